@@ -1,0 +1,1 @@
+"""Demiurge: a durable, governed tool runtime for LLM agents."""

@@ -1,0 +1,292 @@
+"""The chat reducer: it owns a chat's state and decides what happens next; plans only carry out.
+
+One turn is a user message and all that follows from it: a request to the model, the tool calls that the answer
+proposes, one follow-up request when every call has its answer, and so on until the model answers in words
+(seeds 000 and 001; architecture.md 4). State keeps refs, not texts. Results are fenced by (request_id, round), so a late
+or repeated one changes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from demiurge.errors import InvalidValue
+from demiurge.tools.errors import SAFE_MESSAGES, ToolErrorCode
+from demiurge.values import canonical_json
+from demiurge.values.refs import Ref, ref_of
+from demiurge.world.reducer import Emit, ReducerContext, Step
+
+__all__ = ["reduce"]
+
+State = Mapping[str, Any]
+Event = Mapping[str, Any]
+
+OPEN = ("model", "tools")
+"""Statuses of a turn that is still going on; the others are `done` and `failed`."""
+
+
+_CODES = {
+    "effect_failed": ToolErrorCode.EXECUTION,
+    "no_adapter": ToolErrorCode.UNAVAILABLE,
+    "receipt_invalid": ToolErrorCode.EXECUTION,
+}
+"""How an effect's failure is called towards the model; all other refusals are denials by a cap or the policy."""
+
+
+def reduce(state: State | None, event: Event, context: ReducerContext) -> Step:
+    """One step of a chat. Results that come from outside the world are refused: only plans report them."""
+    tag, value = event["$tag"], event["$value"]
+    if context.origin == "external" and tag not in ("ChatCreated", "UserMessage", "TurnCancelled"):
+        return Step()
+    if state is None:
+        return _absent(tag, value)
+    return _HANDLERS[tag](state, value, context)
+
+
+def _absent(tag: str, value: Event) -> Step:
+    if tag == "ChatCreated":
+        return Step(set={"title": value["title"], "created_at_ms": value["created_at_ms"], "last_request_id": 0})
+    if tag == "UserMessage":
+        return Step(events=[_refused(value, "chat_unknown", "There is no such chat; create it first.")])
+    return Step()
+
+
+def _on_chat_created(_state: State, _value: Event, _context: ReducerContext) -> Step:
+    return Step()
+
+
+def _on_user_message(state: State, value: Event, context: ReducerContext) -> Step:
+    turn = state["turn"]
+    if value["request_id"] <= state["last_request_id"]:
+        return Step(events=[_refused(value, "request_stale", "This chat has already had that request id.")])
+    if turn is not None and turn["status"] in OPEN:
+        return Step(events=[_refused(value, "chat_busy", "The last turn of this chat is still going on.")])
+    message = _message(value["request_id"], "user", value["message_ref"])
+    settings = {name: value[name] for name in ("model", "provider", "max_tokens")}
+    settings["tools_ref"] = value["tools_ref"] or state["tools_ref"]
+    settings["tool_choice"] = value["tool_choice"] or state["tool_choice"]
+    turn = {"request_id": value["request_id"], "round": 1, "status": "model", "calls": [], "seen": []}
+    after = {**state, **settings, "messages": state["messages"].append(message)}
+    return Step(
+        set={**settings, "last_request_id": value["request_id"], "turn": turn},
+        append={"messages": [message]},
+        events=[_ask(after, turn, context, settings["tool_choice"])],
+    )
+
+
+def _on_turn_cancelled(state: State, value: Event, _context: ReducerContext) -> Step:
+    """Stop the turn; calls without an answer get one, so that the history stays well-formed."""
+    turn = state["turn"]
+    if turn is None or turn["status"] not in OPEN or turn["request_id"] != value["request_id"]:
+        return Step()
+    blobs: list[bytes] = []
+    calls = [c if c["result_ref"] else _answered(c, "cancelled", blobs) for c in turn["calls"]]
+    ended = {**turn, "calls": [], "status": "failed", "code": "cancelled", "message": "The turn was stopped."}
+    messages = [_tool_message(turn, call) for call in calls]
+    return Step(set={"turn": ended}, append={"messages": messages}, blobs=blobs)
+
+
+def _on_chat_result(state: State, value: Event, context: ReducerContext) -> Step:
+    turn = _current(state, value, "model")
+    if turn is None:
+        return Step()
+    message = _message(turn["request_id"], "assistant", value["output_ref"])
+    message |= {"token_usage": value["token_usage"], "cost_cents": value["cost_cents"]}
+    if not value["tool_call_refs"]:
+        return Step(set={"turn": {**turn, "status": "done"}}, append={"messages": [message]})
+    return _propose(state, {**turn, "status": "tools"}, message, value["tool_call_refs"], context)
+
+
+def _propose(
+    state: State, turn: State, message: State, refs: Sequence[Ref], context: ReducerContext
+) -> Step:
+    """Take the calls of one answer: refuse what must not run, ask for the rest."""
+    blobs: list[bytes] = []
+    events: list[Emit] = []
+    calls: list[dict[str, Any]] = []
+    seen = list(turn["seen"])
+    for ref in refs:
+        stored = canonical_json.parse_object(context.blob(ref))
+        call = {"id": stored["id"], "name": stored["name"], "call_ref": ref, "result_ref": None, "outcome": None}
+        identity = _identity(stored)
+        refusal = _refusal(turn, stored, identity in seen, context)
+        seen.append(identity)
+        if refusal is not None:
+            call = _answered(call, refusal, blobs)
+        else:
+            fence = {"chat_id": context.key, "request_id": turn["request_id"], "round": turn["round"]}
+            asked = {**fence, "tool_call_id": call["id"], "tool": call["name"], "call_ref": ref}
+            events.append(Emit("demiurge/ToolCallRequested@1", asked))
+        calls.append(call)
+    after = {**turn, "calls": calls, "seen": seen}
+    return _proceed(state, after, [message], context, events=events, blobs=blobs)
+
+
+def _refusal(turn: State, call: State, repeated: bool, context: ReducerContext) -> str | None:
+    """The error code of a call that must not run; the allowlist is the tool policy, nothing here."""
+    if turn["round"] > context.settings["max_tool_rounds"]:
+        return "rounds_exceeded"
+    if context.decide_tool(call["name"]) == "deny":
+        return "policy_denied"
+    if call.get("invalid"):
+        return "invalid_json"
+    return "repeated_call" if repeated else None
+
+
+def _on_tool_result(state: State, value: Event, context: ReducerContext) -> Step:
+    outcome = {name: value[name] for name in ("ok", "error_code", "message", "view_ref")}
+    return _settle(state, value, context, lambda call, _blobs: _with(call, value["result_ref"], outcome))
+
+
+def _on_tool_failed(state: State, value: Event, context: ReducerContext) -> Step:
+    code = value["code"]
+    if code not in set(ToolErrorCode):
+        code = _CODES.get(code, ToolErrorCode.POLICY_DENIED).value
+    return _settle(
+        state, value, context, lambda call, blobs: _answered(call, code, blobs, value["message"])
+    )
+
+
+def _settle(
+    state: State, value: Event, context: ReducerContext, answer: Callable[[dict[str, Any], list[bytes]], dict[str, Any]]
+) -> Step:
+    """Note one call's answer."""
+    turn = _current(state, value, "tools")
+    if turn is None:
+        return Step()
+    blobs: list[bytes] = []
+    calls = [
+        answer(call, blobs) if call["id"] == value["tool_call_id"] and not call["result_ref"] else call
+        for call in turn["calls"]
+    ]
+    return _proceed(state, {**turn, "calls": calls}, [], context, blobs=blobs)
+
+
+def _proceed(
+    state: State,
+    turn: State,
+    messages: list[State],
+    context: ReducerContext,
+    *,
+    events: Sequence[Emit] = (),
+    blobs: Sequence[bytes] = (),
+) -> Step:
+    """When every call has its answer: store the answers in call order and ask the model once more."""
+    if not all(call["result_ref"] for call in turn["calls"]):
+        return Step(set={"turn": turn}, append={"messages": messages}, events=events, blobs=blobs)
+    messages = [*messages, *(_tool_message(turn, call) for call in turn["calls"])]
+    last = context.settings["max_tool_rounds"] + 1
+    if turn["round"] > last:
+        failed = {"status": "failed", "code": "rounds_exceeded", "message": SAFE_MESSAGES[ToolErrorCode.ROUNDS_EXCEEDED]}
+        return Step(set={"turn": {**turn, "calls": [], **failed}}, append={"messages": messages}, blobs=blobs)
+    following = {**turn, "calls": [], "round": turn["round"] + 1, "status": "model"}
+    after = {**state, "messages": state["messages"].extend(messages)}
+    choice = {"$tag": "None" if following["round"] > last else "Auto", "$value": None}
+    return Step(
+        set={"turn": following},
+        append={"messages": messages},
+        events=[*events, _ask(after, following, context, choice)],
+        blobs=blobs,
+    )
+
+
+def _on_chat_failed(state: State, value: Event, _context: ReducerContext) -> Step:
+    turn = _current(state, value, "model")
+    if turn is None:
+        return Step()
+    return Step(set={"turn": {**turn, "status": "failed", "code": value["code"], "message": value["message"]}})
+
+
+def _on_plan_failed(state: State, value: Event, _context: ReducerContext) -> Step:
+    turn = state["turn"]
+    if turn is None or turn["status"] not in OPEN or value["correlation"] != str(turn["request_id"]):
+        return Step()
+    return Step(set={"turn": {**turn, "status": "failed", "code": value["code"], "message": value["message"]}})
+
+
+_HANDLERS: Mapping[str, Callable[[State, Event, ReducerContext], Step]] = {
+    "ChatCreated": _on_chat_created,
+    "UserMessage": _on_user_message,
+    "TurnCancelled": _on_turn_cancelled,
+    "ChatResult": _on_chat_result,
+    "ChatFailed": _on_chat_failed,
+    "ToolResult": _on_tool_result,
+    "ToolFailed": _on_tool_failed,
+    "PlanFailed": _on_plan_failed,
+}
+
+
+def _current(state: State, value: Event, status: str) -> State | None:
+    """The open turn, if `value` belongs to its present round; None makes the event stale."""
+    turn: State | None = state["turn"]
+    if turn is None or turn["status"] != status:
+        return None
+    same = (turn["request_id"], turn["round"]) == (value["request_id"], value["round"])
+    return turn if same else None
+
+
+def _ask(state: State, turn: State, context: ReducerContext, choice: Any) -> Emit:
+    value = {
+        "chat_id": context.key,
+        "request_id": turn["request_id"],
+        "round": turn["round"],
+        "message_refs": window(state["messages"], context.settings),
+        "model": state["model"],
+        "provider": state["provider"],
+        "temperature": context.settings["temperature"],
+        "max_tokens": state["max_tokens"],
+        "tools_ref": state["tools_ref"],
+        "tool_choice": choice,
+    }
+    return Emit("demiurge/ChatRequest@1", value)
+
+
+def window(messages: Sequence[State], settings: Mapping[str, Any]) -> list[Ref]:
+    """The messages of the last `window_turns` turns, after the system message. Whole turns: a call keeps its output."""
+    kept: list[Ref] = []
+    turns: set[int] = set()
+    for message in reversed(messages):
+        turns.add(message["request_id"])
+        if len(turns) > settings["window_turns"]:
+            break
+        kept.append(message["message_ref"])
+    system = [Ref(settings["system_ref"])] if settings.get("system_ref") else []
+    return [*system, *reversed(kept)]
+
+
+def _message(request_id: int, role: str, ref: Ref) -> dict[str, Any]:
+    return {"request_id": request_id, "role": role, "message_ref": ref}
+
+
+def _tool_message(turn: State, call: State) -> dict[str, Any]:
+    return {**_message(turn["request_id"], "tool", call["result_ref"]), "tool": call["outcome"]}
+
+
+def _with(call: State, result_ref: Ref, outcome: Mapping[str, Any]) -> dict[str, Any]:
+    named = {"id": call["id"], "name": call["name"], **outcome}
+    return {**call, "result_ref": result_ref, "outcome": named}
+
+
+def _answered(call: State, code: str, blobs: list[bytes], message: str = "") -> dict[str, Any]:
+    """Answer a call with an error, in the words that the runner uses for it."""
+    said = message or SAFE_MESSAGES[ToolErrorCode(code)]
+    content = canonical_json.encode({"ok": False, "error_code": code, "message": said}).decode()
+    blob = canonical_json.encode({"role": "tool", "tool_call_id": call["id"], "content": content})
+    blobs.append(blob)
+    return _with(call, ref_of(blob), {"ok": False, "error_code": code, "message": said, "view_ref": None})
+
+
+def _identity(call: State) -> str:
+    """What makes two calls the same: the tool and its arguments in canonical form."""
+    try:
+        arguments = canonical_json.encode(canonical_json.parse_object(call["arguments_json"]))
+    except InvalidValue:
+        arguments = call["arguments_json"].encode()
+    return ref_of(call["name"].encode() + b"\0" + arguments)
+
+
+def _refused(value: Event, code: str, message: str) -> Emit:
+    """A message that is not taken: recorded and visible, with round 0 so that no turn is touched."""
+    failed = {"chat_id": value["chat_id"], "request_id": value["request_id"], "round": 0}
+    return Emit("demiurge/ChatFailed@1", {**failed, "code": code, "message": message})

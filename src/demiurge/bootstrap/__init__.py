@@ -1,0 +1,9 @@
+"""The composition root: binds adapters to ports, and holds the `World` that users import.
+
+The only package that reads the environment and may import everything below `cli`.
+"""
+
+from demiurge.bootstrap.chat import Chat, Reply, ToolCallView
+from demiurge.bootstrap.world import World
+
+__all__ = ["Chat", "Reply", "ToolCallView", "World"]

@@ -1,0 +1,62 @@
+"""What a `World` needs from whoever owns the world's store: this process, or another one over its socket.
+
+Every argument and result is plain data that canonical CBOR can carry, so the same calls travel over a socket.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
+
+__all__ = ["Backend", "OnFrame", "Shown"]
+
+Shown = Mapping[str, Any]
+"""A frame as data: `{unit, intent, type, ...}` with the fields of the event."""
+
+OnFrame = Callable[[Shown], None]
+
+
+class Backend(Protocol):
+    """The calls. Sync ones only read or write blobs and records; all others may run units and effects."""
+
+    async def submit(
+        self, schema: str, value: Any, key: str | None, idempotency_key: str | None
+    ) -> tuple[str, int, str]: ...
+
+    async def settle(self, unit: str | None, on_frame: OnFrame | None = None) -> None: ...
+
+    async def state(self, module: str, key: str) -> Mapping[str, Any] | None:
+        """The cell as JSON-ready data; None when there is none."""
+        ...
+
+    async def keys(self, module: str) -> list[str]: ...
+
+    async def approvals(self) -> list[dict[str, Any]]:
+        """Requests that wait: `{id, unit, tool, tool_call_id, arguments_json, expires_ns, ...}`."""
+        ...
+
+    async def decide(self, approval_id: str, approve: bool, reason: str) -> None: ...
+
+    async def cancel(self, unit: str, reason: str) -> None: ...
+
+    async def replay(self) -> dict[str, Any]: ...
+
+    async def info(self) -> dict[str, Any]:
+        """`{world_id, manifest, settings, catalog: [spec], notices: [text]}`."""
+        ...
+
+    def put_blob(self, data: bytes) -> str: ...
+
+    def get_blob(self, ref: str) -> bytes: ...
+
+    def rows(self, unit: str | None, start: int, limit: int) -> list[tuple[int, bytes]]:
+        """Up to `limit` records: (position, record bytes). `start` is a unit's sequence number, or a position."""
+        ...
+
+    def heads(self) -> list[tuple[str, int, bytes, int]]:
+        """(unit, number of records, hash of the last, its position), by unit name."""
+        ...
+
+    def verify(self) -> dict[str, Any]: ...
+
+    async def close(self) -> None: ...

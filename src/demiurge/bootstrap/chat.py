@@ -1,0 +1,227 @@
+"""`Chat`: one conversation of a world, and `Reply`: what came of one message.
+
+A chat holds no state of its own: what it says and shows is read from the chat's unit and its blobs, so two processes see
+the same chat.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal
+
+from demiurge.apps.demiurge import CHAT
+from demiurge.bootstrap.backend import OnFrame
+from demiurge.errors import Conflict, NotFound
+from demiurge.tools.spec import ToolSpec
+from demiurge.values import canonical_json
+from demiurge.values.clock import SystemClock
+from demiurge.world.effects.llm import tools_blob
+from demiurge.world.messages import user_blob
+from demiurge.world.unit import Unit
+
+if TYPE_CHECKING:
+    from demiurge.bootstrap.world import World
+
+__all__ = ["Chat", "Reply", "ToolCallView"]
+
+OPEN = ("model", "tools")
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCallView:
+    """A proposed call and what came of it. `result` is the redacted public view; `ok` is None while it waits."""
+
+    id: str
+    name: str
+    arguments_json: str
+    ok: bool | None
+    result: Any = None
+    error_code: str | None = None
+    message: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """What came of a message. `text` is the model's answer; `approvals` are the ids that a person has to decide.
+
+    `error_code` and `message` say why a turn failed. `prompt_tokens`, `completion_tokens` and `cost_cents` are sums
+    over the turn's model calls.
+    """
+
+    status: Literal["done", "awaiting_approval", "failed"]
+    request_id: int
+    text: str = ""
+    tool_calls: tuple[ToolCallView, ...] = ()
+    error_code: str | None = None
+    message: str = ""
+    approvals: tuple[str, ...] = ()
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    cost_cents: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Chat:
+    """A chat by its id. Make one with `World.chat`."""
+
+    world: World = field(repr=False)
+    id: str
+    unit: Unit
+
+    async def state(self) -> Mapping[str, Any] | None:
+        """`demiurge/ChatState@1` as JSON, None for a chat that was never created."""
+        return await self.world.state(CHAT, self.id)
+
+    async def create(self, title: str = "") -> None:
+        """Make the chat; a second time changes nothing."""
+        now_ms = SystemClock().now_ns() // 1_000_000
+        value = {"chat_id": self.id, "title": title or self.id, "created_at_ms": now_ms}
+        await self.world.submit("demiurge/ChatCreated@1", value, idempotency_key=f"create:{self.id}")
+
+    async def send(self, text: str, *, on_frame: OnFrame | None = None) -> Reply:
+        """Say something and wait until the turn is over or only a person can go on.
+
+        A turn that an earlier process left open is finished first. Raises Conflict (`chat_busy`) while the last turn
+        waits for a person, Unavailable when the disk can't take it.
+        """
+        await self.resume(on_frame)
+        state = await self.state()
+        if state is None:
+            await self.create(text[:60])
+        elif state["turn"] is not None and state["turn"]["status"] in OPEN:
+            raise Conflict(
+                f"The last turn of chat {self.id} waits for a decision; see `demiurge approvals ls`.", code="chat_busy"
+            )
+        request_id = state["last_request_id"] + 1 if state is not None else 1
+        value = {
+            "chat_id": self.id,
+            "request_id": request_id,
+            "text": text,
+            "message_ref": self.world.blobs.put(user_blob(text)),
+            **await self._settings(),
+        }
+        accepted = await self.world.submit("demiurge/UserMessage@1", value)
+        await self.world.settle(self.unit, on_frame)
+        refused = self._refusal(accepted.seq, request_id)
+        return refused or await self.reply(request_id)
+
+    async def resume(self, on_frame: OnFrame | None = None) -> None:
+        """Let an open turn go on to its end, or to the next thing that waits for a person."""
+        await self.world.settle(self.unit, on_frame)
+
+    async def cancel(self, reason: str = "The turn was stopped.") -> None:
+        """Stop the open turn: running calls are cancelled and answered, requests for approval withdrawn."""
+        state = await self.state()
+        if state is None or state["turn"] is None or state["turn"]["status"] not in OPEN:
+            return
+        request_id = state["turn"]["request_id"]
+        await self.world.submit("demiurge/TurnCancelled@1", {"chat_id": self.id, "request_id": request_id})
+        await self.world.backend.cancel(str(self.unit), reason)
+
+    async def reply(self, request_id: int | None = None) -> Reply:
+        """What came of a message so far; the last one by default. Raises NotFound for a message never taken."""
+        state = await self.state()
+        wanted = request_id if request_id is not None else (state or {}).get("last_request_id", 0)
+        messages = list(_of(state, wanted)) if state is not None else []
+        if state is None or not messages:
+            raise NotFound(f"Chat {self.id} has no message {wanted}.", code="chat_unknown")
+        turn = state["turn"] if state["turn"]["request_id"] == wanted else None
+        answers = [m for m in messages if m["role"] == "assistant"]
+        last = self._load(answers[-1]["message_ref"]) if answers else {}
+        usage = [m["token_usage"] for m in answers if m["token_usage"]]
+        waiting = [a["id"] for a in await self.world.approvals() if a["unit"] == str(self.unit)] if turn else []
+        failed = turn is not None and turn["status"] == "failed"
+        running = turn is not None and turn["status"] in OPEN
+        return Reply(
+            status="failed" if failed else "awaiting_approval" if running else "done",
+            request_id=wanted,
+            text="" if failed or running else _text(last),
+            tool_calls=tuple(self._calls(messages, turn)),
+            error_code=turn["code"] if failed and turn else None,
+            message=turn["message"] or "" if failed and turn else "",
+            approvals=tuple(waiting) if running else (),
+            prompt_tokens=sum(u["prompt"] for u in usage),
+            completion_tokens=sum(u["completion"] for u in usage),
+            cost_cents=sum(m["cost_cents"] or 0 for m in answers),
+        )
+
+    async def messages(self) -> list[dict[str, Any]]:
+        """The whole conversation: `{request_id, role, text, tool_calls?, tool?}`, oldest first."""
+        state = await self.state()
+        if state is None:
+            raise NotFound(f"There is no chat {self.id}; `demiurge chat ls` lists them.", code="chat_unknown")
+        shown = []
+        for message in state["messages"]:
+            body = self._load(message["message_ref"])
+            entry = {"request_id": message["request_id"], "role": message["role"], "text": _text(body)}
+            if message["tool"] is not None:
+                entry["text"] = ""
+                entry["tool"] = {**message["tool"], "result": self._view(message["tool"])}
+            if body.get("tool_calls"):
+                entry["tool_calls"] = body["tool_calls"]
+            shown.append(entry)
+        return shown
+
+    async def _settings(self) -> dict[str, Any]:
+        """Model, provider and toolset for the next message."""
+        info = await self.world.info()
+        specs = [ToolSpec.from_json(spec) for spec in info["catalog"]]
+        tools = self.world.blobs.put(tools_blob(self.world.choice.provider, specs)) if specs else None
+        return {
+            "model": self.world.choice.model,
+            "provider": self.world.choice.provider,
+            "max_tokens": info["settings"]["max_tokens"],
+            "tools_ref": tools,
+            "tool_choice": {"$tag": "Auto"} if specs else None,
+        }
+
+    def _refusal(self, seq: int, request_id: int) -> Reply | None:
+        """The reply to a message that the chat did not take (`chat_busy`, `request_stale`)."""
+        for record in self.world.journal.read(self.unit, seq + 1):
+            if record.is_ingress:
+                return None
+            value = record.body.get("value") if record.kind == "event" else None
+            if value is not None and record.body["schema"] == "demiurge/ChatFailed@1":
+                return Reply("failed", request_id, error_code=value["code"], message=value["message"])
+        return None
+
+    def _calls(self, messages: Sequence[Mapping[str, Any]], turn: Mapping[str, Any] | None) -> Iterator[ToolCallView]:
+        outcomes = {m["tool"]["id"]: m["tool"] for m in messages if m["tool"] is not None}
+        if turn is not None:
+            outcomes |= {call["id"]: call["outcome"] for call in turn["calls"] if call["outcome"] is not None}
+        for message in messages:
+            if message["role"] != "assistant":
+                continue
+            for call in self._load(message["message_ref"]).get("tool_calls", ()):
+                outcome = outcomes.get(call["id"])
+                if outcome is None:
+                    yield ToolCallView(call["id"], call["name"], call["arguments_json"], None)
+                    continue
+                yield ToolCallView(
+                    call["id"],
+                    call["name"],
+                    call["arguments_json"],
+                    outcome["ok"],
+                    self._view(outcome),
+                    outcome["error_code"],
+                    outcome["message"],
+                )
+
+    def _view(self, outcome: Mapping[str, Any]) -> Any:
+        ref = outcome["view_ref"]
+        return canonical_json.parse(self.world.blobs.get(ref)) if ref is not None else None
+
+    def _load(self, ref: str) -> Mapping[str, Any]:
+        return canonical_json.parse_object(self.world.blobs.get(ref))
+
+
+def _of(state: Mapping[str, Any], request_id: int) -> Iterator[Mapping[str, Any]]:
+    return (message for message in state["messages"] if message["request_id"] == request_id)
+
+
+def _text(message: Mapping[str, Any]) -> str:
+    content = message.get("content", "")
+    if isinstance(content, str):
+        return content
+    return "".join(part["text"] for part in content if part.get("type") == "text")

@@ -1,0 +1,166 @@
+"""The backend in this process: a host on the world's own store, started when something has to run."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import asdict
+from itertools import islice
+from typing import Any
+
+from demiurge.bootstrap.backend import OnFrame
+from demiurge.bootstrap.models import Models
+from demiurge.errors import NotFound
+from demiurge.stores.protocol import Store
+from demiurge.tools.catalog import ToolCatalog
+from demiurge.tools.events import event_to_json
+from demiurge.tools.source import ToolSource
+from demiurge.values import canonical_json
+from demiurge.values.clock import Clock
+from demiurge.values.refs import Ref
+from demiurge.world.effects.introspect import Introspect
+from demiurge.world.effects.llm import LlmGenerate
+from demiurge.world.effects.tool_call import ToolCalls
+from demiurge.world.effects.workspace import WorkspaceEffects
+from demiurge.world.host import Frame, Host
+from demiurge.world.manifest import Manifest
+from demiurge.world.secrets import Secrets
+from demiurge.world.unit import Unit
+from demiurge.world.verify import verify
+
+__all__ = ["Embedded"]
+
+
+class Embedded:
+    """Owns the store. `user` is the actor of everything that comes in through it."""
+
+    def __init__(
+        self,
+        store: Store,
+        manifest: Manifest,
+        source: ToolSource,
+        *,
+        environment: Mapping[str, str],
+        base_url: str | None,
+        clock: Clock,
+        blobs: tuple[bytes, ...] = (),
+        user: str = "user",
+    ) -> None:
+        self.store = store
+        self._manifest, self._source, self._clock = manifest, source, clock
+        self._environment, self._base_url = environment, base_url
+        self._blobs, self._user = blobs, user
+        self._host: Host | None = None
+        self._models: Models | None = None
+        self._starting = asyncio.Lock()
+
+    async def host(self) -> Host:
+        """The running host; the first call takes up what an earlier process left open."""
+        async with self._starting:
+            if self._host is None:
+                self._models = Models()
+                model = LlmGenerate(self._models, Secrets(self._environment), base_url=self._base_url)
+                adapters = [model, ToolCalls(self._source, self._clock), WorkspaceEffects(), Introspect()]
+                host = Host(self.store, self._manifest, adapters, clock=self._clock)
+                self.store.put_blobs(self._blobs)
+                await host.start()
+                self._host = host
+            return self._host
+
+    async def submit(
+        self, schema: str, value: Any, key: str | None, idempotency_key: str | None
+    ) -> tuple[str, int, str]:
+        host = await self.host()
+        return await host.submit(schema, value, key=key, idempotency_key=idempotency_key, actor=self._user)
+
+    async def settle(self, unit: str | None, on_frame: OnFrame | None = None) -> None:
+        host = await self.host()
+        wanted = Unit.parse(unit) if unit is not None else None
+
+        def show(frame: Frame) -> None:
+            if on_frame is not None and wanted in (None, frame.unit):
+                shown = {"unit": str(frame.unit), "intent": frame.intent.hex()}
+                on_frame(shown | event_to_json(frame.event))
+
+        host.watchers.append(show)
+        try:
+            await host.settle(wanted)
+        finally:
+            host.watchers.remove(show)
+
+    async def state(self, module: str, key: str) -> Mapping[str, Any] | None:
+        found = self._manifest.modules.get(module)
+        if found is None:
+            known = ", ".join(sorted(self._manifest.modules))
+            raise NotFound(f"There is no module {module}; there are {known}.", code="unknown_module")
+        cell = self._reading().state(Unit(module, key)).cell
+        view: Mapping[str, Any] | None = None
+        if cell is not None:
+            view = self._manifest.schemas.validator(found.state).to_json(cell)
+        return view
+
+    def _reading(self) -> Host:
+        """A host that only reads: looking at a world starts nothing."""
+        return self._host or Host(self.store, self._manifest, [], clock=self._clock)
+
+    async def keys(self, module: str) -> list[str]:
+        return [Unit.parse(head.unit).key for head in self.store.heads(f"{module}/")]
+
+    async def approvals(self) -> list[dict[str, Any]]:
+        waiting = []
+        for unit, intent in self._reading().approvals():
+            call = canonical_json.parse_object(self.store.get_blob(intent.params["call_ref"]))
+            asked = dict(intent.approval or {})
+            waiting.append(
+                {"id": intent.id.hex(), "unit": str(unit), "arguments_json": call["arguments_json"], **asked}
+            )
+        return waiting
+
+    async def decide(self, approval_id: str, approve: bool, reason: str) -> None:
+        try:
+            intent = bytes.fromhex(approval_id)
+        except ValueError:
+            raise NotFound(f"There is no request for approval {approval_id!r}.") from None
+        host = await self.host()
+        await host.decide(intent, approve=approve, reason=reason, actor=self._user)
+
+    async def cancel(self, unit: str, reason: str) -> None:
+        host = await self.host()
+        await host.cancel(Unit.parse(unit), reason=reason, actor=self._user)
+
+    async def replay(self) -> dict[str, Any]:
+        units, records = await self._reading().replay()
+        return {"units": units, "records": records, "ok": True}
+
+    async def info(self) -> dict[str, Any]:
+        catalog = ToolCatalog.compile(self._source, self._manifest.tool_policy, approvals_bound=True)
+        return {
+            "world_id": self.store.world_id,
+            "manifest": self._manifest.ref,
+            "settings": dict(self._manifest.settings),
+            "catalog": [{**spec.to_json(), "spec_hash": spec.spec_hash} for spec in catalog.specs()],
+            "notices": list(self._host.notices) if self._host else [],
+        }
+
+    def put_blob(self, data: bytes) -> str:
+        return self.store.put_blob(data)
+
+    def get_blob(self, ref: str) -> bytes:
+        return self.store.get_blob(Ref(ref))
+
+    def rows(self, unit: str | None, start: int, limit: int) -> list[tuple[int, bytes]]:
+        found = self.store.read_all(start) if unit is None else self.store.read(unit, start)
+        return [(row.position, row.data) for row in islice(found, limit)]
+
+    def heads(self) -> list[tuple[str, int, bytes, int]]:
+        return [(head.unit, head.next_seq, head.hash, head.position) for head in self.store.heads()]
+
+    def verify(self) -> dict[str, Any]:
+        done = verify(self.store)
+        return {**asdict(done), "ok": done.ok}
+
+    async def close(self) -> None:
+        if self._host is not None:
+            await self._host.close()
+        if self._models is not None:
+            await self._models.aclose()

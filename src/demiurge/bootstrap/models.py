@@ -1,0 +1,72 @@
+"""Which model answers: the provider whose key is in the environment, else the local one."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import NamedTuple
+
+from demiurge.models import GenerateRequest, LocalEngine, ModelClient, find_key, provider
+from demiurge.models.local.fetch import Progress
+from demiurge.tools.events import AiEvent, Status
+from demiurge.wire.items import Completion
+
+__all__ = ["Choice", "Models", "base_url", "choose"]
+
+LOCAL = "local"
+
+
+class Choice(NamedTuple):
+    """A provider's name and the model to ask it for."""
+
+    provider: str
+    model: str
+
+
+def choose(
+    environment: Mapping[str, str], *, wanted: str | None = None, model: str | None = None
+) -> Choice:
+    """The provider that is asked for, or the one whose key is set, or the local model. Raises UsageError."""
+    if wanted is None:
+        wanted = "openai-responses" if find_key(provider("openai-responses"), environment) else LOCAL
+    row = provider(wanted)
+    return Choice(row.name, model or row.default_model)
+
+
+def base_url(environment: Mapping[str, str], given: str | None = None) -> str | None:
+    """The address in place of a provider's own: what is given, else `OPENAI_BASE_URL`."""
+    return given or environment.get("OPENAI_BASE_URL") or None
+
+
+class Models:
+    """Every provider behind one `generate`; the local engine starts when it is first asked."""
+
+    def __init__(self) -> None:
+        self._client = ModelClient()
+        self._engine = LocalEngine()
+        self._starting = asyncio.Lock()
+
+    async def generate(
+        self, request: GenerateRequest, *, on_event: Callable[[AiEvent], None] | None = None
+    ) -> Completion:
+        """As `ModelClient.generate`; Unavailable when the local model is not here."""
+        if request.provider == LOCAL:
+            await self._start(on_event)
+            request = replace(request, base_url=self._engine.base_url, api_key=self._engine.api_key)
+        return await self._client.generate(request, on_event=on_event)
+
+    async def _start(self, on_event: Callable[[AiEvent], None] | None) -> None:
+        async with self._starting:
+            if self._engine.running:
+                return
+
+            def tell(progress: Progress) -> None:
+                if on_event is not None and progress.done < progress.total:
+                    on_event(Status("thinking", "loading the local model"))
+
+            await asyncio.to_thread(self._engine.start, tell)
+
+    async def aclose(self) -> None:
+        await self._client.aclose()
+        self._engine.stop()

@@ -1,0 +1,220 @@
+"""The owner's local socket: other processes of the same user call its backend.
+
+Frames are a 4-byte big-endian length and canonical CBOR. A request is `{op, args}`; the answer is `{result}` or
+`{error: {kind, code, message}}`, after any number of `{frame}`. The socket lies in a folder that only its user can
+enter, so who connects is who owns the world.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import os
+import socket
+import struct
+import tempfile
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from demiurge import errors
+from demiurge.bootstrap.backend import Backend, OnFrame
+from demiurge.errors import Conflict, DemiurgeError, Unavailable
+from demiurge.values import cbor
+
+__all__ = ["Gateway", "Remote", "socket_path"]
+
+MAX_FRAME = 1 << 30
+MAX_PATH = 100
+"""Longest path that a socket can have everywhere."""
+
+ASYNC_OPS = frozenset({"submit", "settle", "state", "keys", "approvals", "decide", "cancel", "replay", "info"})
+SYNC_OPS = frozenset({"put_blob", "get_blob", "rows", "heads", "verify"})
+
+LENGTH = struct.Struct(">I")
+
+
+def socket_path(folder: Path) -> Path:
+    """Where the owner of the world in `folder` listens. Raises Unavailable when no safe place is short enough."""
+    direct = folder.resolve() / "owner.sock"
+    if len(os.fsencode(direct)) <= MAX_PATH:
+        return direct
+    place = Path(tempfile.gettempdir()) / f"demiurge-{os.getuid()}"
+    place.mkdir(mode=0o700, exist_ok=True)
+    found = place.lstat()
+    if found.st_uid != os.getuid() or found.st_mode & 0o077:
+        raise Unavailable(f"{place} must belong to you alone (mode 0700).")
+    return place / f"{hashlib.sha256(os.fsencode(direct)).hexdigest()[:32]}.sock"
+
+
+class Gateway:
+    """Serves a backend to other processes while this one owns the world."""
+
+    def __init__(self, backend: Backend, path: Path) -> None:
+        self._backend, self._path = backend, path
+        self._server: asyncio.Server | None = None
+        self._clients: set[asyncio.Task[None]] = set()
+
+    async def start(self) -> None:
+        with suppress(FileNotFoundError):
+            self._path.unlink()  # of an owner that died: we hold the lock
+        self._server = await asyncio.start_unix_server(self._connected, self._path)
+        self._path.chmod(0o600)
+
+    async def close(self) -> None:
+        if self._server is not None:
+            self._server.close()
+            for client in list(self._clients):
+                client.cancel()
+            await asyncio.gather(*self._clients, return_exceptions=True)
+            with suppress(FileNotFoundError):
+                self._path.unlink()
+
+    async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self._clients.add(task)
+        try:
+            while True:
+                size = LENGTH.unpack(await reader.readexactly(LENGTH.size))[0]
+                if size > MAX_FRAME:
+                    return
+                request = cbor.decode(await reader.readexactly(size))
+                writer.write(_frame(await self._answer(request, writer)))
+                await writer.drain()
+        except (asyncio.IncompleteReadError, ConnectionError, asyncio.CancelledError):
+            pass
+        finally:
+            self._clients.discard(task)
+            writer.close()
+
+    async def _answer(self, request: Mapping[str, Any], writer: asyncio.StreamWriter) -> dict[str, Any]:
+        op, args = str(request["op"]), list(request["args"])
+        try:
+            if op == "settle":
+                await self._backend.settle(*args, lambda shown: writer.write(_frame({"frame": dict(shown)})))
+                return {"result": None}
+            if op in ASYNC_OPS:
+                return {"result": await getattr(self._backend, op)(*args)}
+            if op in SYNC_OPS:
+                return {"result": await asyncio.to_thread(getattr(self._backend, op), *args)}
+        except DemiurgeError as error:
+            return {"error": {"kind": type(error).__name__, "code": error.code, "message": str(error)}}
+        return {"error": {"kind": "UsageError", "code": "unknown_op", "message": f"The owner knows no {op}."}}
+
+
+class Remote:
+    """The backend of a world that another process owns. One connection a call: calls may overlap."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def _call(self, op: str, *args: Any, on_frame: OnFrame | None = None) -> Any:
+        try:
+            with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as wire:
+                wire.connect(str(self._path))
+                wire.sendall(_frame({"op": op, "args": list(args)}))
+                while True:
+                    answer = cbor.decode(_receive(wire, LENGTH.unpack(_receive(wire, LENGTH.size))[0]))
+                    if "frame" not in answer:
+                        break
+                    if on_frame is not None:
+                        on_frame(answer["frame"])
+        except OSError as error:
+            raise Conflict("The process that owns this world went away; try again.", code="owner_gone") from error
+        if "error" in answer:
+            raise _rebuilt(answer["error"])
+        return answer["result"]
+
+    def answers(self) -> bool:
+        """Whether somebody listens."""
+        try:
+            with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as wire:
+                wire.connect(str(self._path))
+        except OSError:
+            return False
+        return True
+
+    def manifest(self) -> str:
+        """The address of the owner's manifest."""
+        return str(self._call("info")["manifest"])
+
+    async def _later(self, op: str, *args: Any) -> Any:
+        return await asyncio.to_thread(self._call, op, *args)
+
+    async def submit(
+        self, schema: str, value: Any, key: str | None, idempotency_key: str | None
+    ) -> tuple[str, int, str]:
+        unit, seq, digest = await self._later("submit", schema, value, key, idempotency_key)
+        return unit, seq, digest
+
+    async def settle(self, unit: str | None, on_frame: OnFrame | None = None) -> None:
+        loop = asyncio.get_running_loop()
+
+        def show(shown: Mapping[str, Any]) -> None:
+            if on_frame is not None:
+                loop.call_soon_threadsafe(on_frame, shown)
+
+        await asyncio.to_thread(self._call, "settle", unit, on_frame=show)
+
+    async def state(self, module: str, key: str) -> Mapping[str, Any] | None:
+        found: Mapping[str, Any] | None = await self._later("state", module, key)
+        return found
+
+    async def keys(self, module: str) -> list[str]:
+        return list(await self._later("keys", module))
+
+    async def approvals(self) -> list[dict[str, Any]]:
+        return list(await self._later("approvals"))
+
+    async def decide(self, approval_id: str, approve: bool, reason: str) -> None:
+        await self._later("decide", approval_id, approve, reason)
+
+    async def cancel(self, unit: str, reason: str) -> None:
+        await self._later("cancel", unit, reason)
+
+    async def replay(self) -> dict[str, Any]:
+        return dict(await self._later("replay"))
+
+    async def info(self) -> dict[str, Any]:
+        return dict(await self._later("info"))
+
+    def put_blob(self, data: bytes) -> str:
+        return str(self._call("put_blob", data))
+
+    def get_blob(self, ref: str) -> bytes:
+        return bytes(self._call("get_blob", ref))
+
+    def rows(self, unit: str | None, start: int, limit: int) -> list[tuple[int, bytes]]:
+        return [(position, data) for position, data in self._call("rows", unit, start, limit)]
+
+    def heads(self) -> list[tuple[str, int, bytes, int]]:
+        return [(unit, count, digest, position) for unit, count, digest, position in self._call("heads")]
+
+    def verify(self) -> dict[str, Any]:
+        return dict(self._call("verify"))
+
+    async def close(self) -> None:
+        """Nothing is held between calls."""
+
+
+def _frame(message: Mapping[str, Any]) -> bytes:
+    data = cbor.encode(message)
+    return LENGTH.pack(len(data)) + data
+
+
+def _receive(wire: socket.socket, size: int) -> bytes:
+    data = bytearray()
+    while len(data) < size:
+        part = wire.recv(min(size - len(data), 1 << 20))
+        if not part:
+            raise ConnectionError
+        data += part
+    return bytes(data)
+
+
+def _rebuilt(error: Mapping[str, Any]) -> DemiurgeError:
+    kind = getattr(errors, error["kind"], DemiurgeError)
+    rebuilt: DemiurgeError = kind(error["message"], code=error["code"])
+    return rebuilt

@@ -1,0 +1,165 @@
+"""Named places where a test may make the machine fail: power cut, full disk, broken disk.
+
+Invariant: with nothing armed, `point(name)` is one global load and a branch, so the points stay in the
+shipped code and what the tests kill is what users run. With anything armed, an unknown name is an error, so
+the table below is complete. Arm by code (`with armed({"journal.before_commit": "kill"})`) or, for a child
+process, by the environment variable `DEMIURGE_FAULTS`, read once at import:
+`journal.before_commit=kill@3;blob.before_rename=enospc`.
+
+A fault is an action and, after `@`, the hit it fires at: `@3` the third hit only, `@3+` the third and all
+later ones, nothing: every hit. Actions: `kill` (SIGKILL to this process: what a power cut looks like from
+outside), `exit` (leave at once, no clean-up, status 86), `enospc`, `eio`, `erofs` (raise that OSError), or
+any exception (code only).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import re
+import signal
+import threading
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Final
+
+from demiurge.errors import UsageError
+
+__all__ = ["EXIT_STATUS", "POINTS", "VARIABLE", "Fault", "armed", "parse", "point"]
+
+VARIABLE: Final = "DEMIURGE_FAULTS"
+EXIT_STATUS: Final = 86
+
+POINTS: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "attempts.before_commit": "attempts are written, not yet durable",
+        "attempts.after_commit": "attempts are durable, the caller doesn't know yet",
+        "blob.before_write": "a blob file's temp file exists and is empty",
+        "blob.half_written": "half of a blob file's bytes are in the temp file",
+        "blob.before_fsync": "all bytes are written, none is sure to be on disk",
+        "blob.before_rename": "the temp file is durable, the blob has no name yet",
+        "blob.after_rename": "the blob has its name, the folder is not yet durable",
+        "blob.before_commit": "inline blobs are written, not yet durable",
+        "blob.after_commit": "inline blobs are durable, the caller doesn't know yet",
+        "create.before_commit": "a new world's tables are written, not yet durable",
+        "create.after_commit": "a new world is durable, the caller doesn't know yet",
+        "journal.before_rows": "a transaction is open, no row is written",
+        "journal.before_commit": "rows, heads and outbox are written, not yet durable",
+        "journal.after_commit": "rows are durable, the caller doesn't know yet",
+        "meta.before_commit": "a meta value is written, not yet durable",
+        "meta.after_commit": "a meta value is durable, the caller doesn't know yet",
+        "snapshot.before_commit": "a snapshot is written, not yet durable",
+        "snapshot.after_commit": "a snapshot is durable, the caller doesn't know yet",
+        "store.before_checkpoint": "closing: the newest rows are only in the write-ahead log",
+        "store.after_checkpoint": "closing: all rows are in the main file, it is still open",
+    }
+)
+
+_ERRNO: Final = {"enospc": errno.ENOSPC, "eio": errno.EIO, "erofs": errno.EROFS}
+_ENTRY: Final = re.compile(r"(?P<name>[a-z_.]+)=(?P<action>[a-z]+)(?:@(?P<at>[1-9][0-9]*)(?P<onwards>\+)?)?")
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """What happens at a point, and at which hit: `at` counts from 1, 0 means every hit."""
+
+    action: str | BaseException | type[BaseException]
+    at: int = 0
+    onwards: bool = False
+
+    def __post_init__(self) -> None:
+        if isinstance(self.action, str) and self.action not in {"kill", "exit", *_ERRNO}:
+            raise UsageError(
+                f"There is no fault action {self.action!r}: use kill, exit, enospc, eio or erofs."
+            )
+
+
+class _Armed:
+    """The faults that are armed, and how often each of their points was hit."""
+
+    def __init__(self, faults: Mapping[str, Fault]) -> None:
+        for name in faults:
+            _known(name)
+        self.faults = dict(faults)
+        self._hits = dict.fromkeys(faults, 0)
+        self._lock = threading.Lock()
+
+    def hit(self, name: str) -> None:
+        _known(name)
+        fault = self.faults.get(name)
+        if fault is None:
+            return
+        with self._lock:
+            self._hits[name] += 1
+            count = self._hits[name]
+        if fault.at == 0 or count == fault.at or (fault.onwards and count > fault.at):
+            _fire(name, fault.action)
+
+
+_armed: _Armed | None = None
+
+
+def point(name: str) -> None:
+    """Do what is armed for `name`; nothing, at no cost, when nothing is armed."""
+    if _armed is not None:
+        _armed.hit(name)
+
+
+@contextlib.contextmanager
+def armed(faults: Mapping[str, str | Fault | BaseException | type[BaseException]]) -> Iterator[None]:
+    """Arm faults for the block, in all threads, beside those armed already; counts of hits start at zero.
+
+    A value is a `Fault`, an exception to raise, or the text form (`"kill@3"`). Raises UsageError for a name
+    that is not in `POINTS` or an unknown action.
+    """
+    global _armed
+    before = _armed
+    given = {name: _fault(name, value) for name, value in faults.items()}
+    _armed = _Armed({**(before.faults if before else {}), **given})
+    try:
+        yield
+    finally:
+        _armed = before
+
+
+def parse(text: str) -> dict[str, Fault]:
+    """The faults of `name=action[@n[+]];...`. Raises UsageError on anything else."""
+    faults: dict[str, Fault] = {}
+    for entry in filter(None, (part.strip() for part in text.split(";"))):
+        match = _ENTRY.fullmatch(entry)
+        if match is None:
+            raise UsageError(
+                f"{VARIABLE} can't be read at {entry!r}: write point=action, point=action@3 or @3+."
+            )
+        at = int(match["at"] or 0)
+        faults[_known(match["name"])] = Fault(match["action"], at, match["onwards"] is not None)
+    return faults
+
+
+def _fault(name: str, value: str | Fault | BaseException | type[BaseException]) -> Fault:
+    if isinstance(value, Fault):
+        return value
+    return parse(f"{name}={value}")[name] if isinstance(value, str) else Fault(value)
+
+
+def _known(name: str) -> str:
+    if name not in POINTS:
+        raise UsageError(f"There is no fault point {name!r}: see demiurge.faults.POINTS.")
+    return name
+
+
+def _fire(name: str, action: str | BaseException | type[BaseException]) -> None:
+    if not isinstance(action, str):
+        raise action
+    if action == "kill":
+        os.kill(os.getpid(), signal.SIGKILL)
+        signal.pause()  # the signal is on its way; nothing may run in between
+    if action == "exit":
+        os._exit(EXIT_STATUS)
+    raise OSError(_ERRNO[action], f"{os.strerror(_ERRNO[action])} (fault point {name})")
+
+
+if os.environ.get(VARIABLE):
+    _armed = _Armed(parse(os.environ[VARIABLE]))

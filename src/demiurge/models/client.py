@@ -1,0 +1,223 @@
+"""One request to a model provider over HTTP, streamed.
+
+Invariant: nothing that costs money is sent twice. A retry happens only where the provider can't have begun to
+answer: the connection failed, or it said 429, 500, 502, 503 or 529 in place of an answer. After the first
+byte of an answer (a 200), or when the connection broke or fell silent after the request went out, the error
+is raised and the caller decides.
+
+Everything that goes wrong at the provider is a ProviderError with a closed code and one sentence; neither
+ever holds the key, also when the provider quotes it. Redirects are not followed: a key goes to the address it
+was given for and no other.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from types import TracebackType
+
+import httpx
+
+from demiurge.errors import UsageError
+from demiurge.models.payload import build, is_guided
+from demiurge.models.providers import Provider, StreamDecoder, provider
+from demiurge.models.request import GenerateRequest
+from demiurge.models.retry import Retry
+from demiurge.models.scrub import scrub, scrub_error
+from demiurge.models.textcalls import TextCalls
+from demiurge.tools.events import AiEvent
+from demiurge.values.clock import Clock, Entropy, SystemClock, SystemEntropy
+from demiurge.wire.errors import ProviderError, provider_error
+from demiurge.wire.items import Completion
+
+__all__ = ["ModelClient"]
+
+CONNECT_S = 10.0
+READ_IDLE_S = 120.0
+_MAX_ERROR_BYTES = 64 * 1024
+_MAX_ANSWER_BYTES = 64 * 1024 * 1024
+# A request on a connection that the server is just closing could not be sent again. So idle connections are
+# dropped before servers drop them, and servers on this machine (small ones close at will) get a new one each time;
+# those are also never asked for through a proxy.
+_LIMITS = httpx.Limits(max_connections=100, max_keepalive_connections=10, keepalive_expiry=2.0)
+_NO_REUSE = httpx.Limits(max_connections=100, max_keepalive_connections=0)
+_LOOPBACK = ("all://127.0.0.1", "all://localhost", "all://[::1]")
+
+OnEvent = Callable[[AiEvent], None]
+
+
+class ModelClient:
+    """Sends requests to any provider of the table; one connection pool. Close it with `aclose` or `async
+    with`."""
+
+    def __init__(
+        self,
+        *,
+        clock: Clock | None = None,
+        entropy: Entropy | None = None,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        connect_s: float = CONNECT_S,
+        read_idle_s: float = READ_IDLE_S,
+        retries: int = 3,
+    ) -> None:
+        self._entropy = entropy or SystemEntropy()
+        self._retry = Retry(clock or SystemClock(), self._entropy, retries)
+        self._sleep = sleep
+        self._http = httpx.AsyncClient(
+            timeout=httpx.Timeout(read_idle_s, connect=connect_s),
+            limits=_LIMITS,
+            follow_redirects=False,
+            mounts=dict.fromkeys(_LOOPBACK, httpx.AsyncHTTPTransport(limits=_NO_REUSE)),
+        )
+
+    async def __aenter__(self) -> ModelClient:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.aclose()
+
+    async def aclose(self) -> None:
+        await self._http.aclose()
+
+    async def generate(self, request: GenerateRequest, *, on_event: OnEvent | None = None) -> Completion:
+        """Return the finished answer; `on_event` sees it grow (seed 003 1.4).
+
+        Raises ProviderError for all that a provider or the network does wrong, UsageError for an unknown
+        provider or a provider without an address, InvalidValue for a request that can't be encoded.
+        """
+        row = provider(request.provider)
+        base_url = (request.base_url or row.base_url or "").rstrip("/")
+        if not base_url:
+            raise UsageError(f"The provider {row.name} needs a base URL.", code="no_base_url")
+        message = self._message(row, request, base_url)
+        emit = on_event or _ignore
+        try:
+            async with asyncio.timeout(request.timeout_s):
+                return await self._attempts(row, request, message, emit)
+        except TimeoutError:
+            raise ProviderError(code="timeout") from None
+        except ProviderError as error:
+            raise scrub_error(error, request.api_key) from None
+
+    def _message(self, row: Provider, request: GenerateRequest, base_url: str) -> httpx.Request:
+        headers = {"Accept": "text/event-stream", "Accept-Encoding": "identity", "User-Agent": "demiurge"}
+        if request.api_key:
+            if not request.api_key.isascii() or not request.api_key.isprintable() or " " in request.api_key:
+                raise ProviderError(
+                    "The API key holds characters that a key can't have; copy it again.",
+                    code="authentication",
+                )
+            headers["Authorization"] = f"Bearer {request.api_key}"
+        if request.idempotency_key:
+            headers["Idempotency-Key"] = request.idempotency_key
+        try:
+            return self._http.build_request(
+                "POST", base_url + row.path, headers=headers, json=build(row, request, base_url)
+            )
+        except httpx.InvalidURL:
+            raise UsageError("The base URL is not a web address.", code="bad_base_url") from None
+
+    async def _attempts(
+        self, row: Provider, request: GenerateRequest, message: httpx.Request, emit: OnEvent
+    ) -> Completion:
+        attempt = 0
+        while True:
+            try:
+                async with self._open(message) as response:
+                    if response.status_code == 200:
+                        return await self._answer(row, request, response, emit)
+                    error = await _refusal(response, request.api_key)
+                    wait = self._retry.after_refusal(attempt, error, response.headers)
+            except httpx.TransportError as cause:
+                error = _transport_error(cause, message.url.host)
+                wait = self._retry.after_transport(attempt, cause)
+            if wait is None:
+                raise error
+            attempt += 1
+            await self._sleep(wait)
+
+    @asynccontextmanager
+    async def _open(self, message: httpx.Request) -> AsyncIterator[httpx.Response]:
+        response = await self._http.send(message, stream=True)
+        try:
+            yield response
+        finally:
+            await response.aclose()
+
+    async def _answer(
+        self, row: Provider, request: GenerateRequest, response: httpx.Response, emit: OnEvent
+    ) -> Completion:
+        """Decode a 200. Its failures are final: none of them leaves as an httpx error that could be
+        retried."""
+        text_calls = None
+        if row.writes_calls_as_text:
+            names = (
+                frozenset(spec.name for spec in request.specs)
+                if request.tool_choice != "none"
+                else frozenset()
+            )
+            text_calls = TextCalls(names, is_guided(row, request), self._entropy, emit)
+            emit = text_calls.see
+        decoder: StreamDecoder = row.wire.Decoder()
+        try:
+            await _pump(response, decoder, emit)
+        except httpx.TimeoutException:
+            raise ProviderError(code="timeout", status=200) from None
+        except httpx.TransportError:
+            raise ProviderError(code="truncated", status=200) from None
+        except httpx.DecodingError:
+            raise ProviderError(code="bad_response", status=200) from None
+        completion = decoder.close()
+        return completion if text_calls is None else text_calls.settle(completion)
+
+
+async def _pump(response: httpx.Response, decoder: StreamDecoder, emit: OnEvent) -> None:
+    size = 0
+    async for chunk in response.aiter_bytes():
+        size += len(chunk)
+        if size > _MAX_ANSWER_BYTES:
+            raise ProviderError(code="bad_response", status=200, detail="the answer is longer than 64 MiB")
+        for event in decoder.feed(chunk):
+            emit(event)
+
+
+async def _refusal(response: httpx.Response, key: str | None) -> ProviderError:
+    """Read an answer that is not a 200 as an error; what can't be read of it is left out."""
+    body = b""
+    try:
+        async for chunk in response.aiter_bytes():
+            body += chunk
+            if len(body) >= _MAX_ERROR_BYTES:
+                break
+    except httpx.RequestError:
+        body = b""
+    status = response.status_code
+    if status < 400:
+        return ProviderError(
+            code="bad_response", status=status, detail=f"the address answered with status {status}"
+        )
+    return provider_error(scrub(body[:_MAX_ERROR_BYTES].decode("utf-8", "replace"), key), status)
+
+
+def _transport_error(cause: httpx.TransportError, host: str) -> ProviderError:
+    if isinstance(cause, httpx.ConnectError | httpx.ConnectTimeout):
+        return ProviderError(
+            f"No connection to {host} could be made; check the network and the base URL.",
+            code="provider_unavailable",
+        )
+    if isinstance(cause, httpx.TimeoutException):
+        return ProviderError(code="timeout")
+    if isinstance(cause, httpx.UnsupportedProtocol):
+        return ProviderError("The base URL must begin with http:// or https://.", code="invalid_request")
+    return ProviderError(
+        f"The connection to {host} broke before an answer came; the request may have been carried out.",
+        code="provider_unavailable",
+        retryable=False,
+    )
+
+
+def _ignore(_: AiEvent) -> None:
+    return None

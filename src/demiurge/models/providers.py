@@ -1,0 +1,137 @@
+"""The providers, as a table: where each one is, which format it speaks, which key opens it.
+
+Invariant: what differs between providers is a field here (or a line of `models.toml` where it differs between
+models), never a branch on a provider's name elsewhere.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from importlib.resources import files
+from typing import Any, Protocol
+
+from demiurge.errors import UsageError
+from demiurge.tools.events import AiEvent
+from demiurge.tools.spec import ToolSpec
+from demiurge.wire import openai_chat, openai_responses
+from demiurge.wire.items import Completion, Item, TextFormat, ToolChoice
+
+__all__ = ["PROVIDERS", "Provider", "find_key", "is_reasoning", "provider"]
+
+
+class StreamDecoder(Protocol):
+    """A wire format's decoder of one streamed answer."""
+
+    def feed(self, chunk: bytes) -> list[AiEvent]: ...
+    def close(self) -> Completion: ...
+
+
+class WireFormat(Protocol):
+    """What a module of `demiurge.wire` offers."""
+
+    def encode_tools(
+        self, specs: Sequence[ToolSpec], tool_choice: ToolChoice | None = None
+    ) -> dict[str, Any]: ...
+    def encode_messages(self, items: Sequence[Item]) -> dict[str, Any]: ...
+    def encode_text_format(self, text_format: TextFormat) -> dict[str, Any]: ...
+    @property
+    def Decoder(self) -> type[StreamDecoder]: ...  # noqa: N802 - the modules' own name
+
+
+@dataclass(frozen=True, slots=True)
+class Provider:
+    """One row. `path` follows the base URL; `limit` names the field that bounds the answer on the
+    provider's own host, and `limit_elsewhere` on compatible hosts; `extra` is sent always,
+    `official_extra` only to `official_host`, and `reasoning_extra` only there for reasoning models;
+    `writes_calls_as_text` turns the fallbacks for small models on."""
+
+    name: str
+    path: str
+    wire: WireFormat
+    limit: str
+    limit_elsewhere: str
+    default_model: str
+    base_url: str | None = None
+    base_url_variable: str | None = None
+    key_variables: tuple[str, ...] = ()
+    official_host: str | None = None
+    extra: Mapping[str, Any] = field(default_factory=dict)
+    official_extra: Mapping[str, Any] = field(default_factory=dict)
+    reasoning_extra: Mapping[str, Any] = field(default_factory=dict)
+    writes_calls_as_text: bool = False
+
+
+_OPENAI_HOST = "api.openai.com"
+_OPENAI_BASE = f"https://{_OPENAI_HOST}/v1"
+_OPENAI_KEYS = ("LLM_API_KEY", "OPENAI_API_KEY")
+_OPENAI_MODEL = "gpt-5-mini"
+_USAGE = {"stream_options": {"include_usage": True}}
+
+_ROWS = (
+    Provider(
+        name="openai-responses",
+        path="/responses",
+        wire=openai_responses,
+        limit="max_output_tokens",
+        limit_elsewhere="max_output_tokens",
+        # History is always sent whole, so nothing need stay there; reasoning then comes back encrypted.
+        official_extra={"store": False},
+        reasoning_extra={"include": ["reasoning.encrypted_content"]},
+        default_model=_OPENAI_MODEL,
+        base_url=_OPENAI_BASE,
+        base_url_variable="OPENAI_BASE_URL",
+        key_variables=_OPENAI_KEYS,
+        official_host=_OPENAI_HOST,
+    ),
+    Provider(
+        name="openai-chat",
+        path="/chat/completions",
+        wire=openai_chat,
+        limit="max_completion_tokens",
+        limit_elsewhere="max_tokens",
+        extra=_USAGE,
+        default_model=_OPENAI_MODEL,
+        base_url=_OPENAI_BASE,
+        base_url_variable="OPENAI_BASE_URL",
+        key_variables=_OPENAI_KEYS,
+        official_host=_OPENAI_HOST,
+    ),
+    Provider(
+        name="local",
+        path="/chat/completions",
+        wire=openai_chat,
+        limit="max_tokens",
+        limit_elsewhere="max_tokens",
+        default_model="qwen2.5-coder-1.5b-instruct",
+        extra=_USAGE,
+        writes_calls_as_text=True,
+    ),
+)
+_ALIASES = {"openai": "openai-responses"}
+
+PROVIDERS: Mapping[str, Provider] = {row.name: row for row in _ROWS}
+
+_FAMILIES = tomllib.loads((files(__package__) / "models.toml").read_text("utf-8"))
+
+
+def provider(name: str) -> Provider:
+    """Return the row of a provider or alias. Raises UsageError for any other name."""
+    row = PROVIDERS.get(_ALIASES.get(name, name))
+    if row is None:
+        known = ", ".join(sorted((*PROVIDERS, *_ALIASES)))
+        raise UsageError(f"There is no provider {name}; the known ones are {known}.", code="unknown_provider")
+    return row
+
+
+def find_key(row: Provider, environ: Mapping[str, str]) -> str | None:
+    """Return the first key set for a provider: LLM_API_KEY, then the provider's own variable."""
+    return next((key for name in row.key_variables if (key := environ.get(name, "").strip())), None)
+
+
+def is_reasoning(model: str) -> bool:
+    """Whether a model reasons before it answers, and so refuses a temperature (`models.toml`)."""
+    name = model.rpartition("/")[2].lower()
+    return any(fnmatchcase(name, pattern) for pattern in _FAMILIES["reasoning"])

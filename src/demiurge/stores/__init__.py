@@ -1,0 +1,33 @@
+"""Where a world is kept: journal and blobs behind one protocol, on SQLite and files or in memory.
+
+Imports only `errors`, `faults` and `values`. Knows rows, units, hashes and durability; what a record says and
+who may see it is decided above.
+"""
+
+from demiurge.stores.errors import DamagedRow, UnitConflict
+from demiurge.stores.lock import OwnerLock
+from demiurge.stores.memory import MemoryStore
+from demiurge.stores.protocol import Attempt, Batch, Blobs, Head, Journal, Outgoing, Row, Snapshot, Store
+from demiurge.stores.rows import GENESIS, Tail, verify_chains, verify_journal
+from demiurge.stores.sqlite import SqliteStore
+
+__all__ = [
+    "GENESIS",
+    "Attempt",
+    "Batch",
+    "Blobs",
+    "DamagedRow",
+    "Head",
+    "Journal",
+    "MemoryStore",
+    "Outgoing",
+    "OwnerLock",
+    "Row",
+    "Snapshot",
+    "SqliteStore",
+    "Store",
+    "Tail",
+    "UnitConflict",
+    "verify_chains",
+    "verify_journal",
+]

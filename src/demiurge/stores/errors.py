@@ -1,0 +1,60 @@
+"""What stores raise beyond the tree's plain classes: the same classes, with the unit as data.
+
+Why: a host commits many units in one transaction. When one of them is stale or damaged it sets that unit
+aside and goes on with the others, so it needs the name as a value, not inside a sentence.
+"""
+
+from __future__ import annotations
+
+import errno
+from pathlib import Path
+from typing import Final
+
+from demiurge.errors import Conflict, Damaged, Unavailable
+
+__all__ = ["DamagedRow", "UnitConflict", "unavailable"]
+
+
+class UnitConflict(Conflict):
+    """Nothing was written. `unit` is the one at fault; `code` is one of
+
+    `stale_sequence` (its next sequence number is not the expected one), `duplicate_ingress` (it has a row
+    with that ingress id), `duplicate_message` (the outbox had that id before).
+    """
+
+    def __init__(self, message: str, *, unit: str, code: str) -> None:
+        super().__init__(message, code=code)
+        self.unit = unit
+
+
+class DamagedRow(Damaged):
+    """A journal row is not what was written, or is gone. Other units are not concerned."""
+
+    def __init__(self, unit: str, unit_seq: int, why: str) -> None:
+        super().__init__(
+            f"Record {unit_seq} of unit {unit} is damaged ({why}): restore the world from a backup."
+        )
+        self.unit = unit
+        self.unit_seq = unit_seq
+
+
+_FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+_FORBIDDEN: Final = frozenset({errno.EROFS, errno.EACCES, errno.EPERM})
+
+_SENTENCES: Final = {
+    "disk_full": "The disk that holds {place} is full: make room and try again. Nothing saved was lost.",
+    "read_only": "{place} can't be written to: check its owner, its permissions, and the disk.",
+    "locked": "Another program keeps {place} locked: close it and try again.",
+    "disk_error": "The disk that holds {place} failed ({cause}): check it and retry. Nothing saved is lost.",
+}
+
+
+def unavailable(cause: Exception, place: Path, code: str | None = None) -> Unavailable:
+    """The Unavailable for a failed read or write at `place`; `code` is worked out for an OSError."""
+    if code is None:
+        number = cause.errno if isinstance(cause, OSError) else None
+        code = "disk_full" if number in _FULL else "read_only" if number in _FORBIDDEN else "disk_error"
+    text = cause.strerror or str(cause) if isinstance(cause, OSError) else str(cause)
+    error = Unavailable(_SENTENCES[code].format(place=place, cause=text), code=code)
+    error.__cause__ = cause
+    return error

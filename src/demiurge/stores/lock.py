@@ -1,0 +1,82 @@
+"""One owner per world folder.
+
+Invariant: while an OwnerLock is held no other can be, in this or any other process of the machine; the
+operating system lets go of it when the process dies, however it dies. So there is nothing to clean up, and
+the file is never removed: its content (the owner's pid) is only for the message.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import weakref
+from pathlib import Path
+from typing import Self
+
+from demiurge.errors import Conflict
+from demiurge.stores.errors import unavailable
+
+__all__ = ["OwnerLock"]
+
+
+class OwnerLock:
+    """A lock on the file `path`, which is made if need be; its folder must exist."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._file: int | None = None
+
+    @property
+    def held(self) -> bool:
+        return self._file is not None
+
+    def acquire(self) -> Self:
+        """Take the lock, without waiting. Raises Conflict (`owned`, with the owner's pid), Unavailable."""
+        try:
+            file = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except OSError as error:
+            raise unavailable(error, self._path.parent) from error
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            os.ftruncate(file, 0)
+            os.pwrite(file, f"{os.getpid()}\n".encode(), 0)
+        except BlockingIOError:
+            owner = os.pread(file, 20, 0).decode("ascii", "replace").strip() or "another process"
+            os.close(file)
+            raise Conflict(
+                f"The world in {self._path.parent} is in use by process {owner}: use that one, or stop it.",
+                code="owned",
+            ) from None
+        except OSError as error:
+            os.close(file)
+            raise unavailable(error, self._path.parent) from error
+        self._file = file
+        _held.add(self)
+        return self
+
+    def release(self) -> None:
+        """Let go; a second call does nothing."""
+        file, self._file = self._file, None
+        _held.discard(self)
+        if file is not None:
+            os.close(file)
+
+    def __enter__(self) -> Self:
+        return self if self.held else self.acquire()
+
+    def __exit__(self, *_: object) -> None:
+        self.release()
+
+
+_held: weakref.WeakSet[OwnerLock] = weakref.WeakSet()
+
+
+def _forget_in_child() -> None:
+    """A forked child must not keep its parent's lock alive. Closing the copy takes nothing from it."""
+    for lock in list(_held):
+        with contextlib.suppress(OSError):
+            lock.release()
+
+
+os.register_at_fork(after_in_child=_forget_in_child)

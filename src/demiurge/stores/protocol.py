@@ -1,0 +1,218 @@
+"""What a world needs from the place it is kept in: a journal, and blobs.
+
+Invariants every store keeps, whatever it is made of (architecture.md 2 and 3):
+
+* what a method returned from is durable: the caller may tell others;
+* `append` is one transaction for all its batches: all of them or none, in order, with growing positions;
+* a unit's rows are dense (0, 1, 2, ...) and only its next number can be appended: one writer per unit wins;
+* bytes that come back are checked against their hash first: a reader never sees damaged data as good.
+
+A store knows units, rows and hashes but not what a record says: the record format is `world`'s.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from demiurge.stores.errors import DamagedRow
+from demiurge.values.refs import Ref
+
+__all__ = ["Attempt", "Batch", "Blobs", "Head", "Journal", "Outgoing", "Row", "Snapshot", "Store"]
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One journal record. `data` is the record's canonical CBOR without its hash; `hash` = sha256(data), 32
+    bytes.
+
+    `ingress_id` is unique in its unit. `position` is given by the store: it grows in commit order over all
+    units, starts at 1, may have gaps, and is 0 in a row that is not stored yet.
+    """
+
+    unit: str
+    unit_seq: int
+    kind: str
+    hash: bytes
+    data: bytes
+    ingress_id: str | None = None
+    position: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Outgoing:
+    """An event on its way from one unit to another. `id` is unique in the world."""
+
+    id: str
+    source: str
+    target: str
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """An effect is about to be tried: `intent` is its identity, `token` says by whom, `started_ns` is wall
+    time.
+    """
+
+    intent: bytes
+    unit: str
+    token: str
+    started_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """The state of `unit` after record `unit_seq`, whose hash is `hash`, lies in the blob `ref`."""
+
+    unit: str
+    unit_seq: int
+    hash: bytes
+    ref: Ref
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """Where a unit stands: `hash` and `position` are those of its last row, number `next_seq` - 1.
+
+    `open` means that a restart must look at it: it has an intent without receipt, a timer, a plan, a message.
+    """
+
+    unit: str
+    next_seq: int
+    hash: bytes
+    open: bool
+    position: int
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """What one unit writes: rows `expected_seq`, `expected_seq` + 1, ..., its new `open`, and its messages.
+
+    `outbox` is added, then every id in `delivered` is taken out (one that isn't there is ignored). A batch
+    without rows for a unit that has none makes no head.
+    """
+
+    unit: str
+    expected_seq: int
+    rows: tuple[Row, ...]
+    open: bool
+    outbox: tuple[Outgoing, ...] = ()
+    delivered: tuple[str, ...] = ()
+
+
+class Blobs(Protocol):
+    """Raw bytes by their sha256."""
+
+    def put_blob(self, data: bytes) -> Ref:
+        """Durable on return. A good blob is left alone, a damaged one is replaced."""
+        ...
+
+    def put_blobs(self, blobs: Sequence[bytes]) -> list[Ref]:
+        """The same for many, for hardly more than the price of one."""
+        ...
+
+    def get_blob(self, ref: Ref) -> bytes:
+        """Raises NotFound, Damaged (the bytes don't hash to `ref`), InvalidValue (not a ref)."""
+        ...
+
+    def has_blob(self, ref: Ref) -> bool:
+        """True when there is a blob under `ref`; its bytes are not checked."""
+        ...
+
+    def blob_size(self, ref: Ref) -> int:
+        """In bytes. Raises NotFound."""
+        ...
+
+    def iter_blobs(self) -> Iterator[Ref]:
+        """Every ref, in no particular order; their bytes are not checked."""
+        ...
+
+
+class Journal(Protocol):
+    """Units, their rows, and what is on its way between them."""
+
+    @property
+    def damaged(self) -> Mapping[str, DamagedRow]:
+        """Units whose head didn't agree with their last row when the store was opened. They can't be appended
+        to.
+        """
+        ...
+
+    def append(self, batches: Sequence[Batch], *, blobs: Sequence[bytes] = ()) -> list[list[int]]:
+        """Write all batches in one transaction; the positions of each batch's rows. Durable on return.
+
+        `blobs` are durable no later than the rows (which may name them) and share their fsync where that is
+        possible. Batches apply in order, so a later one sees what an earlier one wrote. Raises UnitConflict,
+        and then no batch is written, when a batch's `expected_seq` is not its unit's next, or its unit or the
+        outbox has that id; InvalidValue when a batch is not well formed; DamagedRow for a unit in `damaged`;
+        Unavailable when the disk can't take it: then nothing was written and the same call may be made again.
+        """
+        ...
+
+    def head(self, unit: str) -> Head | None: ...
+
+    def heads(self, prefix: str | None = None, open_only: bool = False) -> Iterator[Head]:
+        """By unit name (code point order): those that start with `prefix`, those that are open. Those in
+        `damaged` are left out. Raises DamagedRow.
+        """
+        ...
+
+    def read(self, unit: str, from_seq: int = 0, limit: int | None = None) -> Iterator[Row]:
+        """A unit's rows from number `from_seq` on; none for an unknown unit. Raises DamagedRow, on the row
+        itself or where one is missing. Rows appended during the iteration may or may not be seen.
+        """
+        ...
+
+    def read_all(self, from_position: int = 0, limit: int | None = None) -> Iterator[Row]:
+        """All units' rows by position, from `from_position` (inclusive) on. Raises DamagedRow."""
+        ...
+
+    def find_ingress(self, unit: str, ingress_id: str) -> int | None:
+        """The `unit_seq` of the row that took this ingress in."""
+        ...
+
+    def begin_attempts(self, attempts: Sequence[Attempt]) -> None:
+        """Durable on return. An intent that has an attempt keeps the first."""
+        ...
+
+    def attempts(self, intents: Collection[bytes]) -> dict[bytes, Attempt]:
+        """The attempts of those intents that have one."""
+        ...
+
+    def outbox(self) -> list[Outgoing]:
+        """What is not delivered yet, oldest first, so in order for every (source, target). Raises Damaged."""
+        ...
+
+    def put_snapshot(self, snapshot: Snapshot) -> None:
+        """Raises NotFound when the unit has no rows. The same unit and number again replaces it."""
+        ...
+
+    def latest_snapshot(self, unit: str) -> Snapshot | None:
+        """The one with the highest `unit_seq`."""
+        ...
+
+
+class Store(Journal, Blobs, Protocol):
+    """A world's storage. Its methods may be called from any thread; writers wait for each other."""
+
+    @property
+    def world_id(self) -> str: ...
+
+    @property
+    def format(self) -> int:
+        """The version of the storage format, from 1."""
+        ...
+
+    def get_meta(self, key: str) -> str | None: ...
+
+    def set_meta(self, key: str, value: str) -> None:
+        """Small text values that belong to the world, such as its current manifest's ref. Durable on
+        return.
+        """
+        ...
+
+    def close(self) -> None:
+        """Let go of the world; a second call does nothing. Any other method then raises UsageError."""
+        ...

@@ -1,0 +1,104 @@
+"""What makes rows well formed, before they are written and when they are verified.
+
+Invariant: every row that gets into a store hashes to its hash and has its unit's next number; so anything
+else that is found later is damage, not a bug of the writer. `prev` links are in the record, whose format is
+`world`'s: whoever verifies a chain says how to get at them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import Final
+
+from demiurge.errors import InvalidValue
+from demiurge.stores.errors import DamagedRow, UnitConflict
+from demiurge.stores.protocol import Batch, Journal, Row
+
+__all__ = [
+    "GENESIS",
+    "Tail",
+    "check_batches",
+    "duplicate_ingress",
+    "duplicate_message",
+    "stale",
+    "verify_chains",
+    "verify_journal",
+]
+
+GENESIS: Final = bytes(32)
+"""The `prev` of a unit's first record."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tail:
+    """The end of a verified stretch of one unit: what its next row must be number of, and must link to."""
+
+    next_seq: int
+    hash: bytes
+
+
+def check_batches(batches: Sequence[Batch]) -> None:
+    """Raises InvalidValue (code `bad_batch`) unless rows are their batch's, in order, with their hash."""
+    for batch in batches:
+        for seq, row in enumerate(batch.rows, batch.expected_seq):
+            if row.unit != batch.unit or row.unit_seq != seq:
+                raise InvalidValue(
+                    f"a batch for record {seq} of unit {batch.unit} has number {row.unit_seq} of {row.unit}",
+                    code="bad_batch",
+                )
+            if sha256(row.data).digest() != row.hash:
+                raise InvalidValue(f"record {seq} of unit {batch.unit} has a wrong hash", code="bad_batch")
+
+
+def verify_chains(
+    rows: Iterable[Row],
+    prev_of: Callable[[Row], bytes],
+    tails: Mapping[str, Tail] | None = None,
+) -> dict[str, Tail]:
+    """Follow the rows of any number of units, mixed as they come, each unit's in order; their new tails.
+
+    `prev_of` takes the previous hash out of a record (and may raise DamagedRow itself). A unit that is not in
+    `tails` starts at number 0 with GENESIS. Raises DamagedRow at the first row that is changed, missing or
+    not linked.
+    """
+    ends = dict(tails or {})
+    for row in rows:
+        end = ends.get(row.unit, Tail(0, GENESIS))
+        if row.unit_seq != end.next_seq:
+            raise DamagedRow(row.unit, end.next_seq, f"record {row.unit_seq} comes in its place")
+        if sha256(row.data).digest() != row.hash:
+            raise DamagedRow(row.unit, row.unit_seq, "its bytes don't match its hash")
+        if prev_of(row) != end.hash:
+            raise DamagedRow(row.unit, row.unit_seq, "it doesn't follow the record before it")
+        ends[row.unit] = Tail(row.unit_seq + 1, row.hash)
+    return ends
+
+
+def verify_journal(store: Journal, prev_of: Callable[[Row], bytes]) -> dict[str, Tail]:
+    """All rows of all units, and that every head is its chain's end. Costs a full read. Raises DamagedRow."""
+    heads = {head.unit: head for head in store.heads()}
+    tails = verify_chains(store.read_all(), prev_of)
+    for unit, head in heads.items():
+        tail = tails.get(unit, Tail(0, GENESIS))
+        if tail.next_seq < head.next_seq:
+            raise DamagedRow(unit, tail.next_seq, "it is missing")
+        if tail.next_seq == head.next_seq and tail.hash != head.hash:
+            raise DamagedRow(unit, tail.next_seq - 1, "it is not what the unit's head says")
+    return tails
+
+
+def stale(batch: Batch, next_seq: int) -> UnitConflict:
+    message = f"Unit {batch.unit} is at record {next_seq}, not {batch.expected_seq}: load it again and retry."
+    return UnitConflict(message, unit=batch.unit, code="stale_sequence")
+
+
+def duplicate_ingress(batch: Batch) -> UnitConflict:
+    message = f"Unit {batch.unit} took this ingress in before: nothing is left to do."
+    return UnitConflict(message, unit=batch.unit, code="duplicate_ingress")
+
+
+def duplicate_message(batch: Batch, message_id: str) -> UnitConflict:
+    message = f"Unit {batch.unit} sent message {message_id} before: load it again and retry."
+    return UnitConflict(message, unit=batch.unit, code="duplicate_message")

@@ -1,0 +1,166 @@
+"""Connections to a world's database: one that writes, some that read.
+
+Invariant: a write is one transaction that is on disk (WAL, synchronous=FULL) before `writing` ends, or is
+rolled back; after a failure (disk full, I/O error, an exception in the block) the connection is clean and can
+be used again. Readers see only what is committed and never make a writer wait. Any thread may ask for either.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Final
+
+from demiurge import faults
+from demiurge.errors import Damaged, UsageError
+from demiurge.stores.errors import unavailable
+
+__all__ = ["Connections"]
+
+_WAIT_SECONDS: Final = 5.0
+_IDLE_READERS: Final = 4
+
+_SETTINGS: Final = (
+    "PRAGMA synchronous = FULL",
+    "PRAGMA fullfsync = 1",  # macOS: fsync alone stops at the drive's cache
+    "PRAGMA checkpoint_fullfsync = 1",
+    "PRAGMA journal_size_limit = 16777216",
+    "PRAGMA cache_size = -8192",
+    "PRAGMA cell_size_check = 1",
+    "PRAGMA temp_store = MEMORY",
+)
+
+_CODES: Final = {
+    sqlite3.SQLITE_FULL: "disk_full",
+    sqlite3.SQLITE_IOERR: "disk_error",
+    sqlite3.SQLITE_NOMEM: "disk_error",
+    sqlite3.SQLITE_READONLY: "read_only",
+    sqlite3.SQLITE_CANTOPEN: "read_only",
+    sqlite3.SQLITE_PERM: "read_only",
+    sqlite3.SQLITE_BUSY: "locked",
+    sqlite3.SQLITE_LOCKED: "locked",
+    sqlite3.SQLITE_PROTOCOL: "locked",
+}
+_ABOUT_FILE: Final = frozenset({"read_only", "locked"})
+_OUR_BUGS: Final = (
+    sqlite3.ProgrammingError,
+    sqlite3.InterfaceError,
+    sqlite3.DataError,
+    sqlite3.NotSupportedError,
+)
+
+
+class Connections:
+    """Connections to the database `path`, made if `create`. Raises Unavailable, Damaged (no database)."""
+
+    def __init__(self, path: Path, *, create: bool = False) -> None:
+        self._path = path
+        self._write_lock = threading.Lock()
+        self._readers: list[sqlite3.Connection] = []
+        self._readers_lock = threading.Lock()
+        self._closed = False
+        self._writer = self._connect("rwc" if create else "rw", *_SETTINGS)
+
+    def use_log(self) -> None:
+        """Turn write-ahead logging on. Only for a file that is known to be ours: it changes the file."""
+        with self._write_lock, self._translating():
+            self._writer.execute("PRAGMA journal_mode = WAL").fetchall()
+
+    @contextmanager
+    def writing(self, name: str) -> Iterator[sqlite3.Connection]:
+        """One transaction: durable when the block ends, undone when it raises. `name` begins its points."""
+        with self._write_lock, self._translating():
+            self._check_open()
+            db = self._writer
+            db.execute("BEGIN IMMEDIATE")
+            try:
+                yield db
+                faults.point(f"{name}.before_commit")
+                db.execute("COMMIT")
+            except BaseException:
+                if db.in_transaction:  # SQLite may have rolled back itself
+                    with suppress(sqlite3.Error):
+                        db.execute("ROLLBACK")
+                raise
+            faults.point(f"{name}.after_commit")
+
+    @contextmanager
+    def reading(self) -> Iterator[sqlite3.Connection]:
+        """A connection to read from. Keep the block short: it must not outlive one answer."""
+        self._check_open()
+        with self._readers_lock:
+            db = self._readers.pop() if self._readers else None
+        with self._translating():
+            if db is None:
+                db = self._connect("rw", "PRAGMA query_only = 1", *_SETTINGS)
+            try:
+                yield db
+            except BaseException:
+                db.close()
+                raise
+        with self._readers_lock:
+            if not self._closed and len(self._readers) < _IDLE_READERS:
+                self._readers.append(db)
+                return
+        db.close()
+
+    def close(self) -> None:
+        """Move all rows to the main file, close. Raises Unavailable if that fails: they are in the log."""
+        with self._write_lock:
+            if self._closed:
+                return
+            self._closed = True
+            with self._readers_lock:
+                while self._readers:
+                    self._readers.pop().close()
+            try:
+                with self._translating():
+                    faults.point("store.before_checkpoint")
+                    self._writer.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+                    faults.point("store.after_checkpoint")
+            finally:
+                self._writer.close()
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise UsageError("This world is closed: open it again.")
+
+    def _connect(self, mode: str, *settings: str) -> sqlite3.Connection:
+        uri = f"{self._path.absolute().as_uri()}?mode={mode}"
+        with self._translating():
+            db = sqlite3.connect(
+                uri, uri=True, timeout=_WAIT_SECONDS, isolation_level=None, check_same_thread=False
+            )
+            try:
+                for setting in settings:
+                    db.execute(setting).fetchall()
+            except BaseException:
+                db.close()
+                raise
+            return db
+
+    @contextmanager
+    def _translating(self) -> Iterator[None]:
+        try:
+            yield
+        except sqlite3.Error as error:
+            translated = self._translated(error)
+            if translated is error:
+                raise
+            raise translated from error
+        except OSError as error:
+            raise unavailable(error, self._path.parent) from error
+
+    def _translated(self, error: sqlite3.Error) -> Exception:
+        if isinstance(error, _OUR_BUGS):
+            return error
+        extended = getattr(
+            error, "sqlite_errorcode", None
+        )  # absent when Python can't make sense of the bytes
+        code = _CODES.get(extended & 0xFF) if extended is not None else None
+        if code is None:  # our statements are fixed: when SQLite can't run one, its tables have changed
+            return Damaged(f"{self._path} is damaged ({error}): restore it from a backup.")
+        return unavailable(error, self._path if code in _ABOUT_FILE else self._path.parent, code)

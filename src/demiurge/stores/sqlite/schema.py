@@ -1,0 +1,97 @@
+"""The tables of a world, and what is checked before they are used.
+
+Invariant: `user_version` of the file is the format that wrote it; a file of a newer format is refused
+untouched. All tables come into being in one transaction, so a file either holds a whole world or none.
+
+Checks when a world is opened cost the same however long its journal is: the file's marks here, and the ends
+of units that are open (`journal.find_damage`). `rows.verify_journal` checks everything.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+from typing import Final
+from zlib import crc32
+
+from demiurge.errors import Damaged, NotFound, UsageError
+
+__all__ = ["FORMAT", "create_tables", "get_meta", "is_empty", "read_world_id", "set_meta"]
+
+FORMAT: Final = 1
+_APPLICATION: Final = 0x44454D49  # "DEMI"
+_STRICT: Final = "STRICT" if sqlite3.sqlite_version_info >= (3, 37) else ""
+
+# `guard` is a CRC-32 over the columns that no hash covers.
+_TABLES: Final = (
+    f"CREATE TABLE meta (key TEXT NOT NULL UNIQUE, value TEXT NOT NULL, guard INTEGER NOT NULL) {_STRICT}",
+    f"""CREATE TABLE unit (
+        id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, next_seq INTEGER NOT NULL, hash BLOB NOT NULL,
+        position INTEGER NOT NULL, open INTEGER NOT NULL, guard INTEGER NOT NULL) {_STRICT}""",
+    "CREATE INDEX unit_open ON unit (name) WHERE open = 1",
+    f"""CREATE TABLE journal (
+        position INTEGER PRIMARY KEY, unit INTEGER NOT NULL, seq INTEGER NOT NULL, kind TEXT NOT NULL,
+        ingress_id TEXT, hash BLOB NOT NULL, data BLOB NOT NULL, guard INTEGER NOT NULL) {_STRICT}""",
+    "CREATE UNIQUE INDEX journal_unit ON journal (unit, seq)",
+    "CREATE UNIQUE INDEX journal_ingress ON journal (unit, ingress_id) WHERE ingress_id IS NOT NULL",
+    f"""CREATE TABLE outbox (
+        n INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, source TEXT NOT NULL, target TEXT NOT NULL,
+        data BLOB NOT NULL, guard INTEGER NOT NULL) {_STRICT}""",
+    f"""CREATE TABLE attempt (
+        intent BLOB NOT NULL UNIQUE, unit TEXT NOT NULL, token TEXT NOT NULL,
+        started_ns INTEGER NOT NULL) {_STRICT}""",
+    f"""CREATE TABLE snapshot (
+        unit INTEGER NOT NULL, seq INTEGER NOT NULL, hash BLOB NOT NULL, ref TEXT NOT NULL,
+        UNIQUE (unit, seq)) {_STRICT}""",
+    f"CREATE TABLE blob (digest BLOB NOT NULL UNIQUE, data BLOB NOT NULL) {_STRICT}",
+)
+
+
+def create_tables(db: sqlite3.Connection, world_id: str) -> None:
+    """In the transaction that is open."""
+    for statement in _TABLES:
+        db.execute(statement)
+    set_meta(db, "world_id", world_id)
+    db.execute(f"PRAGMA application_id = {_APPLICATION}")
+    db.execute(f"PRAGMA user_version = {FORMAT}")
+
+
+def is_empty(db: sqlite3.Connection) -> bool:
+    """True for a file in which no world was ever made (or its making was cut short)."""
+    return db.execute("SELECT 1 FROM sqlite_master").fetchone() is None
+
+
+def read_world_id(db: sqlite3.Connection, path: Path) -> str:
+    """Check the file's marks; the id of the world in it. Raises NotFound, UsageError, Damaged."""
+    if is_empty(db):
+        raise NotFound(
+            f"{path} holds no world: make one with `demiurge init`, or restore the file from a backup."
+        )
+    if db.execute("PRAGMA application_id").fetchone()[0] != _APPLICATION:
+        raise UsageError(f"{path} is a database of another program: choose another folder for the world.")
+    version = db.execute("PRAGMA user_version").fetchone()[0]
+    if version > FORMAT:
+        raise UsageError(
+            f"The world in {path.parent} was made by a newer Demiurge (format {version}; this one knows "
+            f"{FORMAT}): upgrade with `pip install --upgrade demiurge-runtime`.",
+            code="newer_format",
+        )
+    world_id = get_meta(db, "world_id")
+    if version != FORMAT or world_id is None:
+        raise Damaged(f"{path} lacks the marks of a world: restore it from a backup.")
+    return world_id
+
+
+def set_meta(db: sqlite3.Connection, key: str, value: str) -> None:
+    guard = crc32(f"{key} {value}".encode())
+    db.execute("INSERT OR REPLACE INTO meta (key, value, guard) VALUES (?, ?, ?)", (key, value, guard))
+
+
+def get_meta(db: sqlite3.Connection, key: str) -> str | None:
+    """Raises Damaged."""
+    found = db.execute("SELECT value, guard FROM meta WHERE key = ?", (key,)).fetchone()
+    if found is None:
+        return None
+    if crc32(f"{key} {found[0]}".encode()) != found[1]:
+        raise Damaged(f"The world's {key} is damaged: restore the world from a backup.")
+    return str(found[0])

@@ -1,0 +1,280 @@
+"""A world in one folder: `journal.db` (SQLite), `blobs/` (files for what is longer than 16 KiB), `lock`.
+
+Invariant: who has a SqliteStore owns the world (see lock.py), so its methods need no defence against other
+writers; what they promise is in protocol.py. An append costs one fsync, however many units and small blobs it
+carries.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from hashlib import sha256
+from pathlib import Path
+from types import MappingProxyType, TracebackType
+from typing import Final, Self
+
+from demiurge import faults
+from demiurge.errors import Conflict, Damaged, NotFound, UsageError
+from demiurge.stores import rows
+from demiurge.stores.blob_files import BlobFiles, sync_folder
+from demiurge.stores.errors import DamagedRow, unavailable
+from demiurge.stores.lock import OwnerLock
+from demiurge.stores.protocol import Attempt, Batch, Head, Outgoing, Row, Snapshot
+from demiurge.stores.sqlite import blobs as inline
+from demiurge.stores.sqlite import journal, schema
+from demiurge.stores.sqlite.connections import Connections
+from demiurge.values.refs import Ref, parse_ref, ref_digest, ref_from_digest, ref_of
+
+__all__ = ["SqliteStore"]
+
+_PAGE: Final = 500  # rows per read transaction: an iteration never holds one open between two rows
+
+
+class SqliteStore:
+    """Made by `create` or `open`. See `demiurge.stores.protocol.Store`."""
+
+    format = schema.FORMAT
+
+    def __init__(self, folder: Path, lock: OwnerLock, connections: Connections) -> None:
+        self._folder = folder
+        self._lock = lock
+        self._db = connections
+        self._files = BlobFiles(folder / "blobs")
+        self._names: dict[int, str] = {}
+        with connections.reading() as db:
+            self.world_id = schema.read_world_id(db, folder / "journal.db")
+            self._damaged = journal.find_damage(db)
+        connections.use_log()
+        self._files.open()
+
+    @classmethod
+    def create(cls, folder: Path | str, world_id: str) -> Self:
+        """Make a world in `folder`, which is made if need be, and own it.
+
+        Raises Conflict (there is one, or somebody is making one), Unavailable.
+        """
+        folder = Path(folder)
+        try:
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        except OSError as error:
+            raise unavailable(error, folder) from error
+        return cls._own(folder, world_id)
+
+    @classmethod
+    def open(cls, folder: Path | str) -> Self:
+        """Own the world in `folder`. Removes what a crash left half-written; reads the same few pages however
+        long the journal is.
+
+        Raises NotFound (no world), Conflict (code `owned`), UsageError (made by a newer Demiurge),
+        Unavailable, Damaged (the file as a whole; single units are in `damaged`).
+        """
+        folder = Path(folder)
+        if not (folder / "journal.db").exists():
+            raise NotFound(f"There is no world in {folder}: make one with `demiurge init`.")
+        return cls._own(folder, None)
+
+    @classmethod
+    def _own(cls, folder: Path, new_world_id: str | None) -> Self:
+        lock = OwnerLock(folder / "lock").acquire()
+        connections: Connections | None = None
+        try:
+            connections = Connections(folder / "journal.db", create=new_world_id is not None)
+            if new_world_id is not None:
+                _create(folder, connections, new_world_id)
+            return cls(folder, lock, connections)
+        except BaseException:
+            if connections is not None:
+                connections.close()
+            lock.release()
+            raise
+
+    # journal
+
+    @property
+    def damaged(self) -> Mapping[str, DamagedRow]:
+        return MappingProxyType(self._damaged)
+
+    def append(self, batches: Sequence[Batch], *, blobs: Sequence[bytes] = ()) -> list[list[int]]:
+        rows.check_batches(batches)
+        for batch in batches:
+            if batch.unit in self._damaged:
+                raise self._damaged[batch.unit]
+        small = self._put_files(blobs)
+        if not batches and not small:
+            return []
+        with self._db.writing("journal") as db:
+            faults.point("journal.before_rows")
+            inline.put(db, inline.lacking(db, small))
+            return journal.append(db, batches)
+
+    def head(self, unit: str) -> Head | None:
+        with self._db.reading() as db:
+            return journal.head(db, unit)
+
+    def heads(self, prefix: str | None = None, open_only: bool = False) -> Iterator[Head]:
+        start = prefix or ""
+        more = True
+        while more:
+            with self._db.reading() as db:
+                names = journal.units_page(db, start, open_only, _PAGE)
+                page = [journal.head(db, name) for name in names if name not in self._damaged]
+            more = len(names) == _PAGE
+            for head in filter(None, page):
+                if not head.unit.startswith(prefix or ""):
+                    return
+                yield head
+            start = names[-1] + "\0" if names else start  # the next name there can be
+
+    def read(self, unit: str, from_seq: int = 0, limit: int | None = None) -> Iterator[Row]:
+        head = self.head(unit)
+        end = head.next_seq if head else 0
+        if limit is not None:
+            end = min(end, from_seq + limit)
+        at = from_seq
+        while at < end:
+            with self._db.reading() as db:
+                page = journal.unit_page(db, unit, at, min(_PAGE, end - at))
+                journal.unit_names(db, page, self._names)
+            for row in journal.make_rows(page, self._names):
+                if row.unit_seq != at or row.unit != unit:
+                    raise DamagedRow(unit, at, "it is missing")
+                yield row
+                at += 1
+            if not page:
+                raise DamagedRow(unit, at, "it is missing")
+
+    def read_all(self, from_position: int = 0, limit: int | None = None) -> Iterator[Row]:
+        at, left = from_position, limit
+        while left is None or left > 0:
+            size = _PAGE if left is None else min(_PAGE, left)
+            with self._db.reading() as db:
+                page = journal.world_page(db, at, size)
+                journal.unit_names(db, page, self._names)
+            yield from journal.make_rows(page, self._names)
+            if len(page) < size:
+                return
+            at = page[-1][0] + 1
+            left = None if left is None else left - size
+
+    def find_ingress(self, unit: str, ingress_id: str) -> int | None:
+        with self._db.reading() as db:
+            return journal.find_ingress(db, unit, ingress_id)
+
+    def begin_attempts(self, attempts: Sequence[Attempt]) -> None:
+        if attempts:
+            with self._db.writing("attempts") as db:
+                journal.begin_attempts(db, attempts)
+
+    def attempts(self, intents: Collection[bytes]) -> dict[bytes, Attempt]:
+        with self._db.reading() as db:
+            return journal.attempts(db, intents)
+
+    def outbox(self) -> list[Outgoing]:
+        with self._db.reading() as db:
+            return journal.outbox(db)
+
+    def put_snapshot(self, snapshot: Snapshot) -> None:
+        with self._db.writing("snapshot") as db:
+            journal.put_snapshot(db, snapshot)
+
+    def latest_snapshot(self, unit: str) -> Snapshot | None:
+        with self._db.reading() as db:
+            return journal.latest_snapshot(db, unit)
+
+    # blobs
+
+    def put_blob(self, data: bytes) -> Ref:
+        return self.put_blobs([data])[0]
+
+    def put_blobs(self, blobs: Sequence[bytes]) -> list[Ref]:
+        small = self._put_files(blobs)
+        with self._db.reading() as db:
+            new = inline.lacking(db, small)
+        if new:
+            with self._db.writing("blob") as db:
+                inline.put(db, new)
+        return [ref_of(data) for data in blobs]
+
+    def get_blob(self, ref: Ref) -> bytes:
+        digest = ref_digest(parse_ref(ref))
+        with self._db.reading() as db:
+            data = inline.get(db, digest)
+        if data is None:
+            data = self._files.get(digest)
+        if data is None:
+            raise NotFound(f"There is no blob {ref} in this world.")
+        if sha256(data).digest() != digest:
+            raise Damaged(
+                f"Blob {ref} is damaged: put the same bytes again, or restore the world from a backup."
+            )
+        return data
+
+    def has_blob(self, ref: Ref) -> bool:
+        return self._blob_size(ref) is not None
+
+    def blob_size(self, ref: Ref) -> int:
+        size = self._blob_size(ref)
+        if size is None:
+            raise NotFound(f"There is no blob {ref} in this world.")
+        return size
+
+    def iter_blobs(self) -> Iterator[Ref]:
+        after, more = b"", True
+        while more:
+            with self._db.reading() as db:
+                page = inline.digests_page(db, after, _PAGE)
+            more = len(page) == _PAGE
+            yield from map(ref_from_digest, page)
+            after = page[-1] if page else after
+        yield from map(ref_from_digest, self._files.digests())
+
+    def _put_files(self, blobs: Sequence[bytes]) -> list[bytes]:
+        """Make files of the long ones, durably; the short ones are left."""
+        self._files.put([data for data in blobs if len(data) > inline.INLINE_MAX])
+        return [data for data in blobs if len(data) <= inline.INLINE_MAX]
+
+    def _blob_size(self, ref: Ref) -> int | None:
+        digest = ref_digest(parse_ref(ref))
+        with self._db.reading() as db:
+            size = inline.size(db, digest)
+        return self._files.size(digest) if size is None else size
+
+    # the world
+
+    def get_meta(self, key: str) -> str | None:
+        with self._db.reading() as db:
+            return schema.get_meta(db, key)
+
+    def set_meta(self, key: str, value: str) -> None:
+        if key == "world_id":
+            raise UsageError("A world keeps its id: make a fork to get another.")
+        with self._db.writing("meta") as db:
+            schema.set_meta(db, key, value)
+
+    def close(self) -> None:
+        try:
+            self._db.close()
+        finally:
+            self._lock.release()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def _create(folder: Path, connections: Connections, world_id: str) -> None:
+    with connections.writing("create") as db:
+        if not schema.is_empty(db):
+            raise Conflict(
+                f"There is a world in {folder} already: open it, or choose another folder.", code="exists"
+            )
+        schema.create_tables(db, world_id)
+    try:
+        sync_folder(folder)
+        sync_folder(folder.parent)
+    except OSError as error:
+        raise unavailable(error, folder) from error

@@ -1,0 +1,124 @@
+"""A person's decision about one call: bound to exactly that call, used once, valid for a while
+(architecture, 4).
+
+The decision is bound to call id, tool, spec hash, arguments, actor and the rule that asked. Change any of
+them and it is another question. The store only remembers; the policy is asked again at every call and may
+still deny.
+"""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass, replace
+from typing import Literal, Protocol
+
+from demiurge.errors import Conflict, InvalidValue, NotFound
+from demiurge.values import cbor
+from demiurge.values.clock import Clock, SystemClock
+
+__all__ = ["ApprovalDecision", "ApprovalOutcome", "ApprovalRequest", "ApprovalStore", "InMemoryApprovals"]
+
+ApprovalOutcome = Literal["approved", "rejected", "expired"]
+
+_DEFAULT_TTL_MS = 24 * 60 * 60 * 1000
+_MS = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class ApprovalRequest:
+    """One question. `approval_id` names a decision if the caller has one; it is not part of what is bound."""
+
+    tool_call_id: str
+    tool_id: str
+    spec_hash: str
+    args_digest: str
+    actor: str
+    rule_digest: str
+    approval_id: str | None = None
+
+    @property
+    def binding(self) -> str:
+        """Digest of everything that a decision is bound to."""
+        return cbor.node_ref(
+            [self.tool_call_id, self.tool_id, self.spec_hash, self.args_digest, self.actor, self.rule_digest]
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class ApprovalDecision:
+    """The answer: who, why, when. Times are milliseconds since 1970; from `expires_at_ms` on it is void."""
+
+    approval_id: str
+    outcome: ApprovalOutcome
+    by: str
+    reason: str
+    decided_at_ms: int
+    expires_at_ms: int
+
+
+class ApprovalStore(Protocol):
+    """`take` hands out the decision for a request, once, or None while there is none (and then may note the
+    request as pending). It must be atomic: of two equal calls only one gets the decision."""
+
+    def take(self, request: ApprovalRequest) -> ApprovalDecision | None: ...
+
+
+class InMemoryApprovals:
+    """An approval store for one process; safe to use from several threads.
+
+    A request without a decision is noted under an id made from its binding. `ttl_ms`: how long an approval
+    is good for."""
+
+    def __init__(self, clock: Clock | None = None, ttl_ms: int = _DEFAULT_TTL_MS) -> None:
+        if ttl_ms < 1:
+            raise InvalidValue("must be at least 1", path="ttl_ms")
+        self._clock = clock if clock is not None else SystemClock()
+        self._ttl_ms = ttl_ms
+        self._lock = threading.Lock()
+        self._pending: dict[str, ApprovalRequest] = {}
+        self._decided: dict[str, ApprovalDecision] = {}
+
+    def take(self, request: ApprovalRequest) -> ApprovalDecision | None:
+        approval_id = _approval_id(request)
+        with self._lock:
+            decision = self._decided.get(approval_id)
+            if request.approval_id not in (None, approval_id):
+                decision = None  # an id that belongs to another call decides nothing here
+            if decision is None:
+                self._pending.setdefault(approval_id, replace(request, approval_id=approval_id))
+                return None
+            del self._decided[approval_id]
+        if self._now_ms() >= decision.expires_at_ms:
+            return replace(decision, outcome="expired")
+        return decision
+
+    def pending(self) -> tuple[ApprovalRequest, ...]:
+        """Requests that wait for a person, oldest first; each with its `approval_id`."""
+        with self._lock:
+            return tuple(self._pending.values())
+
+    def approve(self, approval_id: str, *, by: str, reason: str = "") -> ApprovalDecision:
+        """Says yes to a pending request. Raises NotFound; Conflict when it is decided already."""
+        return self._decide(approval_id, "approved", by, reason)
+
+    def reject(self, approval_id: str, *, by: str, reason: str = "") -> ApprovalDecision:
+        """Says no to a pending request. Raises NotFound; Conflict when it is decided already."""
+        return self._decide(approval_id, "rejected", by, reason)
+
+    def _decide(self, approval_id: str, outcome: ApprovalOutcome, by: str, reason: str) -> ApprovalDecision:
+        now = self._now_ms()
+        with self._lock:
+            if approval_id in self._decided:
+                raise Conflict(f"Approval {approval_id} is decided already.")
+            if self._pending.pop(approval_id, None) is None:
+                raise NotFound(f"There is no pending approval {approval_id}.")
+            decision = ApprovalDecision(approval_id, outcome, by, reason, now, now + self._ttl_ms)
+            self._decided[approval_id] = decision
+            return decision
+
+    def _now_ms(self) -> int:
+        return self._clock.now_ns() // _MS
+
+
+def _approval_id(request: ApprovalRequest) -> str:
+    return f"apr_{request.binding.removeprefix('sha256:')[:24]}"

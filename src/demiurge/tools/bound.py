@@ -1,0 +1,41 @@
+"""A tool as the runner sees it: its spec and four functions, with no schema library behind them (seed 003
+#10).
+
+A tool written in Python binds itself to this; so does a tool of an MCP server or a graph. Because the runner
+knows nothing else, there is no second path for any of them (seed 003 #1, #25).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from demiurge.tools.context import ToolContext
+from demiurge.tools.spec import ToolSpec
+
+__all__ = ["BoundTool"]
+
+
+@dataclass(frozen=True, slots=True)
+class BoundTool:
+    """`parse(json_text) -> params` raises ToolValidationError. `call(params, context)` gives a ToolResult,
+    or an awaitable of one when `is_async`. `dump(value) -> JSON bytes` raises ToolValidationError; `load`
+    is its inverse.
+
+    `inline`: a `def` handler quick enough to run on the event loop. `timeout_ms`: its own limit.
+    `capabilities`: types that must be bound in `context.resources`. `idempotency` and `reconcile` are for
+    the ledger."""
+
+    spec: ToolSpec
+    parse: Callable[[str | bytes], Any]
+    call: Callable[[Any, ToolContext], Any]
+    dump: Callable[[Any], bytes]
+    load: Callable[[bytes], Any]
+    is_async: bool = False
+    inline: bool = False
+    timeout_ms: int | None = None
+    capabilities: tuple[Any, ...] = ()
+    requires_connection: bool = False
+    idempotency: Any = None
+    reconcile: Callable[..., Any] | None = None

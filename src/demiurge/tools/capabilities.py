@@ -1,0 +1,71 @@
+"""The interfaces through which tools reach anything at all (seed 003 #3). Bound to adapters in a
+composition root.
+
+A handler takes one from `context.resources`. The methods raise `ToolUserError` for what a model can mend (a
+file that is not there) and anything else for what it can't.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, Protocol
+
+from demiurge.values.clock import Clock
+
+__all__ = ["Clock", "Introspection", "WorkspaceCommit", "WorkspaceEntry", "WorkspaceFile", "Workspaces"]
+
+
+@dataclass(frozen=True, slots=True)
+class WorkspaceEntry:
+    """`path` from the workspace's root; `size` in bytes, 0 for a folder."""
+
+    path: str
+    kind: Literal["file", "dir"]
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class WorkspaceFile:
+    """A text file; `version` is the workspace's version it was read at; `size` in bytes."""
+
+    path: str
+    text: str
+    version: int
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class WorkspaceCommit:
+    """The outcome of a write. A conflict is a result: `ok` is false, `expected` and `actual` are the
+    versions."""
+
+    path: str
+    version: int
+    ok: bool
+    expected: int | None = None
+    actual: int | None = None
+
+
+class Workspaces(Protocol):
+    """Versioned trees of text files. Paths are relative, without a leading slash; "" is the root."""
+
+    async def list(self, path: str, *, workspace: str) -> Sequence[WorkspaceEntry]: ...
+
+    async def read(self, path: str, *, workspace: str) -> WorkspaceFile: ...
+
+    async def write(
+        self, path: str, text: str, *, workspace: str, expected_version: int | None
+    ) -> WorkspaceCommit: ...
+
+
+class Introspection(Protocol):
+    """A world looking at itself. All answers are JSON-ready."""
+
+    async def manifest(self) -> Mapping[str, Any]: ...
+
+    async def state(self, module: str | None, key: str | None) -> Mapping[str, Any]: ...
+
+    async def schemas(self, prefix: str | None) -> Mapping[str, Any]: ...
+
+    async def module(self, name: str) -> Mapping[str, Any]: ...

@@ -1,0 +1,79 @@
+"""What a model may see in one request: the sources' tools that the policy lets through (seed 003 #18).
+
+A tool that needs a person's approval is in it exactly when somebody can be asked. The runner decides again at
+the call: being in a catalog is visibility, not permission.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from types import MappingProxyType
+
+from demiurge.tools.errors import PromptValidationError
+from demiurge.tools.policy import ToolPolicy, ToolPolicyContext
+from demiurge.tools.source import Tools, as_source
+from demiurge.tools.spec import ToolSpec
+from demiurge.values import canonical_json
+from demiurge.values.refs import ref_of
+
+__all__ = ["ToolCatalog"]
+
+
+@dataclass(frozen=True)
+class ToolCatalog:
+    """Specs by id, sorted by id so that a request's bytes are stable. Make one with `compile`."""
+
+    tools: Mapping[str, ToolSpec]
+
+    @classmethod
+    def compile(
+        cls,
+        tools: Tools,
+        policy: ToolPolicy | None = None,
+        approvals_bound: bool = False,
+        ctx: ToolPolicyContext | None = None,
+    ) -> ToolCatalog:
+        """The catalog of `tools` under `policy` (None denies all). Raises PromptValidationError when ids
+        collide."""
+        rules = policy if policy is not None else ToolPolicy()
+        caller = ctx if ctx is not None else ToolPolicyContext(run_id="catalog")
+        wanted = {"allow", "require_approval"} if approvals_bound else {"allow"}
+        found: dict[str, ToolSpec] = {}
+        for spec in as_source(tools).specs():
+            if spec.name in found:
+                raise PromptValidationError(f"two tools have the id {spec.name!r}", code="tool_id_collision")
+            found[spec.name] = spec
+        visible = {
+            name: found[name] for name in sorted(found) if _decide(rules, caller, found[name]) in wanted
+        }
+        return cls(MappingProxyType(visible))
+
+    def specs(self) -> tuple[ToolSpec, ...]:
+        """What is sent to the model."""
+        return tuple(self.tools.values())
+
+    def get(self, tool_id: str) -> ToolSpec | None:
+        return self.tools.get(tool_id)
+
+    def __contains__(self, tool_id: object) -> bool:
+        return tool_id in self.tools
+
+    def __len__(self) -> int:
+        return len(self.tools)
+
+    def __iter__(self) -> Iterator[ToolSpec]:
+        return iter(self.tools.values())
+
+    @cached_property
+    def digest(self) -> str:
+        """`sha256:<hex>` over the ids and spec hashes: which tools, in which wording."""
+        return ref_of(canonical_json.encode({spec.name: spec.spec_hash for spec in self}))
+
+
+def _decide(policy: ToolPolicy, ctx: ToolPolicyContext, spec: ToolSpec) -> str:
+    try:
+        return policy.decide(ctx, spec.name, spec.effect)
+    except Exception:  # noqa: BLE001  (a policy that can't say yes has said no)
+        return "deny"

@@ -1,0 +1,167 @@
+"""What a handler is given: references and capabilities, never credentials or ambient state (seeds 003 #3,
+#26, 004).
+
+Every attribute is always there. Without a prompt, an adapter or a session it is a null object that answers
+politely, so a handler written for a full run also works in a notebook.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import timedelta
+from types import MappingProxyType
+from typing import Any, Protocol, TypeVar, cast, overload
+
+from demiurge.tools.capabilities import Workspaces
+from demiurge.tools.policy import ToolPolicyContext
+
+__all__ = [
+    "BudgetTrackerLike",
+    "DeadlineLike",
+    "NullAdapter",
+    "NullBus",
+    "NullPrompt",
+    "NullSession",
+    "NullSlice",
+    "ResourceRegistry",
+    "ToolContext",
+]
+
+T = TypeVar("T")
+D = TypeVar("D")
+
+
+class DeadlineLike(Protocol):
+    """What the runner asks of a deadline: the time that is left, negative when it has passed."""
+
+    def remaining(self) -> timedelta: ...
+
+
+class BudgetTrackerLike(Protocol):
+    """What the runner asks of a budget: `check` raises when it is used up."""
+
+    def check(self) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class ResourceRegistry:
+    """Capabilities by their type (seed 004). Keys are usually Protocols; values are not checked against
+    them."""
+
+    _entries: Mapping[Any, Any] = field(default_factory=lambda: MappingProxyType({}))
+
+    # A `Callable[..., T]` instead of `type[T]` lets a Protocol be a key under strict type checking.
+    @overload
+    def get(self, resource_type: Callable[..., T]) -> T | None: ...
+    @overload
+    def get(self, resource_type: Callable[..., T], default: D) -> T | D: ...
+    def get(self, resource_type: Callable[..., T], default: Any = None) -> Any:
+        """The resource bound to this type, or `default`."""
+        return self._entries.get(resource_type, default)
+
+    def __contains__(self, resource_type: object) -> bool:
+        return resource_type in self._entries
+
+    @staticmethod
+    def build(mapping: Mapping[Any, Any]) -> ResourceRegistry:
+        """A registry over a copy of `mapping`; entries that are None are left out."""
+        kept = {key: value for key, value in mapping.items() if value is not None}
+        return ResourceRegistry(MappingProxyType(kept))
+
+    @property
+    def entries(self) -> Mapping[Any, Any]:
+        """All of them, read-only."""
+        return self._entries
+
+    def filled(self, defaults: Mapping[Any, Any]) -> ResourceRegistry:
+        """This registry, with `defaults` for what it does not hold."""
+        return ResourceRegistry.build({**defaults, **self._entries})
+
+
+class NullSlice:
+    """A slice of a session that holds nothing and keeps nothing."""
+
+    def all(self) -> tuple[Any, ...]:
+        return ()
+
+    def latest(self) -> Any:
+        return None
+
+    def where(self, predicate: Callable[[Any], bool]) -> tuple[Any, ...]:
+        return ()
+
+    def append(self, value: Any) -> None:
+        return None
+
+    def seed(self, value: Any) -> None:
+        return None
+
+    def clear(self, predicate: Callable[[Any], bool] | None = None) -> None:
+        return None
+
+
+class NullBus:
+    """An event bus that nobody listens to."""
+
+    def subscribe(self, event_type: type[Any], handler: Callable[[Any], None]) -> None:
+        return None
+
+    def unsubscribe(self, event_type: type[Any], handler: Callable[[Any], None]) -> bool:
+        return False
+
+    def publish(self, event: Any) -> None:
+        return None
+
+
+class NullSession:
+    """A session without state."""
+
+    event_bus = NullBus()
+
+    def __getitem__(self, slice_type: type[Any]) -> NullSlice:
+        return NullSlice()
+
+    def broadcast(self, event: Any) -> None:
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class NullPrompt:
+    """No prompt: no name, no tools."""
+
+    ns: str = ""
+    key: str = ""
+    name: str = ""
+    tools: tuple[Any, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class NullAdapter:
+    """No provider."""
+
+    name: str = "none"
+
+
+@dataclass(frozen=True, slots=True)
+class ToolContext:
+    """Immutable snapshot passed to every handler as `context` (seed 004).
+
+    `prompt`, `rendered_prompt`, `adapter` and `session` belong to packages above this one, hence `Any`.
+    `caller` says who asks; `connection_id` is an opaque reference; `tool_call_id` is the id of this call."""
+
+    prompt: Any = NullPrompt()
+    rendered_prompt: Any = None
+    adapter: Any = NullAdapter()
+    session: Any = field(default_factory=NullSession)
+    deadline: DeadlineLike | None = None
+    budget_tracker: BudgetTrackerLike | None = None
+    resources: ResourceRegistry = field(default_factory=ResourceRegistry)
+    tool_call_id: str = ""
+    caller: ToolPolicyContext = field(default_factory=ToolPolicyContext)
+    connection_id: str | None = None
+
+    @property
+    def filesystem(self) -> Workspaces | None:
+        """The bound workspaces; the same as `resources.get(Workspaces)`."""
+        return cast("Workspaces | None", self.resources.get(Workspaces))

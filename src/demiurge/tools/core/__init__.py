@@ -1,0 +1,15 @@
+"""The tools that ship with Demiurge. They import `demiurge.tools` and reach the world through its
+capabilities."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from demiurge.tools.core.introspect import manifest, state
+from demiurge.tools.core.time import get_current_time
+from demiurge.tools.core.workspace import list_files, read, write
+from demiurge.tools.tool import Tool
+
+__all__ = ["CORE_TOOLS"]
+
+CORE_TOOLS: tuple[Tool[Any, Any], ...] = (get_current_time, list_files, read, write, manifest, state)

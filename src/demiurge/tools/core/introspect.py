@@ -1,0 +1,80 @@
+"""`introspect__*`: a world looking at itself, read only. The manifest is public; of a state, only where it
+is kept."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from demiurge.tools.capabilities import Introspection
+from demiurge.tools.context import ToolContext
+from demiurge.tools.core.tool import CoreTool
+from demiurge.tools.effect import ToolEffect
+from demiurge.tools.errors import ToolErrorCode, ToolFailure
+from demiurge.tools.redaction import Redaction
+from demiurge.tools.result import ToolResult
+
+__all__ = ["ManifestView", "ReadManifest", "ReadState", "StateView", "manifest", "state"]
+
+
+@dataclass(frozen=True, slots=True)
+class ReadManifest:
+    pass
+
+
+@dataclass(frozen=True, slots=True)
+class ManifestView:
+    manifest: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class ReadState:
+    module: str | None = field(
+        default=None, metadata={"description": "Module name. This chat when left out."}
+    )
+    key: str | None = field(default=None, metadata={"description": "Key of the cell in that module."})
+
+
+@dataclass(frozen=True, slots=True)
+class StateView:
+    """`module` and `key` as asked; None means this chat."""
+
+    module: str | None
+    key: str | None
+    state: dict[str, Any]
+
+
+async def _manifest(params: ReadManifest, *, context: ToolContext) -> ToolResult[ManifestView]:
+    found = await _world(context).manifest()
+    return ToolResult(message="The manifest of this world.", value=ManifestView(dict(found)))
+
+
+async def _state(params: ReadState, *, context: ToolContext) -> ToolResult[StateView]:
+    found = await _world(context).state(params.module, params.key)
+    return ToolResult(message="The stored state.", value=StateView(params.module, params.key, dict(found)))
+
+
+def _world(context: ToolContext) -> Introspection:
+    found = context.resources.get(Introspection)
+    if found is None:
+        raise ToolFailure(ToolErrorCode.UNAVAILABLE)
+    return found
+
+
+manifest = CoreTool[ReadManifest, ManifestView](
+    name="introspect__manifest",
+    description="Show the manifest of this world: its schemas, modules, plans, effects and policies.",
+    handler=_manifest,
+    effect=ToolEffect.READ_ONLY,
+    redaction=Redaction.allow("manifest"),
+    capabilities=(Introspection,),
+)
+
+state = CoreTool[ReadState, StateView](
+    name="introspect__state",
+    description="Show the stored state of this chat, or of another module.",
+    handler=_state,
+    effect=ToolEffect.READ_ONLY,
+    redaction=Redaction.allow("module", "key"),
+    capabilities=(Introspection,),
+)

@@ -1,0 +1,22 @@
+"""The class of the shipped tools: the only one whose names may use the reserved prefixes.
+
+Their descriptions are read by small local models too: short, plain, and without examples, which such models
+copy.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar, Generic, TypeVar
+
+from demiurge.tools.tool import Tool
+
+__all__ = ["CoreTool"]
+
+ParamsT = TypeVar("ParamsT")
+ResultT = TypeVar("ResultT")
+
+
+class CoreTool(Tool[ParamsT, ResultT], Generic[ParamsT, ResultT]):
+    """A Tool that ships with Demiurge."""
+
+    may_use_reserved_prefixes: ClassVar[bool] = True

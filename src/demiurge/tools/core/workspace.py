@@ -1,0 +1,190 @@
+"""`workspace__*`: the text files of a world, versioned, through the Workspaces capability.
+
+The path rules live here and not in each adapter: segments of letters, digits and `. _ ~ -`, joined by "/",
+never "." or "..". So no adapter ever sees a path that could leave its root. Texts are private, paths public.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import Literal
+
+from demiurge.tools.capabilities import WorkspaceCommit, Workspaces
+from demiurge.tools.context import ToolContext
+from demiurge.tools.core.tool import CoreTool
+from demiurge.tools.effect import ToolEffect
+from demiurge.tools.errors import ToolErrorCode, ToolFailure, ToolUserError
+from demiurge.tools.redaction import Redaction
+from demiurge.tools.result import ToolResult
+
+__all__ = [
+    "Entry",
+    "FileText",
+    "Files",
+    "ListFiles",
+    "ReadFile",
+    "WriteFile",
+    "Written",
+    "list_files",
+    "read",
+    "write",
+]
+
+_DEFAULT = "main"
+_SEGMENT = re.compile(r"[A-Za-z0-9._~-]+")
+_WORKSPACE = {"description": "Workspace name. Usually left out."}
+
+
+@dataclass(frozen=True, slots=True)
+class ListFiles:
+    path: str = field(default="", metadata={"description": "Folder path. The top folder when left out."})
+    workspace: str = field(default=_DEFAULT, metadata=_WORKSPACE)
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    path: str
+    kind: Literal["file", "dir"]
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class Files:
+    workspace: str
+    path: str
+    entries: tuple[Entry, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ReadFile:
+    path: str = field(metadata={"description": "File path."})
+    workspace: str = field(default=_DEFAULT, metadata=_WORKSPACE)
+
+
+@dataclass(frozen=True, slots=True)
+class FileText:
+    """For the model it reads as the bare text."""
+
+    workspace: str
+    path: str
+    version: int
+    size: int
+    text: str
+
+    def render(self) -> str:
+        return self.text
+
+
+@dataclass(frozen=True, slots=True)
+class WriteFile:
+    path: str = field(metadata={"description": "File path."})
+    text: str = field(metadata={"description": "The whole new content of the file."})
+    workspace: str = field(default=_DEFAULT, metadata=_WORKSPACE)
+    expected_version: int | None = field(
+        default=None, metadata={"description": "Write only if this is still the version. Usually left out."}
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """`ok` false: somebody else wrote first, nothing was changed; `expected` and `actual` are the
+    versions."""
+
+    workspace: str
+    path: str
+    ok: bool
+    version: int
+    expected: int | None
+    actual: int | None
+
+
+async def _list(params: ListFiles, *, context: ToolContext) -> ToolResult[Files]:
+    workspace, path = _name(params.workspace), _folder(params.path)
+    found = await _workspaces(context).list(path, workspace=workspace)
+    entries = tuple(Entry(entry.path, entry.kind, entry.size) for entry in found)
+    where = f"{path} of workspace {workspace}" if path else f"workspace {workspace}"
+    count = "1 entry" if len(entries) == 1 else f"{len(entries)} entries"
+    return ToolResult(message=f"{count} in {where}.", value=Files(workspace, path, entries))
+
+
+async def _read(params: ReadFile, *, context: ToolContext) -> ToolResult[FileText]:
+    workspace = _name(params.workspace)
+    file = await _workspaces(context).read(_path(params.path), workspace=workspace)
+    value = FileText(workspace, file.path, file.version, file.size, file.text)
+    return ToolResult(message=f"{file.path}, version {file.version}:", value=value)
+
+
+async def _write(params: WriteFile, *, context: ToolContext) -> ToolResult[Written]:
+    workspace, path = _name(params.workspace), _path(params.path)
+    commit = await _workspaces(context).write(
+        path, params.text, workspace=workspace, expected_version=params.expected_version
+    )
+    value = Written(workspace, commit.path, commit.ok, commit.version, commit.expected, commit.actual)
+    return ToolResult(message=_told(commit), value=value)
+
+
+def _told(commit: WorkspaceCommit) -> str:
+    if commit.ok:
+        return f"Wrote {commit.path}, now version {commit.version}."
+    versions = f"version {commit.expected} was expected, but it is {commit.actual}"
+    return f"Nothing was written: {versions}. Read it again first."
+
+
+def _workspaces(context: ToolContext) -> Workspaces:
+    found = context.resources.get(Workspaces)
+    if found is None:
+        raise ToolFailure(ToolErrorCode.UNAVAILABLE)
+    return found
+
+
+def _name(text: str) -> str:
+    if not _is_segment(text):
+        raise ToolUserError("A workspace name is letters, digits and . _ ~ - only.")
+    return text
+
+
+def _path(text: str) -> str:
+    if not all(_is_segment(part) for part in text.split("/")):
+        raise ToolUserError(
+            "A path is names joined by /, with no / in front; a name is letters, digits and . _ ~ - only."
+        )
+    return text
+
+
+def _folder(text: str) -> str:
+    """A path, or "" for the root. Models also say "/", "." and "./docs/" and mean well."""
+    plain = text.strip().removeprefix("./").strip("/")
+    return "" if plain in ("", ".") else _path(plain)
+
+
+def _is_segment(text: str) -> bool:
+    return _SEGMENT.fullmatch(text) is not None and text not in (".", "..")
+
+
+list_files = CoreTool[ListFiles, Files](
+    name="workspace__list",
+    description="List the files and folders in a folder of the workspace.",
+    handler=_list,
+    effect=ToolEffect.READ_ONLY,
+    redaction=Redaction.allow("workspace", "path", "entries"),
+    capabilities=(Workspaces,),
+)
+
+read = CoreTool[ReadFile, FileText](
+    name="workspace__read",
+    description="Read a text file from the workspace.",
+    handler=_read,
+    effect=ToolEffect.READ_ONLY,
+    redaction=Redaction.allow("workspace", "path", "version", "size"),
+    capabilities=(Workspaces,),
+)
+
+write = CoreTool[WriteFile, Written](
+    name="workspace__write",
+    description="Create a text file in the workspace, or replace its content.",
+    handler=_write,
+    effect=ToolEffect.STATE_CHANGE,
+    redaction=Redaction.allow("workspace", "path", "ok", "version", "expected", "actual"),
+    capabilities=(Workspaces,),
+)

@@ -1,0 +1,150 @@
+"""What can go wrong with a tool, and the only sentences about it that leave the process.
+
+    DemiurgeError
+    ├── ToolFailure               a stage of the runner stops the call: a closed code, a safe sentence
+    ├── ToolUserError             raised by a handler: its text is meant for the model and the user
+    ├── ToolValidationError       arguments or a result break their type; `fields` are paths, never values
+    ├── LoopSignal                not a failure: a message to the loop around the tool, so it runs through
+    └── PromptValidationError     a tool, section or prompt was written wrongly (an InvalidValue)
+
+Codes are closed and messages come from a fixed table (seed 003: exception text and arguments may hold
+secrets, so neither is ever quoted). Two things may be added: the field paths of a validation error, and the
+text of a `ToolUserError`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import StrEnum
+from types import MappingProxyType
+
+from demiurge.errors import DemiurgeError, InvalidValue
+
+__all__ = [
+    "SAFE_MESSAGES",
+    "LoopSignal",
+    "PromptValidationError",
+    "ToolErrorCode",
+    "ToolFailure",
+    "ToolUserError",
+    "ToolValidationError",
+]
+
+
+class ToolErrorCode(StrEnum):
+    """Every way in which a call can end without success. Closed: a script may list them all."""
+
+    POLICY_DENIED = "policy_denied"
+    APPROVAL_REQUIRED = "approval_required"
+    APPROVAL_REJECTED = "approval_rejected"
+    APPROVAL_EXPIRED = "approval_expired"
+    QUARANTINED = "quarantined"
+    ROUNDS_EXCEEDED = "rounds_exceeded"
+    REPEATED_CALL = "repeated_call"
+    UNAVAILABLE = "unavailable"
+    INVALID_JSON = "invalid_json"
+    VALIDATION = "validation"
+    OUTPUT_VALIDATION = "output_validation"
+    DEADLINE_EXCEEDED = "deadline_exceeded"
+    BUDGET_EXCEEDED = "budget_exceeded"
+    TIMEOUT = "timeout"
+    RESULT_TOO_LARGE = "result_too_large"
+    EXECUTION = "execution"
+    REDACTION_FAILED = "redaction_failed"
+    UNKNOWN_OUTCOME = "unknown_outcome"
+    CANCELLED = "cancelled"
+    CONNECTION_UNAVAILABLE = "connection_unavailable"
+    AUTHZ_DENIED = "authz_denied"
+    AUTHZ_UNAVAILABLE = "authz_unavailable"
+
+
+SAFE_MESSAGES: Mapping[ToolErrorCode, str] = MappingProxyType(
+    {
+        ToolErrorCode.POLICY_DENIED: "This tool is not allowed here.",
+        ToolErrorCode.APPROVAL_REQUIRED: "A person has to approve this call before it can run.",
+        ToolErrorCode.APPROVAL_REJECTED: "A person rejected this call. Do not repeat it.",
+        ToolErrorCode.APPROVAL_EXPIRED: "The approval of this call has expired.",
+        ToolErrorCode.QUARANTINED: "This tool changed since its review and is blocked until the next one.",
+        ToolErrorCode.ROUNDS_EXCEEDED: "Too many rounds of tool calls. Answer with what is known.",
+        ToolErrorCode.REPEATED_CALL: "The same call was made before. Use its earlier result.",
+        ToolErrorCode.UNAVAILABLE: "This tool is not available at the moment.",
+        ToolErrorCode.INVALID_JSON: "Invalid tool arguments JSON",
+        ToolErrorCode.VALIDATION: "The arguments do not fit the tool's schema.",
+        ToolErrorCode.OUTPUT_VALIDATION: "The tool ran, but its result does not have the declared form.",
+        ToolErrorCode.DEADLINE_EXCEEDED: "There is no time left to run the tool.",
+        ToolErrorCode.BUDGET_EXCEEDED: "The budget for this run is used up.",
+        ToolErrorCode.TIMEOUT: "The tool took too long and was stopped.",
+        ToolErrorCode.RESULT_TOO_LARGE: "The tool ran, but its result is larger than allowed.",
+        ToolErrorCode.EXECUTION: "The tool failed.",
+        ToolErrorCode.REDACTION_FAILED: "The tool ran, but its result could not be made safe to show.",
+        ToolErrorCode.UNKNOWN_OUTCOME: "It is not known whether this took effect. Check before trying again.",
+        ToolErrorCode.CANCELLED: "The call was cancelled.",
+        ToolErrorCode.CONNECTION_UNAVAILABLE: "The tool needs a connection that is not available.",
+        ToolErrorCode.AUTHZ_DENIED: "This call is not authorized.",
+        ToolErrorCode.AUTHZ_UNAVAILABLE: "This call could not be authorized.",
+    }
+)
+
+
+class ToolFailure(DemiurgeError):  # noqa: N818  (how a call ends, not what broke)
+    """Ends a call with `code`. `message` is the table's sentence unless `safe_message` replaces it,
+    which only deliberate text may do; `fields` are appended to the table's sentence."""
+
+    def __init__(
+        self, code: ToolErrorCode, *, safe_message: str | None = None, fields: tuple[str, ...] = ()
+    ) -> None:
+        text = SAFE_MESSAGES[code]
+        if safe_message is not None:
+            text = safe_message.encode(errors="replace").decode()
+        if fields:
+            text = f"{text} {'; '.join(fields)}."
+        super().__init__(text, code=code)
+        self.error_code = code
+
+
+class ToolUserError(DemiurgeError):
+    """A handler's deliberate refusal: `message` reaches the model and the user as it is (code `execution`).
+
+    Write it as a hint the model can act on, and put no secret into it."""
+
+    code = "tool_user_error"
+
+
+class ToolValidationError(DemiurgeError, ValueError):
+    """A value breaks its declared type (seed 004). `message` stays inside the process; `fields` are
+    phrases such as `steps[2].id is required` which may be shown."""
+
+    code = "validation"
+
+    def __init__(self, message: str, *, fields: tuple[str, ...] = ()) -> None:
+        super().__init__(message)
+        self.fields = fields
+
+
+class LoopSignal(DemiurgeError):  # noqa: N818  (not an error)
+    """Raised by a handler to speak to the loop around it, not to the model: the runner answers the call's
+    events and lets it through (seed 004: re-raised, not wrapped)."""
+
+    code = "loop_signal"
+
+
+class PromptValidationError(InvalidValue, ValueError):
+    """A tool, section or prompt that can't be used as written; raised where it is made (seed 004).
+
+    `placeholder` names the part at fault (`description`, `handler`, `examples`, ...)."""
+
+    code = "prompt_validation"
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        section_path: tuple[str, ...] | None = None,
+        dataclass_type: type | None = None,
+        placeholder: str | None = None,
+        code: str | None = None,
+    ) -> None:
+        super().__init__(message, code=code)
+        self.section_path = section_path
+        self.dataclass_type = dataclass_type
+        self.placeholder = placeholder

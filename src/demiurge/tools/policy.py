@@ -1,0 +1,201 @@
+"""Which tools may run is data, and what it does not name may not (seed 003 #19, #20).
+
+`decide` is a pure function of the policy, the tool's id and its effect; nobody else decides. The digest names
+the policy in every record, and does not depend on the order in which the lists were written.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass, fields
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Literal
+
+import yaml
+
+from demiurge.errors import InvalidValue, NotFound
+from demiurge.tools.effect import ToolEffect
+from demiurge.tools.ids import UNNAMED, canonical_id
+from demiurge.values import canonical_json
+from demiurge.values.refs import ref_of
+
+__all__ = ["Budgets", "Decision", "ToolPolicy", "ToolPolicyContext"]
+
+Decision = Literal["allow", "deny", "require_approval"]
+
+
+@dataclass(frozen=True, slots=True)
+class ToolPolicyContext:
+    """Who asks, and in which run: references only, never credentials (seed 003 #26)."""
+
+    run_id: str = ""
+    actor: str = ""
+    tenant: str = ""
+    roles: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Budgets:
+    """Per call. `max_runtime_ms`: milliseconds in the handler. `max_result_bytes`: UTF-8 bytes of the
+    result. None: no limit."""
+
+    max_runtime_ms: int | None = None
+    max_result_bytes: int | None = None
+
+    def __post_init__(self) -> None:
+        for entry in fields(self):
+            value = getattr(self, entry.name)
+            if value is not None and (type(value) is not int or value < 1):
+                raise InvalidValue("a budget is a whole number of at least 1", path=f"budgets.{entry.name}")
+
+    def to_json(self) -> dict[str, Any]:
+        return {"max_runtime_ms": self.max_runtime_ms, "max_result_bytes": self.max_result_bytes}
+
+
+@dataclass(frozen=True)
+class ToolPolicy:
+    """`allowed_tools`: the allowlist of ids. A listed tool runs, unless its effect or its id asks for
+    approval. Raises InvalidValue for an id or an effect that can't be."""
+
+    allowed_tools: tuple[str, ...] = ()
+    require_approval_for_effects: tuple[ToolEffect, ...] = ()
+    budgets: Budgets = Budgets()
+    require_approval_for_tools: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        effects = _names(self.require_approval_for_effects, "require_approval_for_effects")
+        known = {effect.value for effect in ToolEffect}
+        for effect in effects:
+            if effect not in known:
+                raise InvalidValue(
+                    f"an effect is one of {', '.join(sorted(known))}", path="require_approval_for_effects"
+                )
+        if not isinstance(self.budgets, Budgets):
+            raise InvalidValue("budgets are a Budgets", path="budgets")
+        freeze = object.__setattr__
+        freeze(self, "allowed_tools", _ids(self.allowed_tools, "allowed_tools"))
+        freeze(
+            self,
+            "require_approval_for_tools",
+            _ids(self.require_approval_for_tools, "require_approval_for_tools"),
+        )
+        freeze(self, "require_approval_for_effects", tuple(ToolEffect(effect) for effect in effects))
+
+    @cached_property
+    def _allowed(self) -> frozenset[str]:
+        return frozenset(self.allowed_tools)
+
+    def decide(self, ctx: ToolPolicyContext, tool_id: str, effect: ToolEffect) -> Decision:
+        """The decision for one call; `effect` counts as `external_side_effect` where the tool is not
+        known."""
+        if tool_id not in self._allowed:
+            return "deny"
+        if tool_id in self.require_approval_for_tools or effect in self.require_approval_for_effects:
+            return "require_approval"
+        return "allow"
+
+    def rule_digest(self, tool_id: str, effect: ToolEffect) -> str:
+        """Digest of the rule that makes this tool ask for approval; an approval is bound to it."""
+        rule: dict[str, Any] = {"rule": "allowed_tools", "tool": tool_id}
+        if tool_id in self.require_approval_for_tools:
+            rule = {"rule": "require_approval_for_tools", "tool": tool_id}
+        elif effect in self.require_approval_for_effects:
+            rule = {"rule": "require_approval_for_effects", "effect": str(effect)}
+        return ref_of(canonical_json.encode(rule))
+
+    @cached_property
+    def digest(self) -> str:
+        """`sha256:<hex>` of the RFC 8785 JSON of the policy."""
+        return ref_of(canonical_json.encode(self.to_json()))
+
+    def to_json(self) -> dict[str, Any]:
+        """The policy as JSON, lists sorted and without repetitions."""
+        return {
+            "allowed_tools": sorted(set(self.allowed_tools)),
+            "require_approval_for_effects": sorted(
+                {effect.value for effect in self.require_approval_for_effects}
+            ),
+            "require_approval_for_tools": sorted(set(self.require_approval_for_tools)),
+            "budgets": self.budgets.to_json(),
+        }
+
+    @classmethod
+    def from_json(cls, data: object) -> ToolPolicy:
+        """A policy from its JSON form; `allowed_tools` must be there, unknown keys are refused. Raises
+        InvalidValue."""
+        content = _closed(data, {entry.name for entry in fields(cls)}, "")
+        if "allowed_tools" not in content:
+            raise InvalidValue("is required (an empty list allows nothing)", path="allowed_tools")
+        if "budgets" in content:
+            content["budgets"] = Budgets(
+                **_closed(content["budgets"], {entry.name for entry in fields(Budgets)}, "budgets")
+            )
+        return cls(**content)
+
+    @classmethod
+    def load(cls, path: str | Path) -> ToolPolicy:
+        """Reads a `.toml`, `.yaml`/`.yml` or `.json` file. Raises NotFound, or InvalidValue that names the
+        place."""
+        file = Path(path)
+        try:
+            text = file.read_text(encoding="utf-8")
+        except FileNotFoundError:
+            raise NotFound(f"There is no policy file {file}.") from None
+        except (OSError, UnicodeDecodeError) as error:
+            raise InvalidValue(f"The policy file {file} can't be read: {type(error).__name__}.") from error
+        return cls.from_json(_parse(text, file))
+
+
+def _parse(text: str, file: Path) -> object:
+    try:
+        match file.suffix.lower():
+            case ".toml":
+                return tomllib.loads(text)
+            case ".yaml" | ".yml":
+                return yaml.load(text, Loader=_StrictLoader)  # noqa: S506  (a SafeLoader)
+            case ".json":
+                return canonical_json.parse_object(text)
+            case _:
+                raise InvalidValue("A policy file ends in .toml, .yaml, .yml or .json.")
+    except (tomllib.TOMLDecodeError, yaml.YAMLError) as error:
+        raise InvalidValue(f"The policy file {file} can't be parsed: {error}") from error
+
+
+class _StrictLoader(yaml.SafeLoader):
+    """YAML that refuses a key given twice, where the plain loader lets the last one win."""
+
+
+def _strict_mapping(loader: _StrictLoader, node: yaml.MappingNode) -> dict[Hashable, Any]:
+    keys = [loader.construct_object(key) for key, _ in node.value]
+    if len(set(keys)) != len(keys):
+        raise InvalidValue("A key is given twice in the policy file.")
+    return loader.construct_mapping(node)
+
+
+_StrictLoader.add_constructor(yaml.resolver.BaseResolver.DEFAULT_MAPPING_TAG, _strict_mapping)
+
+
+def _closed(data: object, known: set[str], path: str) -> dict[str, Any]:
+    if not isinstance(data, Mapping):
+        raise InvalidValue("must be an object", path=path)
+    unknown = sorted(str(key) for key in data if key not in known)
+    if unknown:
+        raise InvalidValue(f"unknown key {unknown[0]!r}; known: {', '.join(sorted(known))}", path=path)
+    return dict(data)
+
+
+def _names(value: object, path: str) -> tuple[str, ...]:
+    if isinstance(value, str | bytes) or not isinstance(value, list | tuple | set | frozenset):
+        raise InvalidValue("must be a list", path=path)
+    if not all(isinstance(item, str) for item in value):
+        raise InvalidValue("must hold only names", path=path)
+    return tuple(sorted(value) if isinstance(value, set | frozenset) else value)
+
+
+def _ids(value: object, path: str) -> tuple[str, ...]:
+    ids = tuple(canonical_id(item) for item in _names(value, path))
+    if UNNAMED in ids:
+        raise InvalidValue("a tool id is 1 to 64 letters, digits, '_' or '-'", path=path)
+    return ids

@@ -1,0 +1,62 @@
+"""What a handler returns, and how it reads as text for the model (seed 004, ToolResult).
+
+The model's text is the message, a blank line and the rendered value; a value marked
+`exclude_value_from_context` is left out of the text. That flag saves tokens; it is not a security boundary.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Generic, Protocol, TypeVar, runtime_checkable
+
+from pydantic_core import to_json
+
+__all__ = ["ToolRenderableResult", "ToolResult", "join_text", "render_value"]
+
+ValueT = TypeVar("ValueT")
+
+
+@runtime_checkable
+class ToolRenderableResult(Protocol):
+    """A value that knows how it should read for the model."""
+
+    def render(self) -> str: ...
+
+
+@dataclass(
+    frozen=True
+)  # not slotted: subscripted and called, which frozen and slotted together can't before 3.13
+class ToolResult(Generic[ValueT]):
+    """`message`: text for the model. `value`: typed payload or None. `success=False` is a failure that the
+    handler reports by itself: its message is passed on like that of a `ToolUserError`."""
+
+    message: str
+    value: ValueT | None = None
+    success: bool = True
+    exclude_value_from_context: bool = False
+
+    def render(self) -> str:
+        """The value as text; empty for None."""
+        return render_value(self.value)
+
+
+def render_value(value: object, encoded: bytes | None = None) -> str:
+    """Text for the model: the value's own `render()`, a string as it is, everything else as compact JSON.
+
+    `encoded` is the value's JSON when the caller has it already. A `render()` that raises is ignored."""
+    if value is None:
+        return ""
+    if isinstance(value, str):
+        return value
+    render = getattr(type(value), "render", None)
+    if render is not None:
+        try:
+            return str(render(value))
+        except Exception:  # noqa: BLE001  (a broken rendering must not lose a result)
+            render = None
+    return (to_json(value, fallback=str) if encoded is None else encoded).decode()
+
+
+def join_text(message: str, rendering: str) -> str:
+    """Message and rendering with a blank line between them, or whichever is not empty."""
+    return f"{message}\n\n{rendering}" if message and rendering else message or rendering

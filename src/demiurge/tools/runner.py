@@ -1,0 +1,266 @@
+"""The one way to run a tool: a list of stages, for every tool and every executor (seed 003 #1, #25).
+
+Each call passes the same stages and gets exactly one answer. A stage that refuses ends the call with its
+code; a stage that breaks ends it with the code beside it, which is always the careful one. Nothing that a
+policy, a listener, a redactor or a handler raises leaves `exec`, except what is not about the tool:
+cancellation, KeyboardInterrupt, SystemExit and LoopSignal. Those calls are answered in events and record
+too, and then it goes on up.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import threading
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from typing import Any, TypeAlias, TypeVar
+
+from demiurge.errors import InvalidValue
+from demiurge.tools.approvals import ApprovalStore
+from demiurge.tools.bound import BoundTool
+from demiurge.tools.call import Call
+from demiurge.tools.capabilities import Clock
+from demiurge.tools.context import ResourceRegistry, ToolContext
+from demiurge.tools.effect import ToolEffect
+from demiurge.tools.errors import LoopSignal, ToolErrorCode, ToolFailure
+from demiurge.tools.events import AiEvent
+from demiurge.tools.ids import canonical_id
+from demiurge.tools.policy import ToolPolicy, ToolPolicyContext
+from demiurge.tools.ports import BlobSink, Ports, log_cause
+from demiurge.tools.record import ToolExecResult
+from demiurge.tools.source import Tools, as_source
+from demiurge.tools.stages.approve import approve
+from demiurge.tools.stages.check import check
+from demiurge.tools.stages.decide import decide
+from demiurge.tools.stages.decode import decode
+from demiurge.tools.stages.fit import fit
+from demiurge.tools.stages.identify import identify
+from demiurge.tools.stages.limits import limits
+from demiurge.tools.stages.record import record
+from demiurge.tools.stages.redact import redact
+from demiurge.tools.stages.run import run
+from demiurge.tools.stages.validate import validate
+from demiurge.values.clock import Entropy, SystemClock, SystemEntropy
+
+__all__ = ["STAGES", "Stage", "ToolRunner"]
+
+Stage: TypeAlias = Callable[[Ports, Call], Awaitable[None] | None]
+T = TypeVar("T")
+
+STAGES: tuple[tuple[Stage, ToolErrorCode], ...] = (
+    (decide, ToolErrorCode.POLICY_DENIED),
+    (decode, ToolErrorCode.INVALID_JSON),
+    (validate, ToolErrorCode.VALIDATION),
+    (limits, ToolErrorCode.BUDGET_EXCEEDED),
+    (approve, ToolErrorCode.APPROVAL_REQUIRED),
+    (run, ToolErrorCode.EXECUTION),
+    (check, ToolErrorCode.OUTPUT_VALIDATION),
+    (redact, ToolErrorCode.REDACTION_FAILED),
+    (fit, ToolErrorCode.RESULT_TOO_LARGE),
+)
+"""The stages between `identify` and `record`, which always run; beside each, what its breaking means."""
+
+
+class ToolRunner:
+    """Runs tools under a policy; without one it denies all.
+
+    `tools`: tools, or a ToolSource. `resources`: capabilities by type (a Clock is bound if there is none).
+    `emit` is called with each event, in order. `max_parallel`: how many `read_only` calls of one `exec_all`
+    may overlap; 1 means none. Raises PromptValidationError for tools that collide or have no redaction."""
+
+    def __init__(
+        self,
+        tools: Tools,
+        *,
+        policy: ToolPolicy | None = None,
+        resources: ResourceRegistry | Mapping[Any, Any] | None = None,
+        approvals: ApprovalStore | None = None,
+        session: Any = None,
+        emit: Callable[[AiEvent], object] | None = None,
+        blobs: BlobSink | None = None,
+        clock: Clock | None = None,
+        entropy: Entropy | None = None,
+        max_parallel: int = 1,
+    ) -> None:
+        if max_parallel < 1:
+            raise InvalidValue("must be at least 1", path="max_parallel")
+        timepiece = clock if clock is not None else SystemClock()
+        given = (
+            resources if isinstance(resources, ResourceRegistry) else ResourceRegistry.build(resources or {})
+        )
+        self._max_parallel = max_parallel
+        self._ports = Ports(
+            source=as_source(tools),
+            policy=policy if policy is not None else ToolPolicy(),
+            resources=given.filled({Clock: timepiece}),
+            approvals=approvals,
+            blobs=blobs,
+            session=session,
+            emit=emit,
+            clock=timepiece,
+            entropy=entropy if entropy is not None else SystemEntropy(),
+        )
+
+    async def exec(
+        self,
+        tool_id: str,
+        raw_args: str | bytes | Mapping[str, Any],
+        *,
+        tool_call_id: str | None = None,
+        ctx: ToolPolicyContext | ToolContext | None = None,
+        connection_id: str | None = None,
+        approval_id: str | None = None,
+    ) -> ToolExecResult:
+        """Runs one call and answers it; never raises for the tool's or the model's faults.
+
+        `ctx` says who asks. A ToolContext serves as the template of the handler's context, with its
+        `caller`."""
+        return await self._pass(
+            _call(tool_id, raw_args, tool_call_id, ctx, connection_id, approval_id, threads=True)
+        )
+
+    def exec_sync(
+        self,
+        tool_id: str,
+        raw_args: str | bytes | Mapping[str, Any],
+        *,
+        tool_call_id: str | None = None,
+        ctx: ToolPolicyContext | ToolContext | None = None,
+        connection_id: str | None = None,
+        approval_id: str | None = None,
+    ) -> ToolExecResult:
+        """The same call without an event loop: a `def` handler runs here and now, an async one in a loop of
+        its own."""
+        journey = self._pass(
+            _call(tool_id, raw_args, tool_call_id, ctx, connection_id, approval_id, threads=False)
+        )
+        tool = self._peek(tool_id)
+        return _in_own_loop(journey) if tool is not None and tool.is_async else _step_through(journey)
+
+    async def exec_all(
+        self,
+        calls: Sequence[tuple[str, str, str | bytes | Mapping[str, Any]]],
+        *,
+        ctx: ToolPolicyContext | ToolContext | None = None,
+    ) -> tuple[ToolExecResult, ...]:
+        """Runs the calls of one turn, `(tool_call_id, tool_id, raw_args)` each, and answers all, in order.
+
+        One after the other; with `max_parallel` above 1, neighbours that only read overlap (seed 003, PX)."""
+        answers: list[ToolExecResult] = []
+        gate = asyncio.Semaphore(self._max_parallel)
+
+        async def one(call: tuple[str, str, str | bytes | Mapping[str, Any]]) -> ToolExecResult:
+            async with gate:
+                return await self.exec(call[1], call[2], tool_call_id=call[0], ctx=ctx)
+
+        position = 0
+        while position < len(calls):
+            end = position + 1
+            while (
+                self._max_parallel > 1
+                and end < len(calls)
+                and self._reads(calls[end - 1])
+                and self._reads(calls[end])
+            ):
+                end += 1
+            async with asyncio.TaskGroup() as group:
+                tasks = [group.create_task(one(call)) for call in calls[position:end]]
+            answers.extend(task.result() for task in tasks)
+            position = end
+        return tuple(answers)
+
+    def _reads(self, call: tuple[str, str, object]) -> bool:
+        tool = self._peek(call[1])
+        return tool is not None and tool.spec.effect is ToolEffect.READ_ONLY
+
+    def _peek(self, tool_id: object) -> BoundTool | None:
+        """The tool, to plan how to run a call; the stages look it up again and judge."""
+        try:
+            return self._ports.source.get(canonical_id(tool_id))
+        except Exception:  # noqa: BLE001  (`decide` meets the same and answers it)
+            return None
+
+    async def _pass(self, call: Call) -> ToolExecResult:
+        ports = self._ports
+        identify(ports, call)
+        if_broken = ToolErrorCode.EXECUTION
+        try:
+            for stage, code in STAGES:
+                if_broken = code
+                pending = stage(ports, call)
+                if pending is not None:
+                    await pending
+        except ToolFailure as failure:
+            call.failure = failure
+        except LoopSignal:
+            call.failure = ToolFailure(ToolErrorCode.CANCELLED)
+            record(ports, call)
+            raise
+        except Exception as error:  # noqa: BLE001  (every call is answered)
+            log_cause(if_broken.value, error)
+            call.failure = ToolFailure(if_broken)
+        except BaseException:
+            open_end = call.started and not call.changes_nothing
+            call.failure = ToolFailure(ToolErrorCode.UNKNOWN_OUTCOME if open_end else ToolErrorCode.CANCELLED)
+            record(ports, call)
+            raise
+        record(ports, call)
+        assert call.answer is not None
+        return call.answer
+
+
+def _call(
+    tool_id: object,
+    raw_args: object,
+    tool_call_id: str | None,
+    ctx: ToolPolicyContext | ToolContext | None,
+    connection_id: str | None,
+    approval_id: str | None,
+    *,
+    threads: bool,
+) -> Call:
+    template = ctx if isinstance(ctx, ToolContext) else None
+    caller = (
+        template.caller if template is not None else ctx if isinstance(ctx, ToolPolicyContext) else _NOBODY
+    )
+    return Call(tool_id, raw_args, caller, template, connection_id, approval_id, threads, tool_call_id or "")
+
+
+_NOBODY = ToolPolicyContext()
+
+
+def _step_through(journey: Coroutine[Any, Any, T]) -> T:
+    """Drives a coroutine that never waits."""
+    try:
+        journey.send(None)
+    except StopIteration as end:
+        answer: T = end.value
+        return answer
+    journey.close()
+    raise RuntimeError("a `def` handler can't wait for an event loop; make it `async def`")
+
+
+def _in_own_loop(journey: Coroutine[Any, Any, T]) -> T:
+    """Runs a coroutine to its end in a new loop; in a thread of its own if this one has a loop already."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return asyncio.run(journey)
+    outcome: list[Any] = []
+
+    def work() -> None:
+        try:
+            outcome.extend((asyncio.run(journey), None))
+        except BaseException as error:  # noqa: BLE001  (raised again by the caller's thread)
+            outcome.extend((None, error))
+
+    thread = threading.Thread(
+        target=contextvars.copy_context().run, args=(work,), name="demiurge-tool", daemon=True
+    )
+    thread.start()
+    thread.join()
+    answer, error = outcome
+    if error is not None:
+        raise error
+    result: T = answer
+    return result

@@ -1,0 +1,103 @@
+"""Where tools come from: anything that can look one up by id and list the specs (seed 003 #22, #24).
+
+An id names one tool. Two tools with one id are an error wherever sources are made or joined; nothing
+overwrites.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from types import MappingProxyType
+from typing import Any, Protocol, TypeAlias, runtime_checkable
+
+from demiurge.tools.bound import BoundTool
+from demiurge.tools.errors import PromptValidationError
+from demiurge.tools.ids import is_tool_id
+from demiurge.tools.redaction import Redaction
+from demiurge.tools.spec import ToolSpec
+from demiurge.tools.tool import Tool
+
+__all__ = ["CompositeToolSource", "StaticToolSource", "ToolSource", "Tools", "as_source"]
+
+
+@runtime_checkable
+class ToolSource(Protocol):
+    """`get` gives the tool that runs under an id, or None; `specs` lists what there is, in a stable order."""
+
+    def get(self, tool_id: str) -> BoundTool | None: ...
+
+    def specs(self) -> tuple[ToolSpec, ...]: ...
+
+
+class StaticToolSource:
+    """A fixed set of tools. Raises PromptValidationError (`tool_id_collision`, `redaction_missing`)."""
+
+    def __init__(self, tools: Iterable[Tool[Any, Any] | BoundTool] = ()) -> None:
+        found: dict[str, BoundTool] = {}
+        for entry in tools:
+            bound = entry.bound if isinstance(entry, Tool) else entry
+            if not isinstance(bound, BoundTool):
+                raise PromptValidationError(f"{entry!r} is not a tool", placeholder="tools")
+            _check(bound.spec)
+            if bound.spec.name in found:
+                raise _collision(bound.spec.name)
+            found[bound.spec.name] = bound
+        self._tools = MappingProxyType(found)
+        self._specs = tuple(bound.spec for bound in found.values())
+
+    def get(self, tool_id: str) -> BoundTool | None:
+        return self._tools.get(tool_id)
+
+    def specs(self) -> tuple[ToolSpec, ...]:
+        return self._specs
+
+
+class CompositeToolSource:
+    """Several sources as one, in order. Ids are compared when it is made and whenever the specs are listed,
+    because a source may grow."""
+
+    def __init__(self, *sources: ToolSource) -> None:
+        self._sources = sources
+        self.specs()
+
+    def get(self, tool_id: str) -> BoundTool | None:
+        for source in self._sources:
+            if (bound := source.get(tool_id)) is not None:
+                return bound
+        return None
+
+    def specs(self) -> tuple[ToolSpec, ...]:
+        """Every source's specs. Raises PromptValidationError (`tool_id_collision`)."""
+        return tuple(_unique(spec for source in self._sources for spec in source.specs()))
+
+
+Tools: TypeAlias = ToolSource | Iterable[Tool[Any, Any] | BoundTool]
+
+
+def as_source(tools: Tools) -> ToolSource:
+    """A source as it is; tools as a StaticToolSource."""
+    return tools if isinstance(tools, ToolSource) else StaticToolSource(tools)
+
+
+def _unique(specs: Iterable[ToolSpec]) -> Iterator[ToolSpec]:
+    seen = set()
+    for spec in specs:
+        if spec.name in seen:
+            raise _collision(spec.name)
+        seen.add(spec.name)
+        yield spec
+
+
+def _check(spec: ToolSpec) -> None:
+    if not is_tool_id(spec.name):
+        raise PromptValidationError("a tool id is 1 to 64 letters, digits, '_' or '-'", placeholder="name")
+    if not isinstance(spec.redaction, Redaction):
+        raise PromptValidationError(
+            f"tool {spec.name!r} has no redaction", placeholder="redaction", code="redaction_missing"
+        )
+
+
+def _collision(name: str) -> PromptValidationError:
+    return PromptValidationError(
+        f"two tools have the id {name!r}", placeholder=name, code="tool_id_collision"
+    )

@@ -1,0 +1,64 @@
+"""What a tool is to a model, a policy and a wire format: data, with no schema library behind it (seed 003
+#10).
+
+`spec_hash` covers everything else in the spec, so an approval, a journal record or a reviewed MCP tool names
+exactly one wording of one schema.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from demiurge.errors import InvalidValue
+from demiurge.tools.effect import ToolEffect
+from demiurge.tools.ids import is_tool_id
+from demiurge.tools.redaction import Redaction
+from demiurge.values import canonical_json
+from demiurge.values.refs import ref_of
+
+__all__ = ["ToolSpec"]
+
+
+@dataclass(frozen=True, slots=True)
+class ToolSpec:
+    """`name`: `^[a-zA-Z0-9_-]{1,64}$`. `input_schema`: JSON Schema 7. `spec_hash`: `sha256:<hex>` of the
+    RFC 8785 JSON of the other fields, computed when left out. Raises InvalidValue."""
+
+    name: str
+    description: str
+    input_schema: dict[str, Any] = field(hash=False)
+    effect: ToolEffect = ToolEffect.EXTERNAL_SIDE_EFFECT
+    redaction: Redaction = field(default_factory=Redaction, hash=False)
+    spec_hash: str = ""
+
+    def __post_init__(self) -> None:
+        if not is_tool_id(self.name):
+            raise InvalidValue("a tool id is 1 to 64 letters, digits, '_' or '-'", path="name")
+        if not isinstance(self.redaction, Redaction):
+            raise InvalidValue(f"tool '{self.name}' has no redaction", path="redaction")
+        object.__setattr__(self, "effect", ToolEffect(self.effect))
+        if not self.spec_hash:
+            object.__setattr__(self, "spec_hash", ref_of(canonical_json.encode(self.to_json())))
+
+    def to_json(self) -> dict[str, Any]:
+        """Everything that the hash covers."""
+        return {
+            "name": self.name,
+            "description": self.description,
+            "input_schema": self.input_schema,
+            "effect": self.effect.value,
+            "redaction": self.redaction.to_json(),
+        }
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> ToolSpec:
+        """Inverse of `to_json`; `spec_hash` is computed again. Raises InvalidValue."""
+        return cls(
+            name=data["name"],
+            description=data["description"],
+            input_schema=data["input_schema"],
+            effect=ToolEffect(data["effect"]),
+            redaction=Redaction.from_json(data["redaction"]),
+        )

@@ -1,0 +1,36 @@
+"""Stage 6: where the policy says "ask", a decision for exactly this call is taken, once (architecture, 4)."""
+
+from __future__ import annotations
+
+from demiurge.tools.approvals import ApprovalRequest
+from demiurge.tools.call import Call
+from demiurge.tools.errors import ToolErrorCode, ToolFailure
+from demiurge.tools.ports import Ports
+
+__all__ = ["approve"]
+
+_REFUSED = {"rejected": ToolErrorCode.APPROVAL_REJECTED, "expired": ToolErrorCode.APPROVAL_EXPIRED}
+
+
+def approve(ports: Ports, call: Call) -> None:
+    """Without a decision the call ends as `approval_required`; the same call, with the same id, asks
+    again."""
+    if call.decision != "require_approval":
+        return
+    if ports.approvals is None or call.args_digest is None:
+        raise ToolFailure(ToolErrorCode.APPROVAL_REQUIRED)
+    spec = call.bound.spec
+    request = ApprovalRequest(
+        tool_call_id=call.tool_call_id,
+        tool_id=call.tool_id,
+        spec_hash=spec.spec_hash,
+        args_digest=call.args_digest,
+        actor=call.caller.actor,
+        rule_digest=ports.policy.rule_digest(call.tool_id, spec.effect),
+        approval_id=call.approval_id,
+    )
+    decision = ports.approvals.take(request)
+    if decision is None:
+        raise ToolFailure(ToolErrorCode.APPROVAL_REQUIRED)
+    if decision.outcome != "approved":
+        raise ToolFailure(_REFUSED[decision.outcome])

@@ -1,0 +1,29 @@
+"""Stage 2: the policy, on the id first (seed 003 #20).
+
+A tool that is not allowed and a tool that does not exist get the same answer, so ids can't be probed. Only an
+allowed id learns that its tool is absent. Without an approval store, "ask a person" is "no".
+"""
+
+from __future__ import annotations
+
+from demiurge.tools.call import Call
+from demiurge.tools.effect import ToolEffect
+from demiurge.tools.errors import ToolErrorCode, ToolFailure
+from demiurge.tools.ports import Ports
+
+__all__ = ["decide"]
+
+
+def decide(ports: Ports, call: Call) -> None:
+    tool = ports.source.get(call.tool_id)
+    effect = tool.spec.effect if tool is not None else ToolEffect.EXTERNAL_SIDE_EFFECT
+    decision = ports.policy.decide(call.caller, call.tool_id, effect)
+    if decision == "require_approval" and ports.approvals is not None:
+        call.decision = "require_approval"
+    elif decision == "allow":
+        call.decision = "allow"
+    else:
+        raise ToolFailure(ToolErrorCode.POLICY_DENIED)
+    if tool is None:
+        raise ToolFailure(ToolErrorCode.UNAVAILABLE)
+    call.tool = tool

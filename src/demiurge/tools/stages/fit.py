@@ -1,0 +1,37 @@
+"""Stage 10: a result over its byte budget goes to the blob store and is referred to (interfaces, 2).
+
+The model's text and the public view are measured and stored apart: the view's address must not lead to what
+redaction took away.
+"""
+
+from __future__ import annotations
+
+from pydantic_core import to_json
+
+from demiurge.tools.call import Call
+from demiurge.tools.errors import ToolErrorCode, ToolFailure
+from demiurge.tools.ports import Ports
+
+__all__ = ["fit"]
+
+
+def fit(ports: Ports, call: Call) -> None:
+    """Sizes are UTF-8 bytes: of the model's text, and of the view as compact JSON."""
+    limit = ports.policy.budgets.max_result_bytes
+    if limit is None:
+        return
+    text = call.content.encode()
+    if len(text) > limit:
+        ref = _spill(ports, text)
+        call.content = (
+            f"The result has {len(text)} bytes, more than the {limit} allowed here. It is stored as {ref}."
+        )
+    view = to_json(call.view)
+    if len(view) > limit:
+        call.view = {"bytes": len(view), "ref": _spill(ports, view)}
+
+
+def _spill(ports: Ports, data: bytes) -> str:
+    if ports.blobs is None:
+        raise ToolFailure(ToolErrorCode.RESULT_TOO_LARGE)
+    return ports.blobs.put(data)

@@ -1,0 +1,15 @@
+"""Stage 9: the public view, by allowlist, made by the runner and not by the tool (seed 003 #4)."""
+
+from __future__ import annotations
+
+from pydantic_core import from_json
+
+from demiurge.tools.call import Call
+from demiurge.tools.ports import Ports
+
+__all__ = ["redact"]
+
+
+def redact(ports: Ports, call: Call) -> None:
+    assert call.result is not None
+    call.view = call.bound.spec.redaction.apply(call.result.message, from_json(call.encoded))

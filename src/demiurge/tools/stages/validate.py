@@ -1,0 +1,16 @@
+"""Stage 4: the arguments as the tool's own type. A failure names fields, never values (seed 003 #10)."""
+
+from __future__ import annotations
+
+from demiurge.tools.call import Call
+from demiurge.tools.errors import ToolErrorCode, ToolFailure, ToolValidationError
+from demiurge.tools.ports import Ports
+
+__all__ = ["validate"]
+
+
+def validate(ports: Ports, call: Call) -> None:
+    try:
+        call.params = call.bound.parse(call.args_text)
+    except ToolValidationError as error:
+        raise ToolFailure(ToolErrorCode.VALIDATION, fields=error.fields) from error

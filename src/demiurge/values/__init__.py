@@ -1,0 +1,43 @@
+"""Values and how they are named: canonical CBOR and JSON, refs and digests, schema types, long lists, clock
+and id sources.
+
+Everything above stores, hashes and compares values by what is decided here, so this package is pure: no I/O
+but `clock`, and nothing imported but `demiurge.errors`, cbor2, pydantic-core and rfc8785. `cbor` and
+`canonical_json` are used as modules.
+"""
+
+from demiurge.values import canonical_json, cbor
+from demiurge.values.clock import (
+    Clock,
+    Entropy,
+    FixedClock,
+    SeededEntropy,
+    SystemClock,
+    SystemEntropy,
+    new_id,
+)
+from demiurge.values.refs import Ref, parse_ref, ref_digest, ref_from_digest, ref_of
+from demiurge.values.schema import Schemas, Validator
+from demiurge.values.type_expr import TypeExpr
+from demiurge.values.vector import Vector
+
+__all__ = [
+    "Clock",
+    "Entropy",
+    "FixedClock",
+    "Ref",
+    "Schemas",
+    "SeededEntropy",
+    "SystemClock",
+    "SystemEntropy",
+    "TypeExpr",
+    "Validator",
+    "Vector",
+    "canonical_json",
+    "cbor",
+    "new_id",
+    "parse_ref",
+    "ref_digest",
+    "ref_from_digest",
+    "ref_of",
+]

@@ -1,0 +1,109 @@
+"""JSON that can be trusted: one spelling out (RFC 8785), one reading in.
+
+Model output and other people's documents are read strictly, because two lenient parsers may read the same
+text differently: policy would then decide on one value while the handler gets another (seed 003).
+"""
+
+from __future__ import annotations
+
+import json
+from math import isfinite
+from typing import Any, NoReturn
+
+import rfc8785
+
+from demiurge.errors import InvalidValue
+
+MAX_DEPTH = 128
+"""How deep arrays and objects may be nested in text that is read."""
+
+
+def encode(value: Any) -> bytes:
+    """The RFC 8785 form of `value`: UTF-8, keys sorted by UTF-16 code units, numbers as ECMAScript writes
+    them.
+
+    Raises InvalidValue (`invalid_json`) for integers beyond ±(2^53 - 1), NaN, infinities, lone surrogates,
+    keys that aren't text and anything that is not JSON.
+    A float from 2^53 to 1e21 without a fraction is spelled like an integer, and is read back as one.
+    """
+    try:
+        return rfc8785.dumps(value)
+    except (ValueError, RecursionError):
+        raise _invalid("The value has no RFC 8785 form.") from None
+
+
+def parse(text: str | bytes) -> Any:
+    """The value of a JSON text. Raises InvalidValue (`invalid_json`), whose message never quotes the text.
+
+    Refused besides bad syntax: repeated keys, NaN and infinities, numbers beyond a double's range, bytes that
+    aren't UTF-8, lone surrogates (escaped or not), a byte order mark, nesting deeper than MAX_DEPTH.
+    """
+    try:
+        source = text.decode() if isinstance(text, bytes) else text
+        value = _DECODER.decode(source)
+        if "\\u" in source or isinstance(text, str):
+            _refuse_surrogates(source, value)
+    except json.JSONDecodeError as problem:
+        reason = problem.msg[:1].lower() + problem.msg[1:]
+        message = f"Not valid JSON at line {problem.lineno}, column {problem.colno}: {reason}."
+        raise _invalid(message) from None
+    except UnicodeError:
+        raise _invalid("The text is not valid Unicode (UTF-8, without lone surrogates).") from None
+    except RecursionError:
+        raise _invalid(_TOO_DEEP) from None
+    except ValueError:
+        raise _invalid("A number has too many digits.") from None
+    if source.count("[") + source.count("{") > MAX_DEPTH and _depth(value) > MAX_DEPTH:
+        raise _invalid(_TOO_DEEP)
+    return value
+
+
+def parse_object(text: str | bytes) -> dict[str, Any]:
+    """As `parse`, and the top level must be an object."""
+    value = parse(text)
+    if not isinstance(value, dict):
+        raise _invalid("The top level must be an object.")
+    return value
+
+
+_TOO_DEEP = f"Arrays and objects are nested deeper than {MAX_DEPTH} levels."
+
+
+def _invalid(message: str) -> InvalidValue:
+    return InvalidValue(message, code="invalid_json")
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    value = dict(pairs)
+    if len(value) < len(pairs):
+        raise _invalid("An object has the same key twice.")
+    return value
+
+
+def _float(text: str) -> float:
+    number = float(text)
+    if not isfinite(number):
+        raise _invalid("A number is beyond the range of a double.")
+    return number
+
+
+def _constant(_: str) -> NoReturn:
+    raise _invalid("NaN and Infinity are not JSON.")
+
+
+_DECODER = json.JSONDecoder(object_pairs_hook=_object, parse_float=_float, parse_constant=_constant)
+
+
+def _refuse_surrogates(source: str, value: Any) -> None:
+    """Raises UnicodeEncodeError for a lone surrogate, raw in `source` or made by an escape."""
+    source.encode()
+    if "\\u" in source:
+        json.dumps(value, ensure_ascii=False).encode()
+
+
+def _depth(value: Any) -> int:
+    depth, level = 0, [value]
+    while level := [item for item in level if isinstance(item, list | dict)]:
+        depth += 1
+        level = [item for node in level for item in (node.values() if isinstance(node, dict) else node)]
+    return depth

@@ -1,0 +1,57 @@
+"""Provider formats to and from the semantic items, as pure functions and decoders: no I/O, no clock, no
+randomness.
+
+Each format is a module with the same five names: `encode_tools`, `encode_messages`, `encode_text_format`,
+`decode` and `Decoder`. Imports from `demiurge.tools` (the spec to encode, the events to emit),
+`demiurge.values` and `demiurge.errors` only; HTTP is the business of `demiurge.models`.
+"""
+
+from __future__ import annotations
+
+from demiurge.wire import openai_chat, openai_responses
+from demiurge.wire.errors import PROVIDER_ERROR_CODES, ProviderError, provider_error
+from demiurge.wire.items import (
+    Audio,
+    Completion,
+    FinishReason,
+    Image,
+    Item,
+    Message,
+    NamedTool,
+    Opaque,
+    Part,
+    Reasoning,
+    Text,
+    TextFormat,
+    ToolCall,
+    ToolChoice,
+    ToolOutput,
+    Usage,
+)
+from demiurge.wire.sse import ServerEvent, SseParser
+
+__all__ = [
+    "PROVIDER_ERROR_CODES",
+    "Audio",
+    "Completion",
+    "FinishReason",
+    "Image",
+    "Item",
+    "Message",
+    "NamedTool",
+    "Opaque",
+    "Part",
+    "ProviderError",
+    "Reasoning",
+    "ServerEvent",
+    "SseParser",
+    "Text",
+    "TextFormat",
+    "ToolCall",
+    "ToolChoice",
+    "ToolOutput",
+    "Usage",
+    "openai_chat",
+    "openai_responses",
+    "provider_error",
+]

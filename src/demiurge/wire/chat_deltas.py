@@ -1,0 +1,202 @@
+"""The chunks of a streamed chat completion, put together into the body of the same answer unstreamed.
+
+Invariant: this only joins; what the result means is decided by `openai_chat.decode` alone.
+
+A call's fragments belong together by `index`. Hosts bend that: some leave the index out (then the id
+decides, and a fragment without an id continues the latest call), some give two calls the same index (a new
+id together with a name is a new call), some change the id on every fragment (an id without a name is not).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from demiurge.wire import fields
+
+__all__ = ["ChatDeltas", "Shown"]
+
+_JOINED = ("reasoning_content", "reasoning", "refusal")
+_REPLACED = ("extra_content", "thought_signature")
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """What one chunk adds for an onlooker: text, whether it reasons, and the calls it touches (position,
+    name)."""
+
+    texts: tuple[str, ...] = ()
+    thinks: bool = False
+    calls: tuple[tuple[int, str], ...] = ()
+
+
+@dataclass(slots=True)
+class _Call:
+    id: str = ""
+    name: str = ""
+    arguments: list[str] = field(default_factory=list)
+
+    def add(self, call_id: str, function: Mapping[str, Any]) -> None:
+        self.id = self.id or call_id
+        self.name = self.name or fields.raw_text(function, "name")
+        fragment = function.get("arguments")
+        if fragment is not None:
+            self.arguments.append(fragment if isinstance(fragment, str) else json.dumps(fragment))
+
+    def function(self) -> dict[str, Any]:
+        return {"name": self.name, "arguments": "".join(self.arguments)}
+
+
+class ChatDeltas:
+    """`started` once a chunk had a choice, `finished` once one had a finish reason."""
+
+    def __init__(self) -> None:
+        self.started = False
+        self.finished = False
+        self._envelope: dict[str, Any] = {}
+        self._choice: dict[str, Any] = {"index": 0}
+        self._texts: list[str] = []
+        self._parts: list[dict[str, Any]] = []
+        self._fields: dict[str, Any] = {}
+        self._calls: list[_Call] = []
+        self._by_index: dict[int, int] = {}
+        self._legacy: _Call | None = None
+
+    def add(self, chunk: Mapping[str, Any]) -> Shown:
+        """Takes the envelope and the first choice of a chunk; other choices are not read."""
+        for key in ("id", "model", "usage", "x_groq"):
+            if chunk.get(key):
+                self._envelope[key] = chunk[key]
+        choice = next((c for c in fields.mappings(chunk, "choices") if c.get("index") in (0, None)), None)
+        if choice is None:
+            return Shown()
+        self.started = True
+        if choice.get("finish_reason"):
+            self.finished = True
+        for key in ("finish_reason", "error"):
+            if choice.get(key):
+                self._choice[key] = choice[key]
+        return self._add_delta(fields.mapping(choice, "delta") or fields.mapping(choice, "message"))
+
+    def body(self) -> dict[str, Any]:
+        """A `chat.completion` object with one choice."""
+        message: dict[str, Any] = {"role": "assistant", "content": "".join(self._texts), **self._fields}
+        if self._parts:
+            message["content"] = self._parts
+        if self._calls:
+            message["tool_calls"] = [
+                {"id": call.id, "type": "function", "function": call.function()} for call in self._calls
+            ]
+        if self._legacy is not None:
+            message["function_call"] = self._legacy.function()
+        return {**self._envelope, "choices": [{**self._choice, "message": message}]}
+
+    def _add_delta(self, delta: Mapping[str, Any]) -> Shown:
+        texts = [*self._add_content(delta), fields.raw_text(delta, "refusal")]
+        for key in _JOINED:
+            if fields.raw_text(delta, key):
+                self._fields[key] = self._fields.get(key, "") + fields.raw_text(delta, key)
+        for key in _REPLACED:
+            if delta.get(key):
+                self._fields[key] = delta[key]
+        details = fields.mappings(delta, "reasoning_details")
+        if details:
+            self._fields["reasoning_details"] = _join_details(
+                self._fields.get("reasoning_details", []), details
+            )
+        thoughts = [part for part in fields.mappings(delta, "content") if part.get("type") != "text"]
+        thinks = bool(details or thoughts or delta.get("reasoning_content") or delta.get("reasoning"))
+        return Shown(tuple(text for text in texts if text), thinks, tuple(self._add_calls(delta)))
+
+    def _add_content(self, delta: Mapping[str, Any]) -> Iterator[str]:
+        """Text comes as a string or as parts; once parts came, all content is kept as parts."""
+        content = fields.raw_text(delta, "content")
+        parts = fields.mappings(delta, "content")
+        if content:
+            self._texts.append(content)
+            if self._parts:
+                parts = [{"type": "text", "text": content}]
+        elif parts and not self._parts and self._texts:
+            self._parts.append({"type": "text", "text": "".join(self._texts)})
+        for part in parts:
+            _join_part(self._parts, part)
+        yield content or "".join(
+            fields.raw_text(part, "text") for part in parts if part.get("type") == "text"
+        )
+
+    def _add_calls(self, delta: Mapping[str, Any]) -> Iterator[tuple[int, str]]:
+        for entry in fields.mappings(delta, "tool_calls"):
+            function = fields.mapping(entry, "function")
+            position = self._position(entry, function)
+            self._calls[position].add(fields.raw_text(entry, "id"), function)
+            if self._calls[position].name:
+                yield position, self._calls[position].name
+        function = fields.mapping(delta, "function_call")
+        if function:
+            self._legacy = self._legacy or _Call()
+            self._legacy.add("", function)
+
+    def _position(self, entry: Mapping[str, Any], function: Mapping[str, Any]) -> int:
+        """Which call a fragment belongs to, as a position in `_calls`; a new one is opened here."""
+        call_id = fields.raw_text(entry, "id")
+        index = entry.get("index")
+        known: int | None
+        if isinstance(index, int):
+            known = self._by_index.get(index)
+            if known is not None and self._is_new(self._calls[known], call_id, function):
+                known = None
+        elif call_id:
+            known = next((at for at, call in enumerate(self._calls) if call.id == call_id), None)
+        else:
+            known = None if not self._calls or function.get("name") else len(self._calls) - 1
+        if known is None:
+            known = len(self._calls)
+            self._calls.append(_Call())
+        if isinstance(index, int):
+            self._by_index[index] = known
+        return known
+
+    @staticmethod
+    def _is_new(call: _Call, call_id: str, function: Mapping[str, Any]) -> bool:
+        return bool(call_id and call.id and call_id != call.id and function.get("name"))
+
+
+def _join_part(parts: list[dict[str, Any]], part: Mapping[str, Any]) -> None:
+    """Adjacent text parts join; so do adjacent thinking parts (Mistral: `thinking` is a list of text
+    parts)."""
+    last = parts[-1] if parts else {}
+    if part.get("type") == "text" and last.get("type") == "text":
+        last["text"] = fields.raw_text(last, "text") + fields.raw_text(part, "text")
+    elif part.get("type") == "thinking" and last.get("type") == "thinking":
+        pieces = [dict(piece) for piece in fields.mappings(last, "thinking")]
+        for piece in fields.mappings(part, "thinking"):
+            _join_part(pieces, piece)
+        last.update({**part, "thinking": pieces})
+    else:
+        parts.append(dict(part))
+
+
+def _join_details(known: list[dict[str, Any]], details: list[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """OpenRouter's `reasoning_details`: fragments of one entry share type and index; their text fields
+    join."""
+    joined = [dict(entry) for entry in known]
+    for detail in details:
+        same = next(
+            (
+                e
+                for e in joined
+                if (e.get("type"), e.get("index")) == (detail.get("type"), detail.get("index"))
+            ),
+            None,
+        )
+        if same is None or not isinstance(detail.get("index"), int):
+            joined.append(dict(detail))
+            continue
+        for key, value in detail.items():
+            if key in ("text", "summary", "data") and isinstance(value, str):
+                same[key] = fields.raw_text(same, key) + value
+            elif value is not None:
+                same[key] = value
+    return joined

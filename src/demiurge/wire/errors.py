@@ -1,0 +1,192 @@
+"""What went wrong at a model provider, as one exception with a closed code.
+
+    ProviderError              a DemiurgeError; `status` is the HTTP status if one is known
+      authentication           the key is missing, wrong or not allowed to do this
+      bad_response             what came back is not this format (the bytes, not the model, are at fault)
+      content_filter           the provider refused to process the prompt
+      context_overflow         the prompt does not fit into the model's context
+      insufficient_quota       the account has no money or quota left
+      invalid_request          the provider rejects the request; sending it again will not help
+      not_found                no such model, deployment or path
+      provider_unavailable     the provider failed or is overloaded                               retryable
+      rate_limit               too many requests or tokens for now                                retryable
+      timeout                  the provider gave up waiting                                       retryable
+      truncated                the answer ended before it was complete                            retryable
+
+A retry is safe for the codes marked so, because no tool call of a failed answer is ever run.
+
+The classifier reads the provider's own words before the HTTP status: hosts send a context overflow as 400,
+413 or 500, an empty account as 429, and errors inside a stream with no status at all.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from demiurge.errors import DemiurgeError
+
+__all__ = ["PROVIDER_ERROR_CODES", "ProviderError", "provider_error"]
+
+_SENTENCES = {
+    "authentication": "The model provider did not accept the API key; check the key and what it may use.",
+    "bad_response": "The model provider's answer could not be understood.",
+    "content_filter": "The model provider's content filter refused the request.",
+    "context_overflow": "The conversation is too long for this model's context.",
+    "insufficient_quota": "The account at the model provider has no credit or quota left.",
+    "invalid_request": "The model provider rejected the request.",
+    "not_found": "The model provider does not know this model or address.",
+    "provider_unavailable": "The model provider failed or is overloaded; try again later.",
+    "rate_limit": "The model provider's rate limit is reached; try again later.",
+    "timeout": "The model provider took too long; try again later.",
+    "truncated": "The model provider's answer ended before it was complete.",
+}
+_RETRYABLE = frozenset({"provider_unavailable", "rate_limit", "timeout", "truncated"})
+PROVIDER_ERROR_CODES = frozenset(_SENTENCES)
+
+_BY_WORD = {
+    "api_error": "provider_unavailable",
+    "authentication_error": "authentication",
+    "billing_hard_limit_reached": "insufficient_quota",
+    "billing_error": "insufficient_quota",
+    "content_filter": "content_filter",
+    "content_policy_violation": "content_filter",
+    "context_length_exceeded": "context_overflow",
+    "deploymentnotfound": "not_found",
+    "exceed_context_size_error": "context_overflow",
+    "insufficient_quota": "insufficient_quota",
+    "internal_error": "provider_unavailable",
+    "internal_server_error": "provider_unavailable",
+    "invalid_api_key": "authentication",
+    "model_not_found": "not_found",
+    "not_found_error": "not_found",
+    "overloaded_error": "provider_unavailable",
+    "permission_error": "authentication",
+    "rate_limit_error": "rate_limit",
+    "rate_limit_exceeded": "rate_limit",
+    "responsibleaipolicyviolation": "content_filter",
+    "server_error": "provider_unavailable",
+    "service_unavailable": "provider_unavailable",
+    "timeout": "timeout",
+    "timeout_error": "timeout",
+    "too_many_requests": "rate_limit",
+}
+_BY_STATUS = {
+    401: "authentication",
+    402: "insufficient_quota",
+    403: "authentication",
+    404: "not_found",
+    408: "timeout",
+    429: "rate_limit",
+    504: "timeout",
+}
+_OVERFLOW = re.compile(
+    r"maximum context length|context (?:window|length|size)|prompt is too long|input is too long|"
+    r"too many (?:input )?tokens",
+    re.IGNORECASE,
+)
+_SECRET = re.compile(r"(?:\b(?:sk|gsk|key|xai)-|\bBearer\s+)[\w*.\-]{6,}")
+_MAX_DETAIL = 500
+
+
+class ProviderError(DemiurgeError):
+    """`code` is one of PROVIDER_ERROR_CODES; `detail` is the provider's own text, cut to 500 characters,
+    without keys and control characters (the message ends with it, except where the key is the topic)."""
+
+    def __init__(
+        self,
+        message: str = "",
+        *,
+        code: str = "bad_response",
+        status: int | None = None,
+        detail: str = "",
+        retryable: bool | None = None,
+    ) -> None:
+        sentence = message or _SENTENCES.get(code, _SENTENCES["bad_response"])
+        self.detail = _tidy(detail)
+        if self.detail and code != "authentication":
+            sentence = f"{sentence} ({self.detail})"
+        super().__init__(sentence, code=code)
+        self.status = status
+        self.retryable = code in _RETRYABLE if retryable is None else retryable
+
+
+def provider_error(body: object, status: int | None = None) -> ProviderError:
+    """The error that an error body (bytes, text or parsed JSON) and an HTTP status stand for. Never fails."""
+    parsed = _parsed(body)
+    fields = _fields(parsed)
+    if status is None or status < 400:
+        status = _status(fields) or status
+    detail = next((str(fields[k]) for k in ("message", "detail", "error") if fields.get(k)), "")
+    code = _classify(fields, detail, status)
+    if code is None:
+        code = "provider_unavailable" if detail and isinstance(parsed, Mapping) else "bad_response"
+    return ProviderError(code=code, status=status, detail=detail)
+
+
+def _classify(fields: Mapping[str, Any], detail: str, status: int | None) -> str | None:
+    for word in _words(fields):
+        if word in _BY_WORD:
+            return _BY_WORD[word]
+    if _OVERFLOW.search(detail) and status not in (401, 403, 404, 429):
+        return "context_overflow"
+    if status in _BY_STATUS:
+        return _BY_STATUS[status]
+    if status is not None and 400 <= status < 500:
+        return "invalid_request"
+    if status is not None and status >= 500:
+        return "provider_unavailable"
+    if any(word.startswith("invalid") for word in _words(fields)):
+        return "invalid_request"
+    return None
+
+
+def _words(fields: Mapping[str, Any]) -> Iterator[str]:
+    for key in ("code", "type", "status"):
+        if isinstance(fields.get(key), str):
+            yield fields[key].lower()
+
+
+def _fields(body: object) -> Mapping[str, Any]:
+    """The mapping that holds message, type and code: hosts nest it in `error`, or don't, or send bare
+    text."""
+    if isinstance(body, Mapping):
+        inner = body.get("error")
+        if isinstance(inner, Mapping):
+            return inner
+        if isinstance(inner, str) and inner:
+            return {**body, "message": body.get("message") or inner}
+        return body
+    return {"message": body} if isinstance(body, str) and body.strip() else {}
+
+
+def _status(fields: Mapping[str, Any]) -> int | None:
+    for key in ("status_code", "status", "code"):
+        value = fields.get(key)
+        if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) == 3:
+            value = int(value)
+        if isinstance(value, int) and not isinstance(value, bool) and 400 <= value < 600:
+            return value
+    return None
+
+
+def _parsed(body: object) -> object:
+    if isinstance(body, bytes | bytearray):
+        body = bytes(body[:100_000]).decode("utf-8", "replace")
+    if isinstance(body, str):
+        try:
+            return json.loads(body)
+        except (ValueError, RecursionError):
+            return body
+    return body
+
+
+def _tidy(text: str) -> str:
+    """One line, without control and direction characters and without what looks like a key."""
+    printable = "".join(
+        character if character.isprintable() else " " for character in text[: 4 * _MAX_DETAIL]
+    )
+    text = _SECRET.sub("[key]", " ".join(printable.split()))
+    return text if len(text) <= _MAX_DETAIL else text[: _MAX_DETAIL - 1] + "…"

@@ -1,0 +1,178 @@
+"""The semantic items that every provider format is mapped to and from (seed 000 `sys/LlmOutputItem@1`).
+
+Invariant: an item says what was meant, never how one provider spells it. The two exceptions hold a
+provider's own JSON in `raw`, so that it can be sent back verbatim to the format it came from: `Reasoning`,
+because providers check signed or encrypted reasoning byte for byte, and `Opaque`, for output that has no
+meaning here (hosted tool calls, compaction records) but that the provider expects to see again. An encoder
+of another format leaves both out.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, TypeAlias
+
+__all__ = [
+    "Audio",
+    "Completion",
+    "FinishReason",
+    "Image",
+    "Item",
+    "Message",
+    "NamedTool",
+    "Opaque",
+    "Part",
+    "Reasoning",
+    "Text",
+    "TextFormat",
+    "ToolCall",
+    "ToolChoice",
+    "ToolOutput",
+    "Usage",
+]
+
+FinishReason: TypeAlias = Literal["stop", "length", "tool_calls", "content_filter", "error", "other"]
+
+_AUDIO_FORMATS = {
+    "audio/mp3": "mp3",
+    "audio/mpeg": "mp3",
+    "audio/vnd.wave": "wav",
+    "audio/wav": "wav",
+    "audio/wave": "wav",
+    "audio/x-wav": "wav",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Image:
+    """An image by its bytes; `mime` such as `image/png`."""
+
+    mime: str
+    data: bytes
+
+    @property
+    def data_url(self) -> str:
+        return f"data:{self.mime};base64,{base64.b64encode(self.data).decode('ascii')}"
+
+
+@dataclass(frozen=True, slots=True)
+class Audio:
+    """Sound by its bytes; `mime` such as `audio/wav`."""
+
+    mime: str
+    data: bytes
+
+    @property
+    def base64(self) -> str:
+        return base64.b64encode(self.data).decode("ascii")
+
+    @property
+    def format(self) -> str:
+        """The providers' short name: `wav` or `mp3`, else the MIME subtype."""
+        return _AUDIO_FORMATS.get(self.mime, self.mime.rpartition("/")[2])
+
+
+Part: TypeAlias = Text | Image | Audio
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """`role` is `system`, `developer`, `user` or `assistant`. An assistant's parts are all `Text`."""
+
+    role: str
+    content: tuple[Part, ...]
+
+    @property
+    def text(self) -> str:
+        return "".join(part.text for part in self.content if isinstance(part, Text))
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCall:
+    """What the model asked for (seed 000 `sys/LlmToolCall@1`).
+
+    `arguments_json` is the model's own text. `invalid` means it must not be run: the text is not exactly one
+    JSON object, or the provider stopped while writing it.
+    """
+
+    id: str
+    name: str
+    arguments_json: str
+    invalid: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ToolOutput:
+    """The answer to the call `id`, as the model reads it."""
+
+    id: str
+    content: str
+    is_error: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Reasoning:
+    """The readable part of the model's reasoning, and the provider's own form of it."""
+
+    summary: tuple[str, ...] = ()
+    raw: Mapping[str, Any] | None = field(default=None, hash=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Opaque:
+    """A provider's own item, kept whole: `raw["type"]` names it (`web_search_call`, `compaction`, ...)."""
+
+    raw: Mapping[str, Any] = field(hash=False)
+
+
+Item: TypeAlias = Message | ToolCall | ToolOutput | Reasoning | Opaque
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """Tokens. `cached` is the part of `prompt` that was read from a cache, `reasoning` a part of
+    `completion`."""
+
+    prompt: int
+    completion: int
+    cached: int = 0
+    reasoning: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Completion:
+    """One finished answer. `text` and `tool_calls` are views of `items`, which keeps the provider's order."""
+
+    text: str
+    tool_calls: tuple[ToolCall, ...]
+    finish_reason: FinishReason
+    usage: Usage | None
+    items: tuple[Item, ...]
+    response_id: str | None = None
+    model: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class NamedTool:
+    """The model must call this tool (seed 000 `sys/LlmToolChoice@1`, arm Tool)."""
+
+    name: str
+
+
+ToolChoice: TypeAlias = Literal["auto", "none", "required"] | NamedTool
+
+
+@dataclass(frozen=True, slots=True)
+class TextFormat:
+    """The answer must be JSON that fits this schema (seed 000 `sys/LlmTextFormat@1`, arm JsonSchema)."""
+
+    name: str
+    schema_json: str
+    strict: bool = True

@@ -1,0 +1,350 @@
+"""Chat Completions (`POST /v1/chat/completions`): OpenAI, compatible hosts, llama.cpp's server.
+
+Invariant: there is one assembler, `decode`. The decoder of a stream puts its deltas together into the body
+that the same answer would have had unstreamed (`chat_deltas`) and hands that to `decode`.
+
+Rules worth knowing:
+
+* Calls are surfaced whenever they are complete, whatever the finish reason says: hosts send `stop` with
+  calls.
+* This format does not mark which call was cut. Models write calls one after the other, so when the answer
+  was stopped (`length`, `content_filter`, `error`) the last call may be cut and is invalid, even if it
+  parses: some hosts close the brackets of a cut call themselves. The calls before it were written to their
+  end.
+* A stream is over at `[DONE]` or, without one, once a finish reason was seen; else it was truncated.
+* A refusal is text that the model wrote: it is part of `text`, and the finish reason is `content_filter`.
+* What a host sends as reasoning goes back on the same assistant message, verbatim (several hosts require it
+  to go on after a tool call). Only reasoning that came from this format does; drop the `Reasoning` items to
+  send none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from demiurge.errors import InvalidValue
+from demiurge.tools.events import AiEvent, Status
+from demiurge.tools.spec import ToolSpec
+from demiurge.values import canonical_json
+from demiurge.wire import fields
+from demiurge.wire.arguments import DraftCall, finish_calls, replay_arguments
+from demiurge.wire.chat_deltas import ChatDeltas
+from demiurge.wire.errors import ProviderError, provider_error
+from demiurge.wire.items import (
+    Audio,
+    Completion,
+    FinishReason,
+    Image,
+    Item,
+    Message,
+    NamedTool,
+    Part,
+    Reasoning,
+    Text,
+    TextFormat,
+    ToolCall,
+    ToolChoice,
+    ToolOutput,
+    Usage,
+)
+from demiurge.wire.stream import JsonEvent, JsonStream, TextStream, read_plain
+
+__all__ = ["Decoder", "decode", "encode_messages", "encode_text_format", "encode_tools"]
+
+_ROLES = ("system", "developer", "user")
+_REASONING_FIELDS = (
+    "reasoning_content",
+    "reasoning",
+    "reasoning_details",
+    "extra_content",
+    "thought_signature",
+)
+_FINISH: Mapping[str, FinishReason] = {
+    "content_filter": "content_filter",
+    "end_turn": "stop",
+    "eos": "stop",
+    "error": "error",
+    "function_call": "tool_calls",
+    "length": "length",
+    "max_tokens": "length",
+    "model_length": "length",
+    "stop": "stop",
+    "stop_sequence": "stop",
+    "tool_calls": "tool_calls",
+}
+_CUT: frozenset[FinishReason] = frozenset({"length", "content_filter", "error"})
+
+
+def encode_tools(specs: Sequence[ToolSpec], tool_choice: ToolChoice | None = None) -> dict[str, Any]:
+    """`{"tools": [...], "tool_choice": ...}`, without the choice if it is None; `{}` if there are no
+    tools."""
+    if not specs:
+        return {}
+    body: dict[str, Any] = {
+        "tools": [
+            {
+                "type": "function",
+                "function": {
+                    "name": spec.name,
+                    "description": spec.description,
+                    "parameters": dict(spec.input_schema),
+                },
+            }
+            for spec in specs
+        ]
+    }
+    if isinstance(tool_choice, NamedTool):
+        body["tool_choice"] = {"type": "function", "function": {"name": tool_choice.name}}
+    elif tool_choice is not None:
+        body["tool_choice"] = tool_choice
+    return body
+
+
+def encode_text_format(text_format: TextFormat) -> dict[str, Any]:
+    """`{"response_format": ...}`. Raises InvalidValue if the schema is not one JSON object."""
+    return {
+        "response_format": {
+            "type": "json_schema",
+            "json_schema": {
+                "name": text_format.name,
+                "schema": canonical_json.parse_object(text_format.schema_json),
+                "strict": text_format.strict,
+            },
+        }
+    }
+
+
+def encode_messages(items: Sequence[Item]) -> dict[str, Any]:
+    """`{"messages": [...]}`. Adjacent assistant items (reasoning, text, calls) become one message, as this
+    format wants the calls of a turn in one message with their outputs right after it.
+
+    Left out: opaque items and reasoning of another format. Raises InvalidValue for a role that does not
+    exist here and for images or sound in an assistant's message.
+    """
+    messages: list[dict[str, Any]] = []
+    turn: list[Item] = []
+    for item in items:
+        if not isinstance(item, ToolOutput) and (not isinstance(item, Message) or item.role == "assistant"):
+            turn.append(item)
+            continue
+        messages += _encode_turn(turn)
+        turn = []
+        if isinstance(item, ToolOutput):
+            messages.append({"role": "tool", "tool_call_id": item.id, "content": item.content})
+        else:
+            messages.append(_encode_message(item))
+    return {"messages": messages + _encode_turn(turn)}
+
+
+def _encode_turn(turn: Sequence[Item]) -> list[dict[str, Any]]:
+    """The one assistant message that these items make, or none if nothing of them belongs here."""
+    texts: list[str] = []
+    calls: list[dict[str, Any]] = []
+    native: dict[str, Any] = {}
+    for item in turn:
+        match item:
+            case Message():
+                if any(not isinstance(part, Text) for part in item.content):
+                    raise InvalidValue("an assistant's message can only hold text", path="content")
+                texts.append(item.text)
+            case ToolCall():
+                function = {"name": item.name, "arguments": replay_arguments(item)}
+                calls.append({"id": item.id, "type": "function", "function": function})
+            case Reasoning(raw=raw) if raw is not None and "type" not in raw:
+                native.update(raw)
+    texts = [text for text in texts if text]
+    if not texts and not calls:
+        return []
+    thoughts = native.pop("content", None)
+    content: Any = "\n\n".join(texts) or None
+    if thoughts:
+        content = [*thoughts, *({"type": "text", "text": text} for text in texts)]
+    message = {"role": "assistant", "content": content, **native}
+    return [{**message, "tool_calls": calls} if calls else message]
+
+
+def _encode_message(message: Message) -> dict[str, Any]:
+    if message.role not in _ROLES:
+        raise InvalidValue(f"a message can't have the role {message.role!r}", path="role")
+    if all(isinstance(part, Text) for part in message.content):
+        return {"role": message.role, "content": message.text}
+    return {"role": message.role, "content": [_encode_part(part) for part in message.content]}
+
+
+def _encode_part(part: Part) -> dict[str, Any]:
+    match part:
+        case Text():
+            return {"type": "text", "text": part.text}
+        case Image():
+            return {"type": "image_url", "image_url": {"url": part.data_url}}
+        case Audio():
+            return {"type": "input_audio", "input_audio": {"data": part.base64, "format": part.format}}
+
+
+def decode(body: Mapping[str, Any]) -> Completion:
+    """The completion that the first choice of a response stands for. Raises ProviderError for an error body
+    and for anything that is not a chat completion (`bad_response`)."""
+    if not isinstance(body, Mapping):
+        raise ProviderError(code="bad_response", detail="the response is not a JSON object")
+    choices = fields.mappings(body, "choices")
+    if body.get("error") or not choices:
+        raise provider_error(body)
+    choice = next((entry for entry in choices if entry.get("index") == 0), choices[0])
+    if choice.get("error"):
+        raise provider_error(choice)
+    if not isinstance(choice.get("message"), Mapping) and not choice.get("finish_reason"):
+        raise ProviderError(code="bad_response", detail="the answer has no message")
+    message = fields.mapping(choice, "message")
+    response_id = fields.optional_text(body, "id")
+    stated = _stated_finish(choice)
+    calls = finish_calls(_drafts(message, stated), response_id)
+    parts = _decode_parts(message)
+    items: list[Item] = [*_decode_reasoning(message)]
+    if parts:
+        items.append(Message("assistant", parts))
+    return Completion(
+        text="".join(part.text for part in parts),
+        tool_calls=tuple(calls),
+        finish_reason=_finish_reason(stated, bool(calls), refused=bool(fields.text(message, "refusal"))),
+        usage=_usage(body),
+        items=(*items, *calls),
+        response_id=response_id,
+        model=fields.optional_text(body, "model"),
+    )
+
+
+def _stated_finish(choice: Mapping[str, Any]) -> FinishReason | None:
+    reason = choice.get("finish_reason")
+    if reason is None or reason == "":
+        return None
+    return _FINISH.get(reason.lower(), "other") if isinstance(reason, str) else "other"
+
+
+def _finish_reason(stated: FinishReason | None, has_calls: bool, *, refused: bool) -> FinishReason:
+    """What the host says, except where the answer itself shows better: calls, no calls, a refusal."""
+    if stated not in (None, "stop", "tool_calls"):
+        return stated
+    if has_calls:
+        return "tool_calls"
+    return "content_filter" if refused else "stop"
+
+
+def _drafts(message: Mapping[str, Any], stated: FinishReason | None) -> list[DraftCall]:
+    functions = [
+        (entry.get("id"), fields.mapping(entry, "function"))
+        for entry in fields.mappings(message, "tool_calls")
+    ]
+    legacy = fields.mapping(
+        message, "function_call"
+    )  # the form before tools; it has no id, some pad it empty
+    if legacy.get("name") or legacy.get("arguments"):
+        functions.append((None, legacy))
+    last = len(functions) - 1
+    return [
+        DraftCall(
+            call_id, function.get("name"), function.get("arguments"), stated in _CUT and position == last
+        )
+        for position, (call_id, function) in enumerate(functions)
+    ]
+
+
+def _decode_parts(message: Mapping[str, Any]) -> tuple[Text, ...]:
+    texts = [fields.text(message, "content")]
+    texts += [
+        fields.text(part, "text")
+        for part in fields.mappings(message, "content")
+        if part.get("type") == "text"
+    ]
+    texts.append(fields.text(message, "refusal"))
+    return tuple(Text(text) for text in texts if text)
+
+
+def _decode_reasoning(message: Mapping[str, Any]) -> list[Reasoning]:
+    """At most one: the host's reasoning fields, and the content parts that are not text (Mistral's
+    `thinking`)."""
+    raw = {key: message[key] for key in _REASONING_FIELDS if message.get(key)}
+    thoughts = [dict(part) for part in fields.mappings(message, "content") if part.get("type") != "text"]
+    if thoughts:
+        raw["content"] = thoughts
+    shown = [fields.text(message, "reasoning_content") or fields.text(message, "reasoning")]
+    shown += [fields.text(piece, "text") for part in thoughts for piece in fields.mappings(part, "thinking")]
+    return [Reasoning(tuple(text for text in shown if text), raw)] if raw else []
+
+
+def _usage(body: Mapping[str, Any]) -> Usage | None:
+    usage = fields.mapping(body, "usage") or fields.mapping(fields.mapping(body, "x_groq"), "usage")
+    return fields.usage(
+        fields.count(usage, "prompt_tokens"),
+        fields.count(usage, "completion_tokens"),
+        fields.count(
+            {**usage, **fields.mapping(usage, "prompt_tokens_details")},
+            "cached_tokens",
+            "prompt_cache_hit_tokens",
+        ),
+        fields.count(fields.mapping(usage, "completion_tokens_details"), "reasoning_tokens"),
+    )
+
+
+class Decoder:
+    """One streamed answer. `feed` takes bytes as they come and never raises; `close` gives the completion,
+    or raises the ProviderError that the stream stands for (`truncated` if it ended in the middle)."""
+
+    def __init__(self) -> None:
+        self._stream = JsonStream()
+        self._text = TextStream()
+        self._deltas = ChatDeltas()
+        self._shown: set[str] = set()
+        self._outcome: Completion | ProviderError | None = None
+
+    def feed(self, chunk: bytes) -> list[AiEvent]:
+        """The events that these bytes complete: text deltas, and a status when reasoning or a call begins."""
+        return self._take_all(self._stream.feed(chunk))
+
+    def close(self) -> Completion:
+        if self._outcome is None:
+            self._take_all(self._stream.close())
+        if self._outcome is None:
+            self._outcome = self._stream.failure or self._assembled()
+        if isinstance(self._outcome, ProviderError):
+            raise self._outcome
+        return self._outcome
+
+    def _assembled(self) -> Completion | ProviderError:
+        try:
+            if not self._deltas.started:
+                return decode(read_plain(self._stream))
+            if not self._stream.done and not self._deltas.finished:
+                return ProviderError(code="truncated")
+            return decode(self._deltas.body())
+        except ProviderError as error:
+            return error
+
+    def _take_all(self, found: Sequence[JsonEvent]) -> list[AiEvent]:
+        events: list[AiEvent] = []
+        for event in found:
+            if self._outcome is not None:
+                break
+            events += self._take(event)
+        return events
+
+    def _take(self, event: JsonEvent) -> list[AiEvent]:
+        chunk = event.body
+        if chunk.get("error") or event.name == "error":
+            self._outcome = provider_error(chunk)
+            return []
+        shown = self._deltas.add(chunk)
+        events: list[AiEvent] = []
+        if shown.thinks:
+            events += self._show("thinking", Status(phase="thinking"))
+        for text in shown.texts:
+            events += self._text.push(text)
+        for position, name in shown.calls:
+            events += self._show(f"call {position}", Status(phase="tool_use", label=name))
+        return events
+
+    def _show(self, once: str, status: Status) -> list[AiEvent]:
+        if once in self._shown:
+            return []
+        self._shown.add(once)
+        return [status]

@@ -1,0 +1,335 @@
+"""OpenAI Responses API (`POST /v1/responses`), also as spoken by compatible hosts and llama.cpp's server.
+
+Invariant: there is one assembler, `decode`. A streamed answer ends with the whole response object, and the
+decoder hands that object to `decode`; the deltas before it only feed the screen. So what runs is what the
+provider vouches for, and a lost delta can't change a call.
+
+Rules worth knowing:
+
+* A call's id is the item's `call_id` (seed 000), not the item's own `id`.
+* When the response is `incomplete`, the item's own `status` says which call was cut: `incomplete` or
+  `in_progress` is, `completed` is not. A host that sends no item status has cut the last item. A cut call is
+  invalid even if it parses (see `arguments`); the calls before it were written to their end and stay valid.
+* Function tools are strict unless told otherwise, which turns optional parameters into required ones, so
+  `strict` is always sent, as false.
+* A refusal is text that the model wrote: it is part of `text`, and the finish reason is `content_filter`.
+* Reasoning and hosted items go back verbatim, messages and calls without their item ids. With the provider's
+  own storage on (`store`, its default) reasoning may only be sent back next to items with ids; so requests
+  that send history from here say `"store": false` and include `reasoning.encrypted_content`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from demiurge.errors import InvalidValue
+from demiurge.tools.events import AiEvent, Status
+from demiurge.tools.spec import ToolSpec
+from demiurge.values import canonical_json
+from demiurge.wire import fields
+from demiurge.wire.arguments import DraftCall, finish_calls, replay_arguments
+from demiurge.wire.errors import ProviderError, provider_error
+from demiurge.wire.items import (
+    Audio,
+    Completion,
+    FinishReason,
+    Image,
+    Item,
+    Message,
+    NamedTool,
+    Opaque,
+    Part,
+    Reasoning,
+    Text,
+    TextFormat,
+    ToolCall,
+    ToolChoice,
+    ToolOutput,
+    Usage,
+)
+from demiurge.wire.stream import JsonEvent, JsonStream, TextStream, read_plain
+
+__all__ = ["Decoder", "decode", "encode_messages", "encode_text_format", "encode_tools"]
+
+_ROLES = ("system", "developer", "user")
+_TERMINAL = ("response.completed", "response.incomplete", "response.failed", "response.cancelled")
+_TEXT_DELTAS = ("response.output_text.delta", "response.refusal.delta")
+_REASONING_DELTAS = ("response.reasoning_summary_text.delta", "response.reasoning_text.delta")
+_UNFINISHED = ("queued", "in_progress", "cancelled")
+_CUT_REASONS: Mapping[str, FinishReason] = {
+    "max_output_tokens": "length",
+    "max_tokens": "length",
+    "content_filter": "content_filter",
+}
+
+
+def encode_tools(specs: Sequence[ToolSpec], tool_choice: ToolChoice | None = None) -> dict[str, Any]:
+    """`{"tools": [...], "tool_choice": ...}`, without the choice if it is None; `{}` if there are no
+    tools."""
+    if not specs:
+        return {}
+    body: dict[str, Any] = {
+        "tools": [
+            {
+                "type": "function",
+                "name": spec.name,
+                "description": spec.description,
+                "parameters": dict(spec.input_schema),
+                "strict": False,
+            }
+            for spec in specs
+        ]
+    }
+    if isinstance(tool_choice, NamedTool):
+        body["tool_choice"] = {"type": "function", "name": tool_choice.name}
+    elif tool_choice is not None:
+        body["tool_choice"] = tool_choice
+    return body
+
+
+def encode_text_format(text_format: TextFormat) -> dict[str, Any]:
+    """`{"text": {"format": ...}}`. Raises InvalidValue if the schema is not one JSON object."""
+    return {
+        "text": {
+            "format": {
+                "type": "json_schema",
+                "name": text_format.name,
+                "schema": canonical_json.parse_object(text_format.schema_json),
+                "strict": text_format.strict,
+            }
+        }
+    }
+
+
+def encode_messages(items: Sequence[Item]) -> dict[str, Any]:
+    """`{"input": [...]}`, one entry per item, in order; system messages stay entries.
+
+    Left out: assistant messages without text and reasoning of another format. Raises InvalidValue for a role
+    that does not exist here and for images or sound in an assistant's message.
+    """
+    entries = (_encode_item(item) for item in items)
+    return {"input": [entry for entry in entries if entry is not None]}
+
+
+def _encode_item(item: Item) -> dict[str, Any] | None:
+    match item:
+        case Message():
+            return _encode_message(item)
+        case ToolCall():
+            arguments = replay_arguments(item)
+            return {"type": "function_call", "call_id": item.id, "name": item.name, "arguments": arguments}
+        case ToolOutput():
+            return {"type": "function_call_output", "call_id": item.id, "output": item.content}
+        case Reasoning(raw=raw):
+            return dict(raw) if raw is not None and raw.get("type") == "reasoning" else None
+        case Opaque(raw=raw):
+            return dict(raw)
+
+
+def _encode_message(message: Message) -> dict[str, Any] | None:
+    if message.role == "assistant":
+        content = [_encode_output_part(part) for part in message.content]
+        if not content:
+            return None
+    elif message.role in _ROLES:
+        content = [_encode_input_part(part) for part in message.content]
+    else:
+        raise InvalidValue(f"a message can't have the role {message.role!r}", path="role")
+    return {"type": "message", "role": message.role, "content": content}
+
+
+def _encode_output_part(part: Part) -> dict[str, Any]:
+    if isinstance(part, Text):
+        return {"type": "output_text", "text": part.text}
+    raise InvalidValue("an assistant's message can only hold text", path="content")
+
+
+def _encode_input_part(part: Part) -> dict[str, Any]:
+    match part:
+        case Text():
+            return {"type": "input_text", "text": part.text}
+        case Image():
+            return {"type": "input_image", "detail": "auto", "image_url": part.data_url}
+        case Audio():
+            return {"type": "input_audio", "input_audio": {"data": part.base64, "format": part.format}}
+
+
+def decode(body: Mapping[str, Any]) -> Completion:
+    """The completion that a response object stands for. Raises ProviderError for an error body, a response
+    that failed or is not finished (`truncated`), and anything that is not a response object
+    (`bad_response`)."""
+    if not isinstance(body, Mapping):
+        raise ProviderError(code="bad_response", detail="the response is not a JSON object")
+    status = body.get("status")
+    if status == "failed" and not body.get("error"):
+        raise ProviderError(code="provider_unavailable", detail="the response failed")
+    if body.get("error") or not isinstance(body.get("output"), list):
+        raise provider_error(body)
+    if status in _UNFINISHED:
+        raise ProviderError(code="truncated", detail=f"the response is {status}")
+    outputs = fields.mappings(body, "output")
+    response_id = fields.optional_text(body, "id")
+    items, refused = _decode_items(outputs, response_id, cut=status == "incomplete")
+    calls = tuple(item for item in items if isinstance(item, ToolCall))
+    return Completion(
+        text="".join(item.text for item in items if isinstance(item, Message)),
+        tool_calls=calls,
+        finish_reason=_finish_reason(body, has_calls=bool(calls), refused=refused),
+        usage=_usage(body),
+        items=tuple(items),
+        response_id=response_id,
+        model=fields.optional_text(body, "model"),
+    )
+
+
+def _decode_items(
+    outputs: Sequence[Mapping[str, Any]], response_id: str | None, *, cut: bool
+) -> tuple[list[Item], bool]:
+    drafts = [
+        DraftCall(
+            entry.get("call_id"), entry.get("name"), entry.get("arguments"), _was_cut(entry, outputs, cut)
+        )
+        for entry in outputs
+        if entry.get("type") == "function_call"
+    ]
+    calls = iter(finish_calls(drafts, response_id))
+    items: list[Item] = []
+    refused = False
+    for entry in outputs:
+        match entry.get("type"):
+            case "function_call":
+                items.append(next(calls))
+            case "message":
+                parts = _decode_parts(entry)
+                refused = refused or any(
+                    part.get("type") == "refusal" for part in fields.mappings(entry, "content")
+                )
+                if parts:
+                    items.append(Message(fields.text(entry, "role") or "assistant", parts))
+            case "reasoning":
+                items.append(Reasoning(_summary(entry), dict(entry)))
+            case _:
+                items.append(Opaque(dict(entry)))
+    return items, refused
+
+
+def _was_cut(entry: Mapping[str, Any], outputs: Sequence[Mapping[str, Any]], cut: bool) -> bool:
+    status = entry.get("status")
+    if status in ("incomplete", "in_progress"):
+        return True
+    return cut and status != "completed" and entry is outputs[-1]
+
+
+def _decode_parts(entry: Mapping[str, Any]) -> tuple[Text, ...]:
+    content = entry.get("content")
+    if isinstance(content, str):
+        return (Text(fields.text(entry, "content")),) if content else ()
+    texts = (
+        fields.text(part, "text") or fields.text(part, "refusal")
+        for part in fields.mappings(entry, "content")
+    )
+    return tuple(Text(text) for text in texts if text)
+
+
+def _summary(entry: Mapping[str, Any]) -> tuple[str, ...]:
+    """The summary, else the reasoning itself where a host shows it."""
+    for key in ("summary", "content"):
+        texts = tuple(filter(None, (fields.text(part, "text") for part in fields.mappings(entry, key))))
+        if texts:
+            return texts
+    return ()
+
+
+def _finish_reason(body: Mapping[str, Any], *, has_calls: bool, refused: bool) -> FinishReason:
+    if body.get("status") == "incomplete":
+        return _CUT_REASONS.get(fields.text(fields.mapping(body, "incomplete_details"), "reason"), "other")
+    if has_calls:
+        return "tool_calls"
+    return "content_filter" if refused else "stop"
+
+
+def _usage(body: Mapping[str, Any]) -> Usage | None:
+    usage = fields.mapping(body, "usage")
+    return fields.usage(
+        fields.count(usage, "input_tokens"),
+        fields.count(usage, "output_tokens"),
+        fields.count(fields.mapping(usage, "input_tokens_details"), "cached_tokens"),
+        fields.count(fields.mapping(usage, "output_tokens_details"), "reasoning_tokens"),
+    )
+
+
+class Decoder:
+    """One streamed answer. `feed` takes bytes as they come and never raises; `close` gives the completion,
+    or raises the ProviderError that the stream stands for (`truncated` without a final response object)."""
+
+    def __init__(self) -> None:
+        self._stream = JsonStream()
+        self._text = TextStream()
+        self._items: dict[int, Mapping[str, Any]] = {}
+        self._reasoning_shown = False
+        self._outcome: Completion | ProviderError | None = None
+
+    def feed(self, chunk: bytes) -> list[AiEvent]:
+        """The events that these bytes complete: text deltas, and a status when reasoning or a call begins."""
+        return self._take_all(self._stream.feed(chunk))
+
+    def close(self) -> Completion:
+        if self._outcome is None:
+            self._take_all(self._stream.close())
+        if self._outcome is None:
+            self._outcome = self._stream.failure or self._from_plain_body()
+        if isinstance(self._outcome, ProviderError):
+            raise self._outcome
+        return self._outcome
+
+    def _from_plain_body(self) -> Completion | ProviderError:
+        try:
+            return decode(read_plain(self._stream))
+        except ProviderError as error:
+            return error
+
+    def _take_all(self, found: Sequence[JsonEvent]) -> list[AiEvent]:
+        events: list[AiEvent] = []
+        for event in found:
+            if self._outcome is not None:
+                break
+            events += self._take(event)
+        return events
+
+    def _take(self, event: JsonEvent) -> Sequence[AiEvent]:
+        body = event.body
+        kind = fields.text(body, "type") or event.name
+        if kind in _TEXT_DELTAS:
+            return self._text.push(fields.raw_text(body, "delta"))
+        if kind in _REASONING_DELTAS:
+            return self._show_reasoning()
+        if kind == "response.output_item.added":
+            item = fields.mapping(body, "item")
+            if item.get("type") == "function_call":
+                return [Status(phase="tool_use", label=fields.optional_text(item, "name"))]
+        elif kind == "response.output_item.done":
+            index = fields.count(body, "output_index")
+            self._items[len(self._items) if index is None else index] = fields.mapping(body, "item")
+        elif kind in _TERMINAL:
+            return self._finish(body)
+        elif kind == "error" or (kind == "message" and body.get("error")):
+            self._outcome = provider_error(body)
+        return []
+
+    def _show_reasoning(self) -> Sequence[AiEvent]:
+        if self._reasoning_shown:
+            return []
+        self._reasoning_shown = True
+        return [Status(phase="thinking")]
+
+    def _finish(self, body: Mapping[str, Any]) -> Sequence[AiEvent]:
+        response = fields.mapping(body, "response")
+        if self._items and response.get("output") in (None, []):
+            response = {**response, "output": [self._items[index] for index in sorted(self._items)]}
+        try:
+            self._outcome = completion = decode(response)
+        except ProviderError as error:
+            self._outcome = error
+            return []
+        return self._text.finish(completion.text)

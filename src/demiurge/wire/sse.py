@@ -1,0 +1,110 @@
+"""Server-sent events from bytes, however the network cut them (WHATWG HTML, "Interpreting an event stream").
+
+Invariant: the events depend on the bytes alone, never on where the chunks end. So a line is decided as soon
+as its first terminator byte is seen, a LF that follows a CR in the next chunk is swallowed, and text is only
+looked at in whole lines: CR and LF never occur inside a multi-byte UTF-8 character.
+
+`data` stays bytes: whether a broken character is replaced or refused is the reader's decision, and a reader
+of tool arguments must refuse.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+__all__ = ["ServerEvent", "SseParser", "StreamTooLongError"]
+
+_BOM = b"\xef\xbb\xbf"
+_TERMINATOR = re.compile(rb"\r\n|\r|\n")
+_MAX_EVENT = 64 * 1024 * 1024
+
+
+class StreamTooLongError(ValueError):
+    """One event has more than the parser's limit of bytes."""
+
+
+@dataclass(frozen=True, slots=True)
+class ServerEvent:
+    """`event` is `message` unless named; `data` its data lines joined by LF; `id` the last id seen so far."""
+
+    event: str
+    data: bytes
+    id: str = ""
+
+
+class SseParser:
+    """Feed it bytes, take events. `max_event` bounds the bytes of one event (raises StreamTooLongError)."""
+
+    def __init__(self, *, max_event: int = _MAX_EVENT) -> None:
+        self._line = bytearray()
+        self._data: list[bytes] = []
+        self._size = 0
+        self._event = ""
+        self._id = ""
+        self._max_event = max_event
+        self._at_start = True
+        self._after_cr = False
+
+    def feed(self, chunk: bytes) -> list[ServerEvent]:
+        if self._at_start:
+            chunk = self._without_bom(bytes(self._line) + chunk)
+        if self._after_cr and chunk:
+            self._after_cr = False
+            if chunk.startswith(b"\n"):
+                chunk = chunk[1:]
+        events: list[ServerEvent] = []
+        start = 0
+        for match in _TERMINATOR.finditer(chunk):
+            self._line += chunk[start : match.start()]
+            start = match.end()
+            self._after_cr = match.group() == b"\r" and start == len(chunk)
+            line = bytes(self._line)
+            self._line.clear()
+            self._take(line, events)
+        self._line += chunk[start:]
+        if len(self._line) + self._size > self._max_event:
+            raise StreamTooLongError(f"an event has more than {self._max_event} bytes")
+        return events
+
+    def close(self) -> ServerEvent | None:
+        """The event that the end of the stream cut off before its blank line, if it has any data.
+
+        The standard drops it. Some hosts end the stream without the last blank line, so the caller may use
+        it when the data proves to be whole (a cut JSON object never parses).
+        """
+        events: list[ServerEvent] = []
+        if self._line:
+            line = bytes(self._line)
+            self._line.clear()
+            self._take(line, events)
+        self._take(b"", events)
+        return events[0] if events else None
+
+    def _without_bom(self, head: bytes) -> bytes:
+        """What follows a byte order mark; the first bytes wait in the line buffer while they may still be
+        one."""
+        self._line.clear()
+        if len(head) < len(_BOM) and _BOM.startswith(head):
+            self._line += head
+            return b""
+        self._at_start = False
+        return head.removeprefix(_BOM)
+
+    def _take(self, line: bytes, events: list[ServerEvent]) -> None:
+        if not line:
+            if self._data:
+                events.append(ServerEvent(self._event or "message", b"\n".join(self._data), self._id))
+            self._data, self._size, self._event = [], 0, ""
+            return
+        name, _, value = line.partition(b":")
+        value = value.removeprefix(b" ")
+        if name == b"data":
+            self._data.append(value)
+            self._size += len(value) + 1
+            if self._size > self._max_event:
+                raise StreamTooLongError(f"an event has more than {self._max_event} bytes")
+        elif name == b"event":
+            self._event = value.decode("utf-8", "replace")
+        elif name == b"id" and b"\0" not in value:
+            self._id = value.decode("utf-8", "replace")

@@ -1,0 +1,141 @@
+"""What the decoders of streamed answers share: JSON objects out of event-stream bytes, and text deltas.
+
+Invariant: reading never raises. The first thing that goes wrong is kept in `failure` and everything after it
+is ignored; a decoder raises it from `close()`. An event that is not a JSON object is such a failure, not
+something to skip: with a delta missing, the arguments of a call could still parse and say something else.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+from demiurge.tools.events import TextDelta
+from demiurge.wire.errors import ProviderError
+from demiurge.wire.fields import mend_surrogates
+from demiurge.wire.sse import ServerEvent, SseParser, StreamTooLongError
+
+__all__ = ["JsonEvent", "JsonStream", "TextStream", "read_plain"]
+
+_DONE = b"[DONE]"
+_MAX_PLAIN_BODY = 16 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class JsonEvent:
+    """`name` is the event's SSE name (`message` if unnamed); `body` is its JSON object."""
+
+    name: str
+    body: Mapping[str, Any]
+
+
+class JsonStream:
+    """Bytes of an event stream in, JSON objects out, up to `data: [DONE]` (`done`)."""
+
+    def __init__(self) -> None:
+        self.done = False
+        self.failure: ProviderError | None = None
+        self._parser = SseParser()
+        self._plain: bytearray | None = bytearray()
+
+    def feed(self, chunk: bytes) -> list[JsonEvent]:
+        if self.done or self.failure is not None:
+            return []
+        try:
+            found = self._parser.feed(chunk)
+        except StreamTooLongError as error:
+            return self._fail(str(error))
+        if self._plain is not None:
+            self._plain.extend(chunk[: _MAX_PLAIN_BODY - len(self._plain)])
+            if found:
+                self._plain = None
+        return self._objects(found)
+
+    def close(self) -> list[JsonEvent]:
+        """The last event, if only its closing blank line is missing and its data is whole."""
+        pending = None if self.done or self.failure is not None else self._parser.close()
+        if pending is None:
+            return []
+        self._plain = None
+        if pending.data.strip() == _DONE:
+            self.done = True
+            return []
+        body = _object(pending.data)
+        return [] if body is None else [JsonEvent(pending.event, body)]
+
+    def plain_body(self) -> bytes | None:
+        """The whole input, if it had no event at all: a host that answers a stream request with plain
+        JSON."""
+        return bytes(self._plain) if self._plain is not None and self._plain.strip() else None
+
+    def _objects(self, found: list[ServerEvent]) -> list[JsonEvent]:
+        objects: list[JsonEvent] = []
+        for event in found:
+            if event.data.strip() == _DONE:
+                self.done = True
+                break
+            if not event.data.strip():
+                continue
+            body = _object(event.data)
+            if body is None:
+                return [*objects, *self._fail("an event of the stream is not a JSON object")]
+            objects.append(JsonEvent(event.event, body))
+        return objects
+
+    def _fail(self, detail: str) -> list[JsonEvent]:
+        self.failure = ProviderError(code="bad_response", detail=detail)
+        return []
+
+
+class TextStream:
+    """Text fragments in, deltas out; the deltas joined are the text. Half a surrogate pair waits for the
+    other."""
+
+    def __init__(self) -> None:
+        self._parts: list[str] = []
+        self._held = ""
+
+    def push(self, fragment: str) -> list[TextDelta]:
+        text = self._held + fragment
+        self._held = ""
+        if text and "\ud800" <= text[-1] <= "\udbff":
+            text, self._held = text[:-1], text[-1]
+        return self._emit(mend_surrogates(text))
+
+    def finish(self, whole: str) -> list[TextDelta]:
+        """What of the finished text the fragments have not shown yet (nothing if they showed something
+        else)."""
+        seen = "".join(self._parts)
+        self._held = ""
+        return self._emit(whole[len(seen) :]) if whole.startswith(seen) else []
+
+    def _emit(self, text: str) -> list[TextDelta]:
+        if not text:
+            return []
+        self._parts.append(text)
+        return [TextDelta(delta=text)]
+
+
+def read_plain(stream: JsonStream) -> Mapping[str, Any]:
+    """The JSON object that came instead of an event stream. Raises ProviderError if there is none."""
+    data = stream.plain_body()
+    if data is None:
+        raise ProviderError(code="truncated")
+    body = _object(data)
+    if body is None:
+        raise ProviderError(code="bad_response", detail=data[:200].decode("utf-8", "replace"))
+    return body
+
+
+def _object(data: bytes) -> Mapping[str, Any] | None:
+    try:
+        body = json.loads(data.decode("utf-8"), parse_constant=_refuse)
+    except (ValueError, RecursionError):
+        return None
+    return body if isinstance(body, dict) else None
+
+
+def _refuse(name: str) -> NoReturn:
+    raise ValueError(name)

@@ -1,0 +1,108 @@
+"""A unit's cell: a record that changes by steps.
+
+Every cost here is that of the change, not of the cell: only what a step sets or appends is checked and digested, and
+lists are persistent vectors whose chunks are stored once (architecture.md 3).
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from demiurge.errors import InvalidValue
+from demiurge.values import cbor
+from demiurge.values.refs import Ref, ref_of
+from demiurge.values.schema import Schemas
+from demiurge.values.vector import Vector
+from demiurge.world.reducer import Emit, Step
+
+__all__ = ["Cell", "apply_step", "cell_node"]
+
+Cell = Mapping[str, Any]
+"""A state record; its list fields are `Vector`s."""
+
+EVENTS_PER_STEP = 256
+BYTES_PER_STEP = 1 << 20
+
+
+def apply_step(
+    schemas: Schemas, schema: str, cell: Cell | None, step: Step
+) -> tuple[Cell | None, list[Emit], bytes]:
+    """The cell after `step`, the step's events in normal form, and the digest of all that it changed and emitted.
+
+    Raises InvalidValue (with the path) when a change or an event breaks its schema or a limit is passed; then nothing
+    of the step counts.
+    """
+    fields: Mapping[str, Any] = schemas.get(schema)["record"]
+    for name in (*step.set, *step.append):
+        if name not in fields:
+            raise InvalidValue("the state has no such field", path=name)
+    changed = {name: _checked(schemas, fields, name, value) for name, value in step.set.items()}
+    added = {name: _checked(schemas, fields, name, list(items)) for name, items in step.append.items()}
+    emitted = [Emit(e.schema, schemas.validator(e.schema).normalise(e.value)) for e in step.events]
+    if len(emitted) > EVENTS_PER_STEP:
+        raise InvalidValue(f"the step emits more than {EVENTS_PER_STEP} events")
+    encoded = cbor.encode(
+        {
+            "set": changed,
+            "append": added,
+            "delete": step.delete,
+            "events": [[e.schema, e.value] for e in emitted],
+            "blobs": [ref_of(blob) for blob in step.blobs],
+        }
+    )
+    if len(encoded) > BYTES_PER_STEP:
+        raise InvalidValue("the step changes and emits more than 1 MiB")
+    digest = hashlib.sha256(encoded).digest()
+    if step.delete:
+        return None, emitted, digest
+    if not changed and not added:
+        return cell, emitted, digest
+    after: dict[str, Any] = dict(cell) if cell is not None else _empty(fields)
+    for name, value in changed.items():
+        after[name] = Vector.of(value) if "list" in fields[name] else value
+    for name, items in added.items():
+        after[name] = after[name].extend(items)
+    for name in fields:
+        if name not in after:
+            raise InvalidValue("a new cell must set this field", path=name)
+    return after, emitted, digest
+
+
+def cell_node(cell: Cell | None) -> tuple[bytes, dict[Ref, bytes]]:
+    """A cell as canonical CBOR with its lists as chunked nodes, and those chunks that no earlier call returned."""
+    if cell is None:
+        return cbor.encode(None), {}
+    node: dict[str, Any] = {}
+    fresh: dict[Ref, bytes] = {}
+    for name, value in cell.items():
+        if isinstance(value, Vector):
+            node[name], chunks = value.root()
+            fresh |= chunks
+        else:
+            node[name] = value
+    return cbor.encode(node), fresh
+
+
+def _checked(schemas: Schemas, fields: Mapping[str, Any], name: str, value: Any) -> Any:
+    return _within(name, lambda: schemas.validator(fields[name]).normalise(value))
+
+
+def _within(name: str, check: Callable[[], Any]) -> Any:
+    try:
+        return check()
+    except InvalidValue as error:
+        problem = str(error).removeprefix(f"{error.path}: ") if error.path else str(error)
+        raise InvalidValue(problem, path=f"{name}.{error.path}" if error.path else name) from error
+
+
+def _empty(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """A new cell: lists empty, options none; the step has to set the rest."""
+    cell: dict[str, Any] = {}
+    for name, expr in fields.items():
+        if "list" in expr:
+            cell[name] = Vector.of(())
+        elif "option" in expr:
+            cell[name] = None
+    return cell

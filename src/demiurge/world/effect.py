@@ -1,0 +1,110 @@
+"""Effects: what an adapter is given, and what it answers.
+
+An adapter performs one kind of effect outside the kernel. It may be asked again after a crash, so it says what to do
+with an attempt that has no receipt (architecture.md 2, rule 3): `retry` with the same key, `reconcile` by asking the
+outside what happened, or `in_doubt`, which is answered `unknown_outcome` and never silently repeated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, NamedTuple, Protocol
+
+from demiurge.tools.events import AiEvent
+from demiurge.values.refs import Ref
+from demiurge.world.cell import Cell
+from demiurge.world.manifest import Manifest
+from demiurge.world.record import Record
+from demiurge.world.state import OpenIntent
+from demiurge.world.unit import Unit
+
+__all__ = ["Adapter", "EffectCall", "Reading", "Restart", "Result", "Services", "failed", "succeeded"]
+
+Restart = Literal["retry", "reconcile", "in_doubt"]
+
+Result = Mapping[str, Any]
+"""`{status: "ok", payload}` with a payload of the effect's receipt schema, or `{status: "error", payload: {code,
+message}}`."""
+
+
+def succeeded(**payload: Any) -> Result:
+    return {"status": "ok", "payload": payload}
+
+
+def failed(code: str, message: str) -> Result:
+    return {"status": "error", "payload": {"code": code, "message": message}}
+
+
+class Reading(NamedTuple):
+    """Another unit's cell as of `unit_seq`; what a receipt says it has read (architecture.md 2, rule 8)."""
+
+    unit: Unit
+    unit_seq: int
+    cell: Cell | None
+    state_hash: Ref | None
+
+    def to_node(self) -> dict[str, Any]:
+        return {"unit": str(self.unit), "unit_seq": self.unit_seq, "state_hash": self.state_hash}
+
+
+class Services(Protocol):
+    """What a host does for adapters."""
+
+    @property
+    def manifest(self) -> Manifest: ...
+
+    async def put_blob(self, data: bytes) -> Ref: ...
+
+    def get_blob(self, ref: Ref) -> bytes: ...
+
+    async def read_cell(self, unit: Unit) -> Reading: ...
+
+    async def send(self, schema: str, value: Any, *, ingress_id: str, actor: str) -> list[Record]:
+        """Submit an event once and return the records of its step, also when it was submitted before."""
+        ...
+
+    async def request(self, call: EffectCall, kind: str, params: Mapping[str, Any]) -> Result:
+        """A running tool's capability request, admitted by the kernel and answered by a receipt."""
+        ...
+
+
+@dataclass(slots=True)
+class EffectCall:
+    """One performance of one intent. `restart` says that an earlier attempt has no receipt."""
+
+    unit: Unit
+    intent: OpenIntent
+    manifest: Manifest
+    actor: str
+    services: Services
+    progress: Callable[[AiEvent], None]
+    restart: Restart | None = None
+    refs: list[Ref] = field(default_factory=list)
+    """Blobs that the receipt exposes beside those in its payload."""
+    requests: int = 0
+    in_doubt: bool = False
+    """Set when a re-run handler asked for something else than it did the first time."""
+
+    async def put_blob(self, data: bytes) -> Ref:
+        ref = await self.services.put_blob(data)
+        self.refs.append(ref)
+        return ref
+
+    def get_blob(self, ref: Ref) -> bytes:
+        return self.services.get_blob(ref)
+
+    async def request(self, kind: str, params: Mapping[str, Any]) -> Result:
+        return await self.services.request(self, kind, params)
+
+
+class Adapter(Protocol):
+    """Performs the effects of `kinds`. `perform` never raises for what the outside does: that is a Result."""
+
+    kinds: tuple[str, ...]
+
+    def restart(self, intent: OpenIntent, manifest: Manifest) -> Restart:
+        """What to do with an attempt that has no receipt."""
+        ...
+
+    async def perform(self, call: EffectCall) -> Result: ...

@@ -1,0 +1,1 @@
+"""The adapters that perform effects: the only code of a world that reaches outside it."""

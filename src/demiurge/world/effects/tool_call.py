@@ -1,0 +1,136 @@
+"""`tool.call`: one proposed call through the one runner, with capabilities that are bound to the kernel.
+
+The kernel has decided before this runs, and a person where the policy asks for one; the runner decides again and takes
+that decision once, so a call that changed in between is refused (architecture.md 4).
+"""
+
+from __future__ import annotations
+
+import inspect
+from dataclasses import replace
+from typing import Any
+
+from demiurge.tools.approvals import ApprovalDecision, ApprovalRequest
+from demiurge.tools.bound import BoundTool
+from demiurge.tools.capabilities import Introspection, Workspaces
+from demiurge.tools.context import ToolContext
+from demiurge.tools.effect import ToolEffect
+from demiurge.tools.policy import ToolPolicyContext
+from demiurge.tools.runner import ToolRunner
+from demiurge.tools.source import StaticToolSource, ToolSource
+from demiurge.values import canonical_json
+from demiurge.values.clock import Clock
+from demiurge.values.refs import Ref, ref_of
+from demiurge.world.effect import EffectCall, Restart, Result, succeeded
+from demiurge.world.effects.capabilities import WorldIntrospection, WorldWorkspaces
+from demiurge.world.manifest import Manifest
+from demiurge.world.messages import tool_blob
+from demiurge.world.state import OpenIntent
+
+__all__ = ["ToolCalls"]
+
+
+class ToolCalls:
+    """The adapter. `source` holds every tool that this process can run."""
+
+    kinds = ("tool.call",)
+
+    def __init__(self, source: ToolSource, clock: Clock) -> None:
+        self._source, self._clock = source, clock
+
+    def restart(self, intent: OpenIntent, manifest: Manifest) -> Restart:
+        """A read may be repeated; a change only if the tool itself can find out what became of it."""
+        spec = manifest.toolset.get(intent.params["tool"])
+        if spec is not None and spec.effect is ToolEffect.READ_ONLY:
+            return "retry"
+        tool = self._source.get(intent.params["tool"])
+        return "reconcile" if tool is not None and tool.reconcile is not None else "in_doubt"
+
+    async def perform(self, call: EffectCall) -> Result:
+        params = call.intent.params
+        proposed = canonical_json.parse_object(call.get_blob(params["call_ref"]))
+        sink = _Sink()
+        runner = ToolRunner(
+            self._tools(call),
+            policy=call.manifest.tool_policy,
+            resources={
+                Workspaces: WorldWorkspaces(call),
+                Introspection: WorldIntrospection(call),
+            },
+            approvals=_Decision(call),
+            emit=call.progress,
+            blobs=sink,
+            clock=self._clock,
+        )
+        result = await runner.exec(
+            params["tool"],
+            proposed["arguments_json"],
+            tool_call_id=params["tool_call_id"],
+            ctx=ToolPolicyContext(run_id=str(call.unit), actor=call.actor),
+            approval_id=call.intent.id.hex(),
+        )
+        for data in sink.kept:
+            await call.put_blob(data)
+        view = canonical_json.encode(result.value) if result.ok else None
+        return succeeded(
+            tool_call_id=result.tool_call_id,
+            ok=result.ok,
+            error_code=result.error_code.value if result.error_code is not None else None,
+            message=result.safe_message or "",
+            message_ref=await call.put_blob(tool_blob(params["tool_call_id"], result.content)),
+            view_ref=await call.put_blob(view) if view is not None else None,
+            record_ref=await call.put_blob(canonical_json.encode(result.record.public())),
+        )
+
+    def _tools(self, call: EffectCall) -> ToolSource:
+        tool = self._source.get(call.intent.params["tool"])
+        if call.restart == "reconcile" and tool is not None:
+            return StaticToolSource([_reconciling(tool)])
+        return self._source
+
+
+def _reconciling(tool: BoundTool) -> BoundTool:
+    """The tool with its handler replaced by the one that finds out what became of an earlier attempt."""
+    reconcile = tool.reconcile
+    assert reconcile is not None
+
+    def ask(params: Any, context: ToolContext) -> Any:
+        return reconcile(params, context=context)
+
+    return replace(tool, call=ask, is_async=inspect.iscoroutinefunction(reconcile))
+
+
+class _Sink:
+    """Keeps large results until the runner is done."""
+
+    def __init__(self) -> None:
+        self.kept: list[bytes] = []
+
+    def put(self, data: bytes, /) -> Ref:
+        self.kept.append(data)
+        return ref_of(data)
+
+
+class _Decision:
+    """The journaled decision on this very call, handed out once (`tools.approvals.ApprovalStore`)."""
+
+    def __init__(self, call: EffectCall) -> None:
+        self._intent, self._taken = call.intent, False
+
+    def take(self, request: ApprovalRequest) -> ApprovalDecision | None:
+        asked, given = self._intent.approval, self._intent.approved
+        if self._taken or asked is None or given is None:
+            return None
+        bound = {
+            "tool": request.tool_id,
+            "tool_call_id": request.tool_call_id,
+            "spec_hash": request.spec_hash,
+            "args_digest": request.args_digest,
+            "rule_digest": request.rule_digest,
+            "actor": request.actor,
+        }
+        if any(asked[name] != value for name, value in bound.items()):
+            return None
+        self._taken = True
+        expires_ms = asked["expires_ns"] // 1_000_000
+        return ApprovalDecision(self._intent.id.hex(), "approved", given["by"], given["reason"], given["at_ms"], expires_ms)

@@ -1,0 +1,499 @@
+"""The kernel: one pure function from a unit's state and one ingress to its next state, records and wants.
+
+    advance(manifest, unit_state, ingress, blobs) -> Advance | Need
+
+No I/O, no clock, no randomness: they are in the ingress's stamp (architecture.md 2). Whatever a user, a reducer, a
+policy or a provider does wrong becomes a recorded outcome; nothing is thrown for it, so replay reproduces it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+from typing import Any, Literal
+
+from demiurge.errors import InvalidValue
+from demiurge.values import canonical_json, cbor
+from demiurge.values.refs import Ref, ref_of
+from demiurge.world.admission import admit, decide_tool, tool_effect
+from demiurge.world.cell import apply_step
+from demiurge.world.expr import ExpressionError
+from demiurge.world.manifest import Manifest, Route
+from demiurge.world.plan import PlanInstance, run
+from demiurge.world.record import Cause, Record, Stamp, seal_record
+from demiurge.world.reducer import Emit, MissingBlob, ReducerContext
+from demiurge.world.state import OpenIntent, Request, UnitState
+from demiurge.world.unit import Unit
+
+__all__ = ["Advance", "Ingress", "Need", "Sent", "advance", "event_digest", "routed"]
+
+EVENTS_PER_INGRESS = 4096
+APPROVAL_NS = 7 * 24 * 3600 * 10**9
+"""How long a request for approval stays open."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ingress:
+    """What comes in from outside `advance`. `id` makes it idempotent within the unit.
+
+    kind and body: `event` {schema, value}; `receipt` {intent, status, payload}; `approval` {intent, verdict, reason,
+    by}; `capability_request` {parent, ordinal, kind, params}. `refs` are the blobs that the body exposes.
+    """
+
+    kind: str
+    id: str
+    body: Mapping[str, Any]
+    stamp: Stamp
+    cause: Cause = None
+    refs: tuple[Ref, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """An event for another unit: `id` is (unit, sequence number, index), which the target uses as its ingress id."""
+
+    id: str
+    target: Unit
+    schema: str
+    value: Any
+    cause: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Advance:
+    """The outcome. `answers` are results for running tools: (intent of the request, result)."""
+
+    state: UnitState
+    records: tuple[Record, ...]
+    intents: tuple[OpenIntent, ...] = ()
+    outbox: tuple[Sent, ...] = ()
+    new_blobs: tuple[bytes, ...] = ()
+    answers: tuple[tuple[bytes, Mapping[str, Any]], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Need:
+    """The step can't run without this blob: load it and call again."""
+
+    ref: Ref
+
+
+def advance(
+    manifest: Manifest, unit_state: UnitState, ingress: Ingress, blobs: Mapping[Ref, bytes]
+) -> Advance | Need:
+    """One step of one unit. `unit_state` is not changed; `blobs` holds what the step may read."""
+    step = _Run(manifest, unit_state.copy(), ingress, blobs)
+    try:
+        step.process()
+    except MissingBlob as missing:
+        return Need(missing.ref)
+    return Advance(
+        step.state,
+        tuple(step.records),
+        tuple(i for i in step.ready if i.id in step.state.intents),
+        tuple(step.sent),
+        tuple(step.new_blobs),
+        tuple(step.answers),
+    )
+
+
+def event_digest(schema: str, value: Any, key: str) -> bytes:
+    """An event's identity: what it says and to which cell."""
+    return cbor.digest({"schema": schema, "value": value, "key": key})
+
+
+def routed(manifest: Manifest, schema: str, value: Any) -> tuple[Unit, str, Any] | None:
+    """Where an event goes and in which form: (unit, schema of the module's event, value); None when unrouted.
+
+    Raises InvalidValue when the key field is missing or the key breaks its schema.
+    """
+    route = manifest.route(schema)
+    if route is None:
+        return None
+    module = manifest.modules[route.module]
+    if route.tag is not None:
+        value = {"$tag": route.tag, "$value": value}
+    return Unit(module.name, _key(manifest, route, value)), module.event, value
+
+
+def _key(manifest: Manifest, route: Route, value: Any) -> str:
+    if route.key_field is None:
+        return ""
+    found = value
+    for name in route.key_field.split("."):
+        if not isinstance(found, Mapping) or name not in found:
+            raise InvalidValue("the event has no key", path=route.key_field)
+        found = found[name]
+    schema = manifest.modules[route.module].key_schema
+    assert schema is not None
+    key = manifest.schemas.validator(schema).normalise(found)
+    return key if isinstance(key, str) else canonical_json.encode(key).decode()
+
+
+class _Run:
+    """One call of `advance`: the state being changed and what has come out so far."""
+
+    def __init__(
+        self, manifest: Manifest, state: UnitState, ingress: Ingress, blobs: Mapping[Ref, bytes]
+    ) -> None:
+        self.manifest, self.state, self.ingress = manifest, state, ingress
+        self.blobs = dict(blobs)
+        self.records: list[Record] = []
+        self.ready: list[OpenIntent] = []
+        self.sent: list[Sent] = []
+        self.new_blobs: list[bytes] = []
+        self.answers: list[tuple[bytes, Mapping[str, Any]]] = []
+        self.tasks: deque[Callable[[], None]] = deque()
+        self.derived = Stamp(ingress.stamp.time_ns)
+        self.events = 0
+        self.owned: set[int] = set()
+
+    def process(self) -> None:
+        handle = {
+            "event": self.on_event,
+            "receipt": self.on_receipt,
+            "approval": self.on_approval,
+            "capability_request": self.on_capability_request,
+        }[self.ingress.kind]
+        handle()
+        while self.tasks:
+            self.tasks.popleft()()
+
+    # -- records ------------------------------------------------------------------------------------------------------
+
+    def record(self, kind: str, body: Mapping[str, Any], cause: Cause, refs: Sequence[Ref] = ()) -> int:
+        return self._append(kind, body, cause, self.derived, refs)
+
+    def record_ingress(self) -> int:
+        i = self.ingress
+        seq = self._append(i.kind, i.body, i.cause, i.stamp, i.refs)
+        if self.state.manifest != self.manifest.ref:
+            self.state.manifest = self.manifest.ref
+            sources = [ref for ref in self.manifest.sources.values()]
+            self.record("manifest", {"ref": self.manifest.ref}, seq, [self.manifest.ref, *sources])
+        return seq
+
+    def _append(
+        self, kind: str, body: Mapping[str, Any], cause: Cause, stamp: Stamp, refs: Sequence[Ref]
+    ) -> int:
+        s = self.state
+        sealed = seal_record(str(s.unit), s.seq, kind, cause, stamp, body, s.head, refs)
+        self.records.append(sealed)
+        s.seq, s.head = s.seq + 1, sealed.hash
+        return sealed.unit_seq
+
+    # -- ingress ------------------------------------------------------------------------------------------------------
+
+    def on_event(self) -> None:
+        body = self.ingress.body
+        self.consume(body["schema"], body["value"], self.record_ingress())
+
+    def on_receipt(self) -> None:
+        body = self.ingress.body
+        intent = self.state.intents.get(body["intent"])
+        if intent is not None:
+            self.answer(intent, {"status": body["status"], "payload": body["payload"]}, self.record_ingress())
+
+    def on_approval(self) -> None:
+        """A person's decision. It lets the intent run only if the rules in force still allow it."""
+        body, stamp = self.ingress.body, self.ingress.stamp
+        intent = self.state.intents.get(body["intent"])
+        if intent is None or not intent.awaits_approval or intent.approval is None:
+            return
+        seq = self.record_ingress()
+        if body["verdict"] != "approve":
+            self.answer(intent, _failed("approval_rejected", body["reason"] or "A person rejected this call."), seq)
+            return
+        if stamp.time_ns >= intent.approval["expires_ns"]:
+            self.answer(intent, _failed("approval_expired", "The request for approval had expired."), seq)
+            return
+        effect = self.manifest.effects[intent.kind]
+        decision = admit(
+            self.manifest,
+            effect,
+            intent.params,
+            intent.grant,
+            intent.origin,
+            now_ns=stamp.time_ns,
+            actor=intent.actor,
+        )
+        spec = self.manifest.toolset.get(intent.params["tool"])
+        changed = (spec.spec_hash if spec else None) != intent.approval["spec_hash"]
+        if decision.verdict == "deny" or changed:
+            why = decision.to_node() if decision.verdict == "deny" else {"code": "approval_expired"}
+            self.record("decision", {"intent": intent.id, "kind": intent.kind, **why}, seq)
+            code = decision.code or "approval_expired"
+            message = decision.message or "The tool changed after the approval was asked for."
+            self.answer(intent, _failed(code, message), seq)
+            return
+        approved = replace(intent, approved={"by": body["by"], "reason": body["reason"], "at_ms": stamp.time_ns // 1_000_000})
+        self.state.intents[intent.id] = approved
+        self.ready.append(approved)
+
+    def on_capability_request(self) -> None:
+        """A running tool asks for an effect: admitted only while its `tool.call` is open (architecture.md 1)."""
+        body = self.ingress.body
+        parent = self.state.intents.get(body["parent"])
+        if parent is None or parent.kind != "tool.call" or parent.awaits_approval:
+            return
+        ordinal = body["ordinal"]
+        if ordinal in parent.requests:
+            return
+        seq = self.record_ingress()
+        digest = cbor.digest(body["params"])
+        intent_id = cbor.digest([parent.id, ordinal, body["kind"], digest])
+        request = Request(body["kind"], digest, intent_id)
+        self.state.intents[parent.id] = replace(parent, requests={**parent.requests, ordinal: request})
+        origin = {"kind": "tool", "name": parent.params["tool"], "parent": parent.id, "ordinal": ordinal}
+        effect = self.manifest.effects.get(body["kind"])
+        grant = self.grant_of(effect.cap_type) if effect else ""
+        self.emit_effect(intent_id, body["kind"], grant, body["params"], origin, seq)
+
+    def grant_of(self, cap_type: str) -> str:
+        """The one grant of this cap type; none when there are none or several."""
+        names = [g.name for g in self.manifest.grants.values() if g.cap_type == cap_type]
+        return names[0] if len(names) == 1 else ""
+
+    # -- events -------------------------------------------------------------------------------------------------------
+
+    def raise_event(self, emit: Emit, cause: int) -> None:
+        """Record an event that was emitted here, and take it or send it on. Its value is already normalised."""
+        self.events += 1
+        body = {"schema": emit.schema, "value": emit.value}
+        refs = self.manifest.schemas.validator(emit.schema).refs(emit.value)
+        seq = self.record("event", body, cause, refs)
+        target = routed(self.manifest, emit.schema, emit.value)
+        if target is not None and target[0] != self.state.unit:
+            unit, schema, value = target
+            sender = {"unit": str(self.state.unit), "seq": seq, "index": len(self.sent)}
+            self.sent.append(
+                Sent(f"{sender['unit']}#{seq}.{sender['index']}", unit, schema, value, sender)
+            )
+            return
+        schema, value = (target[1], target[2]) if target is not None else (emit.schema, emit.value)
+        self.consume(schema, value, seq)
+
+    def consume(self, schema: str, value: Any, seq: int) -> None:
+        """Start the plans that this event triggers, then queue it for the reducer it is routed to."""
+        for trigger in self.manifest.triggers.get(schema, ()):
+            self.start_plan(trigger.plan, trigger.correlate_by, value, seq)
+        module = self.manifest.modules.get(self.state.unit.module)
+        if module is not None and schema == module.event:
+            self.tasks.append(lambda: self.reduce(schema, value, seq))
+
+    def reduce(self, schema: str, value: Any, cause: int) -> None:
+        module = self.manifest.modules[self.state.unit.module]
+        context = ReducerContext(
+            stamp=self.ingress.stamp,
+            key=self.state.unit.key,
+            origin=self.origin_of(cause),
+            settings=self.manifest.settings,
+            decide_tool=lambda tool: decide_tool(self.manifest, tool, actor=self.ingress.stamp.actor).verdict,
+            blobs=self.blobs,
+            seed=hashlib.sha256(self.ingress.stamp.entropy + cause.to_bytes(8, "big")).digest(),
+        )
+        before = MappingProxyType(dict(self.state.cell)) if self.state.cell is not None else None
+        try:
+            step = self.manifest.reducers[module.name].reduce(before, value, context)
+            cell, emitted, digest = apply_step(self.manifest.schemas, module.state, self.state.cell, step)
+            if self.events + len(emitted) > EVENTS_PER_INGRESS:
+                raise InvalidValue("this ingress has caused too many events")
+        except InvalidValue as error:
+            self.record("step", {"error": {"code": "invalid_step", "message": str(error)}}, cause)
+            return
+        except Exception as error:  # noqa: BLE001 - a reducer's fault is an outcome, whatever it is
+            body = {"code": "reducer_failed", "message": type(error).__name__}
+            self.record("step", {"error": body}, cause)
+            return
+        self.state.cell = cell
+        refs = [ref_of(blob) for blob in step.blobs]
+        self.blobs.update(zip(refs, step.blobs, strict=True))
+        self.new_blobs.extend(step.blobs)
+        seq = self.record("step", {"digest": digest}, cause, refs)
+        for emit in emitted:
+            self.raise_event(emit, seq)
+
+    def origin_of(self, seq: int) -> Literal["external", "unit", "derived"]:
+        if self.records[0].unit_seq != seq or self.ingress.kind != "event":
+            return "derived"
+        return "external" if self.ingress.cause is None else "unit"
+
+    # -- plans --------------------------------------------------------------------------------------------------------
+
+    def start_plan(self, name: str, correlate_by: str | None, value: Any, cause: int) -> None:
+        correlation = str(value.get(correlate_by, "")) if correlate_by else ""
+        instance = PlanInstance(
+            self.state.next_plan, name, self.manifest.ref, cause, value, correlation, {"correlation_id": correlation}
+        )
+        self.state.next_plan += 1
+        self.own(instance)
+        self.tasks.append(lambda: self.run_plan(instance.id, cause))
+
+    def own(self, instance: PlanInstance) -> PlanInstance:
+        """Take an instance that this step may change."""
+        self.owned.add(instance.id)
+        self.state.plans[instance.id] = instance
+        return instance
+
+    def run_plan(self, plan_id: int, cause: int) -> None:
+        """Move a plan on; whatever goes wrong in it ends it with a record that the unit's reducer can see."""
+        instance = self.state.plans.get(plan_id)
+        if instance is None:
+            return
+        manifest = self.manifest_of(instance.manifest)
+        error: tuple[str, str] | None = None
+        try:
+            ended = run(manifest.plans[instance.plan], instance, _Port(self, manifest, instance, cause))
+        except (ExpressionError, InvalidValue) as problem:
+            ended, error = True, ("plan_failed", str(problem))
+        if not ended:
+            return
+        del self.state.plans[plan_id]
+        body: dict[str, Any] = {"plan": instance.plan, "id": plan_id, "status": "error" if error else "ok"}
+        if error:
+            body |= {"code": error[0], "message": error[1]}
+        seq = self.record("plan_ended", body, cause)
+        module = manifest.modules.get(self.state.unit.module)
+        if error and module is not None and "sys/PlanFailed@1" in module.arms:
+            value = {
+                "plan": instance.plan,
+                "plan_id": plan_id,
+                "correlation": instance.correlation,
+                "code": error[0],
+                "message": error[1],
+            }
+            wrapped = {"$tag": module.arms["sys/PlanFailed@1"], "$value": value}
+            self.tasks.append(lambda: self.reduce(module.event, wrapped, seq))
+
+    def manifest_of(self, ref: Ref) -> Manifest:
+        """The manifest that an open plan started under; a newer one does not change it (architecture.md 2, rule 7)."""
+        if ref == self.manifest.ref:
+            return self.manifest
+        if ref not in self.blobs:
+            raise MissingBlob(ref)
+        return Manifest.load(self.blobs[ref], self.manifest.reducers)
+
+    # -- effects ------------------------------------------------------------------------------------------------------
+
+    def emit_effect(
+        self, intent_id: bytes, kind: str, grant: str, params: Any, origin: Mapping[str, Any], cause: int
+    ) -> None:
+        """Admit an effect and record the intent; or record the denial and answer it at once."""
+        effect = self.manifest.effects.get(kind)
+        if effect is None:
+            self.deny(intent_id, kind, origin, cause, _failed("unknown_effect", f"There is no effect {kind}."))
+            return
+        validator = self.manifest.schemas.validator(effect.params)
+        try:
+            params = validator.normalise(params)
+        except InvalidValue as error:
+            self.deny(intent_id, kind, origin, cause, _failed("effect_params_invalid", str(error)))
+            return
+        stamp = self.ingress.stamp
+        admission = admit(
+            self.manifest, effect, params, grant, origin, now_ns=stamp.time_ns, actor=stamp.actor
+        )
+        if admission.verdict == "deny":
+            answer = _failed(admission.code, admission.message)
+            self.deny(intent_id, kind, origin, cause, answer, admission.to_node())
+            return
+        approval = self.approval(params) if admission.verdict == "require_approval" else None
+        body = {"id": intent_id, "kind": kind, "params": params, "grant": grant, "origin": dict(origin)}
+        body |= {"admitted": admission.to_node()} | ({"approval": approval} if approval else {})
+        seq = self.record("intent", body, cause, validator.refs(params))
+        intent = OpenIntent(
+            intent_id, seq, kind, params, grant, origin, stamp.actor, self.manifest.ref, approval
+        )
+        self.state.intents[intent_id] = intent
+        if approval is None:
+            self.ready.append(intent)
+
+    def approval(self, params: Mapping[str, Any]) -> dict[str, Any]:
+        """What a person is asked, bound to this very call (architecture.md 4)."""
+        if params["call_ref"] not in self.blobs:
+            raise MissingBlob(params["call_ref"])
+        call = canonical_json.parse_object(self.blobs[params["call_ref"]])
+        spec = self.manifest.toolset.get(params["tool"])
+        return {
+            "tool": params["tool"],
+            "tool_call_id": params["tool_call_id"],
+            "spec_hash": spec.spec_hash if spec else None,
+            "args_digest": arguments_digest(call["arguments_json"]),
+            "rule_digest": self.manifest.tool_policy.rule_digest(params["tool"], tool_effect(self.manifest, params["tool"])),
+            "actor": self.ingress.stamp.actor,
+            "expires_ns": self.ingress.stamp.time_ns + APPROVAL_NS,
+        }
+
+    def deny(
+        self,
+        intent_id: bytes,
+        kind: str,
+        origin: Mapping[str, Any],
+        cause: int,
+        answer: Mapping[str, Any],
+        why: Mapping[str, Any] | None = None,
+    ) -> None:
+        body = {"intent": intent_id, "kind": kind, "origin": dict(origin)}
+        body |= why if why is not None else {"verdict": "deny", "by": "schema", **answer["payload"]}
+        seq = self.record("decision", body, cause)
+        self.deliver(intent_id, origin, answer, seq)
+
+    def answer(self, intent: OpenIntent, result: Mapping[str, Any], seq: int) -> None:
+        """Close an intent with its result."""
+        del self.state.intents[intent.id]
+        self.deliver(intent.id, intent.origin, result, seq)
+
+    def deliver(self, intent_id: bytes, origin: Mapping[str, Any], result: Mapping[str, Any], seq: int) -> None:
+        if origin["kind"] == "tool":
+            self.answers.append((intent_id, result))
+            parent = self.state.intents.get(origin["parent"])
+            if parent is not None:
+                request = replace(parent.requests[origin["ordinal"]], answer=result)
+                requests = {**parent.requests, origin["ordinal"]: request}
+                self.state.intents[parent.id] = replace(parent, requests=requests)
+            return
+        instance = self.state.plans.get(origin["id"])
+        if instance is not None:
+            if instance.id not in self.owned:
+                instance = self.own(instance.copy())
+            instance.receipts[intent_id] = result
+            self.tasks.append(lambda: self.run_plan(instance.id, seq))
+
+
+class _Port:
+    """The kernel as a running plan sees it."""
+
+    def __init__(self, step: _Run, manifest: Manifest, instance: PlanInstance, cause: int) -> None:
+        self.step, self.manifest, self.instance, self.cause = step, manifest, instance, cause
+        self.index = 0
+
+    def emit_effect(self, kind: str, grant: str, params: Any) -> bytes:
+        unit = self.step.state
+        self.index += 1
+        digest = cbor.digest(params)
+        identity = [unit.world, str(unit.unit), self.cause, self.instance.id, self.index, kind, digest, grant]
+        intent_id = cbor.digest(identity)
+        origin = {"kind": "plan", "name": self.instance.plan, "id": self.instance.id}
+        self.step.emit_effect(intent_id, kind, grant, params, origin, self.cause)
+        return intent_id
+
+    def raise_event(self, schema: str, value: Any) -> None:
+        if schema not in self.manifest.schemas:
+            raise InvalidValue(f"there is no schema {schema}")
+        checked = self.manifest.schemas.validator(schema).normalise(value)
+        self.step.raise_event(Emit(schema, checked), self.cause)
+
+
+def arguments_digest(arguments_json: str) -> str:
+    """Digest of a call's arguments in canonical form; of the very text when they are not a JSON object."""
+    try:
+        return cbor.node_ref(canonical_json.parse_object(arguments_json))
+    except InvalidValue:
+        return ref_of(arguments_json.encode())
+
+
+def _failed(code: str, message: str) -> dict[str, Any]:
+    return {"status": "error", "payload": {"code": code, "message": message}}

@@ -1,0 +1,142 @@
+"""Message blobs: one message a blob, as JSON that any client can write and read (seed 001).
+
+    {"role": "user" | "system" | "assistant", "content": [part...], "tool_calls"?: [{id, name, arguments_json}],
+     "items_ref"?: ref}
+    {"role": "tool", "tool_call_id": id, "content": text}
+
+Parts are `{"type": "text", "text"}`, `{"type": "image" | "audio", "mime", "bytes_ref"}`. `items_ref` names a blob with
+a `list<sys/LlmOutputItem@1>`: the answer in the provider's own order, for those who have to send it back verbatim.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from demiurge.errors import InvalidValue
+from demiurge.values import canonical_json
+from demiurge.values.refs import Ref, parse_ref
+from demiurge.wire.items import (
+    Audio,
+    Completion,
+    Image,
+    Item,
+    Message,
+    Opaque,
+    Part,
+    Reasoning,
+    Text,
+    ToolCall,
+    ToolOutput,
+)
+
+__all__ = ["assistant_blob", "call_blob", "expand", "items_blob", "tool_blob", "user_blob"]
+
+Get = Callable[[Ref], bytes]
+Put = Callable[[bytes], Ref]
+
+
+def user_blob(text: str, role: str = "user") -> bytes:
+    return canonical_json.encode({"role": role, "content": [{"type": "text", "text": text}]})
+
+
+def tool_blob(call_id: str, content: str) -> bytes:
+    return canonical_json.encode({"role": "tool", "tool_call_id": call_id, "content": content})
+
+
+def call_blob(call: ToolCall) -> bytes:
+    """`sys/LlmToolCall@1` as JSON."""
+    node: dict[str, Any] = {"id": call.id, "name": call.name, "arguments_json": call.arguments_json}
+    return canonical_json.encode(node | ({"invalid": True} if call.invalid else {}))
+
+
+def assistant_blob(completion: Completion, calls: Sequence[ToolCall], items_ref: Ref | None) -> bytes:
+    node: dict[str, Any] = {
+        "role": "assistant",
+        "content": [{"type": "text", "text": completion.text}] if completion.text else [],
+    }
+    if calls:
+        node["tool_calls"] = [
+            {"id": call.id, "name": call.name, "arguments_json": call.arguments_json} for call in calls
+        ]
+    if items_ref is not None and any(isinstance(item, Reasoning | Opaque) for item in completion.items):
+        node["items_ref"] = items_ref
+    return canonical_json.encode(node)
+
+
+def items_blob(items: Sequence[Item], put: Put) -> bytes:
+    """`list<sys/LlmOutputItem@1>` as JSON; a provider's own items become blobs of their own."""
+    return canonical_json.encode([_item_node(item, put) for item in items])
+
+
+def _item_node(item: Item, put: Put) -> dict[str, Any]:
+    match item:
+        case Message(role, _):
+            parts = [{"$tag": "Text", "$value": {"text": item.text}}] if item.text else []
+            return {"$tag": "Message", "$value": {"role": role, "content": parts}}
+        case ToolCall(call_id, name, arguments, _):
+            return {"$tag": "ToolCall", "$value": {"id": call_id, "name": name, "arguments_json": arguments}}
+        case ToolOutput(call_id, content, _):
+            return {"$tag": "ToolOutput", "$value": {"id": call_id, "content": content}}
+        case Reasoning(summary, raw):
+            ref = put(canonical_json.encode(raw)) if raw is not None else None
+            return {"$tag": "Reasoning", "$value": {"summary": list(summary) or None, "raw_ref": ref}}
+        case Opaque(raw):
+            value = {"kind": str(raw.get("type", "")), "raw_ref": put(canonical_json.encode(raw))}
+            return {"$tag": "Other", "$value": value}
+
+
+def expand(data: bytes, get: Get) -> list[Item]:
+    """The semantic items that a message blob stands for. Raises InvalidValue; NotFound for a missing attachment."""
+    message = canonical_json.parse_object(data)
+    role = message.get("role")
+    if role == "tool":
+        return [ToolOutput(_text(message, "tool_call_id"), _text(message, "content"))]
+    if role not in ("user", "system", "developer", "assistant"):
+        raise InvalidValue("a message's role is user, system, assistant or tool", path="role", code="bad_message")
+    if "items_ref" in message:
+        return [_item(node, get) for node in canonical_json.parse(get(parse_ref(message["items_ref"])))]
+    content = message.get("content", [])
+    parts = (Text(content),) if isinstance(content, str) else tuple(_part(part, get) for part in content)
+    items: list[Item] = [Message(role, parts)] if parts else []
+    for call in message.get("tool_calls", ()):
+        items.append(ToolCall(_text(call, "id"), _text(call, "name"), _text(call, "arguments_json")))
+    return items
+
+
+def _item(node: Mapping[str, Any], get: Get) -> Item:
+    value = node["$value"]
+    match node["$tag"]:
+        case "Message":
+            parts = tuple(Text(part["$value"]["text"]) for part in value["content"])
+            return Message(value["role"], parts)
+        case "ToolCall":
+            return ToolCall(value["id"], value["name"], value["arguments_json"])
+        case "ToolOutput":
+            return ToolOutput(value["id"], value["content"])
+        case "Reasoning":
+            raw = canonical_json.parse_object(get(value["raw_ref"])) if value["raw_ref"] else None
+            return Reasoning(tuple(value["summary"] or ()), raw)
+        case "Other":
+            return Opaque(canonical_json.parse_object(get(value["raw_ref"])))
+        case tag:
+            raise InvalidValue(f"unknown item {tag!r}", code="bad_message")
+
+
+def _part(part: Mapping[str, Any], get: Get) -> Part:
+    match part.get("type") if isinstance(part, Mapping) else None:
+        case "text":
+            return Text(_text(part, "text"))
+        case "image":
+            return Image(_text(part, "mime"), get(parse_ref(part.get("bytes_ref"))))
+        case "audio":
+            return Audio(_text(part, "mime"), get(parse_ref(part.get("bytes_ref"))))
+        case _:
+            raise InvalidValue("a part's type is text, image or audio", path="content", code="bad_message")
+
+
+def _text(node: Mapping[str, Any], name: str) -> str:
+    value = node.get(name)
+    if not isinstance(value, str):
+        raise InvalidValue("must be text", path=name, code="bad_message")
+    return value

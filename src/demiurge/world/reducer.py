@@ -1,0 +1,84 @@
+"""What a reducer is given and what it may answer.
+
+A reducer is a plain function `(state, event, context) -> Step`. It does no I/O and reads no clock: everything it may
+know is in its arguments, and everything it wants is in the `Step` it returns. A step states *changes*, not a new
+state, so the cost of checking, digesting and storing it does not grow with the state (architecture.md 3).
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from demiurge.values.refs import Ref
+from demiurge.world.record import Stamp
+
+__all__ = ["Emit", "MissingBlob", "Reducer", "ReducerContext", "Step"]
+
+
+class MissingBlob(BaseException):
+    """A step needs a blob that it was not given: `advance` answers `Need`, and the step runs again with it.
+
+    Not an `Exception`, so that a reducer's own error handling can't swallow it.
+    """
+
+    def __init__(self, ref: Ref) -> None:
+        super().__init__(ref)
+        self.ref = ref
+
+
+@dataclass(frozen=True, slots=True)
+class Emit:
+    """An event to raise. `value` is checked against `schema` before the step takes effect."""
+
+    schema: str
+    value: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What a reducer answers: changes to its cell, events, and blobs that those name.
+
+    `set` replaces fields of the state record, `append` adds to its list fields, `delete` removes the cell.
+    """
+
+    set: Mapping[str, Any] = field(default_factory=dict)
+    append: Mapping[str, Sequence[Any]] = field(default_factory=dict)
+    events: Sequence[Emit] = ()
+    blobs: Sequence[bytes] = ()
+    delete: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ReducerContext:
+    """The outside as of this step: its stamp, where the event came from, settings, tool policy and blobs."""
+
+    stamp: Stamp
+    key: str
+    origin: Literal["external", "unit", "derived"]
+    settings: Mapping[str, Any]
+    decide_tool: Callable[[str], str]
+    """The manifest's tool policy: `allow`, `deny` or `require_approval` for a tool id."""
+    blobs: Mapping[Ref, bytes]
+    seed: bytes
+
+    def blob(self, ref: Ref) -> bytes:
+        """The bytes at `ref`. Raises MissingBlob, which the kernel handles."""
+        try:
+            return self.blobs[ref]
+        except KeyError:
+            raise MissingBlob(ref) from None
+
+    def entropy(self, label: str) -> bytes:
+        """32 bytes that are the same at every replay, different for every step and label."""
+        return hashlib.sha256(self.seed + label.encode()).digest()
+
+
+@dataclass(frozen=True, slots=True)
+class Reducer:
+    """A module's code: the function, and the source that is pinned by the manifest's hash."""
+
+    reduce: Callable[[Mapping[str, Any] | None, Any, ReducerContext], Step]
+    source: bytes

@@ -1,0 +1,107 @@
+"""Replay: a unit's history is fed to the kernel again, and every record it derives is compared with the journal.
+
+Only ingress is fed; receipts are ingress, so no tool and no model runs (architecture.md 2, rule 2). Opening a unit and
+checking it are the same fold, so a state that was loaded is a state that was checked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+
+from demiurge.errors import Damaged, Divergence
+from demiurge.stores.protocol import Row
+from demiurge.values.refs import Ref
+from demiurge.world.kernel import Advance, Ingress, Need, advance
+from demiurge.world.manifest import Manifest
+from demiurge.world.record import Record, decode_record
+from demiurge.world.state import UnitState
+from demiurge.world.unit import Unit
+
+__all__ = ["Blobs", "Manifests", "decode_row", "fold", "step"]
+
+Blobs = Callable[[Ref], bytes]
+"""Reads a blob; raises NotFound or Damaged."""
+
+
+class Manifests:
+    """Manifests by address, resolved once each with the code at hand."""
+
+    def __init__(self, current: Manifest, get: Blobs) -> None:
+        self.current, self._get = current, get
+        self._known: dict[Ref, Manifest] = {current.ref: current}
+
+    def __getitem__(self, ref: Ref) -> Manifest:
+        if ref not in self._known:
+            self._known[ref] = Manifest.load(self._get(ref), self.current.reducers)
+        return self._known[ref]
+
+
+def step(manifest: Manifest, state: UnitState, ingress: Ingress, get: Blobs) -> Advance:
+    """`advance`, with the blobs that it turns out to need."""
+    blobs: dict[Ref, bytes] = {}
+    while True:
+        outcome = advance(manifest, state, ingress, blobs)
+        if not isinstance(outcome, Need):
+            return outcome
+        blobs[outcome.ref] = get(outcome.ref)
+
+
+def decode_row(row: Row) -> Record:
+    """A stored row as a record. Raises Damaged when its bytes name another place than the one it lies in."""
+    record = decode_record(row.data, position=row.position)
+    if (record.unit, record.unit_seq, record.kind) != (row.unit, row.unit_seq, row.kind):
+        raise Damaged(f"record {row.unit} {row.unit_seq} says that it is {record.unit} {record.unit_seq}")
+    return record
+
+
+def fold(world: str, unit: Unit, rows: Iterable[Row], manifests: Manifests, get: Blobs) -> Iterator[UnitState]:
+    """The unit's state after each ingress, oldest first.
+
+    Raises Divergence, naming the record, when what the kernel derives is not what the journal holds; Damaged when a
+    record or a blob that a step reads is.
+    """
+    state = UnitState(world, unit)
+    for ingress_row, recorded in _steps(rows):
+        first = decode_row(ingress_row)
+        if first.prev != state.head:
+            raise Damaged(f"record {first.unit} {first.unit_seq} does not follow the one before it")
+        manifest_ref = first.stamp.manifest
+        assert manifest_ref is not None
+        manifest = manifests[manifest_ref]
+        ingress = Ingress(
+            first.kind, ingress_row.ingress_id or "", first.body, first.stamp, first.cause, first.refs
+        )
+        outcome = step(manifest, state, ingress, get)
+        _compare(outcome.records, recorded, unit, manifest)
+        state = outcome.state
+        yield state
+
+
+def _steps(rows: Iterable[Row]) -> Iterator[tuple[Row, list[Row]]]:
+    """Rows grouped by the ingress that caused them: (ingress row, all rows of its step)."""
+    group: list[Row] = []
+    for row in rows:
+        if row.ingress_id is not None and group:
+            yield group[0], group
+            group = []
+        group.append(row)
+    if group:
+        yield group[0], group
+
+
+def _compare(derived: tuple[Record, ...], recorded: list[Row], unit: Unit, manifest: Manifest) -> None:
+    for ours, theirs in zip(derived, recorded, strict=False):
+        if ours.hash != theirs.hash:
+            raise _divergence(f"record {unit} {theirs.unit_seq} ({theirs.kind})", manifest)
+    if len(derived) != len(recorded):
+        at = min(len(derived), len(recorded))
+        number = recorded[0].unit_seq + at
+        raise _divergence(f"record {unit} {number} ({'one too few' if at == len(derived) else 'one more'})", manifest)
+
+
+def _divergence(where: str, manifest: Manifest) -> Divergence:
+    changed = manifest.unchecked_modules()
+    if changed:
+        names = ", ".join(changed)
+        return Divergence(f"{where} can't be checked: the code of {names} is not what it ran on", code="unchecked")
+    return Divergence(f"{where} is not what replay computes")

@@ -1,0 +1,85 @@
+"""What a unit remembers between two ingresses: its cell, its running plans, its open intents.
+
+All of it is the fold of the unit's records, so it can be thrown away and computed again (architecture.md 2).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from demiurge.values.refs import Ref
+from demiurge.world.plan import PlanInstance
+from demiurge.world.record import GENESIS
+from demiurge.world.unit import Unit
+
+__all__ = ["OpenIntent", "Request", "UnitState"]
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A capability request of a running tool: what it asked, and the answer once there is one."""
+
+    kind: str
+    params_digest: bytes
+    intent: bytes
+    answer: Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class OpenIntent:
+    """An intent without a receipt. `approval` is the open request for a person's decision, if that is what it awaits.
+
+    `origin` is `{"kind": "plan", "name", "id"}` or `{"kind": "tool", "name", "parent", "ordinal"}`.
+    """
+
+    id: bytes
+    seq: int
+    kind: str
+    params: Any
+    grant: str
+    origin: Mapping[str, Any]
+    actor: str
+    manifest: Ref
+    approval: Mapping[str, Any] | None = None
+    approved: Mapping[str, Any] | None = None
+    requests: Mapping[int, Request] = field(default_factory=dict)
+
+    @property
+    def awaits_approval(self) -> bool:
+        return self.approval is not None and self.approved is None
+
+
+@dataclass(slots=True)
+class UnitState:
+    """`seq` is the number that the next record gets; `head` the hash of the last one."""
+
+    world: str
+    unit: Unit
+    seq: int = 0
+    head: bytes = GENESIS
+    manifest: Ref | None = None
+    cell: Mapping[str, Any] | None = None
+    plans: dict[int, PlanInstance] = field(default_factory=dict)
+    intents: dict[bytes, OpenIntent] = field(default_factory=dict)
+    next_plan: int = 1
+
+    def copy(self) -> UnitState:
+        """A copy that `advance` may change. Plans are copied when they are touched; the rest is replaced, not changed."""
+        return UnitState(
+            self.world,
+            self.unit,
+            self.seq,
+            self.head,
+            self.manifest,
+            self.cell,
+            dict(self.plans),
+            dict(self.intents),
+            self.next_plan,
+        )
+
+    @property
+    def is_open(self) -> bool:
+        """True while something is still to happen by itself or by a person."""
+        return bool(self.plans or self.intents)

@@ -1,0 +1,164 @@
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+from demiurge.errors import Unavailable
+from demiurge.models.client import ModelClient
+from demiurge.models.local import LocalEngine, Progress, fetch, locate
+from demiurge.models.request import GenerateRequest
+from demiurge.tools.spec import ToolSpec
+from demiurge.wire.items import Item, Message, NamedTool, Text, ToolCall, ToolChoice, ToolOutput
+
+SYSTEM = Message(
+    "system",
+    (
+        Text(
+            "You are a helpful assistant. Answer greetings, thanks, small talk, general knowledge and maths yourself in "
+            "plain text, without any function. Call a function only when the request is about files or the time."
+        ),
+    ),
+)
+
+
+def spec(name: str, description: str, argument: str, about: str) -> ToolSpec:
+    return ToolSpec(
+        name,
+        description,
+        {
+            "type": "object",
+            "properties": {argument: {"type": "string", "description": about}},
+            "required": [argument],
+            "additionalProperties": False,
+        },
+    )
+
+
+SPECS = (
+    spec("files__read", "Read the text of one file.", "path", "Path of the file"),
+    spec("clock__now", "Get the current time in a time zone.", "timezone", "IANA name of the time zone"),
+)
+
+
+def test_without_the_weights_it_says_how_to_get_them(tmp_path: Path) -> None:
+    engine = LocalEngine(tmp_path / "nothing.gguf")
+    with pytest.raises(Unavailable, match="demiurge model fetch"):
+        engine.start()
+    assert not engine.running
+
+
+def test_without_the_extra_it_says_how_to_install_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    weights = tmp_path / "m.gguf"
+    weights.write_bytes(b"GGUF")
+    monkeypatch.setitem(sys.modules, "xllamacpp", None)
+    with pytest.raises(Unavailable, match=r"demiurge-runtime\[local\]"):
+        LocalEngine(weights).start()
+
+
+def test_a_file_that_is_no_model_is_said_to_be_none(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    weights = tmp_path / "m.gguf"
+    weights.write_bytes(b"no model")
+    engine = LocalEngine(weights)
+    with pytest.raises(Unavailable, match=r"m\.gguf"):
+        engine.start()
+    assert not engine.running
+    assert capfd.readouterr() == ("", "")
+
+
+def test_stopping_what_was_not_started_is_nothing() -> None:
+    LocalEngine().stop()
+
+
+@pytest.fixture(scope="module")
+def engine() -> Iterator[LocalEngine]:
+    """The real model; where it is not in the cache it is fetched (1.1 GB), which DEMIURGE_TEST_LOCAL_MODEL=1 allows."""
+    if locate() is None:
+        assert os.environ.get("DEMIURGE_TEST_LOCAL_MODEL") == "1", "fetch the model first: demiurge model fetch"
+        fetch()
+    running = LocalEngine(context=4096)
+    running.start()
+    yield running
+    running.stop()
+
+
+def ask(engine: LocalEngine, *items: Item, choice: ToolChoice | None = None, limit: int = 200) -> GenerateRequest:
+    return GenerateRequest(
+        provider="local",
+        model=engine.model,
+        items=(SYSTEM, *items),
+        specs=SPECS,
+        tool_choice=choice,
+        temperature="0",
+        max_tokens=limit,
+        api_key=engine.api_key,
+        base_url=engine.base_url,
+    )
+
+
+def user(text: str) -> Message:
+    return Message("user", (Text(text),))
+
+
+@pytest.mark.local_model
+class TestTheRealModel:
+    async def test_it_calls_a_tool_and_answers_with_the_result(self, engine: LocalEngine) -> None:
+        async with ModelClient() as client:
+            asked = user("Read notes/todo.txt")
+            first = await client.generate(ask(engine, asked))
+            (call,) = first.tool_calls
+            assert (call.name, json.loads(call.arguments_json)) == ("files__read", {"path": "notes/todo.txt"})
+            assert first.finish_reason == "tool_calls"
+            assert first.usage is not None
+            output = ToolOutput(call.id, "buy twelve oranges")
+            second = await client.generate(ask(engine, asked, *first.items, output))
+        assert second.tool_calls == ()
+        assert "oranges" in second.text
+
+    async def test_it_greets_without_a_tool(self, engine: LocalEngine) -> None:
+        async with ModelClient() as client:
+            completion = await client.generate(ask(engine, user("hello")))
+        assert completion.tool_calls == ()
+        assert completion.text
+
+    async def test_it_can_be_made_to_call_one_tool(self, engine: LocalEngine) -> None:
+        async with ModelClient() as client:
+            completion = await client.generate(
+                ask(engine, user("I am in Lisbon."), choice=NamedTool("clock__now"))
+            )
+        (call,) = completion.tool_calls
+        assert isinstance(call, ToolCall)
+        assert call.name == "clock__now"
+        assert set(json.loads(call.arguments_json)) == {"timezone"}
+
+    async def test_a_call_that_the_limit_cuts_is_not_valid(self, engine: LocalEngine) -> None:
+        async with ModelClient() as client:
+            completion = await client.generate(
+                ask(engine, user("Read the file notes/a-rather-long-name-of-a-file.txt"), limit=22)
+            )
+        assert completion.finish_reason == "length"
+        assert all(call.invalid for call in completion.tool_calls)
+
+    def test_only_the_key_opens_it(self, engine: LocalEngine) -> None:
+        assert engine.base_url.startswith("http://127.0.0.1:")
+        body = {"messages": [{"role": "user", "content": "hi"}]}
+        assert httpx.post(f"{engine.base_url}/chat/completions", json=body).status_code == 401
+        root = engine.base_url.removesuffix("/v1")
+        assert httpx.get(root).status_code in (401, 404)
+        origin = {"Origin": "http://evil.example", "Access-Control-Request-Method": "POST"}
+        allowed = httpx.options(f"{engine.base_url}/chat/completions", headers=origin)
+        assert allowed.headers.get("access-control-allow-origin", "") in ("", "http://127.0.0.1")
+
+    def test_loading_is_reported_and_quiet(self, engine: LocalEngine, capfd: pytest.CaptureFixture[str]) -> None:
+        seen: list[Progress] = []
+        second = LocalEngine(context=512)
+        second.start(seen.append)
+        assert second.running
+        second.stop()
+        assert [report.phase for report in seen] == ["load", "load"]
+        assert capfd.readouterr() == ("", "")

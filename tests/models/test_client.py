@@ -1,0 +1,325 @@
+from __future__ import annotations
+
+import socket
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from demiurge.errors import InvalidValue, UsageError
+from demiurge.models.client import ModelClient
+from demiurge.models.request import GenerateRequest
+from demiurge.tools.events import AiEvent, TextDelta
+from demiurge.tools.spec import ToolSpec
+from demiurge.values.clock import FixedClock, SeededEntropy
+from demiurge.wire.errors import ProviderError
+from demiurge.wire.items import Completion, Message, NamedTool, Text, TextFormat
+
+KEY = "sk-canary-0123456789abcdef"
+SPEC = ToolSpec(
+    "math__add", "Add.", {"type": "object", "properties": {"a": {"type": "integer"}}, "additionalProperties": False}
+)
+
+
+class Sleeps:
+    """Stands in for the wait between tries."""
+
+    def __init__(self) -> None:
+        self.waits: list[float] = []
+
+    async def __call__(self, seconds: float) -> None:
+        self.waits.append(seconds)
+
+
+def a_request(base_url: str, provider: str = "openai-chat", **changes: Any) -> GenerateRequest:
+    fields: dict[str, Any] = {
+        "provider": provider,
+        "model": "m-1",
+        "items": (Message("user", (Text("hi"),)),),
+        "api_key": KEY,
+        "base_url": base_url,
+        **changes,
+    }
+    return GenerateRequest(**fields)
+
+
+async def send(
+    request: GenerateRequest, *, on_event: Callable[[AiEvent], None] | None = None, **options: Any
+) -> tuple[Completion, Sleeps]:
+    sleeps = Sleeps()
+    options = {"clock": FixedClock(0), "entropy": SeededEntropy(1), "sleep": sleeps, **options}
+    async with ModelClient(**options) as client:
+        return await client.generate(request, on_event=on_event), sleeps
+
+
+async def fails(request: GenerateRequest, **options: Any) -> ProviderError:
+    with pytest.raises(ProviderError) as caught:
+        await send(request, **options)
+    error = caught.value
+    for text in (str(error), repr(error), error.detail, repr(error.__cause__)):
+        assert KEY not in text
+    return error
+
+
+async def test_it_streams_the_text_and_returns_the_whole_answer(server: Any, chat_text: Any) -> None:
+    server.script = [chat_text("Hel", "lo")]
+    events: list[AiEvent] = []
+    completion, sleeps = await send(a_request(server.url), on_event=events.append)
+    assert completion.text == "Hello"
+    assert completion.finish_reason == "stop"
+    assert "".join(event.delta for event in events if isinstance(event, TextDelta)) == "Hello"
+    assert sleeps.waits == []
+
+
+async def test_the_request_carries_model_messages_tools_limit_and_key(server: Any, chat_text: Any) -> None:
+    server.script = [chat_text("ok")]
+    await send(a_request(server.url, specs=(SPEC,), tool_choice="auto", temperature="0.7", idempotency_key="once"))
+    (seen,) = server.seen
+    assert seen.path == "/v1/chat/completions"
+    assert seen.headers["authorization"] == f"Bearer {KEY}"
+    assert seen.headers["idempotency-key"] == "once"
+    assert seen.body["model"] == "m-1"
+    assert seen.body["messages"][0]["role"] == "user"
+    assert seen.body["tools"][0]["function"]["name"] == "math__add"
+    assert seen.body["tool_choice"] == "auto"
+    assert seen.body["temperature"] == 0.7
+    assert seen.body["max_tokens"] == 4096
+    assert seen.body["stream"] is True
+
+
+async def test_the_responses_api_has_its_own_path_and_shape(server: Any, answer: Any, sse: Any) -> None:
+    response = {
+        "id": "r",
+        "status": "completed",
+        "model": "m-1",
+        "output": [{"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "Hi"}]}],
+        "usage": {"input_tokens": 5, "output_tokens": 1, "total_tokens": 6},
+    }
+    body = b"event: response.completed\n" + sse({"type": "response.completed", "response": response})
+    server.script = [answer(headers={"Content-Type": "text/event-stream"}, chunks=(body,))]
+    completion, _ = await send(a_request(server.url, "openai", max_tokens=50))
+    assert completion.text == "Hi"
+    assert server.seen[0].path == "/v1/responses"
+    assert server.seen[0].body["max_output_tokens"] == 50
+    assert server.seen[0].body["input"][0]["role"] == "user"
+
+
+async def test_a_host_that_ignores_streaming_is_understood(server: Any, answer: Any) -> None:
+    body = b'{"id":"c","choices":[{"index":0,"message":{"role":"assistant","content":"Hi"},"finish_reason":"stop"}]}'
+    server.script = [answer(headers={"Content-Type": "application/json"}, chunks=(body,))]
+    completion, _ = await send(a_request(server.url))
+    assert completion.text == "Hi"
+
+
+@pytest.mark.parametrize("status", [429, 500, 502, 503, 529])
+async def test_a_refusal_before_any_work_is_tried_again(
+    server: Any, answer: Any, chat_text: Any, status: int
+) -> None:
+    server.script = [answer(status=status, chunks=(b'{"error":{"message":"busy"}}',)), chat_text("ok")]
+    completion, sleeps = await send(a_request(server.url, idempotency_key="once"))
+    assert completion.text == "ok"
+    assert len(server.seen) == 2
+    assert {seen.headers["idempotency-key"] for seen in server.seen} == {"once"}
+    assert 0.25 <= sleeps.waits[0] <= 0.5
+
+
+async def test_retry_after_is_honoured(server: Any, answer: Any, chat_text: Any) -> None:
+    server.script = [answer(status=429, headers={"Retry-After": "7"}), chat_text("ok")]
+    _, sleeps = await send(a_request(server.url))
+    assert sleeps.waits == [7.0]
+
+
+async def test_a_long_retry_after_is_an_error_at_once(server: Any, answer: Any) -> None:
+    server.script = [answer(status=429, headers={"Retry-After": "3600"})]
+    error = await fails(a_request(server.url))
+    assert (error.code, len(server.seen)) == ("rate_limit", 1)
+
+
+async def test_tries_are_bounded(server: Any, answer: Any) -> None:
+    server.script = [answer(status=503)]
+    error = await fails(a_request(server.url))
+    assert (error.code, error.status, len(server.seen)) == ("provider_unavailable", 503, 4)
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "code"),
+    [
+        (401, b'{"error":{"message":"Incorrect API key provided: %KEY%"}}', "authentication"),
+        (400, b'{"error":{"message":"bad thing about %KEY%"}}', "invalid_request"),
+        (404, b'{"error":{"message":"no such model","code":"model_not_found"}}', "not_found"),
+        (
+            429,
+            b'{"error":{"message":"You exceeded your current quota","code":"insufficient_quota"}}',
+            "insufficient_quota",
+        ),
+        (400, b'{"error":{"message":"too long","code":"context_length_exceeded"}}', "context_overflow"),
+        (500, b'{"error":{"message":"request exceeds the context size","code":"context_length_exceeded"}}', None),
+        (418, b"%KEY% is no JSON", "invalid_request"),
+        (504, b"<html>gateway</html>", "timeout"),
+        (302, b"", "bad_response"),
+    ],
+)
+async def test_other_refusals_are_errors_at_once_and_never_quote_the_key(
+    server: Any, answer: Any, status: int, body: bytes, code: str | None
+) -> None:
+    server.script = [answer(status=status, chunks=(body.replace(b"%KEY%", KEY.encode()),))]
+    error = await fails(a_request(server.url))
+    assert error.code == (code or "context_overflow")
+    assert len(server.seen) == 1
+
+
+async def test_a_key_cut_off_by_the_limit_of_length_is_not_shown_in_part(server: Any, answer: Any) -> None:
+    server.script = [answer(status=400, chunks=(b"x" * 480 + KEY.encode(),))]
+    error = await fails(a_request(server.url))
+    assert KEY[:8] not in str(error)
+
+
+async def test_redirects_are_not_followed(server: Any, answer: Any) -> None:
+    server.script = [answer(status=307, headers={"Location": server.url + "/elsewhere"})]
+    error = await fails(a_request(server.url))
+    assert (error.code, len(server.seen)) == ("bad_response", 1)
+
+
+@pytest.mark.parametrize(
+    "chunks",
+    [
+        (),
+        (b"<html>not what you think</html>",),
+        (b"data: {garbage\n\n",),
+        (b"\x00\xff\xfe",),
+        (b"{}",),
+        (b"[]",),
+        (b'data: {"id":"c","choices":[{"index":0,"delta":{"content":"Hel"}}]}\n\n',),
+    ],
+)
+async def test_what_is_no_answer_is_an_error_and_not_asked_for_again(
+    server: Any, answer: Any, chunks: tuple[bytes, ...]
+) -> None:
+    server.script = [answer(chunks=chunks)]
+    error = await fails(a_request(server.url))
+    assert error.code in ("bad_response", "truncated", "provider_unavailable")
+    assert len(server.seen) == 1
+
+
+async def test_a_stream_that_breaks_off_is_not_asked_for_again(server: Any, answer: Any, sse: Any) -> None:
+    part = sse({"id": "c", "choices": [{"index": 0, "delta": {"content": "Hel"}}]})
+    server.script = [answer(headers={"Content-Type": "text/event-stream"}, chunks=(part,), length=9999)]
+    events: list[AiEvent] = []
+    error = await fails(a_request(server.url), on_event=events.append)
+    assert (error.code, error.status, len(server.seen)) == ("truncated", 200, 1)
+    assert events == [TextDelta("Hel")]
+
+
+async def test_an_error_inside_the_stream_is_not_asked_for_again(server: Any, answer: Any, sse: Any) -> None:
+    body = sse({"error": {"message": f"overloaded, key {KEY}", "type": "server_error"}})
+    server.script = [answer(headers={"Content-Type": "text/event-stream"}, chunks=(body,))]
+    error = await fails(a_request(server.url))
+    assert (error.code, len(server.seen)) == ("provider_unavailable", 1)
+
+
+async def test_a_connection_closed_without_an_answer_is_not_tried_again(server: Any, answer: Any) -> None:
+    server.script = [answer(silent=True)]
+    error = await fails(a_request(server.url))
+    assert (error.code, error.retryable, len(server.seen)) == ("provider_unavailable", False, 1)
+
+
+@pytest.mark.parametrize("silent", [True, False])
+async def test_silence_ends_in_a_timeout(server: Any, answer: Any, silent: bool) -> None:
+    server.script = [answer(silent=silent, hang=True)]
+    error = await fails(a_request(server.url), read_idle_s=0.05)
+    assert (error.code, len(server.seen)) == ("timeout", 1)
+
+
+async def test_the_whole_request_has_a_limit(server: Any, answer: Any) -> None:
+    server.script = [answer(hang=True)]
+    error = await fails(a_request(server.url, timeout_s=0.05))
+    assert error.code == "timeout"
+
+
+async def test_a_refused_connection_is_tried_again_and_then_named() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+    sleeps = Sleeps()
+    error = await fails(a_request(f"http://127.0.0.1:{port}/v1"), sleep=sleeps)
+    assert error.code == "provider_unavailable"
+    assert "127.0.0.1" in error.message
+    assert len(sleeps.waits) == 3
+
+
+async def test_a_large_answer_arrives_whole(server: Any, chat_text: Any) -> None:
+    server.script = [chat_text(*["lorem ipsum " * 1000] * 100)]
+    completion, _ = await send(a_request(server.url))
+    assert len(completion.text) == 1_200_000
+
+
+@pytest.mark.parametrize("key", ["sk-with\nnewline", "sk-ключ", "sk with space"])
+async def test_a_key_that_cannot_be_sent_is_refused_without_being_shown(server: Any, key: str) -> None:
+    with pytest.raises(ProviderError) as caught:
+        await send(a_request(server.url, api_key=key))
+    assert caught.value.code == "authentication"
+    assert key not in str(caught.value)
+    assert server.seen == []
+
+
+async def test_a_request_does_not_show_its_key() -> None:
+    assert KEY not in repr(a_request("http://x"))
+
+
+async def test_unknown_providers_and_missing_addresses_are_usage_errors() -> None:
+    with pytest.raises(UsageError, match="openai-chat"):
+        await send(a_request("http://127.0.0.1:1", "nobody"))
+    with pytest.raises(UsageError, match="base URL"):
+        await send(a_request("", "local"))
+    with pytest.raises(InvalidValue, match="message"):
+        await send(a_request("http://127.0.0.1:1", items=()))
+
+
+async def test_a_local_answer_that_is_a_call_as_text_becomes_a_call(server: Any, chat_text: Any) -> None:
+    server.script = [chat_text("```json\n", '{"name": "math__add", ', '"arguments": {"a": 1}}', "\n```")]
+    events: list[AiEvent] = []
+    completion, _ = await send(a_request(server.url, "local", specs=(SPEC,)), on_event=events.append)
+    (call,) = completion.tool_calls
+    assert (call.name, call.arguments_json, call.invalid) == ("math__add", '{"a": 1}', False)
+    assert (completion.text, completion.finish_reason, completion.items) == ("", "tool_calls", (call,))
+    assert events == []
+
+
+async def test_a_paid_providers_text_is_never_read_as_a_call(server: Any, chat_text: Any) -> None:
+    said = '{"name": "math__add", "arguments": {"a": 1}}'
+    server.script = [chat_text(said)]
+    completion, _ = await send(a_request(server.url, specs=(SPEC,)))
+    assert (completion.text, completion.tool_calls) == (said, ())
+
+
+async def test_a_local_required_call_is_bound_by_a_schema(server: Any, chat_text: Any) -> None:
+    server.script = [chat_text('{"name": "math__add", "arguments": {"a": 2}}')]
+    request = a_request(server.url, "local", specs=(SPEC,), tool_choice=NamedTool("math__add"))
+    completion, _ = await send(request)
+    assert completion.tool_calls[0].arguments_json == '{"a": 2}'
+    schema = server.seen[0].body["response_format"]["json_schema"]["schema"]
+    assert schema["anyOf"][0]["properties"]["name"] == {"const": "math__add"}
+    assert "tool_choice" not in server.seen[0].body
+
+
+async def test_a_local_required_call_that_is_cut_is_kept_and_marked_invalid(server: Any, chat_text: Any) -> None:
+    server.script = [chat_text('{"name": "math__add", "arguments": {"a', finish="length")]
+    completion, _ = await send(a_request(server.url, "local", specs=(SPEC,), tool_choice="required"))
+    (call,) = completion.tool_calls
+    assert (call.name, call.invalid, completion.finish_reason) == ("math__add", True, "length")
+    server.script = [chat_text('{"nam', finish="length")]
+    error = await fails(a_request(server.url, "local", specs=(SPEC,), tool_choice="required"))
+    assert error.code == "truncated"
+
+
+async def test_no_tools_are_sent_to_the_local_model_for_the_choice_none(server: Any, chat_text: Any) -> None:
+    said = '{"name": "math__add", "arguments": {}}'
+    server.script = [chat_text(said)]
+    completion, _ = await send(a_request(server.url, "local", specs=(SPEC,), tool_choice="none"))
+    assert (completion.text, completion.tool_calls) == (said, ())
+    assert "tools" not in server.seen[0].body
+
+
+async def test_a_response_format_is_sent(server: Any, chat_text: Any) -> None:
+    server.script = [chat_text("{}")]
+    await send(a_request(server.url, response_format=TextFormat("x", '{"type": "object"}')))
+    assert server.seen[0].body["response_format"]["json_schema"]["schema"] == {"type": "object"}

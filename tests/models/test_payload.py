@@ -1,0 +1,79 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from demiurge.errors import InvalidValue
+from demiurge.models.payload import build
+from demiurge.models.providers import provider
+from demiurge.models.request import GenerateRequest
+from demiurge.tools.spec import ToolSpec
+from demiurge.wire.items import Message, NamedTool, Text
+
+OPENAI = "https://api.openai.com/v1"
+ELSEWHERE = "https://llm.example/v1"
+SPEC = ToolSpec("math__add", "Add.", {"type": "object", "properties": {}, "additionalProperties": False})
+
+
+def body(name: str, base_url: str, **changes: Any) -> dict[str, Any]:
+    fields: dict[str, Any] = {"model": "gpt-4.1", "items": (Message("user", (Text("hi"),)),), **changes}
+    return build(provider(name), GenerateRequest(provider=name, **fields), base_url)
+
+
+def test_nothing_is_stored_at_openai_and_reasoning_comes_back_encrypted() -> None:
+    sent = body("openai", OPENAI, model="gpt-5", temperature="0")
+    assert sent["store"] is False
+    assert sent["include"] == ["reasoning.encrypted_content"]
+    assert "temperature" not in sent
+
+
+def test_only_reasoning_models_are_asked_for_reasoning() -> None:
+    sent = body("openai", OPENAI, temperature="0")
+    assert sent["store"] is False
+    assert "include" not in sent
+    assert sent["temperature"] == 0
+
+
+def test_compatible_hosts_get_the_common_fields_only() -> None:
+    sent = body("openai", ELSEWHERE, model="gpt-5")
+    assert not {"store", "include", "temperature"} & set(sent)
+
+
+def test_the_limit_has_the_name_that_the_host_knows() -> None:
+    assert body("openai-chat", OPENAI, max_tokens=9)["max_completion_tokens"] == 9
+    assert body("openai-chat", ELSEWHERE, max_tokens=9)["max_tokens"] == 9
+    assert body("openai", ELSEWHERE, max_tokens=9)["max_output_tokens"] == 9
+
+
+def test_usage_is_asked_for_in_chat_streams() -> None:
+    assert body("openai-chat", ELSEWHERE)["stream_options"] == {"include_usage": True}
+
+
+def test_tool_choice_is_sent_where_it_is_understood() -> None:
+    choice = NamedTool("math__add")
+    assert body("openai-chat", OPENAI, specs=(SPEC,), tool_choice=choice)["tool_choice"]["type"] == "function"
+    local = body("local", ELSEWHERE, specs=(SPEC,), tool_choice="auto")
+    assert "tool_choice" not in local
+    assert len(local["tools"]) == 1
+
+
+def test_a_named_tool_must_be_among_the_tools() -> None:
+    with pytest.raises(InvalidValue, match="other"):
+        body("local", ELSEWHERE, specs=(SPEC,), tool_choice=NamedTool("other"))
+
+
+@pytest.mark.parametrize("text", ["", "warm", "nan", "-1", "2.01", "1e9"])
+def test_a_temperature_is_a_number_from_0_to_2(text: str) -> None:
+    with pytest.raises(InvalidValue, match="temperature"):
+        body("openai-chat", OPENAI, temperature=text)
+
+
+@pytest.mark.parametrize("changes", [{"items": ()}, {"model": ""}, {"max_tokens": 0}])
+def test_an_empty_request_is_refused(changes: dict[str, Any]) -> None:
+    with pytest.raises(InvalidValue):
+        body("openai-chat", OPENAI, **changes)
+
+
+def test_what_stays_the_same_comes_first() -> None:
+    assert list(body("openai-chat", OPENAI, specs=(SPEC,)))[:3] == ["model", "tools", "messages"]

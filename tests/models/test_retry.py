@@ -1,0 +1,66 @@
+from __future__ import annotations
+
+import httpx
+import pytest
+
+from demiurge.models.retry import Retry
+from demiurge.values.clock import FixedClock, SeededEntropy
+from demiurge.wire.errors import ProviderError
+
+NOON = 1_795_262_400 * 10**9  # Sat, 21 Nov 2026 12:00:00 GMT
+
+
+def retry(seed: int = 1) -> Retry:
+    return Retry(FixedClock(NOON), SeededEntropy(seed))
+
+
+def refusal(status: int = 429, code: str = "rate_limit") -> ProviderError:
+    return ProviderError(code=code, status=status)
+
+
+@pytest.mark.parametrize(
+    ("headers", "wait"),
+    [
+        ({"retry-after": "3"}, 3.0),
+        ({"retry-after": "0"}, 0.0),
+        ({"retry-after-ms": "250", "retry-after": "1"}, 0.25),
+        ({"retry-after": "Sat, 21 Nov 2026 12:00:05 GMT"}, 5.0),
+        ({"retry-after": "Sat, 21 Nov 2026 11:00:00 GMT"}, 0.0),
+        ({"retry-after": "61"}, None),
+        ({"retry-after": "Sat, 21 Nov 2026 13:00:00 GMT"}, None),
+    ],
+)
+def test_the_providers_own_wait_counts(headers: dict[str, str], wait: float | None) -> None:
+    assert retry().after_refusal(0, refusal(), headers) == wait
+
+
+@pytest.mark.parametrize("text", ["", "soon", "-1", "nan", "inf", "1.2.3", "²"])
+def test_an_unreadable_wait_is_ignored(text: str) -> None:
+    wait = retry().after_refusal(0, refusal(), {"retry-after": text})
+    assert wait is not None
+    assert 0.25 <= wait <= 0.5
+
+
+def test_waits_double_and_are_spread_and_bounded() -> None:
+    patient = Retry(FixedClock(0), SeededEntropy(2), retries=9)
+    for attempt, longest in enumerate((0.5, 1, 2, 4, 8, 8, 8)):
+        wait = patient.after_refusal(attempt, refusal(), {})
+        assert wait is not None
+        assert longest / 2 <= wait <= longest
+
+
+def test_only_what_can_not_have_begun_is_tried_again() -> None:
+    request = httpx.Request("POST", "http://x")
+    for cause in (httpx.ConnectError("x", request=request), httpx.ConnectTimeout("x", request=request)):
+        assert retry().after_transport(0, cause) is not None
+        assert retry().after_transport(3, cause) is None
+    for cause in (httpx.ReadTimeout("x"), httpx.RemoteProtocolError("x"), httpx.WriteError("x")):
+        assert retry().after_transport(0, cause) is None
+
+
+@pytest.mark.parametrize(
+    ("status", "code"),
+    [(400, "invalid_request"), (401, "authentication"), (408, "timeout"), (429, "insufficient_quota"), (504, "timeout")],
+)
+def test_what_would_fail_again_is_not_tried_again(status: int, code: str) -> None:
+    assert retry().after_refusal(0, refusal(status, code), {"retry-after": "1"}) is None

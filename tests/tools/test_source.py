@@ -1,0 +1,78 @@
+"""An id names one tool, wherever tools are joined."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from demiurge.tools import (
+    CORE_TOOLS,
+    CompositeToolSource,
+    PromptValidationError,
+    StaticToolSource,
+    Tool,
+    ToolContext,
+    ToolResult,
+    ToolSpec,
+)
+from demiurge.tools.bound import BoundTool
+
+
+@dataclass(frozen=True)
+class Nothing:
+    pass
+
+
+def handle(params: Nothing, *, context: ToolContext) -> ToolResult[None]:
+    return ToolResult(message="done")
+
+
+def made(name: str) -> Tool[Any, Any]:
+    return Tool[Nothing, None](name=name, description="d", handler=handle)
+
+
+def test_a_collision_raises_in_a_source_and_across_sources() -> None:
+    with pytest.raises(PromptValidationError) as caught:
+        StaticToolSource([made("a"), made("a")])
+    assert caught.value.code == "tool_id_collision"
+    with pytest.raises(PromptValidationError):
+        CompositeToolSource(StaticToolSource([made("a")]), StaticToolSource([made("a")]))
+
+
+class Growing:
+    def __init__(self) -> None:
+        self.tools: list[Tool[Any, Any]] = []
+
+    def get(self, tool_id: str) -> BoundTool | None:
+        return None
+
+    def specs(self) -> tuple[ToolSpec, ...]:
+        return tuple(tool.spec for tool in self.tools)
+
+
+def test_a_source_that_grows_into_a_collision_is_found_out() -> None:
+    growing = Growing()
+    joined = CompositeToolSource(StaticToolSource([made("a")]), growing)
+    growing.tools.append(made("b"))
+    assert [spec.name for spec in joined.specs()] == ["a", "b"]
+    growing.tools.append(made("a"))
+    with pytest.raises(PromptValidationError):
+        joined.specs()
+
+
+def test_lookup_goes_through_all_sources() -> None:
+    joined = CompositeToolSource(StaticToolSource([made("a")]), StaticToolSource(CORE_TOOLS))
+    assert joined.get("core__get_current_time") is CORE_TOOLS[0].bound
+    assert joined.get("none") is None
+
+
+def test_missing_redaction_is_an_error_at_registration() -> None:
+    bound = made("a").bound
+    spec = dataclasses.replace(bound.spec)
+    object.__setattr__(spec, "redaction", None)
+    with pytest.raises(PromptValidationError) as caught:
+        StaticToolSource([dataclasses.replace(bound, spec=spec)])
+    assert caught.value.code == "redaction_missing"
