@@ -22,9 +22,7 @@ def test_nothing_happens_when_nothing_is_armed() -> None:
         point(name)
 
 
-@pytest.mark.parametrize(
-    ("action", "number"), [("enospc", errno.ENOSPC), ("eio", errno.EIO), ("erofs", errno.EROFS)]
-)
+@pytest.mark.parametrize(("action", "number"), [("enospc", errno.ENOSPC), ("eio", errno.EIO), ("erofs", errno.EROFS)])
 def test_an_armed_point_raises_the_error_of_its_action(action: str, number: int) -> None:
     with armed({NAME: action}), pytest.raises(OSError, match=NAME) as caught:
         point(NAME)
@@ -101,8 +99,6 @@ finally:
     print('after', flush=True)
 """
     environment = {**os.environ, faults.VARIABLE: f"{NAME}={action}@2"}
-    done = subprocess.run(
-        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False
-    )
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == status
     assert done.stdout == "before\n"

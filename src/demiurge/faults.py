@@ -71,9 +71,7 @@ class Fault:
 
     def __post_init__(self) -> None:
         if isinstance(self.action, str) and self.action not in {"kill", "exit", *_ERRNO}:
-            raise UsageError(
-                f"There is no fault action {self.action!r}: use kill, exit, enospc, eio or erofs."
-            )
+            raise UsageError(f"There is no fault action {self.action!r}: use kill, exit, enospc, eio or erofs.")
 
 
 class _Armed:
@@ -130,9 +128,7 @@ def parse(text: str) -> dict[str, Fault]:
     for entry in filter(None, (part.strip() for part in text.split(";"))):
         match = _ENTRY.fullmatch(entry)
         if match is None:
-            raise UsageError(
-                f"{VARIABLE} can't be read at {entry!r}: write point=action, point=action@3 or @3+."
-            )
+            raise UsageError(f"{VARIABLE} can't be read at {entry!r}: write point=action, point=action@3 or @3+.")
         at = int(match["at"] or 0)
         faults[_known(match["name"])] = Fault(match["action"], at, match["onwards"] is not None)
     return faults

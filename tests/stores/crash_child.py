@@ -1,7 +1,7 @@
 """A process to be killed: it works on a world for ever and says on stdout what was acknowledged.
 
 `crash_child.py FOLDER`. Round N writes to three units, 1 to 3 rows each, in one append, with a small and a
-long blob that the rows name; it sends message N and takes message N - 1. So all that is found is whole rounds.
+long blob that the rows name; it sends message N and takes message N - 1. All that is found is whole rounds.
 """
 
 from __future__ import annotations

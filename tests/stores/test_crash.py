@@ -26,9 +26,7 @@ Acknowledged = list[list[object]]
 def run_until_killed(folder: Path, *, fault: str | None = None, after: float | None = None) -> Acknowledged:
     """What the child said before it died, by its fault or `after` seconds of work."""
     environment = {**os.environ, faults.VARIABLE: fault or ""}
-    with subprocess.Popen(
-        [sys.executable, str(CHILD), str(folder)], env=environment, stdout=subprocess.PIPE
-    ) as child:
+    with subprocess.Popen([sys.executable, str(CHILD), str(folder)], env=environment, stdout=subprocess.PIPE) as child:
         assert child.stdout is not None
         lines = [child.stdout.readline()]
         timer = threading.Timer(30, child.terminate) if after is None else threading.Timer(after, child.kill)

@@ -1,4 +1,4 @@
-"""A disk that is full, read-only or broken: one sentence, nothing lost, and it works again when the disk does."""
+"""A disk that is full, read-only or broken: one sentence, nothing lost, and all works when it does."""
 
 from __future__ import annotations
 
@@ -111,9 +111,7 @@ def test_any_exception_in_between_undoes_the_transaction(tmp_path: Path) -> None
         append(store)
 
 
-def test_a_disk_that_fails_to_sync_acknowledges_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_disk_that_fails_to_sync_is_not_believed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A blob whose bytes or whose name may not be on disk is not acknowledged, also not when it is put again."""
     data = b"long" * 5_000
 

@@ -67,9 +67,7 @@ class Model(RuleBasedStateMachine):
         off=st.sampled_from([0] * 8 + [1, -1]),
         blobs=st.lists(BLOBS, max_size=2),
     )
-    def append(
-        self, plans: list[tuple[str, list[str | None], bool, int]], off: int, blobs: list[bytes]
-    ) -> None:
+    def append(self, plans: list[tuple[str, list[str | None], bool, int]], off: int, blobs: list[bytes]) -> None:
         rows, is_open, outbox = list(self.rows), dict(self.open), dict(self.outbox)
         batches, conflict, sent = [], False, self.sent
         for name, ingress_ids, opens, messages in plans:

@@ -22,9 +22,7 @@ def decided(request: ApprovalRequest = REQUEST) -> tuple[InMemoryApprovals, str]
     return store, approval_id
 
 
-@pytest.mark.parametrize(
-    "field", ["tool_call_id", "tool_id", "spec_hash", "args_digest", "actor", "rule_digest"]
-)
+@pytest.mark.parametrize("field", ["tool_call_id", "tool_id", "spec_hash", "args_digest", "actor", "rule_digest"])
 def test_any_change_is_another_question(field: str) -> None:
     store, approval_id = decided()
     changed = replace(REQUEST, **{field: "other"})

@@ -54,9 +54,20 @@ def test_the_digest_does_not_depend_on_order_and_json_round_trips(
 
 
 FILES = {
-    "p.toml": 'allowed_tools = ["a"]\nrequire_approval_for_effects = ["state_change"]\n[budgets]\nmax_runtime_ms = 10\n',
-    "p.yaml": "allowed_tools: [a]\nrequire_approval_for_effects: [state_change]\nbudgets: {max_runtime_ms: 10}\n",
-    "p.json": '{"allowed_tools": ["a"], "require_approval_for_effects": ["state_change"], "budgets": {"max_runtime_ms": 10}}',
+    "p.toml": """
+allowed_tools = ["a"]
+require_approval_for_effects = ["state_change"]
+[budgets]
+max_runtime_ms = 10
+""",
+    "p.yaml": """
+allowed_tools: [a]
+require_approval_for_effects: [state_change]
+budgets: {max_runtime_ms: 10}
+""",
+    "p.json": """
+{"allowed_tools": ["a"], "require_approval_for_effects": ["state_change"], "budgets": {"max_runtime_ms": 10}}
+""",
 }
 
 

@@ -40,16 +40,16 @@ def test_modes(redaction: Redaction, value: Any, view: Any) -> None:
 
 
 def test_an_empty_or_odd_allowlist_is_refused() -> None:
-    for make in (
-        Redaction.allow,
-        Redaction.paths,
-        lambda: Redaction.paths("a..b"),
-        lambda: Redaction.allow(" "),
-    ):
+    odd: list[tuple[str, list[str]]] = [
+        ("allow", []),
+        ("paths", []),
+        ("paths", ["a..b"]),
+        ("allow", [" "]),
+        ("drop_all", ["a"]),
+    ]
+    for mode, fields in odd:
         with pytest.raises(InvalidValue):
-            make()
-    with pytest.raises(InvalidValue):
-        Redaction("drop_all", ("a",))
+            Redaction.from_json({"mode": mode, "fields": fields})
     with pytest.raises(InvalidValue):
         Redaction.from_json({"mode": "everything"})
     with pytest.raises(InvalidValue):

@@ -83,9 +83,7 @@ class Run:
         assert {event.tool_call_id for event in self.events} == {call_id}
 
 
-@pytest.mark.parametrize(
-    "tool", [made(), made(inline=True), made(async_good)], ids=["def", "inline", "async"]
-)
+@pytest.mark.parametrize("tool", [made(), made(inline=True), made(async_good)], ids=["def", "inline", "async"])
 @pytest.mark.parametrize("args", [ARGS, ARGS.encode(), {"a": 2, "b": 3}], ids=["text", "bytes", "mapping"])
 async def test_success(tool: Any, args: Any) -> None:
     run = Run(tool, clock=FixedClock(7_000_000))
@@ -118,9 +116,7 @@ async def test_success(tool: Any, args: Any) -> None:
     assert "args" not in record.public()
 
 
-@pytest.mark.parametrize(
-    "tool", [made(), made(inline=True), made(async_good)], ids=["def", "inline", "async"]
-)
+@pytest.mark.parametrize("tool", [made(), made(inline=True), made(async_good)], ids=["def", "inline", "async"])
 def test_exec_sync_is_the_same_call(tool: Any) -> None:
     run = Run(tool)
     sync = run.runner.exec_sync("math__add", ARGS, tool_call_id="c")
@@ -165,7 +161,23 @@ async def test_a_def_handler_runs_in_a_worker_thread_with_the_callers_context() 
 
 @pytest.mark.parametrize(
     "args",
-    ["", "{", '{"a": 2, "b": 3', '{"a": 1, "a": 2, "b": 3}', '{"a": NaN, "b": 3}', "[]", "null", b"\xff", ARGS + "x", 3, None, {"a": object()}, {"a": float("inf")}, {1: 1, "1": 2}, '{"a": "\\ud800"}'],
+    [
+        "",
+        "{",
+        '{"a": 2, "b": 3',
+        '{"a": 1, "a": 2, "b": 3}',
+        '{"a": NaN, "b": 3}',
+        "[]",
+        "null",
+        b"\xff",
+        ARGS + "x",
+        3,
+        None,
+        {"a": object()},
+        {"a": float("inf")},
+        {1: 1, "1": 2},
+        '{"a": "\\ud800"}',
+    ],
 )
 async def test_arguments_that_are_not_one_json_object(args: Any) -> None:
     run = Run()
@@ -206,9 +218,7 @@ async def test_unknown_denied_and_malformed_ids_get_one_answer() -> None:
     for tool_id in ("math__add", "no_such_tool", "no such tool", "", "x" * 100):
         run = Run(tool, policy)
         result = await run.runner.exec(tool_id, ARGS, tool_call_id="c")
-        answers.append(
-            (result.error_code, result.safe_message, result.content, result.record.effect, run.events[1])
-        )
+        answers.append((result.error_code, result.safe_message, result.content, result.record.effect, run.events[1]))
         run.answered_once("c")
     assert len({repr(answer) for answer in answers}) == 1
     assert answers[0][0] == "policy_denied"
@@ -262,9 +272,7 @@ async def test_what_a_handler_raises(error: Exception, code: str, message: str, 
     run.answered_once("c")
 
 
-@pytest.mark.parametrize(
-    "error", [KeyboardInterrupt(), SystemExit(3), asyncio.CancelledError(), LoopSignal("up")]
-)
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), SystemExit(3), asyncio.CancelledError(), LoopSignal("up")])
 def test_what_is_not_about_the_tool_goes_up_and_is_answered_in_events(error: BaseException) -> None:
     run = Run(made(failing(error), effect=ToolEffect.READ_ONLY))
     with pytest.raises(type(error)):
@@ -437,9 +445,7 @@ async def test_deadline_and_budget_are_looked_at_before_the_handler() -> None:
     runner = Run(made(waits)).runner
     over = ToolContext(deadline=Left(-1))
     assert (await runner.exec("math__add", ARGS, ctx=over)).error_code == "deadline_exceeded"
-    assert (
-        await runner.exec("math__add", ARGS, ctx=ToolContext(deadline=Left(0.02)))
-    ).error_code == "timeout"
+    assert (await runner.exec("math__add", ARGS, ctx=ToolContext(deadline=Left(0.02)))).error_code == "timeout"
     spent = ToolContext(budget_tracker=Spent())
     assert (await runner.exec("math__add", ARGS, ctx=spent)).error_code == "budget_exceeded"
 
@@ -499,9 +505,7 @@ def test_a_given_context_is_the_template() -> None:
         seen.append(context)
         return good(params, context=context)
 
-    own = ToolContext(
-        prompt="p", resources=ResourceRegistry.build({str: "mine"}), caller=ToolPolicyContext("r")
-    )
+    own = ToolContext(prompt="p", resources=ResourceRegistry.build({str: "mine"}), caller=ToolPolicyContext("r"))
     runner = Run(made(look), resources={str: "bound", int: 3}).runner
     assert runner.exec_sync("math__add", ARGS, ctx=own).ok
     assert (seen[0].prompt, seen[0].resources.get(str), seen[0].resources.get(int)) == ("p", "mine", 3)
@@ -531,9 +535,7 @@ def test_an_approval_is_for_exactly_one_call() -> None:
     (pending,) = store.pending()
     assert pending.approval_id is not None
     store.approve(pending.approval_id, by="user:1")
-    other = runner.exec_sync(
-        "math__add", '{"a": 2, "b": 4}', tool_call_id="c", approval_id=pending.approval_id
-    )
+    other = runner.exec_sync("math__add", '{"a": 2, "b": 4}', tool_call_id="c", approval_id=pending.approval_id)
     assert other.error_code == "approval_required"
     assert runner.exec_sync("math__add", ARGS, tool_call_id="c", approval_id=pending.approval_id).ok
     assert runner.exec_sync("math__add", ARGS, tool_call_id="c").error_code == "approval_required"
@@ -584,6 +586,14 @@ async def test_exec_all_answers_in_order_and_overlaps_only_reads_that_are_neighb
     assert trace == ["+0", "+1", "-0", "-1", "+2", "-2", "+3", "-3"]
     assert [r.tool_call_id for r in one] == [r.tool_call_id for r in two] == ["c0", "c1", "c2", "c3"]
     assert [r.value for r in two] == [{"total": n} for n in range(4)]
+
+
+@pytest.mark.parametrize("names", [["reads"], ["reads", "reads"]])
+async def test_exec_all_lets_a_signal_through_as_it_is(names: list[str]) -> None:
+    tools = [made(failing(LoopSignal("up")), "reads")]
+    runner = ToolRunner(tools, policy=ToolPolicy(("reads",)), max_parallel=2)
+    with pytest.raises(LoopSignal):
+        await runner.exec_all([(f"c{index}", name, ARGS) for index, name in enumerate(names)])
 
 
 def test_exceptions_are_logged_without_their_text(caplog: pytest.LogCaptureFixture) -> None:

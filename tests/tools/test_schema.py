@@ -99,7 +99,19 @@ def test_the_whole_subset() -> None:
             "when": {"format": "date-time", "type": "string"},
         },
         "required": sorted(
-            ["plain", "documented", "inner", "models", "colour", "choice", "when", "price", "number", "counts", "tagged"]
+            [
+                "plain",
+                "documented",
+                "inner",
+                "models",
+                "colour",
+                "choice",
+                "when",
+                "price",
+                "number",
+                "counts",
+                "tagged",
+            ]
         ),
         "type": "object",
     }
@@ -144,9 +156,7 @@ class Open(BaseModel, extra="allow"):
     a: int
 
 
-@pytest.mark.parametrize(
-    "kind", [Tree, Union, Fixed, Connected, DeepConnected, Open, list[int], Literal["a"], int]
-)
+@pytest.mark.parametrize("kind", [Tree, Union, Fixed, Connected, DeepConnected, Open, list[int], Literal["a"], int])
 def test_what_the_subset_can_not_say_is_refused(kind: Any) -> None:
     with pytest.raises(InvalidValue):
         compile_schema(kind)

@@ -107,7 +107,17 @@ def wrong_context(params: P, *, context: int) -> ToolResult[R]:
 
 @pytest.mark.parametrize(
     "handler",
-    [no_context, positional_context, other_keyword, default_context, wrong_params, wrong_result, bare_result, wrong_context, 3],
+    [
+        no_context,
+        positional_context,
+        other_keyword,
+        default_context,
+        wrong_params,
+        wrong_result,
+        bare_result,
+        wrong_context,
+        3,
+    ],
 )
 def test_a_handler_of_another_signature_is_refused(handler: Any) -> None:
     with pytest.raises(PromptValidationError) as caught:
@@ -236,9 +246,7 @@ def test_wrap_takes_dataclasses_models_async_context_and_results() -> None:
 
     assert run(Tool.wrap(one), {"n": 3}) == 'call_\n\n{"n":3}'
     assert run(two, {"x": 3}) == '{"x":3}'
-    assert two.spec.input_schema["properties"] == {
-        "x": {"description": "a number", "minimum": 0, "type": "integer"}
-    }
+    assert two.spec.input_schema["properties"] == {"x": {"description": "a number", "minimum": 0, "type": "integer"}}
 
 
 def test_wrap_refuses_what_can_not_be_described() -> None:

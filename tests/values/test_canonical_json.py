@@ -74,10 +74,7 @@ def test_keys_are_sorted_by_utf16_code_units() -> None:
 
 
 def test_text_is_not_normalised() -> None:
-    assert (
-        canonical_json.encode(["e\u0301", "\u00e9", "\x7f\u2028"])
-        == '["e\u0301","\u00e9","\x7f\u2028"]'.encode()
-    )
+    assert canonical_json.encode(["e\u0301", "\u00e9", "\x7f\u2028"]) == '["e\u0301","\u00e9","\x7f\u2028"]'.encode()
 
 
 @pytest.mark.parametrize(

@@ -78,10 +78,7 @@ def test_known_encodings(value: object, code: str) -> None:
 
 
 def test_map_keys_are_sorted_by_their_encoded_bytes_at_every_depth() -> None:
-    assert (
-        hexed({"z": {"bb": 1, "c": 2}, "aa": [{"y": 0, "x": 0}]})
-        == "a2617aa26163026262620162616181a2617800617900"
-    )
+    assert hexed({"z": {"bb": 1, "c": 2}, "aa": [{"y": 0, "x": 0}]}) == "a2617aa26163026262620162616181a2617800617900"
 
 
 def test_integer_keys_are_sorted_by_bytes_not_by_length_or_number() -> None:

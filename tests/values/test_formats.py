@@ -110,14 +110,10 @@ def test_times_agree_with_the_calendar(moment: datetime, minutes: int) -> None:
     sign, (hours, rest) = "-" if minutes < 0 else "+", divmod(abs(minutes), 60)
     local = moment + timedelta(minutes=minutes)
     text = f"{local.isoformat(timespec='microseconds')}{sign}{hours:02}:{rest:02}"
-    assert (
-        formats.time_ns(text) == (utc - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1) * 1000
-    )
+    assert formats.time_ns(text) == (utc - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1) * 1000
 
 
-@pytest.mark.parametrize(
-    "text", ["", "-", "+1", "01", "-0", "1.0", "1e3", " 1", "1\n", "0x1", "\u0661", "1" * 4301]
-)
+@pytest.mark.parametrize("text", ["", "-", "+1", "01", "-0", "1.0", "1e3", " 1", "1\n", "0x1", "\u0661", "1" * 4301])
 def test_an_integer_has_one_spelling(text: str) -> None:
     with pytest.raises(ValueError, match="whole number"):
         formats.integer(text)

@@ -164,9 +164,7 @@ def test_a_record_has_exactly_its_fields_and_options_default_to_null() -> None:
     assert check.normalise(MESSAGE) == {**MESSAGE, "tool_refs": None}
     assert check.normalise(MappingProxyType(MESSAGE)) == {**MESSAGE, "tool_refs": None}
     assert refused(check, {**MESSAGE, "extra": 1}).path == "extra"
-    assert (
-        refused(check, {name: item for name, item in MESSAGE.items() if name != "chat_id"}).path == "chat_id"
-    )
+    assert refused(check, {name: item for name, item in MESSAGE.items() if name != "chat_id"}).path == "chat_id"
     for value in (None, [], "x", 1, [("chat_id", "x")]):
         assert refused(check, value).path == ""
 
@@ -226,10 +224,7 @@ SECRET = "hunter2-secret"
 
 @pytest.mark.parametrize(
     ("expr", "value"),
-    [
-        ({kind: {}}, SECRET)
-        for kind in ("bool", "int", "nat", "dec128", "time", "duration", "hash", "uuid", "unit")
-    ]
+    [({kind: {}}, SECRET) for kind in ("bool", "int", "nat", "dec128", "time", "duration", "hash", "uuid", "unit")]
     + [
         ({"bytes": {}}, "!" + SECRET),
         ({"record": {"a": TEXT}}, SECRET),
@@ -385,9 +380,7 @@ types: st.SearchStrategy[dict[str, Any]] = st.recursive(
     lambda inner: (
         records(inner).map(lambda fields: {"record": fields})
         | records(inner).filter(bool).map(lambda arms: {"variant": arms})
-        | st.sampled_from(["list", "set", "option"]).flatmap(
-            lambda kind: inner.map(lambda item: {kind: item})
-        )
+        | st.sampled_from(["list", "set", "option"]).flatmap(lambda kind: inner.map(lambda item: {kind: item}))
         | st.tuples(st.sampled_from(["int", "nat", "text", "uuid", "hash"]), inner).map(
             lambda pair: {"map": {"key": {pair[0]: {}}, "value": pair[1]}}
         )
@@ -404,8 +397,7 @@ LEAF_VALUES: dict[str, st.SearchStrategy[Any]] = {
     "dec128": DIGITS | st.tuples(DIGITS, st.integers(-40, 40)).map(lambda pair: f"{pair[0]}e{pair[1]}"),
     "bytes": st.binary(max_size=8),
     "text": st.text(max_size=8),
-    "time": int64
-    | st.datetimes().filter(lambda at: 1700 < at.year < 2200).map(lambda at: at.isoformat() + "Z"),
+    "time": int64 | st.datetimes().filter(lambda at: 1700 < at.year < 2200).map(lambda at: at.isoformat() + "Z"),
     "duration": int64,
     "hash": st.binary(min_size=32, max_size=32).map(lambda raw: "sha256:" + raw.hex()),
     "uuid": st.uuids().map(str) | st.uuids().map(lambda found: str(found).upper()),
@@ -499,9 +491,7 @@ def spoiled(expr: dict[str, Any], value: Any) -> list[Any]:
     elif kind in ("list", "set"):
         found += [[*value, wrong] for item in value[:1] for wrong in spoiled(body, item)]
     elif kind == "map":
-        found += [
-            {**value, key: wrong} for key, item in value.items() for wrong in spoiled(body["value"], item)
-        ]
+        found += [{**value, key: wrong} for key, item in value.items() for wrong in spoiled(body["value"], item)]
         found += [{**value, 1.5: item} for item in list(value.values())[:1]]
     elif kind == "option":
         found += [] if value is None else [wrong for wrong in spoiled(body, value) if wrong is not None]

@@ -202,9 +202,7 @@ def test_a_wrong_root_node_is_refused(change: dict[str, Any]) -> None:
         Vector.load({**node, **change}, shelf.get)
 
 
-@pytest.mark.parametrize(
-    "damage", [b"", cbor.encode([1]), cbor.encode({}), cbor.encode(list(range(17)))], ids=repr
-)
+@pytest.mark.parametrize("damage", [b"", cbor.encode([1]), cbor.encode({}), cbor.encode(list(range(17)))], ids=repr)
 def test_a_chunk_that_does_not_fit_is_damage(damage: bytes) -> None:
     shelf = Shelf()
     node = shelf.keep(Vector.of(range(600)))

@@ -1,7 +1,7 @@
 """`Chat`: one conversation of a world, and `Reply`: what came of one message.
 
-A chat holds no state of its own: what it says and shows is read from the chat's unit and its blobs, so two processes see
-the same chat.
+A chat holds no state of its own: what it says and shows is read from the chat's unit and its blobs, so two processes
+see the same chat.
 """
 
 from __future__ import annotations
@@ -91,7 +91,8 @@ class Chat:
             await self.create(text[:60])
         elif state["turn"] is not None and state["turn"]["status"] in OPEN:
             raise Conflict(
-                f"The last turn of chat {self.id} waits for a decision; see `demiurge approvals ls`.", code="chat_busy"
+                f"The last turn of chat {self.id} waits for a decision; see `demiurge approvals ls`.",
+                code="chat_busy",
             )
         request_id = state["last_request_id"] + 1 if state is not None else 1
         value = {

@@ -18,6 +18,7 @@ from demiurge.tools.source import ToolSource
 from demiurge.values import canonical_json
 from demiurge.values.clock import Clock
 from demiurge.values.refs import Ref
+from demiurge.world.effect import Adapter
 from demiurge.world.effects.introspect import Introspect
 from demiurge.world.effects.llm import LlmGenerate
 from demiurge.world.effects.tool_call import ToolCalls
@@ -60,7 +61,12 @@ class Embedded:
             if self._host is None:
                 self._models = Models()
                 model = LlmGenerate(self._models, Secrets(self._environment), base_url=self._base_url)
-                adapters = [model, ToolCalls(self._source, self._clock), WorkspaceEffects(), Introspect()]
+                adapters: list[Adapter] = [
+                    model,
+                    ToolCalls(self._source, self._clock),
+                    WorkspaceEffects(),
+                    Introspect(),
+                ]
                 host = Host(self.store, self._manifest, adapters, clock=self._clock)
                 self.store.put_blobs(self._blobs)
                 await host.start()
@@ -129,8 +135,8 @@ class Embedded:
         await host.cancel(Unit.parse(unit), reason=reason, actor=self._user)
 
     async def replay(self) -> dict[str, Any]:
-        units, records = await self._reading().replay()
-        return {"units": units, "records": records, "ok": True}
+        numbers = {str(state.unit): state.seq for state in self._reading().replay()}
+        return {"units": len(numbers), "records": sum(numbers.values()), "ok": True}
 
     async def info(self) -> dict[str, Any]:
         catalog = ToolCatalog.compile(self._source, self._manifest.tool_policy, approvals_bound=True)

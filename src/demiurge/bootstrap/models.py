@@ -24,9 +24,7 @@ class Choice(NamedTuple):
     model: str
 
 
-def choose(
-    environment: Mapping[str, str], *, wanted: str | None = None, model: str | None = None
-) -> Choice:
+def choose(environment: Mapping[str, str], *, wanted: str | None = None, model: str | None = None) -> Choice:
     """The provider that is asked for, or the one whose key is set, or the local model. Raises UsageError."""
     if wanted is None:
         wanted = "openai-responses" if find_key(provider("openai-responses"), environment) else LOCAL

@@ -93,7 +93,7 @@ class Gateway:
         op, args = str(request["op"]), list(request["args"])
         try:
             if op == "settle":
-                await self._backend.settle(*args, lambda shown: writer.write(_frame({"frame": dict(shown)})))
+                await self._backend.settle(args[0], lambda shown: writer.write(_frame({"frame": dict(shown)})))
                 return {"result": None}
             if op in ASYNC_OPS:
                 return {"result": await getattr(self._backend, op)(*args)}

@@ -249,7 +249,8 @@ def _own(folder: Path, *, create: bool) -> SqliteStore | None:
         except NotFound:
             if not create:
                 raise NotFound(
-                    f"There is no world in {folder}; make one with `demiurge init -w {folder}`.", code="no_world"
+                    f"There is no world in {folder}; make one with `demiurge init -w {folder}`.",
+                    code="no_world",
                 ) from None
             try:
                 return SqliteStore.create(folder, new_id("world", SystemEntropy()))

@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 
 from demiurge.errors import InvalidValue
 from demiurge.models.local.fallback import guided_format
+from demiurge.models.local.order import in_natural_order
 from demiurge.models.providers import Provider, is_reasoning
 from demiurge.models.request import GenerateRequest
 
@@ -52,8 +53,9 @@ def _tools(row: Provider, request: GenerateRequest) -> Mapping[str, Any]:
         return row.wire.encode_tools(request.specs, request.tool_choice)
     if request.tool_choice == "none":
         return {}
-    guided = guided_format(request.specs, request.tool_choice)
-    tools = row.wire.encode_tools(request.specs)
+    specs = in_natural_order(request.specs)
+    guided = guided_format(specs, request.tool_choice)
+    tools = row.wire.encode_tools(specs)
     return tools if guided is None else {**tools, "response_format": guided}
 
 

@@ -21,9 +21,7 @@ from demiurge.stores.errors import unavailable
 
 __all__ = ["BlobFiles", "sync_folder"]
 
-_FULL_SYNC: Final[int | None] = getattr(
-    fcntl, "F_FULLFSYNC", None
-)  # macOS: fsync alone stops at the drive's cache
+_FULL_SYNC: Final[int | None] = getattr(fcntl, "F_FULLFSYNC", None)  # macOS: fsync alone stops at the drive's cache
 
 
 class BlobFiles:

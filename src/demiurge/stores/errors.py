@@ -31,9 +31,7 @@ class DamagedRow(Damaged):
     """A journal row is not what was written, or is gone. Other units are not concerned."""
 
     def __init__(self, unit: str, unit_seq: int, why: str) -> None:
-        super().__init__(
-            f"Record {unit_seq} of unit {unit} is damaged ({why}): restore the world from a backup."
-        )
+        super().__init__(f"Record {unit_seq} of unit {unit} is damaged ({why}): restore the world from a backup.")
         self.unit = unit
         self.unit_seq = unit_seq
 

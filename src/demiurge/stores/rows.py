@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from hashlib import sha256
 from typing import Final
 
-from demiurge.errors import InvalidValue
+from demiurge.errors import Damaged, InvalidValue
 from demiurge.stores.errors import DamagedRow, UnitConflict
 from demiurge.stores.protocol import Batch, Journal, Row
 
@@ -77,7 +77,10 @@ def verify_chains(
 
 
 def verify_journal(store: Journal, prev_of: Callable[[Row], bytes]) -> dict[str, Tail]:
-    """All rows of all units, and that every head is its chain's end. Costs a full read. Raises DamagedRow."""
+    """All rows of all units, that every head is its chain's end, and that the open ones are listed as such.
+
+    Costs a full read. Raises DamagedRow, or Damaged when it can't be said which row.
+    """
     heads = {head.unit: head for head in store.heads()}
     tails = verify_chains(store.read_all(), prev_of)
     for unit, head in heads.items():
@@ -86,6 +89,8 @@ def verify_journal(store: Journal, prev_of: Callable[[Row], bytes]) -> dict[str,
             raise DamagedRow(unit, tail.next_seq, "it is missing")
         if tail.next_seq == head.next_seq and tail.hash != head.hash:
             raise DamagedRow(unit, tail.next_seq - 1, "it is not what the unit's head says")
+    if {head.unit for head in store.heads(open_only=True)} != {unit for unit in heads if heads[unit].open}:
+        raise Damaged("The list of open units is damaged: restore the world from a backup.")
     return tails
 
 

@@ -54,9 +54,7 @@ class Workspaces(Protocol):
 
     async def read(self, path: str, *, workspace: str) -> WorkspaceFile: ...
 
-    async def write(
-        self, path: str, text: str, *, workspace: str, expected_version: int | None
-    ) -> WorkspaceCommit: ...
+    async def write(self, path: str, text: str, *, workspace: str, expected_version: int | None) -> WorkspaceCommit: ...
 
 
 class Introspection(Protocol):

@@ -45,9 +45,7 @@ class ToolCatalog:
             if spec.name in found:
                 raise PromptValidationError(f"two tools have the id {spec.name!r}", code="tool_id_collision")
             found[spec.name] = spec
-        visible = {
-            name: found[name] for name in sorted(found) if _decide(rules, caller, found[name]) in wanted
-        }
+        visible = {name: found[name] for name in sorted(found) if _decide(rules, caller, found[name]) in wanted}
         return cls(MappingProxyType(visible))
 
     def specs(self) -> tuple[ToolSpec, ...]:

@@ -90,9 +90,7 @@ class ToolFailure(DemiurgeError):  # noqa: N818  (how a call ends, not what brok
     """Ends a call with `code`. `message` is the table's sentence unless `safe_message` replaces it,
     which only deliberate text may do; `fields` are appended to the table's sentence."""
 
-    def __init__(
-        self, code: ToolErrorCode, *, safe_message: str | None = None, fields: tuple[str, ...] = ()
-    ) -> None:
+    def __init__(self, code: ToolErrorCode, *, safe_message: str | None = None, fields: tuple[str, ...] = ()) -> None:
         text = SAFE_MESSAGES[code]
         if safe_message is not None:
             text = safe_message.encode(errors="replace").decode()

@@ -83,9 +83,7 @@ def _as_result(value: Any) -> ToolResult[Any]:
     return value if isinstance(value, ToolResult) else ToolResult(message="", value=value)
 
 
-def _params_class(
-    name: str, arguments: list[inspect.Parameter], hints: dict[str, Any], texts: dict[str, str]
-) -> type:
+def _params_class(name: str, arguments: list[inspect.Parameter], hints: dict[str, Any], texts: dict[str, str]) -> type:
     """A dataclass with one field per parameter, descriptions included. Raises ValueError."""
     fields: list[Any] = []
     for entry in arguments:

@@ -49,9 +49,7 @@ _PHRASES: Mapping[str, str] = {
     "less_than": "is out of range",
     "less_than_equal": "is out of range",
 }
-_UNKNOWN_FIELD = frozenset(
-    ["extra_forbidden", "unexpected_keyword_argument", "unexpected_positional_argument"]
-)
+_UNKNOWN_FIELD = frozenset(["extra_forbidden", "unexpected_keyword_argument", "unexpected_positional_argument"])
 
 
 class ParamsCodec:

@@ -114,9 +114,7 @@ class ToolPolicy:
         """The policy as JSON, lists sorted and without repetitions."""
         return {
             "allowed_tools": sorted(set(self.allowed_tools)),
-            "require_approval_for_effects": sorted(
-                {effect.value for effect in self.require_approval_for_effects}
-            ),
+            "require_approval_for_effects": sorted({effect.value for effect in self.require_approval_for_effects}),
             "require_approval_for_tools": sorted(set(self.require_approval_for_tools)),
             "budgets": self.budgets.to_json(),
         }

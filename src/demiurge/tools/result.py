@@ -23,9 +23,7 @@ class ToolRenderableResult(Protocol):
     def render(self) -> str: ...
 
 
-@dataclass(
-    frozen=True
-)  # not slotted: subscripted and called, which frozen and slotted together can't before 3.13
+@dataclass(frozen=True)  # not slotted: subscripted and called, which frozen and slotted together can't before 3.13
 class ToolResult(Generic[ValueT]):
     """`message`: text for the model. `value`: typed payload or None. `success=False` is a failure that the
     handler reports by itself: its message is passed on like that of a `ToolUserError`."""

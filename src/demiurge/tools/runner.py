@@ -85,9 +85,7 @@ class ToolRunner:
         if max_parallel < 1:
             raise InvalidValue("must be at least 1", path="max_parallel")
         timepiece = clock if clock is not None else SystemClock()
-        given = (
-            resources if isinstance(resources, ResourceRegistry) else ResourceRegistry.build(resources or {})
-        )
+        given = resources if isinstance(resources, ResourceRegistry) else ResourceRegistry.build(resources or {})
         self._max_parallel = max_parallel
         self._ports = Ports(
             source=as_source(tools),
@@ -115,9 +113,7 @@ class ToolRunner:
 
         `ctx` says who asks. A ToolContext serves as the template of the handler's context, with its
         `caller`."""
-        return await self._pass(
-            _call(tool_id, raw_args, tool_call_id, ctx, connection_id, approval_id, threads=True)
-        )
+        return await self._pass(_call(tool_id, raw_args, tool_call_id, ctx, connection_id, approval_id, threads=True))
 
     def exec_sync(
         self,
@@ -131,9 +127,7 @@ class ToolRunner:
     ) -> ToolExecResult:
         """The same call without an event loop: a `def` handler runs here and now, an async one in a loop of
         its own."""
-        journey = self._pass(
-            _call(tool_id, raw_args, tool_call_id, ctx, connection_id, approval_id, threads=False)
-        )
+        journey = self._pass(_call(tool_id, raw_args, tool_call_id, ctx, connection_id, approval_id, threads=False))
         tool = self._peek(tool_id)
         return _in_own_loop(journey) if tool is not None and tool.is_async else _step_through(journey)
 
@@ -157,15 +151,10 @@ class ToolRunner:
         while position < len(calls):
             end = position + 1
             while (
-                self._max_parallel > 1
-                and end < len(calls)
-                and self._reads(calls[end - 1])
-                and self._reads(calls[end])
+                self._max_parallel > 1 and end < len(calls) and self._reads(calls[end - 1]) and self._reads(calls[end])
             ):
                 end += 1
-            async with asyncio.TaskGroup() as group:
-                tasks = [group.create_task(one(call)) for call in calls[position:end]]
-            answers.extend(task.result() for task in tasks)
+            answers.extend(await _together([one(call) for call in calls[position:end]]))
             position = end
         return tuple(answers)
 
@@ -220,13 +209,23 @@ def _call(
     threads: bool,
 ) -> Call:
     template = ctx if isinstance(ctx, ToolContext) else None
-    caller = (
-        template.caller if template is not None else ctx if isinstance(ctx, ToolPolicyContext) else _NOBODY
-    )
+    caller = template.caller if template is not None else ctx if isinstance(ctx, ToolPolicyContext) else _NOBODY
     return Call(tool_id, raw_args, caller, template, connection_id, approval_id, threads, tool_call_id or "")
 
 
 _NOBODY = ToolPolicyContext()
+
+
+async def _together(journeys: list[Coroutine[Any, Any, T]]) -> list[T]:
+    """Runs them side by side, in order of results. What one lets through comes up as it is, not as a group."""
+    if len(journeys) == 1:
+        return [await journeys[0]]
+    try:
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(journey) for journey in journeys]
+    except BaseExceptionGroup as raised:
+        raise raised.exceptions[0] from None
+    return [task.result() for task in tasks]
 
 
 def _step_through(journey: Coroutine[Any, Any, T]) -> T:
@@ -254,9 +253,7 @@ def _in_own_loop(journey: Coroutine[Any, Any, T]) -> T:
         except BaseException as error:  # noqa: BLE001  (raised again by the caller's thread)
             outcome.extend((None, error))
 
-    thread = threading.Thread(
-        target=contextvars.copy_context().run, args=(work,), name="demiurge-tool", daemon=True
-    )
+    thread = threading.Thread(target=contextvars.copy_context().run, args=(work,), name="demiurge-tool", daemon=True)
     thread.start()
     thread.join()
     answer, error = outcome

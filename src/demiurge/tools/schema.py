@@ -162,9 +162,7 @@ def _described(schema: JsonSchemaValue, cls: type) -> JsonSchemaValue:
     properties = schema.get("properties", {})
     texts = field_texts(cls)
     aliases = (
-        {name: entry.alias or name for name, entry in cls.model_fields.items()}
-        if issubclass(cls, BaseModel)
-        else {}
+        {name: entry.alias or name for name, entry in cls.model_fields.items()} if issubclass(cls, BaseModel) else {}
     )
     for name, text in texts.items():
         target = properties.get(aliases.get(name, name))
@@ -193,9 +191,7 @@ def field_texts(cls: type) -> dict[str, str]:
     return texts
 
 
-def _narrow(
-    node: Any, defs: Mapping[str, Any], path: str, seen: tuple[str, ...]
-) -> tuple[dict[str, Any], bool]:
+def _narrow(node: Any, defs: Mapping[str, Any], path: str, seen: tuple[str, ...]) -> tuple[dict[str, Any], bool]:
     """The node in the subset, and whether null is also a value of it."""
     if not isinstance(node, Mapping):
         return {}, False
@@ -205,9 +201,7 @@ def _narrow(
         return _collapse(node, defs, path, seen)
     if node.get("type") == "null":
         return {}, True
-    unknown = (
-        set(node) - _KEPT - _DROPPED - {"additionalProperties", "const", "items", "properties", "required"}
-    )
+    unknown = set(node) - _KEPT - _DROPPED - {"additionalProperties", "const", "items", "properties", "required"}
     if unknown:
         raise InvalidValue(_advice(sorted(unknown)[0]), path=path or "$")
     result: dict[str, Any] = {key: node[key] for key in sorted(node) if key in _KEPT}

@@ -71,9 +71,7 @@ def resolve_hints(function: Callable[..., Any], known: Mapping[str, Any] | None 
         target = type(target).__call__
     raw = dict(getattr(target, "__annotations__", {}))
     globalns = getattr(inspect.unwrap(target), "__globals__", {})
-    localns = (
-        {**_caller_locals(), **(known or {})} if any(isinstance(hint, str) for hint in raw.values()) else {}
-    )
+    localns = {**_caller_locals(), **(known or {})} if any(isinstance(hint, str) for hint in raw.values()) else {}
     hints: dict[str, Any] = {}
     for name, hint in raw.items():
         probe = types.SimpleNamespace(__annotations__={name: hint})
@@ -89,10 +87,7 @@ def _caller_locals() -> dict[str, Any]:
     scopes = []
     frame: types.FrameType | None = sys._getframe(1)
     while frame is not None:
-        if (
-            frame.f_globals.get("__name__", "").partition(".")[0] != _PACKAGE
-            and frame.f_locals is not frame.f_globals
-        ):
+        if frame.f_globals.get("__name__", "").partition(".")[0] != _PACKAGE and frame.f_locals is not frame.f_globals:
             scopes.append(frame.f_locals)
         frame = frame.f_back if len(scopes) < 2 else None
     names: dict[str, Any] = {}
@@ -137,11 +132,7 @@ def read_handler(handler: Callable[..., Any], params_type: Any, result_type: Any
     if typing.get_origin(params_hint) is typing.Annotated:
         params_hint = get_args(params_hint)[0]
     result_hint = hints.get("return", UNKNOWN)
-    if (
-        result_hint is not UNKNOWN
-        and result_hint is not ToolResult
-        and get_origin(result_hint) is not ToolResult
-    ):
+    if result_hint is not UNKNOWN and result_hint is not ToolResult and get_origin(result_hint) is not ToolResult:
         raise ValueError("the handler returns a ToolResult")
     return HandlerShape(
         _agree(params_type, params_hint, "the handler's parameter"),

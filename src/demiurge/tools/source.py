@@ -98,6 +98,4 @@ def _check(spec: ToolSpec) -> None:
 
 
 def _collision(name: str) -> PromptValidationError:
-    return PromptValidationError(
-        f"two tools have the id {name!r}", placeholder=name, code="tool_id_collision"
-    )
+    return PromptValidationError(f"two tools have the id {name!r}", placeholder=name, code="tool_id_collision")

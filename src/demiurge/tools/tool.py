@@ -147,9 +147,7 @@ class Tool(Generic[ParamsT, ResultT]):
 
     def _refuse(self, message: str, placeholder: str) -> NoReturn:
         kind = self.params_type if isinstance(self.params_type, type) else None
-        raise PromptValidationError(
-            f"tool {self.name!r}: {message}", dataclass_type=kind, placeholder=placeholder
-        )
+        raise PromptValidationError(f"tool {self.name!r}: {message}", dataclass_type=kind, placeholder=placeholder)
 
     def _checked_words(self) -> str:
         if not is_authored_id(self.name):

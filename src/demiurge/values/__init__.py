@@ -1,5 +1,4 @@
-"""Values and how they are named: canonical CBOR and JSON, refs and digests, schema types, long lists, clock
-and id sources.
+"""Values and how they are named: canonical CBOR and JSON, refs and digests, types, long lists, clock, ids.
 
 Everything above stores, hashes and compares values by what is decided here, so this package is pure: no I/O
 but `clock`, and nothing imported but `demiurge.errors`, cbor2, pydantic-core and rfc8785. `cbor` and

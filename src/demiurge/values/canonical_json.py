@@ -19,8 +19,7 @@ MAX_DEPTH = 128
 
 
 def encode(value: Any) -> bytes:
-    """The RFC 8785 form of `value`: UTF-8, keys sorted by UTF-16 code units, numbers as ECMAScript writes
-    them.
+    """The RFC 8785 form of `value`: UTF-8, keys sorted by UTF-16 units, numbers as ECMAScript writes them.
 
     Raises InvalidValue (`invalid_json`) for integers beyond ±(2^53 - 1), NaN, infinities, lone surrogates,
     keys that aren't text and anything that is not JSON.

@@ -25,8 +25,7 @@ from demiurge.errors import InvalidValue
 from demiurge.values.refs import Ref, ref_of
 
 MAX_DEPTH = 256
-"""How deep lists and maps may be nested, in both directions. The compiled encoder has no limit of its own: it
-would overrun the stack."""
+"""How deep lists and maps may be nested. The compiled encoder has no limit: it would overrun the stack."""
 
 _TAG = b"\xd9\xd9\xf7"
 _LIST, _MAP = 4, 5
@@ -36,8 +35,7 @@ _SCALARS = _SIMPLE | {float}
 _SHAPES_KEPT, _LONGEST_SHAPE = 4096, 1024  # maps, characters
 
 _shapes: set[tuple[str, ...]] = set()
-"""Key sequences known to be all text and in canonical order: maps of one type have one, so most are looked up
-instead of checked."""
+"""Key sequences known to be in canonical order: maps of one type share one, so most need no check."""
 
 
 class _Form(IntEnum):
@@ -49,8 +47,10 @@ class _Form(IntEnum):
 
 
 def encode(value: object) -> bytes:
-    """The canonical node of `value`. Raises InvalidValue (`bad_cbor`) for what is not plain data, or nested
-    deeper than MAX_DEPTH."""
+    """The canonical node of `value`.
+
+    Raises InvalidValue (`bad_cbor`) for what is not plain data, or nested deeper than MAX_DEPTH.
+    """
     return _TAG + encode_item(value)
 
 
@@ -71,8 +71,10 @@ def array(items: Sequence[bytes]) -> bytes:
 
 
 def decode(data: bytes) -> Any:
-    """The value of one node. Raises InvalidValue (`bad_cbor`) unless `data` is what `encode` writes for it,
-    byte for byte."""
+    """The value of one node.
+
+    Raises InvalidValue (`bad_cbor`) unless `data` is what `encode` writes for it, byte for byte.
+    """
     if data[:3] != _TAG:
         raise _bad("A node starts with the self-describe tag d9d9f7.")
     try:
@@ -95,8 +97,7 @@ def node_ref(value: object) -> Ref:
 
 
 def _form(value: object) -> _Form:
-    """Looks at `value` level by level; a container that occurs twice on a level is seen once, so sharing is
-    free.
+    """Looks at `value` level by level, at each container once per level, so that sharing costs nothing.
 
     Raises InvalidValue for what is nested too deep, cycles included.
     """

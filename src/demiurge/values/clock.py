@@ -66,8 +66,10 @@ class SystemEntropy:
 
 
 class SeededEntropy:
-    """The same bytes for the same seed, for tests and for what is derived from a journaled stamp. Not for
-    secrets."""
+    """The same bytes for the same seed, for tests and for what is derived from a journaled stamp.
+
+    Not for secrets: who knows the seed knows the bytes.
+    """
 
     def __init__(self, seed: int | str | bytes) -> None:
         self._seed = seed if isinstance(seed, bytes) else str(seed).encode()
@@ -82,8 +84,10 @@ class SeededEntropy:
 
 
 def new_id(prefix: str, entropy: Entropy) -> str:
-    """`prefix`, an underscore and 24 characters of a-z and 0-9 (124 bits): `call_3k9…`. The prefix may bring
-    its own underscore."""
+    """`prefix`, an underscore and 24 characters of a-z and 0-9 (124 bits): `call_3k9…`.
+
+    The prefix may bring its own underscore.
+    """
     number = int.from_bytes(entropy.token(24), "big")
     letters = []
     for _ in range(_ID_LENGTH):

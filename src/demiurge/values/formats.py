@@ -43,8 +43,8 @@ def big_integer(text: str) -> int:
 def dec128(value: str | int) -> str:
     """Canonical text of a finite decimal of at most 34 digits within IEEE 754 decimal128's range.
 
-    Takes text or int. No trailing zeros, no plus sign, no negative zero; an exponent only outside 1e-7 ...
-    1e34 (`1.5E+40`).
+    Takes text or int. No trailing zeros, no plus sign, no negative zero; an exponent (`1.5E+40`) only
+    below 1e-7 and from 1e34.
     """
     if isinstance(value, str):
         plausible = _DECIMAL.fullmatch(value) is not None
@@ -67,8 +67,10 @@ def dec128(value: str | int) -> str:
 
 
 def time_ns(text: str) -> int:
-    """Nanoseconds since 1970 from RFC 3339 text with a zone; up to nine decimals of a second, no leap
-    second."""
+    """Nanoseconds since 1970 from RFC 3339 text with a zone.
+
+    Up to nine decimals of a second, no leap seconds, within the 64-bit range (1677 to 2262).
+    """
     match = _TIME.fullmatch(text)
     if not match:
         raise ValueError("not an RFC 3339 time")

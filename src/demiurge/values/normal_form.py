@@ -24,11 +24,7 @@ from demiurge.values.vector import Vector
 
 def compiled(expr: TypeExpr, defs: Definitions) -> SchemaValidator:
     """The check for a well-formed type."""
-    named = [
-        {**_core(found, defs), "ref": name}
-        for name, found in reachable(expr, defs).items()
-        if "ref" not in found
-    ]
+    named = [{**_core(found, defs), "ref": name} for name, found in reachable(expr, defs).items() if "ref" not in found]
     core = _core(expr, defs)
     return SchemaValidator(cs.definitions_schema(core, named) if named else core)  # type: ignore[arg-type]  # {**TypedDict} is a dict to mypy
 
@@ -104,9 +100,7 @@ _LEAVES: dict[str, CoreSchema] = {
 }
 
 _KEYS: dict[str, CoreSchema] = {
-    "int": _leaf(
-        "int", _either(_INT, _parsed(formats.integer)), "the key must be a whole number, or its decimal text"
-    ),
+    "int": _leaf("int", _either(_INT, _parsed(formats.integer)), "the key must be a whole number, or its decimal text"),
     "nat": _leaf(
         "nat",
         _either(_NAT, _natural(formats.integer)),
@@ -130,9 +124,7 @@ def _fields(fields: Mapping[str, TypeExpr], defs: Definitions) -> CoreSchema:
 def _field(expr: TypeExpr, defs: Definitions) -> cs.TypedDictField:
     core = _core(expr, defs)
     kind = kind_of(_resolved(expr, defs))[0]
-    return cs.typed_dict_field(
-        cs.with_default_schema(core, default=None) if kind in ("option", "unit") else core
-    )
+    return cs.typed_dict_field(cs.with_default_schema(core, default=None) if kind in ("option", "unit") else core)
 
 
 def _resolved(expr: TypeExpr, defs: Definitions) -> TypeExpr:
@@ -149,9 +141,7 @@ def _variant(arms: Mapping[str, TypeExpr], defs: Definitions) -> CoreSchema:
         for tag, arm in arms.items()
     }
     sentence = f"the tag must be one of {', '.join(arms)}"
-    union = cs.tagged_union_schema(
-        choices, "$tag", custom_error_type="variant", custom_error_message=sentence
-    )
+    union = cs.tagged_union_schema(choices, "$tag", custom_error_type="variant", custom_error_message=sentence)
     return cs.no_info_before_validator_function(_tagged, union)
 
 
@@ -166,17 +156,17 @@ def _tagged(value: object) -> object:
 
 
 def _list(item: TypeExpr, defs: Definitions) -> CoreSchema:
-    """A list by how it arrived, so that a plain one is checked without a call back into Python; the choice
-    adds a step to error locations."""
+    """A list by how it arrived, so that a plain one is checked without a second call back into Python.
+
+    The choice adds a step to the locations of errors.
+    """
     plain = cs.list_schema(_core(item, defs))
     choices: dict[Any, CoreSchema] = {
         "list": plain,
         "sequence": cs.no_info_before_validator_function(list, plain),
         "vector": cs.no_info_wrap_validator_function(_vector, plain),
     }
-    return cs.tagged_union_schema(
-        choices, _list_form, custom_error_type="list", custom_error_message="must be a list"
-    )
+    return cs.tagged_union_schema(choices, _list_form, custom_error_type="list", custom_error_message="must be a list")
 
 
 def _list_form(value: object) -> str | None:

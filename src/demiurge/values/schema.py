@@ -56,8 +56,7 @@ class Schemas:
         return self._defs[name]
 
     def validator(self, schema: str | TypeExpr) -> Validator:
-        """The validator of a definition (made once) or of a type that may refer to definitions (made each
-        time).
+        """The validator of a definition, made once, or of a type that refers to definitions, made each time.
 
         Raises NotFound for an unknown name, InvalidValue (`invalid_schema`) for a malformed type.
         """
@@ -101,8 +100,10 @@ class Validator:
         raise InvalidValue(sentence, path=path)
 
     def to_json(self, value: Any) -> Any:
-        """A value in normal form as JSON: bytes as base64 text, integers beyond ±(2^53 - 1) and integer keys
-        as decimal text."""
+        """A value in normal form as JSON that normalises to it again.
+
+        Bytes become base64 text; integers beyond ±(2^53 - 1) and integer map keys become decimal text.
+        """
         return projection.to_json(value, self._expr, self._defs)
 
     def refs(self, value: Any) -> list[Ref]:

@@ -1,5 +1,4 @@
-"""The schema types of seeds 000 and 001, as JSON: `{"record": {"chat_id": {"text": {}}, "tools_ref":
-{"option": {"hash": {}}}}}`.
+"""The schema types of seeds 000 and 001, as JSON: `{"record": {"chat_id": {"text": {}}}}`.
 
 A TypeExpr is data with one key, its kind. This module knows the kinds and finds everything that is wrong with
 a set of named definitions; what values look like is in `normal_form`.
@@ -18,9 +17,7 @@ from typing import Any, TypeAlias
 TypeExpr: TypeAlias = Mapping[str, Any]
 Definitions: TypeAlias = Mapping[str, TypeExpr]
 
-PRIMITIVES = frozenset(
-    ("bool", "int", "nat", "dec128", "bytes", "text", "time", "duration", "hash", "uuid", "unit")
-)
+PRIMITIVES = frozenset(("bool", "int", "nat", "dec128", "bytes", "text", "time", "duration", "hash", "uuid", "unit"))
 KEY_KINDS = frozenset(("int", "nat", "text", "uuid", "hash"))
 
 _NAME = re.compile(r"[a-z][a-z0-9._-]*/[A-Za-z][A-Za-z0-9._-]*@[1-9][0-9]*")
@@ -136,8 +133,7 @@ _CHECKS: dict[str, Callable[[object, Mapping[Any, Any], str], Iterator[str]]] = 
 
 
 def _endless(defs: Definitions) -> Iterable[str]:
-    """Definitions that no finite value satisfies: what is left after the satisfiable ones were taken away,
-    again and again."""
+    """Definitions that no finite value satisfies: those left when the others are taken away, one by one."""
     left = dict(defs)
     while finite := [name for name, expr in left.items() if _finite(expr, left)]:
         for name in finite:

@@ -28,11 +28,10 @@ _FAN = 32
 
 
 class _Node:
-    """A chunk: the items of a leaf, or the nodes below. `digest` is set once it was written; `load` fetches
-    what is not here yet.
+    """A chunk: the items of a leaf, or the nodes below.
 
-    `encoded` holds the bytes of a tail's first items, so that each item is encoded once on its way into a
-    full leaf.
+    `digest` is set once it was written; `load` fetches children that are not here yet. `encoded` holds the
+    bytes of a tail's first items, so that each item is encoded once on its way into a full leaf.
     """
 
     __slots__ = ("_children", "digest", "encoded", "load")
@@ -62,8 +61,7 @@ _EMPTY = _Node(())
 
 
 class Vector(Sequence[T]):
-    """A persistent sequence: every method that changes returns another Vector. Equal to any sequence of equal
-    items; not hashable."""
+    """A persistent sequence: what would change it returns another. Equal to any sequence of equal items."""
 
     __slots__ = ("_length", "_levels", "_tail", "_top")
     __hash__ = None  # type: ignore[assignment]  # equal to lists, which have no hash
@@ -167,11 +165,11 @@ class Vector(Sequence[T]):
     def root(self) -> tuple[dict[str, Any], dict[Ref, bytes]]:
         """A small node that stands for this list, and the chunks to be stored before it.
 
-        The node is `{"n": length, "levels": of nodes above the leaves, "top": Ref | None, "tail": Ref |
-        None}`. Only chunks that no earlier `root` call has returned are there, be it of this list or of one
-        that it shares them with: whoever asked then has stored them. After one append to a written list that
-        is the tail, and every sixteenth time one node per level. Raises InvalidValue (`bad_cbor`) when an
-        item is not plain data.
+        The node is `{"n": length, "levels": above the leaves, "top": Ref | None, "tail": Ref | None}`. Only
+        chunks that no earlier `root` call has returned are there, be it of this list or of one that it
+        shares them with: whoever asked then must have stored them, or kept none of those lists. After one
+        append to a written list that is the tail, and every sixteenth time one node per level.
+        Raises InvalidValue (`bad_cbor`) when an item is not plain data.
         """
         fresh: dict[Ref, bytes] = {}
         top = None if self._top is None else ref_from_digest(_written(self._top, self._levels, fresh))
@@ -196,8 +194,10 @@ class Vector(Sequence[T]):
 
 
 def chunk_refs(node: Mapping[str, Any], get: Get) -> Iterator[Ref]:
-    """Every chunk that a root node needs, for reachability: what items refer to is not among them. Raises as
-    `Vector.load` does."""
+    """Every chunk that a root node needs, for reachability; what the items refer to is not among them.
+
+    Raises as `Vector.load` does.
+    """
     vector: Vector[Any] = Vector.load(node, get)
     todo = [(vector._tail, 0)] if len(vector) % _LEAF else []
     if vector._top is not None:
@@ -276,9 +276,7 @@ def _fetched(get: Get, digest: bytes, level: int, leaves: int, width: int) -> tu
     if not all(type(child) is bytes and len(child) == 32 for child in chunk):
         raise Damaged(f"{ref} is not the chunk that its list says it is.")
     sizes = [min(below, leaves - at * below) for at in range(expected)]
-    return tuple(
-        _stored(get, child, level - 1, size, width) for child, size in zip(chunk, sizes, strict=True)
-    )
+    return tuple(_stored(get, child, level - 1, size, width) for child, size in zip(chunk, sizes, strict=True))
 
 
 def _parse_root(node: Mapping[str, Any]) -> tuple[int, int, Ref | None, Ref | None]:

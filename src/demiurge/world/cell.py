@@ -26,9 +26,7 @@ EVENTS_PER_STEP = 256
 BYTES_PER_STEP = 1 << 20
 
 
-def apply_step(
-    schemas: Schemas, schema: str, cell: Cell | None, step: Step
-) -> tuple[Cell | None, list[Emit], bytes]:
+def apply_step(schemas: Schemas, schema: str, cell: Cell | None, step: Step) -> tuple[Cell | None, list[Emit], bytes]:
     """The cell after `step`, the step's events in normal form, and the digest of all that it changed and emitted.
 
     Raises InvalidValue (with the path) when a change or an event breaks its schema or a limit is passed; then nothing

@@ -101,7 +101,8 @@ class EffectCall:
 class Adapter(Protocol):
     """Performs the effects of `kinds`. `perform` never raises for what the outside does: that is a Result."""
 
-    kinds: tuple[str, ...]
+    @property
+    def kinds(self) -> tuple[str, ...]: ...
 
     def restart(self, intent: OpenIntent, manifest: Manifest) -> Restart:
         """What to do with an attempt that has no receipt."""

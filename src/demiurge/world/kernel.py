@@ -81,9 +81,7 @@ class Need:
     ref: Ref
 
 
-def advance(
-    manifest: Manifest, unit_state: UnitState, ingress: Ingress, blobs: Mapping[Ref, bytes]
-) -> Advance | Need:
+def advance(manifest: Manifest, unit_state: UnitState, ingress: Ingress, blobs: Mapping[Ref, bytes]) -> Advance | Need:
     """One step of one unit. `unit_state` is not changed; `blobs` holds what the step may read."""
     step = _Run(manifest, unit_state.copy(), ingress, blobs)
     try:
@@ -136,9 +134,7 @@ def _key(manifest: Manifest, route: Route, value: Any) -> str:
 class _Run:
     """One call of `advance`: the state being changed and what has come out so far."""
 
-    def __init__(
-        self, manifest: Manifest, state: UnitState, ingress: Ingress, blobs: Mapping[Ref, bytes]
-    ) -> None:
+    def __init__(self, manifest: Manifest, state: UnitState, ingress: Ingress, blobs: Mapping[Ref, bytes]) -> None:
         self.manifest, self.state, self.ingress = manifest, state, ingress
         self.blobs = dict(blobs)
         self.records: list[Record] = []
@@ -172,13 +168,11 @@ class _Run:
         seq = self._append(i.kind, i.body, i.cause, i.stamp, i.refs)
         if self.state.manifest != self.manifest.ref:
             self.state.manifest = self.manifest.ref
-            sources = [ref for ref in self.manifest.sources.values()]
-            self.record("manifest", {"ref": self.manifest.ref}, seq, [self.manifest.ref, *sources])
+            refs = [self.manifest.ref, *self.manifest.sources.values()]
+            self.record("manifest", {"ref": self.manifest.ref}, seq, refs)
         return seq
 
-    def _append(
-        self, kind: str, body: Mapping[str, Any], cause: Cause, stamp: Stamp, refs: Sequence[Ref]
-    ) -> int:
+    def _append(self, kind: str, body: Mapping[str, Any], cause: Cause, stamp: Stamp, refs: Sequence[Ref]) -> int:
         s = self.state
         sealed = seal_record(str(s.unit), s.seq, kind, cause, stamp, body, s.head, refs)
         self.records.append(sealed)
@@ -229,7 +223,9 @@ class _Run:
             message = decision.message or "The tool changed after the approval was asked for."
             self.answer(intent, _failed(code, message), seq)
             return
-        approved = replace(intent, approved={"by": body["by"], "reason": body["reason"], "at_ms": stamp.time_ns // 1_000_000})
+        approved = replace(
+            intent, approved={"by": body["by"], "reason": body["reason"], "at_ms": stamp.time_ns // 1_000_000}
+        )
         self.state.intents[intent.id] = approved
         self.ready.append(approved)
 
@@ -269,9 +265,7 @@ class _Run:
         if target is not None and target[0] != self.state.unit:
             unit, schema, value = target
             sender = {"unit": str(self.state.unit), "seq": seq, "index": len(self.sent)}
-            self.sent.append(
-                Sent(f"{sender['unit']}#{seq}.{sender['index']}", unit, schema, value, sender)
-            )
+            self.sent.append(Sent(f"{sender['unit']}#{seq}.{sender['index']}", unit, schema, value, sender))
             return
         schema, value = (target[1], target[2]) if target is not None else (emit.schema, emit.value)
         self.consume(schema, value, seq)
@@ -326,7 +320,13 @@ class _Run:
     def start_plan(self, name: str, correlate_by: str | None, value: Any, cause: int) -> None:
         correlation = str(value.get(correlate_by, "")) if correlate_by else ""
         instance = PlanInstance(
-            self.state.next_plan, name, self.manifest.ref, cause, value, correlation, {"correlation_id": correlation}
+            self.state.next_plan,
+            name,
+            self.manifest.ref,
+            cause,
+            value,
+            correlation,
+            {"correlation_id": correlation},
         )
         self.state.next_plan += 1
         self.own(instance)
@@ -393,9 +393,7 @@ class _Run:
             self.deny(intent_id, kind, origin, cause, _failed("effect_params_invalid", str(error)))
             return
         stamp = self.ingress.stamp
-        admission = admit(
-            self.manifest, effect, params, grant, origin, now_ns=stamp.time_ns, actor=stamp.actor
-        )
+        admission = admit(self.manifest, effect, params, grant, origin, now_ns=stamp.time_ns, actor=stamp.actor)
         if admission.verdict == "deny":
             answer = _failed(admission.code, admission.message)
             self.deny(intent_id, kind, origin, cause, answer, admission.to_node())
@@ -404,9 +402,7 @@ class _Run:
         body = {"id": intent_id, "kind": kind, "params": params, "grant": grant, "origin": dict(origin)}
         body |= {"admitted": admission.to_node()} | ({"approval": approval} if approval else {})
         seq = self.record("intent", body, cause, validator.refs(params))
-        intent = OpenIntent(
-            intent_id, seq, kind, params, grant, origin, stamp.actor, self.manifest.ref, approval
-        )
+        intent = OpenIntent(intent_id, seq, kind, params, grant, origin, stamp.actor, self.manifest.ref, approval)
         self.state.intents[intent_id] = intent
         if approval is None:
             self.ready.append(intent)
@@ -422,7 +418,9 @@ class _Run:
             "tool_call_id": params["tool_call_id"],
             "spec_hash": spec.spec_hash if spec else None,
             "args_digest": arguments_digest(call["arguments_json"]),
-            "rule_digest": self.manifest.tool_policy.rule_digest(params["tool"], tool_effect(self.manifest, params["tool"])),
+            "rule_digest": self.manifest.tool_policy.rule_digest(
+                params["tool"], tool_effect(self.manifest, params["tool"])
+            ),
             "actor": self.ingress.stamp.actor,
             "expires_ns": self.ingress.stamp.time_ns + APPROVAL_NS,
         }

@@ -99,8 +99,8 @@ def expand(data: bytes, get: Get) -> list[Item]:
     content = message.get("content", [])
     parts = (Text(content),) if isinstance(content, str) else tuple(_part(part, get) for part in content)
     items: list[Item] = [Message(role, parts)] if parts else []
-    for call in message.get("tool_calls", ()):
-        items.append(ToolCall(_text(call, "id"), _text(call, "name"), _text(call, "arguments_json")))
+    calls = message.get("tool_calls", ())
+    items += [ToolCall(_text(call, "id"), _text(call, "name"), _text(call, "arguments_json")) for call in calls]
     return items
 
 

@@ -35,9 +35,7 @@ class Plan:
     steps: Mapping[str, Mapping[str, Any]]
     incoming: Mapping[str, tuple[Edge, ...]]
 
-    def problems(
-        self, *, effects: Container[str], grants: Container[str], schemas: Container[str]
-    ) -> Iterator[str]:
+    def problems(self, *, effects: Container[str], grants: Container[str], schemas: Container[str]) -> Iterator[str]:
         """What does not resolve, one sentence each."""
         if self.input not in schemas:
             yield f"{self.name}: there is no schema {self.input}"

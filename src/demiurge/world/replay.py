@@ -68,9 +68,7 @@ def fold(world: str, unit: Unit, rows: Iterable[Row], manifests: Manifests, get:
         manifest_ref = first.stamp.manifest
         assert manifest_ref is not None
         manifest = manifests[manifest_ref]
-        ingress = Ingress(
-            first.kind, ingress_row.ingress_id or "", first.body, first.stamp, first.cause, first.refs
-        )
+        ingress = Ingress(first.kind, ingress_row.ingress_id or "", first.body, first.stamp, first.cause, first.refs)
         outcome = step(manifest, state, ingress, get)
         _compare(outcome.records, recorded, unit, manifest)
         state = outcome.state

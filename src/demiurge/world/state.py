@@ -66,7 +66,7 @@ class UnitState:
     next_plan: int = 1
 
     def copy(self) -> UnitState:
-        """A copy that `advance` may change. Plans are copied when they are touched; the rest is replaced, not changed."""
+        """A copy that `advance` may change: plans are copied when touched, all else is replaced, not changed."""
         return UnitState(
             self.world,
             self.unit,

@@ -54,7 +54,9 @@ def verify(store: Store, progress: Callable[[int], None] = lambda _done: None) -
                 records += 1
                 progress(records)
             if (head.next_seq, head.hash) != (expected, previous):
-                raise Damaged(f"record {head.unit} {head.next_seq - 1} is the head, but the chain ends at {expected - 1}")
+                raise Damaged(
+                    f"record {head.unit} {head.next_seq - 1} is the head, but the chain ends at {expected - 1}"
+                )
             heads.append([head.unit, head.next_seq, head.hash])
             units += 1
         blobs.check_rest()

@@ -2,8 +2,8 @@
 
 One turn is a user message and all that follows from it: a request to the model, the tool calls that the answer
 proposes, one follow-up request when every call has its answer, and so on until the model answers in words
-(seeds 000 and 001; architecture.md 4). State keeps refs, not texts. Results are fenced by (request_id, round), so a late
-or repeated one changes nothing.
+(seeds 000 and 001; architecture.md 4). State keeps refs, not texts. Results are fenced by (request_id, round), so a
+late or repeated one changes nothing.
 """
 
 from __future__ import annotations
@@ -98,9 +98,7 @@ def _on_chat_result(state: State, value: Event, context: ReducerContext) -> Step
     return _propose(state, {**turn, "status": "tools"}, message, value["tool_call_refs"], context)
 
 
-def _propose(
-    state: State, turn: State, message: State, refs: Sequence[Ref], context: ReducerContext
-) -> Step:
+def _propose(state: State, turn: State, message: State, refs: Sequence[Ref], context: ReducerContext) -> Step:
     """Take the calls of one answer: refuse what must not run, ask for the rest."""
     blobs: list[bytes] = []
     events: list[Emit] = []
@@ -108,7 +106,13 @@ def _propose(
     seen = list(turn["seen"])
     for ref in refs:
         stored = canonical_json.parse_object(context.blob(ref))
-        call = {"id": stored["id"], "name": stored["name"], "call_ref": ref, "result_ref": None, "outcome": None}
+        call = {
+            "id": stored["id"],
+            "name": stored["name"],
+            "call_ref": ref,
+            "result_ref": None,
+            "outcome": None,
+        }
         identity = _identity(stored)
         refusal = _refusal(turn, stored, identity in seen, context)
         seen.append(identity)
@@ -143,13 +147,14 @@ def _on_tool_failed(state: State, value: Event, context: ReducerContext) -> Step
     code = value["code"]
     if code not in set(ToolErrorCode):
         code = _CODES.get(code, ToolErrorCode.POLICY_DENIED).value
-    return _settle(
-        state, value, context, lambda call, blobs: _answered(call, code, blobs, value["message"])
-    )
+    return _settle(state, value, context, lambda call, blobs: _answered(call, code, blobs, value["message"]))
 
 
 def _settle(
-    state: State, value: Event, context: ReducerContext, answer: Callable[[dict[str, Any], list[bytes]], dict[str, Any]]
+    state: State,
+    value: Event,
+    context: ReducerContext,
+    answer: Callable[[dict[str, Any], list[bytes]], dict[str, Any]],
 ) -> Step:
     """Note one call's answer."""
     turn = _current(state, value, "tools")
@@ -178,7 +183,11 @@ def _proceed(
     messages = [*messages, *(_tool_message(turn, call) for call in turn["calls"])]
     last = context.settings["max_tool_rounds"] + 1
     if turn["round"] > last:
-        failed = {"status": "failed", "code": "rounds_exceeded", "message": SAFE_MESSAGES[ToolErrorCode.ROUNDS_EXCEEDED]}
+        failed = {
+            "status": "failed",
+            "code": "rounds_exceeded",
+            "message": SAFE_MESSAGES[ToolErrorCode.ROUNDS_EXCEEDED],
+        }
         return Step(set={"turn": {**turn, "calls": [], **failed}}, append={"messages": messages}, blobs=blobs)
     following = {**turn, "calls": [], "round": turn["round"] + 1, "status": "model"}
     after = {**state, "messages": state["messages"].extend(messages)}

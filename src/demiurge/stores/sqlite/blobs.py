@@ -33,9 +33,7 @@ def get(db: sqlite3.Connection, digest: bytes) -> bytes | None:
     found = db.execute("SELECT data FROM blob WHERE digest = ?", (digest,)).fetchone()
     if found is None:
         return None
-    return (
-        found[0] if isinstance(found[0], bytes) else b""
-    )  # another type: damaged, so anything that fails the check
+    return found[0] if isinstance(found[0], bytes) else b""  # another type: damaged, so anything that fails the check
 
 
 def size(db: sqlite3.Connection, digest: bytes) -> int | None:

@@ -131,9 +131,7 @@ class Connections:
     def _connect(self, mode: str, *settings: str) -> sqlite3.Connection:
         uri = f"{self._path.absolute().as_uri()}?mode={mode}"
         with self._translating():
-            db = sqlite3.connect(
-                uri, uri=True, timeout=_WAIT_SECONDS, isolation_level=None, check_same_thread=False
-            )
+            db = sqlite3.connect(uri, uri=True, timeout=_WAIT_SECONDS, isolation_level=None, check_same_thread=False)
             try:
                 for setting in settings:
                     db.execute(setting).fetchall()
@@ -151,16 +149,19 @@ class Connections:
             if translated is error:
                 raise
             raise translated from error
+        except UnicodeDecodeError as error:  # text that isn't, in a row or in SQLite's own message about one
+            raise self._damaged(error) from error
         except OSError as error:
             raise unavailable(error, self._path.parent) from error
 
     def _translated(self, error: sqlite3.Error) -> Exception:
         if isinstance(error, _OUR_BUGS):
             return error
-        extended = getattr(
-            error, "sqlite_errorcode", None
-        )  # absent when Python can't make sense of the bytes
+        extended = getattr(error, "sqlite_errorcode", None)  # absent when Python can't make sense of the bytes
         code = _CODES.get(extended & 0xFF) if extended is not None else None
         if code is None:  # our statements are fixed: when SQLite can't run one, its tables have changed
-            return Damaged(f"{self._path} is damaged ({error}): restore it from a backup.")
+            return self._damaged(error)
         return unavailable(error, self._path if code in _ABOUT_FILE else self._path.parent, code)
+
+    def _damaged(self, cause: Exception) -> Damaged:
+        return Damaged(f"{self._path} is damaged ({cause}): restore it from a backup.")

@@ -139,9 +139,8 @@ def head(db: sqlite3.Connection, unit: str) -> Head | None:
 
 
 def units_page(db: sqlite3.Connection, from_name: str, open_only: bool, size: int) -> list[str]:
-    """The next `size` units by name, from `from_name` (inclusive) on."""
-    found = db.execute(_OPEN_UNITS if open_only else _UNITS, (from_name, size))
-    return [name for (name,) in found]
+    """The next `size` units by name, from `from_name` (inclusive) on. Raises Damaged."""
+    return _names(db.execute(_OPEN_UNITS if open_only else _UNITS, (from_name, size)))
 
 
 def unit_page(db: sqlite3.Connection, unit: str, from_seq: int, size: int) -> list[Cells]:
@@ -152,9 +151,7 @@ def unit_page(db: sqlite3.Connection, unit: str, from_seq: int, size: int) -> li
 
 def world_page(db: sqlite3.Connection, from_position: int, size: int) -> list[Cells]:
     """The cells of the world's next `size` rows, for `make_rows`."""
-    return db.execute(
-        f"{_ROW} WHERE position >= ? ORDER BY position LIMIT ?", (from_position, size)
-    ).fetchall()
+    return db.execute(f"{_ROW} WHERE position >= ? ORDER BY position LIMIT ?", (from_position, size)).fetchall()
 
 
 def unit_names(db: sqlite3.Connection, page: Iterable[Cells], names: dict[int, str]) -> None:
@@ -178,7 +175,7 @@ def make_rows(page: Iterable[Cells], names: dict[int, str]) -> Iterator[Row]:
 def find_damage(db: sqlite3.Connection) -> dict[str, DamagedRow]:
     """Open units whose head and last row don't agree."""
     damaged: dict[str, DamagedRow] = {}
-    for (unit,) in db.execute("SELECT name FROM unit WHERE open = 1").fetchall():
+    for unit in _names(db.execute(_OPEN_UNITS, ("", -1))):
         try:
             _check_end(db, unit)
         except DamagedRow as error:
@@ -221,9 +218,7 @@ def outbox(db: sqlite3.Connection) -> list[Outgoing]:
     for *cells, guard in db.execute("SELECT id, source, target, data, guard FROM outbox ORDER BY n"):
         message = Outgoing(*cells)
         if not isinstance(message.data, bytes) or _message_guard(message) != guard:
-            raise Damaged(
-                f"Message {message.id} of unit {message.source} is damaged: restore the world from a backup."
-            )
+            raise Damaged(f"Message {message.id} of unit {message.source} is damaged: restore the world from a backup.")
         messages.append(message)
     return messages
 
@@ -237,13 +232,18 @@ def latest_snapshot(db: sqlite3.Connection, unit: str) -> Snapshot | None:
     return Snapshot(unit, found[0], found[1], Ref(found[2])) if found else None
 
 
+def _names(found: Iterable[Cells]) -> list[str]:
+    names = [name for (name,) in found]
+    if not all(isinstance(name, str) for name in names):
+        raise Damaged("The list of units is damaged: restore the world from a backup.")
+    return names
+
+
 def _head(cells: Cells) -> Head:
     name, next_seq, digest, is_open, position, guard = cells
     head = Head(name, next_seq, digest, bool(is_open), position)
     if _head_guard(head) != guard:
-        raise DamagedRow(
-            name, next_seq - 1 if isinstance(next_seq, int) else 0, "the unit's head has changed"
-        )
+        raise DamagedRow(name, next_seq - 1 if isinstance(next_seq, int) else 0, "the unit's head has changed")
     return head
 
 

@@ -204,9 +204,7 @@ class SqliteStore:
         if data is None:
             raise NotFound(f"There is no blob {ref} in this world.")
         if sha256(data).digest() != digest:
-            raise Damaged(
-                f"Blob {ref} is damaged: put the same bytes again, or restore the world from a backup."
-            )
+            raise Damaged(f"Blob {ref} is damaged: put the same bytes again, or restore the world from a backup.")
         return data
 
     def has_blob(self, ref: Ref) -> bool:
@@ -260,18 +258,14 @@ class SqliteStore:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
         self.close()
 
 
 def _create(folder: Path, connections: Connections, world_id: str) -> None:
     with connections.writing("create") as db:
         if not schema.is_empty(db):
-            raise Conflict(
-                f"There is a world in {folder} already: open it, or choose another folder.", code="exists"
-            )
+            raise Conflict(f"There is a world in {folder} already: open it, or choose another folder.", code="exists")
         schema.create_tables(db, world_id)
     try:
         sync_folder(folder)

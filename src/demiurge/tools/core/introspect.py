@@ -29,9 +29,7 @@ class ManifestView:
 
 @dataclass(frozen=True, slots=True)
 class ReadState:
-    module: str | None = field(
-        default=None, metadata={"description": "Module name. This chat when left out."}
-    )
+    module: str | None = field(default=None, metadata={"description": "Module name. This chat when left out."})
     key: str | None = field(default=None, metadata={"description": "Key of the cell in that module."})
 
 

@@ -23,9 +23,7 @@ def fit(ports: Ports, call: Call) -> None:
     text = call.content.encode()
     if len(text) > limit:
         ref = _spill(ports, text)
-        call.content = (
-            f"The result has {len(text)} bytes, more than the {limit} allowed here. It is stored as {ref}."
-        )
+        call.content = f"The result has {len(text)} bytes, more than the {limit} allowed here. It is stored as {ref}."
     view = to_json(call.view)
     if len(view) > limit:
         call.view = {"bytes": len(view), "ref": _spill(ports, view)}

@@ -43,9 +43,7 @@ class WorldWorkspaces:
             raise ToolUserError(f"{path} is not a text file.") from None
         return WorkspaceFile(path, text, found["version"], found["size"])
 
-    async def write(
-        self, path: str, text: str, *, workspace: str, expected_version: int | None
-    ) -> WorkspaceCommit:
+    async def write(self, path: str, text: str, *, workspace: str, expected_version: int | None) -> WorkspaceCommit:
         ref = await self._call.put_blob(text.encode())
         made = await _ask(
             self._call, "workspace.write_bytes", workspace=workspace, version=None, path=path, bytes_ref=ref
@@ -75,7 +73,11 @@ class WorldIntrospection:
         for definition in node["definitions"]:
             kinds.setdefault(definition["$kind"].removeprefix("def") + "s", []).append(definition["name"])
         tools = [spec["name"] for spec in node["toolset"]]
-        return {**{kind: sorted(names) for kind, names in kinds.items()}, "tools": tools, "ref": found["manifest_ref"]}
+        return {
+            **{kind: sorted(names) for kind, names in kinds.items()},
+            "tools": tools,
+            "ref": found["manifest_ref"],
+        }
 
     async def state(self, module: str | None, key: str | None) -> Mapping[str, Any]:
         unit = self._call.unit
@@ -93,4 +95,9 @@ class WorldIntrospection:
         module = self._call.manifest.modules.get(name)
         if module is None:
             raise ToolUserError(f"There is no module {name}.")
-        return {"name": module.name, "state": module.state, "event": module.event, "key_schema": module.key_schema}
+        return {
+            "name": module.name,
+            "state": module.state,
+            "event": module.event,
+            "key_schema": module.key_schema,
+        }

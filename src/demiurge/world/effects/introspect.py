@@ -1,4 +1,4 @@
-"""`introspect.*`: a world looking at itself. The host reads; the receipt names what it saw (architecture.md 2, rule 8)."""
+"""`introspect.*`: a world looking at itself. The host reads, the receipt names what it saw (architecture.md 2)."""
 
 from __future__ import annotations
 

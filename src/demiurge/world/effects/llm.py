@@ -117,7 +117,9 @@ def _tools(call: EffectCall, ref: Ref | None) -> tuple[tuple[ToolSpec, ...], Too
         name = entry.get("name") or entry.get("function", {}).get("name")
         spec = call.manifest.toolset.get(name)
         if spec is None or decide_tool(call.manifest, name, actor=call.actor).verdict == "deny":
-            raise InvalidValue(f"the toolset offers {name!r}, which is not in this world's catalog", code="unknown_tool")
+            raise InvalidValue(
+                f"the toolset offers {name!r}, which is not in this world's catalog", code="unknown_tool"
+            )
         if _encode(provider, [spec]) != [entry]:
             raise InvalidValue(f"the toolset's {name!r} is not worded as in this world's catalog", code="unknown_tool")
         specs.append(spec)

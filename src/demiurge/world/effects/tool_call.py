@@ -133,4 +133,6 @@ class _Decision:
             return None
         self._taken = True
         expires_ms = asked["expires_ns"] // 1_000_000
-        return ApprovalDecision(self._intent.id.hex(), "approved", given["by"], given["reason"], given["at_ms"], expires_ms)
+        return ApprovalDecision(
+            self._intent.id.hex(), "approved", given["by"], given["reason"], given["at_ms"], expires_ms
+        )

@@ -63,8 +63,7 @@ async def _list(call: EffectCall, params: Mapping[str, Any]) -> Result:
             f"There is no folder {params['path']} in workspace {params['workspace']}.", code="not_found"
         )
     entries = [
-        {"path": entry.path, "kind": entry.kind, "size": entry.size}
-        for entry in trees.walk(call.get_blob, folder)
+        {"path": entry.path, "kind": entry.kind, "size": entry.size} for entry in trees.walk(call.get_blob, folder)
     ]
     if len(entries) > ENTRIES:
         raise trees.TreeError(f"The folder has more than {ENTRIES} entries.", code="too_large")
@@ -92,9 +91,7 @@ async def _write(call: EffectCall, params: Mapping[str, Any]) -> Result:
 async def _commit(call: EffectCall, params: Mapping[str, Any]) -> Result:
     commit = {name: params[name] for name in ("workspace", "expected_head", "root_hash", "owner")}
     ingress_id = f"intent:{call.intent.id.hex()}"
-    records = await call.services.send(
-        "sys/WorkspaceCommit@1", commit, ingress_id=ingress_id, actor=params["owner"]
-    )
+    records = await call.services.send("sys/WorkspaceCommit@1", commit, ingress_id=ingress_id, actor=params["owner"])
     for record in records:
         if record.kind == "event" and record.body["schema"] == "sys/WorkspaceCommitted@1":
             return succeeded(ok=True, version=record.body["value"]["version"], expected=None)

@@ -1,0 +1,53 @@
+# The two commands of the README are `make run` and `make test`; each sets up what it needs.
+PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
+	command -v $$p >/dev/null && $$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' && echo $$p && break; done)
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check
+ARGS ?=
+
+.PHONY: run test test-full check format bench lock docs clean
+
+run: $(VENV)/run.ready
+	@$(BIN)/demiurge chat $(ARGS)
+
+test: $(VENV)/dev.ready
+	$(BIN)/python -m pytest -m "not full and not local_model"
+	DEMIURGE_TEST_LOCAL_MODEL=1 $(BIN)/python -m pytest -m "local_model and not full" --timeout 900
+
+test-full: $(VENV)/dev.ready
+	DEMIURGE_TEST_LOCAL_MODEL=1 DEMIURGE_TEST_FULL=1 $(BIN)/python -m pytest --timeout 3600
+
+check: $(VENV)/dev.ready
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/python -m pytest -q tests/conventions
+
+format: $(VENV)/dev.ready
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+bench: $(VENV)/dev.ready
+	$(BIN)/python -m bench
+
+docs: $(VENV)/dev.ready
+	$(BIN)/python docs/generate.py
+
+# Writes the pinned requirements again, from pyproject.toml through uv.lock.
+lock:
+	uv lock
+	uv export -q --frozen --no-emit-project --no-default-groups --group build --extra local -o requirements/run.txt
+	uv export -q --frozen --no-emit-project --all-groups --extra local -o requirements/dev.txt
+
+clean:
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache
+
+$(VENV)/%.ready: requirements/%.txt pyproject.toml
+	@test -n "$(PYTHON)" || { echo "Demiurge needs Python 3.11 or newer: install it, or say make PYTHON=/path/to/python3.11" >&2; exit 1; }
+	@test -x $(BIN)/python || { echo "Making $(VENV) ..." >&2; $(PYTHON) -m venv $(VENV); }
+	@echo "Installing the packages of requirements/$*.txt ..." >&2
+	@$(PIP) install --require-hashes -r requirements/$*.txt
+	@$(PIP) install --quiet --no-deps --no-build-isolation --editable .
+	@touch $@

@@ -1,0 +1,67 @@
+"""Group commit: what many units have to write at once is one transaction and one fsync.
+
+While a transaction is being written the next one gathers, so under load the price of an fsync is shared by all that
+wait for it, and alone a unit waits for no timer (architecture.md 2).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import NamedTuple, ParamSpec, TypeVar
+
+from demiurge.stores.protocol import Batch, Store
+
+__all__ = ["Committer"]
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+class _Pending(NamedTuple):
+    batch: Batch
+    blobs: Sequence[bytes]
+    done: asyncio.Future[None]
+
+
+class Committer:
+    """The one writer of a store, on a thread of its own."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._thread = ThreadPoolExecutor(1, "demiurge-store")
+        self._pending: list[_Pending] = []
+        self._writing: asyncio.Task[None] | None = None
+
+    async def write(self, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Run another store call on the writer's thread."""
+        return await asyncio.get_running_loop().run_in_executor(self._thread, lambda: work(*args, **kwargs))
+
+    async def append(self, batch: Batch, blobs: Sequence[bytes]) -> None:
+        """Write a batch and the blobs it names; durable on return. Raises what `Store.append` raises."""
+        done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._pending.append(_Pending(batch, blobs, done))
+        if self._writing is None or self._writing.done():
+            self._writing = asyncio.create_task(self._write_all())
+        await asyncio.shield(done)
+
+    async def _write_all(self) -> None:
+        while self._pending:
+            taken, self._pending = self._pending, []
+            blobs = [blob for pending in taken for blob in pending.blobs]
+            try:
+                await self.write(self._store.append, [pending.batch for pending in taken], blobs=blobs)
+            except Exception as error:  # noqa: BLE001 - every waiter is told
+                for pending in taken:
+                    pending.done.set_exception(error)
+                    pending.done.exception()
+            else:
+                for pending in taken:
+                    pending.done.set_result(None)
+
+    async def close(self) -> None:
+        """Finish what has begun."""
+        if self._writing is not None:
+            await self._writing
+        self._thread.shutdown()

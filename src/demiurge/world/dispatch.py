@@ -1,0 +1,164 @@
+"""Dispatch: intents become effects, and what came of them becomes receipts.
+
+An attempt is durable before anything is done outside, so a crash leaves one of three traces: no attempt (nothing was
+done), an attempt without a receipt (the adapter says what that means), or a receipt (architecture.md 2, rule 3).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from typing import Any, NamedTuple
+
+from demiurge.errors import DemiurgeError, InvalidValue
+from demiurge.stores.protocol import Attempt, Store
+from demiurge.tools.events import AiEvent
+from demiurge.values import cbor
+from demiurge.values.clock import Clock
+from demiurge.values.refs import Ref
+from demiurge.world.commit import Committer
+from demiurge.world.effect import Adapter, EffectCall, Restart, Result, Services, failed
+from demiurge.world.kernel import Ingress
+from demiurge.world.live import LiveUnit
+from demiurge.world.record import Stamp
+from demiurge.world.replay import Manifests
+from demiurge.world.state import OpenIntent
+from demiurge.world.unit import Unit
+
+__all__ = ["Dispatcher", "Frame"]
+
+log = logging.getLogger("demiurge.world")
+
+IN_DOUBT = failed("unknown_outcome", "It is not known whether this call took effect.")
+
+
+class Frame(NamedTuple):
+    """Something that happens while an effect runs. Shown, never stored."""
+
+    unit: Unit
+    intent: bytes
+    event: AiEvent
+
+
+class Dispatcher:
+    """Performs the intents of a host's units. `offer` takes an ingress in and returns when it is durable."""
+
+    def __init__(
+        self,
+        store: Store,
+        committer: Committer,
+        adapters: Sequence[Adapter],
+        manifests: Manifests,
+        services: Services,
+        clock: Clock,
+        token: str,
+        stamp: Callable[[str], Stamp],
+    ) -> None:
+        self._store, self._committer, self._manifests = store, committer, manifests
+        self._services, self._clock, self._token, self._stamp = services, clock, token, stamp
+        self._adapters = {kind: adapter for adapter in adapters for kind in adapter.kinds}
+        self._answers: dict[bytes, asyncio.Future[Result]] = {}
+        self.watchers: list[Callable[[Frame], None]] = []
+        self.closing = False
+
+    def start(self, live: LiveUnit, intent: OpenIntent, *, tried: bool) -> None:
+        """Perform an intent in the background; `tried` says that an earlier process began to."""
+        task = asyncio.create_task(self._perform(live, intent, tried))
+        live.effects[intent.id] = task
+        task.add_done_callback(lambda _task: live.effects.pop(intent.id, None))
+
+    def answer(self, intent: bytes, result: Result) -> None:
+        """Hand a durable receipt to the running tool that waits for it."""
+        waiting = self._answers.get(intent)
+        if waiting is not None and not waiting.done():
+            waiting.set_result(result)
+
+    async def request(self, live: LiveUnit, call: EffectCall, kind: str, params: Mapping[str, Any]) -> Result:
+        """A capability request of a running tool; a re-run tool is answered from what was recorded, in order."""
+        ordinal, call.requests = call.requests, call.requests + 1
+        parent = live.state.intents.get(call.intent.id)
+        digest = cbor.digest(params)
+        known = parent.requests.get(ordinal) if parent is not None else None
+        if parent is None or (known is not None and (known.kind, known.params_digest) != (kind, digest)):
+            call.in_doubt = True
+            return failed("unknown_outcome", "The tool asked for something else than it did before.")
+        if known is not None and known.answer is not None:
+            return known.answer
+        intent_id = cbor.digest([parent.id, ordinal, kind, digest])
+        answer = self._answers.setdefault(intent_id, asyncio.get_running_loop().create_future())
+        if known is None:
+            body = {"parent": parent.id, "ordinal": ordinal, "kind": kind, "params": dict(params)}
+            ingress_id = f"request:{parent.id.hex()}:{ordinal}"
+            ingress = Ingress("capability_request", ingress_id, body, self._stamp(call.actor), parent.seq)
+            await live.offer(ingress)
+        try:
+            return await answer
+        finally:
+            self._answers.pop(intent_id, None)
+
+    async def _perform(self, live: LiveUnit, intent: OpenIntent, tried: bool) -> None:
+        manifest = self._manifests[intent.manifest]
+        adapter = self._adapters.get(intent.kind)
+        if adapter is None:
+            await self._receive(live, intent, failed("no_adapter", f"Nothing here performs {intent.kind}."))
+            return
+        restart: Restart | None = adapter.restart(intent, manifest) if tried else None
+        if restart == "in_doubt":
+            await self._receive(live, intent, IN_DOUBT)
+            return
+        call = EffectCall(
+            unit=live.state.unit,
+            intent=intent,
+            manifest=manifest,
+            actor=intent.actor,
+            services=self._services,
+            progress=lambda event: self._show(Frame(live.state.unit, intent.id, event)),
+            restart=restart,
+        )
+        try:
+            attempt = Attempt(intent.id, str(live.state.unit), self._token, self._clock.now_ns())
+            await self._committer.write(self._store.begin_attempts, [attempt])
+        except DemiurgeError as error:
+            live.failure = error
+            return
+        await self._receive(live, intent, await self._outcome(adapter, call), call.refs)
+
+    async def _outcome(self, adapter: Adapter, call: EffectCall) -> Result:
+        """What the adapter answers; when it can't, what is known: nothing happened, or nobody knows."""
+        harmless = adapter.restart(call.intent, call.manifest) == "retry"
+        try:
+            result = await adapter.perform(call)
+        except asyncio.CancelledError:
+            if self.closing:
+                raise
+            return failed("cancelled", "The call was stopped.") if harmless else IN_DOUBT
+        except DemiurgeError as error:
+            return failed(error.code, error.message) if harmless else IN_DOUBT
+        except Exception as error:
+            log.exception("the adapter of %s failed", call.intent.kind)
+            return failed("effect_failed", type(error).__name__) if harmless else IN_DOUBT
+        return IN_DOUBT if call.in_doubt else result
+
+    async def _receive(self, live: LiveUnit, intent: OpenIntent, result: Result, exposed: Sequence[Ref] = ()) -> None:
+        """Offer a receipt. If it can't be stored, the attempt without one tells the next start."""
+        manifest = self._manifests[intent.manifest]
+        ok = result["status"] == "ok"
+        schema = manifest.effects[intent.kind].receipt if ok else "sys/EffectError@1"
+        validator = manifest.schemas.validator(schema)
+        refs: tuple[Ref, ...] = tuple(exposed)
+        try:
+            payload = validator.normalise(result["payload"])
+            refs = (*validator.refs(payload), *refs)
+        except InvalidValue as error:
+            result = failed("receipt_invalid", f"The answer to {intent.kind} was malformed ({error.path}).")
+            payload = result["payload"]
+        body = {"intent": intent.id, "status": result["status"], "payload": payload}
+        ingress_id = f"receipt:{intent.id.hex()}"
+        with suppress(DemiurgeError):  # kept in `live.failure` for whoever waits for this unit
+            await live.offer(Ingress("receipt", ingress_id, body, self._stamp(intent.actor), intent.seq, refs))
+
+    def _show(self, frame: Frame) -> None:
+        for watcher in self.watchers:
+            watcher(frame)

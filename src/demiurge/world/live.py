@@ -1,0 +1,143 @@
+"""A unit in memory: its state, its mailbox, and the task that advances it.
+
+One ingress after the other; all that waits in the mailbox becomes one batch of records. The state in memory moves on
+only when that batch is durable, and only then is anything acknowledged, delivered or dispatched (architecture.md 2).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from demiurge.errors import DemiurgeError
+from demiurge.stores.protocol import Batch, Outgoing, Row, Store
+from demiurge.values import cbor
+from demiurge.world.commit import Committer
+from demiurge.world.kernel import Advance, Ingress, Sent
+from demiurge.world.manifest import Manifest
+from demiurge.world.record import Record
+from demiurge.world.replay import step
+from demiurge.world.state import UnitState
+from demiurge.world.unit import Unit
+
+__all__ = ["LiveUnit", "read_outgoing"]
+
+log = logging.getLogger("demiurge.world")
+
+
+@dataclass(slots=True)
+class _Waiting:
+    """An ingress, who waits for its record, and the message of the outbox that it delivers."""
+
+    ingress: Ingress
+    taken: asyncio.Future[int | None]
+    delivers: str | None
+
+
+@dataclass(slots=True)
+class LiveUnit:
+    """`publish` is called with each step's outcome once it is durable; `failure` is what last kept one from being."""
+
+    state: UnitState
+    manifest: Manifest
+    store: Store
+    committer: Committer
+    publish: Callable[[LiveUnit, Advance], None]
+    mailbox: list[_Waiting] = field(default_factory=list)
+    effects: dict[bytes, asyncio.Task[None]] = field(default_factory=dict)
+    pump: asyncio.Task[None] | None = None
+    failure: DemiurgeError | None = None
+
+    @property
+    def tasks(self) -> list[asyncio.Task[None]]:
+        """What goes on in this unit now."""
+        return [*self.effects.values(), *([self.pump] if self.pump is not None else [])]
+
+    async def offer(self, ingress: Ingress) -> int | None:
+        """Take an ingress in; the number of its record once durable, None when it changed nothing.
+
+        One that was taken before (by its id) answers with its first record. Raises Unavailable.
+        """
+        return await self.enqueue(ingress)
+
+    def enqueue(self, ingress: Ingress, delivers: str | None = None) -> asyncio.Future[int | None]:
+        """The same without waiting; `delivers` is taken out of the outbox in the same transaction."""
+        taken: asyncio.Future[int | None] = asyncio.get_running_loop().create_future()
+        self.mailbox.append(_Waiting(ingress, taken, delivers))
+        if self.pump is None:
+            self.pump = asyncio.create_task(self._pump())
+        return taken
+
+    async def _pump(self) -> None:
+        try:
+            while self.mailbox:
+                taken, self.mailbox = self.mailbox, []
+                try:
+                    await self._advance(taken)
+                except Exception as fault:  # noqa: BLE001 - whoever waits is told
+                    self._fail(taken, fault)
+        finally:
+            self.pump = None
+
+    def _fail(self, taken: Sequence[_Waiting], fault: Exception) -> None:
+        if isinstance(fault, DemiurgeError):
+            self.failure = fault
+        else:
+            log.error("unit %s failed", self.state.unit, exc_info=fault)
+            self.failure = DemiurgeError(f"Unit {self.state.unit} failed: {type(fault).__name__}.", code="internal")
+        for waiting in taken:
+            if not waiting.taken.done():
+                waiting.taken.set_exception(self.failure)
+                waiting.taken.exception()
+
+    async def _advance(self, taken: Sequence[_Waiting]) -> None:
+        state, name = self.state, str(self.state.unit)
+        rows: list[Row] = []
+        steps: list[Advance] = []
+        numbers: list[int | None] = []
+        taken_now: dict[str, int | None] = {}
+        for waiting in taken:
+            ingress = waiting.ingress
+            known = taken_now.get(ingress.id, self.store.find_ingress(name, ingress.id))
+            if known is not None:
+                numbers.append(known)
+                continue
+            outcome = step(self.manifest, state, ingress, self.store.get_blob)
+            number = outcome.records[0].unit_seq if outcome.records else None
+            numbers.append(number)
+            taken_now[ingress.id] = number
+            rows += _rows(outcome.records, ingress.id)
+            steps.append(outcome)
+            state = outcome.state
+        delivered = tuple(waiting.delivers for waiting in taken if waiting.delivers is not None)
+        if rows or delivered:
+            outbox = tuple(_outgoing(sent) for outcome in steps for sent in outcome.outbox)
+            batch = Batch(name, self.state.seq, tuple(rows), state.is_open, outbox, delivered)
+            await self.committer.append(batch, [blob for outcome in steps for blob in outcome.new_blobs])
+        self.state, self.failure = state, None
+        for waiting, number in zip(taken, numbers, strict=True):
+            if not waiting.taken.done():
+                waiting.taken.set_result(number)
+        for outcome in steps:
+            self.publish(self, outcome)
+
+
+def _rows(records: Sequence[Record], ingress_id: str) -> list[Row]:
+    """Only a step's first record, the ingress itself, carries its id."""
+    return [
+        Row(record.unit, record.unit_seq, record.kind, record.hash, record.data, None if index else ingress_id)
+        for index, record in enumerate(records)
+    ]
+
+
+def _outgoing(sent: Sent) -> Outgoing:
+    data = cbor.encode({"schema": sent.schema, "value": sent.value, "cause": dict(sent.cause)})
+    return Outgoing(sent.id, str(sent.cause["unit"]), str(sent.target), data)
+
+
+def read_outgoing(outgoing: Outgoing) -> Sent:
+    """The inverse: a stored message as it was sent."""
+    node = cbor.decode(outgoing.data)
+    return Sent(outgoing.id, Unit.parse(outgoing.target), node["schema"], node["value"], node["cause"])

@@ -1,0 +1,41 @@
+"""A world looks at itself through a capability."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from demiurge.tools import CORE_TOOLS, Introspection, ToolPolicy, ToolRunner
+
+
+class Mirror:
+    async def manifest(self) -> Mapping[str, Any]:
+        return {"schemas": ["a/B@1"]}
+
+    async def state(self, module: str | None, key: str | None) -> Mapping[str, Any]:
+        return {"asked": [module, key], "secret": "canary"}
+
+    async def schemas(self, prefix: str | None) -> Mapping[str, Any]:
+        return {}
+
+    async def module(self, name: str) -> Mapping[str, Any]:
+        return {}
+
+
+RUNNER = ToolRunner(
+    CORE_TOOLS,
+    policy=ToolPolicy(("introspect.manifest", "introspect__state")),
+    resources={Introspection: Mirror()},
+)
+
+
+async def test_manifest() -> None:
+    result = await RUNNER.exec("introspect.manifest", {})
+    assert result.value == {"manifest": {"schemas": ["a/B@1"]}}
+    assert (await RUNNER.exec("introspect__manifest", {"x": 1})).error_code == "validation"
+
+
+async def test_state_is_for_the_model_and_only_its_place_is_public() -> None:
+    result = await RUNNER.exec("introspect__state", {"module": "demiurge/Demiurge@1"})
+    assert '"asked":["demiurge/Demiurge@1",null]' in result.content
+    assert result.value == {"module": "demiurge/Demiurge@1", "key": None}
