@@ -20,8 +20,8 @@ from demiurge.values.clock import Clock
 from demiurge.values.refs import Ref
 from demiurge.world.commit import Committer
 from demiurge.world.effect import Adapter, EffectCall, Restart, Result, Services, failed
-from demiurge.world.kernel import Ingress
 from demiurge.world.live import LiveUnit
+from demiurge.world.outcome import Ingress
 from demiurge.world.record import Stamp
 from demiurge.world.replay import Manifests
 from demiurge.world.state import OpenIntent

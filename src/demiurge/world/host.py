@@ -19,11 +19,12 @@ from demiurge.world.cell import cell_node
 from demiurge.world.commit import Committer
 from demiurge.world.dispatch import Dispatcher, Frame
 from demiurge.world.effect import Adapter, EffectCall, Reading, Result
-from demiurge.world.kernel import Advance, Ingress, Sent, event_digest, routed
 from demiurge.world.live import LiveUnit, read_outgoing
 from demiurge.world.manifest import Manifest
+from demiurge.world.outcome import Advance, Ingress, Sent
 from demiurge.world.record import Record, Stamp
 from demiurge.world.replay import Manifests, decode_row, fold
+from demiurge.world.routing import event_digest, routed
 from demiurge.world.state import OpenIntent, UnitState
 from demiurge.world.unit import Unit
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Any, Literal
 
@@ -21,64 +21,19 @@ from demiurge.values.refs import Ref, ref_of
 from demiurge.world.admission import admit, decide_tool, tool_effect
 from demiurge.world.cell import apply_step
 from demiurge.world.expr import ExpressionError
-from demiurge.world.manifest import Manifest, Route
+from demiurge.world.manifest import Manifest
+from demiurge.world.outcome import Advance, Ingress, Need, Sent
 from demiurge.world.plan import PlanInstance, run
 from demiurge.world.record import Cause, Record, Stamp, seal_record
 from demiurge.world.reducer import Emit, MissingBlob, ReducerContext
+from demiurge.world.routing import routed
 from demiurge.world.state import OpenIntent, Request, UnitState
-from demiurge.world.unit import Unit
 
-__all__ = ["Advance", "Ingress", "Need", "Sent", "advance", "event_digest", "routed"]
+__all__ = ["advance"]
 
 EVENTS_PER_INGRESS = 4096
 APPROVAL_NS = 7 * 24 * 3600 * 10**9
 """How long a request for approval stays open."""
-
-
-@dataclass(frozen=True, slots=True)
-class Ingress:
-    """What comes in from outside `advance`. `id` makes it idempotent within the unit.
-
-    kind and body: `event` {schema, value}; `receipt` {intent, status, payload}; `approval` {intent, verdict, reason,
-    by}; `capability_request` {parent, ordinal, kind, params}. `refs` are the blobs that the body exposes.
-    """
-
-    kind: str
-    id: str
-    body: Mapping[str, Any]
-    stamp: Stamp
-    cause: Cause = None
-    refs: tuple[Ref, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Sent:
-    """An event for another unit: `id` is (unit, sequence number, index), which the target uses as its ingress id."""
-
-    id: str
-    target: Unit
-    schema: str
-    value: Any
-    cause: Mapping[str, Any]
-
-
-@dataclass(frozen=True, slots=True)
-class Advance:
-    """The outcome. `answers` are results for running tools: (intent of the request, result)."""
-
-    state: UnitState
-    records: tuple[Record, ...]
-    intents: tuple[OpenIntent, ...] = ()
-    outbox: tuple[Sent, ...] = ()
-    new_blobs: tuple[bytes, ...] = ()
-    answers: tuple[tuple[bytes, Mapping[str, Any]], ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Need:
-    """The step can't run without this blob: load it and call again."""
-
-    ref: Ref
 
 
 def advance(manifest: Manifest, unit_state: UnitState, ingress: Ingress, blobs: Mapping[Ref, bytes]) -> Advance | Need:
@@ -96,39 +51,6 @@ def advance(manifest: Manifest, unit_state: UnitState, ingress: Ingress, blobs: 
         tuple(step.new_blobs),
         tuple(step.answers),
     )
-
-
-def event_digest(schema: str, value: Any, key: str) -> bytes:
-    """An event's identity: what it says and to which cell."""
-    return cbor.digest({"schema": schema, "value": value, "key": key})
-
-
-def routed(manifest: Manifest, schema: str, value: Any) -> tuple[Unit, str, Any] | None:
-    """Where an event goes and in which form: (unit, schema of the module's event, value); None when unrouted.
-
-    Raises InvalidValue when the key field is missing or the key breaks its schema.
-    """
-    route = manifest.route(schema)
-    if route is None:
-        return None
-    module = manifest.modules[route.module]
-    if route.tag is not None:
-        value = {"$tag": route.tag, "$value": value}
-    return Unit(module.name, _key(manifest, route, value)), module.event, value
-
-
-def _key(manifest: Manifest, route: Route, value: Any) -> str:
-    if route.key_field is None:
-        return ""
-    found = value
-    for name in route.key_field.split("."):
-        if not isinstance(found, Mapping) or name not in found:
-            raise InvalidValue("the event has no key", path=route.key_field)
-        found = found[name]
-    schema = manifest.modules[route.module].key_schema
-    assert schema is not None
-    key = manifest.schemas.validator(schema).normalise(found)
-    return key if isinstance(key, str) else canonical_json.encode(key).decode()
 
 
 class _Run:

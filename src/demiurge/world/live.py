@@ -15,8 +15,8 @@ from demiurge.errors import DemiurgeError
 from demiurge.stores.protocol import Batch, Outgoing, Row, Store
 from demiurge.values import cbor
 from demiurge.world.commit import Committer
-from demiurge.world.kernel import Advance, Ingress, Sent
 from demiurge.world.manifest import Manifest
+from demiurge.world.outcome import Advance, Ingress, Sent
 from demiurge.world.record import Record
 from demiurge.world.replay import step
 from demiurge.world.state import UnitState

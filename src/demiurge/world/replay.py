@@ -11,8 +11,9 @@ from collections.abc import Callable, Iterable, Iterator
 from demiurge.errors import Damaged, Divergence
 from demiurge.stores.protocol import Row
 from demiurge.values.refs import Ref
-from demiurge.world.kernel import Advance, Ingress, Need, advance
+from demiurge.world.kernel import advance
 from demiurge.world.manifest import Manifest
+from demiurge.world.outcome import Advance, Ingress, Need
 from demiurge.world.record import Record, decode_record
 from demiurge.world.state import UnitState
 from demiurge.world.unit import Unit

@@ -1,0 +1,46 @@
+"""Which unit an event belongs to, and in which form it arrives there."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from demiurge.errors import InvalidValue
+from demiurge.values import canonical_json, cbor
+from demiurge.world.manifest import Manifest, Route
+from demiurge.world.unit import Unit
+
+__all__ = ["event_digest", "routed"]
+
+
+def event_digest(schema: str, value: Any, key: str) -> bytes:
+    """An event's identity: what it says and to which cell."""
+    return cbor.digest({"schema": schema, "value": value, "key": key})
+
+
+def routed(manifest: Manifest, schema: str, value: Any) -> tuple[Unit, str, Any] | None:
+    """Where an event goes and in which form: (unit, schema of the module's event, value); None when unrouted.
+
+    Raises InvalidValue when the key field is missing or the key breaks its schema.
+    """
+    route = manifest.route(schema)
+    if route is None:
+        return None
+    module = manifest.modules[route.module]
+    if route.tag is not None:
+        value = {"$tag": route.tag, "$value": value}
+    return Unit(module.name, _key(manifest, route, value)), module.event, value
+
+
+def _key(manifest: Manifest, route: Route, value: Any) -> str:
+    if route.key_field is None:
+        return ""
+    found = value
+    for name in route.key_field.split("."):
+        if not isinstance(found, Mapping) or name not in found:
+            raise InvalidValue("the event has no key", path=route.key_field)
+        found = found[name]
+    schema = manifest.modules[route.module].key_schema
+    assert schema is not None
+    key = manifest.schemas.validator(schema).normalise(found)
+    return key if isinstance(key, str) else canonical_json.encode(key).decode()
