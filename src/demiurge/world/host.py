@@ -86,14 +86,9 @@ class Host:
         for head in list(self.store.heads(open_only=True)):
             unit = Unit.parse(head.unit)
             try:
-                live = self._unit(unit)
+                self._take_up(self._unit(unit))
             except DemiurgeError as error:
                 self.notices.append(f"{unit} is left alone: {error}")
-                continue
-            ready = [intent for intent in live.state.intents.values() if not intent.awaits_approval]
-            tried = self.store.attempts([intent.id for intent in ready])
-            for intent in ready:
-                self._dispatcher.start(live, intent, tried=intent.id in tried)
         for outgoing in self.store.outbox():
             self._deliver(read_outgoing(outgoing))
 
@@ -246,13 +241,27 @@ class Host:
     def _unit(self, unit: Unit) -> LiveUnit:
         live = self._units.get(unit)
         if live is None:
-            state = UnitState(self.store.world_id, unit)
-            rows = self.store.read(str(unit))
-            for later in fold(self.store.world_id, unit, rows, self._manifests, self.store.get_blob):
-                state = later
-            live = LiveUnit(state, self.manifest, self.store, self._committer, self._publish)
+            live = LiveUnit(self._load(unit), self.manifest, self.store, self._committer, self._publish, self._recover)
             self._units[unit] = live
         return live
+
+    def _load(self, unit: Unit) -> UnitState:
+        state = UnitState(self.store.world_id, unit)
+        rows = self.store.read(str(unit))
+        for later in fold(self.store.world_id, unit, rows, self._manifests, self.store.get_blob):
+            state = later
+        return state
+
+    def _recover(self, live: LiveUnit) -> None:
+        live.state = self._load(live.state.unit)
+        self._take_up(live)
+
+    def _take_up(self, live: LiveUnit) -> None:
+        """Perform what is open and not being performed."""
+        ready = [i for i in live.state.intents.values() if not i.awaits_approval and i.id not in live.effects]
+        tried = self.store.attempts([intent.id for intent in ready])
+        for intent in ready:
+            self._dispatcher.start(live, intent, tried=intent.id in tried)
 
     def _stamp(self, actor: str) -> Stamp:
         return Stamp(self._clock.now_ns(), self._entropy.token(16), actor, self.manifest.ref)

@@ -38,13 +38,17 @@ class _Waiting:
 
 @dataclass(slots=True)
 class LiveUnit:
-    """`publish` is called with each step's outcome once it is durable; `failure` is what last kept one from being."""
+    """`publish` is called with each step's outcome once it is durable; `failure` is what last kept one from being.
+
+    A write that failed may yet have reached the disk, so after one `recover` reads the unit again before it goes on.
+    """
 
     state: UnitState
     manifest: Manifest
     store: Store
     committer: Committer
     publish: Callable[[LiveUnit, Advance], None]
+    recover: Callable[[LiveUnit], None]
     mailbox: list[_Waiting] = field(default_factory=list)
     effects: dict[bytes, asyncio.Task[None]] = field(default_factory=dict)
     pump: asyncio.Task[None] | None = None
@@ -93,6 +97,8 @@ class LiveUnit:
                 waiting.taken.exception()
 
     async def _advance(self, taken: Sequence[_Waiting]) -> None:
+        if self.failure is not None:
+            self.recover(self)
         state, name = self.state, str(self.state.unit)
         rows: list[Row] = []
         steps: list[Advance] = []
