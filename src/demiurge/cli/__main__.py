@@ -1,0 +1,5 @@
+"""`python -m demiurge.cli`, for where the `demiurge` command is not on the path."""
+
+from demiurge.cli.app import main
+
+main()

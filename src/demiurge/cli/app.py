@@ -1,0 +1,69 @@
+"""The `demiurge` command: its nouns, and what becomes of an error.
+
+Whatever goes wrong ends in one sentence (or one JSON object) and an exit status: 0 done, 1 failed, 2 wrong usage.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+
+import click
+
+from demiurge.cli import logs, output
+from demiurge.cli.command import LazyGroup
+from demiurge.cli.failure import Failure, explain
+from demiurge.cli.settings import Settings
+
+__all__ = ["application", "main"]
+
+NOUNS = {
+    "init": "Make a world.",
+    "doctor": "Check this machine, and say how to mend what is wrong.",
+    "chat": "Talk with the agent of a world.",
+    "approvals": "Decide on calls that wait for a person.",
+    "event": "Send events.",
+    "blob": "Store and read raw bytes by address.",
+    "state": "Read the state of a module.",
+    "journal": "Read, check and export the journal.",
+    "replay": "Compute the world again from its journal and compare.",
+    "manifest": "Show what a world may do.",
+    "model": "Fetch, list and remove the local model.",
+}
+
+
+@click.command(cls=LazyGroup, nouns=NOUNS, package="demiurge.cli", name="demiurge")
+@click.version_option(package_name="demiurge-runtime", message="%(version)s")
+@click.pass_context
+def application(context: click.Context) -> None:
+    """A durable agent that uses governed tools. Start with `demiurge chat`."""
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the command line; never returns. `arguments` default to those of the process."""
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    settings = Settings()
+    output.tolerate_encoding()
+    try:
+        application.main(words, prog_name="demiurge", standalone_mode=False, obj=settings)
+        sys.stdout.flush()
+    except click.exceptions.Exit as leaving:
+        sys.exit(leaving.exit_code)
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(1)
+    except BaseException as error:  # noqa: BLE001 - the last line of defence: nobody sees a traceback unasked
+        settings.json = settings.json or "--json" in words
+        _fail(settings, explain(error))
+    sys.exit(0)
+
+
+def _fail(settings: Settings, failure: Failure) -> None:
+    logs.configure(settings)
+    logs.trace(failure)
+    if settings.json:
+        output.document(failure.document())
+    else:
+        output.complain(failure.text)
+    sys.exit(failure.status)

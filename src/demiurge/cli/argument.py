@@ -1,0 +1,46 @@
+"""Values on the command line: literal text, `@file`, or `@-` for what comes in on stdin."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+from demiurge.errors import InvalidValue, NotFound, Unavailable
+from demiurge.values import canonical_json
+
+__all__ = ["read_bytes", "read_json", "read_text"]
+
+
+def read_bytes(given: str) -> bytes:
+    """Raises NotFound, Unavailable."""
+    if not given.startswith("@"):
+        return given.encode("utf-8", "surrogateescape")
+    if given == "@-":
+        return sys.stdin.buffer.read()
+    path = Path(given[1:]).expanduser()
+    try:
+        return path.read_bytes()
+    except (FileNotFoundError, IsADirectoryError):
+        raise NotFound(f"There is no file {path}; name one after the @.") from None
+    except OSError as error:
+        raise Unavailable(f"The file {path} can't be read ({error.strerror}).") from error
+
+
+def read_text(given: str) -> str:
+    """Raises NotFound, Unavailable, InvalidValue (not UTF-8)."""
+    try:
+        return read_bytes(given).decode()
+    except UnicodeDecodeError as error:
+        raise InvalidValue(f"{given} holds something else than UTF-8 text.") from error
+
+
+def read_json(given: str) -> Any:
+    """Raises InvalidValue (`invalid_json`) that says where the text stops being JSON, and as `read_bytes`."""
+    try:
+        return canonical_json.parse(read_bytes(given))
+    except InvalidValue as error:
+        where = "VALUE" if not given.startswith("@") else given
+        raise InvalidValue(
+            f"{where} is not JSON ({error.message.rstrip('.')}): check its quotes and brackets.", code="invalid_json"
+        ) from error

@@ -1,0 +1,98 @@
+"""Commands that take the global options anywhere, and groups that import their commands when they are used.
+
+`demiurge --json state get M`, `demiurge state --json get M` and `demiurge state get M --json` are the same: each
+command has the global options as its own, and all of them write to the one `Settings` of the run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from importlib import import_module
+from typing import Any
+
+import click
+
+from demiurge.cli.settings import DEFAULT_WORLD, WORLD_VARIABLE, Settings
+
+__all__ = ["Command", "Group", "LazyGroup"]
+
+
+def _store(field: str) -> Callable[[click.Context, click.Parameter, Any], None]:
+    def keep(context: click.Context, _option: click.Parameter, value: Any) -> None:
+        if value:
+            setattr(context.find_root().ensure_object(Settings), field, value)
+
+    return keep
+
+
+class GlobalOption(click.Option):
+    """One of the options that every command has; it fills the run's `Settings` and is not passed on."""
+
+    def __init__(self, *names: str, field: str, **attributes: Any) -> None:
+        super().__init__(names, expose_value=False, callback=_store(field), **attributes)
+
+
+def _global_options() -> list[click.Parameter]:
+    where = f"The world's folder.  [env: {WORLD_VARIABLE}; default: {DEFAULT_WORLD}]"
+    return [
+        GlobalOption("-w", "--world", field="world", metavar="DIR", help=where),
+        GlobalOption("--json", field="json", is_flag=True, help="Print one JSON document; notices go to stderr."),
+        GlobalOption("-v", "--verbose", field="verbose", count=True, help="Log more; -vv also shows tracebacks."),
+        GlobalOption("--log-json", field="log_json", is_flag=True, help="Log as JSON lines."),
+    ]
+
+
+class _WithGlobalOptions(click.Command):
+    def __init__(self, *args: Any, **attributes: Any) -> None:
+        attributes.setdefault("context_settings", {"help_option_names": ["-h", "--help"]})
+        super().__init__(*args, **attributes)
+        self.params += _global_options()
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """The command's own options first, the global ones under their own title."""
+        own, everywhere = [], []
+        for parameter in self.get_params(ctx):
+            record = parameter.get_help_record(ctx)
+            if record is not None:
+                (everywhere if isinstance(parameter, GlobalOption) else own).append(record)
+        for title, records in (("Options", own), ("Global options", everywhere)):
+            if records:
+                with formatter.section(title):
+                    formatter.write_dl(records)
+
+
+class Command(_WithGlobalOptions):
+    """A verb."""
+
+
+class Group(_WithGlobalOptions, click.Group):
+    """A noun with its verbs."""
+
+    command_class = Command
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        _WithGlobalOptions.format_options(self, ctx, formatter)
+        self.format_commands(ctx, formatter)
+
+
+class LazyGroup(Group):
+    """`nouns` maps a name to one line of help; its command is `command` in the module `package.name`."""
+
+    def __init__(self, *args: Any, nouns: Mapping[str, str], package: str, **attributes: Any) -> None:
+        super().__init__(*args, **attributes)
+        self._nouns, self._package = nouns, package
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(self._nouns)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in self._nouns:
+            return None
+        command = import_module(f"{self._package}.{cmd_name}").command
+        assert isinstance(command, click.Command)
+        command.help = command.help or self._nouns[cmd_name]
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl(list(self._nouns.items()))

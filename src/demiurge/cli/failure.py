@@ -1,0 +1,58 @@
+"""From an exception to what a person or a script is told: one sentence, a stable code, an exit status."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import click
+
+from demiurge.errors import DemiurgeError
+
+__all__ = ["Failed", "Failure", "explain"]
+
+FAILED, WRONG_USAGE = 1, 2
+
+
+class Failed(DemiurgeError):
+    """A command that ended badly and has a document to show all the same (a failed turn, a damaged journal)."""
+
+    def __init__(self, code: str, message: str, document: Mapping[str, Any]) -> None:
+        super().__init__(message, code=code)
+        self.shown = document
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """`text` is what a terminal shows; `message` the sentence in a JSON error."""
+
+    status: int
+    code: str
+    message: str
+    text: str
+    cause: BaseException
+    shown: Mapping[str, Any] = field(default_factory=dict)
+
+    def document(self) -> dict[str, Any]:
+        return {**self.shown, "error": {"code": self.code, "message": self.message}}
+
+
+def explain(error: BaseException) -> Failure:
+    """What to say about any exception."""
+    match error:
+        case click.ClickException():
+            message = error.format_message()
+            help_path = error.ctx.command_path if isinstance(error, click.UsageError) and error.ctx else "demiurge"
+            text = f"{message.rstrip('.')}. See `{help_path} --help`."
+            return Failure(WRONG_USAGE, "usage", message, text, error)
+        case Failed():
+            return Failure(FAILED, error.code, error.message, error.message, error, error.shown)
+        case DemiurgeError():
+            message = str(error)
+            return Failure(FAILED, error.code, message, message, error)
+        case KeyboardInterrupt() | click.Abort() | EOFError():
+            return Failure(FAILED, "stopped", "Stopped.", "Stopped.", error)
+        case _:
+            message = f"Demiurge failed in a way it should not ({type(error).__name__}); run it again with -vv to see where."
+            return Failure(FAILED, "internal", message, message, error)

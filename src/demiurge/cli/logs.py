@@ -1,0 +1,68 @@
+"""Logs: to stderr, at warning level unless asked for more, and never with a secret in them.
+
+The values of environment variables that are named like secrets are cut out of every line, tracebacks included,
+whoever wrote it.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from demiurge.cli.failure import Failure
+from demiurge.cli.settings import Settings
+
+__all__ = ["configure", "trace"]
+
+LOG = logging.getLogger("demiurge.cli")
+SECRET_NAME = re.compile(r"(?i)(^|_)(key|token|secret|password|credentials?)$")
+SHORTEST = 6
+"""Shorter values are words that would be cut out of everything."""
+
+
+def configure(settings: Settings) -> None:
+    """Set up logging as the global options say; a second call changes nothing."""
+    root = logging.getLogger()
+    if any(isinstance(handler.formatter, _Scrubbed) for handler in root.handlers):
+        return
+    handler = logging.StreamHandler()
+    handler.setFormatter(_Scrubbed(os.environ, as_json=settings.log_json))
+    root.addHandler(handler)
+    root.setLevel({0: logging.WARNING, 1: logging.INFO}.get(settings.verbose, logging.DEBUG))
+    logging.captureWarnings(True)
+
+
+def trace(failure: Failure) -> None:
+    """The traceback of a failure, for those who asked for it."""
+    cause = failure.cause
+    LOG.debug("%s", failure.code, exc_info=(type(cause), cause, cause.__traceback__))
+
+
+class _Scrubbed(logging.Formatter):
+    def __init__(self, environment: Mapping[str, str], *, as_json: bool) -> None:
+        super().__init__("%(levelname)s %(name)s: %(message)s")
+        self._as_json = as_json
+        found = {name: value.strip() for name, value in environment.items() if SECRET_NAME.search(name)}
+        self._secrets = {value: f"[{name}]" for name, value in found.items() if len(value) >= SHORTEST}
+
+    def format(self, record: logging.LogRecord) -> str:
+        if not self._as_json:
+            return self._scrub(super().format(record))
+        line: dict[str, Any] = {
+            "time": self.formatTime(record, "%Y-%m-%dT%H:%M:%S%z"),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": self._scrub(record.getMessage()),
+        }
+        if record.exc_info:
+            line["traceback"] = self._scrub(self.formatException(record.exc_info))
+        return json.dumps(line, ensure_ascii=False)
+
+    def _scrub(self, text: str) -> str:
+        for value, name in self._secrets.items():
+            text = text.replace(value, name)
+        return text

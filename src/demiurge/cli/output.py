@@ -1,0 +1,104 @@
+"""Printing: results to stdout, notices to stderr, colour only where somebody looks.
+
+What models, tools and files say is shown without the control characters that would steer a terminal.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Iterable, Sequence
+from typing import Any, TextIO
+
+import click
+
+from demiurge.cli.settings import settings
+
+__all__ = [
+    "complain",
+    "document",
+    "is_terminal",
+    "notice",
+    "paint",
+    "plain",
+    "result",
+    "symbol",
+    "table",
+    "tolerate_encoding",
+    "write",
+]
+
+UNSAFE = {code: "\N{REPLACEMENT CHARACTER}" for code in (*range(0x20), *range(0x7F, 0xA0)) if chr(code) not in "\t\n"}
+UNSAFE |= dict.fromkeys((*range(0x202A, 0x202F), *range(0x2066, 0x206A)), "\N{REPLACEMENT CHARACTER}")
+"""C0 and C1 controls, and what reverses the direction of writing."""
+
+
+def tolerate_encoding() -> None:
+    """A terminal that lacks a character shows a question mark, and nothing fails."""
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="replace")
+
+
+def is_terminal(stream: TextIO) -> bool:
+    return stream.isatty() and os.environ.get("TERM") != "dumb"
+
+
+def paint(text: str, stream: TextIO | None = None, **style: Any) -> str:
+    """`text` in the colours of `click.style`, where `stream` (default stdout) shows any."""
+    stream = stream or sys.stdout
+    return click.style(text, **style) if is_terminal(stream) and not os.environ.get("NO_COLOR") else text
+
+
+def plain(text: str) -> str:
+    """`text` without control characters; line ends and tabs stay."""
+    return text.translate(UNSAFE)
+
+
+def symbol(character: str, instead: str) -> str:
+    """A character, or its stand-in where stdout can't show it."""
+    try:
+        character.encode(sys.stdout.encoding or "ascii")
+    except UnicodeEncodeError:
+        return instead
+    return character
+
+
+def write(text: str, end: str = "\n") -> None:
+    sys.stdout.write(text + end)
+    sys.stdout.flush()
+
+
+def document(value: Any) -> None:
+    """One JSON document on stdout, indented on a terminal."""
+    write(json.dumps(value, ensure_ascii=False, indent=2 if is_terminal(sys.stdout) else None))
+
+
+def result(value: Any, *lines: str) -> None:
+    """The outcome of a command: `value` with --json, else `lines`, or the value for want of lines."""
+    if settings().json or not lines:
+        document(value)
+    else:
+        write(plain("\n".join(lines)))
+
+
+def table(rows: Iterable[Sequence[str]], header: Sequence[str]) -> list[str]:
+    """Rows as aligned lines under a header."""
+    cells = [list(header), *(list(row) for row in rows)]
+    widths = [max(len(row[column]) for row in cells) for column in range(len(header))]
+    return ["  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip() for row in cells]
+
+
+def notice(text: str) -> None:
+    """A sentence beside the result."""
+    sys.stdout.flush()
+    sys.stderr.write(paint(plain(text), sys.stderr, dim=True) + "\n")
+    sys.stderr.flush()
+
+
+def complain(text: str) -> None:
+    """Why a command failed."""
+    sys.stdout.flush()
+    sys.stderr.write(paint("error:", sys.stderr, fg="red", bold=True) + " " + plain(text) + "\n")
+    sys.stderr.flush()
