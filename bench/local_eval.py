@@ -1,10 +1,10 @@
 """How often the local model calls the right tool: a table of requests, each in a fresh chat.
 
-    python bench/local_eval.py REQUESTS.json [--system TEXT_FILE] [--verbose]
+python bench/local_eval.py REQUESTS.json [--system TEXT_FILE] [--verbose]
 
-REQUESTS.json: {"tools": [ids], "requests": [{"say", "expect": {tool id: {argument: [accepted]}}}]}. An argument is right when it
-contains an accepted value (any case); an accepted "" means empty or left out. `"expect": {}` means no call at all.
-Exits with 1 below nine of ten.
+REQUESTS.json: {"tools": [ids], "requests": [{"say", "expect": {tool id: {argument: [accepted]}}}]}. An argument is
+right when it contains an accepted value (any case); an accepted "" means empty or left out. `"expect": {}` means no
+call at all. Exits with 1 below nine of ten.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from demiurge.wire.items import Completion, Message, Text
 
 PASS = 0.9
 SYSTEM = (
-    "You are Demiurge, a helpful assistant. Answer greetings, thanks, small talk, general knowledge, maths, translations "
-    "and writing requests yourself in plain text, without any function. Call a function only when the request is about "
-    "the current time, the files and folders of the workspace, or the manifest or stored state of this world."
+    "You are Demiurge, a helpful assistant. Answer greetings, thanks, small talk, general knowledge, maths, "
+    "translations and writing requests yourself in plain text, without any function. Call a function only when the "
+    "request is about the current time, the files and folders of the workspace, or the manifest or stored state of this world."
 )
 
 
@@ -80,7 +80,10 @@ async def evaluate(data: dict[str, Any], system: str, *, verbose: bool) -> float
             did = " ".join(f"{c.name} {c.arguments_json}" for c in completion.tool_calls) or completion.text
             if verbose or not good:
                 mark = "ok " if good else "BAD"
-                print(f"{number:3} {mark} {time.perf_counter() - began:5.1f} s  {row['say'][:56]:56}  {did[:90]!r}", flush=True)
+                print(
+                    f"{number:3} {mark} {time.perf_counter() - began:5.1f} s  {row['say'][:56]:56}  {did[:90]!r}",
+                    flush=True,
+                )
     engine.stop()
     print(f"{right} of {len(data['requests'])} right")
     return right / len(data["requests"])

@@ -21,7 +21,8 @@ class Seen:
 
 @dataclass(frozen=True)
 class Answer:
-    """`chunks` are written as they are; `hang` keeps the socket open after them, `reset` breaks it off."""
+    """`chunks` are written as they are; `hang` keeps the socket open after
+    them, `silent` sends not even a status."""
 
     status: int = 200
     headers: dict[str, str] = field(default_factory=dict)

@@ -112,9 +112,7 @@ async def test_a_host_that_ignores_streaming_is_understood(server: Any, answer: 
 
 
 @pytest.mark.parametrize("status", [429, 500, 502, 503, 529])
-async def test_a_refusal_before_any_work_is_tried_again(
-    server: Any, answer: Any, chat_text: Any, status: int
-) -> None:
+async def test_a_refusal_before_any_work_is_tried_again(server: Any, answer: Any, chat_text: Any, status: int) -> None:
     server.script = [answer(status=status, chunks=(b'{"error":{"message":"busy"}}',)), chat_text("ok")]
     completion, sleeps = await send(a_request(server.url, idempotency_key="once"))
     assert completion.text == "ok"

@@ -54,13 +54,19 @@ def test_only_what_can_not_have_begun_is_tried_again() -> None:
     for cause in (httpx.ConnectError("x", request=request), httpx.ConnectTimeout("x", request=request)):
         assert retry().after_transport(0, cause) is not None
         assert retry().after_transport(3, cause) is None
-    for cause in (httpx.ReadTimeout("x"), httpx.RemoteProtocolError("x"), httpx.WriteError("x")):
-        assert retry().after_transport(0, cause) is None
+    for other in (httpx.ReadTimeout("x"), httpx.RemoteProtocolError("x"), httpx.WriteError("x")):
+        assert retry().after_transport(0, other) is None
 
 
 @pytest.mark.parametrize(
     ("status", "code"),
-    [(400, "invalid_request"), (401, "authentication"), (408, "timeout"), (429, "insufficient_quota"), (504, "timeout")],
+    [
+        (400, "invalid_request"),
+        (401, "authentication"),
+        (408, "timeout"),
+        (429, "insufficient_quota"),
+        (504, "timeout"),
+    ],
 )
 def test_what_would_fail_again_is_not_tried_again(status: int, code: str) -> None:
     assert retry().after_refusal(0, refusal(status, code), {"retry-after": "1"}) is None

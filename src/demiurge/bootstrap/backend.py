@@ -19,6 +19,15 @@ OnFrame = Callable[[Shown], None]
 class Backend(Protocol):
     """The calls. Sync ones only read or write blobs and records; all others may run units and effects."""
 
+    @property
+    def owner(self) -> bool:
+        """Whether this process owns the world."""
+        ...
+
+    async def serve(self) -> None:
+        """Let other processes in, where this one is the owner."""
+        ...
+
     async def submit(
         self, schema: str, value: Any, key: str | None, idempotency_key: str | None
     ) -> tuple[str, int, str]: ...
@@ -45,6 +54,10 @@ class Backend(Protocol):
         """`{world_id, manifest, settings, catalog: [spec], notices: [text]}`."""
         ...
 
+    def manifest(self) -> bytes:
+        """The node of the manifest in force."""
+        ...
+
     def put_blob(self, data: bytes) -> str: ...
 
     def get_blob(self, ref: str) -> bytes: ...
@@ -59,4 +72,6 @@ class Backend(Protocol):
 
     def verify(self) -> dict[str, Any]: ...
 
-    async def close(self) -> None: ...
+    async def close(self) -> None:
+        """Stop; calls that are under way end with an error."""
+        ...

@@ -104,8 +104,10 @@ class Chat:
         }
         accepted = await self.world.submit("demiurge/UserMessage@1", value)
         await self.world.settle(self.unit, on_frame)
-        refused = self._refusal(accepted.seq, request_id)
-        return refused or await self.reply(request_id)
+        refused = self.world.refusal(accepted)
+        if refused is not None:
+            return Reply("failed", request_id, error_code=refused["code"], message=refused["message"])
+        return await self.reply(request_id)
 
     async def resume(self, on_frame: OnFrame | None = None) -> None:
         """Let an open turn go on to its end, or to the next thing that waits for a person."""
@@ -176,16 +178,6 @@ class Chat:
             "tools_ref": tools,
             "tool_choice": {"$tag": "Auto"} if specs else None,
         }
-
-    def _refusal(self, seq: int, request_id: int) -> Reply | None:
-        """The reply to a message that the chat did not take (`chat_busy`, `request_stale`)."""
-        for record in self.world.journal.read(self.unit, seq + 1):
-            if record.is_ingress:
-                return None
-            value = record.body.get("value") if record.kind == "event" else None
-            if value is not None and record.body["schema"] == "demiurge/ChatFailed@1":
-                return Reply("failed", request_id, error_code=value["code"], message=value["message"])
-        return None
 
     def _calls(self, messages: Sequence[Mapping[str, Any]], turn: Mapping[str, Any] | None) -> Iterator[ToolCallView]:
         outcomes = {m["tool"]["id"]: m["tool"] for m in messages if m["tool"] is not None}

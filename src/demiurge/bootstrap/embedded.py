@@ -1,4 +1,7 @@
-"""The backend in this process: a host on the world's own store, started when something has to run."""
+"""The backend in this process: a host on the world's own store, started when something has to run.
+
+While it is open, other processes of the same user are let in at its socket.
+"""
 
 from __future__ import annotations
 
@@ -6,10 +9,12 @@ import asyncio
 from collections.abc import Mapping
 from dataclasses import asdict
 from itertools import islice
+from pathlib import Path
 from typing import Any
 
 from demiurge.bootstrap.backend import OnFrame
 from demiurge.bootstrap.models import Models
+from demiurge.bootstrap.socket import Gateway
 from demiurge.errors import NotFound
 from demiurge.stores.protocol import Store
 from demiurge.tools.catalog import ToolCatalog
@@ -33,7 +38,10 @@ __all__ = ["Embedded"]
 
 
 class Embedded:
-    """Owns the store. `user` is the actor of everything that comes in through it."""
+    """Owns the store, and closes it. `user` is the actor of everything that comes in through it, `socket` where it is
+    served to others."""
+
+    owner = True
 
     def __init__(
         self,
@@ -44,6 +52,7 @@ class Embedded:
         environment: Mapping[str, str],
         base_url: str | None,
         clock: Clock,
+        socket: Path,
         blobs: tuple[bytes, ...] = (),
         user: str = "user",
     ) -> None:
@@ -53,10 +62,15 @@ class Embedded:
         self._blobs, self._user = blobs, user
         self._host: Host | None = None
         self._models: Models | None = None
+        self._gateway = Gateway(self, socket)
         self._starting = asyncio.Lock()
+
+    async def serve(self) -> None:
+        await self._gateway.start()
 
     async def host(self) -> Host:
         """The running host; the first call takes up what an earlier process left open."""
+        await self.serve()
         async with self._starting:
             if self._host is None:
                 self._models = Models()
@@ -148,6 +162,9 @@ class Embedded:
             "notices": list(self._host.notices) if self._host else [],
         }
 
+    def manifest(self) -> bytes:
+        return self._manifest.node
+
     def put_blob(self, data: bytes) -> str:
         return self.store.put_blob(data)
 
@@ -166,7 +183,9 @@ class Embedded:
         return {**asdict(done), "ok": done.ok}
 
     async def close(self) -> None:
+        await self._gateway.close()
         if self._host is not None:
             await self._host.close()
         if self._models is not None:
             await self._models.aclose()
+        self.store.close()

@@ -3,6 +3,9 @@
 Frames are a 4-byte big-endian length and canonical CBOR. A request is `{op, args}`; the answer is `{result}` or
 `{error: {kind, code, message}}`, after any number of `{frame}`. The socket lies in a folder that only its user can
 enter, so who connects is who owns the world.
+
+When the owner goes, whoever was connected opens the world anew, as its owner or as a guest of the next one, and asks
+again. So every call can be made twice: what takes an event in carries a key.
 """
 
 from __future__ import annotations
@@ -13,7 +16,8 @@ import os
 import socket
 import struct
 import tempfile
-from collections.abc import Mapping
+import threading
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -22,15 +26,16 @@ from demiurge import errors
 from demiurge.bootstrap.backend import Backend, OnFrame
 from demiurge.errors import Conflict, DemiurgeError, Unavailable
 from demiurge.values import cbor
+from demiurge.values.clock import SystemEntropy, new_id
 
-__all__ = ["Gateway", "Remote", "socket_path"]
+__all__ = ["Gateway", "Remote", "answers", "socket_path"]
 
 MAX_FRAME = 1 << 30
 MAX_PATH = 100
 """Longest path that a socket can have everywhere."""
 
 ASYNC_OPS = frozenset({"submit", "settle", "state", "keys", "approvals", "decide", "cancel", "replay", "info"})
-SYNC_OPS = frozenset({"put_blob", "get_blob", "rows", "heads", "verify"})
+SYNC_OPS = frozenset({"manifest", "put_blob", "get_blob", "rows", "heads", "verify"})
 
 LENGTH = struct.Struct(">I")
 
@@ -48,19 +53,33 @@ def socket_path(folder: Path) -> Path:
     return place / f"{hashlib.sha256(os.fsencode(direct)).hexdigest()[:32]}.sock"
 
 
+def answers(path: Path) -> bool:
+    """Whether an owner listens there."""
+    try:
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as wire:
+            wire.connect(str(path))
+    except OSError:
+        return False
+    return True
+
+
 class Gateway:
     """Serves a backend to other processes while this one owns the world."""
 
     def __init__(self, backend: Backend, path: Path) -> None:
         self._backend, self._path = backend, path
         self._server: asyncio.Server | None = None
+        self._starting = asyncio.Lock()
         self._clients: set[asyncio.Task[None]] = set()
 
     async def start(self) -> None:
-        with suppress(FileNotFoundError):
-            self._path.unlink()  # of an owner that died: we hold the lock
-        self._server = await asyncio.start_unix_server(self._connected, self._path)
-        self._path.chmod(0o600)
+        """Listen; a second call does nothing."""
+        async with self._starting:
+            if self._server is None:
+                with suppress(FileNotFoundError):
+                    self._path.unlink()  # of an owner that died: we hold the lock
+                self._server = await asyncio.start_unix_server(self._connected, self._path)
+                self._path.chmod(0o600)
 
     async def close(self) -> None:
         if self._server is not None:
@@ -101,18 +120,66 @@ class Gateway:
                 return {"result": await asyncio.to_thread(getattr(self._backend, op), *args)}
         except DemiurgeError as error:
             return {"error": {"kind": type(error).__name__, "code": error.code, "message": str(error)}}
+        except Exception as error:  # noqa: BLE001 - a fault here must not look as if the owner had gone
+            message = f"The owner of the world failed in a way it should not ({type(error).__name__})."
+            return {"error": {"kind": "DemiurgeError", "code": "internal", "message": message}}
         return {"error": {"kind": "UsageError", "code": "unknown_op", "message": f"The owner knows no {op}."}}
 
 
 class Remote:
-    """The backend of a world that another process owns. One connection a call: calls may overlap."""
+    """The backend of a world that another process owns. One connection a call: calls may overlap.
 
-    def __init__(self, path: Path) -> None:
-        self._path = path
+    `successor` opens the world anew when its owner has gone.
+    """
 
-    def _call(self, op: str, *args: Any, on_frame: OnFrame | None = None) -> Any:
-        try:
-            with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as wire:
+    def __init__(self, path: Path, successor: Callable[[], Backend]) -> None:
+        self._path, self._successor = path, successor
+        self._heir: Backend | None = None
+        self._inheriting = threading.Lock()
+        self._wires: set[socket.socket] = set()
+        self._closed = False
+
+    @property
+    def owner(self) -> bool:
+        return self._heir is not None and self._heir.owner
+
+    async def serve(self) -> None:
+        if self._heir is not None:
+            await self._heir.serve()
+
+    def _now(self, op: str, *args: Any) -> Any:
+        """A call that waits."""
+        if self._heir is None:
+            try:
+                return self._ask(op, *args)
+            except OSError as error:
+                self._inherit(error)
+        return getattr(self._heir, op)(*args)
+
+    async def _later(self, op: str, *args: Any, on_frame: OnFrame | None = None) -> Any:
+        """A call that lets others go on meanwhile."""
+        if self._heir is None:
+            try:
+                return await asyncio.to_thread(self._ask, op, *args, on_frame=on_frame)
+            except OSError as error:
+                await asyncio.to_thread(self._inherit, error)
+        assert self._heir is not None
+        await self._heir.serve()
+        return await getattr(self._heir, op)(*args, *((on_frame,) if on_frame is not None else ()))
+
+    def _inherit(self, cause: OSError) -> None:
+        """Open the world anew, once."""
+        with self._inheriting:
+            if self._closed:
+                raise Conflict("This world is closed: open it again.", code="closed") from cause
+            if self._heir is None:
+                self._heir = self._successor()
+
+    def _ask(self, op: str, *args: Any, on_frame: OnFrame | None = None) -> Any:
+        """Put the call to the owner. Raises OSError when it has gone."""
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as wire:
+            self._wires.add(wire)
+            try:
                 wire.connect(str(self._path))
                 wire.sendall(_frame({"op": op, "args": list(args)}))
                 while True:
@@ -121,32 +188,17 @@ class Remote:
                         break
                     if on_frame is not None:
                         on_frame(answer["frame"])
-        except OSError as error:
-            raise Conflict("The process that owns this world went away; try again.", code="owner_gone") from error
+            finally:
+                self._wires.discard(wire)
         if "error" in answer:
             raise _rebuilt(answer["error"])
         return answer["result"]
 
-    def answers(self) -> bool:
-        """Whether somebody listens."""
-        try:
-            with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as wire:
-                wire.connect(str(self._path))
-        except OSError:
-            return False
-        return True
-
-    def manifest(self) -> str:
-        """The address of the owner's manifest."""
-        return str(self._call("info")["manifest"])
-
-    async def _later(self, op: str, *args: Any) -> Any:
-        return await asyncio.to_thread(self._call, op, *args)
-
     async def submit(
         self, schema: str, value: Any, key: str | None, idempotency_key: str | None
     ) -> tuple[str, int, str]:
-        unit, seq, digest = await self._later("submit", schema, value, key, idempotency_key)
+        known_by = idempotency_key or new_id("event", SystemEntropy())
+        unit, seq, digest = await self._later("submit", schema, value, key, known_by)
         return unit, seq, digest
 
     async def settle(self, unit: str | None, on_frame: OnFrame | None = None) -> None:
@@ -156,7 +208,7 @@ class Remote:
             if on_frame is not None:
                 loop.call_soon_threadsafe(on_frame, shown)
 
-        await asyncio.to_thread(self._call, "settle", unit, on_frame=show)
+        await self._later("settle", unit, on_frame=show)
 
     async def state(self, module: str, key: str) -> Mapping[str, Any] | None:
         found: Mapping[str, Any] | None = await self._later("state", module, key)
@@ -180,23 +232,31 @@ class Remote:
     async def info(self) -> dict[str, Any]:
         return dict(await self._later("info"))
 
+    def manifest(self) -> bytes:
+        return bytes(self._now("manifest"))
+
     def put_blob(self, data: bytes) -> str:
-        return str(self._call("put_blob", data))
+        return str(self._now("put_blob", data))
 
     def get_blob(self, ref: str) -> bytes:
-        return bytes(self._call("get_blob", ref))
+        return bytes(self._now("get_blob", ref))
 
     def rows(self, unit: str | None, start: int, limit: int) -> list[tuple[int, bytes]]:
-        return [(position, data) for position, data in self._call("rows", unit, start, limit)]
+        return [(position, data) for position, data in self._now("rows", unit, start, limit)]
 
     def heads(self) -> list[tuple[str, int, bytes, int]]:
-        return [(unit, count, digest, position) for unit, count, digest, position in self._call("heads")]
+        return [(unit, count, digest, position) for unit, count, digest, position in self._now("heads")]
 
     def verify(self) -> dict[str, Any]:
-        return dict(self._call("verify"))
+        return dict(self._now("verify"))
 
     async def close(self) -> None:
-        """Nothing is held between calls."""
+        self._closed = True
+        for wire in list(self._wires):
+            with suppress(OSError):
+                wire.shutdown(socket.SHUT_RDWR)
+        if self._heir is not None:
+            await self._heir.close()
 
 
 def _frame(message: Mapping[str, Any]) -> bytes:

@@ -18,7 +18,7 @@ from demiurge.bootstrap.backend import Backend, OnFrame
 from demiurge.bootstrap.chat import Chat
 from demiurge.bootstrap.embedded import Embedded
 from demiurge.bootstrap.models import Choice, base_url, choose
-from demiurge.bootstrap.socket import Gateway, Remote, socket_path
+from demiurge.bootstrap.socket import Remote, answers, socket_path
 from demiurge.errors import Conflict, NotFound
 from demiurge.stores import SqliteStore
 from demiurge.tools.core import CORE_TOOLS
@@ -26,6 +26,7 @@ from demiurge.tools.effect import ToolEffect
 from demiurge.tools.policy import ToolPolicy
 from demiurge.tools.source import StaticToolSource
 from demiurge.tools.tool import Tool
+from demiurge.values import cbor
 from demiurge.values.clock import SystemClock, SystemEntropy, new_id
 from demiurge.values.refs import Ref, parse_ref, ref_of
 from demiurge.world.host import Accepted
@@ -37,6 +38,8 @@ from demiurge.world.verify import Verified
 from demiurge.world.workspace import WORKSPACE, workspace_reducer
 
 __all__ = ["World", "default_policy"]
+
+REFUSAL = "demiurge/ChatFailed@1"
 
 OWNER_WAIT_NS = 10 * 10**9
 """How long to wait for a process that is just starting or stopping to own the world."""
@@ -104,12 +107,11 @@ class Journal(NamedTuple):
 class World:
     """A durable agent. Use it from one event loop, as `async with World.open(path) as world`."""
 
-    def __init__(self, backend: Backend, choice: Choice, gateway: Gateway | None, owned: SqliteStore | None) -> None:
+    def __init__(self, backend: Backend, choice: Choice) -> None:
         self.backend = backend
         self.choice = choice
         self.blobs = Blobs(backend)
         self.journal = Journal(backend)
-        self._gateway, self._owned, self._serving = gateway, owned, False
 
     @classmethod
     def open(
@@ -145,47 +147,46 @@ class World:
             toolset=source.specs(),
             settings={"system_ref": ref_of(prompt)},
         )
-        store = _own(folder, create=create)
-        if store is None:
-            remote = Remote(socket_path(folder))
-            particular = bool(tools) or policy is not None or system_prompt is not None
-            if particular and remote.manifest() != manifest.ref:
-                raise Conflict(
-                    "Another process has this world open with other tools or another policy; stop it first.",
-                    code="owned",
-                )
-            return cls(remote, choice, None, None)
-        embedded = Embedded(
-            store,
-            manifest,
-            source,
-            environment=environment,
-            base_url=base_url(environment, base),
-            clock=SystemClock(),
-            blobs=(prompt,),
-        )
-        return cls(embedded, choice, Gateway(embedded, socket_path(folder)), store)
+
+        def backend() -> Backend:
+            store = _own(folder, create=create)
+            if store is None:
+                remote = Remote(socket_path(folder), backend)
+                particular = bool(tools) or policy is not None or system_prompt is not None
+                if particular and ref_of(remote.manifest()) != manifest.ref:
+                    raise Conflict(
+                        "Another process has this world open with other tools or another policy; stop it first.",
+                        code="owned",
+                    )
+                return remote
+            return Embedded(
+                store,
+                manifest,
+                source,
+                environment=environment,
+                base_url=base_url(environment, base),
+                clock=SystemClock(),
+                socket=socket_path(folder),
+                blobs=(prompt,),
+            )
+
+        return cls(backend(), choice)
 
     async def __aenter__(self) -> World:
-        await self._serve()
+        await self.backend.serve()
         return self
 
     async def __aexit__(self, *_exc: object) -> None:
         await self.close()
 
-    async def _serve(self) -> None:
-        """Let other processes in, as soon as there is a loop to serve them."""
-        if self._gateway is not None and not self._serving:
-            self._serving = True
-            await self._gateway.start()
+    @property
+    def owned(self) -> bool:
+        """Whether this process owns the world; if not, another one does what is asked of it here."""
+        return self.backend.owner
 
     async def close(self) -> None:
         """Stop; what is open is taken up by whoever opens the world next."""
-        if self._gateway is not None and self._serving:
-            await self._gateway.close()
         await self.backend.close()
-        if self._owned is not None:
-            self._owned.close()
 
     # -- events and state ---------------------------------------------------------------------------------------------
 
@@ -196,13 +197,11 @@ class World:
 
         Raises InvalidValue, NotFound (schema, or a blob it names), UsageError (unroutable), Unavailable.
         """
-        await self._serve()
         unit, seq, digest = await self.backend.submit(schema, value, key, idempotency_key)
         return Accepted(unit, seq, Ref(digest))
 
     async def settle(self, unit: str | Unit | None = None, on_frame: OnFrame | None = None) -> None:
         """Wait until only a person can go on. `on_frame` sees what happens meanwhile; frames are not stored."""
-        await self._serve()
         await self.backend.settle(str(unit) if unit is not None else None, on_frame)
 
     async def state(self, module: str, key: str | None = None) -> Mapping[str, Any] | None:
@@ -227,8 +226,23 @@ class World:
 
     async def decide(self, approval_id: str, *, approve: bool, reason: str = "") -> None:
         """Answer one of them; a rejection goes to the model with `reason`. Raises NotFound."""
-        await self._serve()
         await self.backend.decide(approval_id, approve, reason)
+
+    def refusal(self, accepted: Accepted) -> Mapping[str, Any] | None:
+        """The `demiurge/ChatFailed@1` of a message that its chat did not take (`chat_unknown`, `chat_busy`,
+        `request_stale`); None when it was taken."""
+        for record in self.journal.read(accepted.unit, accepted.seq + 1):
+            if record.is_ingress:
+                break
+            if record.kind == "event" and record.body["schema"] == REFUSAL:
+                value: Mapping[str, Any] = record.body["value"]
+                return value
+        return None
+
+    def manifest(self) -> dict[str, Any]:
+        """The manifest in force: `{root, definitions, sources, tool_policy, toolset}`."""
+        manifest: dict[str, Any] = cbor.decode(self.backend.manifest())
+        return manifest
 
     async def info(self) -> dict[str, Any]:
         """`{world_id, manifest, settings, catalog, notices}`."""
@@ -259,7 +273,7 @@ def _own(folder: Path, *, create: bool) -> SqliteStore | None:
         except Conflict as conflict:
             if conflict.code != "owned" or f"process {os.getpid()}:" in conflict.message:
                 raise
-            if Remote(socket_path(folder)).answers():
+            if answers(socket_path(folder)):
                 return None
             if clock.monotonic_ns() > deadline:
                 raise

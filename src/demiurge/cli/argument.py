@@ -41,6 +41,5 @@ def read_json(given: str) -> Any:
         return canonical_json.parse(read_bytes(given))
     except InvalidValue as error:
         where = "VALUE" if not given.startswith("@") else given
-        raise InvalidValue(
-            f"{where} is not JSON ({error.message.rstrip('.')}): check its quotes and brackets.", code="invalid_json"
-        ) from error
+        said = error.message.rstrip(".")
+        raise InvalidValue(f"{where}: {said}; check its quotes and brackets.", code="invalid_json") from error

@@ -50,10 +50,11 @@ class _WithGlobalOptions(click.Command):
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """The command's own options first, the global ones under their own title."""
-        own, everywhere = [], []
+        own: list[tuple[str, str]] = []
+        everywhere: list[tuple[str, str]] = []
         for parameter in self.get_params(ctx):
             record = parameter.get_help_record(ctx)
-            if record is not None:
+            if record is not None and isinstance(parameter, click.Option):
                 (everywhere if isinstance(parameter, GlobalOption) else own).append(record)
         for title, records in (("Options", own), ("Global options", everywhere)):
             if records:

@@ -10,12 +10,12 @@ import click
 
 from demiurge.errors import DemiurgeError
 
-__all__ = ["Failed", "Failure", "explain"]
+__all__ = ["OutcomeError", "Failure", "explain"]
 
 FAILED, WRONG_USAGE = 1, 2
 
 
-class Failed(DemiurgeError):
+class OutcomeError(DemiurgeError):
     """A command that ended badly and has a document to show all the same (a failed turn, a damaged journal)."""
 
     def __init__(self, code: str, message: str, document: Mapping[str, Any]) -> None:
@@ -46,7 +46,7 @@ def explain(error: BaseException) -> Failure:
             help_path = error.ctx.command_path if isinstance(error, click.UsageError) and error.ctx else "demiurge"
             text = f"{message.rstrip('.')}. See `{help_path} --help`."
             return Failure(WRONG_USAGE, "usage", message, text, error)
-        case Failed():
+        case OutcomeError():
             return Failure(FAILED, error.code, error.message, error.message, error, error.shown)
         case DemiurgeError():
             message = str(error)
@@ -54,5 +54,7 @@ def explain(error: BaseException) -> Failure:
         case KeyboardInterrupt() | click.Abort() | EOFError():
             return Failure(FAILED, "stopped", "Stopped.", "Stopped.", error)
         case _:
-            message = f"Demiurge failed in a way it should not ({type(error).__name__}); run it again with -vv to see where."
+            message = (
+                f"Demiurge failed in a way it should not ({type(error).__name__}); run it again with -vv to see where."
+            )
             return Failure(FAILED, "internal", message, message, error)

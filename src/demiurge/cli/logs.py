@@ -25,10 +25,10 @@ SHORTEST = 6
 
 
 def configure(settings: Settings) -> None:
-    """Set up logging as the global options say; a second call changes nothing."""
+    """Set up logging as the global options say, in place of what an earlier call set up."""
     root = logging.getLogger()
-    if any(isinstance(handler.formatter, _Scrubbed) for handler in root.handlers):
-        return
+    for earlier in [handler for handler in root.handlers if isinstance(handler.formatter, _Scrubbed)]:
+        root.removeHandler(earlier)
     handler = logging.StreamHandler()
     handler.setFormatter(_Scrubbed(os.environ, as_json=settings.log_json))
     root.addHandler(handler)

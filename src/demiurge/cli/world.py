@@ -102,7 +102,9 @@ def _tools_of(name: str) -> list[Tool[Any, Any]]:
     except ModuleNotFoundError as error:
         if error.name is not None and (name == error.name or name.startswith(f"{error.name}.")):
             raise NotFound(f"There is no Python module {name} here; --tools takes a name such as my_tools.") from None
-        raise InvalidValue(f"The module {name} needs {error.name}, which is not installed.", code="bad_tools") from error
+        raise InvalidValue(
+            f"The module {name} needs {error.name}, which is not installed.", code="bad_tools"
+        ) from error
     except DemiurgeError as error:
         raise InvalidValue(f"The module {name} can't be used: {error}", code="bad_tools") from error
     except Exception as error:

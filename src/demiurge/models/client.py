@@ -154,11 +154,7 @@ class ModelClient:
         retried."""
         text_calls = None
         if row.writes_calls_as_text:
-            names = (
-                frozenset(spec.name for spec in request.specs)
-                if request.tool_choice != "none"
-                else frozenset()
-            )
+            names = frozenset(spec.name for spec in request.specs) if request.tool_choice != "none" else frozenset()
             text_calls = TextCalls(names, is_guided(row, request), self._entropy, emit)
             emit = text_calls.see
         decoder: StreamDecoder = row.wire.Decoder()
@@ -196,9 +192,7 @@ async def _refusal(response: httpx.Response, key: str | None) -> ProviderError:
         body = b""
     status = response.status_code
     if status < 400:
-        return ProviderError(
-            code="bad_response", status=status, detail=f"the address answered with status {status}"
-        )
+        return ProviderError(code="bad_response", status=status, detail=f"the address answered with status {status}")
     return provider_error(scrub(body[:_MAX_ERROR_BYTES].decode("utf-8", "replace"), key), status)
 
 

@@ -21,9 +21,7 @@ class TextCalls:
     """`see` takes the events of the answer, `settle` the answer itself. `names` are the tools that were
     sent."""
 
-    def __init__(
-        self, names: frozenset[str], guided: bool, entropy: Entropy, emit: Callable[[AiEvent], None]
-    ) -> None:
+    def __init__(self, names: frozenset[str], guided: bool, entropy: Entropy, emit: Callable[[AiEvent], None]) -> None:
         self._names = names
         self._guided = guided
         self._entropy = entropy
@@ -44,9 +42,7 @@ class TextCalls:
         if self._guided:
             found = guided_call(completion.text, self._names)
             if found is None:
-                raise ProviderError(
-                    code="truncated" if completion.finish_reason == "length" else "bad_response"
-                )
+                raise ProviderError(code="truncated" if completion.finish_reason == "length" else "bad_response")
             (name, arguments), whole = found
             return self._as_call(completion, name, arguments, invalid=not whole)
         call = call_in_text(completion.text, self._names) if completion.finish_reason == "stop" else None

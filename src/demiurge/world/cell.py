@@ -17,7 +17,7 @@ from demiurge.values.schema import Schemas
 from demiurge.values.vector import Vector
 from demiurge.world.reducer import Emit, Step
 
-__all__ = ["Cell", "apply_step", "cell_node"]
+__all__ = ["Cell", "apply_step", "cell_node", "own_copy"]
 
 Cell = Mapping[str, Any]
 """A state record; its list fields are `Vector`s."""
@@ -33,14 +33,12 @@ def apply_step(schemas: Schemas, schema: str, cell: Cell | None, step: Step) -> 
     of the step counts.
     """
     fields: Mapping[str, Any] = schemas.get(schema)["record"]
-    for name in (*step.set, *step.append):
-        if name not in fields:
-            raise InvalidValue("the state has no such field", path=name)
+    _check_names(fields, step)
     changed = {name: _checked(schemas, fields, name, value) for name, value in step.set.items()}
     added = {name: _checked(schemas, fields, name, list(items)) for name, items in step.append.items()}
-    emitted = [Emit(e.schema, schemas.validator(e.schema).normalise(e.value)) for e in step.events]
-    if len(emitted) > EVENTS_PER_STEP:
+    if len(step.events) > EVENTS_PER_STEP:
         raise InvalidValue(f"the step emits more than {EVENTS_PER_STEP} events")
+    emitted = [_emitted(schemas, f"events[{index}]", emit) for index, emit in enumerate(step.events)]
     encoded = cbor.encode(
         {
             "set": changed,
@@ -83,6 +81,28 @@ def cell_node(cell: Cell | None) -> tuple[bytes, dict[Ref, bytes]]:
     return cbor.encode(node), fresh
 
 
+def _check_names(fields: Mapping[str, Any], step: Step) -> None:
+    for name in (*step.set, *step.append):
+        if name not in fields:
+            raise InvalidValue("the state has no such field", path=name)
+    for name in step.append:
+        if "list" not in fields[name]:
+            raise InvalidValue("only a list can be appended to", path=name)
+
+
+def own_copy(value: Any) -> Any:
+    """A copy that a reducer may scribble on without changing what it was given; vectors can't be changed anyway."""
+    if isinstance(value, Mapping):
+        return {name: own_copy(part) for name, part in value.items()}
+    return [own_copy(part) for part in value] if isinstance(value, list) else value
+
+
+def _emitted(schemas: Schemas, name: str, emit: Emit) -> Emit:
+    if emit.schema not in schemas:
+        raise InvalidValue(f"there is no schema {emit.schema}", path=name)
+    return Emit(emit.schema, _within(name, lambda: schemas.validator(emit.schema).normalise(emit.value)))
+
+
 def _checked(schemas: Schemas, fields: Mapping[str, Any], name: str, value: Any) -> Any:
     return _within(name, lambda: schemas.validator(fields[name]).normalise(value))
 
@@ -92,7 +112,8 @@ def _within(name: str, check: Callable[[], Any]) -> Any:
         return check()
     except InvalidValue as error:
         problem = str(error).removeprefix(f"{error.path}: ") if error.path else str(error)
-        raise InvalidValue(problem, path=f"{name}.{error.path}" if error.path else name) from error
+        dot = "." if error.path and not error.path.startswith("[") else ""
+        raise InvalidValue(problem, path=f"{name}{dot}{error.path}") from error
 
 
 def _empty(fields: Mapping[str, Any]) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple
 
+from demiurge import faults
 from demiurge.errors import DemiurgeError, InvalidValue
 from demiurge.stores.protocol import Attempt, Store
 from demiurge.tools.events import AiEvent
@@ -31,6 +32,7 @@ __all__ = ["Dispatcher", "Frame"]
 
 log = logging.getLogger("demiurge.world")
 
+STOPPED = failed("cancelled", "The call was stopped.")
 IN_DOUBT = failed("unknown_outcome", "It is not known whether this call took effect.")
 
 
@@ -75,6 +77,13 @@ class Dispatcher:
         if waiting is not None and not waiting.done():
             waiting.set_result(result)
 
+    async def withdraw(self, live: LiveUnit, intent: OpenIntent) -> None:
+        """Answer an intent whose performance was stopped before it began."""
+        adapter = self._adapters[intent.kind]
+        harmless = adapter.restart(intent, self._manifests[intent.manifest]) == "retry"
+        tried = bool(self._store.attempts([intent.id]))
+        await self._receive(live, intent, IN_DOUBT if tried and not harmless else STOPPED)
+
     async def request(self, live: LiveUnit, call: EffectCall, kind: str, params: Mapping[str, Any]) -> Result:
         """A capability request of a running tool; a re-run tool is answered from what was recorded, in order."""
         ordinal, call.requests = call.requests, call.requests + 1
@@ -88,17 +97,26 @@ class Dispatcher:
             return known.answer
         intent_id = cbor.digest([parent.id, ordinal, kind, digest])
         answer = self._answers.setdefault(intent_id, asyncio.get_running_loop().create_future())
-        if known is None:
-            body = {"parent": parent.id, "ordinal": ordinal, "kind": kind, "params": dict(params)}
-            ingress_id = f"request:{parent.id.hex()}:{ordinal}"
-            ingress = Ingress("capability_request", ingress_id, body, self._stamp(call.actor), parent.seq)
-            await live.offer(ingress)
+        body = {"parent": parent.id, "ordinal": ordinal, "kind": kind, "params": dict(params)}
+        ingress_id = f"request:{parent.id.hex()}:{ordinal}"
+        ingress = Ingress("capability_request", ingress_id, body, self._stamp(call.actor), parent.seq)
         try:
-            return await answer
+            if known is None and await live.offer(ingress) is None:
+                return failed("cancelled", "The call that asks is over.")
+            faults.point("request.taken")
+            answered = await answer
+            faults.point("request.answered")
+            return answered
         finally:
             self._answers.pop(intent_id, None)
 
     async def _perform(self, live: LiveUnit, intent: OpenIntent, tried: bool) -> None:
+        try:
+            await self._performed(live, intent, tried)
+        except DemiurgeError as error:  # nothing was begun; whoever waits for this unit is told
+            live.failure = error
+
+    async def _performed(self, live: LiveUnit, intent: OpenIntent, tried: bool) -> None:
         manifest = self._manifests[intent.manifest]
         adapter = self._adapters.get(intent.kind)
         if adapter is None:
@@ -116,14 +134,16 @@ class Dispatcher:
             services=self._services,
             progress=lambda event: self._show(Frame(live.state.unit, intent.id, event)),
             restart=restart,
+            requests=len(intent.requests) if restart == "reconcile" else 0,
         )
-        try:
-            attempt = Attempt(intent.id, str(live.state.unit), self._token, self._clock.now_ns())
-            await self._committer.write(self._store.begin_attempts, [attempt])
-        except DemiurgeError as error:
-            live.failure = error
-            return
-        await self._receive(live, intent, await self._outcome(adapter, call), call.refs)
+        faults.point("effect.before_attempt")
+        attempt = Attempt(intent.id, str(live.state.unit), self._token, self._clock.now_ns())
+        await self._committer.write(self._store.begin_attempts, [attempt])
+        faults.point("effect.attempted")
+        result = await self._outcome(adapter, call)
+        faults.point("effect.performed")
+        await self._receive(live, intent, result, call.refs)
+        faults.point("effect.received")
 
     async def _outcome(self, adapter: Adapter, call: EffectCall) -> Result:
         """What the adapter answers; when it can't, what is known: nothing happened, or nobody knows."""
@@ -133,7 +153,7 @@ class Dispatcher:
         except asyncio.CancelledError:
             if self.closing:
                 raise
-            return failed("cancelled", "The call was stopped.") if harmless else IN_DOUBT
+            return STOPPED if harmless else IN_DOUBT
         except DemiurgeError as error:
             return failed(error.code, error.message) if harmless else IN_DOUBT
         except Exception as error:
@@ -151,8 +171,11 @@ class Dispatcher:
         try:
             payload = validator.normalise(result["payload"])
             refs = (*validator.refs(payload), *refs)
+            missing = [ref for ref in refs if not self._store.has_blob(ref)]
+            if missing:
+                raise InvalidValue("names a blob that is not stored", path=missing[0])
         except InvalidValue as error:
-            result = failed("receipt_invalid", f"The answer to {intent.kind} was malformed ({error.path}).")
+            result, refs = failed("receipt_invalid", f"The answer to {intent.kind} was malformed ({error.path})."), ()
             payload = result["payload"]
         body = {"intent": intent.id, "status": result["status"], "payload": payload}
         ingress_id = f"receipt:{intent.id.hex()}"

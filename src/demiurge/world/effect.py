@@ -60,7 +60,9 @@ class Services(Protocol):
 
     async def read_cell(self, unit: Unit) -> Reading: ...
 
-    async def send(self, schema: str, value: Any, *, ingress_id: str, actor: str) -> list[Record]:
+    async def send(
+        self, schema: str, value: Any, *, ingress_id: str, actor: str, cause: Mapping[str, Any]
+    ) -> list[Record]:
         """Submit an event once and return the records of its step, also when it was submitted before."""
         ...
 

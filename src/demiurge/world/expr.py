@@ -18,6 +18,7 @@ import operator
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from demiurge.errors import InvalidValue
 from demiurge.values import cbor
 from demiurge.values.refs import ref_of
 
@@ -34,7 +35,14 @@ class ExpressionError(Exception):
 
 
 def evaluate(expression: Any, env: Environment) -> Any:
-    """The value of `expression` under `env`. Raises ExpressionError."""
+    """The value of `expression` under `env`. Raises ExpressionError, whatever is wrong with either."""
+    try:
+        return _value(expression, env)
+    except (TypeError, ValueError, LookupError, AttributeError, ArithmeticError, RecursionError) as error:
+        raise ExpressionError(f"not an expression: {type(error).__name__}") from error
+
+
+def _value(expression: Any, env: Environment) -> Any:
     if not isinstance(expression, Mapping):
         if isinstance(expression, list):
             raise ExpressionError('a list is written {"list": [...]}')
@@ -58,12 +66,12 @@ def _operation(expression: Mapping[str, Any], env: Environment) -> Any:
     if name not in OPS:
         raise ExpressionError(f"unknown operation {name!r}")
     arity, run = OPS[name]
-    args = [evaluate(arg, env) for arg in expression.get("args", ())]
+    args = [_value(arg, env) for arg in expression.get("args", ())]
     if len(args) != arity:
         raise ExpressionError(f"{name} takes {arity} arguments, not {len(args)}")
     try:
         return run(*args)
-    except (TypeError, ValueError, KeyError, IndexError, ArithmeticError) as error:
+    except (TypeError, ValueError, KeyError, IndexError, ArithmeticError, InvalidValue) as error:
         raise ExpressionError(f"{name}: {type(error).__name__}") from error
 
 
@@ -91,17 +99,17 @@ def _get(container: Any, key: Any) -> Any:
 
 
 def _map(entries: Any, env: Environment) -> dict[Any, Any]:
-    return {evaluate(entry["key"], env): evaluate(entry["value"], env) for entry in entries}
+    return {_value(entry["key"], env): _value(entry["value"], env) for entry in entries}
 
 
 _FORMS: Mapping[str, Callable[[Any, Environment], Any]] = {
     "ref": _reference,
     "null": lambda _body, _env: None,
-    "record": lambda body, env: {name: evaluate(part, env) for name, part in body.items()},
-    "list": lambda body, env: [evaluate(part, env) for part in body],
-    "set": lambda body, env: [evaluate(part, env) for part in body],
+    "record": lambda body, env: {name: _value(part, env) for name, part in body.items()},
+    "list": lambda body, env: [_value(part, env) for part in body],
+    "set": lambda body, env: [_value(part, env) for part in body],
     "map": _map,
-    "variant": lambda body, env: {"$tag": body["tag"], "$value": evaluate(body.get("value"), env)},
+    "variant": lambda body, env: {"$tag": body["tag"], "$value": _value(body.get("value"), env)},
 }
 
 
@@ -147,6 +155,15 @@ def _not(value: Any) -> bool:
     return not value
 
 
+def _same(left: Any, right: Any) -> bool:
+    """Equal as values; a bool is no number, which Python thinks it is."""
+    if isinstance(left, Mapping) and isinstance(right, Mapping):
+        return left.keys() == right.keys() and all(_same(left[key], right[key]) for key in left)
+    if isinstance(left, list) and isinstance(right, list):
+        return len(left) == len(right) and all(map(_same, left, right))
+    return (type(left) is bool) == (type(right) is bool) and bool(left == right)
+
+
 def _has(container: Any, key: Any) -> bool:
     if isinstance(container, Mapping):
         return key in container and container[key] is not None
@@ -154,15 +171,17 @@ def _has(container: Any, key: Any) -> bool:
 
 
 def _contains(container: Any, part: Any) -> bool:
-    return bool(part in container)
+    if isinstance(container, str):
+        return bool(part in container)
+    return any(_same(part, found) for found in container)
 
 
 OPS: Mapping[str, tuple[int, Callable[..., Any]]] = {
     "len": (1, len),
     "get": (2, _get),
     "has": (2, _has),
-    "eq": (2, operator.eq),
-    "ne": (2, operator.ne),
+    "eq": (2, _same),
+    "ne": (2, lambda left, right: not _same(left, right)),
     "lt": (2, _ordered(operator.lt)),
     "le": (2, _ordered(operator.le)),
     "gt": (2, _ordered(operator.gt)),

@@ -11,7 +11,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple
 
-from demiurge.errors import DemiurgeError, NotFound, UsageError
+from demiurge import faults
+from demiurge.errors import Conflict, DemiurgeError, NotFound, UsageError
 from demiurge.stores.protocol import Store
 from demiurge.values.clock import Clock, Entropy, SystemClock, SystemEntropy
 from demiurge.values.refs import Ref, ref_from_digest, ref_of
@@ -89,6 +90,7 @@ class Host:
                 self._take_up(self._unit(unit))
             except DemiurgeError as error:
                 self.notices.append(f"{unit} is left alone: {error}")
+        self.notices += [f"{unit} is left alone: {problem}" for unit, problem in self.store.damaged.items()]
         for outgoing in self.store.outbox():
             self._deliver(read_outgoing(outgoing))
 
@@ -126,11 +128,13 @@ class Host:
             body = dict(next(self.records(unit, seq)).body)
         return Accepted(str(unit), seq, ref_from_digest(event_digest(body["schema"], body["value"], unit.key)))
 
-    async def send(self, schema: str, value: Any, *, ingress_id: str, actor: str) -> list[Record]:
+    async def send(
+        self, schema: str, value: Any, *, ingress_id: str, actor: str, cause: Mapping[str, Any]
+    ) -> list[Record]:
         """Submit an event once and return the records of its step, also when it was submitted before."""
         unit, target, value, refs = self._checked(schema, value, None)
         body = {"schema": target, "value": value}
-        seq = await self._unit(unit).offer(Ingress("event", ingress_id, body, self._stamp(actor), None, refs))
+        seq = await self._unit(unit).offer(Ingress("event", ingress_id, body, self._stamp(actor), cause, refs))
         assert seq is not None
         step: list[Record] = []
         for record in self.records(unit, seq):
@@ -173,13 +177,16 @@ class Host:
         ]
 
     async def decide(self, intent: bytes, *, approve: bool, reason: str, actor: str) -> None:
-        """Answer a request for approval. Raises NotFound when there is none with this id."""
+        """Answer a request for approval. Raises NotFound when there is none with this id, Conflict when somebody
+        else has just decided otherwise."""
         for unit, waiting in self.approvals():
             if waiting.id == intent:
                 verdict = "approve" if approve else "reject"
                 body = {"intent": intent, "verdict": verdict, "reason": reason, "by": actor}
                 ingress = Ingress("approval", f"approval:{intent.hex()}", body, self._stamp(actor), waiting.seq)
-                await self._unit(unit).offer(ingress)
+                seq = await self._unit(unit).offer(ingress)
+                if seq is None or next(self.records(unit, seq)).body["verdict"] != verdict:
+                    raise Conflict("This call has just been decided otherwise.", code="decided")
                 return
         raise NotFound("Nothing with this id waits for approval; `demiurge approvals ls` lists what does.")
 
@@ -189,10 +196,13 @@ class Host:
         for intent in list(live.state.intents.values()):
             if intent.awaits_approval:
                 await self.decide(intent.id, approve=False, reason=reason, actor=actor)
-        running = list(live.effects.values())
-        for task in running:
+        running = dict(live.effects)
+        for task in running.values():
             task.cancel()
-        await asyncio.gather(*running, return_exceptions=True)
+        await asyncio.gather(*running.values(), return_exceptions=True)
+        for intent in list(live.state.intents.values()):
+            if intent.id in running:  # its task was stopped before it had begun
+                await self._dispatcher.withdraw(live, intent)
 
     # -- reading ------------------------------------------------------------------------------------------------------
 
@@ -241,6 +251,8 @@ class Host:
     def _unit(self, unit: Unit) -> LiveUnit:
         live = self._units.get(unit)
         if live is None:
+            if str(unit) in self.store.damaged:
+                raise self.store.damaged[str(unit)]
             live = LiveUnit(self._load(unit), self.manifest, self.store, self._committer, self._publish, self._recover)
             self._units[unit] = live
         return live
@@ -277,11 +289,17 @@ class Host:
                 self._dispatcher.start(live, intent, tried=False)
 
     def _deliver(self, sent: Sent) -> None:
-        refs = tuple(self.manifest.schemas.validator(sent.schema).refs(sent.value))
+        """Put an event into its target's mailbox; one that can't be stays in the outbox."""
+        faults.point("outbox.before_delivery")
+        try:
+            target = self._unit(sent.target)
+            refs = tuple(self.manifest.schemas.validator(sent.schema).refs(sent.value))
+        except DemiurgeError as error:
+            self.notices.append(f"An event for {sent.target} waits: {error}")
+            return
         body = {"schema": sent.schema, "value": sent.value}
         stamp = self._stamp(str(sent.cause["unit"]))
-        ingress = Ingress("event", f"sent:{sent.id}", body, stamp, sent.cause, refs)
-        self._unit(sent.target).enqueue(ingress, sent.id)
+        target.enqueue(Ingress("event", f"sent:{sent.id}", body, stamp, sent.cause, refs), sent.id)
 
     async def request(self, call: EffectCall, kind: str, params: Mapping[str, Any]) -> Result:
         """A running tool's capability request (`effect.Services`)."""

@@ -12,14 +12,13 @@ import hashlib
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from types import MappingProxyType
 from typing import Any, Literal
 
-from demiurge.errors import InvalidValue
+from demiurge.errors import DemiurgeError, InvalidValue
 from demiurge.values import canonical_json, cbor
 from demiurge.values.refs import Ref, ref_of
 from demiurge.world.admission import admit, decide_tool, tool_effect
-from demiurge.world.cell import apply_step
+from demiurge.world.cell import apply_step, own_copy
 from demiurge.world.expr import ExpressionError
 from demiurge.world.manifest import Manifest
 from demiurge.world.outcome import Advance, Ingress, Need, Sent
@@ -28,6 +27,7 @@ from demiurge.world.record import Cause, Record, Stamp, seal_record
 from demiurge.world.reducer import Emit, MissingBlob, ReducerContext
 from demiurge.world.routing import routed
 from demiurge.world.state import OpenIntent, Request, UnitState
+from demiurge.world.unit import Unit
 
 __all__ = ["advance"]
 
@@ -177,13 +177,15 @@ class _Run:
 
     # -- events -------------------------------------------------------------------------------------------------------
 
-    def raise_event(self, emit: Emit, cause: int) -> None:
-        """Record an event that was emitted here, and take it or send it on. Its value is already normalised."""
+    def raise_event(self, emit: Emit, target: tuple[Unit, str, Any] | None, cause: int) -> None:
+        """Record an event that was emitted here, and take it or send it on to where it is routed.
+
+        Its value is already normalised and its route known, so nothing can go wrong any more.
+        """
         self.events += 1
         body = {"schema": emit.schema, "value": emit.value}
         refs = self.manifest.schemas.validator(emit.schema).refs(emit.value)
         seq = self.record("event", body, cause, refs)
-        target = routed(self.manifest, emit.schema, emit.value)
         if target is not None and target[0] != self.state.unit:
             unit, schema, value = target
             sender = {"unit": str(self.state.unit), "seq": seq, "index": len(self.sent)}
@@ -211,12 +213,11 @@ class _Run:
             blobs=self.blobs,
             seed=hashlib.sha256(self.ingress.stamp.entropy + cause.to_bytes(8, "big")).digest(),
         )
-        before = MappingProxyType(dict(self.state.cell)) if self.state.cell is not None else None
         try:
-            step = self.manifest.reducers[module.name].reduce(before, value, context)
+            step = self.manifest.reducers[module.name].reduce(own_copy(self.state.cell), own_copy(value), context)
             cell, emitted, digest = apply_step(self.manifest.schemas, module.state, self.state.cell, step)
-            if self.events + len(emitted) > EVENTS_PER_INGRESS:
-                raise InvalidValue("this ingress has caused too many events")
+            self.check_events(len(emitted))
+            targets = [routed(self.manifest, emit.schema, emit.value) for emit in emitted]
         except InvalidValue as error:
             self.record("step", {"error": {"code": "invalid_step", "message": str(error)}}, cause)
             return
@@ -229,8 +230,12 @@ class _Run:
         self.blobs.update(zip(refs, step.blobs, strict=True))
         self.new_blobs.extend(step.blobs)
         seq = self.record("step", {"digest": digest}, cause, refs)
-        for emit in emitted:
-            self.raise_event(emit, seq)
+        for emit, target in zip(emitted, targets, strict=True):
+            self.raise_event(emit, target, seq)
+
+    def check_events(self, more: int) -> None:
+        if self.events + more > EVENTS_PER_INGRESS:
+            raise InvalidValue("this ingress has caused too many events")
 
     def origin_of(self, seq: int) -> Literal["external", "unit", "derived"]:
         if self.records[0].unit_seq != seq or self.ingress.kind != "event":
@@ -240,7 +245,7 @@ class _Run:
     # -- plans --------------------------------------------------------------------------------------------------------
 
     def start_plan(self, name: str, correlate_by: str | None, value: Any, cause: int) -> None:
-        correlation = str(value.get(correlate_by, "")) if correlate_by else ""
+        correlation = _correlation(value, correlate_by) if correlate_by else ""
         instance = PlanInstance(
             self.state.next_plan,
             name,
@@ -269,7 +274,7 @@ class _Run:
         error: tuple[str, str] | None = None
         try:
             ended = run(manifest.plans[instance.plan], instance, _Port(self, manifest, instance, cause))
-        except (ExpressionError, InvalidValue) as problem:
+        except (ExpressionError, DemiurgeError) as problem:
             ended, error = True, ("plan_failed", str(problem))
         if not ended:
             return
@@ -278,7 +283,7 @@ class _Run:
         if error:
             body |= {"code": error[0], "message": error[1]}
         seq = self.record("plan_ended", body, cause)
-        module = manifest.modules.get(self.state.unit.module)
+        module = self.manifest.modules.get(self.state.unit.module)
         if error and module is not None and "sys/PlanFailed@1" in module.arms:
             value = {
                 "plan": instance.plan,
@@ -401,10 +406,17 @@ class _Port:
         return intent_id
 
     def raise_event(self, schema: str, value: Any) -> None:
-        if schema not in self.manifest.schemas:
-            raise InvalidValue(f"there is no schema {schema}")
-        checked = self.manifest.schemas.validator(schema).normalise(value)
-        self.step.raise_event(Emit(schema, checked), self.cause)
+        manifest = self.step.manifest  # those who take the event live under it
+        checked = manifest.schemas.validator(schema).normalise(value)
+        self.step.check_events(1)
+        self.step.raise_event(Emit(schema, checked), routed(manifest, schema, checked), self.cause)
+
+
+def _correlation(value: Any, path: str) -> str:
+    """The field that a trigger correlates by, as text; empty when the event has no such field."""
+    for name in path.split("."):
+        value = value.get(name) if isinstance(value, Mapping) else None
+    return str(value) if value is not None else ""
 
 
 def arguments_digest(arguments_json: str) -> str:

@@ -11,7 +11,8 @@ import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from demiurge.errors import DemiurgeError
+from demiurge import faults
+from demiurge.errors import DemiurgeError, Unavailable
 from demiurge.stores.protocol import Batch, Outgoing, Row, Store
 from demiurge.values import cbor
 from demiurge.world.commit import Committer
@@ -82,6 +83,10 @@ class LiveUnit:
                     await self._advance(taken)
                 except Exception as fault:  # noqa: BLE001 - whoever waits is told
                     self._fail(taken, fault)
+                except asyncio.CancelledError:
+                    for waiting in (*taken, *self.mailbox):
+                        _tell(waiting, Unavailable("This world is being closed.", code="closing"))
+                    raise
         finally:
             self.pump = None
 
@@ -92,9 +97,7 @@ class LiveUnit:
             log.error("unit %s failed", self.state.unit, exc_info=fault)
             self.failure = DemiurgeError(f"Unit {self.state.unit} failed: {type(fault).__name__}.", code="internal")
         for waiting in taken:
-            if not waiting.taken.done():
-                waiting.taken.set_exception(self.failure)
-                waiting.taken.exception()
+            _tell(waiting, self.failure)
 
     async def _advance(self, taken: Sequence[_Waiting]) -> None:
         if self.failure is not None:
@@ -104,30 +107,46 @@ class LiveUnit:
         steps: list[Advance] = []
         numbers: list[int | None] = []
         taken_now: dict[str, int | None] = {}
+        refused: DemiurgeError | None = None
         for waiting in taken:
             ingress = waiting.ingress
             known = taken_now.get(ingress.id, self.store.find_ingress(name, ingress.id))
             if known is not None:
                 numbers.append(known)
                 continue
-            outcome = step(self.manifest, state, ingress, self.store.get_blob)
+            try:
+                outcome = step(self.manifest, state, ingress, self.store.get_blob)
+            except DemiurgeError as error:  # of this ingress alone: the others go on
+                refused = error
+                numbers.append(None)
+                _tell(waiting, error)
+                continue
             number = outcome.records[0].unit_seq if outcome.records else None
             numbers.append(number)
             taken_now[ingress.id] = number
             rows += _rows(outcome.records, ingress.id)
             steps.append(outcome)
             state = outcome.state
-        delivered = tuple(waiting.delivers for waiting in taken if waiting.delivers is not None)
+        delivered = tuple(w.delivers for w in taken if w.delivers is not None and not w.taken.done())
         if rows or delivered:
             outbox = tuple(_outgoing(sent) for outcome in steps for sent in outcome.outbox)
+            faults.point("unit.advanced")
             batch = Batch(name, self.state.seq, tuple(rows), state.is_open, outbox, delivered)
             await self.committer.append(batch, [blob for outcome in steps for blob in outcome.new_blobs])
-        self.state, self.failure = state, None
+            faults.point("unit.committed")
+        self.state, self.failure = state, refused
         for waiting, number in zip(taken, numbers, strict=True):
             if not waiting.taken.done():
                 waiting.taken.set_result(number)
+        faults.point("unit.acknowledged")
         for outcome in steps:
             self.publish(self, outcome)
+
+
+def _tell(waiting: _Waiting, error: DemiurgeError) -> None:
+    if not waiting.taken.done():
+        waiting.taken.set_exception(error)
+        waiting.taken.exception()
 
 
 def _rows(records: Sequence[Record], ingress_id: str) -> list[Row]:

@@ -154,6 +154,10 @@ class Manifest:
         )
 
 
+RULE_FIELDS = frozenset({"effect_kind", "cap_name", "cap_type", "origin_kind", "origin_name"})
+"""What a rule of the policy may ask about; a field that nothing fills would make a denial match nothing."""
+
+
 @cache
 def system_definitions() -> tuple[Mapping[str, Any], ...]:
     """The `sys/*` definitions that every manifest holds."""
@@ -186,6 +190,8 @@ class _Loader:
 
     def manifest(self) -> Manifest:
         schemas = Schemas({name: d["type"] for name, d in self.by_kind["defschema"].items()})
+        kinds = [d["kind"] for d in self.by_kind["defeffect"].values()]
+        self.problems += [f"the effect {kind} is defined twice" for kind in sorted(set(kinds)) if kinds.count(kind) > 1]
         effects = {
             d["kind"]: EffectType(
                 d["kind"],
@@ -229,6 +235,8 @@ class _Loader:
         for schema in (abi["state"], abi["event"]):
             if schema not in schemas:
                 self.problems.append(f"{name}: there is no schema {schema}")
+        if abi["state"] in schemas and "record" not in schemas.get(abi["state"]):
+            self.problems.append(f"{name}: the state {abi['state']} is not a record")
         if name not in self.node["sources"]:
             self.problems.append(f"{name}: no code is registered for this module")
         event = schemas.get(abi["event"]) if abi["event"] in schemas else {}
@@ -255,7 +263,12 @@ class _Loader:
         if policy is None:
             self.problems.append(f"defaults: there is no policy {name}")
             return None
-        return tuple(Rule(rule.get("when", {}), rule["decision"]) for rule in policy["rules"])
+        for index, rule in enumerate(policy["rules"]):
+            unknown = sorted(set(rule.get("when", {})) - RULE_FIELDS)
+            if unknown or rule.get("decision") not in ("allow", "deny"):
+                wrong = ", ".join(unknown) if unknown else "its decision"
+                self.problems.append(f"{name}: rule {index} can't be read ({wrong})")
+        return tuple(Rule(rule.get("when", {}), rule.get("decision", "deny")) for rule in policy["rules"])
 
     def secrets(self) -> dict[tuple[str, int], Secret]:
         found: dict[tuple[str, int], Secret] = {}

@@ -87,7 +87,17 @@ def _item_node(item: Item, put: Put) -> dict[str, Any]:
 
 
 def expand(data: bytes, get: Get) -> list[Item]:
-    """The semantic items that a message blob stands for. Raises InvalidValue; NotFound for a missing attachment."""
+    """The semantic items that a message blob stands for.
+
+    Raises InvalidValue (`bad_message`) for anything that is not a message; NotFound for a missing attachment.
+    """
+    try:
+        return _expanded(data, get)
+    except (TypeError, LookupError, AttributeError) as error:
+        raise InvalidValue("it does not have the form of a message", code="bad_message") from error
+
+
+def _expanded(data: bytes, get: Get) -> list[Item]:
     message = canonical_json.parse_object(data)
     role = message.get("role")
     if role == "tool":
@@ -96,7 +106,7 @@ def expand(data: bytes, get: Get) -> list[Item]:
         raise InvalidValue("a message's role is user, system, assistant or tool", path="role", code="bad_message")
     if "items_ref" in message:
         return [_item(node, get) for node in canonical_json.parse(get(parse_ref(message["items_ref"])))]
-    content = message.get("content", [])
+    content = message.get("content") or []
     parts = (Text(content),) if isinstance(content, str) else tuple(_part(part, get) for part in content)
     items: list[Item] = [Message(role, parts)] if parts else []
     calls = message.get("tool_calls", ())

@@ -11,12 +11,23 @@ from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from demiurge.errors import InvalidValue
 from demiurge.values.refs import Ref
 from demiurge.world.expr import ExpressionError, evaluate
 
 __all__ = ["Plan", "PlanInstance", "PlanPort", "parse_plan", "run"]
 
-OPS = frozenset({"emit_effect", "await_receipt", "raise_event", "assign", "end"})
+FIELDS: Mapping[str, tuple[str, ...]] = {
+    "emit_effect": ("kind", "params", "cap", "bind"),
+    "await_receipt": ("for", "bind"),
+    "raise_event": ("event", "value"),
+    "assign": ("expr", "bind"),
+    "end": (),
+}
+"""What a step of each op has to have."""
+
+BOUND = {"emit_effect": "effect_id_as", "await_receipt": "as", "assign": "as"}
+"""The field of `bind` that names the variable an op sets."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,34 +45,70 @@ class Plan:
     input: str
     steps: Mapping[str, Mapping[str, Any]]
     incoming: Mapping[str, tuple[Edge, ...]]
+    edges: tuple[Edge, ...]
 
     def problems(self, *, effects: Container[str], grants: Container[str], schemas: Container[str]) -> Iterator[str]:
         """What does not resolve, one sentence each."""
         if self.input not in schemas:
             yield f"{self.name}: there is no schema {self.input}"
         for step_id, step in self.steps.items():
-            op = step.get("op")
-            if op not in OPS:
-                yield f"{self.name}.{step_id}: unknown op {op!r}"
-            elif op == "emit_effect":
-                if step["kind"] not in effects:
-                    yield f"{self.name}.{step_id}: there is no effect {step['kind']}"
-                if step["cap"] not in grants:
-                    yield f"{self.name}.{step_id}: there is no grant {step['cap']}"
-            elif op == "raise_event" and step["event"] not in schemas:
-                yield f"{self.name}.{step_id}: there is no schema {step['event']}"
-        for edges in self.incoming.values():
-            for edge in edges:
-                if edge.source not in self.steps or edge.target not in self.steps:
-                    yield f"{self.name}: edge {edge.source} -> {edge.target} names no step"
+            for problem in _step_problems(step, effects, grants, schemas, self._handles()):
+                yield f"{self.name}.{step_id}: {problem}"
+        for edge in self.edges:
+            if edge.source not in self.steps or edge.target not in self.steps:
+                yield f"{self.name}: edge {edge.source} -> {edge.target} names no step"
+        if not self._acyclic():
+            yield f"{self.name}: its edges run in a circle"
+
+    def _handles(self) -> set[str]:
+        """References to the effects that this plan emits."""
+        emitting = [step for step in self.steps.values() if step.get("op") == "emit_effect"]
+        return {f"@var:{step['bind'].get('effect_id_as')}" for step in emitting if "bind" in step}
+
+    def _acyclic(self) -> bool:
+        done: set[str] = set()
+        while True:
+            free = {s for s in self.steps if s not in done and all(e.source in done for e in self.incoming[s])}
+            if not free:
+                return len(done) == len(self.steps) or any(e.source not in self.steps for e in self.edges)
+            done |= free
 
 
 def parse_plan(definition: Mapping[str, Any]) -> Plan:
-    """A plan from its `defplan` definition."""
-    edges = [Edge(e["from"], e["to"], e.get("when", True)) for e in definition.get("edges", ())]
+    """A plan from its `defplan` definition. Raises InvalidValue for two steps with one id."""
+    edges = tuple(Edge(e["from"], e["to"], e.get("when", True)) for e in definition.get("edges", ()))
     steps = {step["id"]: step for step in definition["steps"]}
     incoming = {step_id: tuple(e for e in edges if e.target == step_id) for step_id in steps}
-    return Plan(definition["name"], definition["input"], steps, incoming)
+    if len(steps) != len(definition["steps"]):
+        raise InvalidValue(f"{definition['name']} has two steps with one id", code="bad_manifest")
+    return Plan(definition["name"], definition["input"], steps, incoming, edges)
+
+
+def _step_problems(
+    step: Mapping[str, Any],
+    effects: Container[str],
+    grants: Container[str],
+    schemas: Container[str],
+    handles: set[str],
+) -> Iterator[str]:
+    op = str(step.get("op"))
+    if op not in FIELDS:
+        yield f"unknown op {op!r}"
+        return
+    missing = [name for name in FIELDS[op] if name not in step]
+    if op in BOUND and BOUND[op] not in step.get("bind", {}):
+        missing.append(f"bind.{BOUND[op]}")
+    if missing:
+        yield f"{', '.join(missing)} is missing"
+        return
+    if op == "emit_effect" and step["kind"] not in effects:
+        yield f"there is no effect {step['kind']}"
+    if op == "emit_effect" and step["cap"] not in grants:
+        yield f"there is no grant {step['cap']}"
+    if op == "raise_event" and step["event"] not in schemas:
+        yield f"there is no schema {step['event']}"
+    if op == "await_receipt" and step["for"] not in [{"ref": handle} for handle in handles]:
+        yield "it awaits no effect of this plan"
 
 
 @dataclass(slots=True)
@@ -175,7 +222,7 @@ def _take(step: Mapping[str, Any], instance: PlanInstance, port: PlanPort) -> bo
             intent = evaluate(step["for"], env)
             if intent not in instance.receipts:
                 return False
-            instance.vars[step["bind"]["as"]] = instance.receipts.pop(intent)
+            instance.vars[step["bind"]["as"]] = instance.receipts[intent]
         case "raise_event":
             port.raise_event(step["event"], evaluate(step["value"], env))
         case "assign":

@@ -52,6 +52,8 @@ def decode_row(row: Row) -> Record:
     record = decode_record(row.data, position=row.position)
     if (record.unit, record.unit_seq, record.kind) != (row.unit, row.unit_seq, row.kind):
         raise Damaged(f"record {row.unit} {row.unit_seq} says that it is {record.unit} {record.unit_seq}")
+    if record.is_ingress != (row.ingress_id is not None):
+        raise Damaged(f"record {row.unit} {row.unit_seq} has lost what tells whether it came from outside")
     return record
 
 

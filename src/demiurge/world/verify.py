@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from demiurge.errors import Damaged, DemiurgeError, NotFound
-from demiurge.stores.protocol import Store
+from demiurge.stores.protocol import Head, Store
 from demiurge.values import cbor
 from demiurge.values.refs import Ref, ref_from_digest
 from demiurge.world.record import GENESIS, Record
@@ -43,9 +43,11 @@ def verify(store: Store, progress: Callable[[int], None] = lambda _done: None) -
     records = units = 0
     heads: list[list[object]] = []
     try:
+        for problem in store.damaged.values():
+            raise problem
         for head in store.heads():
             expected, previous = 0, GENESIS
-            for row in store.read(head.unit):
+            for row in store.read(head.unit, limit=head.next_seq):  # the unit may grow while we read
                 record = decode_row(row)
                 if record.unit_seq != expected or record.prev != previous:
                     raise Damaged(f"record {record.unit} {record.unit_seq} does not follow the one before it")
@@ -57,12 +59,21 @@ def verify(store: Store, progress: Callable[[int], None] = lambda _done: None) -
                 raise Damaged(
                     f"record {head.unit} {head.next_seq - 1} is the head, but the chain ends at {expected - 1}"
                 )
+            _check_end(store, head)
             heads.append([head.unit, head.next_seq, head.hash])
             units += 1
         blobs.check_rest()
     except DemiurgeError as error:
         return Verified(records, units, len(blobs.good), _seal(heads), str(error))
     return Verified(records, units, len(blobs.good), _seal(heads))
+
+
+def _check_end(store: Store, head: Head) -> None:
+    """Rows beyond the head are a unit's growth since, or nobody's. Raises Damaged."""
+    if any(store.read(head.unit, head.next_seq, 1)):
+        now = store.head(head.unit)
+        if now is None or now.next_seq == head.next_seq:
+            raise Damaged(f"record {head.unit} {head.next_seq} is there, but the unit's head does not know of it")
 
 
 def _seal(heads: list[list[object]]) -> Ref:

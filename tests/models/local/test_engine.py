@@ -20,8 +20,8 @@ SYSTEM = Message(
     "system",
     (
         Text(
-            "You are a helpful assistant. Answer greetings, thanks, small talk, general knowledge and maths yourself in "
-            "plain text, without any function. Call a function only when the request is about files or the time."
+            "You are a helpful assistant. Answer greetings, thanks, small talk, general knowledge and maths yourself "
+            "in plain text, without any function. Call a function only when the request is about files or the time."
         ),
     ),
 )
@@ -128,9 +128,7 @@ class TestTheRealModel:
 
     async def test_it_can_be_made_to_call_one_tool(self, engine: LocalEngine) -> None:
         async with ModelClient() as client:
-            completion = await client.generate(
-                ask(engine, user("I am in Lisbon."), choice=NamedTool("clock__now"))
-            )
+            completion = await client.generate(ask(engine, user("I am in Lisbon."), choice=NamedTool("clock__now")))
         (call,) = completion.tool_calls
         assert isinstance(call, ToolCall)
         assert call.name == "clock__now"

@@ -62,7 +62,7 @@ class Site:
             def do_GET(self) -> None:
                 site.answer(self)
 
-            def log_message(self, format: str, *args: object) -> None:
+            def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the standard library's name
                 pass
 
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
@@ -167,9 +167,7 @@ def test_a_server_without_ranges_starts_again(site: Site, weights: Weights, tmp_
     assert fetch(source=f"{site.url}/m", weights=weights, cache=tmp_path).read_bytes() == WHOLE
 
 
-def test_a_page_in_place_of_the_file_is_refused_before_it_is_read(
-    site: Site, weights: Weights, tmp_path: Path
-) -> None:
+def test_a_page_in_place_of_the_file_is_refused_before_it_is_read(site: Site, weights: Weights, tmp_path: Path) -> None:
     site.files["/m"] = b"<html>please log in</html>"
     with pytest.raises(Damaged):
         fetch(source=f"{site.url}/m", weights=weights, cache=tmp_path)

@@ -7,7 +7,9 @@ import pytest
 from demiurge.errors import Damaged
 from demiurge.models.local.weights import LOCAL_MODEL, Weights, cache_folder, locate, remove, verify
 
-TINY = Weights("tiny", "tiny.gguf", "MIT", 4, "88d4266fd4e6338d13b845fcf289579d209c897823b9217da3e161936f031589", "", ())
+TINY = Weights(
+    "tiny", "tiny.gguf", "MIT", 4, "88d4266fd4e6338d13b845fcf289579d209c897823b9217da3e161936f031589", "", ()
+)
 
 
 def put(cache: Path, data: bytes = b"abcd") -> Path:

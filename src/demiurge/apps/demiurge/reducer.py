@@ -25,6 +25,8 @@ Event = Mapping[str, Any]
 OPEN = ("model", "tools")
 """Statuses of a turn that is still going on; the others are `done` and `failed`."""
 
+MAX_CALLS = 64
+"""Most calls that one answer may propose."""
 
 _CODES = {
     "effect_failed": ToolErrorCode.EXECUTION,
@@ -76,13 +78,17 @@ def _on_user_message(state: State, value: Event, context: ReducerContext) -> Ste
 
 
 def _on_turn_cancelled(state: State, value: Event, _context: ReducerContext) -> Step:
-    """Stop the turn; calls without an answer get one, so that the history stays well-formed."""
     turn = state["turn"]
     if turn is None or turn["status"] not in OPEN or turn["request_id"] != value["request_id"]:
         return Step()
+    return _stopped(turn, "cancelled", "The turn was stopped.", ToolErrorCode.CANCELLED)
+
+
+def _stopped(turn: State, code: str, message: str, unanswered: ToolErrorCode) -> Step:
+    """Fail the turn; calls without an answer get one, so that the history stays well-formed."""
     blobs: list[bytes] = []
-    calls = [c if c["result_ref"] else _answered(c, "cancelled", blobs) for c in turn["calls"]]
-    ended = {**turn, "calls": [], "status": "failed", "code": "cancelled", "message": "The turn was stopped."}
+    calls = [c if c["result_ref"] else _answered(c, unanswered, blobs) for c in turn["calls"]]
+    ended = {**turn, "calls": [], "status": "failed", "code": code, "message": message}
     messages = [_tool_message(turn, call) for call in calls]
     return Step(set={"turn": ended}, append={"messages": messages}, blobs=blobs)
 
@@ -91,6 +97,9 @@ def _on_chat_result(state: State, value: Event, context: ReducerContext) -> Step
     turn = _current(state, value, "model")
     if turn is None:
         return Step()
+    if len(value["tool_call_refs"] or ()) > MAX_CALLS:
+        text = f"The model asked for more than {MAX_CALLS} tool calls at once."
+        return Step(set={"turn": {**turn, "status": "failed", "code": "too_many_calls", "message": text}})
     message = _message(turn["request_id"], "assistant", value["output_ref"])
     message |= {"token_usage": value["token_usage"], "cost_cents": value["cost_cents"]}
     if not value["tool_call_refs"]:
@@ -211,7 +220,7 @@ def _on_plan_failed(state: State, value: Event, _context: ReducerContext) -> Ste
     turn = state["turn"]
     if turn is None or turn["status"] not in OPEN or value["correlation"] != str(turn["request_id"]):
         return Step()
-    return Step(set={"turn": {**turn, "status": "failed", "code": value["code"], "message": value["message"]}})
+    return _stopped(turn, value["code"], value["message"], ToolErrorCode.UNKNOWN_OUTCOME)
 
 
 _HANDLERS: Mapping[str, Callable[[State, Event, ReducerContext], Step]] = {

@@ -79,9 +79,7 @@ def fetch(
         try:
             _finish(job, job.from_first(source), target)
         except OSError as error:
-            raise Unavailable(
-                f"The local model could not be written to {place}: {error.strerror or error}."
-            ) from error
+            raise Unavailable(f"The local model could not be written to {place}: {error.strerror or error}.") from error
     progress(Progress("done", weights.size, weights.size))
     return target
 
@@ -242,9 +240,7 @@ def _join_parts(job: _Job, place: Path) -> Path:
                 _take_part(part, running.pop(part), place)
                 kept += part.size
                 job.progress(Progress("download", done + kept, job.weights.size, "registry"))
-            while (
-                following < len(job.weights.parts) and (place / job.weights.parts[following].sha256).exists()
-            ):
+            while following < len(job.weights.parts) and (place / job.weights.parts[following].sha256).exists():
                 part = job.weights.parts[following]
                 _append(joined, place / part.sha256)
                 done, kept, following = done + part.size, kept - part.size, following + 1

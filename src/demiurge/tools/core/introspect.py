@@ -29,8 +29,15 @@ class ManifestView:
 
 @dataclass(frozen=True, slots=True)
 class ReadState:
-    module: str | None = field(default=None, metadata={"description": "Module name. This chat when left out."})
-    key: str | None = field(default=None, metadata={"description": "Key of the cell in that module."})
+    module: str | None = field(
+        default=None,
+        metadata={
+            "description": "Full module name with its version, exactly as in the request. Leave out for this chat."
+        },
+    )
+    key: str | None = field(
+        default=None, metadata={"description": "Leave out, unless the request names a cell of the module."}
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +77,7 @@ manifest = CoreTool[ReadManifest, ManifestView](
 
 state = CoreTool[ReadState, StateView](
     name="introspect__state",
-    description="Show the stored state of this chat, or of another module.",
+    description="Read the stored state of this chat (no arguments), or of a module when one is named.",
     handler=_state,
     effect=ToolEffect.READ_ONLY,
     redaction=Redaction.allow("module", "key"),

@@ -22,7 +22,9 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 @dataclass(frozen=True, slots=True)
 class GetCurrentTime:
-    timezone: str | None = field(default=None, metadata={"description": "IANA time zone name. UTC when left out."})
+    timezone: str | None = field(
+        default=None, metadata={"description": "IANA time zone name: area and city joined by a slash, or UTC."}
+    )
 
 
 @dataclass(frozen=True, slots=True)

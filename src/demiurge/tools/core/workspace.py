@@ -33,12 +33,14 @@ __all__ = [
 
 _DEFAULT = "main"
 _SEGMENT = re.compile(r"[A-Za-z0-9._~-]+")
-_WORKSPACE = {"description": "Workspace name. Usually left out."}
+_WORKSPACE = {"description": "Workspace name. Leave out for main."}
 
 
 @dataclass(frozen=True, slots=True)
 class ListFiles:
-    path: str = field(default="", metadata={"description": "Folder path. The top folder when left out."})
+    path: str = field(
+        default="", metadata={"description": "Path of the folder that the request names. Left out: the top folder."}
+    )
     workspace: str = field(default=_DEFAULT, metadata=_WORKSPACE)
 
 
@@ -82,7 +84,7 @@ class WriteFile:
     text: str = field(metadata={"description": "The whole new content of the file."})
     workspace: str = field(default=_DEFAULT, metadata=_WORKSPACE)
     expected_version: int | None = field(
-        default=None, metadata={"description": "Write only if this is still the version. Usually left out."}
+        default=None, metadata={"description": "Leave out unless the request names a version."}
     )
 
 
@@ -164,7 +166,8 @@ def _is_segment(text: str) -> bool:
 
 list_files = CoreTool[ListFiles, Files](
     name="workspace__list",
-    description="List the files and folders in a folder of the workspace.",
+    description="List the files and folders in the folder that the request names, "
+    "or in the top folder of the workspace.",
     handler=_list,
     effect=ToolEffect.READ_ONLY,
     redaction=Redaction.allow("workspace", "path", "entries"),

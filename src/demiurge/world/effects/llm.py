@@ -16,6 +16,7 @@ from demiurge.errors import DemiurgeError, InvalidValue
 from demiurge.models.prices import cost_micros
 from demiurge.models.providers import provider
 from demiurge.models.request import GenerateRequest
+from demiurge.models.scrub import scrub
 from demiurge.tools.spec import ToolSpec
 from demiurge.values import canonical_json
 from demiurge.values.refs import Ref
@@ -65,9 +66,12 @@ class LlmGenerate:
     async def perform(self, call: EffectCall) -> Result:
         try:
             request = self._request(call)
-            completion = await self._model.generate(request, on_event=call.progress)
         except DemiurgeError as error:
             return failed(error.code, error.message)
+        try:
+            completion = await self._model.generate(request, on_event=call.progress)
+        except DemiurgeError as error:
+            return failed(error.code, scrub(error.message, request.api_key))
         return await _receipt(call, request, completion)
 
     def _request(self, call: EffectCall) -> GenerateRequest:
@@ -113,8 +117,8 @@ def _tools(call: EffectCall, ref: Ref | None) -> tuple[tuple[ToolSpec, ...], Too
     blob = canonical_json.parse_object(call.get_blob(ref))
     provider = str(blob.get("provider", ""))
     specs: list[ToolSpec] = []
-    for entry in blob.get("tools", ()):
-        name = entry.get("name") or entry.get("function", {}).get("name")
+    for entry in _objects(blob.get("tools", []), "tools"):
+        name = _entry_name(entry)
         spec = call.manifest.toolset.get(name)
         if spec is None or decide_tool(call.manifest, name, actor=call.actor).verdict == "deny":
             raise InvalidValue(
@@ -125,8 +129,20 @@ def _tools(call: EffectCall, ref: Ref | None) -> tuple[tuple[ToolSpec, ...], Too
         specs.append(spec)
     choice = blob.get("tool_choice")
     if isinstance(choice, Mapping):
-        return tuple(specs), NamedTool(str(choice.get("name") or choice.get("function", {}).get("name")))
+        return tuple(specs), NamedTool(_entry_name(choice))
     return tuple(specs), choice if choice in ("auto", "none", "required") else None
+
+
+def _entry_name(entry: Mapping[str, Any]) -> str:
+    """The tool that an entry or a choice names; the two formats put it in two places."""
+    function = entry.get("function")
+    return str(entry.get("name") or (function.get("name") if isinstance(function, Mapping) else None))
+
+
+def _objects(value: Any, path: str) -> list[Mapping[str, Any]]:
+    if not isinstance(value, list) or not all(isinstance(entry, Mapping) for entry in value):
+        raise InvalidValue("must be a list of objects", path=path, code="bad_toolset")
+    return value
 
 
 async def _receipt(call: EffectCall, request: GenerateRequest, completion: Completion) -> Result:

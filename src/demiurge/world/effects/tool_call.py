@@ -10,6 +10,7 @@ import inspect
 from dataclasses import replace
 from typing import Any
 
+from demiurge import faults
 from demiurge.tools.approvals import ApprovalDecision, ApprovalRequest
 from demiurge.tools.bound import BoundTool
 from demiurge.tools.capabilities import Introspection, Workspaces
@@ -21,7 +22,7 @@ from demiurge.tools.source import StaticToolSource, ToolSource
 from demiurge.values import canonical_json
 from demiurge.values.clock import Clock
 from demiurge.values.refs import Ref, ref_of
-from demiurge.world.effect import EffectCall, Restart, Result, succeeded
+from demiurge.world.effect import EffectCall, Restart, Result, failed, succeeded
 from demiurge.world.effects.capabilities import WorldIntrospection, WorldWorkspaces
 from demiurge.world.manifest import Manifest
 from demiurge.world.messages import tool_blob
@@ -48,6 +49,9 @@ class ToolCalls:
 
     async def perform(self, call: EffectCall) -> Result:
         params = call.intent.params
+        tool, pinned = self._source.get(params["tool"]), call.manifest.toolset.get(params["tool"])
+        if tool is not None and (pinned is None or tool.spec.spec_hash != pinned.spec_hash):
+            return failed("unavailable", "This tool has changed since the call was proposed.")
         proposed = canonical_json.parse_object(call.get_blob(params["call_ref"]))
         sink = _Sink()
         runner = ToolRunner(
@@ -69,6 +73,7 @@ class ToolCalls:
             ctx=ToolPolicyContext(run_id=str(call.unit), actor=call.actor),
             approval_id=call.intent.id.hex(),
         )
+        faults.point("tool.ran")
         for data in sink.kept:
             await call.put_blob(data)
         view = canonical_json.encode(result.value) if result.ok else None

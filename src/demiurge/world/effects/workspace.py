@@ -90,8 +90,14 @@ async def _write(call: EffectCall, params: Mapping[str, Any]) -> Result:
 
 async def _commit(call: EffectCall, params: Mapping[str, Any]) -> Result:
     commit = {name: params[name] for name in ("workspace", "expected_head", "root_hash", "owner")}
-    ingress_id = f"intent:{call.intent.id.hex()}"
-    records = await call.services.send("sys/WorkspaceCommit@1", commit, ingress_id=ingress_id, actor=params["owner"])
+    cause = {"unit": str(call.unit), "seq": call.intent.seq, "index": 0}
+    records = await call.services.send(
+        "sys/WorkspaceCommit@1",
+        commit,
+        ingress_id=f"intent:{call.intent.id.hex()}",
+        actor=params["owner"],
+        cause=cause,
+    )
     for record in records:
         if record.kind == "event" and record.body["schema"] == "sys/WorkspaceCommitted@1":
             return succeeded(ok=True, version=record.body["value"]["version"], expected=None)

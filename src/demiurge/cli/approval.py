@@ -1,0 +1,63 @@
+"""A call that waits for a person: shown whole, and asked about where there is a person to ask."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from demiurge.cli import output
+from demiurge.cli.settings import settings
+from demiurge.cli.world import Running
+
+__all__ = ["SHORT", "Decision", "ask", "command_for", "describe"]
+
+SHORT = 12
+"""Characters of an id that are enough on a command line."""
+
+
+class Decision(NamedTuple):
+    """`reason` is journaled with it."""
+
+    approve: bool
+    reason: str
+
+
+def describe(asked: Mapping[str, Any]) -> str:
+    """The call, with all of its arguments: nobody decides on what is left out."""
+    return output.plain(f"{asked['tool']} {asked['arguments_json']}")
+
+
+def ask(asked: Mapping[str, Any]) -> Decision:
+    """Ask on the terminal until there is a clear answer. Raises EOFError (Ctrl-D), KeyboardInterrupt."""
+    mark = output.paint("?", fg="yellow", bold=True)
+    output.write(f"{mark} {describe(asked)}")
+    while True:
+        verdict, _, reason = input("  Allow it? y or n, and why if you like: ").strip().partition(" ")
+        if verdict.lower() in ("y", "yes", "n", "no"):
+            return Decision(verdict.lower().startswith("y"), reason.strip())
+
+
+def command_for(verb: str, asked: Mapping[str, Any], running: Running) -> str:
+    """The command line that decides it, as it can be typed here."""
+    words: list[str] = ["demiurge"]
+    if settings().world is not None:
+        words += ["-w", str(settings().folder())]
+    words += ["approvals", verb, asked["id"][:SHORT]]
+    for name in running.tools:
+        words += ["--tools", name]
+    if running.policy is not None:
+        words += ["--policy", running.policy]
+    return shlex.join(words)
+
+
+def pending_lines(waiting: Sequence[Mapping[str, Any]], running: Running) -> list[str]:
+    """How to go on with calls that nobody can be asked about now."""
+    lines: list[str] = []
+    for asked in waiting:
+        lines += [
+            f"{describe(asked)} waits for your decision:",
+            f"  allow it:  {command_for('approve', asked, running)}",
+            f"  refuse it: {command_for('reject', asked, running)}",
+        ]
+    return lines

@@ -1,0 +1,115 @@
+"""`demiurge approvals`: calls that wait for a person."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import click
+
+from demiurge.apps.demiurge import CHAT
+from demiurge.bootstrap import World
+from demiurge.cli import output
+from demiurge.cli.approval import SHORT, pending_lines
+from demiurge.cli.command import Command, Group
+from demiurge.cli.conversation import require_done
+from demiurge.cli.settings import settings
+from demiurge.cli.turn import TurnView, reply_document
+from demiurge.cli.world import Opened, Running, opened, running_options
+from demiurge.errors import NotFound, UsageError
+from demiurge.world.unit import Unit
+
+__all__ = ["command"]
+
+
+@click.group(cls=Group, name="approvals")
+def command() -> None:
+    pass
+
+
+@command.command(name="ls", cls=Command)
+def ls() -> None:
+    """List the calls that wait."""
+    with opened() as (world, portal):
+        waiting = portal.run(world.approvals())
+    rows = [(a["id"][:SHORT], a["unit"], a["tool"], a["arguments_json"]) for a in waiting]
+    lines = output.table(rows, ("ID", "UNIT", "TOOL", "ARGUMENTS")) if rows else ["Nothing waits for approval."]
+    output.result({"approvals": waiting}, *lines)
+
+
+@command.command(name="show", cls=Command)
+@click.argument("approval_id", metavar="ID")
+def show(approval_id: str) -> None:
+    """Show one of them whole. ID may be shortened."""
+    with opened() as (world, portal):
+        output.document(_find(portal.run(world.approvals()), approval_id))
+
+
+@command.command(name="approve", cls=Command)
+@click.argument("approval_id", metavar="ID")
+@click.option("--reason", default="", metavar="T", help="Why; it is journaled.")
+@running_options
+def approve(approval_id: str, reason: str, **running: Any) -> None:
+    """Allow the call ID (it may be shortened), run it, and show what comes of it."""
+    _decide(approval_id, approve=True, reason=reason, running=Running(**running))
+
+
+@command.command(name="reject", cls=Command)
+@click.argument("approval_id", metavar="ID")
+@click.option("--reason", default="", metavar="T", help="Why; it is journaled, and the model is told.")
+@running_options
+def reject(approval_id: str, reason: str, **running: Any) -> None:
+    """Refuse the call ID (it may be shortened), and show what the model makes of that."""
+    _decide(approval_id, approve=False, reason=reason, running=Running(**running))
+
+
+def _decide(approval_id: str, *, approve: bool, reason: str, running: Running) -> None:
+    with opened(running, create=False) as opening:
+        world, portal = opening
+        asked = _find(portal.run(world.approvals()), approval_id)
+        if approve:
+            _require_tool(portal.run(world.info())["catalog"], asked["tool"])
+        portal.run(world.decide(asked["id"], approve=approve, reason=reason))
+        outcome = {"id": asked["id"], "decision": "approved" if approve else "rejected", "unit": asked["unit"]}
+        if not settings().json:
+            output.notice(f"{asked['tool']} is {outcome['decision']}.")
+        _go_on(opening, Unit.parse(asked["unit"]), outcome, running)
+
+
+def _go_on(opening: Opened, unit: Unit, outcome: Mapping[str, str], running: Running) -> None:
+    """Let the unit do what it can do now, and show it."""
+    world, portal = opening
+    if unit.module != CHAT:
+        portal.run(world.settle(unit))
+        output.result(outcome, f"{unit} went on.")
+        return
+    chat = world.chat(unit.key)
+    view = TurnView(chat, quiet=settings().json)
+    portal.run(view.follow(chat.resume))
+    reply = portal.run(chat.reply())
+    portal.run(view.close(reply))
+    if settings().json:
+        output.document({**outcome, "reply": reply_document(chat.id, reply)})
+        return
+    require_done(chat.id, reply)
+    if reply.status == "awaiting_approval":
+        output.write("\n".join(pending_lines(portal.run(_waiting(world, unit)), running)))
+
+
+async def _waiting(world: World, unit: Unit) -> list[dict[str, Any]]:
+    return [asked for asked in await world.approvals() if asked["unit"] == str(unit)]
+
+
+def _find(waiting: Sequence[dict[str, Any]], approval_id: str) -> dict[str, Any]:
+    found = [asked for asked in waiting if asked["id"].startswith(approval_id)]
+    if len(found) > 1:
+        raise UsageError(f"{approval_id} is the beginning of {len(found)} ids; give more of it.", code="ambiguous")
+    if not found:
+        raise NotFound(f"No call {approval_id} waits for approval; `demiurge approvals ls` lists those that do.")
+    return found[0]
+
+
+def _require_tool(catalog: Sequence[Mapping[str, Any]], tool: str) -> None:
+    """Allowing a call that can't run here would waste the permission."""
+    if tool not in {spec["name"] for spec in catalog}:
+        raise NotFound(f"The tool {tool} is not here; name the module that has it with --tools.", code="tool_missing")

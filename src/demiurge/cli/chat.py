@@ -1,0 +1,206 @@
+"""`demiurge chat`: talk, and look at what was said."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import click
+
+from demiurge.apps.demiurge import CHAT
+from demiurge.bootstrap import Reply, World
+from demiurge.bootstrap.models import LOCAL, choose
+from demiurge.cli import output
+from demiurge.cli.command import Command, Group
+from demiurge.cli.conversation import Conversation, refuse_while_waiting, require_done
+from demiurge.cli.progress import ensure_local_model
+from demiurge.cli.settings import settings
+from demiurge.cli.turn import reply_document
+from demiurge.cli.world import Opened, Running, opened, running_options
+from demiurge.errors import Unavailable
+
+__all__ = ["command"]
+
+HISTORY_LINES = 1000
+DEFAULT_CHAT = "main"
+
+
+class _ChatCommand(Command):
+    """`chat` itself talks; when its first word is a verb of `chat`, that verb runs."""
+
+    def make_context(
+        self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
+    ) -> click.Context:
+        if self._first_word(args) in _verbs.commands:
+            return _verbs.make_context(info_name, args, parent, **extra)
+        return super().make_context(info_name, args, parent, **extra)
+
+    def _first_word(self, args: Sequence[str]) -> str | None:
+        probe = click.Context(self, ignore_unknown_options=True, resilient_parsing=True, **self.context_settings)
+        with suppress(click.UsageError):
+            found, _, _ = self.make_parser(probe).parse_args(list(args))
+            word = found.get("chat_id")
+            return word if isinstance(word, str) else None
+        return None
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        super().format_options(ctx, formatter)
+        _verbs.format_commands(ctx, formatter)
+
+
+@click.command(cls=_ChatCommand, name="chat")
+@click.argument("chat_id", default=DEFAULT_CHAT, metavar="[CHAT_ID]")
+@click.option("-m", "--message", metavar="TEXT", help="Say this, print what comes of it, and leave.")
+@click.option("--model", metavar="M", help="The model to ask, in place of the provider's usual one.")
+@click.option("--provider", metavar="P", help="openai-responses, openai-chat or local.")
+@click.option("--system", metavar="@FILE|TEXT", help="What the model is told before all else.")
+@running_options
+@click.option("--yes", is_flag=True, help="Allow every call that asks for approval; the journal says so.")
+def command(chat_id: str, message: str | None, yes: bool, **running: Any) -> None:
+    """Talk with the agent of a world, in the chat CHAT_ID (default: main).
+
+    The provider is the one whose key is set (LLM_API_KEY or OPENAI_API_KEY), else the local model. A world is made
+    where there is none. Ctrl-C stops a turn, Ctrl-D leaves.
+    """
+    if message is None and settings().json:
+        raise click.UsageError("--json prints one document, so it needs --message.")
+    if message is not None and not message.strip():
+        raise click.UsageError("--message is empty.")
+    wanted = Running(**running)
+    chosen = choose(os.environ, wanted=wanted.provider, model=wanted.model)
+    if chosen.provider == LOCAL:
+        ensure_local_model()
+    with opened(wanted, create=True) as (world, portal):
+        _tell_of_owner(world, wanted)
+        conversation = Conversation(world.chat(chat_id), portal, wanted, yes=yes)
+        output.notice(f"chat {chat_id} - {chosen.model} ({chosen.provider})")
+        if message is not None:
+            _one_turn(conversation, chat_id, message)
+            return
+        conversation.take_up()
+        with _history(settings().folder() / "history"):
+            conversation.converse(_prompt())
+
+
+def _one_turn(conversation: Conversation, chat_id: str, message: str) -> None:
+    earlier = conversation.take_up()
+    if earlier is not None and earlier.status == "awaiting_approval":
+        raise refuse_while_waiting(chat_id)
+    reply = conversation.turn(message)
+    require_done(chat_id, reply)
+    if settings().json:
+        output.document(reply_document(chat_id, reply))
+
+
+def _tell_of_owner(world: World, wanted: Running) -> None:
+    if not world.owned and wanted.base_url is not None:
+        output.notice("Another process has this world open and asks the provider, so --base-url does nothing here.")
+
+
+def _prompt() -> str:
+    """Readline counts the columns of a prompt, and must be told which characters take none."""
+    painted = output.paint("> ", bold=True)
+    start, middle, end = painted.partition("> ")
+    return f"\x01{start}\x02{middle}\x01{end}\x02" if start else painted
+
+
+@contextmanager
+def _history(path: Path) -> Iterator[None]:
+    """Line editing with a history that is kept in the world's folder, where Python has readline."""
+    if not sys.stdin.isatty() or find_spec("readline") is None:
+        yield
+        return
+    readline = import_module("readline")  # it is not everywhere, and it changes how `input` works
+    readline.set_history_length(HISTORY_LINES)
+    with suppress(OSError):
+        readline.read_history_file(path)
+    try:
+        yield
+    finally:
+        with suppress(OSError):
+            path.touch(mode=0o600)
+            readline.write_history_file(path)
+
+
+@click.group(cls=Group, name="chat")
+def _verbs() -> None:
+    pass
+
+
+@_verbs.command(name="ls", cls=Command)
+def ls() -> None:
+    """List the chats."""
+    with opened() as (world, portal):
+        keys = portal.run(world.keys(CHAT))
+        chats = [_summary(key, state) for key in keys if (state := portal.run(world.chat(key).state())) is not None]
+    rows = [(c["chat_id"], str(c["messages"]), c["status"], c["title"]) for c in chats]
+    output.result({"chats": chats}, *output.table(rows, ("CHAT", "MESSAGES", "LAST TURN", "TITLE")))
+
+
+@_verbs.command(name="show", cls=Command)
+@click.argument("chat_id", default=DEFAULT_CHAT, metavar="[CHAT_ID]")
+def show(chat_id: str) -> None:
+    """Print the conversation."""
+    with opened() as world:
+        messages, last = _read(world, chat_id)
+    shown = {"chat_id": chat_id, "messages": messages, "last": reply_document(chat_id, last) if last else None}
+    output.result(shown, *(_lines(messages, last) or ["(nothing was said yet)"]))
+
+
+@_verbs.command(name="export", cls=Command)
+@click.argument("chat_id", default=DEFAULT_CHAT, metavar="[CHAT_ID]")
+@click.option("--out", type=click.Path(path_type=Path), metavar="FILE", help="Write to a file instead of stdout.")
+def export(chat_id: str, out: Path | None) -> None:
+    """Print the conversation as JSON."""
+    with opened() as world:
+        messages, _ = _read(world, chat_id)
+    conversation = {"chat_id": chat_id, "messages": messages}
+    if out is None:
+        output.document(conversation)
+        return
+    try:
+        out.write_text(json.dumps(conversation, ensure_ascii=False, indent=2) + "\n", encoding="utf-8")
+    except OSError as error:
+        raise Unavailable(f"{out} can't be written ({error.strerror}); choose another place.") from error
+    output.result({"chat_id": chat_id, "file": str(out)}, f"Wrote {out}.")
+
+
+def _read(world: Opened, chat_id: str) -> tuple[list[dict[str, Any]], Reply | None]:
+    chat = world.world.chat(chat_id)
+    messages = world.portal.run(chat.messages())
+    return messages, world.portal.run(chat.reply()) if messages else None
+
+
+def _summary(chat_id: str, state: Mapping[str, Any]) -> dict[str, Any]:
+    turn = state["turn"]
+    return {
+        "chat_id": chat_id,
+        "title": state["title"] or "",
+        "messages": len(state["messages"]),
+        "status": turn["status"] if turn is not None else "new",
+    }
+
+
+def _lines(messages: Sequence[Mapping[str, Any]], last: Reply | None) -> list[str]:
+    lines: list[str] = []
+    for message in messages:
+        if message["role"] == "user":
+            lines += ["", f"> {message['text']}"]
+        elif message["text"]:
+            lines += ["", message["text"]]
+        for call in message.get("tool_calls", ()):
+            lines.append(f"{output.symbol('→', '->')} {call['name']} {call['arguments_json']}")
+        if "tool" in message:
+            tool = message["tool"]
+            result = json.dumps(tool["result"], ensure_ascii=False) if tool["ok"] else tool["message"]
+            lines.append(f"{output.symbol('←', '<-')} {tool['name']}: {result}")
+    if last is not None and last.status != "done":
+        lines += ["", f"({last.status.replace('_', ' ')}{': ' + last.message if last.message else ''})"]
+    return lines[1:]

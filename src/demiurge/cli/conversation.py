@@ -1,0 +1,152 @@
+"""A conversation at the terminal: turns, Ctrl-C, and questions to the person in between.
+
+The main thread waits here, for the person or for a turn, so that Ctrl-C always finds it (see `portal`). The first
+Ctrl-C of a turn stops the turn, the second one leaves; either way the journal says what happened.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Coroutine, Iterator
+from typing import Any
+
+from demiurge.bootstrap import Chat, Reply
+from demiurge.cli import output
+from demiurge.cli.approval import Decision, ask, pending_lines
+from demiurge.cli.failure import OutcomeError
+from demiurge.cli.portal import Portal
+from demiurge.cli.settings import settings
+from demiurge.cli.turn import TurnView, reply_document
+from demiurge.cli.world import Running
+from demiurge.errors import Conflict, DemiurgeError
+
+__all__ = ["Conversation"]
+
+OPEN = ("model", "tools")
+GRANTED = Decision(True, "granted by --yes")
+
+
+class Conversation:
+    """`yes` grants every call that asks for approval; `running` names the options to repeat in commands shown."""
+
+    def __init__(self, chat: Chat, portal: Portal, running: Running, *, yes: bool) -> None:
+        self._chat, self._portal, self._running, self._yes = chat, portal, running, yes
+        self._terminal = output.is_terminal(sys.stdin) and output.is_terminal(sys.stdout) and not settings().json
+
+    def take_up(self) -> Reply | None:
+        """Finish the turn that an earlier process left open, if there is one, and show it."""
+        state = self._portal.run(self._chat.state())
+        turn = (state or {}).get("turn")
+        if turn is None or turn["status"] not in OPEN:
+            return None
+        asked = [m for m in self._portal.run(self._chat.messages()) if m["role"] == "user"][-1]["text"]
+        output.notice(f"Going on with the last turn: {asked}")
+        return self._finish(TurnView(self._chat, quiet=settings().json), None)
+
+    def turn(self, text: str) -> Reply:
+        """Say something; the reply has status `awaiting_approval` only when nobody could be asked."""
+        return self._finish(TurnView(self._chat, quiet=settings().json), text)
+
+    def lines(self, prompt: str) -> Iterator[str]:
+        """What the person says, until Ctrl-D, two Ctrl-C in a row, or the end of the input."""
+        stopped = False
+        while True:
+            try:
+                line = input(prompt) if self._terminal else sys.stdin.readline()
+            except EOFError:
+                output.write("")
+                return
+            except KeyboardInterrupt:
+                output.write("")
+                if stopped:
+                    return
+                stopped = True
+                output.notice("Ctrl-C again, or Ctrl-D, leaves.")
+                continue
+            if not line and not self._terminal:
+                return
+            stopped = False
+            if line.strip():
+                yield line.strip()
+
+    def converse(self, prompt: str) -> None:
+        """One turn after the other. On a terminal a failed turn is told and the next may follow."""
+        for line in self.lines(prompt):
+            try:
+                require_done(self._chat.id, self.turn(line))
+            except DemiurgeError as error:
+                if not self._terminal:
+                    raise
+                output.complain(str(error))
+            if self._terminal:
+                output.write("")
+
+    def _finish(self, view: TurnView, text: str | None) -> Reply:
+        reply = self._wait(self._go_on(view, text))
+        while reply.status == "awaiting_approval" and self._decide_all():
+            reply = self._wait(self._go_on(view, None))
+        self._portal.run(view.close(reply))
+        if reply.status == "awaiting_approval" and not settings().json:
+            waiting = self._portal.run(self._waiting())
+            output.write("\n".join(("", *pending_lines(waiting, self._running))))
+        return reply
+
+    async def _go_on(self, view: TurnView, text: str | None) -> Reply:
+        if text is not None:
+            said = text
+            return await view.follow(lambda on_frame: self._chat.send(said, on_frame=on_frame))
+        await view.follow(self._chat.resume)
+        return await self._chat.reply()
+
+    async def _waiting(self) -> list[dict[str, Any]]:
+        asked = await self._chat.world.approvals()
+        return [entry for entry in asked if entry["unit"] == str(self._chat.unit)]
+
+    def _decide_all(self) -> bool:
+        """Decide on what waits now; False when there is nobody to ask, or the person leaves it for later."""
+        waiting = self._portal.run(self._waiting())
+        if not waiting or not (self._yes or self._terminal):
+            return False
+        for asked in waiting:
+            try:
+                decision = GRANTED if self._yes else ask(asked)
+            except EOFError:
+                output.write("")
+                return False
+            except KeyboardInterrupt:
+                output.write("")
+                self._stop()
+                return True
+            if self._yes:
+                output.notice(f"{asked['tool']} is allowed by --yes.")
+            world = self._chat.world
+            self._portal.run(world.decide(asked["id"], approve=decision.approve, reason=decision.reason))
+        return True
+
+    def _wait(self, work: Coroutine[Any, Any, Reply]) -> Reply:
+        running = self._portal.start(work)
+        try:
+            return running.result()
+        except KeyboardInterrupt:
+            self._stop()
+            return running.result()
+
+    def _stop(self) -> None:
+        output.notice("Stopping the turn; Ctrl-C again leaves.")
+        self._portal.run(self._chat.cancel())
+
+
+def require_done(chat_id: str, reply: Reply) -> None:
+    """Raises OutcomeError for a failed turn, Conflict for a message that has to wait for a decision."""
+    if reply.status == "failed":
+        code, message = reply.error_code or "failed", reply.message or "The turn failed."
+        raise OutcomeError(code, message, reply_document(chat_id, reply))
+
+
+def refuse_while_waiting(chat_id: str) -> Conflict:
+    """The error for a message that can't be taken because the turn before it waits for a person."""
+    return Conflict(
+        f"The message was not sent: the last turn of chat {chat_id} waits for a decision; "
+        "decide it with `demiurge approvals approve` or `reject`, or say --yes.",
+        code="chat_busy",
+    )

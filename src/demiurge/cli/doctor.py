@@ -1,0 +1,164 @@
+"""`demiurge doctor`: is everything here that Demiurge needs, and if not, what to do.
+
+It changes nothing, and says of a key only whether there is one.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+import socket
+import sqlite3
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Literal
+
+import click
+
+from demiurge.cli import output
+from demiurge.cli.command import Command
+from demiurge.cli.failure import OutcomeError
+from demiurge.cli.progress import engine_is_installed
+from demiurge.cli.settings import settings
+from demiurge.cli.world import opened
+from demiurge.errors import DemiurgeError, NotFound
+from demiurge.models.local import LOCAL_MODEL, cache_folder, locate
+from demiurge.models.providers import PROVIDERS
+
+__all__ = ["command"]
+
+PYTHON = (3, 11)
+SQLITE = (3, 35, 0)
+LITTLE_ROOM = 100 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """`status` is `fail` when something necessary is broken. `mend` says what to do about it."""
+
+    name: str
+    status: Literal["ok", "warn", "fail"]
+    detail: str
+    mend: str = ""
+
+
+@click.command(cls=Command, name="doctor")
+def command() -> None:
+    """Check the interpreter, SQLite, the disk, keys, the local model and the world, and say how to mend each.
+
+    Exits with 1 when something necessary is broken.
+    """
+    checks = [check for look in CHECKS for check in look()]
+    ok = all(check.status != "fail" for check in checks)
+    report = {"ok": ok, "checks": [asdict(check) for check in checks]}
+    if settings().json and ok:
+        output.document(report)
+    if not settings().json:
+        output.write("\n".join(line for check in checks for line in _lines(check)))
+    if not ok:
+        broken = ", ".join(check.name for check in checks if check.status == "fail")
+        raise OutcomeError("unhealthy", f"Mend what is broken first: {broken}.", report)
+
+
+def _lines(check: Check) -> Iterator[str]:
+    mark, colour = {"ok": ("ok  ", "green"), "warn": ("note", "yellow"), "fail": ("FAIL", "red")}[check.status]
+    yield f"{output.paint(mark, fg=colour)}  {check.name}: {output.plain(check.detail)}"
+    if check.mend:
+        yield f"      {output.plain(check.mend)}"
+
+
+def _interpreter() -> Iterator[Check]:
+    detail = f"Python {platform.python_version()} at {sys.executable}"
+    good = sys.version_info >= PYTHON
+    yield Check("interpreter", "ok" if good else "fail", detail, "" if good else "Install Python 3.11 or newer.")
+
+
+def _sqlite() -> Iterator[Check]:
+    detail = f"SQLite {sqlite3.sqlite_version}"
+    if sqlite3.sqlite_version_info < SQLITE:
+        yield Check("sqlite", "fail", detail, "Use a Python that is built with SQLite 3.35 or newer.")
+        return
+    with (
+        tempfile.TemporaryDirectory(dir=_existing(settings().folder()), prefix=".demiurge-doctor-") as place,
+        closing(sqlite3.connect(Path(place) / "check.db")) as database,
+    ):
+        mode = database.execute("PRAGMA journal_mode = WAL").fetchone()[0]
+    mend = "Put the world on a local disk: a network file system can't keep it safe."
+    good = mode == "wal"
+    yield Check("sqlite", "ok" if good else "fail", f"{detail}, write-ahead log", "" if good else mend)
+
+
+def _disk() -> Iterator[Check]:
+    place = _existing(settings().folder())
+    room = shutil.disk_usage(place).free
+    detail = f"{place} can be written to, {room / 1e9:.1f} GB free"
+    if room < LITTLE_ROOM:
+        yield Check("disk", "warn", detail, "Make room: a world stops taking events when its disk is full.")
+    else:
+        yield Check("disk", "ok", detail)
+
+
+def _sockets() -> Iterator[Check]:
+    try:
+        with socket.create_server(("127.0.0.1", 0)):
+            pass
+    except OSError as error:
+        mend = "Allow this user to listen on 127.0.0.1; the local model needs it."
+        yield Check("ports", "warn", f"No port of 127.0.0.1 can be had ({error.strerror})", mend)
+    else:
+        yield Check("ports", "ok", "127.0.0.1 can be listened on")
+
+
+def _model() -> Iterator[Check]:
+    keyed = _names_of_keys(os.environ)
+    if keyed:
+        yield Check("keys", "ok", f"{' and '.join(keyed)} set")
+    else:
+        yield Check("keys", "ok", "no key is set, so the local model answers")
+    engine, weights = engine_is_installed(), locate()
+    if not engine:
+        mend = "Run `pip install 'demiurge-runtime[local]'`, or set LLM_API_KEY."
+        yield Check("local engine", "warn" if keyed else "fail", "not installed", mend)
+    else:
+        yield Check("local engine", "ok", "installed")
+    if weights is not None:
+        yield Check("local model", "ok", f"{LOCAL_MODEL.name} at {weights}")
+    else:
+        mend = f"`demiurge model fetch` brings {LOCAL_MODEL.size / 1e9:.1f} GB; so does the first chat that needs it."
+        yield Check("local model", "ok" if keyed else "warn", f"not in {cache_folder()}", mend)
+
+
+def _world() -> Iterator[Check]:
+    folder = settings().folder()
+    try:
+        with opened() as (world, portal):
+            info = portal.run(world.info())
+            owner = "this process" if world.owned else "another process, which serves this one"
+    except NotFound:
+        yield Check("world", "ok", f"none in {folder} yet", "`demiurge chat` or `demiurge init` makes one.")
+    except DemiurgeError as error:
+        yield Check("world", "fail", f"{folder} can't be opened", str(error))
+    else:
+        yield Check("world", "ok", f"{info['world_id']} in {folder}, owned by {owner}")
+
+
+CHECKS: tuple[Callable[[], Iterator[Check]], ...] = (_interpreter, _sqlite, _disk, _sockets, _model, _world)
+
+
+def _names_of_keys(environment: Mapping[str, str]) -> list[str]:
+    """The names of the variables that hold a key; never what they hold."""
+    names = dict.fromkeys(name for row in PROVIDERS.values() for name in row.key_variables)
+    return [name for name in names if environment.get(name, "").strip()]
+
+
+def _existing(folder: Path) -> Path:
+    """The nearest folder that is there."""
+    place = folder.absolute()
+    while not place.is_dir():
+        place = place.parent
+    return place

@@ -1,0 +1,178 @@
+"""`demiurge journal`: the records of a world, read, checked and exported."""
+
+from __future__ import annotations
+
+import base64
+import json
+import time
+from collections.abc import Callable, Iterable, Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import click
+
+from demiurge.bootstrap import World
+from demiurge.cli import output
+from demiurge.cli.command import Command, Group
+from demiurge.cli.failure import OutcomeError
+from demiurge.cli.settings import settings
+from demiurge.cli.world import opened
+from demiurge.errors import NotFound, Unavailable
+from demiurge.world.record import Record
+
+__all__ = ["command"]
+
+POLL_S = 0.2
+HEADER = ("POSITION", "UNIT", "SEQ", "KIND", "CAUSE", "WHEN")
+
+
+@click.group(cls=Group, name="journal")
+def command() -> None:
+    pass
+
+
+@command.command(name="head", cls=Command)
+def head() -> None:
+    """List the units with the number of their records and the hash of the last."""
+    with opened() as (world, _):
+        heads = world.journal.head()
+    rows = [(unit, str(count), digest) for unit, count, digest in heads]
+    units = [{"unit": unit, "records": count, "hash": digest} for unit, count, digest in heads]
+    output.result({"units": units}, *output.table(rows, ("UNIT", "RECORDS", "HASH")))
+
+
+@command.command(name="tail", cls=Command)
+@click.option("-n", "count", type=click.IntRange(min=0), default=20, show_default=True, help="How many records.")
+@click.option("--unit", metavar="U", help="Only this unit, such as demiurge/Demiurge@1/main.")
+@click.option("-f", "--follow", is_flag=True, help="Go on with new records until Ctrl-C.")
+def tail(count: int, unit: str | None, follow: bool) -> None:
+    """Show the last records, oldest first."""
+    if follow and settings().json:
+        raise click.UsageError("--follow never ends, so it can't be one JSON document; leave one of the two out.")
+    with opened() as (world, _):
+        following = _end(world, unit)
+        start = max(0, following - count)
+        records = list(world.journal.read(unit, start))
+        shown = {"records": [_as_json(record) for record in records]}
+        output.result(shown, *output.table(map(_row, records), HEADER))
+        while follow:
+            for record in world.journal.read(unit, following):
+                output.write(output.plain("  ".join(_row(record))))
+                following = (record.unit_seq if unit else record.position or 0) + 1
+            time.sleep(POLL_S)
+
+
+@command.command(name="verify", cls=Command)
+@click.option("--seal", metavar="HASH", help="A seal kept from an earlier verify: the world must still have it.")
+def verify(seal: str | None) -> None:
+    """Check every record, every link and every blob.
+
+    Prints {"records", "units", "seal", "ok"}; exits with 1 and names the first bad record otherwise.
+    """
+    with opened() as (world, _):
+        found = world.journal.verify()
+    problem, code = found.problem, "damaged"
+    if problem is None and seal is not None and seal != found.seal:
+        problem, code = f"The seal is {found.seal}, not {seal}: the journal has grown or was changed since.", "seal"
+    outcome = {"records": found.records, "units": found.units, "seal": found.seal, "ok": problem is None}
+    if problem is None:
+        output.document(outcome)
+        return
+    if not settings().json:
+        output.document(outcome)
+    raise OutcomeError(code, problem, outcome)
+
+
+@command.command(name="export", cls=Command)
+@click.option("--unit", metavar="U", help="Only this unit.")
+@click.option("--out", type=click.Path(path_type=Path), metavar="FILE", help="Write to a file instead of stdout.")
+def export(unit: str | None, out: Path | None) -> None:
+    """Write the records as JSON lines (with --json: one document).
+
+    Each has its `cbor`: the bytes, in base64, whose SHA-256 sum is its `hash`.
+    """
+    with opened() as (world, _):
+        if unit is not None:
+            _end(world, unit)
+        records = (_as_json(record) | {"cbor": _base64(record.data)} for record in world.journal.read(unit))
+        if settings().json and out is None:
+            output.document({"records": list(records)})
+        elif out is None:
+            _write_lines(records, output.write)
+        else:
+            output.result({"records": _save(out, records), "file": str(out)}, f"Wrote {out}.")
+
+
+def _end(world: World, unit: str | None) -> int:
+    """Where the next record will stand: a position, or the unit's sequence number. Raises NotFound."""
+    heads = world.backend.heads()
+    if unit is None:
+        return max((position for *_, position in heads), default=-1) + 1
+    for name, count, _hash, _position in heads:
+        if name == unit:
+            return count
+    raise NotFound(f"There is no unit {unit}; `demiurge journal head` lists them.", code="unknown_unit")
+
+
+def _row(record: Record) -> tuple[str, ...]:
+    when = datetime.fromtimestamp(record.stamp.time_ns / 1e9, UTC).isoformat(timespec="milliseconds")
+    kind = record.kind if "schema" not in record.body else f"{record.kind} {_what(record)}"
+    cause = "" if record.cause is None else str(record.cause)
+    return str(record.position), record.unit, str(record.unit_seq), kind, cause, when.removesuffix("+00:00") + "Z"
+
+
+def _what(record: Record) -> str:
+    value = record.body.get("value")
+    tag = value.get("$tag") if isinstance(value, dict) else None
+    return str(tag or record.body["schema"])
+
+
+def _as_json(record: Record) -> dict[str, Any]:
+    """Byte strings in hexadecimal."""
+    return {
+        "position": record.position,
+        "unit": record.unit,
+        "seq": record.unit_seq,
+        "kind": record.kind,
+        "cause": _plain(record.cause),
+        "time_ns": record.stamp.time_ns,
+        "actor": record.stamp.actor or None,
+        "manifest": record.stamp.manifest,
+        "body": _plain(record.body),
+        "refs": list(record.refs),
+        "prev": record.prev.hex(),
+        "hash": record.hash.hex(),
+    }
+
+
+def _plain(value: Any) -> Any:
+    match value:
+        case bytes():
+            return value.hex()
+        case dict():
+            return {str(name): _plain(held) for name, held in value.items()}
+        case list() | tuple():
+            return [_plain(held) for held in value]
+        case _:
+            return value
+
+
+def _base64(data: bytes) -> str:
+    return base64.b64encode(data).decode()
+
+
+def _write_lines(records: Iterable[dict[str, Any]], write: Callable[[str], object]) -> int:
+    count = 0
+    for record in records:
+        write(json.dumps(record, ensure_ascii=False))
+        count += 1
+    return count
+
+
+def _save(path: Path, records: Iterator[dict[str, Any]]) -> int:
+    try:
+        with path.open("w", encoding="utf-8") as file:
+            return _write_lines(records, lambda line: file.write(line + "\n"))
+    except OSError as error:
+        raise Unavailable(f"{path} can't be written ({error.strerror}); choose another place.") from error

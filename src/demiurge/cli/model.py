@@ -1,0 +1,48 @@
+"""`demiurge model`: the weights of the local model."""
+
+from __future__ import annotations
+
+import click
+
+from demiurge.cli import output
+from demiurge.cli.command import Command, Group
+from demiurge.cli.progress import fetch_shown
+from demiurge.models.local import LOCAL_MODEL, cache_folder, locate, remove
+
+__all__ = ["command"]
+
+
+@click.group(cls=Group, name="model")
+def command() -> None:
+    pass
+
+
+@command.command(name="fetch", cls=Command)
+@click.argument("source", required=False, metavar="[PATH_OR_URL]")
+def fetch(source: str | None) -> None:
+    """Bring the weights to this machine, checked by their sum; what is already here is kept."""
+    path = fetch_shown(source)
+    output.result({"model": LOCAL_MODEL.name, "path": str(path), "sha256": LOCAL_MODEL.sha256}, str(path))
+
+
+@command.command(name="ls", cls=Command)
+def ls() -> None:
+    """Say which local models there are, and where they lie."""
+    path = locate()
+    found = {
+        "model": LOCAL_MODEL.name,
+        "licence": LOCAL_MODEL.licence,
+        "size": LOCAL_MODEL.size,
+        "path": str(path) if path is not None else None,
+    }
+    where = str(path) if path is not None else "not here; fetch it with `demiurge model fetch`"
+    rows = [(LOCAL_MODEL.name, f"{LOCAL_MODEL.size / 1e9:.1f} GB", LOCAL_MODEL.licence, where)]
+    output.result({"models": [found]}, *output.table(rows, ("MODEL", "SIZE", "LICENCE", "PATH")))
+
+
+@command.command(name="rm", cls=Command)
+def rm() -> None:
+    """Delete the fetched weights, also half-fetched ones."""
+    freed = remove()
+    said = f"Freed {freed / 1e6:.0f} MB." if freed else f"There was nothing to remove in {cache_folder()}."
+    output.result({"freed": freed}, said)

@@ -1,0 +1,79 @@
+"""Progress of long steps, on stderr: a bar where somebody looks, else a line every tenth."""
+
+from __future__ import annotations
+
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+from demiurge.cli import output
+from demiurge.errors import Unavailable
+from demiurge.models.local import LOCAL_MODEL, Progress, fetch, locate
+
+__all__ = ["engine_is_installed", "ensure_local_model", "fetch_shown"]
+
+ENGINE = "xllamacpp"
+
+WIDTH = 30
+MIB = 1 << 20
+PHASES = {
+    "waiting": "Waiting for another fetch of the local model",
+    "download": "Fetching the local model",
+    "check": "Checking the local model",
+    "done": "The local model is here",
+}
+
+
+class _Bar:
+    """Shows `Progress` reports; at most one line per percent, or per tenth of the way without a terminal."""
+
+    def __init__(self) -> None:
+        self._terminal = output.is_terminal(sys.stderr)
+        self._shown: tuple[str, int] | None = None
+
+    def __call__(self, progress: Progress) -> None:
+        share = progress.done / progress.total if progress.total else 0.0
+        step = (progress.phase, int(share * (100 if self._terminal else 10)))
+        if step == self._shown:
+            return
+        self._shown = step
+        words = PHASES.get(progress.phase, progress.phase)
+        numbers = f"{share:4.0%} of {progress.total // MIB} MiB"
+        if self._terminal:
+            bar = ("#" * int(share * WIDTH)).ljust(WIDTH, "-")
+            end = "\n" if progress.phase == "done" else ""
+            sys.stderr.write(f"\r\x1b[2K{words} [{bar}] {numbers}{end}")
+        else:
+            sys.stderr.write(f"{words}: {numbers.strip()}\n")
+        sys.stderr.flush()
+
+    def end(self) -> None:
+        if self._terminal and self._shown is not None and self._shown[0] != "done":
+            sys.stderr.write("\n")
+
+
+def engine_is_installed() -> bool:
+    return find_spec(ENGINE) is not None
+
+
+def fetch_shown(source: str | None = None) -> Path:
+    """`models.local.fetch` with a bar. Raises as it does."""
+    bar = _Bar()
+    try:
+        return fetch(bar, source)
+    finally:
+        bar.end()
+
+
+def ensure_local_model() -> None:
+    """Have the weights here before the local model is asked. Raises Unavailable, also without the engine."""
+    if not engine_is_installed():
+        raise Unavailable(
+            "There is neither a key nor the local engine: set LLM_API_KEY, "
+            "or run `pip install 'demiurge-runtime[local]'`.",
+            code="engine_missing",
+        )
+    if locate() is None:
+        size = f"{LOCAL_MODEL.size / 1e9:.1f} GB"
+        output.notice(f"The local model answers here; its weights ({size}) are fetched once.")
+        fetch_shown()

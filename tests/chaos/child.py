@@ -1,0 +1,158 @@
+"""The processes that are killed, and the one that bears them.
+
+`child.py` reads one command a line on stdin and answers with one line: `{"start": {...}}` forks a process that does what
+it is told (its arguments are those of `run`) and answers its pid; `{"wait": pid}` answers how it ended. Forking saves
+each of them the second that importing takes; all else they have for themselves.
+
+A process writes what was acknowledged to it as lines of JSON to a file, each in one `write`, so nothing that it was told
+is lost with it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import sys
+import traceback
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+from demiurge import faults
+from demiurge.bootstrap import Chat, Reply, World
+from demiurge.errors import DemiurgeError
+from tests.chaos.agent import CHATS, open_world, script
+
+
+class Teller:
+    """Writes lines to the file `path`."""
+
+    def __init__(self, path: str) -> None:
+        self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+
+    def tell(self, kind: str, **values: Any) -> None:
+        os.write(self._file, json.dumps({"kind": kind, **values}).encode() + b"\n")
+
+
+class Telling:
+    """A backend that says what was acknowledged, as soon as it was."""
+
+    def __init__(self, backend: Any, teller: Teller) -> None:
+        self._backend, self._teller = backend, teller
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._backend, name)
+
+    async def submit(self, *args: Any) -> Any:
+        unit, seq, event_hash = await self._backend.submit(*args)
+        self._teller.tell("ack", unit=unit, seq=seq, event_hash=event_hash, schema=args[0])
+        return unit, seq, event_hash
+
+    async def decide(self, approval_id: str, approve: bool, reason: str) -> None:
+        await self._backend.decide(approval_id, approve, reason)
+        self._teller.tell("decided", id=approval_id)
+
+
+async def talk(world: World, chat: Chat, seed: int, turns: int, teller: Teller) -> None:
+    """Finish what is open, then say what is left to be said."""
+    while True:
+        await chat.resume()
+        state = await chat.state()
+        turn = state["last_request_id"] if state is not None else 0
+        if state is not None and turn:
+            reply = await _answered(world, chat, await chat.reply())
+            teller.tell("turn", chat=chat.id, turn=turn, status=reply.status, code=reply.error_code)
+        if turn >= turns:
+            return
+        reply = await chat.send(script(seed, chat.id, turn + 1))
+        teller.tell("sent", chat=chat.id, turn=turn + 1, status=reply.status, code=reply.error_code)
+
+
+async def _answered(world: World, chat: Chat, reply: Reply) -> Reply:
+    """Decide what waits for a person: every third request is turned down."""
+    while reply.status == "awaiting_approval":
+        assert reply.approvals, "the turn waits, but not for a person"
+        for approval in reply.approvals:
+            asked = next(a for a in await world.approvals() if a["id"] == approval)
+            await world.decide(approval, approve=int(approval[:8], 16) % 3 > 0, reason=f"about {asked['tool']}")
+        await chat.resume()
+        reply = await chat.reply()
+    return reply
+
+
+async def run(
+    folder: str, url: str, out: str, seed: int, turns: int, chats: tuple[str, ...] = CHATS, linger: bool = False
+) -> None:
+    """Open the world and talk in all its chats at once until each has had `turns` turns."""
+    teller = Teller(out)
+    world = open_world(Path(folder), url)
+    world.backend = Telling(world.backend, teller)
+    async with world:
+        teller.tell("open", owner=type(world.backend._backend).__name__)
+        async with asyncio.TaskGroup() as group:
+            for chat in chats:
+                group.create_task(talk(world, world.chat(chat), seed, turns, teller))
+        teller.tell("finished")
+        if linger:
+            await asyncio.Event().wait()
+    teller.tell("closed")
+
+
+def _live(arguments: dict[str, Any]) -> int:
+    """A forked process from its first line to its exit status."""
+    errors = os.open(arguments["out"] + ".err", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+    null = os.open(os.devnull, os.O_RDWR)
+    for number, target in ((0, null), (1, null), (2, errors)):
+        os.dup2(target, number)
+    with ExitStack() as stack:
+        stack.enter_context(faults.armed(dict(faults.parse(arguments.pop("faults", "")))))
+        try:
+            asyncio.run(run(**arguments))
+        except KeyboardInterrupt:
+            return 130
+        except BaseException as error:  # noqa: BLE001 - the last one to see it
+            return _tell(error, Teller(arguments["out"]))
+    return 0
+
+
+def _tell(error: BaseException, teller: Teller) -> int:
+    """Errors of the tree are for a person, all others are defects."""
+    status = 1
+    for leaf in _leaves(error):
+        if not isinstance(leaf, DemiurgeError):
+            traceback.print_exception(leaf)
+            status = 70
+            continue
+        teller.tell("error", error=type(leaf).__name__, code=leaf.code, message=str(leaf))
+    return status
+
+
+def _leaves(error: BaseException) -> list[BaseException]:
+    if not isinstance(error, BaseExceptionGroup):
+        return [error]
+    return [leaf for inner in error.exceptions for leaf in _leaves(inner)]
+
+
+def main() -> None:
+    print("ready", flush=True)
+    for line in sys.stdin:
+        command = json.loads(line)
+        if "wait" in command:
+            answer = os.waitstatus_to_exitcode(os.waitpid(command["wait"], 0)[1])
+        else:
+            answer = os.fork()
+            if answer == 0:
+                signal.signal(signal.SIGINT, signal.default_int_handler)
+                status = 70
+                try:
+                    status = _live(command["start"])
+                finally:
+                    os._exit(status)
+        print(answer, flush=True)
+
+
+if __name__ == "__main__":
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    main()

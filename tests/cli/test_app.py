@@ -1,0 +1,152 @@
+"""The command as a whole: help, lazy imports, global options anywhere, errors and exit statuses."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from demiurge.cli.app import NOUNS, application
+
+HEAVY = ("httpx", "pydantic", "pydantic_core", "sqlite3", "cbor2", "asyncio")
+
+
+def test_help_loads_nothing_heavy() -> None:
+    program = (
+        "import sys\nfrom demiurge.cli import main\n"
+        "try:\n    main(['--help'])\nexcept SystemExit:\n    pass\n"
+        f"print(*[name for name in {HEAVY!r} if name in sys.modules], file=sys.stderr)"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stderr.strip() == ""
+    for noun in NOUNS:
+        assert noun in done.stdout
+
+
+def test_each_noun_has_a_module_with_its_command() -> None:
+    context = application.make_context("demiurge", [], resilient_parsing=True)
+    for noun in NOUNS:
+        command = application.get_command(context, noun)
+        assert command is not None
+        assert command.name == noun
+        assert command.help
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("--json", "-w", "WORLD", "state", "ls", "demiurge/Demiurge@1"),
+        ("state", "--json", "-w", "WORLD", "ls", "demiurge/Demiurge@1"),
+        ("state", "ls", "demiurge/Demiurge@1", "-w", "WORLD", "--json"),
+        ("-w", "/nowhere", "state", "ls", "-w", "WORLD", "demiurge/Demiurge@1", "--json"),
+    ],
+)
+def test_global_options_may_stand_anywhere(words: tuple[str, ...], demiurge: Any, world: Path) -> None:
+    assert demiurge("init").status == 0
+    done = demiurge(*(str(world) if word == "WORLD" else word for word in words))
+    assert done.status == 0
+    assert done.document == {"module": "demiurge/Demiurge@1", "keys": []}
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("nonsense",),
+        ("blob",),
+        ("blob", "put"),
+        ("blob", "get", "x", "--raw", "--json"),
+        ("state", "get", "m", "--nonsense"),
+        ("chat", "--json"),
+        ("chat", "--message", " "),
+        ("journal", "tail", "-n", "many"),
+        ("journal", "tail", "-f", "--json"),
+        ("-w", "http://127.0.0.1:7777", "journal", "head"),
+    ],
+)
+def test_wrong_usage_is_status_2(words: tuple[str, ...], demiurge: Any) -> None:
+    done = demiurge(*words)
+    assert done.status == 2
+    if "--json" in words:
+        assert done.document["error"]["code"] == "usage"
+    elif done.out == "":
+        assert done.err.startswith("error: ")
+        assert "--help" in done.err
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("state", "get", "demiurge/Demiurge@1", "--key", "a"),
+        ("blob", "get", "sha256:" + "0" * 64),
+        ("journal", "verify"),
+        ("journal", "export"),
+        ("replay",),
+        ("manifest", "get"),
+        ("approvals", "ls"),
+        ("approvals", "approve", "abc"),
+        ("chat", "ls"),
+        ("chat", "show"),
+    ],
+)
+def test_looking_makes_no_world(words: tuple[str, ...], demiurge: Any, world: Path) -> None:
+    done = demiurge(*words)
+    assert done.status == 1
+    assert "demiurge init" in done.err
+    assert not world.exists()
+    done = demiurge(*words, "--json")
+    assert done.status == 1
+    assert done.document["error"]["code"] == "no_world"
+    assert done.err == ""
+
+
+def test_init_again_changes_nothing(demiurge: Any, world: Path) -> None:
+    first = demiurge("init", "--json").document
+    assert first["world"] == str(world)
+    assert first["created"] is True
+    second = demiurge("init", "--json").document
+    assert second == {**first, "created": False}
+    assert str(world) in demiurge("init").out
+
+
+def test_without_an_option_the_world_is_in_the_current_folder(
+    demiurge: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.delenv("DEMIURGE_WORLD")
+    assert demiurge("init", "--json").document["world"] == str(tmp_path / ".demiurge")
+
+
+def test_a_fault_of_our_own_is_a_sentence_and_a_traceback_only_on_request(
+    demiurge: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("demiurge.cli.blob.read_bytes", lambda _: 1 // 0)
+    done = demiurge("blob", "put", "x")
+    assert done.status == 1
+    assert "ZeroDivisionError" in done.err
+    assert "Traceback" not in done.err
+    assert "Traceback" in demiurge("blob", "put", "x", "-vv").err
+
+
+def test_logs_are_json_lines_on_request_and_hold_no_secret(process: Any, provider: Any) -> None:
+    key = process.environment["LLM_API_KEY"]
+    provider.say(provider.raw(json.dumps({"error": {"message": f"bad key {key}"}}).encode(), 401))
+    done = process("chat", "-m", "hello", "-vv", "--log-json")
+    assert done.status == 1
+    lines = [line for line in done.err.splitlines() if line.startswith("{")]
+    assert lines
+    for line in lines:
+        assert {"time", "level", "logger", "message"} <= set(json.loads(line))
+    assert key not in done.err + done.out
+
+
+def test_a_reader_that_stops_reading_is_no_error(process: Any) -> None:
+    process("init")
+    running = process.start("manifest", "get")
+    running.stdout.close()
+    assert running.wait(30) in {0, 1}
+    assert "Traceback" not in running.stderr.read()
+    running.stdin.close()
+    running.stderr.close()

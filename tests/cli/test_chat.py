@@ -1,0 +1,205 @@
+"""`demiurge chat`, one turn at a time: what is shown, what is asked, what goes on later."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+TOOLS = '''
+from demiurge.tools import ToolEffect, tool
+
+CALLS = "calls.txt"
+
+@tool(effect=ToolEffect.EXTERNAL_SIDE_EFFECT)
+def ring_bell(times: int) -> str:
+    """Ring the bell."""
+    with open(CALLS, "a") as calls:
+        calls.write(f"{times}\\n")
+    return "rang"
+'''
+
+
+@pytest.fixture
+def bell(tmp_path: Path, demiurge: Any) -> Path:
+    """A module of one's own, in the current folder; the path is where its tool leaves traces."""
+    (tmp_path / "my_bell.py").write_text(TOOLS)
+    return tmp_path / "calls.txt"
+
+
+def ask_for_time(provider: Any) -> None:
+    provider.say(
+        provider.answer(provider.call("core__get_current_time", {"timezone": "Asia/Tokyo"})),
+        provider.answer(provider.text("It is late in Tokyo.")),
+    )
+
+
+def test_one_turn_shows_the_call_its_result_and_the_answer(demiurge: Any, provider: Any) -> None:
+    ask_for_time(provider)
+    done = demiurge("chat", "--message", "What time is it in Tokyo?")
+    assert done.status == 0
+    call, result, blank, answer, blank_too, tokens = done.out.splitlines()
+    assert call == '→ core__get_current_time {"timezone": "Asia/Tokyo"}'
+    assert result.startswith("← {")
+    assert '"timezone": "Asia/Tokyo"' in result
+    assert (blank, answer, blank_too) == ("", "It is late in Tokyo.", "")
+    assert tokens.startswith("(20 tokens in, 10 out")
+    assert "\x1b" not in done.out + done.err
+    assert provider.keys[0] == "Bearer sk-test-0123456789abcdef"
+
+
+def test_one_turn_as_json(demiurge: Any, provider: Any) -> None:
+    ask_for_time(provider)
+    done = demiurge("--json", "chat", "tokyo", "-m", "What time is it in Tokyo?")
+    assert done.status == 0
+    reply = done.document
+    assert (reply["chat_id"], reply["status"], reply["text"]) == ("tokyo", "done", "It is late in Tokyo.")
+    [call] = reply["tool_calls"]
+    assert (call["name"], call["ok"]) == ("core__get_current_time", True)
+    assert json.loads(call["arguments_json"]) == {"timezone": "Asia/Tokyo"}
+    assert call["result"]["timezone"] == "Asia/Tokyo"
+    assert (reply["prompt_tokens"], reply["completion_tokens"]) == (20, 10)
+
+
+def test_the_chat_survives_and_the_model_sees_the_earlier_turns(demiurge: Any, provider: Any) -> None:
+    provider.say(provider.answer(provider.text("Hello Ada.")))
+    demiurge("chat", "-m", "I am Ada.")
+    demiurge("chat", "-m", "Who am I?")
+    said = json.dumps(provider.seen[1]["input"])
+    assert said.index("I am Ada.") < said.index("Hello Ada.") < said.index("Who am I?")
+    shown = demiurge("chat", "show").out
+    assert "> I am Ada.\n\nHello Ada.\n\n> Who am I?" in shown
+    exported = demiurge("chat", "export").document
+    assert [m["role"] for m in exported["messages"]] == ["user", "assistant"] * 2
+    [listed] = demiurge("chat", "ls", "--json").document["chats"]
+    assert (listed["chat_id"], listed["messages"], listed["status"]) == ("main", 4, "done")
+
+
+def test_lines_from_a_pipe_are_turns(demiurge: Any, provider: Any) -> None:
+    provider.say(provider.answer(provider.text("One.")), provider.answer(provider.text("Two.")))
+    done = demiurge("chat", stdin=b"first\n\nsecond\n")
+    assert done.status == 0
+    assert done.out.index("One.") < done.out.index("Two.")
+    assert len(provider.seen) == 2
+
+
+def test_the_model_and_the_system_text_can_be_chosen(demiurge: Any, provider: Any, tmp_path: Path) -> None:
+    (tmp_path / "system.txt").write_text("Speak like a pirate.")
+    provider.say(provider.answer(provider.text("Arr.")))
+    demiurge("chat", "-m", "hello", "--model", "gpt-4.1-nano", "--system", "@system.txt")
+    assert provider.seen[0]["model"] == "gpt-4.1-nano"
+    assert "Speak like a pirate." in json.dumps(provider.seen[0])
+
+
+def test_a_call_that_asks_for_approval_waits_and_is_shown_how_to_decide(
+    demiurge: Any, provider: Any, bell: Path
+) -> None:
+    provider.say(
+        provider.answer(provider.call("ring_bell", {"times": 3})), provider.answer(provider.text("It rang."))
+    )
+    done = demiurge("chat", "-m", "Ring it.", "--tools", "my_bell", "--json")
+    assert done.status == 0
+    assert done.document["status"] == "awaiting_approval"
+    [approval_id] = done.document["approvals"]
+    assert not bell.exists()
+
+    [waiting] = demiurge("approvals", "ls", "--json").document["approvals"]
+    assert (waiting["id"], waiting["tool"], waiting["arguments_json"]) == (approval_id, "ring_bell", '{"times": 3}')
+    busy = demiurge("chat", "-m", "And now?", "--tools", "my_bell")
+    assert busy.status == 1
+    assert f"demiurge approvals approve {approval_id[:12]} --tools my_bell" in busy.out
+    assert "was not sent" in busy.err
+
+    lost = demiurge("approvals", "approve", approval_id[:8])
+    assert lost.status == 1
+    assert "--tools" in lost.err
+    assert not bell.exists()
+
+    approved = demiurge("approvals", "approve", approval_id[:8], "--reason", "go on", "--tools", "my_bell")
+    assert approved.status == 0
+    assert "It rang." in approved.out
+    assert bell.read_text() == "3\n"
+    records = demiurge("journal", "export", "--json").document["records"]
+    [decision] = [r["body"] for r in records if r["kind"] == "approval"]
+    assert (decision["verdict"], decision["reason"]) == ("approve", "go on")
+    assert demiurge("replay", "--check").document["ok"] is True
+    assert bell.read_text() == "3\n"
+
+
+def test_a_rejected_call_never_runs_and_the_model_is_told_why(demiurge: Any, provider: Any, bell: Path) -> None:
+    provider.say(
+        provider.answer(provider.call("ring_bell", {"times": 3})), provider.answer(provider.text("All right."))
+    )
+    demiurge("chat", "-m", "Ring it.", "--tools", "my_bell")
+    [waiting] = demiurge("approvals", "ls", "--json").document["approvals"]
+    done = demiurge("approvals", "reject", waiting["id"], "--reason", "too loud", "--json", "--tools", "my_bell")
+    assert done.status == 0
+    assert done.document["decision"] == "rejected"
+    assert done.document["reply"]["text"] == "All right."
+    assert "too loud" in json.dumps(provider.seen[1]["input"])
+    assert not bell.exists()
+    assert demiurge("approvals", "ls").out == "Nothing waits for approval.\n"
+
+
+def test_yes_grants_all_and_is_journaled_as_such(demiurge: Any, provider: Any, bell: Path) -> None:
+    provider.say(
+        provider.answer(provider.call("ring_bell", {"times": 1})), provider.answer(provider.text("It rang."))
+    )
+    done = demiurge("chat", "-m", "Ring it.", "--tools", "my_bell", "--yes")
+    assert done.status == 0
+    assert "It rang." in done.out
+    assert bell.read_text() == "1\n"
+    records = demiurge("journal", "export", "--json").document["records"]
+    [decision] = [r["body"] for r in records if r["kind"] == "approval"]
+    assert decision["reason"] == "granted by --yes"
+
+
+def test_a_policy_file_decides(demiurge: Any, provider: Any, bell: Path, tmp_path: Path) -> None:
+    (tmp_path / "policy.toml").write_text('allowed_tools = ["ring_bell"]\n')
+    provider.say(
+        provider.answer(provider.call("ring_bell", {"times": 2})), provider.answer(provider.text("It rang."))
+    )
+    assert demiurge("chat", "-m", "Ring.", "--tools", "my_bell", "--policy", "policy.toml").status == 0
+    assert bell.read_text() == "2\n"
+    (tmp_path / "policy.toml").write_text("allowed = []\n")
+    broken = demiurge("chat", "-m", "Ring.", "--policy", "policy.toml")
+    assert broken.status == 1
+    assert "allowed" in broken.err
+
+
+@pytest.mark.parametrize(
+    ("source", "words"),
+    [
+        (None, "There is no Python module"),
+        ("x = 1", "holds no tool"),
+        ("1 / 0", "ZeroDivisionError"),
+        ("import nothing_of_this_name", "nothing_of_this_name"),
+    ],
+)
+def test_a_module_of_tools_that_can_not_be_used(
+    source: str | None, words: str, demiurge: Any, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    name = f"tools_{abs(hash(words))}"
+    if source is not None:
+        (tmp_path / f"{name}.py").write_text(source)
+    done = demiurge("chat", "-m", "hello", "--tools", name)
+    assert done.status == 1
+    assert words in done.err
+    assert done.err.count("\n") == 1
+
+
+def test_what_a_model_says_can_not_steer_the_terminal(demiurge: Any, provider: Any) -> None:
+    provider.say(provider.answer(provider.text("red \x1b[31m and \u202eback")))
+    done = demiurge("chat", "-m", "hello")
+    assert "\x1b" not in done.out
+    assert "\u202e" not in done.out
+    assert "red \N{REPLACEMENT CHARACTER}[31m" in done.out
+
+
+def test_a_chat_that_is_not_there(demiurge: Any) -> None:
+    demiurge("init")
+    done = demiurge("chat", "show", "nobody")
+    assert done.status == 1
+    assert "demiurge chat ls" in done.err

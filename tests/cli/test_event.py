@@ -1,0 +1,103 @@
+"""`demiurge event send`: what is taken, what is refused, and what the sender is told."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+CHAT = "demiurge/ChatEvent@1"
+UNIT = "demiurge/Demiurge@1/chat-1"
+CREATED = {"$tag": "ChatCreated", "$value": {"chat_id": "chat-1", "title": "t", "created_at_ms": 1}}
+
+
+def message(ref: str, request_id: int = 1, **fields: Any) -> str:
+    value = {
+        "chat_id": "chat-1",
+        "request_id": request_id,
+        "text": "Hello",
+        "message_ref": ref,
+        "model": "gpt-4o-mini",
+        "provider": "openai-responses",
+        "max_tokens": 128,
+    }
+    return json.dumps({"$tag": "UserMessage", "$value": value | fields})
+
+
+def put(demiurge: Any) -> str:
+    ref: str = demiurge("blob", "put", '{"role":"user","content":"Hello"}').document["hash"]
+    return ref
+
+
+def test_an_event_may_come_from_a_file_or_from_stdin(demiurge: Any, tmp_path: Any) -> None:
+    (tmp_path / "event.json").write_text(json.dumps(CREATED))
+    first = demiurge("event", "send", CHAT, "@event.json").document
+    assert set(first) == {"unit", "seq", "event_hash"}
+    assert first["unit"] == UNIT
+    second = demiurge("event", "send", CHAT, "@-", stdin=json.dumps(CREATED).encode()).document
+    assert second["seq"] > first["seq"]
+    assert second["event_hash"] == first["event_hash"]
+
+
+def test_a_message_to_a_chat_that_was_never_made_is_recorded_and_told(demiurge: Any) -> None:
+    done = demiurge("event", "send", CHAT, message(put(demiurge)), "--json")
+    assert done.status == 0
+    assert done.document["unit"] == UNIT
+    assert "chat_unknown" in done.err
+    assert demiurge("journal", "verify").status == 0
+
+
+def test_without_waiting_the_event_is_durable_and_the_next_command_goes_on(demiurge: Any, provider: Any) -> None:
+    provider.say(provider.answer(provider.text("Hi there.")))
+    demiurge("event", "send", CHAT, json.dumps(CREATED))
+    assert demiurge("event", "send", CHAT, message(put(demiurge)), "--no-wait").status == 0
+    assert demiurge("event", "send", CHAT, json.dumps(CREATED)).status == 0
+    state = demiurge("state", "get", "demiurge/Demiurge@1", "--key", "chat-1").document
+    assert state["turn"]["status"] == "done"
+    assert [m["role"] for m in state["messages"]] == ["user", "assistant"]
+
+
+@pytest.mark.parametrize(
+    ("schema", "value", "code", "words"),
+    [
+        (CHAT, '{"$tag": ', "invalid_json", "quotes"),
+        (CHAT, '{"a": 1, "a": 2}', "invalid_json", "a"),
+        ("demiurge/Nothing@1", "{}", "unknown_schema", "manifest get"),
+        ("demiurge/ChatState@1", "{}", None, ""),
+        (CHAT, '{"$tag": "Dance", "$value": {}}', "invalid_value", "tag"),
+        (CHAT, '{"$tag": "ChatCreated", "$value": {"chat_id": 7}}', "invalid_value", "chat_id"),
+        (CHAT, json.dumps({**CREATED, "more": 1}), "invalid_value", ""),
+        (CHAT, message("sha256:" + "0" * 64), "not_found", "blob put"),
+        (CHAT, message("sha256:xyz"), "invalid_value", "message_ref"),
+    ],
+)
+def test_what_can_not_be_taken_is_a_sentence_and_changes_nothing(
+    schema: str, value: str, code: str | None, words: str, demiurge: Any
+) -> None:
+    demiurge("event", "send", CHAT, json.dumps(CREATED))
+    before = demiurge("journal", "verify").out
+    done = demiurge("event", "send", schema, value, "--json")
+    assert done.status == 1
+    error = done.document["error"]
+    assert code is None or error["code"] == code
+    assert words in error["message"]
+    assert "\n" not in error["message"]
+    assert demiurge("event", "send", schema, value).err == f"error: {error['message']}\n"
+    assert demiurge("journal", "verify").out == before
+
+
+def test_another_key_than_the_event_has_is_an_error(demiurge: Any) -> None:
+    done = demiurge("event", "send", CHAT, json.dumps(CREATED), "--key", "chat-2")
+    assert done.status == 1
+    assert "'chat-1'" in done.err
+
+
+def test_state_of_a_module_with_keys_needs_one(demiurge: Any) -> None:
+    demiurge("event", "send", CHAT, json.dumps(CREATED))
+    done = demiurge("state", "get", "demiurge/Demiurge@1")
+    assert done.status == 1
+    assert "--key" in done.err
+    assert "chat-1" in done.err
+    assert "demiurge/Demiurge@1" in demiurge("state", "get", "demiurge/Nothing@1").err
+    assert demiurge("state", "ls", "demiurge/Demiurge@1").out == "chat-1\n"

@@ -1,0 +1,584 @@
+"""`advance`: what each ingress does to a unit, and that every failure of a user, a plan or a reducer is a record."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+from tests.world.scripted import (
+    A,
+    BOARD,
+    ECHO,
+    SECOND,
+    START_NS,
+    Kernel,
+    ask,
+    awaiting,
+    echoed,
+    edge,
+    emitting,
+    plan,
+    poke,
+    raising,
+    ref,
+    tiny,
+)
+
+from demiurge.errors import InvalidValue
+from demiurge.values.refs import Ref, ref_of
+from demiurge.values.vector import Vector
+from demiurge.world.effect import failed
+from demiurge.world.kernel import advance
+from demiurge.world.manifest import Manifest
+from demiurge.world.outcome import Ingress, Need
+from demiurge.world.record import GENESIS, Stamp
+from demiurge.world.reducer import Emit, ReducerContext, Step
+from demiurge.world.state import UnitState
+from demiurge.world.unit import Unit
+
+State = Mapping[str, Any] | None
+
+
+def test_an_event_becomes_a_record_a_step_and_what_it_caused() -> None:
+    unit = Kernel(tiny())
+    unit.poke("ask:x")
+    assert unit.kinds() == ["event", "manifest", "step", "event", "intent"]
+    assert [record.cause for record in unit.records] == [None, 0, 0, 2, 3]
+    assert [record.unit_seq for record in unit.records] == [0, 1, 2, 3, 4]
+    [intent] = unit.intents
+    assert (intent.kind, intent.params, intent.seq, intent.grant) == ("ex.echo", {"text": "x"}, 4, "echo")
+    assert unit.last.intents == (intent,)
+
+
+def test_a_receipt_moves_the_plan_on_and_closes_the_intent() -> None:
+    unit = Kernel(tiny())
+    unit.poke("ask:x")
+    records = unit.receipt(unit.intents[0], echoed("x"))
+    assert [r.kind for r in records] == ["receipt", "event", "plan_ended", "step"]
+    assert [r.cause for r in records] == [None, 5, 5, 6]
+    assert unit.log == ["asked", "ok:x"]
+    assert not unit.state.is_open
+
+
+def test_records_are_a_hash_chain_of_canonical_bytes() -> None:
+    unit = Kernel(tiny())
+    unit.poke("ask:x,y")
+    previous = GENESIS
+    for record in unit.records:
+        assert record.prev == previous
+        assert record.hash == bytes.fromhex(ref_of(record.data).removeprefix("sha256:"))
+        previous = record.hash
+    assert unit.state.head == previous
+
+
+def test_only_ingress_carries_entropy_actor_and_manifest() -> None:
+    unit = Kernel(tiny())
+    ingress, *derived = unit.poke("ask:x")
+    assert ingress.is_ingress
+    assert (ingress.stamp.actor, ingress.stamp.manifest) == ("user", unit.manifest.ref)
+    assert all(record.stamp == Stamp(ingress.stamp.time_ns) and not record.is_ingress for record in derived)
+
+
+def test_blobs_named_by_a_record_are_in_its_refs() -> None:
+    unit = Kernel(tiny())
+    unit.poke("ask:x")
+    blob = unit.put(b"payload")
+    body = {"intent": unit.intents[0].id, "status": "ok", "payload": {"text": "x", "blob": blob}}
+    stamp = Stamp(unit.now_ns, b"e", "user", unit.manifest.ref)
+    [receipt, *_] = unit.step(Ingress("receipt", "r", body, stamp, 4, (blob,)))
+    assert receipt.refs == (blob,)
+    [manifest] = unit.of("manifest")
+    assert manifest.refs[0] == unit.manifest.ref
+    assert set(manifest.refs[1:]) == set(unit.manifest.sources.values())
+
+
+# -- purity -----------------------------------------------------------------------------------------------------------
+
+
+def test_a_step_that_needs_a_blob_asks_for_it_and_changes_nothing() -> None:
+    def reduce(state: State, event: Any, context: ReducerContext) -> Step:
+        return Step(set={"n": len(context.blob(Ref(event["$value"]["what"])))})
+
+    manifest = tiny(reduce=reduce)
+    state = UnitState("world_1", A)
+    wanted = ref_of(b"four")
+    stamp = Stamp(START_NS, b"e", "user", manifest.ref)
+    ingress = Ingress("event", "i", {"schema": "ex/Ev@1", "value": poke(wanted)}, stamp)
+    assert advance(manifest, state, ingress, {}) == Need(wanted)
+    assert (state.seq, state.cell) == (0, None)
+    outcome = advance(manifest, state, ingress, {wanted: b"four"})
+    assert not isinstance(outcome, Need)
+    assert outcome.state.cell is not None
+    assert outcome.state.cell["n"] == 4
+
+
+def test_a_blob_that_a_step_makes_is_there_for_the_next_step_of_the_same_ingress() -> None:
+    def reduce(state: State, event: Any, context: ReducerContext) -> Step:
+        if event["$tag"] == "Told":
+            return Step(append={"log": [context.blob(Ref(event["$value"]["detail"])).decode()]})
+        made = ref_of(b"made here")
+        told = {"$tag": "Told", "$value": {"room": "a", "status": "s", "detail": made}}
+        return Step(set={"n": 0}, events=[Emit("ex/Ev@1", told)], blobs=[b"made here"])
+
+    unit = Kernel(tiny(reduce=reduce))
+    unit.poke("go")
+    assert unit.log == ["made here"]
+    assert unit.last.new_blobs == (b"made here",)
+    assert ref_of(b"made here") in unit.of("step")[0].refs
+
+
+def test_a_reducer_that_scribbles_on_what_it_is_given_changes_nothing_outside() -> None:
+    def reduce(state: State, event: Any, context: ReducerContext) -> Step:
+        if state is not None:
+            state["box"]["items"].append(99)
+            assert isinstance(state, dict)
+            state["n"] = 77
+        event["$value"]["room"] = "elsewhere"
+        event["$value"]["text"] = "scribbled"
+        return Step(set={"n": 1, "box": {"items": [1]}} if state is None else {})
+
+    unit = Kernel(tiny([plan([raising("tell", "x", ref("@plan.input.what"))], on="ex/Poke@1")], reduce))
+    for _ in range(3):
+        unit.poke("y")  # the driver compares the state before and after
+    assert unit.state.cell is not None
+    assert unit.state.cell["box"] == {"items": [1]}
+    assert unit.of("event")[0].body["value"]["$value"] == {"room": "a", "what": "y"}
+
+
+def test_what_a_reducer_knows_of_the_outside_is_in_the_stamp() -> None:
+    seen: list[tuple[Any, ...]] = []
+
+    def reduce(state: State, event: Any, context: ReducerContext) -> Step:
+        seen.append((context.stamp.time_ns, context.origin, context.key, context.entropy("id"), context.entropy("x")))
+        return Step(set={"n": 1}, events=[ask("x")] if event["$tag"] == "Poke" else [])
+
+    unit = Kernel(tiny(reduce=reduce))
+    unit.poke("go")
+    first = seen[0]
+    assert first[:3] == (START_NS + SECOND, "external", "a")
+    assert first[3] != first[4]
+    assert seen[1] == first, "the driver ran the step twice"
+    unit.receipt(unit.intents[0], echoed("x"))
+    assert seen[-1][:2] == (START_NS + 2 * SECOND, "derived")
+    assert seen[-1][3] != first[3]
+
+
+def test_an_event_of_another_unit_is_neither_external_nor_derived() -> None:
+    seen: list[str] = []
+
+    def reduce(state: State, event: Any, context: ReducerContext) -> Step:
+        seen.append(context.origin)
+        return Step()
+
+    unit = Kernel(tiny(reduce=reduce))
+    unit.event(poke("go"), cause={"unit": "ex/Room@1/z", "seq": 4, "index": 0})
+    assert seen == ["unit", "unit"]
+    assert unit.records[0].cause == {"unit": "ex/Room@1/z", "seq": 4, "index": 0}
+
+
+# -- failures are records ---------------------------------------------------------------------------------------------
+
+
+def test_a_reducer_exception_is_a_recorded_step_that_says_its_class_and_nothing_else() -> None:
+    unit = Kernel(tiny())
+    unit.poke("one")
+    records = unit.poke("fail:a secret text")
+    assert records[-1].body == {"error": {"code": "reducer_failed", "message": "RuntimeError"}}
+    assert unit.log == ["one"]
+    unit.poke("two")
+    assert unit.log == ["one", "two"]
+
+
+@pytest.mark.parametrize(
+    ("step", "path"),
+    [
+        (Step(set={"n": -1}), "n"),
+        (Step(set={"box": {"items": [1, "x"]}}), "box.items[1]"),
+        (Step(set={"unknown": 1}), "unknown"),
+        (Step(append={"log": ["fine", 7]}), "log[1]"),
+        (Step(append={"tags": ["x"]}), "tags"),
+        (Step(append={"n": [1]}), "n"),
+        (Step(events=[ask("x"), Emit("ex/Ask@1", {"room": "a", "n": 1})]), "events[1].text"),
+        (Step(events=[Emit("ex/Nowhere@1", {})]), "events[0]"),
+    ],
+)
+def test_a_step_that_breaks_its_schema_counts_for_nothing_and_names_the_path(step: Step, path: str) -> None:
+    def reduce(state: State, event: Any, context: ReducerContext) -> Step:
+        return Step(set={"n": 0}, append={"log": ["one"]}) if state is None else step
+
+    unit = Kernel(tiny(reduce=reduce))
+    unit.poke("one")
+    before = unit.state.cell
+    error = unit.poke("two")[-1].body["error"]
+    assert error["code"] == "invalid_step"
+    assert error["message"].startswith(f"{path}: ")
+    assert unit.state.cell == before
+    assert not unit.last.intents
+
+
+@pytest.mark.parametrize("answer", [None, 7, {"set": {}}, "step"])
+def test_a_reducer_that_answers_no_step_has_failed(answer: Any) -> None:
+    unit = Kernel(tiny(reduce=lambda _state, _event, _context: answer))
+    assert unit.poke("x")[-1].body["error"]["code"] == "reducer_failed"
+
+
+def test_a_first_step_has_to_fill_the_cell() -> None:
+    unit = Kernel(tiny(reduce=lambda _state, _event, _context: Step(append={"log": ["x"]})))
+    assert unit.poke("x")[-1].body["error"]["message"].startswith("n: ")
+    assert unit.state.cell is None
+
+
+def test_an_emitted_event_without_a_key_is_an_invalid_step() -> None:
+    def reduce(state: State, event: Any, context: ReducerContext) -> Step:
+        value = {"plan": "p", "plan_id": 1, "correlation": "", "code": "c", "message": "m"}
+        return Step(set={"n": 1}, events=[Emit("ex/Ev@1", {"$tag": "PlanFailed", "$value": value})])
+
+    unit = Kernel(tiny(reduce=reduce))
+    assert unit.poke("x")[-1].body["error"]["code"] == "invalid_step"
+    assert unit.kinds() == ["event", "manifest", "step"]
+
+
+def test_a_plan_that_raises_an_event_without_a_key_ends_with_an_error() -> None:
+    failed_plan = {"plan": "p", "plan_id": 1, "correlation": "", "code": "c", "message": "m"}
+    value = {"variant": {"tag": "PlanFailed", "value": {"record": {k: v for k, v in failed_plan.items()}}}}
+    steps = [{"id": "tell", "op": "raise_event", "event": "ex/Ev@1", "value": value}]
+    unit = Kernel(tiny([plan(steps)]))
+    unit.poke("ask:x")
+    assert unit.of("plan_ended")[0].body["status"] == "error"
+    assert unit.log == ["asked", "plan failed:1:plan_failed"]
+
+
+def test_events_that_cause_events_for_ever_are_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("demiurge.world.kernel.EVENTS_PER_INGRESS", 50)
+
+    def reduce(state: State, event: Any, context: ReducerContext) -> Step:
+        return Step(set={"n": 1}, events=[Emit("ex/Ev@1", poke("more"))])
+
+    unit = Kernel(tiny(reduce=reduce))
+    records = unit.poke("go")
+    assert len(records) < 200
+    assert records[-1].body["error"]["code"] == "invalid_step"
+
+
+def test_a_plan_that_triggers_itself_is_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("demiurge.world.kernel.EVENTS_PER_INGRESS", 50)
+    value = {"record": {"room": ref("@plan.input.room"), "n": ref("@plan.input.n"), "text": "again"}}
+    steps = [{"id": "again", "op": "raise_event", "event": "ex/Ask@1", "value": value}]
+    unit = Kernel(tiny([plan(steps)]))
+    records = unit.poke("ask:x")
+    assert len(records) < 200
+    assert [r.body["status"] for r in records if r.kind == "plan_ended"].count("error") == 1
+
+
+def test_a_denial_by_the_cap_is_recorded_and_answered() -> None:
+    unit = Kernel(tiny(grants=[{"name": "echo", "cap": "ex/echo@1", "params": {}, "expiry_ns": START_NS}]))
+    unit.poke("ask:x")
+    [decision] = unit.of("decision")
+    assert {key: decision.body[key] for key in ("verdict", "by", "rule", "code")} == {
+        "verdict": "deny",
+        "by": "cap",
+        "rule": "grant echo",
+        "code": "expired",
+    }
+    assert unit.log == ["asked", "error:expired"]
+    assert unit.of("intent") == []
+    assert not unit.state.is_open
+
+
+@pytest.mark.parametrize("rules", [None, [], [{"when": {}, "decision": "deny"}]])
+def test_a_denial_by_the_policy_is_recorded_and_answered(rules: Any) -> None:
+    unit = Kernel(tiny(rules=rules))
+    unit.poke("ask:x")
+    [decision] = unit.of("decision")
+    assert (decision.body["by"], decision.body["code"]) == ("policy", "policy_denied")
+    assert unit.log == ["asked", "error:policy_denied"]
+
+
+def test_params_that_break_the_effects_schema_are_a_recorded_denial() -> None:
+    unit = Kernel(tiny([plan([emitting("go", "h", 7), *ECHO["steps"][1:]], ECHO["edges"])]))
+    unit.poke("ask:x")
+    assert (unit.of("decision")[0].body["by"], unit.log) == ("schema", ["asked", "error:effect_params_invalid"])
+
+
+def test_an_expression_error_ends_the_plan_and_the_reducer_hears_of_it() -> None:
+    unit = Kernel(tiny([plan([raising("tell", "x", ref("@var:nothing"))])]))
+    unit.poke("ask:x")
+    [ended] = unit.of("plan_ended")
+    assert ended.body == {
+        "plan": "ex/plan@1",
+        "id": 1,
+        "status": "error",
+        "code": "plan_failed",
+        "message": "@var:nothing is not set",
+    }
+    assert unit.log == ["asked", "plan failed:1:plan_failed"]
+    assert not unit.state.is_open
+
+
+def test_a_payload_that_the_plan_can_not_read_ends_the_plan() -> None:
+    unit = Kernel(tiny())
+    unit.poke("ask:x")
+    unit.receipt(unit.intents[0], {"status": "ok", "payload": {"nonsense": True}})
+    assert unit.log == ["asked", "plan failed:1:plan_failed"]
+    assert not unit.state.is_open
+
+
+def test_a_receipt_that_nobody_asked_for_changes_nothing() -> None:
+    unit = Kernel(tiny())
+    unit.poke("ask:x")
+    assert unit.receipt(b"?" * 32, echoed("x")) == []
+    assert len(unit.intents) == 1
+
+
+def test_a_second_receipt_changes_nothing() -> None:
+    unit = Kernel(tiny())
+    unit.poke("ask:x")
+    intent = unit.intents[0]
+    unit.receipt(intent, echoed("x"))
+    assert unit.receipt(intent, echoed("again")) == []
+    assert unit.log == ["asked", "ok:x"]
+
+
+def test_a_receipt_may_come_before_the_step_that_awaits_it() -> None:
+    steps = [
+        emitting("one", "h1", "1"),
+        emitting("two", "h2", "2"),
+        awaiting("wait1", "h1", "r1"),
+        awaiting("wait2", "h2", "r2"),
+        raising("tell", ref("@var:r1.payload.text"), ref("@var:r2.payload.text")),
+    ]
+    edges = [edge("one", "wait1"), edge("two", "wait2"), edge("wait1", "wait2"), edge("wait2", "tell")]
+    unit = Kernel(tiny([plan(steps, edges)]))
+    unit.poke("ask:x")
+    one, two = unit.intents
+    unit.receipt(two, echoed("second"))
+    unit.receipt(one, echoed("first"))
+    assert unit.log == ["asked", "first:second"]
+
+
+def test_one_receipt_may_be_awaited_twice() -> None:
+    steps = [
+        emitting("go", "h", "1"),
+        awaiting("once", "h", "r1"),
+        awaiting("twice", "h", "r2"),
+        raising("tell", ref("@var:r1.status"), ref("@var:r2.payload.text")),
+    ]
+    edges = [edge("go", "once"), edge("once", "twice"), edge("twice", "tell")]
+    unit = Kernel(tiny([plan(steps, edges)]))
+    unit.poke("ask:x")
+    unit.receipt(unit.intents[0], echoed("y"))
+    assert unit.log == ["asked", "ok:y"]
+
+
+def test_a_late_receipt_of_a_plan_that_has_ended_is_recorded_and_forgotten() -> None:
+    steps = [emitting("go", "h", "1"), {"id": "end", "op": "end"}]
+    unit = Kernel(tiny([plan(steps, [edge("go", "end")])]))
+    unit.poke("ask:x")
+    assert unit.of("plan_ended")[0].body["status"] == "ok"
+    assert [r.kind for r in unit.receipt(unit.intents[0], echoed("x"))] == ["receipt"]
+    assert not unit.state.is_open
+
+
+def test_an_error_receipt_reaches_the_plan_with_its_status() -> None:
+    unit = Kernel(tiny())
+    unit.poke("ask:x")
+    unit.receipt(unit.intents[0], failed("gone", "It is gone."))
+    assert unit.log == ["asked", "error:gone"]
+
+
+def test_a_trigger_on_an_event_that_is_no_record_starts_its_plan_without_a_correlation() -> None:
+    told = plan([raising("tell", ref("@var:correlation_id"), "d")], on="ex/Aside@1")
+
+    def reduce(state: State, event: Any, context: ReducerContext) -> Step:
+        return Step(set={"n": 0}, events=[Emit("ex/Aside@1", "hm")] if event["$tag"] == "Poke" else [])
+
+    unit = Kernel(tiny([told], reduce))
+    unit.poke("x")
+    assert unit.of("plan_ended")[0].body["status"] == "error"  # "hm" has no room
+
+
+# -- intent identity (aos 2.6 c, d) -----------------------------------------------------------------------------------
+
+
+def test_identical_effects_of_one_plan_of_two_plans_and_of_two_events_are_different_intents() -> None:
+    steps = [emitting("a", "h1", "same"), emitting("b", "h2", "same")]
+    twin = plan(steps, name="ex/twin@1")
+    unit = Kernel(tiny([plan(steps), twin]))
+    unit.poke("ask:x,x")
+    unit.poke("ask:x")
+    identities = {intent.id for intent in unit.intents}
+    assert len(identities) == len(unit.intents) == 12
+
+
+def test_an_identical_effect_hears_back_each_time() -> None:
+    unit = Kernel(tiny())
+    for _ in range(3):
+        unit.poke("ask:same")
+        unit.receipt(unit.intents[0], echoed("same"))
+    unit.poke("ask:same,same")
+    for intent in unit.intents:
+        unit.receipt(intent, echoed("same"))
+    assert unit.log.count("ok:same") == 5
+
+
+def test_intents_differ_between_worlds_and_units() -> None:
+    ids = set()
+    for world, key in [("world_1", "a"), ("world_2", "a"), ("world_1", "c")]:
+        unit = Kernel(tiny(), Unit("ex/Room@1", key), world=world)
+        unit.event(poke("ask:x", key))
+        ids |= {intent.id for intent in unit.intents}
+    assert len(ids) == 3
+
+
+# -- other units ------------------------------------------------------------------------------------------------------
+
+
+def test_an_event_for_another_unit_leaves_by_the_outbox_with_its_place_as_its_id() -> None:
+    unit = Kernel(tiny())
+    unit.poke("post:one,two")
+    first, second = unit.last.outbox
+    assert first.target == Unit(BOARD, "b")
+    assert (first.schema, first.value) == ("ex/BoardEv@1", {"$tag": "Note", "$value": {"board": "b", "text": "one"}})
+    assert (first.id, second.id) == ("ex/Room@1/a#3.0", "ex/Room@1/a#4.1")
+    assert first.cause == {"unit": "ex/Room@1/a", "seq": 3, "index": 0}
+
+
+def test_a_cell_that_is_deleted_begins_anew() -> None:
+    unit = Kernel(tiny())
+    unit.poke("one")
+    unit.poke("forget")
+    assert unit.state.cell is None
+    unit.poke("two")
+    assert (unit.log, unit.state.cell["n"]) == (["two"], 1)  # type: ignore[index]
+
+
+# -- a new manifest ---------------------------------------------------------------------------------------------------
+
+
+def test_a_new_manifest_applies_at_the_next_ingress_and_open_plans_finish_under_theirs() -> None:
+    unit = Kernel(tiny())
+    unit.poke("ask:x")
+    old = unit.manifest
+    other = plan([raising("tell", {"text": "new plan"}, {"text": "-"})])
+    unit.manifest = tiny([other], source=b"2")
+    unit.poke("ask:y")
+    assert unit.of("manifest")[-1].body == {"ref": unit.manifest.ref}
+    assert unit.log == ["asked", "asked", "new plan:-"]
+    unit.receipt(unit.intents[0], echoed("x"))
+    assert unit.log[-1] == "ok:x"
+    assert old.ref in unit.blobs
+
+
+def test_an_open_plan_whose_event_the_new_manifest_does_not_know_ends_with_an_error() -> None:
+    steps = [
+        emitting("go", "h", "x"),
+        awaiting("wait", "h", "r"),
+        {"id": "say", "op": "raise_event", "event": "ex/Gone@1", "value": {"record": {}}},
+    ]
+    edges = [edge("go", "wait"), edge("wait", "say")]
+    unit = Kernel(tiny([plan(steps, edges)], schemas={"ex/Gone@1": {"record": {}}}))
+    unit.poke("ask:x")
+    unit.manifest = tiny(source=b"2")
+    unit.receipt(unit.intents[0], echoed("x"))
+    assert unit.of("plan_ended")[0].body["code"] == "plan_failed"
+    assert unit.log == ["asked", "plan failed:1:plan_failed"]
+
+
+def test_an_open_plan_is_governed_by_the_policy_in_force_when_it_asks() -> None:
+    steps = [emitting("one", "h1", "1"), awaiting("w1", "h1", "r1"), emitting("two", "h2", "2"), awaiting("w2", "h2", "r2")]
+    told = raising("tell", ref("@var:r2.status"), ref("@var:r2.payload.code"))
+    edges = [edge("one", "w1"), edge("w1", "two"), edge("two", "w2"), edge("w2", "tell")]
+    unit = Kernel(tiny([plan([*steps, told], edges)]))
+    unit.poke("ask:x")
+    unit.manifest = tiny([plan([*steps, told], edges)], rules=[])
+    unit.receipt(unit.intents[0], echoed("1"))
+    assert unit.log == ["asked", "error:policy_denied"]
+
+
+# -- cost -------------------------------------------------------------------------------------------------------------
+
+
+def test_what_a_step_records_does_not_grow_with_the_cell(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Counts, not times: the items of a long list are neither looked at nor encoded again."""
+    looked = 0
+    real = Vector.__iter__
+
+    def counted(self: Vector[Any]) -> Any:
+        nonlocal looked
+        for item in real(self):
+            looked += 1
+            yield item
+
+    def reduce(state: State, event: Any, context: ReducerContext) -> Step:
+        return Step(set={"n": 1}, append={"log": [event["$value"]["what"]]})
+
+    manifest = tiny(reduce=reduce)
+    state = UnitState("world_1", A)
+    sizes: list[int] = []
+    monkeypatch.setattr(Vector, "__iter__", counted)
+    for number in range(2_000):
+        stamp = Stamp(START_NS + number, b"e" * 16, "user", manifest.ref)
+        body = {"schema": "ex/Ev@1", "value": poke(f"{number:05}")}
+        outcome = advance(manifest, state, Ingress("event", str(number), body, stamp), {})
+        assert not isinstance(outcome, Need)
+        state = outcome.state
+        sizes.append(sum(len(record.data) for record in outcome.records))
+    assert state.cell is not None
+    assert len(state.cell["log"]) == 2_000
+    assert looked < 100
+    assert max(sizes[1:]) - min(sizes[1:]) < 50
+
+
+# -- manifests --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        ({"definitions": [{"$kind": "defschema", "name": "sys/Mine@1", "type": {"text": {}}}]}, "sys/* is reserved"),
+        ({"definitions": [{"$kind": "defschema", "name": "ex/Ev@1", "type": {"text": {}}}]}, "ex/Ev@1: defined twice"),
+        ({"triggers": [{"event": "ex/Poke@1", "plan": "ex/plan@1"}]}, "no plan with input ex/Poke@1"),
+        ({"grants": [{"name": "echo", "cap": "ex/none@1"}]}, "there is no cap ex/none@1"),
+        ({"rules": [{"when": {"effect_knid": "ex.echo"}, "decision": "deny"}]}, "effect_knid"),
+        ({"rules": [{"when": {}, "decision": "alow"}]}, "rule 0"),
+        (
+            {
+                "definitions": [
+                    {
+                        "$kind": "defeffect",
+                        "name": "ex/mine@1",
+                        "kind": "tool.call",
+                        "params_schema": "ex/EchoParams@1",
+                        "receipt_schema": "ex/EchoReceipt@1",
+                        "cap_type": "echo",
+                        "origin_scope": "plan",
+                    }
+                ]
+            },
+            "the effect tool.call is defined twice",
+        ),
+        ({"plans": [plan([{"id": "x", "op": "jump"}])]}, "unknown op 'jump'"),
+        ({"plans": [plan([{"id": "x", "op": "assign", "expr": 1}])]}, "bind.as is missing"),
+        ({"plans": [plan([emitting("x", "h", "t", kind="ex.none")])]}, "there is no effect ex.none"),
+        ({"plans": [plan([emitting("x", "h", "t", cap="none")])]}, "there is no grant none"),
+        ({"plans": [plan([awaiting("x", "h", "r")])]}, "it awaits no effect"),
+        ({"plans": [plan([raising("x", 1, 1)], [edge("x", "y")])]}, "names no step"),
+        (
+            {"plans": [plan([raising("x", 1, 1), raising("y", 1, 1)], [edge("x", "y"), edge("y", "x")])]},
+            "run in a circle",
+        ),
+    ],
+)
+def test_a_manifest_that_does_not_resolve_says_why(change: dict[str, Any], problem: str) -> None:
+    with pytest.raises(InvalidValue, match=".") as raised:
+        tiny(**change)
+    assert problem in str(raised.value)
+    assert raised.value.code == "bad_manifest"
+
+
+def test_a_manifest_is_its_bytes() -> None:
+    made = tiny()
+    assert Manifest.load(made.node, made.reducers).ref == made.ref == tiny().ref
+    assert tiny(source=b"2").ref != made.ref
+    assert tiny(settings={"x": 1}).ref != made.ref
