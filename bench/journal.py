@@ -70,7 +70,11 @@ def run() -> list[tuple[str, str, str]]:
     assert rows[0].unit.startswith(CHAT)
     return [
         ("encode, hash, insert by hand", f"{records / bare:,.0f} records/s", "1.00"),
-        (f"submit, {CELLS} cells waiting together", f"{events / ours:,.0f} events/s", f"{records / ours / (records / bare):.2f}"),
+        (
+            f"submit, {CELLS} cells waiting together",
+            f"{events / ours:,.0f} events/s",
+            f"{records / ours / (records / bare):.2f}",
+        ),
         ("scan and decode", f"{records / scan:,.0f} records/s", "1.00"),
         ("replay, every record recomputed and compared", f"{records / replay:,.0f} records/s", f"{scan / replay:.2f}"),
     ]

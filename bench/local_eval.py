@@ -1,6 +1,6 @@
 """How often the local model calls the right tool: a table of requests, each in a fresh chat.
 
-python bench/local_eval.py REQUESTS.json [--system TEXT_FILE] [--verbose]
+    python bench/local_eval.py REQUESTS.json [--system TEXT_FILE] [--verbose]
 
 REQUESTS.json: {"tools": [ids], "requests": [{"say", "expect": {tool id: {argument: [accepted]}}}]}. An argument is
 right when it contains an accepted value (any case); an accepted "" means empty or left out. `"expect": {}` means no
@@ -17,17 +17,13 @@ import time
 from pathlib import Path
 from typing import Any
 
+from demiurge.apps.demiurge import app
 from demiurge.models import GenerateRequest, LocalEngine, ModelClient
 from demiurge.models.local import Progress, fetch
 from demiurge.tools import CORE_TOOLS, ToolCatalog, ToolPolicy, ToolSpec
 from demiurge.wire.items import Completion, Message, Text
 
 PASS = 0.9
-SYSTEM = (
-    "You are Demiurge, a helpful assistant. Answer greetings, thanks, small talk, general knowledge, maths, "
-    "translations and writing requests yourself in plain text, without any function. Call a function only when the "
-    "request is about the current time, the files and folders of the workspace, or the manifest or stored state of this world."
-)
 
 
 def is_right(completion: Completion, expected: dict[str, dict[str, list[str]]]) -> bool:
@@ -101,7 +97,7 @@ def main() -> int:
     parser.add_argument("--verbose", action="store_true", help="print the right ones too")
     options = parser.parse_args()
     data = json.loads(options.requests.read_text("utf-8"))
-    system = options.system.read_text("utf-8").strip() if options.system else SYSTEM
+    system = options.system.read_text("utf-8").strip() if options.system else app().system_prompt
     return 0 if asyncio.run(evaluate(data, system, verbose=options.verbose)) >= PASS else 1
 
 

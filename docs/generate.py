@@ -1,37 +1,64 @@
-"""Writes what the docs take from elsewhere: the examples' code and output, and the command line's help.
+"""Write `docs/cli.md` from the command's own `--help`, so that the page can't say anything else.
 
-`python docs/generate.py` writes, `--check` says what is out of date. Output is taken by running the example, so what a page
-shows is what happens; an example that needs a model has its output recorded with the scripted one of the tests.
+`python docs/generate.py` writes it, `python docs/generate.py --check` exits with 1 when it is not current.
 """
 
 from __future__ import annotations
 
-import re
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
-DOCS = Path(__file__).parent
-BLOCK = re.compile(r"(<!-- (examples/[\w./]+) -->\n```\w+\n)(.*?)(```\n)", re.DOTALL)
+import click
+
+from demiurge.cli.app import application
+
+PAGE = Path(__file__).parent / "cli.md"
+WIDTH = 100
+HEAD = """# Command line
+
+Nouns, then verbs. Every command takes the global options, in any place; they are listed once, here. VALUE may be
+literal text, `@file`, or `@-` for stdin. Exit status: 0 done, 1 failed (one sentence on stderr, or
+`{"error": {"code", "message"}}` with `--json`), 2 wrong usage.
+
+This page is made by `docs/generate.py` from `demiurge --help`.
+"""
+GLOBAL = "\nGlobal options:\n"
 
 
-def included(page: str) -> str:
-    """The page with the code of its examples as it is now."""
-    return BLOCK.sub(lambda m: m[1] + (DOCS / m[2]).read_text("utf-8") + m[4], page)
+def page() -> str:
+    """The whole page."""
+    return "\n".join([HEAD, *_sections(application, None, "demiurge")])
 
 
-def main() -> int:
-    stale = []
-    for path in (*sorted(DOCS.glob("*.md")), DOCS.parent / "README.md"):
-        now = path.read_text("utf-8")
-        if (fresh := included(now)) != now:
-            stale.append(path.name)
-            if "--check" not in sys.argv:
-                path.write_text(fresh, "utf-8")
-    if stale and "--check" in sys.argv:
-        print(f"out of date: {', '.join(stale)}; run `make docs`", file=sys.stderr)
-        return 1
-    return 0
+def _sections(command: click.Command, parent: click.Context | None, name: str) -> Iterator[str]:
+    context = click.Context(
+        command, info_name=name, parent=parent, max_content_width=WIDTH, terminal_width=WIDTH, **command.context_settings
+    )
+    text = command.get_help(context)
+    if parent is not None:
+        text = _without_global_options(text)
+    yield f"## {context.command_path}\n\n```text\n{text}\n```\n"
+    verbs = command if isinstance(command, click.Group) else getattr(command, "verbs", None)
+    if isinstance(verbs, click.Group):
+        for verb in verbs.list_commands(context):
+            found = verbs.get_command(context, verb)
+            assert found is not None
+            yield from _sections(found, context, verb)
+
+
+def _without_global_options(text: str) -> str:
+    before, found, after = text.partition(GLOBAL)
+    rest = after.partition("\n\n")[2] if found else ""
+    return f"{before.rstrip()}\n\n{rest}".rstrip()
+
+
+def main() -> None:
+    if "--check" not in sys.argv:
+        PAGE.write_text(page(), encoding="utf-8")
+    elif not PAGE.exists() or PAGE.read_text("utf-8") != page():
+        sys.exit(f"{PAGE} is not current: run python docs/generate.py")
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

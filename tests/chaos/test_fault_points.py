@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 from pathlib import Path
 
@@ -14,12 +15,32 @@ from tests.chaos.outside import Outside
 
 TURNS = 2
 CHATS = ("anna",)
-HITS = (1, 2, 3)
 ELSEWHERE = {"meta.after_commit", "meta.before_commit", "outbox.before_delivery"} | {
     "snapshot.after_commit",
     "snapshot.before_commit",
 }
-"""Points that a chat does not pass; their own tests are in tests/stores and tests/chaos/test_outbox.py."""
+"""Points that a chat does not pass; their own tests are in tests/stores and test_outbox.py."""
+
+QUICK = ((1, 2), (3, 1))
+FULL = ((1, 1), (2, 1), (3, 1), (3, 2, 1), (5, 3), (8, 2), (13, 1), (21,))
+"""Hits at which the processes that work on a world, one after the other, are killed."""
+
+
+def torment(point: str, hits: tuple[int, ...], nursery: Nursery, outside: Outside, folder: Path) -> int:
+    """How many of the kills took place; after them the world is finished in peace."""
+    outside.seen.clear()
+    ledger = Ledger(folder, outside, 0)
+    fired = 0
+    for fault in (*(f"{point}=kill@{hit}" for hit in hits), ""):
+        process = nursery.start(ledger.folder, outside.url, turns=TURNS, chats=CHATS, faults=fault)
+        status = process.wait()
+        ledger.hear(process)
+        assert status in ((0, -signal.SIGKILL) if fault else (0,)), process.complaints
+        fired += status != 0
+        if status and process.told("open"):
+            after_a_death(ledger)
+    at_the_end(ledger, TURNS, CHATS)
+    return fired
 
 
 @pytest.mark.parametrize("point", sorted(set(faults.POINTS) - ELSEWHERE))
@@ -27,17 +48,15 @@ def test_a_kill_at_a_fault_point_loses_and_doubles_nothing(
     point: str, nursery: Nursery, outside: Outside, tmp_path: Path
 ) -> None:
     outside.pause_s = 0.0
-    fired = 0
-    for hit in HITS:
-        outside.seen.clear()
-        ledger = Ledger(tmp_path / f"world-{hit}", outside, 0)
-        for fault in (f"{point}=kill@{hit}", f"{point}=kill@1", ""):
-            process = nursery.start(ledger.folder, outside.url, turns=TURNS, chats=CHATS, faults=fault)
-            status = process.wait()
-            ledger.hear(process)
-            assert status in ((0, -signal.SIGKILL) if fault else (0,)), process.complaints
-            fired += status != 0
-            if process.told("open"):
-                after_a_death(ledger)
-        at_the_end(ledger, TURNS, CHATS)
-    assert fired
+    assert all(torment(point, hits, nursery, outside, tmp_path / str(hits)) for hits in QUICK)
+
+
+@pytest.mark.full
+@pytest.mark.skipif(not os.environ.get("DEMIURGE_TEST_FULL"), reason="the unreduced form runs with `make test-full`")
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("point", sorted(set(faults.POINTS) - ELSEWHERE))
+def test_kills_at_any_hit_of_a_fault_point_lose_and_double_nothing(
+    point: str, nursery: Nursery, outside: Outside, tmp_path: Path
+) -> None:
+    outside.pause_s = 0.0
+    assert sum(torment(point, hits, nursery, outside, tmp_path / str(hits)) for hits in FULL)

@@ -47,6 +47,7 @@ class Answer:
     status: int = 200
     kind: str = "text/event-stream"
     delay_s: float = 0.0
+    headers: Mapping[str, str] = field(default_factory=dict)
 
 
 def responses(*items: Mapping[str, Any], delay_s: float = 0.0) -> Answer:
@@ -127,6 +128,8 @@ def provider() -> Iterator[Provider]:
                 self.send_response(answer.status)
                 self.send_header("content-type", answer.kind)
                 self.send_header("content-length", str(len(answer.body)))
+                for name, value in answer.headers.items():
+                    self.send_header(name, value)
                 self.end_headers()
                 self.wfile.write(answer.body)
             except OSError:

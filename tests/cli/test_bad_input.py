@@ -48,15 +48,9 @@ def test_a_provider_that_fails_ends_the_turn_and_not_the_chat(
 
 @pytest.mark.parametrize(("status", "code"), [(429, "rate_limit"), (500, "provider_unavailable")])
 def test_a_busy_provider_is_asked_again_and_then_reported(
-    status: int, code: str, demiurge: Any, provider: Any, monkeypatch: pytest.MonkeyPatch
+    status: int, code: str, demiurge: Any, provider: Any
 ) -> None:
-    """Its waits are cut short here; how long they are is the client's own test."""
-
-    async def at_once(_seconds: float) -> None:
-        return None
-
-    monkeypatch.setattr("demiurge.models.client.ModelClient.__init__.__kwdefaults__", None, raising=False)
-    provider.say(provider.raw(error_body("slow down"), status))
+    provider.say(provider.raw(error_body("slow down"), status, headers={"retry-after-ms": "1"}))
     done = demiurge("chat", "-m", "hello", "--json")
     assert done.status == 1
     assert done.document["error"]["code"] == code

@@ -33,13 +33,17 @@ DEFAULT_CHAT = "main"
 
 
 class _ChatCommand(Command):
-    """`chat` itself talks; when its first word is a verb of `chat`, that verb runs."""
+    """`chat` itself talks; when its first word is one of its verbs, that verb runs."""
+
+    @property
+    def verbs(self) -> Group:
+        return _verbs
 
     def make_context(
         self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
     ) -> click.Context:
-        if self._first_word(args) in _verbs.commands:
-            return _verbs.make_context(info_name, args, parent, **extra)
+        if self._first_word(args) in self.verbs.commands:
+            return self.verbs.make_context(info_name, args, parent, **extra)
         return super().make_context(info_name, args, parent, **extra)
 
     def _first_word(self, args: Sequence[str]) -> str | None:
@@ -52,7 +56,7 @@ class _ChatCommand(Command):
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         super().format_options(ctx, formatter)
-        _verbs.format_commands(ctx, formatter)
+        self.verbs.format_commands(ctx, formatter)
 
 
 @click.command(cls=_ChatCommand, name="chat")

@@ -1,10 +1,10 @@
 """The order of a tool's arguments, as a small model needs it.
 
-A model writes arguments in the order of the schema, and a small one can't take back what it wrote: asked for the state of
-a module and offered `key` before `module`, it puts the module's name into `key` (0 of 4 right; in this order 3 of 4).
-Schemas arrive with sorted names, so the order is made here: what is required comes first, and an argument whose
-description speaks of another one comes after that one. Only the order changes; the schema's meaning and the spec's hash
-do not.
+A model writes arguments in the order of the schema, and a small one can't take back what it wrote: asked for the
+state of a module and offered `key` before `module`, it puts the module's name into `key` (0 of 4 right; in this order
+3 of 4). Schemas arrive with sorted names, so the order is made here: what is required comes first, and an argument
+whose description speaks of another one comes after that one. Only the order changes; the schema's meaning and the
+spec's hash do not.
 """
 
 from __future__ import annotations

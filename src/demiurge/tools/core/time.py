@@ -47,11 +47,12 @@ def _handle(params: GetCurrentTime, *, context: ToolContext) -> ToolResult[Curre
 
 
 def _zone(asked: str) -> tuple[str, ZoneInfo]:
-    """The zone and its proper name; also by city or in other letter case. Raises ToolUserError."""
+    """The zone and its proper name; also by city, in a wrong region, or in other letter case. Raises ToolUserError."""
     try:
         return asked, ZoneInfo(asked)
     except (ZoneInfoNotFoundError, ValueError, OSError):
-        name = _zone_names().get(asked.replace(" ", "_").casefold())
+        wanted = asked.replace(" ", "_").casefold()
+        name = _zone_names().get(wanted) or _zone_names().get(wanted.rpartition("/")[2])
     if name is None:
         raise ToolUserError("That is not an IANA time zone name. Use one such as Europe/Berlin or UTC.")
     return name, ZoneInfo(name)

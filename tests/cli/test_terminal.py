@@ -1,0 +1,211 @@
+"""A person at a terminal: a real one (a pty), with prompt, approvals, Ctrl-C and Ctrl-D."""
+
+from __future__ import annotations
+
+import os
+import pty
+import re
+import select
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from demiurge.values.clock import SystemClock
+
+PATIENCE_NS = 30 * 10**9
+ESCAPES = re.compile(rb"\x1b\[[0-9;?]*[A-Za-z]|[\x01\x02]")
+
+
+class Terminal:
+    """A command on a pseudo-terminal. `expect` waits for text, `type` is the person."""
+
+    def __init__(self, arguments: tuple[str, ...], environment: dict[str, str], folder: Path) -> None:
+        self._master, slave = pty.openpty()
+        command = [sys.executable, "-m", "demiurge.cli", *arguments]
+        self.process = subprocess.Popen(
+            command, stdin=slave, stdout=slave, stderr=slave, env=environment, cwd=folder, start_new_session=True
+        )
+        os.close(slave)
+        self._raw = b""
+        self._read_to = 0
+
+    @property
+    def text(self) -> str:
+        """All that was shown so far, without colours."""
+        return ESCAPES.sub(b"", self._raw).decode("utf-8", "replace").replace("\r", "")
+
+    def expect(self, words: str) -> str:
+        clock = SystemClock()
+        deadline = clock.monotonic_ns() + PATIENCE_NS
+        while words not in self.text[self._read_to :]:
+            assert clock.monotonic_ns() < deadline, f"{words!r} was not shown, but: {self.text!r}"
+            if select.select([self._master], [], [], 0.2)[0]:
+                try:
+                    self._raw += os.read(self._master, 65536)
+                except OSError:
+                    assert words in self.text[self._read_to :], f"{words!r} was not shown, but: {self.text!r}"
+        shown = self.text[self._read_to :]
+        self._read_to += shown.index(words) + len(words)
+        return shown
+
+    def type(self, line: str) -> None:
+        os.write(self._master, line.encode())
+
+    def interrupt(self) -> None:
+        self.process.send_signal(signal.SIGINT)
+
+    def end(self) -> int:
+        """Wait for the end, reading on so that nothing blocks."""
+        clock = SystemClock()
+        deadline = clock.monotonic_ns() + PATIENCE_NS
+        while self.process.poll() is None:
+            assert clock.monotonic_ns() < deadline, f"it did not end: {self.text!r}"
+            if select.select([self._master], [], [], 0.05)[0]:
+                try:
+                    self._raw += os.read(self._master, 65536)
+                except OSError:
+                    break
+        return self.process.wait(30)
+
+    def close(self) -> None:
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.wait()
+        os.close(self._master)
+
+
+@pytest.fixture
+def terminal(environment: dict[str, str], tmp_path: Path) -> Iterator[Callable[..., Terminal]]:
+    opened: list[Terminal] = []
+
+    def start(*arguments: str, **given: str) -> Terminal:
+        opened.append(Terminal(arguments, {**environment, "TERM": "xterm", **given}, tmp_path))
+        return opened[-1]
+
+    yield start
+    for one in opened:
+        one.close()
+
+
+def test_a_conversation(terminal: Callable[..., Terminal], provider: Any, demiurge: Any) -> None:
+    provider.say(
+        provider.answer(provider.call("core__get_current_time", {"timezone": "Asia/Tokyo"})),
+        provider.answer(provider.text("It is late.")),
+        provider.answer(provider.text("You are welcome.")),
+    )
+    screen = terminal("chat")
+    screen.expect("> ")
+    screen.type("What time is it?\n")
+    screen.expect("→ core__get_current_time")
+    screen.expect("← {")
+    screen.expect("It is late.")
+    screen.expect("tokens in")
+    screen.expect("> ")
+    screen.type("Thanks\n")
+    screen.expect("You are welcome.")
+    screen.expect("> ")
+    screen.type("\x04")
+    assert screen.end() == 0
+    assert [m["role"] for m in demiurge("chat", "export").document["messages"]][-2:] == ["user", "assistant"]
+    assert b"\x1b[2m" in screen._raw
+
+
+def test_no_color_is_respected(terminal: Callable[..., Terminal], provider: Any) -> None:
+    provider.say(provider.answer(provider.call("core__get_current_time", {})), provider.answer(provider.text("Late.")))
+    screen = terminal("chat", "-m", "What time is it?", NO_COLOR="1")
+    screen.expect("Late.")
+    assert screen.end() == 0
+    assert re.search(rb"\x1b\[[0-9;]*m", screen._raw) is None
+
+
+@pytest.mark.parametrize(("answer", "result"), [("y\n", "← {"), ("what?\nn not now\n", "✗ approval_rejected")])
+def test_the_person_decides(
+    answer: str, result: str, terminal: Callable[..., Terminal], provider: Any, demiurge: Any
+) -> None:
+    provider.say(
+        provider.answer(provider.call("workspace__write", {"path": "a.txt", "text": "hi"})),
+        provider.answer(provider.text("Done with that.")),
+    )
+    screen = terminal("chat", "-m", "write it")
+    screen.expect('? workspace__write {"path": "a.txt", "text": "hi"}')
+    screen.expect("Allow it?")
+    screen.type(answer)
+    screen.expect(result)
+    screen.expect("Done with that.")
+    assert screen.end() == 0
+    if "not now" in answer:
+        records = demiurge("journal", "export", "--json").document["records"]
+        [decision] = [record["body"] for record in records if record["kind"] == "approval"]
+        assert decision["reason"] == "not now"
+
+
+def test_an_open_question_is_asked_first_next_time(
+    terminal: Callable[..., Terminal], provider: Any, demiurge: Any
+) -> None:
+    provider.say(
+        provider.answer(provider.call("workspace__write", {"path": "a.txt", "text": "hi"})),
+        provider.answer(provider.text("Done with that.")),
+    )
+    first = terminal("chat")
+    first.expect("> ")
+    first.type("write it\n")
+    first.expect("Allow it?")
+    first.type("\x04")
+    first.expect("demiurge approvals approve")
+    first.type("\x04")
+    assert first.end() == 0
+    second = terminal("chat")
+    second.expect("Going on with the last turn: write it")
+    second.expect("Allow it?")
+    second.type("y\n")
+    second.expect("Done with that.")
+    second.expect("> ")
+    second.type("\x04")
+    assert second.end() == 0
+    assert demiurge("journal", "verify").status == 0
+
+
+def test_ctrl_c_stops_the_turn_and_the_chat_goes_on(
+    terminal: Callable[..., Terminal], provider: Any, demiurge: Any
+) -> None:
+    provider.say(
+        provider.answer(provider.text("Too late."), delay_s=20), provider.answer(provider.text("Quick this time."))
+    )
+    screen = terminal("chat")
+    screen.expect("> ")
+    screen.type("Something slow\n")
+    assert provider.asked.wait(20)
+    screen.interrupt()
+    screen.expect("Stopping the turn")
+    screen.expect("The turn was stopped")
+    screen.expect("> ")
+    screen.type("Again\n")
+    screen.expect("Quick this time.")
+    screen.expect("> ")
+    screen.interrupt()
+    screen.expect("leaves")
+    screen.interrupt()
+    assert screen.end() == 0
+    assert demiurge("journal", "verify").document["ok"] is True
+    assert demiurge("replay").document["ok"] is True
+
+
+def test_a_second_ctrl_c_leaves_and_the_next_run_works(
+    terminal: Callable[..., Terminal], provider: Any, demiurge: Any
+) -> None:
+    provider.say(provider.answer(provider.text("Slow."), delay_s=20), provider.answer(provider.text("Quick.")))
+    screen = terminal("chat", "-m", "Something slow")
+    assert provider.asked.wait(20)
+    screen.interrupt()
+    screen.expect("Stopping the turn")
+    screen.interrupt()
+    assert screen.end() == 1
+    assert "Traceback" not in screen.text
+    assert demiurge("journal", "verify").document["ok"] is True
+    assert "Quick." in demiurge("chat", "-m", "Again").out
+    assert demiurge("replay").document["ok"] is True
