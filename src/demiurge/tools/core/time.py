@@ -36,6 +36,11 @@ class CurrentTime:
     weekday: str
 
 
+_REGIONS = frozenset(
+    {"africa", "america", "antarctica", "arctic", "asia", "atlantic", "australia", "europe", "indian", "pacific"}
+)
+
+
 def _handle(params: GetCurrentTime, *, context: ToolContext) -> ToolResult[CurrentTime]:
     clock = context.resources.get(Clock)
     if clock is None:
@@ -52,7 +57,8 @@ def _zone(asked: str) -> tuple[str, ZoneInfo]:
         return asked, ZoneInfo(asked)
     except (ZoneInfoNotFoundError, ValueError, OSError):
         wanted = asked.replace(" ", "_").casefold()
-        name = _zone_names().get(wanted) or _zone_names().get(wanted.rpartition("/")[2])
+        region, _, city = wanted.rpartition("/")
+        name = _zone_names().get(wanted) or (_zone_names().get(city) if region in _REGIONS else None)
     if name is None:
         raise ToolUserError("That is not an IANA time zone name. Use one such as Europe/Berlin or UTC.")
     return name, ZoneInfo(name)
