@@ -33,7 +33,12 @@ def page() -> str:
 
 def _sections(command: click.Command, parent: click.Context | None, name: str) -> Iterator[str]:
     context = click.Context(
-        command, info_name=name, parent=parent, max_content_width=WIDTH, terminal_width=WIDTH, **command.context_settings
+        command,
+        info_name=name,
+        parent=parent,
+        max_content_width=WIDTH,
+        terminal_width=WIDTH,
+        **command.context_settings,
     )
     text = command.get_help(context)
     if parent is not None:

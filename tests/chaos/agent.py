@@ -101,7 +101,7 @@ def script(seed: int, chat: str, turn: int) -> str:
             return [tool, {"path": f"{order}.txt", "text": order, "workspace": chat}]
         return [tool, {"order": order}]
 
-    shapes = (
+    shapes: tuple[list[list[str]], ...] = (
         [],
         [["charge"]],
         [["charge"], ["count"]],

@@ -10,14 +10,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from tests.chaos.agent import NEVER_TWICE, open_world, script
+from tests.chaos.nursery import Process
+from tests.chaos.outside import Outside
+
 from demiurge.bootstrap import World
 from demiurge.values.refs import ref_from_digest
 from demiurge.world.record import Record
 from demiurge.world.routing import event_digest
 from demiurge.world.unit import Unit
-from tests.chaos.agent import NEVER_TWICE, open_world, script
-from tests.chaos.nursery import Process
-from tests.chaos.outside import Outside
 
 __all__ = ["Figures", "Ledger", "after_a_death", "at_the_end"]
 
@@ -147,7 +148,9 @@ def _model_was_asked_under_its_intents(records: Sequence[Record], outside: Outsi
 
 def _only_journaled_calls_were_made(records: Sequence[Record], outside: Outside) -> None:
     """What reached the outside was a durable intent first."""
-    intents = {r.body["params"]["tool_call_id"] for r in records if r.kind == "intent" and r.body["kind"] == "tool.call"}
+    intents = {
+        r.body["params"]["tool_call_id"] for r in records if r.kind == "intent" and r.body["kind"] == "tool.call"
+    }
     for tool in NEVER_TWICE:
         assert {seen.body["tool_call_id"] for seen in outside.of(tool)} <= intents
 

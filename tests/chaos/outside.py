@@ -3,9 +3,9 @@
 A model provider (Responses format, streamed, in the recorded event shapes), a counter that anybody can charge, a book
 of reservations, and refunds. Nothing here forgets: every request is in `seen`, in order of arrival.
 
-The provider has no script of its own. A user message is JSON, `{"turn": name, "rounds": [[[tool, arguments], ...], ...],
-"say": text, "status": int}`, and says what the model shall propose: so any process may ask, in any order, after any
-crash. It answers each request anew, with ids that it never used before, as real ones do: an answer that was lost is lost.
+The provider has no script of its own. A user message is JSON, `{"turn": name, "rounds": [[[tool, arguments], ...],
+...], "say": text, "status": int}`, and says what the model shall propose: so any process may ask, in any order, after
+any crash. It answers each request anew, with ids that it never used before, as real ones do: a lost answer is lost.
 """
 
 from __future__ import annotations
@@ -223,16 +223,24 @@ def _text(number: int, text: str) -> dict[str, Any]:
 
 def _stream(output: list[dict[str, Any]]) -> bytes:
     """The events of an answer, as recorded in tests/wire/golden."""
-    response: dict[str, Any] = {"id": "resp_1", "object": "response", "status": "in_progress", "model": "m", "output": []}
+    response: dict[str, Any] = {
+        "id": "resp_1",
+        "object": "response",
+        "status": "in_progress",
+        "model": "m",
+        "output": [],
+    }
     events: list[dict[str, Any]] = [{"type": "response.created", "response": response}]
     for index, item in enumerate(output):
         at = {"item_id": item["id"], "output_index": index}
-        started = {**item, "status": "in_progress", **({"arguments": ""} if "arguments" in item else {"content": []})}
+        empty: dict[str, Any] = {"arguments": ""} if "arguments" in item else {"content": []}
+        started = {**item, "status": "in_progress", **empty}
         events.append({"type": "response.output_item.added", "output_index": index, "item": started})
         if "arguments" in item:
             half = len(item["arguments"]) // 2
-            for delta in (item["arguments"][:half], item["arguments"][half:]):
-                events.append({"type": "response.function_call_arguments.delta", **at, "delta": delta})
+            kind = "response.function_call_arguments.delta"
+            halves = (item["arguments"][:half], item["arguments"][half:])
+            events.extend({"type": kind, **at, "delta": delta} for delta in halves)
             done = {"type": "response.function_call_arguments.done", **at, "arguments": item["arguments"]}
             events.append(done)
         else:

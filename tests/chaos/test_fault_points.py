@@ -1,4 +1,4 @@
-"""kill -9 between any two steps that have a name: at each of its first hits, and again while that is being repaired."""
+"""kill -9 between any two steps that have a name: at each of its first hits, and while that is repaired."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ import signal
 from pathlib import Path
 
 import pytest
-
-from demiurge import faults
 from tests.chaos.checks import Ledger, after_a_death, at_the_end
 from tests.chaos.nursery import Nursery
 from tests.chaos.outside import Outside
+
+from demiurge import faults
 
 TURNS = 2
 CHATS = ("anna",)

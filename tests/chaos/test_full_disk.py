@@ -3,21 +3,32 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import os
+import shutil
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.chaos.agent import open_world, script
+from tests.chaos.checks import Ledger, at_the_end
+from tests.chaos.child import Teller, Telling, talk
+from tests.chaos.nursery import ROOT
+from tests.chaos.outside import Outside
 
 from demiurge import faults
 from demiurge.bootstrap import Chat, Reply
 from demiurge.errors import Unavailable
-from tests.chaos.agent import open_world, script
-from tests.chaos.checks import Ledger, at_the_end
-from tests.chaos.child import Teller, Telling, talk
-from tests.chaos.outside import Outside
 
 CHATS = ("anna",)
-WRITES = ("attempts.before_commit", "blob.before_commit", "blob.before_rename", "blob.before_write", "blob.half_written") + (
+WRITES = (
+    "attempts.before_commit",
+    "blob.before_commit",
+    "blob.before_rename",
+    "blob.before_write",
+    "blob.half_written",
     "journal.before_commit",
     "journal.before_rows",
 )
@@ -46,26 +57,69 @@ async def settled(chat: Chat, reply: Reply) -> Reply:
     return reply
 
 
+def check(folder: Path, outside: Outside, out: Path, turns: int) -> None:
+    told: list[dict[str, Any]] = [json.loads(line) for line in out.read_text().splitlines()]
+    at_the_end(Ledger(folder, outside, 0, told), turns, CHATS)
+
+
 @pytest.mark.parametrize("hit", [1, 2, 3, 5, 8, 13])
 @pytest.mark.parametrize("point", WRITES)
 async def test_a_disk_that_gets_full_stops_the_turn_and_with_room_it_goes_on(
     point: str, hit: int, outside: Outside, tmp_path: Path
 ) -> None:
     outside.pause_s = 0.0
-    out = tmp_path / "told"
-    async with asyncio.timeout(30):
-        async with open_world(tmp_path / "world", outside.url) as world:
-            world.backend = Telling(world.backend, Teller(str(out)))
-            chat = world.chat("anna")
-            with faults.armed({point: f"enospc@{hit}+"}):
+    folder, out = tmp_path / "world", tmp_path / "told"
+    async with asyncio.timeout(30), open_world(folder, outside.url) as world:
+        world.backend = Telling(world.backend, Teller(str(out)))
+        chat = world.chat("anna")
+        with faults.armed({point: f"enospc@{hit}+"}):
+            said = await until_refused(chat, 2)
+        assert said is None or "is full: make room and try again" in said
+        await talk(world, chat, 0, 2, Teller(str(out)))
+    await asyncio.to_thread(check, folder, outside, out, 2)
+
+
+@pytest.mark.parametrize(
+    ("action", "words"), [("erofs", "can't be written to"), ("eio", "failed"), ("enospc", "is full")]
+)
+async def test_a_disk_that_fails_once_is_tried_again(action: str, words: str, outside: Outside, tmp_path: Path) -> None:
+    outside.pause_s = 0.0
+    folder, out = tmp_path / "world", tmp_path / "told"
+    async with asyncio.timeout(30), open_world(folder, outside.url) as world:
+        world.backend = Telling(world.backend, Teller(str(out)))
+        chat = world.chat("anna")
+        for hit in range(1, 9):
+            with faults.armed({"journal.before_commit": f"{action}@{hit}"}):
                 said = await until_refused(chat, 2)
-            assert said is None or "is full: make room and try again" in said
-            await talk(world, chat, 0, 2, Teller(str(out)))
-    await asyncio.to_thread(check, tmp_path, outside, out)
+                assert said is None or words in said
+        await talk(world, chat, 0, 2, Teller(str(out)))
+    await asyncio.to_thread(check, folder, outside, out, 2)
 
 
-def check(folder: Path, outside: Outside, out: Path) -> None:
-    import json
+def in_own_tmpfs(folder: Path, command: list[str]) -> list[str]:
+    mount = 'mount -t tmpfs -o size=16m tmpfs "$0" && exec "$@"'
+    return ["unshare", "--mount", "--map-root-user", "sh", "-c", mount, str(folder), *command]
 
-    told: list[dict[str, Any]] = [json.loads(line) for line in out.read_text().splitlines()]
-    at_the_end(Ledger(folder / "world", outside, 0, told), 2, CHATS)
+
+def disks() -> list[str]:
+    """The kinds of full disk that this machine lets us make: a real small one needs a mount of our own."""
+    if shutil.which("unshare") is None:
+        return ["limit"]
+    probe = subprocess.run(in_own_tmpfs(Path("/tmp"), ["true"]), capture_output=True, check=False)
+    return ["limit", "tmpfs"] if probe.returncode == 0 else ["limit"]
+
+
+@pytest.mark.parametrize("how", disks())
+def test_a_small_disk(how: str, outside: Outside, tmp_path: Path) -> None:
+    outside.pause_s = 0.0
+    disk, kept = tmp_path / "disk", tmp_path / "kept"
+    disk.mkdir()
+    command = [sys.executable, "-m", "tests.chaos.small_disk", str(disk), outside.url, how, str(kept)]
+    if how == "tmpfs":
+        command = in_own_tmpfs(disk, command)
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+    assert done.stderr == ""
+    said, turns = done.stdout.splitlines()
+    assert "is full: make room and try again" in said or "failed" in said
+    check(kept / "world", outside, kept / "told", int(turns))

@@ -15,7 +15,6 @@ from pathlib import Path
 from statistics import median
 
 import pytest
-
 from tests.chaos.agent import CHATS
 from tests.chaos.checks import Figures, Ledger, after_a_death, at_the_end
 from tests.chaos.nursery import Nursery, Process

@@ -9,7 +9,6 @@ import os
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -41,16 +40,16 @@ class Done:
 
 @dataclass(frozen=True)
 class Answer:
-    """What the provider says to one request. `delay_s` passes before it says anything."""
+    """What the provider says to one request; a `held` answer comes when the test lets it go, if ever."""
 
     body: bytes
     status: int = 200
     kind: str = "text/event-stream"
-    delay_s: float = 0.0
+    held: bool = False
     headers: Mapping[str, str] = field(default_factory=dict)
 
 
-def responses(*items: Mapping[str, Any], delay_s: float = 0.0) -> Answer:
+def responses(*items: Mapping[str, Any], held: bool = False) -> Answer:
     """A streamed answer of the Responses API with these output items."""
     usage = {"input_tokens": 10, "output_tokens": 5, "total_tokens": 15}
     whole = {"id": "resp_1", "object": "response", "status": "completed", "model": "m", "output": items, "usage": usage}
@@ -64,7 +63,7 @@ def responses(*items: Mapping[str, Any], delay_s: float = 0.0) -> Answer:
             events.pop()
     events.append({"type": "response.completed", "response": whole})
     body = "".join(f"event: {event['type']}\ndata: {json.dumps(event)}\n\n" for event in events)
-    return Answer(body.encode(), delay_s=delay_s)
+    return Answer(body.encode(), held=held)
 
 
 def text(said: str) -> dict[str, Any]:
@@ -99,6 +98,7 @@ class Provider:
     seen: list[Any] = field(default_factory=list)
     keys: list[str] = field(default_factory=list)
     asked: threading.Event = field(default_factory=threading.Event)
+    let_go: threading.Event = field(default_factory=threading.Event)
 
     def say(self, *answers: Answer) -> None:
         self.script[:] = answers
@@ -123,7 +123,8 @@ def provider() -> Iterator[Provider]:
         def do_POST(self) -> None:
             body = json.loads(self.rfile.read(int(self.headers["content-length"])))
             answer = running.next(body, self.headers.get("authorization", ""))
-            time.sleep(answer.delay_s)
+            if answer.held:
+                running.let_go.wait(QUICK)
             try:
                 self.send_response(answer.status)
                 self.send_header("content-type", answer.kind)
@@ -141,6 +142,7 @@ def provider() -> Iterator[Provider]:
     thread.start()
     running.url = f"http://127.0.0.1:{server.server_port}/v1"
     yield running
+    running.let_go.set()
     server.shutdown()
     server.server_close()
     thread.join()
@@ -184,9 +186,7 @@ Run = Callable[..., Done]
 
 
 @pytest.fixture
-def demiurge(
-    environment: dict[str, str], capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> Run:
+def demiurge(environment: dict[str, str], capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Run:
     """Run a command in this process: `demiurge("blob", "put", "x", stdin=b"...")`."""
 
     def run(*arguments: str, stdin: bytes = b"") -> Done:
@@ -210,11 +210,9 @@ class Processes:
     def __call__(self, *arguments: str, stdin: str = "", given: Mapping[str, str] | None = None) -> Done:
         return self.finish(self.start(*arguments, given=given), stdin)
 
-    def start(
-        self, *arguments: str, given: Mapping[str, str] | None = None, **options: Any
-    ) -> subprocess.Popen[str]:
+    def start(self, *arguments: str, given: Mapping[str, str] | None = None, **options: Any) -> subprocess.Popen[str]:
         command = [sys.executable, "-m", "demiurge.cli", *arguments]
-        pipes = {name: subprocess.PIPE for name in ("stdin", "stdout", "stderr")} | options
+        pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE) | options
         return subprocess.Popen(command, env={**self.environment, **(given or {})}, text=True, **pipes)
 
     def finish(self, process: subprocess.Popen[str], stdin: str | None = None) -> Done:

@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 
+from demiurge import faults
+
 
 def error_body(message: str, kind: str = "error") -> bytes:
     return json.dumps({"error": {"message": message, "type": kind}}).encode()
@@ -18,7 +20,11 @@ def error_body(message: str, kind: str = "error") -> bytes:
 @pytest.mark.parametrize(
     ("status", "body", "code"),
     [
-        (401, error_body("Incorrect API key provided: sk-test-0123456789abcdef", "invalid_request_error"), "authentication"),
+        (
+            401,
+            error_body("Incorrect API key provided: sk-test-0123456789abcdef", "invalid_request_error"),
+            "authentication",
+        ),
         (404, error_body("The model does not exist"), "not_found"),
         (400, error_body("Unknown parameter"), "invalid_request"),
         (200, b"<html>It works!</html>", "bad_response"),
@@ -47,9 +53,7 @@ def test_a_provider_that_fails_ends_the_turn_and_not_the_chat(
 
 
 @pytest.mark.parametrize(("status", "code"), [(429, "rate_limit"), (500, "provider_unavailable")])
-def test_a_busy_provider_is_asked_again_and_then_reported(
-    status: int, code: str, demiurge: Any, provider: Any
-) -> None:
+def test_a_busy_provider_is_asked_again_and_then_reported(status: int, code: str, demiurge: Any, provider: Any) -> None:
     provider.say(provider.raw(error_body("slow down"), status, headers={"retry-after-ms": "1"}))
     done = demiurge("chat", "-m", "hello", "--json")
     assert done.status == 1
@@ -94,12 +98,13 @@ def test_a_world_of_a_newer_version_is_left_alone(demiurge: Any, world: Path) ->
 )
 @pytest.mark.parametrize("point", ["journal.before_commit", "blob.before_commit"])
 def test_a_disk_that_takes_nothing_loses_nothing(
-    point: str, action: str, words: str, demiurge: Any, process: Any, provider: Any
+    point: str, action: str, words: str, demiurge: Any, provider: Any
 ) -> None:
     provider.say(provider.answer(provider.text("Hello.")))
     assert demiurge("chat", "-m", "first").status == 0
     before = demiurge("journal", "verify").document
-    done = process("chat", "-m", "second", "--json", given={"DEMIURGE_FAULTS": f"{point}={action}"})
+    with faults.armed({point: action}):
+        done = demiurge("chat", "-m", "second", "--json")
     assert done.status == 1
     assert words in done.document["error"]["message"]
     assert demiurge("journal", "verify").document["ok"] is True

@@ -96,9 +96,7 @@ def test_the_model_and_the_system_text_can_be_chosen(demiurge: Any, provider: An
 def test_a_call_that_asks_for_approval_waits_and_is_shown_how_to_decide(
     demiurge: Any, provider: Any, bell: Path
 ) -> None:
-    provider.say(
-        provider.answer(provider.call("ring_bell", {"times": 3})), provider.answer(provider.text("It rang."))
-    )
+    provider.say(provider.answer(provider.call("ring_bell", {"times": 3})), provider.answer(provider.text("It rang.")))
     done = demiurge("chat", "-m", "Ring it.", "--tools", "my_bell", "--json")
     assert done.status == 0
     assert done.document["status"] == "awaiting_approval"
@@ -144,9 +142,7 @@ def test_a_rejected_call_never_runs_and_the_model_is_told_why(demiurge: Any, pro
 
 
 def test_yes_grants_all_and_is_journaled_as_such(demiurge: Any, provider: Any, bell: Path) -> None:
-    provider.say(
-        provider.answer(provider.call("ring_bell", {"times": 1})), provider.answer(provider.text("It rang."))
-    )
+    provider.say(provider.answer(provider.call("ring_bell", {"times": 1})), provider.answer(provider.text("It rang.")))
     done = demiurge("chat", "-m", "Ring it.", "--tools", "my_bell", "--yes")
     assert done.status == 0
     assert "It rang." in done.out
@@ -158,9 +154,7 @@ def test_yes_grants_all_and_is_journaled_as_such(demiurge: Any, provider: Any, b
 
 def test_a_policy_file_decides(demiurge: Any, provider: Any, bell: Path, tmp_path: Path) -> None:
     (tmp_path / "policy.toml").write_text('allowed_tools = ["ring_bell"]\n')
-    provider.say(
-        provider.answer(provider.call("ring_bell", {"times": 2})), provider.answer(provider.text("It rang."))
-    )
+    provider.say(provider.answer(provider.call("ring_bell", {"times": 2})), provider.answer(provider.text("It rang.")))
     assert demiurge("chat", "-m", "Ring.", "--tools", "my_bell", "--policy", "policy.toml").status == 0
     assert bell.read_text() == "2\n"
     (tmp_path / "policy.toml").write_text("allowed = []\n")

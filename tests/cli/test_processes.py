@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 import signal
-import sys
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 
 def test_others_are_served_while_one_chats(process: Any, provider: Any) -> None:
-    provider.say(provider.answer(provider.text("That took a while."), delay_s=6))
+    provider.say(provider.answer(provider.text("That took a while."), held=True))
     chatting = process.start("chat", "-m", "Think hard.", "--json")
     assert provider.asked.wait(20)
     with ThreadPoolExecutor(3) as pool:
@@ -24,6 +23,7 @@ def test_others_are_served_while_one_chats(process: Any, provider: Any) -> None:
         ]
         state, verified, put = [job.result() for job in jobs]
     assert chatting.poll() is None
+    provider.let_go.set()
     assert (state.status, verified.status, put.status) == (0, 0, 0), (state, verified, put)
     assert state.document["turn"]["status"] == "model"
     assert verified.document["ok"] is True
@@ -36,8 +36,8 @@ def test_others_are_served_while_one_chats(process: Any, provider: Any) -> None:
 def test_a_chat_outlives_the_owner_that_it_joined(process: Any, provider: Any) -> None:
     """The owner is killed while it performs another process's turn: that process takes over and finishes it."""
     provider.say(
-        provider.answer(provider.text("Owner's."), delay_s=20),
-        provider.answer(provider.text("Guest's, first."), delay_s=20),
+        provider.answer(provider.text("Owner's."), held=True),
+        provider.answer(provider.text("Guest's, first."), held=True),
         provider.answer(provider.text("Guest's, again.")),
     )
     owner = process.start("chat", "one", "-m", "Slow.")
@@ -55,7 +55,7 @@ def test_a_chat_outlives_the_owner_that_it_joined(process: Any, provider: Any) -
 
 
 def test_sigint_during_a_slow_answer_leaves_a_sane_world(process: Any, provider: Any) -> None:
-    provider.say(provider.answer(provider.text("Slow."), delay_s=20), provider.answer(provider.text("Quick.")))
+    provider.say(provider.answer(provider.text("Slow."), held=True), provider.answer(provider.text("Quick.")))
     chatting = process.start("chat", "-m", "Think hard.", "--json")
     assert provider.asked.wait(20)
     chatting.send_signal(signal.SIGINT)
@@ -72,7 +72,7 @@ def test_sigint_during_a_slow_answer_leaves_a_sane_world(process: Any, provider:
 
 def test_a_turn_left_open_by_a_killed_process_is_finished_first_and_shown(process: Any, provider: Any) -> None:
     provider.say(
-        provider.answer(provider.text("Never heard."), delay_s=20),
+        provider.answer(provider.text("Never heard."), held=True),
         provider.answer(provider.text("The first answer.")),
         provider.answer(provider.text("The second answer.")),
     )
@@ -95,7 +95,7 @@ def test_a_turn_left_open_by_a_killed_process_is_finished_first_and_shown(proces
 
 def test_other_tools_than_the_owner_has_are_refused(process: Any, provider: Any, tmp_path: Any) -> None:
     (tmp_path / "other_policy.json").write_text(json.dumps({"allowed_tools": []}))
-    provider.say(provider.answer(provider.text("Slow."), delay_s=20))
+    provider.say(provider.answer(provider.text("Slow."), held=True))
     chatting = process.start("chat", "-m", "Think hard.")
     assert provider.asked.wait(20)
     done = process("chat", "-m", "hello", "--policy", "other_policy.json", "--json")
@@ -103,4 +103,3 @@ def test_other_tools_than_the_owner_has_are_refused(process: Any, provider: Any,
     assert done.document["error"]["code"] == "owned"
     chatting.kill()
     process.finish(chatting)
-    assert sys.executable

@@ -42,9 +42,8 @@ def test_seed_001_smoke(environment: dict[str, str], provider: Any) -> None:
     sent = json.loads(
         shell(
             """demiurge event send demiurge/ChatEvent@1 '{"$tag":"UserMessage","$value":{"chat_id":"chat-1",\
-"request_id":1,"text":"Hello","message_ref":"%s","model":"gpt-4o-mini","provider":"openai-responses",\
-"max_tokens":128}}'"""
-            % stored["hash"],
+"request_id":1,"text":"Hello","message_ref":"sha256:...","model":"gpt-4o-mini","provider":"openai-responses",\
+"max_tokens":128}}'""".replace("sha256:...", stored["hash"]),
             environment,
         )
     )

@@ -22,6 +22,7 @@ from demiurge.values.clock import FixedClock, SeededEntropy
 from demiurge.values.refs import Ref, ref_of
 from demiurge.values.vector import Vector
 from demiurge.wire.items import Completion, Item, Message, Text, ToolCall, Usage
+from demiurge.world.admission import decide_tool
 from demiurge.world.effect import Adapter, EffectCall, Restart, Result, succeeded
 from demiurge.world.effects.introspect import Introspect
 from demiurge.world.effects.llm import LlmGenerate, tools_blob
@@ -144,7 +145,7 @@ def room(state: Mapping[str, Any] | None, event: Mapping[str, Any], context: Red
     verb, _, rest = value["what"].partition(":")
     match verb:
         case "ask":
-            return Step(set=count, append={"log": ["asked"]}, events=[ask(text) for text in rest.split(",")])
+            return Step(set=count, append={"log": ["asked"]}, events=[ask(text, room=context.key) for text in rest.split(",")])
         case "post":
             notes = [Emit("ex/Note@1", {"board": "b", "text": text}) for text in rest.split(",")]
             return Step(set=count, events=notes)
@@ -431,8 +432,9 @@ class Talk:
 
     async def say(self, text: str, *, settle: bool = True, **over: Any) -> None:
         state = self.host.state(self.unit).cell
-        specs = self.host.manifest.toolset.values()
-        tools = await self.host.put_blob(tools_blob("openai-responses", list(specs)))
+        manifest = self.host.manifest
+        specs = [s for s in manifest.toolset.values() if decide_tool(manifest, s.name, actor="").verdict != "deny"]
+        tools = await self.host.put_blob(tools_blob("openai-responses", specs))
         value = {
             "chat_id": self.unit.key,
             "request_id": state["last_request_id"] + 1 if state is not None else 1,

@@ -59,9 +59,13 @@ class Models:
             if self._engine.running:
                 return
 
+            loop = asyncio.get_running_loop()
+
             def tell(progress: Progress) -> None:
-                if on_event is not None and progress.done < progress.total:
-                    on_event(Status("thinking", "loading the local model"))
+                """Called in the thread that loads."""
+                if on_event is not None:
+                    label = "loading the local model" if progress.done < progress.total else None
+                    loop.call_soon_threadsafe(on_event, Status("thinking", label))
 
             await asyncio.to_thread(self._engine.start, tell)
 

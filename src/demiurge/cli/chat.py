@@ -110,15 +110,19 @@ def _tell_of_owner(world: World, wanted: Running) -> None:
 
 def _prompt() -> str:
     """Readline counts the columns of a prompt, and must be told which characters take none."""
-    painted = output.paint("> ", bold=True)
-    start, middle, end = painted.partition("> ")
-    return f"\x01{start}\x02{middle}\x01{end}\x02" if start else painted
+    plain = "> "
+    start, _, end = output.paint(plain, bold=True).partition(plain)
+    return f"\x01{start}\x02{plain}\x01{end}\x02" if start and _has_readline() else plain
+
+
+def _has_readline() -> bool:
+    return find_spec("readline") is not None
 
 
 @contextmanager
 def _history(path: Path) -> Iterator[None]:
     """Line editing with a history that is kept in the world's folder, where Python has readline."""
-    if not sys.stdin.isatty() or find_spec("readline") is None:
+    if not sys.stdin.isatty() or not _has_readline():
         yield
         return
     readline = import_module("readline")  # it is not everywhere, and it changes how `input` works

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Coroutine, Iterator
+from contextlib import nullcontext, suppress
 from typing import Any
 
 from demiurge.bootstrap import Chat, Reply
@@ -70,7 +71,12 @@ class Conversation:
                 yield line.strip()
 
     def converse(self, prompt: str) -> None:
-        """One turn after the other. On a terminal a failed turn is told and the next may follow."""
+        """One turn after the other. On a terminal a failed turn is told and the next may follow, and Ctrl-C is a way
+        to leave."""
+        with suppress(KeyboardInterrupt) if self._terminal else nullcontext():
+            self._converse(prompt)
+
+    def _converse(self, prompt: str) -> None:
         for line in self.lines(prompt):
             try:
                 require_done(self._chat.id, self.turn(line))

@@ -78,29 +78,37 @@ def _interpreter() -> Iterator[Check]:
     yield Check("interpreter", "ok" if good else "fail", detail, "" if good else "Install Python 3.11 or newer.")
 
 
-def _sqlite() -> Iterator[Check]:
-    detail = f"SQLite {sqlite3.sqlite_version}"
-    if sqlite3.sqlite_version_info < SQLITE:
-        yield Check("sqlite", "fail", detail, "Use a Python that is built with SQLite 3.35 or newer.")
-        return
-    with (
-        tempfile.TemporaryDirectory(dir=_existing(settings().folder()), prefix=".demiurge-doctor-") as place,
-        closing(sqlite3.connect(Path(place) / "check.db")) as database,
-    ):
-        mode = database.execute("PRAGMA journal_mode = WAL").fetchone()[0]
-    mend = "Put the world on a local disk: a network file system can't keep it safe."
-    good = mode == "wal"
-    yield Check("sqlite", "ok" if good else "fail", f"{detail}, write-ahead log", "" if good else mend)
-
-
 def _disk() -> Iterator[Check]:
+    """The disk that the world is on, and SQLite on it; the attempt leaves nothing behind."""
     place = _existing(settings().folder())
+    try:
+        with tempfile.TemporaryDirectory(dir=place, prefix=".demiurge-doctor-") as folder:
+            yield _sqlite(Path(folder))
+    except OSError as error:
+        mend = "Choose another folder with -w, or mend its permissions or its disk."
+        yield Check("disk", "fail", f"{place} can't be written to ({error.strerror})", mend)
+        return
     room = shutil.disk_usage(place).free
     detail = f"{place} can be written to, {room / 1e9:.1f} GB free"
     if room < LITTLE_ROOM:
         yield Check("disk", "warn", detail, "Make room: a world stops taking events when its disk is full.")
     else:
         yield Check("disk", "ok", detail)
+
+
+def _sqlite(folder: Path) -> Check:
+    detail = f"SQLite {sqlite3.sqlite_version}"
+    if sqlite3.sqlite_version_info < SQLITE:
+        return Check("sqlite", "fail", detail, "Use a Python that is built with SQLite 3.35 or newer.")
+    try:
+        with closing(sqlite3.connect(folder / "check.db")) as database:
+            mode = database.execute("PRAGMA journal_mode = WAL").fetchone()[0]
+    except sqlite3.Error as error:
+        mode = str(error)
+    if mode == "wal":
+        return Check("sqlite", "ok", f"{detail} with a write-ahead log")
+    mend = "Put the world on a local disk: this one can't keep it safe."
+    return Check("sqlite", "fail", f"{detail} without a write-ahead log ({mode})", mend)
 
 
 def _sockets() -> Iterator[Check]:
@@ -147,7 +155,7 @@ def _world() -> Iterator[Check]:
         yield Check("world", "ok", f"{info['world_id']} in {folder}, owned by {owner}")
 
 
-CHECKS: tuple[Callable[[], Iterator[Check]], ...] = (_interpreter, _sqlite, _disk, _sockets, _model, _world)
+CHECKS: tuple[Callable[[], Iterator[Check]], ...] = (_interpreter, _disk, _sockets, _model, _world)
 
 
 def _names_of_keys(environment: Mapping[str, str]) -> list[str]:

@@ -10,7 +10,7 @@ import click
 
 from demiurge.errors import DemiurgeError
 
-__all__ = ["OutcomeError", "Failure", "explain"]
+__all__ = ["Failure", "OutcomeError", "explain"]
 
 FAILED, WRONG_USAGE = 1, 2
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any, TypeVar
 
 from demiurge.bootstrap import Chat, Reply, ToolCallView
@@ -40,8 +40,9 @@ class TurnView:
     def __init__(self, chat: Chat, *, quiet: bool = False) -> None:
         self._chat, self._quiet = chat, quiet
         self._status = _StatusLine()
-        self._calls: list[bool] = []
-        """For each call of the turn, in order: whether its result was shown too."""
+        self._calls: Sequence[ToolCallView] = ()
+        self._shown: list[bool] = []
+        """For each call of the turn that was shown, in order: whether its result was too."""
         self._intent = ""
         self._text = ""
         self._at_line_start = True
@@ -87,26 +88,39 @@ class TurnView:
                     await self._catch_up()
                     self._status.begin(f"running {frame['tool_name']}")
                 case "tool_call_result":
+                    await self._catch_up()
+                    self._show_outcome(frame)
                     self._status.begin("thinking")
-                case "status" if frame["label"]:
-                    self._status.begin(frame["label"], important=True)
+                case "status" if frame["phase"] == "thinking":
+                    self._status.begin(frame["label"] or "thinking", important=frame["label"] is not None)
 
     async def _catch_up(self) -> None:
         """Show the calls and results that are in the chat's state and were not shown yet."""
         with suppress(NotFound):
             reply = await self._chat.reply()
+            self._calls = reply.tool_calls
             for index, call in enumerate(reply.tool_calls):
                 self._show_call(index, call)
 
+    def _show_outcome(self, frame: Mapping[str, Any]) -> None:
+        """Show a result as soon as it is there; it is durable a moment later."""
+        for index, call in enumerate(self._calls):
+            if call.id == frame["tool_call_id"] and not self._shown[index]:
+                result = frame["result"]
+                outcome = replace(call, ok=not frame["is_error"], result=result)
+                if frame["is_error"]:
+                    outcome = replace(outcome, error_code=result["error_code"], message=result["message"])
+                self._show_call(index, outcome)
+
     def _show_call(self, index: int, call: ToolCallView) -> None:
-        last = len(self._calls) - 1
+        last = len(self._shown) - 1
         fresh = index > last
         if fresh:
-            self._calls.append(False)
+            self._shown.append(False)
             self._line(output.symbol("→", "->"), f"{call.name} {_clipped(call.arguments_json)}", fg="cyan")
-        if call.ok is None or self._calls[index]:
+        if call.ok is None or self._shown[index]:
             return
-        self._calls[index] = True
+        self._shown[index] = True
         name = "" if fresh or index == last else f"{call.name}: "
         if call.ok:
             result = json.dumps(call.result, ensure_ascii=False)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import nullcontext
 from typing import Any, NamedTuple
 
 from demiurge import faults
@@ -62,6 +62,7 @@ class Dispatcher:
         self._services, self._clock, self._token, self._stamp = services, clock, token, stamp
         self._adapters = {kind: adapter for adapter in adapters for kind in adapter.kinds}
         self._answers: dict[bytes, asyncio.Future[Result]] = {}
+        self._unstored: dict[bytes, Ingress] = {}
         self.watchers: list[Callable[[Frame], None]] = []
         self.closing = False
 
@@ -82,7 +83,7 @@ class Dispatcher:
         adapter = self._adapters[intent.kind]
         harmless = adapter.restart(intent, self._manifests[intent.manifest]) == "retry"
         tried = bool(self._store.attempts([intent.id]))
-        await self._receive(live, intent, IN_DOUBT if tried and not harmless else STOPPED)
+        await live.offer(self._receipt(intent, IN_DOUBT if tried and not harmless else STOPPED, ()))
 
     async def request(self, live: LiveUnit, call: EffectCall, kind: str, params: Mapping[str, Any]) -> Result:
         """A capability request of a running tool; a re-run tool is answered from what was recorded, in order."""
@@ -111,21 +112,31 @@ class Dispatcher:
             self._answers.pop(intent_id, None)
 
     async def _perform(self, live: LiveUnit, intent: OpenIntent, tried: bool) -> None:
+        """From an intent to its durable receipt. What the store refuses is kept until it is taken up again."""
         try:
-            await self._performed(live, intent, tried)
-        except DemiurgeError as error:  # nothing was begun; whoever waits for this unit is told
+            if intent.id not in self._unstored:
+                async with live.one_call if intent.kind == "tool.call" else nullcontext():
+                    result, exposed = await self._result(live, intent, tried)
+                self._unstored[intent.id] = self._receipt(intent, result, exposed)
+                faults.point("effect.performed")
+            await live.offer(self._unstored[intent.id])
+            del self._unstored[intent.id]
+            faults.point("effect.received")
+        except DemiurgeError as error:
             live.failure = error
+            waiting = self._answers.get(intent.id)
+            if waiting is not None and not waiting.done():
+                waiting.set_exception(error)
 
-    async def _performed(self, live: LiveUnit, intent: OpenIntent, tried: bool) -> None:
+    async def _result(self, live: LiveUnit, intent: OpenIntent, tried: bool) -> tuple[Result, Sequence[Ref]]:
+        """What came of an intent, and the blobs that it exposes. Raises Unavailable: then there is no result yet."""
         manifest = self._manifests[intent.manifest]
         adapter = self._adapters.get(intent.kind)
         if adapter is None:
-            await self._receive(live, intent, failed("no_adapter", f"Nothing here performs {intent.kind}."))
-            return
+            return failed("no_adapter", f"Nothing here performs {intent.kind}."), ()
         restart: Restart | None = adapter.restart(intent, manifest) if tried else None
         if restart == "in_doubt":
-            await self._receive(live, intent, IN_DOUBT)
-            return
+            return IN_DOUBT, ()
         call = EffectCall(
             unit=live.state.unit,
             intent=intent,
@@ -137,13 +148,15 @@ class Dispatcher:
             requests=len(intent.requests) if restart == "reconcile" else 0,
         )
         faults.point("effect.before_attempt")
-        attempt = Attempt(intent.id, str(live.state.unit), self._token, self._clock.now_ns())
-        await self._committer.write(self._store.begin_attempts, [attempt])
+        try:
+            attempt = Attempt(intent.id, str(live.state.unit), self._token, self._clock.now_ns())
+            await self._committer.write(self._store.begin_attempts, [attempt])
+        except asyncio.CancelledError:
+            if self.closing:
+                raise
+            return STOPPED, ()
         faults.point("effect.attempted")
-        result = await self._outcome(adapter, call)
-        faults.point("effect.performed")
-        await self._receive(live, intent, result, call.refs)
-        faults.point("effect.received")
+        return await self._outcome(adapter, call), call.refs
 
     async def _outcome(self, adapter: Adapter, call: EffectCall) -> Result:
         """What the adapter answers; when it can't, what is known: nothing happened, or nobody knows."""
@@ -155,17 +168,17 @@ class Dispatcher:
                 raise
             return STOPPED if harmless else IN_DOUBT
         except DemiurgeError as error:
-            return failed(error.code, error.message) if harmless else IN_DOUBT
+            result = failed(error.code, error.message) if harmless else IN_DOUBT
         except Exception as error:
             log.exception("the adapter of %s failed", call.intent.kind)
-            return failed("effect_failed", type(error).__name__) if harmless else IN_DOUBT
+            result = failed("effect_failed", type(error).__name__) if harmless else IN_DOUBT
+        if call.stalled is not None:  # whatever the adapter made of it
+            raise call.stalled
         return IN_DOUBT if call.in_doubt else result
 
-    async def _receive(self, live: LiveUnit, intent: OpenIntent, result: Result, exposed: Sequence[Ref] = ()) -> None:
-        """Offer a receipt. If it can't be stored, the attempt without one tells the next start."""
+    def _receipt(self, intent: OpenIntent, result: Result, exposed: Sequence[Ref]) -> Ingress:
         manifest = self._manifests[intent.manifest]
-        ok = result["status"] == "ok"
-        schema = manifest.effects[intent.kind].receipt if ok else "sys/EffectError@1"
+        schema = manifest.effects[intent.kind].receipt if result["status"] == "ok" else "sys/EffectError@1"
         validator = manifest.schemas.validator(schema)
         refs: tuple[Ref, ...] = tuple(exposed)
         try:
@@ -178,9 +191,7 @@ class Dispatcher:
             result, refs = failed("receipt_invalid", f"The answer to {intent.kind} was malformed ({error.path})."), ()
             payload = result["payload"]
         body = {"intent": intent.id, "status": result["status"], "payload": payload}
-        ingress_id = f"receipt:{intent.id.hex()}"
-        with suppress(DemiurgeError):  # kept in `live.failure` for whoever waits for this unit
-            await live.offer(Ingress("receipt", ingress_id, body, self._stamp(intent.actor), intent.seq, refs))
+        return Ingress("receipt", f"receipt:{intent.id.hex()}", body, self._stamp(intent.actor), intent.seq, refs)
 
     def _show(self, frame: Frame) -> None:
         for watcher in self.watchers:

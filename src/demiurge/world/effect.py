@@ -7,10 +7,12 @@ outside what happened, or `in_doubt`, which is answered `unknown_outcome` and ne
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple, Protocol
 
+from demiurge.errors import Unavailable
 from demiurge.tools.events import AiEvent
 from demiurge.values.refs import Ref
 from demiurge.world.cell import Cell
@@ -87,9 +89,12 @@ class EffectCall:
     requests: int = 0
     in_doubt: bool = False
     """Set when a re-run handler asked for something else than it did the first time."""
+    stalled: Unavailable | None = None
+    """Set when the store failed under it: then the call has no outcome, whatever its handler made of that."""
 
     async def put_blob(self, data: bytes) -> Ref:
-        ref = await self.services.put_blob(data)
+        with self._stalling():
+            ref = await self.services.put_blob(data)
         self.refs.append(ref)
         return ref
 
@@ -97,7 +102,16 @@ class EffectCall:
         return self.services.get_blob(ref)
 
     async def request(self, kind: str, params: Mapping[str, Any]) -> Result:
-        return await self.services.request(self, kind, params)
+        with self._stalling():
+            return await self.services.request(self, kind, params)
+
+    @contextmanager
+    def _stalling(self) -> Iterator[None]:
+        try:
+            yield
+        except Unavailable as error:
+            self.stalled = error
+            raise
 
 
 class Adapter(Protocol):

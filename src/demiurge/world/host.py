@@ -101,6 +101,8 @@ class Host:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+        for live in self._units.values():
+            live.close()
         await self._committer.close()
 
     # -- taking events in ---------------------------------------------------------------------------------------------
@@ -229,7 +231,13 @@ class Host:
         return self.store.get_blob(ref)
 
     async def settle(self, unit: Unit | None = None) -> None:
-        """Wait until nothing goes on by itself in `unit` (or anywhere). Raises what kept a unit from going on."""
+        """Wait until nothing goes on by itself in `unit` (or anywhere). Raises what kept a unit from going on.
+
+        What the store refused before is tried once more.
+        """
+        for live in list(self._units.values()) if unit is None else [self._unit(unit)]:
+            if live.failure is not None and live.pump is None:
+                self._recover(live)
         while True:
             units = list(self._units.values()) if unit is None else [self._unit(unit)]
             tasks = [task for live in units for task in live.tasks]
@@ -242,6 +250,8 @@ class Host:
 
     def replay(self) -> Iterator[UnitState]:
         """Compute every unit again from its ingress: its state after each one. Raises Divergence, Damaged."""
+        for problem in self.store.damaged.values():
+            raise problem
         for head in list(self.store.heads()):
             rows = self.store.read(head.unit)
             yield from fold(self.store.world_id, Unit.parse(head.unit), rows, self._manifests, self.store.get_blob)
@@ -265,7 +275,7 @@ class Host:
         return state
 
     def _recover(self, live: LiveUnit) -> None:
-        live.state = self._load(live.state.unit)
+        live.state, live.failure = self._load(live.state.unit), None
         self._take_up(live)
 
     def _take_up(self, live: LiveUnit) -> None:

@@ -52,6 +52,8 @@ class LiveUnit:
     recover: Callable[[LiveUnit], None]
     mailbox: list[_Waiting] = field(default_factory=list)
     effects: dict[bytes, asyncio.Task[None]] = field(default_factory=dict)
+    one_call: asyncio.Lock = field(default_factory=asyncio.Lock)
+    """Tools of one unit run one after the other: what one call changes, the next one sees (seed 003, PX)."""
     pump: asyncio.Task[None] | None = None
     failure: DemiurgeError | None = None
 
@@ -75,6 +77,11 @@ class LiveUnit:
             self.pump = asyncio.create_task(self._pump())
         return taken
 
+    def close(self) -> None:
+        """Tell whoever still waits that nothing more is taken; the tasks have ended."""
+        for waiting in self.mailbox:
+            _tell(waiting, Unavailable("This world is being closed.", code="closing"))
+
     async def _pump(self) -> None:
         try:
             while self.mailbox:
@@ -84,8 +91,7 @@ class LiveUnit:
                 except Exception as fault:  # noqa: BLE001 - whoever waits is told
                     self._fail(taken, fault)
                 except asyncio.CancelledError:
-                    for waiting in (*taken, *self.mailbox):
-                        _tell(waiting, Unavailable("This world is being closed.", code="closing"))
+                    self.mailbox = [*taken, *self.mailbox]
                     raise
         finally:
             self.pump = None
@@ -134,7 +140,9 @@ class LiveUnit:
             batch = Batch(name, self.state.seq, tuple(rows), state.is_open, outbox, delivered)
             await self.committer.append(batch, [blob for outcome in steps for blob in outcome.new_blobs])
             faults.point("unit.committed")
-        self.state, self.failure = state, refused
+        self.state = state
+        if refused is not None:
+            self.failure = refused
         for waiting, number in zip(taken, numbers, strict=True):
             if not waiting.taken.done():
                 waiting.taken.set_result(number)

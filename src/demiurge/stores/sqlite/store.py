@@ -69,7 +69,11 @@ class SqliteStore:
         Unavailable, Damaged (the file as a whole; single units are in `damaged`).
         """
         folder = Path(folder)
-        if not (folder / "journal.db").exists():
+        try:
+            there = (folder / "journal.db").exists()
+        except OSError as error:  # a folder above can't be entered
+            raise unavailable(error, folder) from error
+        if not there:
             raise NotFound(f"There is no world in {folder}: make one with `demiurge init`.")
         return cls._own(folder, None)
 

@@ -7,6 +7,8 @@ that decision once, so a call that changed in between is refused (architecture.m
 from __future__ import annotations
 
 import inspect
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -16,7 +18,9 @@ from demiurge.tools.bound import BoundTool
 from demiurge.tools.capabilities import Introspection, Workspaces
 from demiurge.tools.context import ToolContext
 from demiurge.tools.effect import ToolEffect
+from demiurge.tools.errors import ToolErrorCode, ToolFailure, ToolUserError
 from demiurge.tools.policy import ToolPolicyContext
+from demiurge.tools.ports import log_cause
 from demiurge.tools.runner import ToolRunner
 from demiurge.tools.source import StaticToolSource, ToolSource
 from demiurge.values import canonical_json
@@ -95,14 +99,40 @@ class ToolCalls:
 
 
 def _reconciling(tool: BoundTool) -> BoundTool:
-    """The tool with its handler replaced by the one that finds out what became of an earlier attempt."""
+    """The tool with its handler replaced by the one that finds out what became of an earlier attempt.
+
+    When that one breaks or has no answer, nothing is known but that the call was begun: it stays in doubt.
+    """
     reconcile = tool.reconcile
     assert reconcile is not None
 
     def ask(params: Any, context: ToolContext) -> Any:
-        return reconcile(params, context=context)
+        with _doubting():
+            return _known(reconcile(params, context=context))
 
-    return replace(tool, call=ask, is_async=inspect.iscoroutinefunction(reconcile))
+    async def wait(params: Any, context: ToolContext) -> Any:
+        with _doubting():
+            return _known(await reconcile(params, context=context))
+
+    waits = inspect.iscoroutinefunction(reconcile)
+    return replace(tool, call=wait if waits else ask, is_async=waits)
+
+
+@contextmanager
+def _doubting() -> Iterator[None]:
+    try:
+        yield
+    except (ToolUserError, ToolFailure):
+        raise
+    except Exception as error:
+        log_cause("reconcile", error)
+        raise ToolFailure(ToolErrorCode.UNKNOWN_OUTCOME) from error
+
+
+def _known(result: Any) -> Any:
+    if result is None:
+        raise ToolFailure(ToolErrorCode.UNKNOWN_OUTCOME)
+    return result
 
 
 class _Sink:

@@ -1,0 +1,67 @@
+"""`demiurge doctor`: what is broken is named with its remedy, and keys are never shown."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+
+def statuses(done: Any) -> dict[str, str]:
+    return {check["name"]: check["status"] for check in done.document["checks"]}
+
+
+def test_a_healthy_machine(demiurge: Any) -> None:
+    demiurge("init")
+    done = demiurge("doctor", "--json")
+    assert done.status == 0
+    assert set(statuses(done).values()) == {"ok"} or statuses(done)["local engine"] == "warn"
+    assert os.environ["LLM_API_KEY"] not in done.out + done.err
+    assert "LLM_API_KEY" in done.out
+    assert "ok    sqlite" in demiurge("doctor").out
+
+
+def test_it_makes_no_world(demiurge: Any, world: Path) -> None:
+    done = demiurge("doctor")
+    assert done.status == 0
+    assert "demiurge init" in done.out
+    assert not world.exists()
+
+
+def test_without_key_and_engine_nothing_can_answer(demiurge: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("LLM_API_KEY")
+    monkeypatch.setattr("demiurge.cli.progress.ENGINE", "no_such_engine")
+    done = demiurge("doctor", "--json")
+    assert done.status == 1
+    assert statuses(done)["local engine"] == "fail"
+    assert statuses(done)["local model"] == "warn"
+    assert "local engine" in done.document["error"]["message"]
+    assert "pip install" in demiurge("doctor").out
+    chat = demiurge("chat", "-m", "hello", "--json")
+    assert chat.status == 1
+    assert chat.document["error"]["code"] == "engine_missing"
+
+
+def test_a_world_that_can_not_be_opened(demiurge: Any, world: Path) -> None:
+    demiurge("init")
+    with closing(sqlite3.connect(world / "journal.db")) as database:
+        database.execute("PRAGMA user_version = 99")
+    done = demiurge("doctor", "--json")
+    assert done.status == 1
+    assert statuses(done)["world"] == "fail"
+    assert "upgrade" in done.out
+
+
+def test_a_folder_that_takes_nothing(demiurge: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    def refuse(*_: Any, **__: Any) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr("demiurge.cli.doctor.tempfile.TemporaryDirectory", refuse)
+    done = demiurge("doctor", "--json")
+    assert done.status == 1
+    assert statuses(done)["disk"] == "fail"
+    assert str(tmp_path) in done.out

@@ -1,0 +1,461 @@
+"""`llm.generate` through a host: params to request, answer to blobs and receipt (seed 000, Tests: Adapter)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+from tests.world.scripted import KEY, Script, Talk, called, chat_manifest, said, stored, talking
+
+from demiurge.errors import Unavailable
+from demiurge.stores import MemoryStore, Store
+from demiurge.tools.effect import ToolEffect
+from demiurge.tools.policy import ToolPolicy
+from demiurge.tools.tool import Tool
+from demiurge.values import canonical_json
+from demiurge.wire import openai_chat, openai_responses
+from demiurge.wire.errors import ProviderError
+from demiurge.wire.items import (
+    Audio,
+    Completion,
+    Image,
+    Message,
+    NamedTool,
+    Opaque,
+    Reasoning,
+    Text,
+    TextFormat,
+    ToolCall,
+    ToolOutput,
+    Usage,
+)
+from demiurge.world.effects.llm import tools_blob
+from demiurge.world.manifest import Manifest
+
+CLOCK = "core__get_current_time"
+
+
+@pytest.fixture
+def memory() -> MemoryStore:
+    return MemoryStore("world_1")
+
+
+def user(*parts: Mapping[str, Any]) -> bytes:
+    return canonical_json.encode({"role": "user", "content": list(parts)})
+
+
+async def say_blob(talk: Talk, blob: bytes, **over: Any) -> None:
+    await talk.say("text", message_ref=await talk.host.put_blob(blob), **over)
+
+
+def receipt(talk: Talk, index: int = -1) -> Mapping[str, Any]:
+    return talk.receipts("llm.generate")[index]
+
+
+# -- params -> request ------------------------------------------------------------------------------------------------
+
+
+async def test_params_become_a_request(store: Store) -> None:
+    model = Script(said("Hi"))
+    async with talking(store, model) as talk:
+        await talk.say("Hello", model="gpt-x", max_tokens=77)
+        [intent] = [r.body for r in talk.records("intent")]
+    [request] = model.requests
+    assert (request.provider, request.model, request.max_tokens) == ("openai-responses", "gpt-x", 77)
+    assert request.temperature == "0"
+    assert request.api_key == KEY
+    assert request.response_format is None
+    assert request.items == (Message("system", (Text("Be brief."),)), Message("user", (Text("Hello"),)))
+    assert [spec.name for spec in request.specs][0] == CLOCK
+    assert request.idempotency_key == intent["id"].hex()
+
+
+async def test_temperature_comes_from_the_manifests_settings(memory: MemoryStore) -> None:
+    model = Script(said("Hi"))
+    async with talking(memory, model, manifest=chat_manifest(settings={"temperature": "0.25"})) as talk:
+        await talk.say("Hello")
+    assert model.requests[0].temperature == "0.25"
+
+
+async def test_a_plan_may_ask_for_a_response_format(memory: MemoryStore) -> None:
+    value = {"name": "n", "schema_json": '{"type":"object"}', "strict": False}
+
+    def strict(definition: Mapping[str, Any]) -> Mapping[str, Any]:
+        if definition["name"] != "demiurge/chat_plan@1":
+            return definition
+        ask, *rest = definition["steps"]
+        fields = ask["params"]["record"]
+        form = {"variant": {"tag": "JsonSchema", "value": {"record": value}}}
+        return {**definition, "steps": [{**ask, "params": {"record": {**fields, "response_format": form}}}, *rest]}
+
+    model = Script(said("{}"))
+    async with talking(memory, model, manifest=chat_manifest(definitions=strict)) as talk:
+        await talk.say("Hello")
+    assert model.requests[0].response_format == TextFormat(**value)
+
+
+async def test_message_parts_are_expanded_by_their_bytes(memory: MemoryStore) -> None:
+    """Seed 001, Tests: message_refs expansion and attachment handling."""
+    model = Script(said("Seen"))
+    async with talking(memory, model) as talk:
+        image, audio = await talk.host.put_blob(b"\x89PNG"), await talk.host.put_blob(b"RIFF")
+        parts = [
+            {"type": "text", "text": "Look"},
+            {"type": "image", "mime": "image/png", "bytes_ref": image},
+            {"type": "audio", "mime": "audio/wav", "bytes_ref": audio},
+        ]
+        await say_blob(talk, user(*parts))
+        assert talk.turn["status"] == "done"
+    message = model.requests[0].items[1]
+    assert message == Message("user", (Text("Look"), Image("image/png", b"\x89PNG"), Audio("audio/wav", b"RIFF")))
+
+
+@pytest.mark.parametrize(
+    ("blob", "code"),
+    [
+        (b"not json", "invalid_json"),
+        (b"[]", "invalid_json"),
+        (b"{}", "bad_message"),
+        (b'{"role":"oracle","content":[]}', "bad_message"),
+        (b'{"role":["user"],"content":[]}', "bad_message"),
+        (b'{"role":"user","content":7}', "bad_message"),
+        (b'{"role":"user","content":["x"]}', "bad_message"),
+        (b'{"role":"user","content":[{"type":"video"}]}', "bad_message"),
+        (b'{"role":"user","content":[{"type":"text","text":7}]}', "bad_message"),
+        (b'{"role":"user","content":[{"type":"image","mime":"image/png"}]}', "invalid_ref"),
+        (b'{"role":"user","content":[{"type":"image","mime":"image/png","bytes_ref":"sha256:zz"}]}', "invalid_ref"),
+        (b'{"role":"user","content":[{"type":"image","mime":"i","bytes_ref":"sha256:' + b"0" * 64 + b'"}]}', "not_found"),
+        (b'{"role":"tool","content":"x"}', "bad_message"),
+        (b'{"role":"assistant","content":[],"tool_calls":["x"]}', "bad_message"),
+        (b'{"role":"assistant","content":[],"tool_calls":7}', "bad_message"),
+        (b'{"role":"assistant","content":[],"items_ref":7}', "invalid_ref"),
+    ],
+)
+async def test_a_message_that_is_none_fails_the_turn_and_nothing_is_sent(
+    memory: MemoryStore, blob: bytes, code: str
+) -> None:
+    model = Script()
+    async with talking(memory, model) as talk:
+        await say_blob(talk, blob)
+        assert (talk.turn["status"], talk.turn["code"]) == ("failed", code)
+    assert model.requests == []
+
+
+async def test_content_may_be_plain_text_or_nothing(memory: MemoryStore) -> None:
+    model = Script(said("a"), said("b"))
+    async with talking(memory, model) as talk:
+        await say_blob(talk, b'{"role":"user","content":"plain"}')
+        await say_blob(talk, b'{"role":"assistant","content":null}')
+    assert model.requests[0].items[1] == Message("user", (Text("plain"),))
+    assert len(model.requests[1].items) == 3
+
+
+# -- tools_ref --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("provider", ["openai-responses", "openai-chat"])
+async def test_a_toolset_is_loaded_from_its_blob(memory: MemoryStore, provider: str) -> None:
+    model = Script(said("Hi"))
+    manifest = chat_manifest()
+    specs = [manifest.toolset[CLOCK], manifest.toolset["workspace__read"]]
+    async with talking(memory, model, manifest=manifest) as talk:
+        await talk.say("Hello", tools_ref=await talk.host.put_blob(tools_blob(provider, specs)))
+    assert list(model.requests[0].specs) == specs
+
+
+async def test_without_a_toolset_no_tool_is_sent(memory: MemoryStore) -> None:
+    model = Script(said("Hi"))
+    async with talking(memory, model) as talk:
+        await talk.say("Hello", tools_ref=None)
+    assert (model.requests[0].specs, model.requests[0].tool_choice) == ((), None)
+
+
+def toolset(manifest: Manifest, name: str = CLOCK, provider: str = "openai-responses", **change: Any) -> bytes:
+    blob = canonical_json.parse_object(tools_blob(provider, [manifest.toolset[name]]))
+    blob["tools"][0] |= change
+    return canonical_json.encode(blob)
+
+
+STRANGERS = {
+    "another name": lambda manifest: toolset(manifest, name=CLOCK) .replace(CLOCK.encode(), b"rm_rf"),
+    "other words": lambda manifest: toolset(manifest, description="Does what you like."),
+    "other parameters": lambda manifest: toolset(manifest, parameters={"type": "object", "properties": {}}),
+    "one field more": lambda manifest: toolset(manifest, hidden=True),
+    "a hosted tool": lambda _manifest: b'{"provider":"openai-responses","tools":[{"type":"web_search"}]}',
+    "another format": lambda manifest: toolset(manifest).replace(b"openai-responses", b"openai-chat"),
+}
+
+
+@pytest.mark.parametrize("kind", STRANGERS)
+async def test_a_stranger_in_a_toolset_is_an_error_receipt(memory: MemoryStore, kind: str) -> None:
+    model, manifest = Script(), chat_manifest()
+    async with talking(memory, model, manifest=manifest) as talk:
+        await talk.say("Hello", tools_ref=await talk.host.put_blob(STRANGERS[kind](manifest)))
+        assert talk.turn["code"] == "unknown_tool"
+    assert model.requests == []
+
+
+async def test_a_tool_that_the_policy_denies_is_never_offered(memory: MemoryStore) -> None:
+    model, manifest = Script(), chat_manifest(policy=ToolPolicy(allowed_tools=("workspace__read",)))
+    async with talking(memory, model, manifest=manifest) as talk:
+        await talk.say("Hello", tools_ref=await talk.host.put_blob(toolset(manifest)))
+        assert talk.turn["code"] == "unknown_tool"
+
+
+@pytest.mark.parametrize(
+    ("blob", "code"),
+    [
+        (b"junk", "invalid_json"),
+        (b"[]", "invalid_json"),
+        (b'{"tools":7}', "bad_toolset"),
+        (b'{"tools":["x"]}', "bad_toolset"),
+        (b'{"tools":[{"function":"x"}]}', "unknown_tool"),
+        (b'{"tools":[{"name":["x"]}]}', "unknown_tool"),
+    ],
+)
+async def test_a_toolset_that_is_none_is_an_error_receipt(memory: MemoryStore, blob: bytes, code: str) -> None:
+    async with talking(memory, Script()) as talk:
+        await talk.say("Hello", tools_ref=await talk.host.put_blob(blob))
+        assert (talk.turn["status"], talk.turn["code"]) == ("failed", code)
+
+
+@pytest.mark.parametrize(
+    ("given", "in_blob", "sent"),
+    [
+        ({"$tag": "Auto"}, None, "auto"),
+        ({"$tag": "None"}, None, "none"),
+        ({"$tag": "Required"}, None, "required"),
+        ({"$tag": "Tool", "$value": {"name": CLOCK}}, None, NamedTool(CLOCK)),
+        (None, "required", "required"),
+        (None, {"type": "function", "name": CLOCK}, NamedTool(CLOCK)),
+        (None, {"type": "function", "function": {"name": CLOCK}}, NamedTool(CLOCK)),
+        ({"$tag": "None"}, "required", "none"),
+        (None, "nonsense", None),
+        (None, None, None),
+    ],
+)
+async def test_tool_choice_is_mapped_and_the_params_beat_the_blob(
+    memory: MemoryStore, given: Any, in_blob: Any, sent: Any
+) -> None:
+    model, manifest = Script(said("Hi")), chat_manifest()
+    blob = canonical_json.parse_object(toolset(manifest)) | ({"tool_choice": in_blob} if in_blob else {})
+    async with talking(memory, model, manifest=manifest) as talk:
+        ref = await talk.host.put_blob(canonical_json.encode(blob))
+        await talk.say("Hello", tools_ref=ref, tool_choice=given)
+    assert model.requests[0].tool_choice == sent
+
+
+# -- answer -> receipt ------------------------------------------------------------------------------------------------
+
+
+async def test_an_answer_becomes_blobs_that_fit_their_schemas(store: Store) -> None:
+    raw = {"type": "reasoning", "id": "rs_1", "encrypted_content": "abc"}
+    hosted = {"type": "web_search_call", "id": "ws_1"}
+    call = ToolCall("c1", CLOCK, '{"timezone": "Asia/Tokyo"}')
+    items = (Reasoning(("Think.",), raw), Opaque(hosted), Message("assistant", (Text("Wait."),)), call)
+    model = Script(Completion("Wait.", (call,), "tool_calls", Usage(10, 5, 4, 3), items, "r", "m-2"), said("Done"))
+    async with talking(store, model) as talk:
+        await talk.say("time?")
+        schemas, get = talk.host.manifest.schemas, talk.host.get_blob
+        payload = receipt(talk, 0)["payload"]
+    assert schemas.validator("sys/LlmGenerateReceipt@1").normalise(payload) == payload
+    assert (payload["provider_id"], payload["finish_reason"]) == ("openai-responses", "tool_calls")
+    assert payload["token_usage"] == {"prompt": 10, "completion": 5}
+    [call_ref] = payload["tool_call_refs"]
+    stored_call = canonical_json.parse_object(get(call_ref))
+    assert schemas.validator("sys/LlmToolCall@1").normalise(stored_call) == {
+        "id": "c1",
+        "name": CLOCK,
+        "arguments_json": '{"timezone": "Asia/Tokyo"}',
+        "invalid": None,
+    }
+    listed = schemas.validator({"list": {"ref": "sys/LlmOutputItem@1"}})
+    found = listed.normalise(canonical_json.parse(get(payload["output_items_ref"])))
+    assert [item["$tag"] for item in found] == ["Reasoning", "Other", "Message", "ToolCall"]
+    assert canonical_json.parse(get(found[0]["$value"]["raw_ref"])) == raw
+    assert canonical_json.parse(get(found[1]["$value"]["raw_ref"])) == hosted
+    usage = canonical_json.parse_object(get(payload["usage_ref"]))
+    assert (usage["cached"], usage["reasoning"], usage["model"]) == (4, 3, "m-2")
+    message = canonical_json.parse_object(get(payload["output_ref"]))
+    assert message["content"] == [{"type": "text", "text": "Wait."}]
+    assert message["tool_calls"] == [{"id": "c1", "name": CLOCK, "arguments_json": '{"timezone": "Asia/Tokyo"}'}]
+
+
+async def test_every_blob_of_a_receipt_is_among_its_refs(memory: MemoryStore) -> None:
+    raw = {"type": "reasoning", "id": "rs_1"}
+    async with talking(memory, Script(said("Hi", Reasoning((), raw)))) as talk:
+        await talk.say("x")
+        [record] = [r for r in talk.records("receipt")]
+        payload = record.body["payload"]
+        assert {payload["output_ref"], payload["output_items_ref"], payload["usage_ref"]} <= set(record.refs)
+        assert canonical_json.encode(raw) in [talk.host.get_blob(ref) for ref in record.refs]
+
+
+async def test_an_answer_goes_back_verbatim_with_its_reasoning(memory: MemoryStore) -> None:
+    raw = {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "x" * 40}
+    hosted = {"type": "web_search_call", "id": "ws_1"}
+    first = called(("c1", CLOCK, {"timezone": "UTC"}), items=(Reasoning(("Hm.",), raw), Opaque(hosted)))
+    model = Script(first, said("Noon."), said("Bye"))
+    async with talking(memory, model) as talk:
+        await talk.say("time?")
+        await talk.say("thanks")
+    follow_up = model.requests[1].items
+    assert follow_up[2:5] == first.items
+    assert isinstance(follow_up[5], ToolOutput)
+    assert follow_up[5].id == "c1"
+    assert openai_responses.encode_messages(follow_up)["input"][2:4] == [raw, hosted]
+    assert model.requests[2].items[2:5] == first.items
+    assert "encrypted" not in str(openai_chat.encode_messages(follow_up))
+
+
+async def test_cost_is_micros_in_the_usage_and_cents_rounded_up(memory: MemoryStore) -> None:
+    done = Completion("x", (), "stop", Usage(1000, 1), (Message("assistant", (Text("x"),)),), None, "gpt-4o-mini")
+    async with talking(memory, Script(done, done)) as talk:
+        await talk.say("x", model="gpt-4o-mini")
+        payload = receipt(talk)["payload"]
+        usage = canonical_json.parse_object(talk.host.get_blob(payload["usage_ref"]))
+        assert usage["cost_micros"] > 0
+        assert payload["cost_cents"] == -(-usage["cost_micros"] // 10_000) == 1
+        await talk.say("y", model="a model nobody has a price for")
+        payload = receipt(talk)["payload"]
+        assert canonical_json.parse_object(talk.host.get_blob(payload["usage_ref"]))["cost_micros"] is None
+        assert payload["cost_cents"] == 0
+
+
+async def test_an_answer_without_usage_counts_nothing(memory: MemoryStore) -> None:
+    bare = Completion("x", (), "stop", None, (Message("assistant", (Text("x"),)),))
+    async with talking(memory, Script(bare)) as talk:
+        await talk.say("x")
+        assert receipt(talk)["payload"]["token_usage"] == {"prompt": 0, "completion": 0}
+
+
+async def test_calls_without_an_id_or_with_the_same_one_get_their_own(memory: MemoryStore) -> None:
+    calls = [ToolCall("", "workspace__list", "{}"), ToolCall("same", CLOCK, "{}"), ToolCall("same", CLOCK, '{"a":1}')]
+    async with talking(memory, Script(called(*calls), said("ok"))) as talk:
+        await talk.say("x")
+        ids = [output["tool_call_id"] for output in talk.outputs()]
+        assert len(set(ids)) == 3
+        assert "same" in ids
+        assert "" not in ids
+        items = canonical_json.parse(talk.host.get_blob(receipt(talk, 0)["payload"]["output_items_ref"]))
+        assert [item["$value"]["id"] for item in items] == ids
+
+
+async def test_an_empty_answer_ends_the_turn(memory: MemoryStore) -> None:
+    async with talking(memory, Script(Completion("", (), "stop", None, ()), said("again"))) as talk:
+        await talk.say("x")
+        assert talk.turn["status"] == "done"
+        await talk.say("y")
+        assert talk.turn["status"] == "done"
+
+
+# -- errors and secrets -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        ProviderError("Slow down.", code="rate_limit", status=429, retryable=True),
+        ProviderError("No such key.", code="authentication", status=401, retryable=False),
+        ProviderError("Garbage.", code="bad_response", status=None, retryable=False),
+        Unavailable("Out of reach.", code="provider_unavailable"),
+    ],
+)
+async def test_a_providers_error_is_a_receipt_with_its_code(store: Store, error: Any) -> None:
+    async with talking(store, Script(error, said("back"))) as talk:
+        await talk.say("x")
+        assert receipt(talk)["status"] == "error"
+        assert receipt(talk)["payload"] == {"code": error.code, "message": error.message}
+        assert (talk.turn["code"], talk.turn["message"]) == (error.code, error.message)
+        await talk.say("y")
+        assert talk.turn["status"] == "done"
+
+
+async def test_a_fault_in_the_model_client_is_a_receipt_that_says_no_more_than_its_class(memory: MemoryStore) -> None:
+    async with talking(memory, Script(RuntimeError(f"at {KEY}"))) as talk:
+        await talk.say("x")
+        assert receipt(talk)["payload"] == {"code": "effect_failed", "message": "RuntimeError"}
+
+
+async def test_a_missing_key_is_a_receipt_that_says_what_to_set(memory: MemoryStore) -> None:
+    model = Script()
+    async with talking(memory, model, environment={"LLM_API_KEY": "  "}) as talk:
+        await talk.say("x")
+        assert talk.turn["code"] == "secret_unavailable"
+        assert "LLM_API_KEY or OPENAI_API_KEY" in talk.turn["message"]
+    assert model.requests == []
+
+
+async def test_the_second_binding_is_tried_when_the_first_is_empty(memory: MemoryStore) -> None:
+    model = Script(said("Hi"))
+    async with talking(memory, model, environment={"OPENAI_API_KEY": "sk-other"}) as talk:
+        await talk.say("x")
+    assert model.requests[0].api_key == "sk-other"
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        {"null": {}},
+        {"variant": {"tag": "literal", "value": "sk-written-out"}},
+        {"variant": {"tag": "secret", "value": {"record": {"alias": "llm/other", "version": 1}}}},
+        {"variant": {"tag": "secret", "value": {"record": {"alias": "llm/api", "version": 2}}}},
+    ],
+)
+async def test_a_key_that_is_no_declared_secret_is_refused(memory: MemoryStore, key: Any) -> None:
+    def leaky(definition: Mapping[str, Any]) -> Mapping[str, Any]:
+        if definition["name"] != "demiurge/chat_plan@1":
+            return definition
+        ask, *rest = definition["steps"]
+        fields = {**ask["params"]["record"], "api_key": key}
+        return {**definition, "steps": [{**ask, "params": {"record": fields}}, *rest]}
+
+    model = Script()
+    async with talking(memory, model, manifest=chat_manifest(definitions=leaky)) as talk:
+        await talk.say("x")
+        assert talk.turn["code"] == "secret_unavailable"
+        assert "sk-written-out" not in str(receipt(talk))
+    assert model.requests == []
+
+
+async def test_the_local_model_is_asked_without_a_key(memory: MemoryStore) -> None:
+    model = Script(said("Hi"))
+    async with talking(memory, model, environment={}) as talk:
+        await talk.say("x", provider="local", tools_ref=None)
+    assert model.requests[0].api_key is None
+
+
+async def test_the_key_is_nowhere_in_the_journal_the_blobs_or_the_errors(store: Store) -> None:
+    echoing = ProviderError(f"Incorrect API key provided: {KEY}", code="authentication", status=401, retryable=False)
+
+    async def nosy() -> str:
+        """Looks around."""
+        raise RuntimeError(KEY)
+
+    tool = Tool.wrap(nosy, name="nosy", effect=ToolEffect.READ_ONLY)
+    model = Script(called(("c1", "nosy", {})), said("ok"), echoing)
+    async with talking(store, model, [tool]) as talk:
+        await talk.say("x")
+        await talk.say("y")
+        assert talk.turn["code"] == "authentication"
+        assert KEY not in talk.turn["message"]
+    assert model.requests[0].api_key == KEY
+    for record in stored(store):
+        assert KEY.encode() not in record.data
+    for ref in store.iter_blobs():
+        assert KEY.encode() not in store.get_blob(ref)
+
+
+async def test_an_unknown_provider_is_a_receipt(memory: MemoryStore) -> None:
+    async with talking(memory, Script(), manifest=chat_manifest(grants={"cap_llm": {"params": {}}})) as talk:
+        await talk.say("x", provider="acme")
+        assert talk.turn["status"] == "failed"
+        assert "acme" in talk.turn["message"]
+
+
+def test_a_toolset_blob_is_what_the_seed_shows() -> None:
+    blob = canonical_json.parse_object(tools_blob("openai-responses", [chat_manifest().toolset[CLOCK]]))
+    assert set(blob) == {"provider", "tools"}
+    assert blob["tools"][0]["type"] == "function"
+    assert blob["tools"][0]["name"] == CLOCK
