@@ -1,68 +1,41 @@
-"""Write `docs/cli.md` from the command's own `--help`, so that the page can't say anything else.
+"""Writes what the docs take from elsewhere: the examples' code and what they print, and the command line's help.
 
-`python docs/generate.py` writes it, `python docs/generate.py --check` exits with 1 when it is not current.
+`python docs/generate.py` writes; with `--check` it exits with 1 and says which pages are not current. What an example prints
+is checked by running it, in `tests/docs`.
 """
 
 from __future__ import annotations
 
+import re
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
-import click
+import cli_reference
 
-from demiurge.cli.app import application
-
-PAGE = Path(__file__).parent / "cli.md"
-WIDTH = 100
-HEAD = """# Command line
-
-Nouns, then verbs. Every command takes the global options, in any place; they are listed once, here. VALUE may be
-literal text, `@file`, or `@-` for stdin. Exit status: 0 done, 1 failed (one sentence on stderr, or
-`{"error": {"code", "message"}}` with `--json`), 2 wrong usage.
-
-This page is made by `docs/generate.py` from `demiurge --help`.
-"""
-GLOBAL = "\nGlobal options:\n"
+DOCS = Path(__file__).parent
+INCLUDED = re.compile(r"(<!-- (examples/[\w/.]+) -->\n```\w+\n)(.*?)(```\n)", re.DOTALL)
 
 
-def page() -> str:
-    """The whole page."""
-    return "\n".join([HEAD, *_sections(application, None, "demiurge")])
+def pages() -> dict[Path, str]:
+    """Every page that takes something from elsewhere, as it should be."""
+    written = {DOCS / "cli.md": cli_reference.page()}
+    for path in (*sorted(DOCS.glob("*.md")), DOCS.parent / "README.md"):
+        if path not in written:
+            written[path] = INCLUDED.sub(_included, path.read_text("utf-8"))
+    return written
 
 
-def _sections(command: click.Command, parent: click.Context | None, name: str) -> Iterator[str]:
-    context = click.Context(
-        command,
-        info_name=name,
-        parent=parent,
-        max_content_width=WIDTH,
-        terminal_width=WIDTH,
-        **command.context_settings,
-    )
-    text = command.get_help(context)
-    if parent is not None:
-        text = _without_global_options(text)
-    yield f"## {context.command_path}\n\n```text\n{text}\n```\n"
-    verbs = command if isinstance(command, click.Group) else getattr(command, "verbs", None)
-    if isinstance(verbs, click.Group):
-        for verb in verbs.list_commands(context):
-            found = verbs.get_command(context, verb)
-            assert found is not None
-            yield from _sections(found, context, verb)
-
-
-def _without_global_options(text: str) -> str:
-    before, found, after = text.partition(GLOBAL)
-    rest = after.partition("\n\n")[2] if found else ""
-    return f"{before.rstrip()}\n\n{rest}".rstrip()
+def _included(block: re.Match[str]) -> str:
+    return block[1] + (DOCS / block[2]).read_text("utf-8") + block[4]
 
 
 def main() -> None:
+    stale = {path: text for path, text in pages().items() if not path.exists() or path.read_text("utf-8") != text}
     if "--check" not in sys.argv:
-        PAGE.write_text(page(), encoding="utf-8")
-    elif not PAGE.exists() or PAGE.read_text("utf-8") != page():
-        sys.exit(f"{PAGE} is not current: run python docs/generate.py")
+        for path, text in stale.items():
+            path.write_text(text, encoding="utf-8")
+    elif stale:
+        sys.exit(f"not current: {', '.join(path.name for path in stale)}; run `make docs`")
 
 
 if __name__ == "__main__":

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from tests.world.scripted import called, said
 
-from demiurge.bootstrap.embedded import Embedded
-from demiurge.bootstrap.socket import LENGTH, Gateway, Remote, socket_path
+from demiurge.bootstrap.backend import Backend, OnFrame
+from demiurge.bootstrap.socket import ASYNC_OPS, LENGTH, SYNC_OPS, Remote, answers, socket_path
 from demiurge.bootstrap.world import World
 from demiurge.errors import Conflict, Damaged, DemiurgeError, InvalidValue, NotFound, UsageError
 from demiurge.models.request import GenerateRequest
@@ -29,12 +29,14 @@ ASKING = ToolPolicy(allowed_tools=("workspace__write",), require_approval_for_to
 
 
 class Model:
-    """Answers from a list, and streams one delta first."""
+    """Answers from a list as soon as somebody watches, and streams one delta first."""
 
     def __init__(self, *answers: Completion) -> None:
         self.answers = list(answers)
+        self.watched = asyncio.Event()
 
     async def generate(self, request: GenerateRequest, *, on_event: Any = None) -> Completion:
+        await self.watched.wait()
         on_event(TextDelta("Hel"))
         return self.answers.pop(0)
 
@@ -47,12 +49,23 @@ async def owner(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterato
     model = Model(called(("c1", "workspace__write", {"path": "a", "text": "x"})), said("Hello"))
     monkeypatch.setattr("demiurge.bootstrap.embedded.Models", lambda: model)
     async with World.open(tmp_path / "w", policy=ASKING, environment={"LLM_API_KEY": "k"}) as world:
+        settle = world.backend.settle
+
+        async def watching(unit: str | None, on_frame: OnFrame | None = None) -> None:
+            asyncio.get_running_loop().call_later(0.01, model.watched.set)
+            await settle(unit, on_frame)
+
+        monkeypatch.setattr(world.backend, "settle", watching)
         yield world
+
+
+def nobody() -> Backend:
+    raise Conflict("Nobody takes over.", code="gone")
 
 
 @pytest.fixture
 def remote(owner: World, tmp_path: Path) -> Remote:
-    return Remote(socket_path(tmp_path / "w"))
+    return Remote(socket_path(tmp_path / "w"), nobody)
 
 
 async def create(remote: Remote) -> tuple[str, int, str]:
@@ -94,22 +107,19 @@ async def test_every_reading_is_the_owners_own(owner: World, remote: Remote) -> 
     await create(remote)
     backend = owner.backend
     assert await remote.info() == await backend.info()
-    assert remote.manifest() == (await backend.info())["manifest"] if False else True
+    assert await asyncio.to_thread(remote.manifest) == backend.manifest()
     assert await asyncio.to_thread(remote.heads) == backend.heads()
     assert await asyncio.to_thread(remote.rows, MAIN, 0, 2) == backend.rows(MAIN, 0, 2)
     assert await asyncio.to_thread(remote.rows, None, 0, 100) == backend.rows(None, 0, 100)
     assert await asyncio.to_thread(remote.verify) == backend.verify()
     assert await remote.replay() == await backend.replay()
     assert await remote.state(CHAT, "nobody") is None
-    assert await asyncio.to_thread(remote.answers)
+    assert not remote.owner
 
 
 async def test_the_operations_of_a_backend_and_of_the_socket_are_the_same() -> None:
-    from demiurge.bootstrap.backend import Backend
-    from demiurge.bootstrap.socket import ASYNC_OPS, SYNC_OPS
-
     named = {name for name in vars(Backend) if not name.startswith("_")}
-    assert named - {"close"} == ASYNC_OPS | SYNC_OPS
+    assert named - {"close", "owner", "serve"} == ASYNC_OPS | SYNC_OPS
 
 
 @pytest.mark.parametrize("size", [0, 1, 20_000, 3 << 20])
@@ -130,8 +140,8 @@ async def test_blobs_of_any_size_travel(owner: World, remote: Remote, size: int)
         (lambda r: r.decide("zz", True, ""), NotFound, "not_found"),
         (lambda r: r.decide("00" * 32, True, ""), NotFound, "not_found"),
         (lambda r: asyncio.to_thread(r.get_blob, "sha256:" + "0" * 64), NotFound, "not_found"),
-        (lambda r: asyncio.to_thread(r._call, "jump"), UsageError, "unknown_op"),
-        (lambda r: asyncio.to_thread(r._call, "close"), UsageError, "unknown_op"),
+        (lambda r: asyncio.to_thread(r._now, "jump"), UsageError, "unknown_op"),
+        (lambda r: asyncio.to_thread(r._now, "close"), UsageError, "unknown_op"),
     ],
 )
 async def test_an_error_of_the_owner_is_raised_as_what_it_is(
@@ -216,16 +226,28 @@ async def test_many_calls_may_overlap(remote: Remote) -> None:
     assert all(answer == answers[0] for answer in answers)
 
 
-async def test_when_the_owner_goes_its_clients_are_told(tmp_path: Path) -> None:
+async def test_when_the_owner_goes_the_next_one_is_asked(tmp_path: Path) -> None:
     folder = tmp_path / "w"
-    remote = Remote(socket_path(folder))
+    remote = Remote(socket_path(folder), lambda: World.open(folder, environment={}).backend)
     async with World.open(folder, environment={}):
-        assert await asyncio.to_thread(remote.answers)
-    assert not remote.answers()
-    with pytest.raises(Conflict) as raised:
-        await remote.info()
-    assert raised.value.code == "owner_gone"
+        assert answers(socket_path(folder))
+        created = await create(remote)
+    assert not answers(socket_path(folder))
     assert not socket_path(folder).exists()
+    assert await create(remote) == created
+    assert remote.owner
+    await remote.close()
+
+
+async def test_when_the_owner_goes_and_nobody_can_take_over_its_clients_are_told(tmp_path: Path) -> None:
+    remote = Remote(socket_path(tmp_path / "w"), nobody)
+    async with World.open(tmp_path / "w", environment={}):
+        await remote.info()
+    with pytest.raises(Conflict, match="Nobody takes over"):
+        await remote.info()
+    await remote.close()
+    with pytest.raises(Conflict, match="closed"):
+        await remote.info()
 
 
 async def test_a_socket_that_a_dead_owner_left_is_taken_over(tmp_path: Path) -> None:
@@ -233,8 +255,9 @@ async def test_a_socket_that_a_dead_owner_left_is_taken_over(tmp_path: Path) -> 
     folder.mkdir()
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as wire:
         wire.bind(str(socket_path(folder)))
+    assert not answers(socket_path(folder))
     async with World.open(folder, environment={}):
-        assert await asyncio.to_thread(Remote(socket_path(folder)).answers)
+        assert answers(socket_path(folder))
 
 
 async def test_a_path_too_long_for_a_socket_is_served_from_a_short_one(tmp_path: Path) -> None:
@@ -243,7 +266,7 @@ async def test_a_path_too_long_for_a_socket_is_served_from_a_short_one(tmp_path:
     assert len(str(path)) <= 100
     assert path != socket_path(tmp_path / ("long" * 31) / "w")
     async with World.open(folder, environment={}) as world:
-        assert (await Remote(path).info())["world_id"] == (await world.info())["world_id"]
+        assert (await Remote(path, nobody).info())["world_id"] == (await world.info())["world_id"]
         assert path.stat().st_mode & 0o077 == 0
         assert path.parent.stat().st_mode & 0o077 == 0
     assert not path.exists()
@@ -251,8 +274,3 @@ async def test_a_path_too_long_for_a_socket_is_served_from_a_short_one(tmp_path:
 
 async def test_only_the_owner_may_use_the_socket(owner: World, tmp_path: Path) -> None:
     assert socket_path(tmp_path / "w").stat().st_mode & 0o077 == 0
-
-
-def test_a_gateway_serves_a_backend() -> None:
-    assert Gateway.__init__.__annotations__["backend"] == "Backend"
-    assert Embedded.__doc__

@@ -145,7 +145,9 @@ def room(state: Mapping[str, Any] | None, event: Mapping[str, Any], context: Red
     verb, _, rest = value["what"].partition(":")
     match verb:
         case "ask":
-            return Step(set=count, append={"log": ["asked"]}, events=[ask(text, room=context.key) for text in rest.split(",")])
+            return Step(
+                set=count, append={"log": ["asked"]}, events=[ask(text, room=context.key) for text in rest.split(",")]
+            )
         case "post":
             notes = [Emit("ex/Note@1", {"board": "b", "text": text}) for text in rest.split(",")]
             return Step(set=count, events=notes)
@@ -325,7 +327,7 @@ class Echo:
     kinds = ("ex.echo",)
 
     def __init__(self, script: Mapping[str, Any] = {}, restart: Restart = "retry") -> None:
-        self.script, self.performed, self._restart = script, [], restart
+        self.script, self._restart = script, restart
         self.performed: list[str] = []
 
     def restart(self, intent: OpenIntent, manifest: Manifest) -> Restart:
@@ -371,7 +373,9 @@ def said(text: str, *items: Item) -> Completion:
 
 def called(*calls: ToolCall | tuple[str, str, Mapping[str, Any]], items: Sequence[Item] = ()) -> Completion:
     """An answer that proposes calls: (id, tool, arguments)."""
-    made = tuple(c if isinstance(c, ToolCall) else ToolCall(c[0], c[1], canonical_json.encode(c[2]).decode()) for c in calls)
+    made = tuple(
+        c if isinstance(c, ToolCall) else ToolCall(c[0], c[1], canonical_json.encode(c[2]).decode()) for c in calls
+    )
     return Completion("", made, "tool_calls", Usage(10, 5), (*items, *made), "resp_1", "m1")
 
 
@@ -405,9 +409,7 @@ def chat_manifest(
     source = StaticToolSource((*CORE_TOOLS, *tools))
     allowed = ToolPolicy(allowed_tools=tuple(spec.name for spec in source.specs()))
     root = dict(app().root)
-    given = [
-        {**grant, **grants.get(grant["name"], {})} for grant in root["defaults"]["cap_grants"]
-    ]
+    given = [{**grant, **grants.get(grant["name"], {})} for grant in root["defaults"]["cap_grants"]]
     root["defaults"] = {**root["defaults"], "cap_grants": given}
     kept = [d for d in map(definitions, app().definitions) if d is not None]
     return Manifest.build(

@@ -197,7 +197,9 @@ EXPRESSIONS = st.recursive(
     JSON,
     lambda inner: (
         st.builds(lambda form, body: {form: body}, FORMS, inner | st.lists(inner, max_size=2))
-        | st.builds(lambda name, args: {"op": name, "args": args}, st.sampled_from(sorted(OPS)), st.lists(inner, max_size=2))
+        | st.builds(
+            lambda name, args: {"op": name, "args": args}, st.sampled_from(sorted(OPS)), st.lists(inner, max_size=2)
+        )
     ),
     max_leaves=10,
 )

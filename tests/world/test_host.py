@@ -1,4 +1,4 @@
-"""The host: what it acknowledges is durable, what it sends arrives once and in order, and one unit's trouble is its own."""
+"""The host: what it acknowledges is durable, what it sends arrives once, and one unit's trouble is its own."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 from tests.world.scripted import (
-    A,
     BOARD,
     ROOM,
+    A,
     Echo,
     awaiting,
     edge,
@@ -88,7 +88,13 @@ async def test_an_arm_of_the_event_is_taken_as_well_and_wrapped(memory: MemorySt
         ("ex/Ev@1", {"$tag": "Nope", "$value": {}}, None, InvalidValue, "invalid_value"),
         ("ex/Poke@1", {"room": "a", "what": "x", "more": 1}, None, InvalidValue, "invalid_value"),
         ("ex/Poke@1", {"room": "a", "what": "x"}, "b", UsageError, "wrong_key"),
-        ("sys/PlanFailed@1", {"plan": "p", "plan_id": 1, "correlation": "", "code": "", "message": ""}, None, InvalidValue, "invalid_value"),
+        (
+            "sys/PlanFailed@1",
+            {"plan": "p", "plan_id": 1, "correlation": "", "code": "", "message": ""},
+            None,
+            InvalidValue,
+            "invalid_value",
+        ),
     ],
 )
 async def test_an_event_that_can_not_be_taken_is_refused_and_leaves_no_trace(
@@ -102,7 +108,7 @@ async def test_an_event_that_can_not_be_taken_is_refused_and_leaves_no_trace(
 
 
 async def test_an_event_that_names_a_missing_blob_is_refused(memory: MemoryStore) -> None:
-    blobs = {"ex/Poke@1": {"record": {"room": {"text": {}}, "what": {"hash": {}}}}}
+    blobs: dict[str, Any] = {"ex/Poke@1": {"record": {"room": {"text": {}}, "what": {"hash": {}}}}}
     async with running(memory, tiny(schemas=blobs), [Echo()]) as host:
         missing = ref_of(b"not stored")
         with pytest.raises(NotFound, match="There is no blob"):
@@ -349,7 +355,7 @@ async def test_events_between_units_arrive_once_and_in_order(store: Store) -> No
 
 async def test_a_message_that_was_not_delivered_is_delivered_after_a_restart(store: Store) -> None:
     async with running(store, tiny(), [Echo()]) as host:
-        host._deliver = lambda _sent: None  # type: ignore[method-assign]  # it dies between append and delivery
+        host._deliver = lambda sent: None  # type: ignore[method-assign]  # it dies between append and delivery
         await say(host, "post:1,2")
         await say(host, "post:3")
     assert len(store.outbox()) == 3
@@ -363,7 +369,7 @@ async def test_a_message_that_was_delivered_but_not_ticked_off_is_not_taken_twic
     async with running(store, tiny(), [Echo()]) as host:
         await say(host, "post:1,2")
         await host.settle()
-        host._deliver = lambda _sent: None  # type: ignore[method-assign]
+        host._deliver = lambda sent: None  # type: ignore[method-assign]
         await say(host, "post:3")
     [third] = store.outbox()
     taken = [record for record in stored(store) if record.unit == str(B) and record.is_ingress]
@@ -386,7 +392,9 @@ async def test_a_message_for_a_unit_that_is_left_alone_waits(tmp_path: Path) -> 
         async with running(store, tiny(), [Echo()]) as host:
             await say(host, "post:1")
             await host.settle()
-    _overwrite(folder, "UPDATE journal SET data = zeroblob(20) WHERE unit = (SELECT id FROM unit WHERE name = ?)", str(B))
+    _overwrite(
+        folder, "UPDATE journal SET data = zeroblob(20) WHERE unit = (SELECT id FROM unit WHERE name = ?)", str(B)
+    )
     with SqliteStore.open(folder) as store:
         async with running(store, tiny(), [Echo()]) as host:
             await say(host, "post:2")
@@ -482,7 +490,8 @@ async def test_a_send_is_taken_once_and_answers_with_its_step_again(store: Store
     async with running(store, tiny(), [Echo()]) as host:
         cause = {"unit": "ex/Room@1/z", "seq": 3, "index": 0}
         sent = [
-            await host.send("ex/Ev@1", poke("ask:x"), ingress_id="intent:1", actor="user", cause=cause) for _ in range(2)
+            await host.send("ex/Ev@1", poke("ask:x"), ingress_id="intent:1", actor="user", cause=cause)
+            for _ in range(2)
         ]
         assert [r.hash for r in sent[0]] == [r.hash for r in sent[1]]
         assert [r.kind for r in sent[0]] == ["event", "manifest", "step", "event", "intent"]

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 from tests.world.scripted import (
-    A,
     BOARD,
     ECHO,
     SECOND,
     START_NS,
+    A,
     Kernel,
     ask,
     awaiting,
@@ -241,7 +241,7 @@ def test_an_emitted_event_without_a_key_is_an_invalid_step() -> None:
 
 def test_a_plan_that_raises_an_event_without_a_key_ends_with_an_error() -> None:
     failed_plan = {"plan": "p", "plan_id": 1, "correlation": "", "code": "c", "message": "m"}
-    value = {"variant": {"tag": "PlanFailed", "value": {"record": {k: v for k, v in failed_plan.items()}}}}
+    value = {"variant": {"tag": "PlanFailed", "value": {"record": failed_plan}}}
     steps = [{"id": "tell", "op": "raise_event", "event": "ex/Ev@1", "value": value}]
     unit = Kernel(tiny([plan(steps)]))
     unit.poke("ask:x")
@@ -486,7 +486,12 @@ def test_an_open_plan_whose_event_the_new_manifest_does_not_know_ends_with_an_er
 
 
 def test_an_open_plan_is_governed_by_the_policy_in_force_when_it_asks() -> None:
-    steps = [emitting("one", "h1", "1"), awaiting("w1", "h1", "r1"), emitting("two", "h2", "2"), awaiting("w2", "h2", "r2")]
+    steps = [
+        emitting("one", "h1", "1"),
+        awaiting("w1", "h1", "r1"),
+        emitting("two", "h2", "2"),
+        awaiting("w2", "h2", "r2"),
+    ]
     told = raising("tell", ref("@var:r2.status"), ref("@var:r2.payload.code"))
     edges = [edge("one", "w1"), edge("w1", "two"), edge("two", "w2"), edge("w2", "tell")]
     unit = Kernel(tiny([plan([*steps, told], edges)]))
@@ -571,7 +576,7 @@ def test_what_a_step_records_does_not_grow_with_the_cell(monkeypatch: pytest.Mon
     ],
 )
 def test_a_manifest_that_does_not_resolve_says_why(change: dict[str, Any], problem: str) -> None:
-    with pytest.raises(InvalidValue, match=".") as raised:
+    with pytest.raises(InvalidValue) as raised:
         tiny(**change)
     assert problem in str(raised.value)
     assert raised.value.code == "bad_manifest"

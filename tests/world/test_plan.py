@@ -41,7 +41,9 @@ NO = False
 
 
 class Running:
-    def __init__(self, steps: Sequence[Mapping[str, Any]], edges: Sequence[Mapping[str, Any]] = (), **given: Any) -> None:
+    def __init__(
+        self, steps: Sequence[Mapping[str, Any]], edges: Sequence[Mapping[str, Any]] = (), **given: Any
+    ) -> None:
         self.plan = parse_plan(plan(steps, edges))
         self.instance = PlanInstance(1, "p", Ref("m"), 0, {"room": "a", **given}, "1")
         self.port = Port()
@@ -62,7 +64,13 @@ def test_steps_without_edges_all_run_effects_first_in_declaration_order() -> Non
 
 
 def test_a_step_waits_for_all_its_predecessors() -> None:
-    steps = [tell("last"), emitting("a", "h1", "1"), emitting("b", "h2", "2"), awaiting("wa", "h1", "ra"), awaiting("wb", "h2", "rb")]
+    steps = [
+        tell("last"),
+        emitting("a", "h1", "1"),
+        emitting("b", "h2", "2"),
+        awaiting("wa", "h1", "ra"),
+        awaiting("wb", "h2", "rb"),
+    ]
     edges = [edge("a", "wa"), edge("b", "wb"), edge("wa", "last"), edge("wb", "last")]
     running = Running(steps, edges)
     assert not running.go()
@@ -73,7 +81,9 @@ def test_a_step_waits_for_all_its_predecessors() -> None:
     assert running.port.told == ["last"]
 
 
-@pytest.mark.parametrize(("left", "right", "told"), [(True, False, ["l"]), (False, True, ["r"]), (True, True, ["l", "r"])])
+@pytest.mark.parametrize(
+    ("left", "right", "told"), [(True, False, ["l"]), (False, True, ["r"]), (True, True, ["l", "r"])]
+)
 def test_a_guard_chooses_a_branch(left: bool, right: bool, told: list[str]) -> None:
     running = Running([assign("s", 1), tell("l"), tell("r")], [edge("s", "l", left), edge("s", "r", right)])
     assert running.go()

@@ -12,9 +12,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.world.scripted import (
-    A,
     MAIN,
     SYSTEM,
+    A,
     Echo,
     Kernel,
     Script,
@@ -39,6 +39,7 @@ from demiurge.tools.effect import ToolEffect
 from demiurge.tools.policy import ToolPolicy
 from demiurge.tools.tool import Tool
 from demiurge.values import canonical_json, cbor
+from demiurge.wire.items import Completion
 from demiurge.world.effect import EffectCall, Restart, Result, failed, succeeded
 from demiurge.world.host import Host
 from demiurge.world.kernel import advance
@@ -73,7 +74,9 @@ def forged(store: MemoryStore, number: int, change: Any) -> MemoryStore:
         data = cbor.encode(node)
         previous = sha256(data).digest()
         kind = node["kind"]
-        copy.append([Batch(str(A), row.unit_seq, (replace(row, kind=kind, data=data, hash=previous, position=0),), False)])
+        copy.append(
+            [Batch(str(A), row.unit_seq, (replace(row, kind=kind, data=data, hash=previous, position=0),), False)]
+        )
     return copy
 
 
@@ -342,7 +345,7 @@ TURNS = st.one_of(
     st.tuples(st.just("fail")),
     st.tuples(st.just("decide"), st.booleans()),
     st.tuples(st.just("cancel")),
-    st.tuples(st.just("restart"), st.booleans()),
+    st.tuples(st.just("restart")),
     st.tuples(st.just("forge")),
 )
 
@@ -359,11 +362,14 @@ def chat_tools(ran: list[str]) -> list[Tool[Any, Any]]:
         return Tool.wrap(handler, name=name, effect=effect)
 
     levels = {"read": ToolEffect.READ_ONLY, "change": ToolEffect.STATE_CHANGE, "asked": ToolEffect.STATE_CHANGE}
-    return [made(n, levels.get(n, ToolEffect.EXTERNAL_SIDE_EFFECT)) for n in ("read", "change", "asked", "denied", "breaks")]
+    return [
+        made(n, levels.get(n, ToolEffect.EXTERNAL_SIDE_EFFECT)) for n in ("read", "change", "asked", "denied", "breaks")
+    ]
 
 
 POLICY = ToolPolicy(
-    allowed_tools=("read", "change", "asked", "breaks", "ghost", "workspace__list"), require_approval_for_tools=("asked",)
+    allowed_tools=("read", "change", "asked", "breaks", "ghost", "workspace__list"),
+    require_approval_for_tools=("asked",),
 )
 
 
@@ -381,61 +387,70 @@ def well_formed(talk: Talk) -> None:
         assert open_calls == []
 
 
-async def converse(actions: Sequence[tuple[Any, ...]]) -> None:
-    store, ran, counter = MemoryStore("world_1"), list[str](), iter(range(10_000))
-    store.put_blob(SYSTEM)
-    tools = chat_tools(ran)
-    manifest = chat_manifest(tools, POLICY, settings={"max_tool_rounds": 2})
-    model = Script()
+class Conversation:
+    """Plays what people, the model and the machine may do to one chat."""
 
-    def proposed(names: list[str]) -> Any:
+    def __init__(self) -> None:
+        self.store, self.model, self.numbers = MemoryStore("world_1"), Script(), iter(range(10_000))
+        self.ran: list[str] = []
+        self.tools = chat_tools(self.ran)
+        self.manifest = chat_manifest(self.tools, POLICY, settings={"max_tool_rounds": 2})
+        self.store.put_blob(SYSTEM)
+
+    def proposed(self, names: list[str]) -> Completion:
         calls = []
         for name in names:
-            number = next(counter)
+            number = next(self.numbers)
             arguments = {} if name == "workspace__list" else {"n": "x" if name == "invalid" else number}
             calls.append((f"c{number}", "read" if name == "invalid" else name, arguments))
         return called(*calls)
 
-    async def one(talk: Talk, action: tuple[Any, ...]) -> None:
+    async def play(self, talk: Talk, action: tuple[Any, ...]) -> None:
         busy = talk.state["turn"] is not None and talk.turn["status"] in ("model", "tools")
         match action:
             case ("say", rounds) if not busy:
-                model.answers[:] = [*(proposed(names) for names in rounds), said("done"), said("spare"), said("spare")]
+                self.model.answers[:] = [*map(self.proposed, rounds), said("done"), said("spare"), said("spare")]
                 await talk.say("hello")
             case ("fail",) if not busy:
-                model.answers[:] = [Unavailable("No line.", code="no_line")]
+                self.model.answers[:] = [Unavailable("No line.", code="no_line")]
                 await talk.say("hello")
             case ("decide", approve):
-                for _, intent in talk.host.approvals()[:1]:
-                    model.answers[:] = [said("decided"), said("spare")]
-                    await talk.host.decide(intent.id, approve=approve, reason="so", actor="anna")
-                    await talk.host.settle()
+                await self.decide(talk, approve)
             case ("cancel",):
                 request_id = talk.state["last_request_id"]
                 await talk.host.submit("demiurge/TurnCancelled@1", {"chat_id": "main", "request_id": request_id})
                 await talk.host.cancel(MAIN, reason="enough", actor="user")
-                await talk.host.settle()
             case ("forge",):
                 forged = {"request_id": talk.state["last_request_id"], "round": 1, "code": "c", "message": "m"}
                 await talk.host.submit("demiurge/ChatFailed@1", {"chat_id": "main", **forged})
+        await talk.host.settle()
         well_formed(talk)
 
-    remaining = list(actions)
-    while True:
-        async with running(store, manifest, chat_adapters(model, tools)) as host:
+    async def decide(self, talk: Talk, approve: bool) -> None:
+        for _, intent in talk.host.approvals()[:1]:
+            self.model.answers[:] = [said("decided"), said("spare")]
+            await talk.host.decide(intent.id, approve=approve, reason="so", actor="anna")
+
+    async def part(self, actions: Sequence[tuple[Any, ...]]) -> None:
+        """What happens between two starts of the process."""
+        async with running(self.store, self.manifest, chat_adapters(self.model, self.tools)) as host:
             talk = Talk(host)
-            if store.head(str(MAIN)) is None:
+            if self.store.head(str(MAIN)) is None:
                 await talk.create()
-            while remaining and remaining[0][0] != "restart":
-                await one(talk, remaining.pop(0))
+            for action in actions:
+                await self.play(talk, action)
             live = plain(host.state(MAIN))
-        check(store, manifest)
-        assert plain(Host(store, manifest, []).state(MAIN)) == live
-        if not remaining:
-            break
-        remaining.pop(0)
-    assert len(ran) == len(set(ran)), "no call ran twice"
-    assert not any(line.startswith("denied") for line in ran)
+        check(self.store, self.manifest)
+        assert plain(Host(self.store, self.manifest, []).state(MAIN)) == live
+
+
+async def converse(actions: Sequence[tuple[Any, ...]]) -> None:
+    conversation = Conversation()
+    starts = [index for index, action in enumerate(actions) if action[0] == "restart"]
+    for begin, end in zip([0, *starts], [*starts, len(actions)], strict=True):
+        await conversation.part(actions[begin:end])
+    assert len(conversation.ran) == len(set(conversation.ran)), "no call ran twice"
+    assert not any(line.startswith("denied") for line in conversation.ran)
 
 
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])

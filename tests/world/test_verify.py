@@ -10,7 +10,20 @@ from hashlib import sha256
 from pathlib import Path
 
 import pytest
-from tests.world.scripted import A, MAIN, Echo, Script, called, chat_manifest, poke, running, said, stored, talking, tiny
+from tests.world.scripted import (
+    MAIN,
+    A,
+    Echo,
+    Script,
+    called,
+    chat_manifest,
+    poke,
+    running,
+    said,
+    stored,
+    talking,
+    tiny,
+)
 
 from demiurge.errors import Damaged, DemiurgeError
 from demiurge.stores import MemoryStore, SqliteStore
@@ -65,7 +78,9 @@ def row_of(db: sqlite3.Connection, kind: str) -> tuple[int, int, bytes]:
 
 @pytest.mark.parametrize("kind", ["event", "intent", "receipt", "capability_request", "step", "plan_ended", "manifest"])
 @pytest.mark.parametrize("at", [3, 40, -1])
-def test_a_flipped_byte_of_a_record_names_the_record(folder: Path, journal: sqlite3.Connection, kind: str, at: int) -> None:
+def test_a_flipped_byte_of_a_record_names_the_record(
+    folder: Path, journal: sqlite3.Connection, kind: str, at: int
+) -> None:
     position, number, data = row_of(journal, kind)
     journal.execute("UPDATE journal SET data = ? WHERE position = ?", (flipped(data, at), position))
     problem = found(folder).problem
@@ -217,7 +232,8 @@ async def test_a_world_that_grows_while_it_is_verified_is_not_called_damaged() -
                 ingress = Ingress("event", "late", {"schema": "ex/Ev@1", "value": poke("late")}, host._stamp("user"))
                 records = step(host.manifest, state, ingress, store.get_blob).records
                 rows = [
-                    Row(r.unit, r.unit_seq, r.kind, r.hash, r.data, None if i else "late") for i, r in enumerate(records)
+                    Row(r.unit, r.unit_seq, r.kind, r.hash, r.data, None if i else "late")
+                    for i, r in enumerate(records)
                 ]
                 store.append([Batch(str(A), state.seq, tuple(rows), False)])
                 waiting.append(rows)

@@ -24,7 +24,7 @@ from typing import Any
 
 from demiurge import errors
 from demiurge.bootstrap.backend import Backend, OnFrame
-from demiurge.errors import Conflict, DemiurgeError, Unavailable
+from demiurge.errors import Conflict, DemiurgeError, InvalidValue, Unavailable
 from demiurge.values import cbor
 from demiurge.values.clock import SystemEntropy, new_id
 
@@ -104,6 +104,8 @@ class Gateway:
                 await writer.drain()
         except (asyncio.IncompleteReadError, ConnectionError, asyncio.CancelledError):
             pass
+        except (InvalidValue, LookupError, TypeError):
+            pass  # it does not speak this language
         finally:
             self._clients.discard(task)
             writer.close()
@@ -119,7 +121,7 @@ class Gateway:
             if op in SYNC_OPS:
                 return {"result": await asyncio.to_thread(getattr(self._backend, op), *args)}
         except DemiurgeError as error:
-            return {"error": {"kind": type(error).__name__, "code": error.code, "message": str(error)}}
+            return {"error": {"kind": _kind(error), "code": error.code, "message": str(error)}}
         except Exception as error:  # noqa: BLE001 - a fault here must not look as if the owner had gone
             message = f"The owner of the world failed in a way it should not ({type(error).__name__})."
             return {"error": {"kind": "DemiurgeError", "code": "internal", "message": message}}
@@ -272,6 +274,11 @@ def _receive(wire: socket.socket, size: int) -> bytes:
             raise ConnectionError
         data += part
     return bytes(data)
+
+
+def _kind(error: DemiurgeError) -> str:
+    """The class of the tree in `errors` that an error is, or is a finer form of."""
+    return next(kind.__name__ for kind in type(error).__mro__ if kind.__name__ in errors.__all__)
 
 
 def _rebuilt(error: Mapping[str, Any]) -> DemiurgeError:

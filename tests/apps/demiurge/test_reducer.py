@@ -234,7 +234,11 @@ def test_a_provider_error_fails_the_turn_with_its_code_and_the_next_message_goes
     chat = Chat()
     chat.say("one")
     chat.fail_model("rate_limit")
-    assert (chat.turn["status"], chat.turn["code"], chat.turn["message"]) == ("failed", "rate_limit", "It did not answer.")
+    assert (chat.turn["status"], chat.turn["code"], chat.turn["message"]) == (
+        "failed",
+        "rate_limit",
+        "It did not answer.",
+    )
     chat.say("two")
     assert chat.turn["status"] == "model"
 
@@ -548,7 +552,10 @@ def test_a_plan_that_fails_fails_the_turn_and_leaves_no_call_without_its_output(
     first, second = chat.tools
     chat.result(first)
     assert (chat.turn["status"], chat.turn["code"]) == ("failed", "plan_failed")
-    assert [(o["id"], o["error_code"]) for o in chat.outputs()] == [("c1", "unknown_outcome"), ("c2", "unknown_outcome")]
+    assert [(o["id"], o["error_code"]) for o in chat.outputs()] == [
+        ("c1", "unknown_outcome"),
+        ("c2", "unknown_outcome"),
+    ]
     chat.result(second)
     chat.say("y")
     assert chat.turn["status"] == "model"

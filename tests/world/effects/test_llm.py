@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import pytest
@@ -67,7 +67,7 @@ async def test_params_become_a_request(store: Store) -> None:
     assert request.api_key == KEY
     assert request.response_format is None
     assert request.items == (Message("system", (Text("Be brief."),)), Message("user", (Text("Hello"),)))
-    assert [spec.name for spec in request.specs][0] == CLOCK
+    assert request.specs[0].name == CLOCK
     assert request.idempotency_key == intent["id"].hex()
 
 
@@ -79,7 +79,7 @@ async def test_temperature_comes_from_the_manifests_settings(memory: MemoryStore
 
 
 async def test_a_plan_may_ask_for_a_response_format(memory: MemoryStore) -> None:
-    value = {"name": "n", "schema_json": '{"type":"object"}', "strict": False}
+    value: dict[str, Any] = {"name": "n", "schema_json": '{"type":"object"}', "strict": False}
 
     def strict(definition: Mapping[str, Any]) -> Mapping[str, Any]:
         if definition["name"] != "demiurge/chat_plan@1":
@@ -125,7 +125,10 @@ async def test_message_parts_are_expanded_by_their_bytes(memory: MemoryStore) ->
         (b'{"role":"user","content":[{"type":"text","text":7}]}', "bad_message"),
         (b'{"role":"user","content":[{"type":"image","mime":"image/png"}]}', "invalid_ref"),
         (b'{"role":"user","content":[{"type":"image","mime":"image/png","bytes_ref":"sha256:zz"}]}', "invalid_ref"),
-        (b'{"role":"user","content":[{"type":"image","mime":"i","bytes_ref":"sha256:' + b"0" * 64 + b'"}]}', "not_found"),
+        (
+            b'{"role":"user","content":[{"type":"image","mime":"i","bytes_ref":"sha256:' + b"0" * 64 + b'"}]}',
+            "not_found",
+        ),
         (b'{"role":"tool","content":"x"}', "bad_message"),
         (b'{"role":"assistant","content":[],"tool_calls":["x"]}', "bad_message"),
         (b'{"role":"assistant","content":[],"tool_calls":7}', "bad_message"),
@@ -177,8 +180,8 @@ def toolset(manifest: Manifest, name: str = CLOCK, provider: str = "openai-respo
     return canonical_json.encode(blob)
 
 
-STRANGERS = {
-    "another name": lambda manifest: toolset(manifest, name=CLOCK) .replace(CLOCK.encode(), b"rm_rf"),
+STRANGERS: dict[str, Callable[[Manifest], bytes]] = {
+    "another name": lambda manifest: toolset(manifest, name=CLOCK).replace(CLOCK.encode(), b"rm_rf"),
     "other words": lambda manifest: toolset(manifest, description="Does what you like."),
     "other parameters": lambda manifest: toolset(manifest, parameters={"type": "object", "properties": {}}),
     "one field more": lambda manifest: toolset(manifest, hidden=True),
@@ -286,7 +289,7 @@ async def test_every_blob_of_a_receipt_is_among_its_refs(memory: MemoryStore) ->
     raw = {"type": "reasoning", "id": "rs_1"}
     async with talking(memory, Script(said("Hi", Reasoning((), raw)))) as talk:
         await talk.say("x")
-        [record] = [r for r in talk.records("receipt")]
+        [record] = talk.records("receipt")
         payload = record.body["payload"]
         assert {payload["output_ref"], payload["output_items_ref"], payload["usage_ref"]} <= set(record.refs)
         assert canonical_json.encode(raw) in [talk.host.get_blob(ref) for ref in record.refs]

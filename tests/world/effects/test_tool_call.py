@@ -260,7 +260,11 @@ async def test_a_capability_request_is_an_ingress_whose_effect_names_its_parent(
         await talk.say("go")
         [parent] = [r for r in talk.records("intent") if r.body["kind"] == "tool.call"]
         [request] = talk.records("capability_request")
-        assert (request.cause, request.body["parent"], request.body["ordinal"]) == (parent.unit_seq, parent.body["id"], 0)
+        assert (request.cause, request.body["parent"], request.body["ordinal"]) == (
+            parent.unit_seq,
+            parent.body["id"],
+            0,
+        )
         [child] = [r for r in talk.records("intent") if r.body["kind"] == "workspace.list"]
         assert child.cause == request.unit_seq
         assert child.body["origin"] == {"kind": "tool", "name": LIST, "parent": parent.body["id"], "ordinal": 0}
@@ -289,7 +293,9 @@ async def test_a_conflict_is_a_result_and_not_a_crash(memory: MemoryStore) -> No
         assert len(cell["versions"]) == 2
 
 
-async def test_a_first_write_may_expect_an_empty_workspace_and_another_expectation_conflicts(memory: MemoryStore) -> None:
+async def test_a_first_write_may_expect_an_empty_workspace_and_another_expectation_conflicts(
+    memory: MemoryStore,
+) -> None:
     model = Script(called(("c1", WRITE, {"path": "a", "text": "x", "expected_version": 7})), said("done"))
     async with talking(memory, model) as talk:
         await talk.say("go")
@@ -299,7 +305,12 @@ async def test_a_first_write_may_expect_an_empty_workspace_and_another_expectati
 
 @pytest.mark.parametrize(
     ("tool", "arguments"),
-    [(READ, {"path": "nowhere"}), (LIST, {"path": "nowhere"}), (READ, {"path": "docs"}), (WRITE, {"path": "docs", "text": "x"})],
+    [
+        (READ, {"path": "nowhere"}),
+        (LIST, {"path": "nowhere"}),
+        (READ, {"path": "docs"}),
+        (WRITE, {"path": "docs", "text": "x"}),
+    ],
 )
 async def test_what_a_workspace_can_not_do_is_told_to_the_model(
     memory: MemoryStore, tool: str, arguments: dict[str, Any]
@@ -382,9 +393,7 @@ async def test_a_tool_may_ask_for_several_things_at_once(memory: MemoryStore) ->
         workspaces, introspection = context.resources.get(Workspaces), context.resources.get(Introspection)
         assert workspaces is not None
         assert introspection is not None
-        entries, state = await asyncio.gather(
-            workspaces.list("", workspace="main"), introspection.state(None, None)
-        )
+        entries, state = await asyncio.gather(workspaces.list("", workspace="main"), introspection.state(None, None))
         return f"{len(entries)} {state['key']}"
 
     tool = Tool.wrap(both, name="both", effect=ToolEffect.READ_ONLY, capabilities=(Workspaces, Introspection))
@@ -419,7 +428,11 @@ async def test_an_approved_call_runs_once_and_its_record_says_who(store: Store) 
         await talk.say("go")
         await approve(talk, reason="go ahead")
         [decision] = talk.records("approval")
-        assert (decision.body["verdict"], decision.body["by"], decision.body["reason"]) == ("approve", "anna", "go ahead")
+        assert (decision.body["verdict"], decision.body["by"], decision.body["reason"]) == (
+            "approve",
+            "anna",
+            "go ahead",
+        )
         assert decision.stamp.actor == "anna"
         assert talk.turn["status"] == "done"
         assert talk.host.approvals() == []
@@ -442,7 +455,13 @@ async def test_a_decision_that_comes_too_late_is_expired(memory: MemoryStore) ->
     outside = Outside()
     manifest = chat_manifest([outside.tool()], asking("bump"))
     clock = FixedClock(START_NS)
-    host = Host(memory, manifest, chat_adapters(Script(called(bump()), said("ok")), [outside.tool()]), clock=clock, entropy=SeededEntropy(1))
+    host = Host(
+        memory,
+        manifest,
+        chat_adapters(Script(called(bump()), said("ok")), [outside.tool()]),
+        clock=clock,
+        entropy=SeededEntropy(1),
+    )
     talk = Talk(host)
     memory.put_blob(SYSTEM)
     await host.start()
@@ -631,7 +650,9 @@ async def test_a_reconcile_hook_finds_out_what_became_of_a_begun_call(store: Sto
     assert "it was bumped before" in contents(talk)[0]
 
 
-def reader(paths: list[str], seen: list[str], *, effect: ToolEffect = ToolEffect.READ_ONLY, **more: Any) -> Tool[Any, Any]:
+def reader(
+    paths: list[str], seen: list[str], *, effect: ToolEffect = ToolEffect.READ_ONLY, **more: Any
+) -> Tool[Any, Any]:
     """Lists the folders of `paths` one after the other; a path "!" is where the process dies."""
 
     async def look(context: ToolContext) -> str:

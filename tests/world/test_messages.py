@@ -1,0 +1,109 @@
+"""Message blobs: what is written is what is read, and what is no message is said to be none."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from demiurge.errors import InvalidValue, NotFound
+from demiurge.values import canonical_json
+from demiurge.values.refs import Ref, ref_of
+from demiurge.wire.items import Completion, Item, Message, Opaque, Reasoning, Text, ToolCall, ToolOutput
+from demiurge.world.messages import assistant_blob, call_blob, expand, items_blob, tool_blob, user_blob
+
+TEXTS = st.text(st.characters(codec="utf-8"), max_size=8)
+RAW = st.fixed_dictionaries({"type": TEXTS, "id": TEXTS})
+ITEMS: st.SearchStrategy[Item] = st.one_of(
+    st.builds(lambda text: Message("assistant", (Text(text),) if text else ()), TEXTS),
+    st.builds(ToolCall, TEXTS, TEXTS, TEXTS),
+    st.builds(ToolOutput, TEXTS, TEXTS),
+    st.builds(Reasoning, st.lists(TEXTS, max_size=2).map(tuple), st.none() | RAW),
+    st.builds(Opaque, RAW),
+)
+
+
+class Store:
+    def __init__(self) -> None:
+        self.blobs: dict[Ref, bytes] = {}
+
+    def put(self, data: bytes) -> Ref:
+        self.blobs[ref_of(data)] = data
+        return ref_of(data)
+
+    def get(self, ref: Ref) -> bytes:
+        if ref not in self.blobs:
+            raise NotFound(f"There is no blob {ref}.")
+        return self.blobs[ref]
+
+
+@given(TEXTS)
+def test_a_users_and_a_tools_message_come_back_as_they_were(text: str) -> None:
+    assert expand(user_blob(text), Store().get) == [Message("user", (Text(text),))]
+    assert expand(user_blob(text, "system"), Store().get) == [Message("system", (Text(text),))]
+    assert expand(tool_blob("c1", text), Store().get) == [ToolOutput("c1", text)]
+
+
+@given(st.lists(ITEMS, max_size=5))
+def test_an_answer_with_reasoning_comes_back_item_by_item(items: list[Item]) -> None:
+    store = Store()
+    items = [Reasoning((), {"type": "reasoning"}), *items]
+    ref = store.put(items_blob(items, store.put))
+    blob = assistant_blob(Completion("", (), "stop", None, tuple(items)), (), ref)
+    assert expand(blob, store.get) == items
+
+
+@given(TEXTS, st.lists(st.builds(ToolCall, TEXTS, TEXTS, TEXTS), max_size=3))
+def test_a_plain_answer_comes_back_as_its_text_and_its_calls(text: str, calls: list[ToolCall]) -> None:
+    blob = assistant_blob(Completion(text, tuple(calls), "stop", None, tuple(calls)), calls, None)
+    said = [Message("assistant", (Text(text),))] if text else []
+    assert expand(blob, Store().get) == [*said, *calls]
+    assert "items_ref" not in canonical_json.parse_object(blob)
+
+
+def test_a_call_that_is_invalid_says_so() -> None:
+    assert canonical_json.parse_object(call_blob(ToolCall("c", "n", "{", invalid=True)))["invalid"] is True
+    assert "invalid" not in canonical_json.parse_object(call_blob(ToolCall("c", "n", "{}")))
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers(-9, 9) | st.sampled_from(["user", "assistant", "text", "image", "x"]),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(
+            st.sampled_from(["role", "content", "type", "text", "tool_calls", "items_ref", "bytes_ref", "id", "$tag"]),
+            inner,
+            max_size=4,
+        )
+    ),
+    max_leaves=12,
+)
+
+
+@given(JSON, st.sampled_from(["user", "assistant", "tool", None]))
+def test_any_json_at_all_is_a_message_or_said_to_be_none(value: Any, role: str | None) -> None:
+    if isinstance(value, dict) and role is not None:
+        value = {**value, "role": role}
+    try:
+        expand(canonical_json.encode(value), Store().get)
+    except (InvalidValue, NotFound):
+        return
+
+
+@given(JSON)
+def test_any_json_at_all_is_a_list_of_items_or_said_to_be_none(value: Any) -> None:
+    store = Store()
+    ref = store.put(canonical_json.encode(value))
+    blob = canonical_json.encode({"role": "assistant", "content": [], "items_ref": ref})
+    try:
+        expand(blob, store.get)
+    except (InvalidValue, NotFound):
+        return
+
+
+def test_an_attachment_that_is_not_there_is_not_found() -> None:
+    part = {"type": "image", "mime": "image/png", "bytes_ref": ref_of(b"gone")}
+    with pytest.raises(NotFound):
+        expand(canonical_json.encode({"role": "user", "content": [part]}), Store().get)
