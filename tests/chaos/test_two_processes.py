@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
 import signal
 import threading
 import time
@@ -9,10 +11,12 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from tests.chaos.agent import CHATS, NEVER_TWICE
+from tests.chaos.agent import CHATS, NEVER_TWICE, open_world
 from tests.chaos.checks import Ledger, after_a_death, at_the_end
 from tests.chaos.nursery import Nursery, Process
 from tests.chaos.outside import Outside
+
+from demiurge.errors import Conflict
 
 TURNS = 4
 SPOKEN = {"owner_gone", "owned", "closing"}
@@ -153,3 +157,26 @@ def test_a_client_that_is_interrupted_stops_at_once_and_its_turn_goes_on(
     assert owner.wait() == 130
     ledger.hear(owner)
     finish(ledger, nursery)
+
+
+async def test_a_decision_that_the_owner_took_and_did_not_answer_is_taken_once(
+    nursery: Nursery, outside: Outside, tmp_path: Path
+) -> None:
+    """The client opens the world itself, asks again, and hears that it is so."""
+    outside.pause_s = 0.0
+    folder = tmp_path / "world"
+    said = json.dumps({"rounds": [[["refund", {"order": "one"}]]], "say": "so be it"})
+    async with open_world(folder, outside.url) as world:
+        (approval,) = (await world.chat("anna").send(said)).approvals
+    fault = "unit.acknowledged=kill@1"
+    owner = nursery.start(folder, outside.url, turns=0, chats=("ben",), linger=True, faults=fault)
+    await asyncio.to_thread(until_told, owner, "finished")
+    async with open_world(folder, outside.url) as world:
+        await world.decide(approval, approve=True)
+        await world.decide(approval, approve=True)
+        with pytest.raises(Conflict, match="decided otherwise"):
+            await world.decide(approval, approve=False)
+        await world.chat("anna").resume()
+        assert (await world.chat("anna").reply()).status == "done"
+    assert owner.wait() == -signal.SIGKILL
+    assert outside.done("refund") == {"one": 1}

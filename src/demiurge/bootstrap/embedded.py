@@ -55,11 +55,12 @@ class Embedded:
         socket: Path,
         blobs: tuple[bytes, ...] = (),
         user: str = "user",
+        perform: bool = True,
     ) -> None:
         self.store = store
         self._manifest, self._source, self._clock = manifest, source, clock
         self._environment, self._base_url = environment, base_url
-        self._blobs, self._user = blobs, user
+        self._blobs, self._user, self._performs = blobs, user, perform
         self._host: Host | None = None
         self._models: Models | None = None
         self._gateway = Gateway(self, socket)
@@ -81,7 +82,7 @@ class Embedded:
                     WorkspaceEffects(),
                     Introspect(),
                 ]
-                host = Host(self.store, self._manifest, adapters, clock=self._clock)
+                host = Host(self.store, self._manifest, adapters, clock=self._clock, perform=self._performs)
                 self.store.put_blobs(self._blobs)
                 await host.start()
                 self._host = host

@@ -126,11 +126,13 @@ class World:
         base: str | None = None,
         environment: Mapping[str, str] | None = None,
         create: bool = True,
+        perform: bool = True,
     ) -> World:
         """Open the world in the folder `path`, made if there is none; join its owner when another process has it.
 
         `tools` are offered to chats beside the shipped ones, under `policy` (default: `default_policy`). `provider`,
-        `model` and `base` (a URL) override the choice that the environment makes. Raises NotFound (no world and not
+        `model` and `base` (a URL) override the choice that the environment makes. Without `perform` events are taken
+        in and their effects are left to whoever opens the world next. Raises NotFound (no world and not
         `create`), Conflict (owned with other tools or policy), UsageError (made by a newer version), Unavailable,
         Damaged.
         """
@@ -168,6 +170,7 @@ class World:
                 clock=SystemClock(),
                 socket=socket_path(folder),
                 blobs=(prompt,),
+                perform=perform,
             )
 
         return cls(backend(), choice)

@@ -32,7 +32,7 @@ def send(schema: str, value: str, key: str | None, no_wait: bool, **running: obj
     Prints {"unit", "seq", "event_hash"}. A world is made where there is none.
     """
     event = read_json(value)
-    with opened(Running(**running), create=True) as (world, portal):  # type: ignore[arg-type]  # click's own names
+    with opened(Running(**running), create=True, perform=not no_wait) as (world, portal):  # type: ignore[arg-type]  # click's own names
         accepted = portal.run(world.submit(schema, event, key))
         if not no_wait:
             portal.run(world.settle(accepted.unit))

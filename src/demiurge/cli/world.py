@@ -57,7 +57,7 @@ def running_options(command: F) -> F:
 
 
 @contextmanager
-def opened(running: Running | None = None, *, create: bool = False) -> Iterator[Opened]:
+def opened(running: Running | None = None, *, create: bool = False, perform: bool = True) -> Iterator[Opened]:
     """The world that the global options name, closed at the end. Raises as `World.open`."""
     wanted = running or Running()
     chosen = settings()
@@ -75,6 +75,7 @@ def opened(running: Running | None = None, *, create: bool = False) -> Iterator[
             model=wanted.model,
             base=wanted.base_url,
             create=create,
+            perform=perform,
         )
         try:
             portal.run(world.__aenter__())

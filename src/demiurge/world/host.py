@@ -51,8 +51,11 @@ class Host:
         *,
         clock: Clock | None = None,
         entropy: Entropy | None = None,
+        perform: bool = True,
     ) -> None:
+        """Without `perform` events are taken in and effects are left to whoever starts next."""
         self.store = store
+        self._performs = perform
         self.notices: list[str] = []
         """Sentences for the user about what was found at start."""
         self._clock: Clock = clock or SystemClock()
@@ -179,16 +182,22 @@ class Host:
         ]
 
     async def decide(self, intent: bytes, *, approve: bool, reason: str, actor: str) -> None:
-        """Answer a request for approval. Raises NotFound when there is none with this id, Conflict when somebody
-        else has just decided otherwise."""
+        """Answer a request for approval; the same decision again changes nothing, so whoever lost the answer may ask.
+
+        Raises NotFound when there is no request with this id, Conflict when it was decided otherwise.
+        """
+        verdict = "approve" if approve else "reject"
+        ingress_id = f"approval:{intent.hex()}"
         for unit, waiting in self.approvals():
             if waiting.id == intent:
-                verdict = "approve" if approve else "reject"
                 body = {"intent": intent, "verdict": verdict, "reason": reason, "by": actor}
-                ingress = Ingress("approval", f"approval:{intent.hex()}", body, self._stamp(actor), waiting.seq)
-                seq = await self._unit(unit).offer(ingress)
-                if seq is None or next(self.records(unit, seq)).body["verdict"] != verdict:
-                    raise Conflict("This call has just been decided otherwise.", code="decided")
+                await self._unit(unit).offer(Ingress("approval", ingress_id, body, self._stamp(actor), waiting.seq))
+        for head in self.store.heads():
+            seq = self.store.find_ingress(head.unit, ingress_id)
+            if seq is not None:
+                taken = next(self.records(Unit.parse(head.unit), seq)).body
+                if (taken["verdict"], taken["by"]) != (verdict, actor):
+                    raise Conflict("This call has been decided otherwise.", code="decided")
                 return
         raise NotFound("Nothing with this id waits for approval; `demiurge approvals ls` lists what does.")
 
@@ -283,7 +292,11 @@ class Host:
         ready = [i for i in live.state.intents.values() if not i.awaits_approval and i.id not in live.effects]
         tried = self.store.attempts([intent.id for intent in ready])
         for intent in ready:
-            self._dispatcher.start(live, intent, tried=intent.id in tried)
+            self._perform(live, intent, tried=intent.id in tried)
+
+    def _perform(self, live: LiveUnit, intent: OpenIntent, *, tried: bool) -> None:
+        if self._performs:
+            self._dispatcher.start(live, intent, tried=tried)
 
     def _stamp(self, actor: str) -> Stamp:
         return Stamp(self._clock.now_ns(), self._entropy.token(16), actor, self.manifest.ref)
@@ -296,7 +309,7 @@ class Host:
             self._deliver(sent)
         for intent in outcome.intents:
             if intent.id in live.state.intents:
-                self._dispatcher.start(live, intent, tried=False)
+                self._perform(live, intent, tried=False)
 
     def _deliver(self, sent: Sent) -> None:
         """Put an event into its target's mailbox; one that can't be stays in the outbox."""
