@@ -52,6 +52,7 @@ def test_without_waiting_the_event_is_durable_and_the_next_command_goes_on(demiu
     provider.say(provider.answer(provider.text("Hi there.")))
     demiurge("event", "send", CHAT, json.dumps(CREATED))
     assert demiurge("event", "send", CHAT, message(put(demiurge)), "--no-wait").status == 0
+    assert provider.seen == []
     assert demiurge("event", "send", CHAT, json.dumps(CREATED)).status == 0
     state = demiurge("state", "get", "demiurge/Demiurge@1", "--key", "chat-1").document
     assert state["turn"]["status"] == "done"

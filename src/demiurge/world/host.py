@@ -192,10 +192,14 @@ class Host:
             if waiting.id == intent:
                 body = {"intent": intent, "verdict": verdict, "reason": reason, "by": actor}
                 await self._unit(unit).offer(Ingress("approval", ingress_id, body, self._stamp(actor), waiting.seq))
-        for head in self.store.heads():
-            seq = self.store.find_ingress(head.unit, ingress_id)
+                units = [str(unit)]
+                break
+        else:
+            units = [head.unit for head in self.store.heads()]
+        for name in units:
+            seq = self.store.find_ingress(name, ingress_id)
             if seq is not None:
-                taken = next(self.records(Unit.parse(head.unit), seq)).body
+                taken = next(self.records(Unit.parse(name), seq)).body
                 if (taken["verdict"], taken["by"]) != (verdict, actor):
                     raise Conflict("This call has been decided otherwise.", code="decided")
                 return
@@ -206,7 +210,8 @@ class Host:
         live = self._unit(unit)
         for intent in list(live.state.intents.values()):
             if intent.awaits_approval:
-                await self.decide(intent.id, approve=False, reason=reason, actor=actor)
+                with suppress(Conflict, NotFound):  # a person was quicker
+                    await self.decide(intent.id, approve=False, reason=reason, actor=actor)
         running = dict(live.effects)
         for task in running.values():
             task.cancel()

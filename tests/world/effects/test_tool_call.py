@@ -540,8 +540,10 @@ async def test_a_call_is_decided_once(memory: MemoryStore) -> None:
         assert outcomes[0] is None
         assert isinstance(outcomes[1], Conflict)
         await talk.host.settle()
-        with pytest.raises(NotFound):
-            await talk.host.decide(intent.id, approve=True, reason="", actor="anna")
+        await talk.host.decide(intent.id, approve=True, reason="asked again", actor="anna")
+        for approve_it, actor in [(False, "anna"), (True, "bert")]:
+            with pytest.raises(Conflict):
+                await talk.host.decide(intent.id, approve=approve_it, reason="", actor=actor)
         assert len(talk.records("approval")) == 1
     assert outside.seen == ["x"]
 
