@@ -1,7 +1,7 @@
 """Writes what the docs take from elsewhere: the examples' code and what they print, and the command line's help.
 
-`python docs/generate.py` writes; with `--check` it exits with 1 and says which pages are not current. What an example prints
-is checked by running it, in `tests/docs`.
+`python docs/generate.py` writes; with `--check` it exits with 1 and says which pages are not current. What an example
+prints is checked by running it, in `tests/docs`.
 """
 
 from __future__ import annotations

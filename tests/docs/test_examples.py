@@ -8,7 +8,6 @@ import sys
 from pathlib import Path
 
 import pytest
-
 from tests.provider import Provider, serving
 
 ROOT = Path(__file__).parents[2]
@@ -17,7 +16,9 @@ EXAMPLES = DOCS / "examples"
 OUTPUT = re.compile(r"<!-- output of examples/([\w.]+) -->\n```text\n(.*?)```\n", re.DOTALL)
 
 SHOWN = {
-    name: (page, output) for page in sorted(DOCS.glob("*.md")) for name, output in OUTPUT.findall(page.read_text("utf-8"))
+    name: (page, output)
+    for page in sorted(DOCS.glob("*.md"))
+    for name, output in OUTPUT.findall(page.read_text("utf-8"))
 }
 
 

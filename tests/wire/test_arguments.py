@@ -13,9 +13,7 @@ def _one(arguments: object, *, cut: bool = False) -> ToolCall:
     return call
 
 
-@pytest.mark.parametrize(
-    "text", ["{}", ' {"a": 1}\n', '{"a": {"b": [null, "é", 1e3]}}', '{"a":"\\ud83d\\ude00"}']
-)
+@pytest.mark.parametrize("text", ["{}", ' {"a": 1}\n', '{"a": {"b": [null, "é", 1e3]}}', '{"a":"\\ud83d\\ude00"}'])
 def test_one_json_object_is_valid_and_verbatim(text: str) -> None:
     assert _one(text) == ToolCall("call_1", "t", text)
 

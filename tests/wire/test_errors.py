@@ -95,9 +95,7 @@ _json: st.SearchStrategy[Any] = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=8),
     lambda inner: (
         st.lists(inner, max_size=3)
-        | st.dictionaries(
-            st.sampled_from(["error", "message", "code", "type", "status", "detail"]), inner, max_size=4
-        )
+        | st.dictionaries(st.sampled_from(["error", "message", "code", "type", "status", "detail"]), inner, max_size=4)
     ),
     max_leaves=8,
 )

@@ -254,9 +254,7 @@ def test_the_form_before_tools_is_a_call_with_a_derived_id() -> None:
     body = _answer("function_call", function_call={"name": "t", "arguments": "{}"})
     [call] = openai_chat.decode(body).tool_calls
     assert (call.name, call.arguments_json, call.id[:5]) == ("t", "{}", "call_")
-    assert (
-        openai_chat.decode(_answer(content="x", function_call={"name": "", "arguments": ""})).tool_calls == ()
-    )
+    assert openai_chat.decode(_answer(content="x", function_call={"name": "", "arguments": ""})).tool_calls == ()
 
 
 def test_content_in_parts() -> None:
@@ -308,9 +306,7 @@ def test_a_stream_shows_text_reasoning_and_calls_as_they_come() -> None:
         {"choices": [], "usage": {"prompt_tokens": 5, "completion_tokens": 2}},
     )
     assert events == [Status("thinking"), TextDelta("I "), TextDelta("look."), Status("tool_use", "t")]
-    body = _answer(
-        "tool_calls", content="I look.", reasoning_content="Hm.", tool_calls=[_call("a", '{"path": "x"}')]
-    )
+    body = _answer("tool_calls", content="I look.", reasoning_content="Hm.", tool_calls=[_call("a", '{"path": "x"}')])
     body["usage"] = {"prompt_tokens": 5, "completion_tokens": 2}
     assert completion == openai_chat.decode(body)
 
@@ -398,16 +394,13 @@ def test_a_missing_last_blank_line_is_forgiven() -> None:
     ],
 )
 def test_errors_in_a_stream(event: bytes) -> None:
-    assert (
-        _failure(_stream(_chunk(content="x"), done=False) + event + b"data: [DONE]\n\n").code == "rate_limit"
-    )
+    assert _failure(_stream(_chunk(content="x"), done=False) + event + b"data: [DONE]\n\n").code == "rate_limit"
 
 
 def test_an_event_that_is_not_json_spoils_the_stream() -> None:
     rest = _stream(_part("}"), _chunk("tool_calls"))
     assert (
-        _failure(_stream(_part("{", id="a", name="t"), done=False) + b"data: {oops\n\n" + rest).code
-        == "bad_response"
+        _failure(_stream(_part("{", id="a", name="t"), done=False) + b"data: {oops\n\n" + rest).code == "bad_response"
     )
 
 
@@ -429,9 +422,7 @@ def test_streamed_parts_and_reasoning_details_are_joined() -> None:
     def thinking(text: str) -> dict[str, Any]:
         return _chunk(content=[{"type": "thinking", "thinking": [{"type": "text", "text": text}]}])
 
-    events, completion = _read(
-        thinking("H"), thinking("m."), _chunk(content="4"), _chunk(content="2"), _chunk("stop")
-    )
+    events, completion = _read(thinking("H"), thinking("m."), _chunk(content="4"), _chunk(content="2"), _chunk("stop"))
     assert events == [Status("thinking"), TextDelta("4"), TextDelta("2")]
     thought = {"type": "thinking", "thinking": [{"type": "text", "text": "Hm."}]}
     assert completion.items == (

@@ -117,9 +117,7 @@ def test_tools_have_exactly_these_keys() -> None:
 
 
 def test_tools_have_the_same_bytes_each_time() -> None:
-    assert json.dumps(openai_responses.encode_tools(_SPECS)) == json.dumps(
-        openai_responses.encode_tools(_SPECS)
-    )
+    assert json.dumps(openai_responses.encode_tools(_SPECS)) == json.dumps(openai_responses.encode_tools(_SPECS))
 
 
 @pytest.mark.parametrize(
@@ -138,9 +136,7 @@ def test_the_tool_choice(choice: ToolChoice, encoded: object) -> None:
 
 def test_the_text_format() -> None:
     assert openai_responses.encode_text_format(TextFormat("answer", '{"type": "object"}', strict=False)) == {
-        "text": {
-            "format": {"type": "json_schema", "name": "answer", "schema": {"type": "object"}, "strict": False}
-        }
+        "text": {"format": {"type": "json_schema", "name": "answer", "schema": {"type": "object"}, "strict": False}}
     }
     with pytest.raises(InvalidValue):
         openai_responses.encode_text_format(TextFormat("answer", "[]"))
@@ -216,9 +212,7 @@ def test_a_response_with_everything() -> None:
         "output_tokens": 7,
         "output_tokens_details": {"reasoning_tokens": 3},
     }
-    body = _response(
-        thought, hosted, _message("Let me ", "look."), _call("call_9", '{"path": "a"}'), usage=usage
-    )
+    body = _response(thought, hosted, _message("Let me ", "look."), _call("call_9", '{"path": "a"}'), usage=usage)
     call = ToolCall("call_9", "t", '{"path": "a"}')
     assert openai_responses.decode(body) == Completion(
         text="Let me look.",

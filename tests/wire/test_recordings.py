@@ -47,9 +47,7 @@ def _golden() -> Iterator[Recording]:
     for path in sorted(_GOLDEN.glob("*.json")):
         entry = json.loads(path.read_text(encoding="utf-8"))
         body = entry["body"].encode()
-        yield Recording(
-            path.stem, _FORMATS[entry["api"]], entry["stream"], entry["status"], body, entry["expect"]
-        )
+        yield Recording(path.stem, _FORMATS[entry["api"]], entry["stream"], entry["status"], body, entry["expect"])
 
 
 def _wire(folder: Path) -> Iterator[Recording]:
@@ -83,9 +81,7 @@ def _all() -> Iterator[Recording]:
 
 _RECORDINGS = list(_all())
 _STREAMS = [recording for recording in _RECORDINGS if recording.stream]
-_GOLDEN_STREAMS = [
-    recording for recording in _RECORDINGS if recording.stream and recording.expect is not None
-]
+_GOLDEN_STREAMS = [recording for recording in _RECORDINGS if recording.stream and recording.expect is not None]
 _GOLDEN_BODIES = [
     (recording.format, json.loads(recording.body))
     for recording in _RECORDINGS
@@ -247,12 +243,8 @@ def _blocks(body: bytes) -> list[bytes]:
     return [block + b"\n\n" for block in body.split(b"\n\n") if block]
 
 
-@given(
-    st.sampled_from([entry for entry in _GOLDEN_STREAMS if "error" not in (entry.expect or {})]), st.data()
-)
-def test_a_cut_stream_never_gives_a_call_that_the_whole_one_has_not(
-    recording: Recording, data: st.DataObject
-) -> None:
+@given(st.sampled_from([entry for entry in _GOLDEN_STREAMS if "error" not in (entry.expect or {})]), st.data())
+def test_a_cut_stream_never_gives_a_call_that_the_whole_one_has_not(recording: Recording, data: st.DataObject) -> None:
     whole = _read(recording, recording.body)[1]
     result = _read(recording, recording.body[: data.draw(st.integers(0, len(recording.body)))])[1]
     if isinstance(result, str):
@@ -340,9 +332,7 @@ def test_a_body_of_other_types_is_a_completion_or_a_known_error(
 
 
 @given(st.sampled_from(_GOLDEN_STREAMS), st.data())
-def test_a_stream_of_other_types_is_a_completion_or_a_known_error(
-    recording: Recording, data: st.DataObject
-) -> None:
+def test_a_stream_of_other_types_is_a_completion_or_a_known_error(recording: Recording, data: st.DataObject) -> None:
     blocks = _blocks(recording.body)
     at = data.draw(st.integers(0, len(blocks) - 1))
     head, _, text = blocks[at].partition(b"data:")

@@ -78,9 +78,7 @@ def test_an_event_has_a_size_limit(stream: bytes) -> None:
 
 @given(
     st.lists(
-        st.sampled_from(
-            [b"data: ", b"event: ", b"id: ", b":", b"\n", b"\r", b"\r\n", b"\xef\xbb\xbf", "é€😀".encode()]
-        )
+        st.sampled_from([b"data: ", b"event: ", b"id: ", b":", b"\n", b"\r", b"\r\n", b"\xef\xbb\xbf", "é€😀".encode()])
         | st.binary(max_size=3)
     ).map(b"".join),
     st.data(),

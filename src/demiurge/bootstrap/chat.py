@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import zip_longest
 from typing import TYPE_CHECKING, Any, Literal
 
 from demiurge.apps.demiurge import CHAT
@@ -180,26 +181,22 @@ class Chat:
         }
 
     def _calls(self, messages: Sequence[Mapping[str, Any]], turn: Mapping[str, Any] | None) -> Iterator[ToolCallView]:
-        outcomes = {m["tool"]["id"]: m["tool"] for m in messages if m["tool"] is not None}
-        if turn is not None:
-            outcomes |= {call["id"]: call["outcome"] for call in turn["calls"] if call["outcome"] is not None}
+        """The turn's calls with their answers, paired by place: an id may come again in a later round."""
+        proposed: list[Mapping[str, Any]] = []
         for message in messages:
-            if message["role"] != "assistant":
-                continue
-            for call in self._load(message["message_ref"]).get("tool_calls", ()):
-                outcome = outcomes.get(call["id"])
-                if outcome is None:
-                    yield ToolCallView(call["id"], call["name"], call["arguments_json"], None)
-                    continue
-                yield ToolCallView(
-                    call["id"],
-                    call["name"],
-                    call["arguments_json"],
-                    outcome["ok"],
-                    self._view(outcome),
-                    outcome["error_code"],
-                    outcome["message"],
-                )
+            if message["role"] == "assistant":
+                proposed = list(self._load(message["message_ref"]).get("tool_calls", ()))
+            elif message["tool"] is not None:
+                yield self._call(proposed.pop(0), message["tool"])
+        open_calls = turn["calls"] if turn is not None else ()
+        for call, noted in zip_longest(proposed, open_calls):
+            yield self._call(call, noted["outcome"] if noted is not None else None)
+
+    def _call(self, call: Mapping[str, Any], outcome: Mapping[str, Any] | None) -> ToolCallView:
+        said = (call["id"], call["name"], call["arguments_json"])
+        if outcome is None:
+            return ToolCallView(*said, ok=None)
+        return ToolCallView(*said, outcome["ok"], self._view(outcome), outcome["error_code"], outcome["message"])
 
     def _view(self, outcome: Mapping[str, Any]) -> Any:
         ref = outcome["view_ref"]

@@ -25,7 +25,8 @@ class BoundTool:
 
     `inline`: a `def` handler quick enough to run on the event loop. `timeout_ms`: its own limit.
     `capabilities`: types that must be bound in `context.resources`. `idempotency` and `reconcile` are for
-    the ledger."""
+    the ledger. `works_through_capabilities`: all it does is ask for effects, so a world may run it again after a
+    crash and answer it from what it recorded."""
 
     spec: ToolSpec
     parse: Callable[[str | bytes], Any]
@@ -36,6 +37,7 @@ class BoundTool:
     inline: bool = False
     timeout_ms: int | None = None
     capabilities: tuple[Any, ...] = ()
+    works_through_capabilities: bool = False
     requires_connection: bool = False
     idempotency: Any = None
     reconcile: Callable[..., Any] | None = None

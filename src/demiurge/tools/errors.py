@@ -86,7 +86,7 @@ SAFE_MESSAGES: Mapping[ToolErrorCode, str] = MappingProxyType(
 )
 
 
-class ToolFailure(DemiurgeError):  # noqa: N818  (how a call ends, not what broke)
+class ToolFailure(DemiurgeError):
     """Ends a call with `code`. `message` is the table's sentence unless `safe_message` replaces it,
     which only deliberate text may do; `fields` are appended to the table's sentence."""
 
@@ -119,7 +119,7 @@ class ToolValidationError(DemiurgeError, ValueError):
         self.fields = fields
 
 
-class LoopSignal(DemiurgeError):  # noqa: N818  (not an error)
+class LoopSignal(DemiurgeError):
     """Raised by a handler to speak to the loop around it, not to the model: the runner answers the call's
     events and lets it through (seed 004: re-raised, not wrapped)."""
 

@@ -96,6 +96,9 @@ class Tool(Generic[ParamsT, ResultT]):
     may_use_reserved_prefixes: ClassVar[bool] = False
     """Only the shipped core tools' own class sets this."""
 
+    works_through_capabilities: ClassVar[bool] = False
+    """See `BoundTool`; only the shipped core tools are known to."""
+
     if not TYPE_CHECKING:
 
         def __class_getitem__(cls, item: Any) -> Any:
@@ -214,6 +217,7 @@ class Tool(Generic[ParamsT, ResultT]):
             inline=self.inline,
             timeout_ms=self._timeout_ms(),
             capabilities=self.capabilities,
+            works_through_capabilities=self.works_through_capabilities,
             requires_connection=self.requires_connection,
             idempotency=self.idempotency,
             reconcile=self.reconcile,

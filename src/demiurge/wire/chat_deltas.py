@@ -103,9 +103,7 @@ class ChatDeltas:
                 self._fields[key] = delta[key]
         details = fields.mappings(delta, "reasoning_details")
         if details:
-            self._fields["reasoning_details"] = _join_details(
-                self._fields.get("reasoning_details", []), details
-            )
+            self._fields["reasoning_details"] = _join_details(self._fields.get("reasoning_details", []), details)
         thoughts = [part for part in fields.mappings(delta, "content") if part.get("type") != "text"]
         thinks = bool(details or thoughts or delta.get("reasoning_content") or delta.get("reasoning"))
         return Shown(tuple(text for text in texts if text), thinks, tuple(self._add_calls(delta)))
@@ -122,9 +120,7 @@ class ChatDeltas:
             self._parts.append({"type": "text", "text": "".join(self._texts)})
         for part in parts:
             _join_part(self._parts, part)
-        yield content or "".join(
-            fields.raw_text(part, "text") for part in parts if part.get("type") == "text"
-        )
+        yield content or "".join(fields.raw_text(part, "text") for part in parts if part.get("type") == "text")
 
     def _add_calls(self, delta: Mapping[str, Any]) -> Iterator[tuple[int, str]]:
         for entry in fields.mappings(delta, "tool_calls"):
@@ -184,11 +180,7 @@ def _join_details(known: list[dict[str, Any]], details: list[Mapping[str, Any]])
     joined = [dict(entry) for entry in known]
     for detail in details:
         same = next(
-            (
-                e
-                for e in joined
-                if (e.get("type"), e.get("index")) == (detail.get("type"), detail.get("index"))
-            ),
+            (e for e in joined if (e.get("type"), e.get("index")) == (detail.get("type"), detail.get("index"))),
             None,
         )
         if same is None or not isinstance(detail.get("index"), int):

@@ -185,8 +185,6 @@ def _parsed(body: object) -> object:
 
 def _tidy(text: str) -> str:
     """One line, without control and direction characters and without what looks like a key."""
-    printable = "".join(
-        character if character.isprintable() else " " for character in text[: 4 * _MAX_DETAIL]
-    )
+    printable = "".join(character if character.isprintable() else " " for character in text[: 4 * _MAX_DETAIL])
     text = _SECRET.sub("[key]", " ".join(printable.split()))
     return text if len(text) <= _MAX_DETAIL else text[: _MAX_DETAIL - 1] + "…"

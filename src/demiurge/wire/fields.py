@@ -55,9 +55,7 @@ def count(body: Mapping[str, Any], *keys: str) -> int | None:
     return None
 
 
-def usage(
-    prompt: int | None, completion: int | None, cached: int | None, reasoning: int | None
-) -> Usage | None:
+def usage(prompt: int | None, completion: int | None, cached: int | None, reasoning: int | None) -> Usage | None:
     """None unless the provider counted at least one side."""
     if prompt is None and completion is None:
         return None

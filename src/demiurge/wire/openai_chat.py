@@ -232,30 +232,21 @@ def _finish_reason(stated: FinishReason | None, has_calls: bool, *, refused: boo
 
 def _drafts(message: Mapping[str, Any], stated: FinishReason | None) -> list[DraftCall]:
     functions = [
-        (entry.get("id"), fields.mapping(entry, "function"))
-        for entry in fields.mappings(message, "tool_calls")
+        (entry.get("id"), fields.mapping(entry, "function")) for entry in fields.mappings(message, "tool_calls")
     ]
-    legacy = fields.mapping(
-        message, "function_call"
-    )  # the form before tools; it has no id, some pad it empty
+    legacy = fields.mapping(message, "function_call")  # the form before tools; it has no id, some pad it empty
     if legacy.get("name") or legacy.get("arguments"):
         functions.append((None, legacy))
     last = len(functions) - 1
     return [
-        DraftCall(
-            call_id, function.get("name"), function.get("arguments"), stated in _CUT and position == last
-        )
+        DraftCall(call_id, function.get("name"), function.get("arguments"), stated in _CUT and position == last)
         for position, (call_id, function) in enumerate(functions)
     ]
 
 
 def _decode_parts(message: Mapping[str, Any]) -> tuple[Text, ...]:
     texts = [fields.text(message, "content")]
-    texts += [
-        fields.text(part, "text")
-        for part in fields.mappings(message, "content")
-        if part.get("type") == "text"
-    ]
+    texts += [fields.text(part, "text") for part in fields.mappings(message, "content") if part.get("type") == "text"]
     texts.append(fields.text(message, "refusal"))
     return tuple(Text(text) for text in texts if text)
 

@@ -187,9 +187,7 @@ def _decode_items(
     outputs: Sequence[Mapping[str, Any]], response_id: str | None, *, cut: bool
 ) -> tuple[list[Item], bool]:
     drafts = [
-        DraftCall(
-            entry.get("call_id"), entry.get("name"), entry.get("arguments"), _was_cut(entry, outputs, cut)
-        )
+        DraftCall(entry.get("call_id"), entry.get("name"), entry.get("arguments"), _was_cut(entry, outputs, cut))
         for entry in outputs
         if entry.get("type") == "function_call"
     ]
@@ -202,9 +200,7 @@ def _decode_items(
                 items.append(next(calls))
             case "message":
                 parts = _decode_parts(entry)
-                refused = refused or any(
-                    part.get("type") == "refusal" for part in fields.mappings(entry, "content")
-                )
+                refused = refused or any(part.get("type") == "refusal" for part in fields.mappings(entry, "content"))
                 if parts:
                     items.append(Message(fields.text(entry, "role") or "assistant", parts))
             case "reasoning":
@@ -225,10 +221,7 @@ def _decode_parts(entry: Mapping[str, Any]) -> tuple[Text, ...]:
     content = entry.get("content")
     if isinstance(content, str):
         return (Text(fields.text(entry, "content")),) if content else ()
-    texts = (
-        fields.text(part, "text") or fields.text(part, "refusal")
-        for part in fields.mappings(entry, "content")
-    )
+    texts = (fields.text(part, "text") or fields.text(part, "refusal") for part in fields.mappings(entry, "content"))
     return tuple(Text(text) for text in texts if text)
 
 

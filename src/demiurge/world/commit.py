@@ -11,6 +11,8 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple, ParamSpec, TypeVar
 
+from demiurge.errors import InvalidValue
+from demiurge.stores.errors import DamagedRow, UnitConflict
 from demiurge.stores.protocol import Batch, Store
 
 __all__ = ["Committer"]
@@ -49,19 +51,34 @@ class Committer:
     async def _write_all(self) -> None:
         while self._pending:
             taken, self._pending = self._pending, []
-            blobs = [blob for pending in taken for blob in pending.blobs]
             try:
-                await self.write(self._store.append, [pending.batch for pending in taken], blobs=blobs)
+                await self._append(taken)
+            except (UnitConflict, DamagedRow, InvalidValue):  # of one unit: the others must not suffer for it
+                for pending in taken:
+                    await self._append_alone(pending)
             except Exception as error:  # noqa: BLE001 - every waiter is told
                 for pending in taken:
-                    pending.done.set_exception(error)
-                    pending.done.exception()
-            else:
-                for pending in taken:
-                    pending.done.set_result(None)
+                    _refuse(pending, error)
+
+    async def _append_alone(self, pending: _Pending) -> None:
+        try:
+            await self._append([pending])
+        except Exception as error:  # noqa: BLE001 - the waiter is told
+            _refuse(pending, error)
+
+    async def _append(self, taken: Sequence[_Pending]) -> None:
+        blobs = [blob for pending in taken for blob in pending.blobs]
+        await self.write(self._store.append, [pending.batch for pending in taken], blobs=blobs)
+        for pending in taken:
+            pending.done.set_result(None)
 
     async def close(self) -> None:
         """Finish what has begun."""
         if self._writing is not None:
             await self._writing
         self._thread.shutdown()
+
+
+def _refuse(pending: _Pending, error: Exception) -> None:
+    pending.done.set_exception(error)
+    pending.done.exception()  # looked at, also when nobody waits any more

@@ -130,6 +130,7 @@ class Manifest:
         """
         node = {
             "root": dict(root) | {"settings": {**root.get("settings", {}), **settings}},
+            "system": [dict(definition) for definition in system_definitions()],
             "definitions": [dict(definition) for definition in definitions],
             "sources": {name: ref_of(reducer.source) for name, reducer in sorted(reducers.items())},
             "tool_policy": tool_policy.to_json(),
@@ -160,7 +161,7 @@ RULE_FIELDS = frozenset({"effect_kind", "cap_name", "cap_type", "origin_kind", "
 
 @cache
 def system_definitions() -> tuple[Mapping[str, Any], ...]:
-    """The `sys/*` definitions that every manifest holds."""
+    """The `sys/*` definitions that every new manifest is given; one that is stored keeps its own."""
     text = resources.files("demiurge.world").joinpath("air/sys.json").read_text("utf-8")
     return tuple(json.loads(text))
 
@@ -173,7 +174,7 @@ class _Loader:
         self.root: Mapping[str, Any] = node["root"]
         self.problems: list[str] = []
         self.by_kind: dict[str, dict[str, Mapping[str, Any]]] = {}
-        for definition in system_definitions():
+        for definition in node["system"]:
             self.add(definition)
         for definition in node["definitions"]:
             if str(definition.get("name", "")).startswith("sys/"):

@@ -423,7 +423,8 @@ def test_a_failed_result_goes_to_the_model() -> None:
         ("receipt_invalid", "execution"),
         ("no_adapter", "unavailable"),
         ("no_grant", "policy_denied"),
-        ("path_not_allowed", "policy_denied"),
+        ("tool_not_allowed", "policy_denied"),
+        ("damaged", "execution"),
     ],
 )
 def test_an_effect_that_failed_is_told_to_the_model_in_a_closed_code(code: str, told: str) -> None:

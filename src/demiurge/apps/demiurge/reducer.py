@@ -15,6 +15,8 @@ from demiurge.errors import InvalidValue
 from demiurge.tools.errors import SAFE_MESSAGES, ToolErrorCode
 from demiurge.values import canonical_json
 from demiurge.values.refs import Ref, ref_of
+from demiurge.wire.items import Message
+from demiurge.world.messages import expand
 from demiurge.world.reducer import Emit, ReducerContext, Step
 
 __all__ = ["reduce"]
@@ -29,11 +31,14 @@ MAX_CALLS = 64
 """Most calls that one answer may propose."""
 
 _CODES = {
-    "effect_failed": ToolErrorCode.EXECUTION,
+    "effect_level": ToolErrorCode.POLICY_DENIED,
+    "expired": ToolErrorCode.POLICY_DENIED,
     "no_adapter": ToolErrorCode.UNAVAILABLE,
-    "receipt_invalid": ToolErrorCode.EXECUTION,
+    "no_grant": ToolErrorCode.POLICY_DENIED,
+    "origin_not_allowed": ToolErrorCode.POLICY_DENIED,
+    "tool_not_allowed": ToolErrorCode.POLICY_DENIED,
 }
-"""How an effect's failure is called towards the model; all other refusals are denials by a cap or the policy."""
+"""How the kernel's refusals are called towards the model; any other failure of the effect is `execution`."""
 
 
 def reduce(state: State | None, event: Event, context: ReducerContext) -> Step:
@@ -64,6 +69,12 @@ def _on_user_message(state: State, value: Event, context: ReducerContext) -> Ste
         return Step(events=[_refused(value, "request_stale", "This chat has already had that request id.")])
     if turn is not None and turn["status"] in OPEN:
         return Step(events=[_refused(value, "chat_busy", "The last turn of this chat is still going on.")])
+    try:
+        items = expand(context.blob(value["message_ref"]), context.blob)
+    except InvalidValue as error:
+        return Step(events=[_refused(value, "bad_message", f"The message blob is not a message: {error}.")])
+    if not all(isinstance(item, Message) and item.role == "user" for item in items):
+        return Step(events=[_refused(value, "bad_message", "The message blob is not a user's message.")])
     message = _message(value["request_id"], "user", value["message_ref"])
     settings = {name: value[name] for name in ("model", "provider", "max_tokens")}
     settings["tools_ref"] = value["tools_ref"] or state["tools_ref"]
@@ -155,7 +166,7 @@ def _on_tool_result(state: State, value: Event, context: ReducerContext) -> Step
 def _on_tool_failed(state: State, value: Event, context: ReducerContext) -> Step:
     code = value["code"]
     if code not in set(ToolErrorCode):
-        code = _CODES.get(code, ToolErrorCode.POLICY_DENIED).value
+        code = _CODES.get(code, ToolErrorCode.EXECUTION).value
     return _settle(state, value, context, lambda call, blobs: _answered(call, code, blobs, value["message"]))
 
 

@@ -20,3 +20,4 @@ class CoreTool(Tool[ParamsT, ResultT], Generic[ParamsT, ResultT]):
     """A Tool that ships with Demiurge."""
 
     may_use_reserved_prefixes: ClassVar[bool] = True
+    works_through_capabilities: ClassVar[bool] = True

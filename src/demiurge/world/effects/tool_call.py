@@ -44,11 +44,13 @@ class ToolCalls:
         self._source, self._clock = source, clock
 
     def restart(self, intent: OpenIntent, manifest: Manifest) -> Restart:
-        """A read may be repeated; a change only if the tool itself can find out what became of it."""
+        """A read may be repeated, and so may what the record answers; else only the tool itself can find out."""
         spec = manifest.toolset.get(intent.params["tool"])
         if spec is not None and spec.effect is ToolEffect.READ_ONLY:
             return "retry"
         tool = self._source.get(intent.params["tool"])
+        if tool is not None and tool.works_through_capabilities:
+            return "retry"
         return "reconcile" if tool is not None and tool.reconcile is not None else "in_doubt"
 
     async def perform(self, call: EffectCall) -> Result:
