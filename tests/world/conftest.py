@@ -15,3 +15,9 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
     made: Store = MemoryStore("world_1") if request.param == "memory" else SqliteStore.create(tmp_path / "w", "world_1")
     yield made
     made.close()
+
+
+@pytest.fixture
+def memory() -> MemoryStore:
+    """For what no store can change."""
+    return MemoryStore("world_1")

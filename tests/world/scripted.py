@@ -347,11 +347,13 @@ class Echo:
 
 
 @asynccontextmanager
-async def running(store: Store, manifest: Manifest, adapters: Sequence[Adapter]) -> AsyncIterator[Host]:
+async def running(
+    store: Store, manifest: Manifest, adapters: Sequence[Adapter], *, perform: bool = True
+) -> AsyncIterator[Host]:
     """A started host with a clock and entropy of the test's own."""
     beginning = START_NS + 3600 * SECOND * sum(head.next_seq for head in store.heads())
     clock = FixedClock(beginning, 1_000_000)
-    host = Host(store, manifest, adapters, clock=clock, entropy=SeededEntropy(beginning))
+    host = Host(store, manifest, adapters, clock=clock, entropy=SeededEntropy(beginning), perform=perform)
     await host.start()
     try:
         yield host
@@ -503,11 +505,13 @@ async def talking(
     manifest: Manifest | None = None,
     policy: ToolPolicy | None = None,
     environment: Mapping[str, str] = {"LLM_API_KEY": KEY},
+    perform: bool = True,
 ) -> AsyncIterator[Talk]:
     """A chat world on `store`, taken up where an earlier one left it."""
     store.put_blob(SYSTEM)
     manifest = manifest if manifest is not None else chat_manifest(tools, policy)
-    async with running(store, manifest, chat_adapters(model, tools, environment=environment)) as host:
+    adapters = chat_adapters(model, tools, environment=environment)
+    async with running(store, manifest, adapters, perform=perform) as host:
         talk = Talk(host)
         if host.store.head(str(MAIN)) is None:
             await talk.create()

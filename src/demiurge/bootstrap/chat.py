@@ -91,10 +91,12 @@ class Chat:
         if state is None:
             await self.create(text[:60])
         elif state["turn"] is not None and state["turn"]["status"] in OPEN:
-            raise Conflict(
-                f"The last turn of chat {self.id} waits for a decision; see `demiurge approvals ls`.",
-                code="chat_busy",
-            )
+            if await self._waits_for_a_person():
+                raise Conflict(
+                    f"The last turn of chat {self.id} waits for a decision; see `demiurge approvals ls`.",
+                    code="chat_busy",
+                )
+            await self.cancel("Nothing was going on in it any more.")
         request_id = state["last_request_id"] + 1 if state is not None else 1
         value = {
             "chat_id": self.id,
@@ -166,6 +168,9 @@ class Chat:
                 entry["tool_calls"] = body["tool_calls"]
             shown.append(entry)
         return shown
+
+    async def _waits_for_a_person(self) -> bool:
+        return any(asked["unit"] == str(self.unit) for asked in await self.world.approvals())
 
     async def _settings(self) -> dict[str, Any]:
         """Model, provider and toolset for the next message."""

@@ -15,7 +15,7 @@ from typing import Any
 from demiurge.bootstrap.backend import OnFrame
 from demiurge.bootstrap.models import Models
 from demiurge.bootstrap.socket import Gateway
-from demiurge.errors import NotFound
+from demiurge.errors import NotFound, UsageError
 from demiurge.stores.protocol import Store
 from demiurge.tools.catalog import ToolCatalog
 from demiurge.tools.events import event_to_json
@@ -138,6 +138,8 @@ class Embedded:
         return waiting
 
     async def decide(self, approval_id: str, approve: bool, reason: str) -> None:
+        if type(approve) is not bool or not isinstance(reason, str):
+            raise UsageError("A decision is true or false, and its reason is text.", code="bad_decision")
         try:
             intent = bytes.fromhex(approval_id)
         except ValueError:

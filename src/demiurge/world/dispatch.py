@@ -28,11 +28,17 @@ from demiurge.world.replay import Manifests
 from demiurge.world.state import OpenIntent
 from demiurge.world.unit import Unit
 
-__all__ = ["Dispatcher", "Frame"]
+__all__ = ["Dispatcher", "Frame", "attempt_key"]
 
 log = logging.getLogger("demiurge.world")
 
+MAX_ATTEMPTS = 5
+"""An effect that ends its process each time is given up, so that it can't keep a world from being used."""
+
+MAX_REQUESTS = 1000
+
 STOPPED = failed("cancelled", "The call was stopped.")
+GAVE_UP = failed("gave_up", "The process ended again and again while this was running.")
 IN_DOUBT = failed("unknown_outcome", "It is not known whether this call took effect.")
 
 
@@ -91,6 +97,8 @@ class Dispatcher:
         parent = live.state.intents.get(call.intent.id)
         digest = cbor.digest(params)
         known = parent.requests.get(ordinal) if parent is not None else None
+        if ordinal >= MAX_REQUESTS:
+            return failed("too_many_requests", f"One call may ask for at most {MAX_REQUESTS} effects.")
         if parent is None or (known is not None and (known.kind, known.params_digest) != (kind, digest)):
             call.in_doubt = True
             return failed("unknown_outcome", "The tool asked for something else than it did before.")
@@ -135,8 +143,9 @@ class Dispatcher:
         if adapter is None:
             return failed("no_adapter", f"Nothing here performs {intent.kind}."), ()
         restart: Restart | None = adapter.restart(intent, manifest) if tried else None
-        if restart == "in_doubt":
-            return IN_DOUBT, ()
+        attempts = self._attempts(intent) if tried else 0
+        if restart == "in_doubt" or attempts == MAX_ATTEMPTS:
+            return (GAVE_UP if restart == "retry" else IN_DOUBT), ()
         call = EffectCall(
             unit=live.state.unit,
             intent=intent,
@@ -149,7 +158,8 @@ class Dispatcher:
         )
         faults.point("effect.before_attempt")
         try:
-            attempt = Attempt(intent.id, str(live.state.unit), self._token, self._clock.now_ns())
+            key = attempt_key(intent, attempts)
+            attempt = Attempt(key, str(live.state.unit), self._token, self._clock.now_ns())
             await self._committer.write(self._store.begin_attempts, [attempt])
         except asyncio.CancelledError:
             if self.closing:
@@ -157,6 +167,10 @@ class Dispatcher:
             return STOPPED, ()
         faults.point("effect.attempted")
         return await self._outcome(adapter, call), call.refs
+
+    def _attempts(self, intent: OpenIntent) -> int:
+        """How many attempts have been begun."""
+        return len(self._store.attempts([attempt_key(intent, number) for number in range(MAX_ATTEMPTS)]))
 
     async def _outcome(self, adapter: Adapter, call: EffectCall) -> Result:
         """What the adapter answers; when it can't, what is known: nothing happened, or nobody knows."""
@@ -169,8 +183,10 @@ class Dispatcher:
             return STOPPED if harmless else IN_DOUBT
         except DemiurgeError as error:
             result = failed(error.code, error.message) if harmless else IN_DOUBT
-        except Exception as error:
-            log.exception("the adapter of %s failed", call.intent.kind)
+        except (KeyboardInterrupt, SystemExit):
+            raise
+        except BaseException as error:  # noqa: BLE001 - an adapter's fault is an outcome, whatever it is
+            log.error("the adapter of %s failed: %s", call.intent.kind, type(error).__name__)
             result = failed("effect_failed", type(error).__name__) if harmless else IN_DOUBT
         if call.stalled is not None:  # whatever the adapter made of it
             raise call.stalled
@@ -195,4 +211,12 @@ class Dispatcher:
 
     def _show(self, frame: Frame) -> None:
         for watcher in self.watchers:
-            watcher(frame)
+            try:
+                watcher(frame)
+            except Exception as error:  # noqa: BLE001 - who only looks on can't make a call fail
+                log.warning("a listener failed: %s", type(error).__name__)
+
+
+def attempt_key(intent: OpenIntent, number: int) -> bytes:
+    """Where attempt `number` of an intent is kept; each of them is kept."""
+    return intent.id if number == 0 else cbor.digest([intent.id, number])

@@ -7,10 +7,11 @@ outside what happened, or `in_doubt`, which is answered `unknown_outcome` and ne
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+import asyncio
+from collections.abc import Callable, Coroutine, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple, Protocol
+from typing import Any, Literal, NamedTuple, Protocol, TypeVar
 
 from demiurge.errors import Unavailable
 from demiurge.tools.events import AiEvent
@@ -22,6 +23,8 @@ from demiurge.world.state import OpenIntent
 from demiurge.world.unit import Unit
 
 __all__ = ["Adapter", "EffectCall", "Reading", "Restart", "Result", "Services", "failed", "succeeded"]
+
+T = TypeVar("T")
 
 Restart = Literal["retry", "reconcile", "in_doubt"]
 
@@ -84,6 +87,7 @@ class EffectCall:
     services: Services
     progress: Callable[[AiEvent], None]
     restart: Restart | None = None
+    loop: asyncio.AbstractEventLoop = field(default_factory=asyncio.get_running_loop)
     refs: list[Ref] = field(default_factory=list)
     """Blobs that the receipt exposes beside those in its payload."""
     requests: int = 0
@@ -94,7 +98,7 @@ class EffectCall:
 
     async def put_blob(self, data: bytes) -> Ref:
         with self._stalling():
-            ref = await self.services.put_blob(data)
+            ref = await self._at_home(self.services.put_blob(data))
         self.refs.append(ref)
         return ref
 
@@ -103,7 +107,13 @@ class EffectCall:
 
     async def request(self, kind: str, params: Mapping[str, Any]) -> Result:
         with self._stalling():
-            return await self.services.request(self, kind, params)
+            return await self._at_home(self.services.request(self, kind, params))
+
+    async def _at_home(self, work: Coroutine[Any, Any, T]) -> T:
+        """Await `work` on the host's loop: a `def` handler may run a loop of its own, in its thread."""
+        if asyncio.get_running_loop() is self.loop:
+            return await work
+        return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, self.loop))
 
     @contextmanager
     def _stalling(self) -> Iterator[None]:

@@ -12,7 +12,7 @@ from contextlib import suppress
 from typing import Any, NamedTuple
 
 from demiurge import faults
-from demiurge.errors import Conflict, DemiurgeError, NotFound, UsageError
+from demiurge.errors import Conflict, DemiurgeError, InvalidValue, NotFound, UsageError
 from demiurge.stores.protocol import Store
 from demiurge.values.clock import Clock, Entropy, SystemClock, SystemEntropy
 from demiurge.values.refs import Ref, ref_from_digest, ref_of
@@ -30,6 +30,9 @@ from demiurge.world.state import OpenIntent, UnitState
 from demiurge.world.unit import Unit
 
 __all__ = ["Accepted", "Frame", "Host"]
+
+
+MAX_REASON = 2000
 
 
 class Accepted(NamedTuple):
@@ -184,8 +187,11 @@ class Host:
     async def decide(self, intent: bytes, *, approve: bool, reason: str, actor: str) -> None:
         """Answer a request for approval; the same decision again changes nothing, so whoever lost the answer may ask.
 
-        Raises NotFound when there is no request with this id, Conflict when it was decided otherwise.
+        Raises NotFound when there is no request with this id, Conflict when it was decided otherwise, InvalidValue for
+        a reason of more than 2000 characters.
         """
+        if len(reason) > MAX_REASON:
+            raise InvalidValue(f"a reason has at most {MAX_REASON} characters", path="reason")
         verdict = "approve" if approve else "reject"
         ingress_id = f"approval:{intent.hex()}"
         for unit, waiting in self.approvals():

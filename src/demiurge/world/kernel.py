@@ -32,6 +32,9 @@ from demiurge.world.unit import Unit
 __all__ = ["advance"]
 
 EVENTS_PER_INGRESS = 4096
+MESSAGE = 1000
+"""Longest error text of a step, in characters."""
+
 APPROVAL_NS = 7 * 24 * 3600 * 10**9
 """How long a request for approval stays open."""
 
@@ -219,11 +222,10 @@ class _Run:
             self.check_events(len(emitted))
             targets = [routed(self.manifest, emit.schema, emit.value) for emit in emitted]
         except InvalidValue as error:
-            self.record("step", {"error": {"code": "invalid_step", "message": str(error)}}, cause)
+            self.step_failed("invalid_step", str(error)[:MESSAGE], value, cause)
             return
         except Exception as error:  # noqa: BLE001 - a reducer's fault is an outcome, whatever it is
-            body = {"code": "reducer_failed", "message": type(error).__name__}
-            self.record("step", {"error": body}, cause)
+            self.step_failed("reducer_failed", type(error).__name__, value, cause)
             return
         self.state.cell = cell
         refs = [ref_of(blob) for blob in step.blobs]
@@ -232,6 +234,15 @@ class _Run:
         seq = self.record("step", {"digest": digest}, cause, refs)
         for emit, target in zip(emitted, targets, strict=True):
             self.raise_event(emit, target, seq)
+
+    def step_failed(self, code: str, message: str, value: Any, cause: int) -> None:
+        """Record that a step did not happen, and tell the module once, so that nothing waits for it for ever."""
+        body = {"code": code, "message": message}
+        seq = self.record("step", {"error": body}, cause)
+        module = self.manifest.modules[self.state.unit.module]
+        tag = module.arms.get("sys/StepFailed@1")
+        if tag is not None and value.get("$tag") != tag and self.origin_of(cause) != "external":
+            self.tasks.append(lambda: self.reduce(module.event, {"$tag": tag, "$value": body}, seq))
 
     def check_events(self, more: int) -> None:
         if self.events + more > EVENTS_PER_INGRESS:

@@ -13,6 +13,9 @@ from demiurge.world.unit import Unit
 __all__ = ["event_digest", "routed"]
 
 
+MAX_KEY = 256
+
+
 def event_digest(schema: str, value: Any, key: str) -> bytes:
     """An event's identity: what it says and to which cell."""
     return cbor.digest({"schema": schema, "value": value, "key": key})
@@ -43,4 +46,7 @@ def _key(manifest: Manifest, route: Route, value: Any) -> str:
     schema = manifest.modules[route.module].key_schema
     assert schema is not None
     key = manifest.schemas.validator(schema).normalise(found)
-    return key if isinstance(key, str) else canonical_json.encode(key).decode()
+    text = key if isinstance(key, str) else canonical_json.encode(key).decode()
+    if not 0 < len(text) <= MAX_KEY or not text.isprintable():
+        raise InvalidValue(f"a key is 1 to {MAX_KEY} printable characters", path=route.key_field)
+    return text

@@ -11,6 +11,7 @@ import sys
 from collections.abc import Mapping
 from typing import Any
 
+from demiurge.errors import InvalidValue
 from demiurge.world.reducer import Emit, Reducer, ReducerContext, Step
 
 __all__ = ["WORKSPACE", "workspace_reducer"]
@@ -19,7 +20,12 @@ WORKSPACE = "sys/Workspace@1"
 
 
 def reduce(state: Mapping[str, Any] | None, event: Mapping[str, Any], context: ReducerContext) -> Step:
-    """Version numbers start at 1; head 0 is a workspace that nobody has written to."""
+    """Version numbers start at 1; head 0 is a workspace that nobody has written to.
+
+    Commits come from effects, whose roots are trees and whose owner the transport vouches for; no other is taken.
+    """
+    if context.origin != "unit":
+        raise InvalidValue("a commit comes from a workspace effect")
     commit = event["$value"]
     head = len(state["versions"]) if state is not None else 0
     expected = commit["expected_head"]
@@ -29,7 +35,7 @@ def reduce(state: Mapping[str, Any] | None, event: Mapping[str, Any], context: R
         return Step(events=[Emit("sys/WorkspaceCommitRejected@1", rejected)])
     version = {
         "root_hash": commit["root_hash"],
-        "owner": commit["owner"],
+        "owner": context.stamp.actor,
         "created_at": context.stamp.time_ns,
     }
     committed = {**name, "version": head + 1, "root_hash": commit["root_hash"]}

@@ -629,3 +629,14 @@ def test_only_the_chat_plan_may_ask_the_model(origin: str) -> None:
     chat = Chat(definitions=other)
     chat.say("x")
     assert chat.turn["code"] == "policy_denied"
+
+
+def test_a_step_that_can_not_be_taken_ends_the_turn() -> None:
+    """An answer too large to be taken must not leave the chat waiting for ever."""
+    chat = Chat()
+    chat.say("x")
+    calls = [ToolCall(f"{index}" + "i" * 40_000, "workspace__list", "{}") for index in range(30)]
+    chat.answer("", *calls)
+    assert (chat.turn["status"], chat.turn["code"]) == ("failed", "invalid_step")
+    chat.say("y")
+    assert chat.turn["status"] == "model"

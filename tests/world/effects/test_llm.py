@@ -36,11 +36,6 @@ from demiurge.world.manifest import Manifest
 CLOCK = "core__get_current_time"
 
 
-@pytest.fixture
-def memory() -> MemoryStore:
-    return MemoryStore("world_1")
-
-
 def user(*parts: Mapping[str, Any]) -> bytes:
     return canonical_json.encode({"role": "user", "content": list(parts)})
 

@@ -47,11 +47,6 @@ READ, LIST, WRITE, STATE = "workspace__read", "workspace__list", "workspace__wri
 DAY_NS = 24 * 3600 * 10**9
 
 
-@pytest.fixture
-def memory() -> MemoryStore:
-    return MemoryStore("world_1")
-
-
 class Outside:
     """A counter that tools bump: what an outside observer saw."""
 

@@ -30,6 +30,8 @@ OPEN = ("model", "tools")
 MAX_CALLS = 64
 """Most calls that one answer may propose."""
 
+MAX_REQUEST_ID = (1 << 53) - 1
+
 _CODES = {
     "effect_level": ToolErrorCode.POLICY_DENIED,
     "expired": ToolErrorCode.POLICY_DENIED,
@@ -67,6 +69,8 @@ def _on_user_message(state: State, value: Event, context: ReducerContext) -> Ste
     turn = state["turn"]
     if value["request_id"] <= state["last_request_id"]:
         return Step(events=[_refused(value, "request_stale", "This chat has already had that request id.")])
+    if value["request_id"] > MAX_REQUEST_ID:
+        return Step(events=[_refused(value, "bad_request_id", "A request id is at most 2^53 - 1.")])
     if turn is not None and turn["status"] in OPEN:
         return Step(events=[_refused(value, "chat_busy", "The last turn of this chat is still going on.")])
     try:
@@ -234,6 +238,13 @@ def _on_plan_failed(state: State, value: Event, _context: ReducerContext) -> Ste
     return _stopped(turn, value["code"], value["message"], ToolErrorCode.UNKNOWN_OUTCOME)
 
 
+def _on_step_failed(state: State, value: Event, _context: ReducerContext) -> Step:
+    turn = state["turn"]
+    if turn is None or turn["status"] not in OPEN:
+        return Step()
+    return _stopped(turn, value["code"], value["message"], ToolErrorCode.UNKNOWN_OUTCOME)
+
+
 _HANDLERS: Mapping[str, Callable[[State, Event, ReducerContext], Step]] = {
     "ChatCreated": _on_chat_created,
     "UserMessage": _on_user_message,
@@ -243,6 +254,7 @@ _HANDLERS: Mapping[str, Callable[[State, Event, ReducerContext], Step]] = {
     "ToolResult": _on_tool_result,
     "ToolFailed": _on_tool_failed,
     "PlanFailed": _on_plan_failed,
+    "StepFailed": _on_step_failed,
 }
 
 

@@ -19,13 +19,14 @@ from demiurge.tools.capabilities import Introspection, Workspaces
 from demiurge.tools.context import ToolContext
 from demiurge.tools.effect import ToolEffect
 from demiurge.tools.errors import ToolErrorCode, ToolFailure, ToolUserError
-from demiurge.tools.policy import ToolPolicyContext
+from demiurge.tools.policy import ToolPolicy, ToolPolicyContext
 from demiurge.tools.ports import log_cause
 from demiurge.tools.runner import ToolRunner
 from demiurge.tools.source import StaticToolSource, ToolSource
 from demiurge.values import canonical_json
 from demiurge.values.clock import Clock
 from demiurge.values.refs import Ref, ref_of
+from demiurge.world.admission import decide_tool
 from demiurge.world.effect import EffectCall, Restart, Result, failed, succeeded
 from demiurge.world.effects.capabilities import WorldIntrospection, WorldWorkspaces
 from demiurge.world.manifest import Manifest
@@ -62,12 +63,12 @@ class ToolCalls:
         sink = _Sink()
         runner = ToolRunner(
             self._tools(call),
-            policy=call.manifest.tool_policy,
+            policy=_policy(call),
             resources={
                 Workspaces: WorldWorkspaces(call),
                 Introspection: WorldIntrospection(call),
             },
-            approvals=_Decision(call),
+            approvals=_Decision(call, self._clock),
             emit=call.progress,
             blobs=sink,
             clock=self._clock,
@@ -98,6 +99,17 @@ class ToolCalls:
         if call.restart == "reconcile" and tool is not None:
             return StaticToolSource([_reconciling(tool)])
         return self._source
+
+
+_STRICTNESS = ("allow", "require_approval", "deny")
+
+
+def _policy(call: EffectCall) -> ToolPolicy:
+    """The stricter of the policy that the call was admitted under and the one in force now (architecture.md 4)."""
+    manifests = (call.manifest, call.services.manifest)
+    verdicts = [decide_tool(manifest, call.intent.params["tool"], actor=call.actor).verdict for manifest in manifests]
+    then, now = (_STRICTNESS.index(verdict) for verdict in verdicts)
+    return manifests[now > then].tool_policy
 
 
 def _reconciling(tool: BoundTool) -> BoundTool:
@@ -151,8 +163,8 @@ class _Sink:
 class _Decision:
     """The journaled decision on this very call, handed out once (`tools.approvals.ApprovalStore`)."""
 
-    def __init__(self, call: EffectCall) -> None:
-        self._intent, self._taken = call.intent, False
+    def __init__(self, call: EffectCall, clock: Clock) -> None:
+        self._intent, self._clock, self._taken = call.intent, clock, False
 
     def take(self, request: ApprovalRequest) -> ApprovalDecision | None:
         asked, given = self._intent.approval, self._intent.approved
@@ -169,7 +181,12 @@ class _Decision:
         if any(asked[name] != value for name, value in bound.items()):
             return None
         self._taken = True
-        expires_ms = asked["expires_ns"] // 1_000_000
+        late = self._clock.now_ns() >= asked["expires_ns"]
         return ApprovalDecision(
-            self._intent.id.hex(), "approved", given["by"], given["reason"], given["at_ms"], expires_ms
+            approval_id=self._intent.id.hex(),
+            outcome="expired" if late else "approved",
+            by=given["by"],
+            reason=given["reason"],
+            decided_at_ms=given["at_ms"],
+            expires_at_ms=asked["expires_ns"] // 1_000_000,
         )

@@ -1,0 +1,116 @@
+"""A call that was left open: what is in force now counts, and none can keep a world from being used."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from typing import Any
+
+import pytest
+from tests.world.effects.test_tool_call import Outside, approve, asking, bump, contents, refusals
+from tests.world.scripted import MAIN, Script, called, said, talking
+
+from demiurge.stores import Attempt, MemoryStore, Store
+from demiurge.tools.capabilities import Workspaces
+from demiurge.tools.context import ToolContext
+from demiurge.tools.effect import ToolEffect
+from demiurge.tools.policy import ToolPolicy
+from demiurge.tools.tool import Tool
+from demiurge.world.dispatch import MAX_ATTEMPTS, attempt_key
+from demiurge.world.unit import Unit
+from demiurge.world.workspace import WORKSPACE
+
+
+async def left_open(store: Store, tools: list[Tool[Any, Any]], policy: ToolPolicy, *, approved: bool = False) -> None:
+    """A call that was admitted, and approved if need be, by a process that died before it dispatched it."""
+    async with talking(store, Script(called(bump())), tools, policy=policy) as talk:
+        start = talk.host._dispatcher.start
+
+        def die(live: Any, intent: Any, *, tried: bool) -> None:
+            if intent.kind != "tool.call":
+                start(live, intent, tried=tried)
+
+        talk.host._dispatcher.start = die  # type: ignore[method-assign]
+        await talk.say("go")
+        if approved:
+            await approve(talk)
+
+
+@pytest.mark.parametrize(("policy", "code"), [(ToolPolicy(), "policy_denied"), (asking("bump"), "approval_required")])
+async def test_a_policy_that_became_stricter_binds_calls_that_were_admitted_before(
+    store: Store, policy: ToolPolicy, code: str
+) -> None:
+    outside = Outside()
+    await left_open(store, [outside.tool()], ToolPolicy(allowed_tools=("bump",)))
+    async with talking(store, Script(said("done")), [outside.tool()], policy=policy) as talk:
+        await talk.host.settle()
+        assert refusals(talk) == [code]
+    assert outside.seen == []
+
+
+async def test_a_policy_that_became_looser_leaves_the_approval_bound_to_the_call(store: Store) -> None:
+    outside = Outside()
+    await left_open(store, [outside.tool()], asking("bump"), approved=True)
+    async with talking(store, Script(said("done")), [outside.tool()]) as talk:
+        await talk.host.settle()
+        assert talk.turn["status"] == "done"
+    assert outside.seen == ["x"]
+
+
+@pytest.mark.parametrize(
+    ("effect", "code"), [(ToolEffect.READ_ONLY, "execution"), (ToolEffect.STATE_CHANGE, "unknown_outcome")]
+)
+async def test_a_call_that_ends_its_process_each_time_is_given_up(store: Store, effect: ToolEffect, code: str) -> None:
+    looked: list[int] = []
+
+    def look() -> str:
+        """Looks, and the process is gone."""
+        looked.append(1)
+        return "seen"
+
+    tools = [Tool.wrap(look, name="bump", effect=effect)]
+    await left_open(store, tools, ToolPolicy(allowed_tools=("bump",)))
+    async with talking(store, Script(), tools, perform=False) as talk:
+        [intent] = talk.host.state(MAIN).intents.values()
+    keys = [attempt_key(intent, number) for number in range(MAX_ATTEMPTS)]
+    store.begin_attempts([Attempt(key, str(MAIN), "earlier", 1) for key in keys])
+    async with talking(store, Script(said("I could not look.")), tools) as talk:
+        await talk.host.settle()
+        assert refusals(talk) == [code]
+        assert talk.turn["status"] == "done"
+    assert looked == []
+
+
+async def test_a_def_handler_may_run_a_loop_of_its_own_while_others_are_busy(memory: MemoryStore) -> None:
+    def keep(context: ToolContext) -> str:
+        """Writes five files, each in a loop of its own."""
+        workspaces = context.resources.get(Workspaces)
+        assert workspaces is not None
+        for number in range(5):
+            asyncio.run(workspaces.write(f"f{number}", "x", workspace="main", expected_version=None))
+        return "kept"
+
+    tool = Tool.wrap(keep, name="keep", effect=ToolEffect.STATE_CHANGE, capabilities=(Workspaces,))
+    async with talking(memory, Script(called(("c1", "keep", {})), said("ok")), [tool]) as talk:
+        await talk.say("go", settle=False)
+        for number in range(50):
+            value = {"chat_id": f"other-{number}", "title": "t", "created_at_ms": 1}
+            await talk.host.submit("demiurge/ChatCreated@1", value)
+        async with asyncio.timeout(20):
+            await talk.host.settle()
+        assert "kept" in contents(talk)[0]
+        versions = talk.host.state(Unit(WORKSPACE, "main")).cell
+        assert versions is not None
+        assert len(versions["versions"]) == 5
+
+
+async def test_a_listener_that_fails_loses_its_frames_and_nothing_else(memory: MemoryStore) -> None:
+    def fail(_frame: Any) -> None:
+        raise RuntimeError(hashlib.sha256(b"canary").hexdigest())
+
+    outside = Outside()
+    async with talking(memory, Script(called(bump()), said("ok")), [outside.tool()]) as talk:
+        talk.host.watchers.append(fail)
+        await talk.say("go")
+        assert talk.turn["status"] == "done"
+    assert outside.seen == ["x"]
