@@ -12,9 +12,9 @@ import pytest
 from tests.world.scripted import called, said
 
 from demiurge.bootstrap.backend import Backend, OnFrame
-from demiurge.bootstrap.socket import ASYNC_OPS, LENGTH, SYNC_OPS, Remote, answers, socket_path
+from demiurge.bootstrap.socket import ASYNC_OPS, LENGTH, SYNC_OPS, Gateway, Remote, answers, socket_path
 from demiurge.bootstrap.world import World
-from demiurge.errors import Conflict, Damaged, DemiurgeError, InvalidValue, NotFound, UsageError
+from demiurge.errors import Conflict, Damaged, DemiurgeError, InvalidValue, NotFound, Unavailable, UsageError
 from demiurge.models.request import GenerateRequest
 from demiurge.stores import DamagedRow, UnitConflict
 from demiurge.tools.events import TextDelta
@@ -274,3 +274,27 @@ async def test_a_path_too_long_for_a_socket_is_served_from_a_short_one(tmp_path:
 
 async def test_only_the_owner_may_use_the_socket(owner: World, tmp_path: Path) -> None:
     assert socket_path(tmp_path / "w").stat().st_mode & 0o077 == 0
+
+
+@pytest.mark.parametrize("kind", ["file", "folder", "link"])
+async def test_only_a_socket_is_removed_to_make_place_for_the_socket(tmp_path: Path, kind: str) -> None:
+    place, precious = tmp_path / "owner.sock", tmp_path / "precious"
+    precious.write_text("kept")
+    match kind:
+        case "file":
+            place.write_text("kept")
+        case "folder":
+            place.mkdir()
+        case "link":
+            place.symlink_to(precious)
+    before = place.lstat()
+    gateway = Gateway(nobody_asks(), place)
+    with pytest.raises(Unavailable, match="owner.sock is no socket"):
+        await gateway.start()
+    await gateway.close()
+    assert place.lstat() == before
+    assert precious.read_text() == "kept"
+
+
+def nobody_asks() -> Backend:
+    return Remote(Path("nowhere"), nobody)

@@ -41,7 +41,7 @@ def test_one_turn_shows_the_call_its_result_and_the_answer(demiurge: Any, provid
     done = demiurge("chat", "--message", "What time is it in Tokyo?")
     assert done.status == 0
     call, result, blank, answer, blank_too, tokens = done.out.splitlines()
-    assert call == '→ core__get_current_time {"timezone": "Asia/Tokyo"}'
+    assert call == '→ core__get_current_time {"timezone":"Asia/Tokyo"}'
     assert result.startswith("← {")
     assert '"timezone": "Asia/Tokyo"' in result
     assert (blank, answer, blank_too) == ("", "It is late in Tokyo.", "")

@@ -139,7 +139,7 @@ def test_the_person_decides(
         provider.answer(provider.text("Done with that.")),
     )
     screen = terminal("chat", "-m", "write it")
-    screen.expect('? workspace__write {"path": "a.txt", "text": "hi"}')
+    screen.expect('? workspace__write {"path":"a.txt","text":"hi"}')
     screen.expect("Allow it?")
     screen.type(answer)
     screen.expect(result)
@@ -216,3 +216,43 @@ def test_a_second_ctrl_c_leaves_and_the_next_run_works(
     assert demiurge("journal", "verify").document["ok"] is True
     assert "Quick." in demiurge("chat", "-m", "Again").out
     assert demiurge("replay").document["ok"] is True
+
+
+def test_nothing_in_a_call_can_hide_from_the_person_who_decides(
+    terminal: Callable[..., Terminal], provider: Any
+) -> None:
+    hidden = '{"path":"a.txt",' + "\n" * 80 + '"text":"\u009b2J\u202eevil\u200b\x7f"}'
+    call = {"type": "function_call", "call_id": "c1", "name": "workspace__write", "arguments": hidden}
+    provider.say(provider.answer([call]))
+    screen = terminal("chat", "-m", "write it")
+    shown = screen.expect("Allow it?")
+    expected = r"""? workspace__write {"path":"a.txt","text":"\u009b2J\u202eevil\u200b\u007f"}"""
+    assert shown.splitlines()[-2].endswith(expected)
+    screen.type("\x04")
+    screen.end()
+
+
+def test_a_link_in_place_of_the_history_is_not_written_through(
+    terminal: Callable[..., Terminal], world: Path, tmp_path: Path, demiurge: Any
+) -> None:
+    demiurge("init")
+    other = tmp_path / "profile"
+    other.write_text("export A=1\n")
+    (world / "history").symlink_to(other)
+    screen = terminal("chat")
+    screen.expect("history is a link")
+    assert screen.end() == 1
+    assert other.read_text() == "export A=1\n"
+
+
+def test_the_history_is_private(terminal: Callable[..., Terminal], provider: Any, world: Path) -> None:
+    provider.say(provider.answer(provider.text("Hello.")))
+    screen = terminal("chat")
+    screen.expect("> ")
+    screen.type("hi\n")
+    screen.expect("Hello.")
+    screen.expect("> ")
+    screen.type("\x04")
+    assert screen.end() == 0
+    assert "hi" in (world / "history").read_text()
+    assert (world / "history").stat().st_mode & 0o777 == 0o600

@@ -22,7 +22,7 @@ class Seen:
 @dataclass(frozen=True)
 class Answer:
     """`chunks` are written as they are; `hang` keeps the socket open after
-    them, `silent` sends not even a status."""
+    them, `silent` sends not even a status, `drip` is sent again and again."""
 
     status: int = 200
     headers: dict[str, str] = field(default_factory=dict)
@@ -30,6 +30,7 @@ class Answer:
     length: int | None = None
     hang: bool = False
     silent: bool = False
+    drip: bytes = b""
 
 
 class ScriptedServer:
@@ -92,6 +93,8 @@ class ScriptedServer:
             connection.sendall(f"HTTP/1.1 {answer.status} X\r\n{lines}\r\n".encode())
             for chunk in answer.chunks:
                 connection.sendall(chunk)
+        while answer.drip and not self.let_go.wait(0.01):
+            connection.sendall(answer.drip)
         if answer.hang:
             self.let_go.wait(30)
 

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import gzip
 import socket
 from collections.abc import Callable
 from typing import Any
@@ -232,6 +233,41 @@ async def test_the_whole_request_has_a_limit(server: Any, answer: Any) -> None:
     server.script = [answer(hang=True)]
     error = await fails(a_request(server.url, timeout_s=0.05))
     assert error.code == "timeout"
+
+
+async def test_a_stream_that_drips_for_ever_has_the_same_limit(server: Any, answer: Any, sse: Any) -> None:
+    drop = sse({"id": "c", "choices": [{"index": 0, "delta": {"content": "."}}]})
+    for status, drip in ((200, drop), (200, b": still here\n\n"), (500, b"x")):
+        server.script = [answer(status=status, drip=drip)]
+        error = await fails(a_request(server.url, timeout_s=0.1))
+        assert error.code == "timeout"
+
+
+@pytest.mark.parametrize("encoding", ["gzip", "GZIP, gzip", "identity, deflate", "br", "made-up"])
+async def test_a_compressed_answer_is_refused_unread(server: Any, answer: Any, encoding: str) -> None:
+    bomb = gzip.compress(bytes(10_000_000))
+    server.script = [answer(headers={"Content-Encoding": encoding}, chunks=(bomb,))]
+    error = await fails(a_request(server.url))
+    assert (error.code, error.status, len(server.seen)) == ("bad_response", 200, 1)
+    assert server.seen[0].headers["accept-encoding"] == "identity"
+
+
+async def test_a_compressed_refusal_is_known_by_its_status(server: Any, answer: Any) -> None:
+    server.script = [answer(status=401, headers={"Content-Encoding": "gzip"}, chunks=(gzip.compress(b"x" * 10_000),))]
+    error = await fails(a_request(server.url))
+    assert (error.code, error.detail) == ("authentication", "")
+
+
+async def test_an_answer_that_says_it_is_not_compressed_is_read(server: Any, answer: Any, chat_text: Any) -> None:
+    server.script = [answer(headers={"Content-Encoding": "Identity"}, chunks=chat_text("ok").chunks)]
+    completion, _ = await send(a_request(server.url))
+    assert completion.text == "ok"
+
+
+async def test_an_answer_without_end_is_refused(server: Any, answer: Any) -> None:
+    server.script = [answer(chunks=(b":" + b"x" * 2**20 + b"\n",) * 65)]
+    error = await fails(a_request(server.url))
+    assert (error.code, len(server.seen)) == ("bad_response", 1)
 
 
 async def test_a_refused_connection_is_tried_again_and_then_named() -> None:

@@ -1,10 +1,12 @@
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from demiurge.values import canonical_json
 from demiurge.wire import ProviderError, ToolCall
-from demiurge.wire.arguments import DraftCall, finish_calls, replay_arguments
+from demiurge.wire.arguments import MAX_CALLS, DraftCall, call_name, finish_calls, replay_arguments
 from demiurge.wire.fields import mend_surrogates
 
 
@@ -87,4 +89,69 @@ def test_missing_and_repeated_ids_are_replaced_the_same_way_each_time() -> None:
 def test_a_call_without_a_name_is_no_answer(name: object) -> None:
     with pytest.raises(ProviderError) as caught:
         finish_calls([DraftCall("a", name, "{}")], None)
+    assert caught.value.code == "bad_response"
+
+
+@pytest.mark.parametrize(
+    "call_id",
+    [
+        "call_abc123",
+        "toolu_01A09q90qw90lq917835lq9",
+        "fc_68a1",
+        "functions.get_time:0",
+        "chatcmpl-tool-5f0c",
+        "0",
+        "3f2504e0-4f89-11d3-9a0c-0305e82c3301",
+        "x" * 64,
+    ],
+)
+def test_an_id_as_providers_write_them_is_kept(call_id: str) -> None:
+    [call] = finish_calls([DraftCall(call_id, "t", "{}")], "resp_1")
+    assert call.id == call_id
+
+
+@pytest.mark.parametrize("call_id", ["x" * 65, "x" * 1_000_000, "a b", "a\n", "\x1b[31m", "é", "\ud800", "a/b"])
+def test_an_id_that_a_provider_would_not_take_back_is_replaced_the_same_way_each_time(call_id: str) -> None:
+    drafts = [DraftCall(call_id, "t", "{}"), DraftCall(call_id, "t", "{}")]
+    first, second = finish_calls(drafts, "resp_1")
+    assert re.fullmatch("call_[0-9a-f]{24}", first.id)
+    assert first.id != second.id
+    assert finish_calls(drafts, "resp_1") == [first, second]
+
+
+def test_an_id_that_was_guessed_beforehand_does_not_stand_for_two_calls() -> None:
+    unnamed = DraftCall("", "t", "{}")
+    guessed = finish_calls([DraftCall("a", "t", "{}"), unnamed], "resp_1")[1].id
+    calls = finish_calls([DraftCall(guessed, "t", "{}"), unnamed], "resp_1")
+    assert calls[0].id == guessed
+    assert calls[1].id != guessed
+
+
+def test_a_dotted_name_is_the_name_of_the_tool() -> None:
+    assert call_name("core.get_current_time") == "core__get_current_time"
+    assert call_name("docs__read") == "docs__read"
+    assert call_name("Docs-Read") == "Docs-Read"
+
+
+@pytest.mark.parametrize(
+    "name", ["functions.get time\n\x1b[2J", "get_time ", "get\u200b_time", "g\u0435t", "?", "💥", "\ud800", "x" * 65]
+)
+def test_a_name_that_is_none_keeps_what_can_be_read_of_it(name: str) -> None:
+    kept = call_name(name)
+    assert re.fullmatch("[a-zA-Z0-9_-]{1,64}", kept)
+    assert call_name(kept) == call_name(name) == kept
+    assert kept not in {"get_time", "get_time_", "get_"}
+
+
+def test_names_that_differ_stay_different() -> None:
+    names = ["get time", "get\ttime", "get/time", "x" * 65, "x" * 66, "x" * 1_000_000]
+    assert len({call_name(name) for name in names}) == len(names)
+    assert call_name("get time").startswith("get_time_")
+
+
+def test_an_answer_has_a_limit_of_calls() -> None:
+    drafts = [DraftCall(f"c{n}", "t", "{}") for n in range(MAX_CALLS)]
+    assert len(finish_calls(drafts, None)) == MAX_CALLS
+    with pytest.raises(ProviderError, match="tool calls") as caught:
+        finish_calls([*drafts, DraftCall("c", "t", "{}")], None)
     assert caught.value.code == "bad_response"

@@ -106,3 +106,8 @@ def test_every_body_has_a_code(body: object, status: int | None) -> None:
     error = provider_error(body, status)
     assert error.code in PROVIDER_ERROR_CODES
     assert error.message.isprintable()
+
+
+def test_an_error_nested_without_end_is_still_an_error() -> None:
+    body = '{"error": {"message": ' + "[" * 900 + "]" * 900 + "}}"
+    assert provider_error(body, 500).code == "provider_unavailable"

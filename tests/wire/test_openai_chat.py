@@ -446,3 +446,43 @@ def test_plain_json_instead_of_a_stream() -> None:
     assert decoder.close().text == "x"
     assert _failure(b'{"error": {"message": "x", "code": "invalid_api_key"}}').code == "authentication"
     assert _failure(b"upstream connect error").code == "bad_response"
+
+
+def test_reasoning_that_cannot_be_kept_verbatim_has_its_summary_alone() -> None:
+    body = _answer(content="ok", reasoning_content="Hm.", reasoning_details=[{"type": "x", "n": 2**70}])
+    assert openai_chat.decode(body).items == (Reasoning(("Hm.",)), Message("assistant", (Text("ok"),)))
+    mute = _answer(content="ok", reasoning_details=[{"type": "x", "n": 2**70}])
+    assert openai_chat.decode(mute).items == (Message("assistant", (Text("ok"),)),)
+
+
+def test_reasoning_whose_characters_came_in_halves_is_kept() -> None:
+    chunks = [_chunk(reasoning_content="a\ud83d"), _chunk(reasoning_content="\ude00"), _chunk("stop", content="ok")]
+    decoder = openai_chat.Decoder()
+    for chunk in chunks:
+        decoder.feed(f"data: {json.dumps(chunk)}\n\n".encode())
+    assert decoder.close().items[0] == Reasoning(("a😀",), {"reasoning_content": "a😀"})
+
+
+def test_a_call_goes_back_under_the_name_and_id_that_were_kept() -> None:
+    body = _answer(
+        tool_calls=[_call("c" * 115, name="get time\x1b"), _call("functions.x:0", name="core.get_current_time")]
+    )
+    first, second = openai_chat.decode(body).tool_calls
+    assert first.name.startswith("get_time_")
+    assert (second.id, second.name) == ("functions.x:0", "core__get_current_time")
+    [message, output] = openai_chat.encode_messages([first, second, ToolOutput(first.id, "no")])["messages"][:2]
+    assert [entry["function"]["name"] for entry in message["tool_calls"]] == [first.name, second.name]
+    assert message["tool_calls"][0]["id"] == output["tool_call_id"] == first.id
+
+
+def test_a_stream_with_calls_without_end_is_a_bad_response() -> None:
+    decoder = openai_chat.Decoder()
+    events: list[AiEvent] = []
+    for index in range(1000):
+        chunk = _part("{}", index=index, name="x" * 1000)
+        events += decoder.feed(f"data: {json.dumps(chunk)}\n\n".encode())
+    with pytest.raises(ProviderError, match="tool calls") as caught:
+        decoder.close()
+    assert caught.value.code == "bad_response"
+    assert all(isinstance(event, Status) and len(event.label or "") <= 64 for event in events)
+    assert len(events) < 1000

@@ -402,3 +402,56 @@ def test_plain_json_instead_of_a_stream() -> None:
     assert decoder.close().text == "Hello"
     assert _failure(b'{"error": {"message": "x", "code": "invalid_api_key"}}').code == "authentication"
     assert _failure(b"<html>").code == "bad_response"
+
+
+def test_reasoning_with_a_number_that_cannot_be_kept_has_its_summary_alone() -> None:
+    thought = {"type": "reasoning", "summary": [{"type": "summary_text", "text": "Hm."}], "n": 2**70}
+    mute = {"type": "reasoning", "summary": [], "n": 2**70}
+    hosted = {"type": "web_search_call", "score": float("inf")}
+    completion = openai_responses.decode({"output": [thought, mute, hosted, _call(), _message("ok")]})
+    assert completion.items == (Reasoning(("Hm.",)), ToolCall("call_1", "t", "{}"), Message("assistant", (Text("ok"),)))
+    sent = openai_responses.encode_messages(completion.items)["input"]
+    assert [entry["type"] for entry in sent] == ["function_call", "message"]
+
+
+@pytest.mark.parametrize("number", [str(2**60), "-5", "1e999", "9" * 5000])
+def test_a_count_of_tokens_that_cannot_be_is_unknown(number: str) -> None:
+    response = json.dumps({"output": [_message("paid for")], "usage": {"input_tokens": "N", "output_tokens": 5}})
+    body = '{"type": "response.completed", "response": ' + response.replace('"N"', number) + "}"
+    decoder = openai_responses.Decoder()
+    decoder.feed(f"data: {body}\n\n".encode())
+    completion = decoder.close()
+    assert completion.text == "paid for"
+    assert completion.usage == Usage(0, 5)
+
+
+def test_a_call_goes_back_under_the_name_and_id_that_were_kept() -> None:
+    call = _call("c" * 115, name="functions.get time\n\x1b[2J")
+    completion = openai_responses.decode({"id": "resp_1", "output": [call]})
+    [kept] = completion.tool_calls
+    assert kept.id.startswith("call_")
+    assert kept.name.startswith("functions_get_time_2J")
+    sent = openai_responses.encode_messages([kept, ToolOutput(kept.id, "no such tool")])["input"]
+    assert [entry["call_id"] for entry in sent] == [kept.id, kept.id]
+    assert openai_responses.decode({"id": "resp_1", "output": sent[:1]}).tool_calls == (kept,)
+
+
+def test_a_call_is_announced_under_the_name_that_is_kept() -> None:
+    added = {"type": "response.output_item.added", "item": {"type": "function_call", "name": "x" * 1_000_000}}
+    done = {"type": "response.completed", "response": {"output": [_call(name="x" * 1_000_000)]}}
+    decoder = openai_responses.Decoder()
+    events = [event for body in (added, done) for event in decoder.feed(f"data: {json.dumps(body)}\n\n".encode())]
+    assert events == [Status(phase="tool_use", label=decoder.close().tool_calls[0].name)]
+
+
+@pytest.mark.parametrize(
+    "output", [[_call(f"c{n}") for n in range(1000)], [{"type": "x"}] * 5000, json.loads("[" * 500 + "]" * 500)]
+)
+def test_an_answer_without_measure_is_a_bad_response(output: list[Any]) -> None:
+    decoder = openai_responses.Decoder()
+    body = {"type": "response.completed", "response": {"id": "r", "output": output}}
+    decoder.feed(f"data: {json.dumps(body)}\n\n".encode())
+    with pytest.raises(ProviderError) as caught:
+        decoder.close()
+    assert caught.value.code == "bad_response"
+    assert len(str(caught.value)) < 600

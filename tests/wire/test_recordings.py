@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import os
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -128,10 +129,13 @@ def _check(completion: Completion) -> None:
     assert completion.tool_calls == tuple(item for item in completion.items if isinstance(item, ToolCall))
     assert len({call.id for call in completion.tool_calls}) == len(completion.tool_calls)
     for call in completion.tool_calls:
-        assert call.id
-        assert call.name
+        assert re.fullmatch(r"[A-Za-z0-9_.:-]{1,64}", call.id)
+        assert re.fullmatch(r"[A-Za-z0-9_-]{1,64}", call.name)
         if not call.invalid:
             canonical_json.parse_object(call.arguments_json)
+    for item in completion.items:
+        if isinstance(item, Reasoning | Opaque) and item.raw is not None:
+            assert canonical_json.parse_object(canonical_json.encode(item.raw)) == item.raw
     completion.text.encode()
     if completion.finish_reason == "tool_calls":
         assert completion.tool_calls

@@ -11,13 +11,14 @@ from dataclasses import dataclass, field
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any, Literal
 
-from demiurge.apps.demiurge import CHAT
+from demiurge.apps.demiurge import CHAT, OPEN
 from demiurge.bootstrap.backend import OnFrame
 from demiurge.errors import Conflict, NotFound
 from demiurge.tools.spec import ToolSpec
 from demiurge.values import canonical_json
 from demiurge.values.clock import SystemClock
 from demiurge.world.effects.llm import tools_blob
+from demiurge.world.host import Accepted
 from demiurge.world.messages import user_blob
 from demiurge.world.unit import Unit
 
@@ -26,7 +27,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Chat", "Reply", "ToolCallView"]
 
-OPEN = ("model", "tools")
+TRIES = 50
+"""How often a message is offered again because another process was quicker."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,21 +85,28 @@ class Chat:
     async def send(self, text: str, *, on_frame: OnFrame | None = None) -> Reply:
         """Say something and wait until the turn is over or only a person can go on.
 
-        A turn that an earlier process left open is finished first. Raises Conflict (`chat_busy`) while the last turn
-        waits for a person, Unavailable when the disk can't take it.
+        A turn that an earlier process left open is finished first, and one of another process waited for. Raises
+        Conflict (`chat_busy`) while the last turn waits for a person, Unavailable when the disk can't take it.
         """
-        await self.resume(on_frame)
-        state = await self.state()
-        if state is None:
-            await self.create(text[:60])
-        elif state["turn"] is not None and state["turn"]["status"] in OPEN:
-            if await self._waits_for_a_person():
-                raise Conflict(
-                    f"The last turn of chat {self.id} waits for a decision; see `demiurge approvals ls`.",
-                    code="chat_busy",
-                )
-            await self.cancel("Nothing was going on in it any more.")
-        request_id = state["last_request_id"] + 1 if state is not None else 1
+        for _ in range(TRIES):
+            await self.resume(on_frame)
+            state = await self.state()
+            if state is None:
+                await self.create(text[:60])
+            elif state["turn"] is not None and state["turn"]["status"] in OPEN:
+                await self._refuse_while_a_person_decides()
+                continue
+            request_id = state["last_request_id"] + 1 if state is not None else 1
+            accepted = await self._say(text, request_id)
+            await self.world.settle(self.unit, on_frame)
+            refused = self.world.refusal(accepted)
+            if refused is None:
+                return await self.reply(request_id)
+            if refused["code"] not in ("chat_busy", "request_stale"):  # those say that somebody else was quicker
+                return Reply("failed", request_id, error_code=refused["code"], message=refused["message"])
+        raise Conflict(f"Others keep chat {self.id} busy; try again.", code="chat_busy")
+
+    async def _say(self, text: str, request_id: int) -> Accepted:
         value = {
             "chat_id": self.id,
             "request_id": request_id,
@@ -105,12 +114,14 @@ class Chat:
             "message_ref": self.world.blobs.put(user_blob(text)),
             **await self._settings(),
         }
-        accepted = await self.world.submit("demiurge/UserMessage@1", value)
-        await self.world.settle(self.unit, on_frame)
-        refused = self.world.refusal(accepted)
-        if refused is not None:
-            return Reply("failed", request_id, error_code=refused["code"], message=refused["message"])
-        return await self.reply(request_id)
+        return await self.world.submit("demiurge/UserMessage@1", value)
+
+    async def _refuse_while_a_person_decides(self) -> None:
+        if any(asked["unit"] == str(self.unit) for asked in await self.world.approvals()):
+            raise Conflict(
+                f"The last turn of chat {self.id} waits for a decision; see `demiurge approvals ls`.",
+                code="chat_busy",
+            )
 
     async def resume(self, on_frame: OnFrame | None = None) -> None:
         """Let an open turn go on to its end, or to the next thing that waits for a person."""
@@ -137,8 +148,8 @@ class Chat:
         last = self._load(answers[-1]["message_ref"]) if answers else {}
         usage = [m["token_usage"] for m in answers if m["token_usage"]]
         waiting = [a["id"] for a in await self.world.approvals() if a["unit"] == str(self.unit)] if turn else []
-        failed = turn is not None and turn["status"] == "failed"
         running = turn is not None and turn["status"] in OPEN
+        failed = turn["status"] == "failed" if turn is not None else bool(last.get("tool_calls", not answers))
         return Reply(
             status="failed" if failed else "awaiting_approval" if running else "done",
             request_id=wanted,
@@ -168,9 +179,6 @@ class Chat:
                 entry["tool_calls"] = body["tool_calls"]
             shown.append(entry)
         return shown
-
-    async def _waits_for_a_person(self) -> bool:
-        return any(asked["unit"] == str(self.unit) for asked in await self.world.approvals())
 
     async def _settings(self) -> dict[str, Any]:
         """Model, provider and toolset for the next message."""

@@ -1,8 +1,8 @@
 """The owner's local socket: other processes of the same user call its backend.
 
 Frames are a 4-byte big-endian length and canonical CBOR. A request is `{op, args}`; the answer is `{result}` or
-`{error: {kind, code, message}}`, after any number of `{frame}`. The socket lies in a folder that only its user can
-enter, so who connects is who owns the world.
+`{error: {kind, code, message}}`, after any number of `{frame}`. Only its user can connect to the socket (mode 0600 from
+the start), so who connects is who owns the world.
 
 When the owner goes, whoever was connected opens the world anew, as its owner or as a guest of the next one, and asks
 again. So every call can be made twice: what takes an event in carries a key.
@@ -14,6 +14,7 @@ import asyncio
 import hashlib
 import os
 import socket
+import stat
 import struct
 import tempfile
 import threading
@@ -73,13 +74,10 @@ class Gateway:
         self._clients: set[asyncio.Task[None]] = set()
 
     async def start(self) -> None:
-        """Listen; a second call does nothing."""
+        """Listen; a second call does nothing. Raises Unavailable when something else than a socket is in the way."""
         async with self._starting:
             if self._server is None:
-                with suppress(FileNotFoundError):
-                    self._path.unlink()  # of an owner that died: we hold the lock
-                self._server = await asyncio.start_unix_server(self._connected, self._path)
-                self._path.chmod(0o600)
+                self._server = await asyncio.start_unix_server(self._connected, sock=_bound(self._path))
 
     async def close(self) -> None:
         if self._server is not None:
@@ -87,8 +85,8 @@ class Gateway:
             for client in list(self._clients):
                 client.cancel()
             await asyncio.gather(*self._clients, return_exceptions=True)
-            with suppress(FileNotFoundError):
-                self._path.unlink()
+            with suppress(Unavailable):
+                _remove_socket(self._path)
 
     async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
@@ -259,6 +257,30 @@ class Remote:
                 wire.shutdown(socket.SHUT_RDWR)
         if self._heir is not None:
             await self._heir.close()
+
+
+def _bound(path: Path) -> socket.socket:
+    """A socket at `path` that does not listen yet, so that nobody can connect before its mode is right."""
+    _remove_socket(path)  # of an owner that died: we hold the lock
+    wire = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        wire.bind(str(path))
+        path.chmod(0o600)
+    except BaseException:
+        wire.close()
+        raise
+    return wire
+
+
+def _remove_socket(path: Path) -> None:
+    try:
+        if not stat.S_ISSOCK(path.lstat().st_mode):
+            raise Unavailable(
+                f"{path} is no socket, and the world needs its place: move it away.", code="strange_entry"
+            )
+        path.unlink()
+    except FileNotFoundError:
+        pass
 
 
 def _frame(message: Mapping[str, Any]) -> bytes:

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from demiurge.cli import output
+from demiurge.cli.call import arguments
 from demiurge.cli.settings import settings
 from demiurge.cli.world import Running
 
@@ -24,8 +25,8 @@ class Decision(NamedTuple):
 
 
 def describe(asked: Mapping[str, Any]) -> str:
-    """The call, with all of its arguments: nobody decides on what is left out."""
-    return output.plain(f"{asked['tool']} {asked['arguments_json']}")
+    """The call, with all of its arguments in one line: nobody decides on what is left out, disguised or far above."""
+    return f"{output.plain(asked['tool'])} {arguments(asked['arguments_json'])}"
 
 
 def ask(asked: Mapping[str, Any]) -> Decision:

@@ -11,6 +11,8 @@ from demiurge.apps.demiurge import CHAT
 from demiurge.bootstrap import World
 from demiurge.cli import output
 from demiurge.cli.approval import SHORT, pending_lines
+from demiurge.cli.argument import utf8_text
+from demiurge.cli.call import arguments
 from demiurge.cli.command import Command, Group
 from demiurge.cli.conversation import require_done
 from demiurge.cli.settings import settings
@@ -32,7 +34,7 @@ def ls() -> None:
     """List the calls that wait."""
     with opened() as (world, portal):
         waiting = portal.run(world.approvals())
-    rows = [(a["id"][:SHORT], a["unit"], a["tool"], a["arguments_json"]) for a in waiting]
+    rows = [(a["id"][:SHORT], a["unit"], a["tool"], arguments(a["arguments_json"])) for a in waiting]
     lines = output.table(rows, ("ID", "UNIT", "TOOL", "ARGUMENTS")) if rows else ["Nothing waits for approval."]
     output.result({"approvals": waiting}, *lines)
 
@@ -47,7 +49,7 @@ def show(approval_id: str) -> None:
 
 @command.command(name="approve", cls=Command)
 @click.argument("approval_id", metavar="ID")
-@click.option("--reason", default="", metavar="T", help="Why; it is journaled.")
+@click.option("--reason", default="", metavar="T", callback=utf8_text, help="Why; it is journaled.")
 @running_options
 def approve(approval_id: str, reason: str, **running: Any) -> None:
     """Allow the call ID (it may be shortened), run it, and show what comes of it."""
@@ -56,7 +58,9 @@ def approve(approval_id: str, reason: str, **running: Any) -> None:
 
 @command.command(name="reject", cls=Command)
 @click.argument("approval_id", metavar="ID")
-@click.option("--reason", default="", metavar="T", help="Why; it is journaled, and the model is told.")
+@click.option(
+    "--reason", default="", metavar="T", callback=utf8_text, help="Why; it is journaled, and the model is told."
+)
 @running_options
 def reject(approval_id: str, reason: str, **running: Any) -> None:
     """Refuse the call ID (it may be shortened), and show what the model makes of that."""

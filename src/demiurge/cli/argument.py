@@ -3,13 +3,35 @@
 from __future__ import annotations
 
 import sys
+import unicodedata
 from pathlib import Path
 from typing import Any
+
+import click
 
 from demiurge.errors import InvalidValue, NotFound, Unavailable
 from demiurge.values import canonical_json
 
-__all__ = ["read_bytes", "read_json", "read_text"]
+__all__ = ["new_chat_id", "read_bytes", "read_json", "read_text", "utf8_text"]
+
+LONGEST_CHAT_ID = 256
+
+
+def utf8_text(_context: click.Context, _parameter: click.Parameter, given: str | None) -> str | None:
+    """A click callback: raises click.BadParameter for bytes of a command line that are no text."""
+    if any(unicodedata.category(character) == "Cs" for character in given or ""):
+        raise click.BadParameter("it holds bytes that are not UTF-8 text")
+    return given
+
+
+def new_chat_id(context: click.Context, parameter: click.Parameter, given: str) -> str:
+    """The same for the id of a chat that may be made: 1 to 256 characters, none of them a control character."""
+    if not 1 <= len(given) <= LONGEST_CHAT_ID:
+        raise click.BadParameter(f"it must have 1 to {LONGEST_CHAT_ID} characters, and has {len(given)}")
+    if any(unicodedata.category(character) == "Cc" for character in given):
+        raise click.BadParameter("it holds a control character, such as a line end")
+    utf8_text(context, parameter, given)
+    return given
 
 
 def read_bytes(given: str) -> bytes:

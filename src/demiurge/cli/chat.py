@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -18,6 +17,8 @@ from demiurge.apps.demiurge import CHAT
 from demiurge.bootstrap import Reply, World
 from demiurge.bootstrap.models import LOCAL, choose
 from demiurge.cli import output
+from demiurge.cli.argument import new_chat_id, utf8_text
+from demiurge.cli.call import arguments
 from demiurge.cli.command import Command, Group
 from demiurge.cli.conversation import Conversation, refuse_while_waiting, require_done
 from demiurge.cli.progress import ensure_local_model
@@ -25,6 +26,7 @@ from demiurge.cli.settings import settings
 from demiurge.cli.turn import reply_document
 from demiurge.cli.world import Opened, Running, opened, running_options
 from demiurge.errors import Unavailable
+from demiurge.stores.private import make_file
 
 __all__ = ["command"]
 
@@ -60,7 +62,7 @@ class _ChatCommand(Command):
 
 
 @click.command(cls=_ChatCommand, name="chat")
-@click.argument("chat_id", default=DEFAULT_CHAT, metavar="[CHAT_ID]")
+@click.argument("chat_id", default=DEFAULT_CHAT, metavar="[CHAT_ID]", callback=new_chat_id)
 @click.option("-m", "--message", metavar="TEXT", help="Say this, print what comes of it, and leave.")
 @click.option("--model", metavar="M", help="The model to ask, in place of the provider's usual one.")
 @click.option("--provider", metavar="P", help="openai-responses, openai-chat or local.")
@@ -121,10 +123,14 @@ def _has_readline() -> bool:
 
 @contextmanager
 def _history(path: Path) -> Iterator[None]:
-    """Line editing with a history that is kept in the world's folder, where Python has readline."""
+    """Line editing with a history that is kept in the world's folder, where Python has readline.
+
+    Raises Unavailable when something else than a file of the user's own is in its place.
+    """
     if not sys.stdin.isatty() or not _has_readline():
         yield
         return
+    make_file(path)
     readline = import_module("readline")  # it is not everywhere, and it changes how `input` works
     readline.set_history_length(HISTORY_LINES)
     with suppress(OSError):
@@ -132,8 +138,8 @@ def _history(path: Path) -> Iterator[None]:
     try:
         yield
     finally:
-        with suppress(OSError):
-            path.touch(mode=0o600)
+        with suppress(OSError, Unavailable):
+            make_file(path)
             readline.write_history_file(path)
 
 
@@ -153,7 +159,7 @@ def ls() -> None:
 
 
 @_verbs.command(name="show", cls=Command)
-@click.argument("chat_id", default=DEFAULT_CHAT, metavar="[CHAT_ID]")
+@click.argument("chat_id", default=DEFAULT_CHAT, metavar="[CHAT_ID]", callback=utf8_text)
 def show(chat_id: str) -> None:
     """Print the conversation."""
     with opened() as world:
@@ -163,7 +169,7 @@ def show(chat_id: str) -> None:
 
 
 @_verbs.command(name="export", cls=Command)
-@click.argument("chat_id", default=DEFAULT_CHAT, metavar="[CHAT_ID]")
+@click.argument("chat_id", default=DEFAULT_CHAT, metavar="[CHAT_ID]", callback=utf8_text)
 @click.option("--out", type=click.Path(path_type=Path), metavar="FILE", help="Write to a file instead of stdout.")
 def export(chat_id: str, out: Path | None) -> None:
     """Print the conversation as JSON."""
@@ -174,7 +180,7 @@ def export(chat_id: str, out: Path | None) -> None:
         output.document(conversation)
         return
     try:
-        out.write_text(json.dumps(conversation, ensure_ascii=False, indent=2) + "\n", encoding="utf-8")
+        out.write_text(output.as_json(conversation, indent=2) + "\n", encoding="utf-8")
     except OSError as error:
         raise Unavailable(f"{out} can't be written ({error.strerror}); choose another place.") from error
     output.result({"chat_id": chat_id, "file": str(out)}, f"Wrote {out}.")
@@ -204,10 +210,10 @@ def _lines(messages: Sequence[Mapping[str, Any]], last: Reply | None) -> list[st
         elif message["text"]:
             lines += ["", message["text"]]
         for call in message.get("tool_calls", ()):
-            lines.append(f"{output.symbol('→', '->')} {call['name']} {call['arguments_json']}")
+            lines.append(f"{output.symbol('→', '->')} {call['name']} {arguments(call['arguments_json'])}")
         if "tool" in message:
             tool = message["tool"]
-            result = json.dumps(tool["result"], ensure_ascii=False) if tool["ok"] else tool["message"]
+            result = output.as_json(tool["result"]) if tool["ok"] else tool["message"]
             lines.append(f"{output.symbol('←', '<-')} {tool['name']}: {result}")
     if last is not None and last.status != "done":
         lines += ["", f"({last.status.replace('_', ' ')}{': ' + last.message if last.message else ''})"]

@@ -132,10 +132,10 @@ class Conversation:
     def _wait(self, work: Coroutine[Any, Any, Reply]) -> Reply:
         running = self._portal.start(work)
         try:
-            return running.result()
+            return self._portal.wait(running)
         except KeyboardInterrupt:
             self._stop()
-            return running.result()
+            return self._portal.wait(running)
 
     def _stop(self) -> None:
         output.notice("Stopping the turn; Ctrl-C again leaves.")

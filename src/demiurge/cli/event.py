@@ -6,7 +6,7 @@ import click
 
 from demiurge.bootstrap import World
 from demiurge.cli import output
-from demiurge.cli.argument import read_json
+from demiurge.cli.argument import read_json, utf8_text
 from demiurge.cli.command import Command, Group
 from demiurge.cli.world import Running, opened, running_options
 from demiurge.world.host import Accepted
@@ -23,7 +23,9 @@ def command() -> None:
 @command.command(name="send", cls=Command)
 @click.argument("schema")
 @click.argument("value")
-@click.option("--key", metavar="K", help="The key that the event must have; another one is an error.")
+@click.option(
+    "--key", metavar="K", callback=utf8_text, help="The key that the event must have; another one is an error."
+)
 @click.option("--no-wait", is_flag=True, help="Return once the event is durable; the next command goes on with it.")
 @running_options
 def send(schema: str, value: str, key: str | None, no_wait: bool, **running: object) -> None:

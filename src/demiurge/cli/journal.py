@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import json
 import time
 from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime
@@ -14,6 +13,7 @@ import click
 
 from demiurge.bootstrap import World
 from demiurge.cli import output
+from demiurge.cli.argument import utf8_text
 from demiurge.cli.command import Command, Group
 from demiurge.cli.failure import OutcomeError
 from demiurge.cli.settings import settings
@@ -44,7 +44,7 @@ def head() -> None:
 
 @command.command(name="tail", cls=Command)
 @click.option("-n", "count", type=click.IntRange(min=0), default=20, show_default=True, help="How many records.")
-@click.option("--unit", metavar="U", help="Only this unit, such as demiurge/Demiurge@1/main.")
+@click.option("--unit", metavar="U", callback=utf8_text, help="Only this unit, such as demiurge/Demiurge@1/main.")
 @click.option("-f", "--follow", is_flag=True, help="Go on with new records until Ctrl-C.")
 def tail(count: int, unit: str | None, follow: bool) -> None:
     """Show the last records, oldest first."""
@@ -85,7 +85,7 @@ def verify(seal: str | None) -> None:
 
 
 @command.command(name="export", cls=Command)
-@click.option("--unit", metavar="U", help="Only this unit.")
+@click.option("--unit", metavar="U", callback=utf8_text, help="Only this unit.")
 @click.option("--out", type=click.Path(path_type=Path), metavar="FILE", help="Write to a file instead of stdout.")
 def export(unit: str | None, out: Path | None) -> None:
     """Write the records as JSON lines (with --json: one document).
@@ -165,7 +165,7 @@ def _base64(data: bytes) -> str:
 def _write_lines(records: Iterable[dict[str, Any]], write: Callable[[str], object]) -> int:
     count = 0
     for record in records:
-        write(json.dumps(record, ensure_ascii=False))
+        write(output.as_json(record))
         count += 1
     return count
 

@@ -1,18 +1,19 @@
 """Logs: to stderr, at warning level unless asked for more, and never with a secret in them.
 
-The values of environment variables that are named like secrets are cut out of every line, tracebacks included,
-whoever wrote it.
+The values of environment variables that are named like secrets, and the user and password in URLs, are cut out of
+every line, tracebacks included, whoever wrote it. The HTTP libraries, which would log whole requests with their
+headers, are heard from WARNING on only.
 """
 
 from __future__ import annotations
 
-import json
 import logging
 import os
 import re
 from collections.abc import Mapping
 from typing import Any
 
+from demiurge.cli import output
 from demiurge.cli.failure import Failure
 from demiurge.cli.settings import Settings
 
@@ -20,6 +21,8 @@ __all__ = ["configure", "trace"]
 
 LOG = logging.getLogger("demiurge.cli")
 SECRET_NAME = re.compile(r"(?i)(^|_)(key|token|secret|password|credentials?)$")
+USER_IN_URL = re.compile(r"""(?i)\b([a-z][a-z0-9+.-]*://)[^\s/?#"'<>]*@""")
+TALKATIVE = ("httpx", "httpcore")
 SHORTEST = 6
 """Shorter values are words that would be cut out of everything."""
 
@@ -33,6 +36,8 @@ def configure(settings: Settings) -> None:
     handler.setFormatter(_Scrubbed(os.environ, as_json=settings.log_json))
     root.addHandler(handler)
     root.setLevel({0: logging.WARNING, 1: logging.INFO}.get(settings.verbose, logging.DEBUG))
+    for name in TALKATIVE:
+        logging.getLogger(name).setLevel(logging.WARNING)
     logging.captureWarnings(True)
 
 
@@ -51,7 +56,7 @@ class _Scrubbed(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         if not self._as_json:
-            return self._scrub(super().format(record))
+            return output.plain(self._scrub(super().format(record)))
         line: dict[str, Any] = {
             "time": self.formatTime(record, "%Y-%m-%dT%H:%M:%S%z"),
             "level": record.levelname.lower(),
@@ -60,9 +65,9 @@ class _Scrubbed(logging.Formatter):
         }
         if record.exc_info:
             line["traceback"] = self._scrub(self.formatException(record.exc_info))
-        return json.dumps(line, ensure_ascii=False)
+        return output.as_json(line)
 
     def _scrub(self, text: str) -> str:
         for value, name in self._secrets.items():
             text = text.replace(value, name)
-        return text
+        return USER_IN_URL.sub(r"\1", text)

@@ -1,12 +1,14 @@
 """Printing: results to stdout, notices to stderr, colour only where somebody looks.
 
-What models, tools and files say is shown without the control characters that would steer a terminal.
+What models, tools and files say is shown without the control characters that would steer a terminal. JSON, which people
+decide on and scripts read, also has every character that can't be seen spelled out.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 from collections.abc import Iterable, Sequence
 from typing import Any, TextIO
@@ -16,6 +18,7 @@ import click
 from demiurge.cli.settings import settings
 
 __all__ = [
+    "as_json",
     "complain",
     "document",
     "is_terminal",
@@ -23,6 +26,7 @@ __all__ = [
     "paint",
     "plain",
     "result",
+    "spelled_out",
     "symbol",
     "table",
     "tolerate_encoding",
@@ -32,6 +36,15 @@ __all__ = [
 UNSAFE = {code: "\N{REPLACEMENT CHARACTER}" for code in (*range(0x20), *range(0x7F, 0xA0)) if chr(code) not in "\t\n"}
 UNSAFE |= dict.fromkeys((*range(0x202A, 0x202F), *range(0x2066, 0x206A)), "\N{REPLACEMENT CHARACTER}")
 """C0 and C1 controls, and what reverses the direction of writing."""
+
+INVISIBLE = re.compile(
+    "[\x00-\x09\x0b-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff"  # controls but the line end, separators, surrogates
+    "\u061c\u200b-\u200f\u202a-\u202e\u2060-\u206f"  # direction and width
+    "\xad\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb"  # shown as nothing
+    "\u0600-\u0605\u06dd\u070f\u0890\u0891\u08e2\U000110bd\U000110cd"
+    "\U00013430-\U0001345f\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"
+)
+"""Cc but the line end (JSON has it only outside of strings), Cf, Cs, Zl, Zp, Default_Ignorable_Code_Point."""
 
 
 def tolerate_encoding() -> None:
@@ -70,9 +83,19 @@ def write(text: str, end: str = "\n") -> None:
     sys.stdout.flush()
 
 
+def as_json(value: Any, indent: int | None = None) -> str:
+    """`value` as JSON text in which what can't be seen is written as \\uXXXX."""
+    return spelled_out(json.dumps(value, ensure_ascii=False, indent=indent))
+
+
+def spelled_out(text: str) -> str:
+    """JSON text with what can't be seen, but for line ends, written as \\uXXXX."""
+    return INVISIBLE.sub(lambda found: json.dumps(found[0])[1:-1], text)
+
+
 def document(value: Any) -> None:
     """One JSON document on stdout, indented on a terminal."""
-    write(json.dumps(value, ensure_ascii=False, indent=2 if is_terminal(sys.stdout) else None))
+    write(as_json(value, indent=2 if is_terminal(sys.stdout) else None))
 
 
 def result(value: Any, *lines: str) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from demiurge.cli import output
+from demiurge.cli.argument import utf8_text
 from demiurge.cli.command import Command, Group
 from demiurge.cli.world import opened
 from demiurge.errors import NotFound
@@ -21,7 +22,7 @@ def command() -> None:
 
 @command.command(name="get", cls=Command)
 @click.argument("module")
-@click.option("--key", metavar="K", default="", help="Which cell, for a module that has keys.")
+@click.option("--key", metavar="K", default="", callback=utf8_text, help="Which cell, for a module that has keys.")
 def get(module: str, key: str) -> None:
     """Print one cell of MODULE (such as demiurge/Demiurge@1) as JSON."""
     with opened() as (world, portal):

@@ -7,7 +7,6 @@ it ran, or ran in an earlier process, is shown like any other.
 from __future__ import annotations
 
 import asyncio
-import json
 import sys
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
@@ -17,6 +16,7 @@ from typing import Any, TypeVar
 from demiurge.bootstrap import Chat, Reply, ToolCallView
 from demiurge.bootstrap.backend import OnFrame
 from demiurge.cli import output
+from demiurge.cli.call import arguments
 from demiurge.errors import NotFound
 
 __all__ = ["TurnView", "reply_document"]
@@ -117,13 +117,13 @@ class TurnView:
         fresh = index > last
         if fresh:
             self._shown.append(False)
-            self._line(output.symbol("→", "->"), f"{call.name} {_clipped(call.arguments_json)}", fg="cyan")
+            self._line(output.symbol("→", "->"), f"{call.name} {_clipped(arguments(call.arguments_json))}", fg="cyan")
         if call.ok is None or self._shown[index]:
             return
         self._shown[index] = True
         name = "" if fresh or index == last else f"{call.name}: "
         if call.ok:
-            result = json.dumps(call.result, ensure_ascii=False)
+            result = output.as_json(call.result)
             self._line(output.symbol("←", "<-"), name + _clipped(result), fg="green")
         else:
             self._line(output.symbol("✗", "x"), f"{name}{call.error_code}: {call.message}", fg="red")

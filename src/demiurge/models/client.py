@@ -8,6 +8,9 @@ is raised and the caller decides.
 Everything that goes wrong at the provider is a ProviderError with a closed code and one sentence; neither
 ever holds the key, also when the provider quotes it. Redirects are not followed: a key goes to the address it
 was given for and no other.
+
+An answer holds no more than its bytes on the wire: no compression is asked for and none is undone, so the
+limits of size count what was read.
 """
 
 from __future__ import annotations
@@ -157,6 +160,8 @@ class ModelClient:
             names = frozenset(spec.name for spec in request.specs) if request.tool_choice != "none" else frozenset()
             text_calls = TextCalls(names, is_guided(row, request), self._entropy, emit)
             emit = text_calls.see
+        if _is_encoded(response):
+            raise ProviderError(code="bad_response", status=200, detail="the answer is compressed, unasked")
         decoder: StreamDecoder = row.wire.Decoder()
         try:
             await _pump(response, decoder, emit)
@@ -164,15 +169,13 @@ class ModelClient:
             raise ProviderError(code="timeout", status=200) from None
         except httpx.TransportError:
             raise ProviderError(code="truncated", status=200) from None
-        except httpx.DecodingError:
-            raise ProviderError(code="bad_response", status=200) from None
         completion = decoder.close()
         return completion if text_calls is None else text_calls.settle(completion)
 
 
 async def _pump(response: httpx.Response, decoder: StreamDecoder, emit: OnEvent) -> None:
     size = 0
-    async for chunk in response.aiter_bytes():
+    async for chunk in response.aiter_raw():
         size += len(chunk)
         if size > _MAX_ANSWER_BYTES:
             raise ProviderError(code="bad_response", status=200, detail="the answer is longer than 64 MiB")
@@ -182,18 +185,29 @@ async def _pump(response: httpx.Response, decoder: StreamDecoder, emit: OnEvent)
 
 async def _refusal(response: httpx.Response, key: str | None) -> ProviderError:
     """Read an answer that is not a 200 as an error; what can't be read of it is left out."""
-    body = b""
-    try:
-        async for chunk in response.aiter_bytes():
-            body += chunk
-            if len(body) >= _MAX_ERROR_BYTES:
-                break
-    except httpx.RequestError:
-        body = b""
+    body = b"" if _is_encoded(response) else await _head(response)
     status = response.status_code
     if status < 400:
         return ProviderError(code="bad_response", status=status, detail=f"the address answered with status {status}")
     return provider_error(scrub(body[:_MAX_ERROR_BYTES].decode("utf-8", "replace"), key), status)
+
+
+async def _head(response: httpx.Response) -> bytes:
+    """The first bytes of the body; none if it breaks off."""
+    body = b""
+    try:
+        async for chunk in response.aiter_raw():
+            body += chunk
+            if len(body) >= _MAX_ERROR_BYTES:
+                break
+    except httpx.RequestError:
+        return b""
+    return body
+
+
+def _is_encoded(response: httpx.Response) -> bool:
+    names = {name.strip().lower() for name in response.headers.get("Content-Encoding", "").split(",")}
+    return not names <= {"", "identity"}
 
 
 def _transport_error(cause: httpx.TransportError, host: str) -> ProviderError:

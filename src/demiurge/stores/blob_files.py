@@ -2,7 +2,8 @@
 
 Invariant: a file under `sha256/` was complete and on disk before it got its name, and its name is on disk
 before `put` returns: temp file, write, fsync, rename, fsync of the folder. A crash leaves at most a temp
-file, in `tmp/`, which the next start removes. Bytes are checked against the name at every read.
+file, in `tmp/`, which the next start removes. Bytes are checked against the name at every read. No link is
+followed, and what bears no name of ours is left alone.
 """
 
 from __future__ import annotations
@@ -10,6 +11,8 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
+import re
+import stat
 from collections.abc import Iterator, Sequence
 from hashlib import sha256
 from itertools import count
@@ -18,17 +21,22 @@ from typing import Final
 
 from demiurge import faults
 from demiurge.stores.errors import unavailable
+from demiurge.stores.private import open_file, open_folder
 
 __all__ = ["BlobFiles", "sync_folder"]
 
 _FULL_SYNC: Final[int | None] = getattr(fcntl, "F_FULLFSYNC", None)  # macOS: fsync alone stops at the drive's cache
+_TEMP_NAME: Final = re.compile(r"[0-9]+-[0-9]+")
+_FOLDER_NAME: Final = re.compile(r"[0-9a-f]{2}")
+_BLOB_NAME: Final = re.compile(r"[0-9a-f]{64}")
 
 
 class BlobFiles:
     """Blob files in `folder`, addressed by digest (32 bytes). Any thread may call; one process per folder
     writes.
 
-    Every method raises Unavailable when the disk fails, is full or read-only.
+    Every method raises Unavailable when the disk fails, is full or read-only, and when a link or something else that is
+    not ours stands where a file or a folder of ours belongs.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -41,12 +49,16 @@ class BlobFiles:
     def open(self) -> None:
         """Make the folders, and remove the temp files that a crash left."""
         with self._failing():
-            self._root.mkdir(parents=True, exist_ok=True)
-            self._temp.mkdir(exist_ok=True)
+            for folder in (self._place, self._root, self._temp):
+                with _opened(folder, make=True) as descriptor:
+                    if os.fstat(descriptor).st_mode & 0o077:
+                        os.fchmod(descriptor, 0o700)
             sync_folder(self._place)
             sync_folder(self._place.parent)
-            for entry in os.scandir(self._temp):
-                os.unlink(entry.path)
+            with _opened(self._temp) as descriptor:
+                for name in os.listdir(descriptor):
+                    if _TEMP_NAME.fullmatch(name) and _is_file(name, descriptor):
+                        os.unlink(name, dir_fd=descriptor)
 
     def put(self, blobs: Sequence[bytes]) -> None:
         """Durable on return. A good file is left alone, a damaged one replaced."""
@@ -57,28 +69,40 @@ class BlobFiles:
 
     def get(self, digest: bytes) -> bytes | None:
         """The bytes as they are, unchecked; None when there is no such file."""
-        with self._failing():
-            try:
-                return self._path(digest).read_bytes()
-            except FileNotFoundError:
-                return None
+        with self._failing(), self._reading(digest) as file:
+            return _read_all(file) if file is not None else None
 
     def size(self, digest: bytes) -> int | None:
-        with self._failing():
-            try:
-                return self._path(digest).stat().st_size
-            except FileNotFoundError:
-                return None
+        with self._failing(), self._reading(digest) as file:
+            return os.fstat(file).st_size if file is not None else None
 
     def digests(self) -> Iterator[bytes]:
         with self._failing():
-            for folder in sorted(self._root.iterdir()):
-                for name in os.listdir(folder):
-                    yield bytes.fromhex(name)
+            with _opened(self._root) as root:
+                folders = sorted(name for name in os.listdir(root) if _FOLDER_NAME.fullmatch(name))
+            for folder in folders:
+                with _opened(self._root / folder) as descriptor:
+                    found = [name for name in os.listdir(descriptor) if _is_blob(name, folder, descriptor)]
+                yield from map(bytes.fromhex, found)
 
     def _path(self, digest: bytes) -> Path:
         name = digest.hex()
         return self._root / name[:2] / name
+
+    @contextlib.contextmanager
+    def _reading(self, digest: bytes) -> Iterator[int | None]:
+        """A descriptor of the blob's file; None when there is none."""
+        path = self._path(digest)
+        try:
+            with _opened(path.parent) as folder:
+                file = open_file(path, os.O_RDONLY, dir_fd=folder)
+        except FileNotFoundError:
+            yield None
+            return
+        try:
+            yield file
+        finally:
+            os.close(file)
 
     def _write(self, data: bytes) -> Path:
         digest = sha256(data).digest()
@@ -86,22 +110,23 @@ class BlobFiles:
         if self.get(digest) == data:
             return path
         self._make_folder(path.parent)
-        temp = self._temp / f"{os.getpid()}-{next(self._numbers)}"
-        try:
-            _write_durably(temp, data)
-            faults.point("blob.before_rename")
-            os.replace(temp, path)
-        except BaseException:
-            with contextlib.suppress(OSError):
-                os.unlink(temp)
-            raise
+        temp = f"{os.getpid()}-{next(self._numbers)}"
+        with _opened(self._temp) as source, _opened(path.parent) as target:
+            try:
+                _write_durably(temp, data, source)
+                faults.point("blob.before_rename")
+                os.replace(temp, path.name, src_dir_fd=source, dst_dir_fd=target)
+            except BaseException:
+                with contextlib.suppress(OSError):
+                    os.unlink(temp, dir_fd=source)
+                raise
         faults.point("blob.after_rename")
         return path
 
     def _make_folder(self, folder: Path) -> None:
         if folder.name not in self._durable:
-            folder.mkdir(exist_ok=True)
-            sync_folder(self._root)
+            with _opened(folder, make=True):
+                sync_folder(self._root)
             self._durable.add(folder.name)
 
     @contextlib.contextmanager
@@ -121,8 +146,31 @@ def sync_folder(folder: Path) -> None:
         os.close(descriptor)
 
 
-def _write_durably(path: Path, data: bytes) -> None:
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+@contextlib.contextmanager
+def _opened(folder: Path, *, make: bool = False) -> Iterator[int]:
+    descriptor = open_folder(folder, make=make)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def _is_file(name: str, folder: int) -> bool:
+    return stat.S_ISREG(os.lstat(name, dir_fd=folder).st_mode)
+
+
+def _is_blob(name: str, beginning: str, folder: int) -> bool:
+    return name.startswith(beginning) and _BLOB_NAME.fullmatch(name) is not None and _is_file(name, folder)
+
+
+def _read_all(file: int) -> bytes:
+    with open(file, "rb", closefd=False) as reader:
+        return reader.read()
+
+
+def _write_durably(name: str, data: bytes, folder: int) -> None:
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    descriptor = os.open(name, flags, 0o600, dir_fd=folder)
     try:
         faults.point("blob.before_write")
         half = len(data) // 2

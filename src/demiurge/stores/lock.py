@@ -2,7 +2,8 @@
 
 Invariant: while an OwnerLock is held no other can be, in this or any other process of the machine; the
 operating system lets go of it when the process dies, however it dies. So there is nothing to clean up, and
-the file is never removed: its content (the owner's pid) is only for the message.
+the file is never removed: its content (the owner's pid) is only for the message. It is written to an own plain file
+and through no link.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from typing import Self
 
 from demiurge.errors import Conflict
 from demiurge.stores.errors import unavailable
+from demiurge.stores.private import open_file
 
 __all__ = ["OwnerLock"]
 
@@ -34,7 +36,7 @@ class OwnerLock:
     def acquire(self) -> Self:
         """Take the lock, without waiting. Raises Conflict (`owned`, with the owner's pid), Unavailable."""
         try:
-            file = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            file = open_file(self._path, os.O_RDWR | os.O_CREAT)
         except OSError as error:
             raise unavailable(error, self._path.parent) from error
         try:

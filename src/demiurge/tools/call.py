@@ -25,7 +25,8 @@ class Call:
     """What the caller gave, then what the stages found out.
 
     `threads`: may a `def` handler go to a worker thread. `started`: the handler has been called and has not
-    returned, so from here on an interruption leaves the outcome open. `encoded`: the value's JSON."""
+    returned, so from here on an interruption leaves the outcome open. `encoded`: the value's JSON; `plain`: the
+    same as a portable value. `told`: the message of a failure that the handler reported itself."""
 
     requested_id: object
     raw_args: object
@@ -55,7 +56,10 @@ class Call:
     started: bool = False
     result: ToolResult[Any] | None = None
     # check, redact, fit
+    message: str = ""
     encoded: bytes = b"null"
+    plain: Any = None
+    told: str | None = None
     content: str = ""
     view: Any = None
     # the end

@@ -93,15 +93,16 @@ class ToolFailure(DemiurgeError):
     def __init__(self, code: ToolErrorCode, *, safe_message: str | None = None, fields: tuple[str, ...] = ()) -> None:
         text = SAFE_MESSAGES[code]
         if safe_message is not None:
-            text = safe_message.encode(errors="replace").decode()
+            text = safe_message
         if fields:
             text = f"{text} {'; '.join(fields)}."
-        super().__init__(text, code=code)
+        super().__init__(text.encode(errors="replace").decode(), code=code)
         self.error_code = code
 
 
 class ToolUserError(DemiurgeError):
-    """A handler's deliberate refusal: `message` reaches the model and the user as it is (code `execution`).
+    """A handler's deliberate refusal: `message` reaches the model and the user as it is (code `execution`),
+    whatever the redaction, if it has at most 4 KiB.
 
     Write it as a hint the model can act on, and put no secret into it."""
 

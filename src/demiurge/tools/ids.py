@@ -4,18 +4,33 @@
 Ids match `^[a-zA-Z0-9_-]{1,64}$`, what every provider accepts; namespaces are joined by `__`. Tools written
 in Python use lower case (seed 004). The dotted form of a seed's name (`workspace.read`) is accepted as
 input.
+
+The id of one call is the provider's, and providers only promise text; it goes into every event and record.
 """
 
 from __future__ import annotations
 
 import re
+from hashlib import sha256
 
-__all__ = ["RESERVED_PREFIXES", "UNNAMED", "canonical_id", "is_authored_id", "is_reserved", "is_tool_id"]
+__all__ = [
+    "MAX_CALL_ID_BYTES",
+    "RESERVED_PREFIXES",
+    "UNNAMED",
+    "canonical_call_id",
+    "canonical_id",
+    "is_authored_id",
+    "is_reserved",
+    "is_tool_id",
+]
 
 RESERVED_PREFIXES = ("core", "introspect", "mcp", "workspace")
 
 UNNAMED = "?"
 """Stands for an id that is no id at all. No policy can list it, so a call for it is always denied."""
+
+MAX_CALL_ID_BYTES = 128
+"""The longest id of a call, in UTF-8 bytes."""
 
 _TOOL_ID = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 _AUTHORED_ID = re.compile(r"[a-z0-9_-]{1,64}")
@@ -44,3 +59,14 @@ def canonical_id(text: object) -> str:
         return text
     dotted = text.replace(".", "__")
     return dotted if _TOOL_ID.fullmatch(dotted) else UNNAMED
+
+
+def canonical_call_id(text: object) -> str:
+    """A call's id, as it is if it has 1 to `MAX_CALL_ID_BYTES` bytes and every character can be printed, so
+    no control character, line break or lone surrogate.
+
+    Anything else becomes `call_` and 24 hex digits of its SHA-256: equal ids stay equal, so an approval of such
+    a call still finds it."""
+    if isinstance(text, str) and text.isprintable() and 0 < len(text.encode()) <= MAX_CALL_ID_BYTES:
+        return text
+    return f"call_{sha256(str(text).encode(errors='surrogatepass')).hexdigest()[:24]}"

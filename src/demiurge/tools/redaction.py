@@ -68,6 +68,11 @@ class Redaction:
         """Nothing is public but that the call was answered."""
         return cls("drop_all")
 
+    @property
+    def shows_message(self) -> bool:
+        """Is the message public? If not, a failure that a handler reports says the table's sentence."""
+        return self.mode == "message_only"
+
     def apply(self, message: str, value: Any) -> Any:
         """The public view of a result, JSON-ready. `value` is JSON-ready and owned by the caller.
 

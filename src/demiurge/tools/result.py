@@ -11,7 +11,9 @@ from typing import Generic, Protocol, TypeVar, runtime_checkable
 
 from pydantic_core import to_json
 
-__all__ = ["ToolRenderableResult", "ToolResult", "join_text", "render_value"]
+from demiurge.tools.interrupt import is_from_outside
+
+__all__ = ["ToolRenderableResult", "ToolResult", "join_text", "plain_text", "render_value"]
 
 ValueT = TypeVar("ValueT")
 
@@ -26,7 +28,7 @@ class ToolRenderableResult(Protocol):
 @dataclass(frozen=True)  # not slotted: subscripted and called, which frozen and slotted together can't before 3.13
 class ToolResult(Generic[ValueT]):
     """`message`: text for the model. `value`: typed payload or None. `success=False` is a failure that the
-    handler reports by itself: its message is passed on like that of a `ToolUserError`."""
+    handler reports by itself: the model gets its message, anyone else only if the redaction shows messages."""
 
     message: str
     value: ValueT | None = None
@@ -41,18 +43,25 @@ class ToolResult(Generic[ValueT]):
 def render_value(value: object, encoded: bytes | None = None) -> str:
     """Text for the model: the value's own `render()`, a string as it is, everything else as compact JSON.
 
-    `encoded` is the value's JSON when the caller has it already. A `render()` that raises is ignored."""
+    `encoded` is the value's JSON when the caller has it already. A `render()` that raises, or gives what UTF-8
+    can't write, is ignored."""
     if value is None:
         return ""
     if isinstance(value, str):
-        return value
+        return plain_text(value)
     render = getattr(type(value), "render", None)
     if render is not None:
         try:
-            return str(render(value))
-        except Exception:  # noqa: BLE001  (a broken rendering must not lose a result)
-            render = None
+            return plain_text(str(render(value)))
+        except BaseException as error:  # a broken rendering must not lose a result
+            if is_from_outside(error):
+                raise
     return (to_json(value, fallback=str) if encoded is None else encoded).decode()
+
+
+def plain_text(text: str) -> str:
+    """`text` as exactly a `str` that UTF-8 can write. Raises TypeError, UnicodeEncodeError."""
+    return str.encode(text).decode()
 
 
 def join_text(message: str, rendering: str) -> str:

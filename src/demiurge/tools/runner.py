@@ -2,9 +2,9 @@
 
 Each call passes the same stages and gets exactly one answer. A stage that refuses ends the call with its
 code; a stage that breaks ends it with the code beside it, which is always the careful one. Nothing that a
-policy, a listener, a redactor or a handler raises leaves `exec`, except what is not about the tool:
-cancellation, KeyboardInterrupt, SystemExit and LoopSignal. Those calls are answered in events and record
-too, and then it goes on up.
+policy, a redactor or a handler raises leaves `exec`, except LoopSignal and what is not about the tool: the
+caller's cancellation, a person's Ctrl-C (`demiurge.tools.interrupt`). Those calls are answered in events and
+record too, and then it goes on up.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from demiurge.tools.effect import ToolEffect
 from demiurge.tools.errors import LoopSignal, ToolErrorCode, ToolFailure
 from demiurge.tools.events import AiEvent
 from demiurge.tools.ids import canonical_id
+from demiurge.tools.interrupt import is_from_outside
 from demiurge.tools.policy import ToolPolicy, ToolPolicyContext
 from demiurge.tools.ports import BlobSink, Ports, log_cause
 from demiurge.tools.record import ToolExecResult
@@ -185,14 +186,14 @@ class ToolRunner:
             call.failure = ToolFailure(ToolErrorCode.CANCELLED)
             record(ports, call)
             raise
-        except Exception as error:  # noqa: BLE001  (every call is answered)
+        except BaseException as error:
+            if not isinstance(error, Exception) and is_from_outside(error):
+                open_end = call.started and not call.changes_nothing
+                call.failure = ToolFailure(ToolErrorCode.UNKNOWN_OUTCOME if open_end else ToolErrorCode.CANCELLED)
+                record(ports, call)
+                raise
             log_cause(if_broken.value, error)
             call.failure = ToolFailure(if_broken)
-        except BaseException:
-            open_end = call.started and not call.changes_nothing
-            call.failure = ToolFailure(ToolErrorCode.UNKNOWN_OUTCOME if open_end else ToolErrorCode.CANCELLED)
-            record(ports, call)
-            raise
         record(ports, call)
         assert call.answer is not None
         return call.answer

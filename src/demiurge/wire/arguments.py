@@ -1,7 +1,15 @@
-"""A tool call's arguments: which text counts as arguments, and what is sent back in its place when it does
-not.
+"""A tool call as the model wrote it: which text counts as its arguments, and which id and name it goes by.
 
-Invariant: arguments are exactly one JSON object, parsed strictly, or the call is invalid. They are never
+Invariant: what is kept here every provider takes back. A model invents ids of a megabyte and names with
+spaces and escapes; kept as they are, they would make every later request of the conversation fail.
+
+* An id is kept if it is one that providers use (`call_…`, `toolu_…`, `functions.get_time:0`, a UUID): 1 to 64
+  of `A-Za-z0-9_.:-`. Else, and when it is missing or taken, it is derived from the answer.
+* A name is a tool id, or a dotted one (`core.get_current_time`), or is turned into the form of one that no
+  tool has: what can be read of it, and a hash. The call stays and is answered "no such tool".
+* One answer has at most MAX_CALLS calls.
+
+Also invariant: arguments are exactly one JSON object, parsed strictly, or the call is invalid. They are never
 repaired: a lenient parser reads the cut text `{"path": "/` as `{}` and the tool runs with arguments that
 nobody wrote.
 
@@ -17,18 +25,28 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from demiurge.errors import InvalidValue
+from demiurge.tools.ids import UNNAMED, canonical_id
 from demiurge.values import canonical_json
 from demiurge.wire.errors import ProviderError
 from demiurge.wire.fields import mend_surrogates
 from demiurge.wire.items import ToolCall
 
-__all__ = ["INVALID_ARGUMENTS_KEY", "DraftCall", "finish_calls", "replay_arguments"]
+__all__ = ["INVALID_ARGUMENTS_KEY", "MAX_CALLS", "DraftCall", "call_name", "finish_calls", "replay_arguments"]
 
 INVALID_ARGUMENTS_KEY = "invalid_arguments"
+
+MAX_CALLS = 256
+"""Calls of one answer; far more than a model asks for, few enough to hold."""
+
+_CALL_ID = re.compile(r"[A-Za-z0-9_.:-]{1,64}")
+_NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9_-]+")
+_NAME_HEAD = 51
+_NAME_HASH = 12
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,22 +61,40 @@ class DraftCall:
 
 
 def finish_calls(drafts: Sequence[DraftCall], response_id: str | None) -> list[ToolCall]:
-    """The calls of one answer, with ids that are present and distinct (derived from the answer where they
-    are not).
+    """The calls of one answer, with ids that are well-formed and distinct (derived from the answer where
+    they are not).
 
-    Raises ProviderError("bad_response") for a call without a name.
+    Raises ProviderError("bad_response") for a call without a name and for more than MAX_CALLS calls.
     """
+    if len(drafts) > MAX_CALLS:
+        raise ProviderError(code="bad_response", detail=f"the answer has more than {MAX_CALLS} tool calls")
     taken: set[str] = set()
     calls = []
     for position, draft in enumerate(drafts):
         if not isinstance(draft.name, str) or not draft.name:
             raise ProviderError(code="bad_response", detail="a tool call has no name")
-        call = _call(draft, draft.name)
-        if not call.id or call.id in taken:
-            call = replace(call, id=_derived_id(response_id, position, call))
-        taken.add(call.id)
-        calls.append(call)
+        text, invalid = _arguments(draft)
+        call_id = mend_surrogates(draft.id) if isinstance(draft.id, str) else ""
+        seed = json.dumps([response_id, position, call_id, mend_surrogates(draft.name), text])
+        while call_id in taken or _CALL_ID.fullmatch(call_id) is None:
+            seed = hashlib.sha256(seed.encode()).hexdigest()
+            call_id = f"call_{seed[:24]}"
+        taken.add(call_id)
+        calls.append(ToolCall(call_id, call_name(draft.name), text, invalid))
     return calls
+
+
+def call_name(name: str) -> str:
+    """The name as it is kept: `^[a-zA-Z0-9_-]{1,64}$`, the same for the same text.
+
+    A name that is no tool id gets a hash, so that it never becomes the name of a tool by being mended.
+    """
+    name = mend_surrogates(name)
+    known = canonical_id(name)
+    if known != UNNAMED:
+        return known
+    head = _NOT_IN_NAMES.sub("_", name[: 4 * _NAME_HEAD])[:_NAME_HEAD]
+    return f"{head}_{hashlib.sha256(name.encode()).hexdigest()[:_NAME_HASH]}"
 
 
 def replay_arguments(call: ToolCall) -> str:
@@ -68,7 +104,8 @@ def replay_arguments(call: ToolCall) -> str:
     return json.dumps({INVALID_ARGUMENTS_KEY: call.arguments_json}, ensure_ascii=False)
 
 
-def _call(draft: DraftCall, name: str) -> ToolCall:
+def _arguments(draft: DraftCall) -> tuple[str, bool]:
+    """The text, and whether it must not be run."""
     raw = draft.arguments
     if raw is None or raw == "":
         raw = "{}"
@@ -76,9 +113,7 @@ def _call(draft: DraftCall, name: str) -> ToolCall:
         raw = json.dumps(raw, ensure_ascii=False)
     text = mend_surrogates(raw)
     damaged = text.count("\ufffd") != raw.count("\ufffd")
-    invalid = draft.cut or damaged or not _is_object(text)
-    call_id = draft.id if isinstance(draft.id, str) else ""
-    return ToolCall(mend_surrogates(call_id), mend_surrogates(name), text, invalid)
+    return text, draft.cut or damaged or not _is_object(text)
 
 
 def _is_object(text: str) -> bool:
@@ -87,9 +122,3 @@ def _is_object(text: str) -> bool:
     except InvalidValue:
         return False
     return True
-
-
-def _derived_id(response_id: str | None, position: int, call: ToolCall) -> str:
-    """Stable for one answer, so that reading a recorded answer again gives the same id."""
-    seed = json.dumps([response_id, position, call.id, call.name, call.arguments_json])
-    return "call_" + hashlib.sha256(seed.encode()).hexdigest()[:24]

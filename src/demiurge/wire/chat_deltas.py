@@ -15,6 +15,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from demiurge.wire import fields
+from demiurge.wire.arguments import MAX_CALLS, call_name
+from demiurge.wire.errors import ProviderError
 
 __all__ = ["ChatDeltas", "Shown"]
 
@@ -65,7 +67,10 @@ class ChatDeltas:
         self._legacy: _Call | None = None
 
     def add(self, chunk: Mapping[str, Any]) -> Shown:
-        """Takes the envelope and the first choice of a chunk; other choices are not read."""
+        """Takes the envelope and the first choice of a chunk; other choices are not read.
+
+        Raises ProviderError("bad_response") for more than MAX_CALLS calls.
+        """
         for key in ("id", "model", "usage", "x_groq"):
             if chunk.get(key):
                 self._envelope[key] = chunk[key]
@@ -103,7 +108,7 @@ class ChatDeltas:
                 self._fields[key] = delta[key]
         details = fields.mappings(delta, "reasoning_details")
         if details:
-            self._fields["reasoning_details"] = _join_details(self._fields.get("reasoning_details", []), details)
+            _join_details(self._fields.setdefault("reasoning_details", []), details)
         thoughts = [part for part in fields.mappings(delta, "content") if part.get("type") != "text"]
         thinks = bool(details or thoughts or delta.get("reasoning_content") or delta.get("reasoning"))
         return Shown(tuple(text for text in texts if text), thinks, tuple(self._add_calls(delta)))
@@ -128,7 +133,7 @@ class ChatDeltas:
             position = self._position(entry, function)
             self._calls[position].add(fields.raw_text(entry, "id"), function)
             if self._calls[position].name:
-                yield position, self._calls[position].name
+                yield position, call_name(self._calls[position].name)
         function = fields.mapping(delta, "function_call")
         if function:
             self._legacy = self._legacy or _Call()
@@ -149,6 +154,8 @@ class ChatDeltas:
             known = None if not self._calls or function.get("name") else len(self._calls) - 1
         if known is None:
             known = len(self._calls)
+            if known == MAX_CALLS:
+                raise ProviderError(code="bad_response", detail=f"the answer has more than {MAX_CALLS} tool calls")
             self._calls.append(_Call())
         if isinstance(index, int):
             self._by_index[index] = known
@@ -174,10 +181,9 @@ def _join_part(parts: list[dict[str, Any]], part: Mapping[str, Any]) -> None:
         parts.append(dict(part))
 
 
-def _join_details(known: list[dict[str, Any]], details: list[Mapping[str, Any]]) -> list[dict[str, Any]]:
+def _join_details(joined: list[dict[str, Any]], details: list[Mapping[str, Any]]) -> None:
     """OpenRouter's `reasoning_details`: fragments of one entry share type and index; their text fields
     join."""
-    joined = [dict(entry) for entry in known]
     for detail in details:
         same = next(
             (e for e in joined if (e.get("type"), e.get("index")) == (detail.get("type"), detail.get("index"))),
@@ -191,4 +197,3 @@ def _join_details(known: list[dict[str, Any]], details: list[Mapping[str, Any]])
                 same[key] = fields.raw_text(same, key) + value
             elif value is not None:
                 same[key] = value
-    return joined

@@ -119,7 +119,7 @@ def provider_error(body: object, status: int | None = None) -> ProviderError:
     fields = _fields(parsed)
     if status is None or status < 400:
         status = _status(fields) or status
-    detail = next((str(fields[k]) for k in ("message", "detail", "error") if fields.get(k)), "")
+    detail = next((_shown(fields[k]) for k in ("message", "detail", "error") if fields.get(k)), "")
     code = _classify(fields, detail, status)
     if code is None:
         code = "provider_unavailable" if detail and isinstance(parsed, Mapping) else "bad_response"
@@ -181,6 +181,13 @@ def _parsed(body: object) -> object:
         except (ValueError, RecursionError):
             return body
     return body
+
+
+def _shown(value: object) -> str:
+    try:
+        return str(value)
+    except RecursionError:
+        return ""
 
 
 def _tidy(text: str) -> str:

@@ -1,16 +1,36 @@
 """Fields of JSON that a provider sent: read by type, so that a wrong one is as good as absent, never a
-crash."""
+crash.
+
+Invariant: what is read here can be kept. Counts fit into JSON's exact numbers, labels are short, and a
+provider's own JSON is kept only if canonical JSON can write it and read it back. An answer that was paid for
+is never lost over a number beside it.
+"""
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping
 from typing import Any
 
+from demiurge.errors import InvalidValue
+from demiurge.values import canonical_json
 from demiurge.wire.items import Usage
 
-__all__ = ["count", "mapping", "mappings", "mend_surrogates", "optional_text", "raw_text", "text", "usage"]
+__all__ = [
+    "count",
+    "label",
+    "mapping",
+    "mappings",
+    "mend_surrogates",
+    "raw_text",
+    "storable",
+    "text",
+    "usage",
+]
 
+_MAX_COUNT = 2**53 - 1
+_MAX_LABEL = 256
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
@@ -32,8 +52,10 @@ def raw_text(body: Mapping[str, Any], key: str) -> str:
     return value if isinstance(value, str) else ""
 
 
-def optional_text(body: Mapping[str, Any], key: str) -> str | None:
-    return text(body, key) or None
+def label(body: Mapping[str, Any], key: str) -> str | None:
+    """A name or id of the provider's: None unless it is 1 to 256 printable characters."""
+    value = text(body, key)
+    return value if 0 < len(value) <= _MAX_LABEL and value.isprintable() else None
 
 
 def mapping(body: Mapping[str, Any], key: str) -> Mapping[str, Any]:
@@ -47,12 +69,23 @@ def mappings(body: Mapping[str, Any], key: str) -> list[Mapping[str, Any]]:
 
 
 def count(body: Mapping[str, Any], *keys: str) -> int | None:
-    """The first of these keys that holds a whole number >= 0."""
+    """The first of these keys that holds a whole number from 0 to 2^53 - 1; anything else is no count."""
     for key in keys:
         value = body.get(key)
-        if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
+        if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= _MAX_COUNT:
             return value
     return None
+
+
+def storable(raw: Mapping[str, Any]) -> dict[str, Any] | None:
+    """A provider's own JSON in a form that canonical JSON can write and read back, with the halves of
+    surrogate pairs joined; None if there is no such form (numbers beyond RFC 8785, lone halves, too deep)."""
+    try:
+        kept = canonical_json.parse_object(json.dumps(raw))
+        canonical_json.encode(kept)
+    except (InvalidValue, ValueError, RecursionError):
+        return None
+    return kept
 
 
 def usage(prompt: int | None, completion: int | None, cached: int | None, reasoning: int | None) -> Usage | None:

@@ -5,6 +5,10 @@ provider's own JSON in `raw`, so that it can be sent back verbatim to the format
 because providers check signed or encrypted reasoning byte for byte, and `Opaque`, for output that has no
 meaning here (hosted tool calls, compaction records) but that the provider expects to see again. An encoder
 of another format leaves both out.
+
+`raw` is always JSON that canonical JSON can write and read back. What a provider sent beyond that (a number
+that RFC 8785 has no form for) can't be kept verbatim, so it isn't kept: such reasoning has its summary alone,
+such an opaque item is left out.
 """
 
 from __future__ import annotations
@@ -98,7 +102,8 @@ class Message:
 class ToolCall:
     """What the model asked for (seed 000 `sys/LlmToolCall@1`).
 
-    `arguments_json` is the model's own text. `invalid` means it must not be run: the text is not exactly one
+    `name` is `^[a-zA-Z0-9_-]{1,64}$`, `id` one that providers use (`wire.arguments` sees to both). `arguments_json`
+    is the model's own text. `invalid` means it must not be run: the text is not exactly one
     JSON object, or the provider stopped while writing it.
     """
 

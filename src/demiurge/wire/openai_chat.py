@@ -196,7 +196,7 @@ def decode(body: Mapping[str, Any]) -> Completion:
     if not isinstance(choice.get("message"), Mapping) and not choice.get("finish_reason"):
         raise ProviderError(code="bad_response", detail="the answer has no message")
     message = fields.mapping(choice, "message")
-    response_id = fields.optional_text(body, "id")
+    response_id = fields.label(body, "id")
     stated = _stated_finish(choice)
     calls = finish_calls(_drafts(message, stated), response_id)
     parts = _decode_parts(message)
@@ -210,7 +210,7 @@ def decode(body: Mapping[str, Any]) -> Completion:
         usage=_usage(body),
         items=(*items, *calls),
         response_id=response_id,
-        model=fields.optional_text(body, "model"),
+        model=fields.label(body, "model"),
     )
 
 
@@ -260,7 +260,8 @@ def _decode_reasoning(message: Mapping[str, Any]) -> list[Reasoning]:
         raw["content"] = thoughts
     shown = [fields.text(message, "reasoning_content") or fields.text(message, "reasoning")]
     shown += [fields.text(piece, "text") for part in thoughts for piece in fields.mappings(part, "thinking")]
-    return [Reasoning(tuple(text for text in shown if text), raw)] if raw else []
+    summary, kept = tuple(text for text in shown if text), fields.storable(raw) if raw else None
+    return [Reasoning(summary, kept)] if summary or kept is not None else []
 
 
 def _usage(body: Mapping[str, Any]) -> Usage | None:
@@ -324,7 +325,11 @@ class Decoder:
         if chunk.get("error") or event.name == "error":
             self._outcome = provider_error(chunk)
             return []
-        shown = self._deltas.add(chunk)
+        try:
+            shown = self._deltas.add(chunk)
+        except ProviderError as error:
+            self._outcome = error
+            return []
         events: list[AiEvent] = []
         if shown.thinks:
             events += self._show("thinking", Status(phase="thinking"))

@@ -28,7 +28,7 @@ from demiurge.tools.events import AiEvent, Status
 from demiurge.tools.spec import ToolSpec
 from demiurge.values import canonical_json
 from demiurge.wire import fields
-from demiurge.wire.arguments import DraftCall, finish_calls, replay_arguments
+from demiurge.wire.arguments import DraftCall, call_name, finish_calls, replay_arguments
 from demiurge.wire.errors import ProviderError, provider_error
 from demiurge.wire.items import (
     Audio,
@@ -57,6 +57,7 @@ _TERMINAL = ("response.completed", "response.incomplete", "response.failed", "re
 _TEXT_DELTAS = ("response.output_text.delta", "response.refusal.delta")
 _REASONING_DELTAS = ("response.reasoning_summary_text.delta", "response.reasoning_text.delta")
 _UNFINISHED = ("queued", "in_progress", "cancelled")
+_MAX_ITEMS = 1024
 _CUT_REASONS: Mapping[str, FinishReason] = {
     "max_output_tokens": "length",
     "max_tokens": "length",
@@ -169,7 +170,9 @@ def decode(body: Mapping[str, Any]) -> Completion:
     if status in _UNFINISHED:
         raise ProviderError(code="truncated", detail=f"the response is {status}")
     outputs = fields.mappings(body, "output")
-    response_id = fields.optional_text(body, "id")
+    if len(outputs) > _MAX_ITEMS:
+        raise ProviderError(code="bad_response", detail=f"the response has more than {_MAX_ITEMS} items")
+    response_id = fields.label(body, "id")
     items, refused = _decode_items(outputs, response_id, cut=status == "incomplete")
     calls = tuple(item for item in items if isinstance(item, ToolCall))
     return Completion(
@@ -179,7 +182,7 @@ def decode(body: Mapping[str, Any]) -> Completion:
         usage=_usage(body),
         items=tuple(items),
         response_id=response_id,
-        model=fields.optional_text(body, "model"),
+        model=fields.label(body, "model"),
     )
 
 
@@ -204,9 +207,12 @@ def _decode_items(
                 if parts:
                     items.append(Message(fields.text(entry, "role") or "assistant", parts))
             case "reasoning":
-                items.append(Reasoning(_summary(entry), dict(entry)))
+                summary, raw = _summary(entry), fields.storable(entry)
+                if summary or raw is not None:
+                    items.append(Reasoning(summary, raw))
             case _:
-                items.append(Opaque(dict(entry)))
+                if (raw := fields.storable(entry)) is not None:
+                    items.append(Opaque(raw))
     return items, refused
 
 
@@ -300,7 +306,8 @@ class Decoder:
         if kind == "response.output_item.added":
             item = fields.mapping(body, "item")
             if item.get("type") == "function_call":
-                return [Status(phase="tool_use", label=fields.optional_text(item, "name"))]
+                name = fields.text(item, "name")
+                return [Status(phase="tool_use", label=call_name(name) if name else None)]
         elif kind == "response.output_item.done":
             index = fields.count(body, "output_index")
             self._items[len(self._items) if index is None else index] = fields.mapping(body, "item")

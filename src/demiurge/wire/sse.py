@@ -17,7 +17,7 @@ __all__ = ["ServerEvent", "SseParser", "StreamTooLongError"]
 
 _BOM = b"\xef\xbb\xbf"
 _TERMINATOR = re.compile(rb"\r\n|\r|\n")
-_MAX_EVENT = 64 * 1024 * 1024
+_MAX_EVENT = 16 * 1024 * 1024
 
 
 class StreamTooLongError(ValueError):

@@ -3,6 +3,7 @@
 Invariant: reading never raises. The first thing that goes wrong is kept in `failure` and everything after it
 is ignored; a decoder raises it from `close()`. An event that is not a JSON object is such a failure, not
 something to skip: with a delta missing, the arguments of a call could still parse and say something else.
+Nesting is bounded here, so that no reader of the objects runs out of stack.
 """
 
 from __future__ import annotations
@@ -21,6 +22,8 @@ __all__ = ["JsonEvent", "JsonStream", "TextStream", "read_plain"]
 
 _DONE = b"[DONE]"
 _MAX_PLAIN_BODY = 16 * 1024 * 1024
+_MAX_DEPTH = 256
+_MAX_DIGITS = 4000
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,11 +134,34 @@ def read_plain(stream: JsonStream) -> Mapping[str, Any]:
 
 def _object(data: bytes) -> Mapping[str, Any] | None:
     try:
-        body = json.loads(data.decode("utf-8"), parse_constant=_refuse)
+        body = _DECODER.decode(data.decode("utf-8"))
     except (ValueError, RecursionError):
         return None
-    return body if isinstance(body, dict) else None
+    brackets = data.count(b"[") + data.count(b"{")
+    return body if isinstance(body, dict) and (brackets <= _MAX_DEPTH or not _is_deep(body)) else None
+
+
+def _is_deep(value: Any) -> bool:
+    level = [value]
+    for _ in range(_MAX_DEPTH):
+        level = [
+            inner
+            for node in level
+            for inner in (node.values() if isinstance(node, dict) else node)
+            if isinstance(inner, list | dict)
+        ]
+        if not level:
+            return False
+    return True
+
+
+def _whole(digits: str) -> int | float:
+    """An integer; one with more digits than Python reads is as good as infinite."""
+    return int(digits) if len(digits) <= _MAX_DIGITS else float(digits)
 
 
 def _refuse(name: str) -> NoReturn:
     raise ValueError(name)
+
+
+_DECODER = json.JSONDecoder(parse_constant=_refuse, parse_int=_whole)

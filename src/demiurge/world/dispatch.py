@@ -84,10 +84,14 @@ class Dispatcher:
         if waiting is not None and not waiting.done():
             waiting.set_result(result)
 
+    def is_repeatable(self, intent: OpenIntent) -> bool:
+        """Whether the effect may be tried again without asking."""
+        adapter = self._adapters.get(intent.kind)
+        return adapter is None or adapter.restart(intent, self._manifests[intent.manifest]) == "retry"
+
     async def withdraw(self, live: LiveUnit, intent: OpenIntent) -> None:
         """Answer an intent whose performance was stopped before it began."""
-        adapter = self._adapters[intent.kind]
-        harmless = adapter.restart(intent, self._manifests[intent.manifest]) == "retry"
+        harmless = self.is_repeatable(intent)
         tried = bool(self._store.attempts([intent.id]))
         await live.offer(self._receipt(intent, IN_DOUBT if tried and not harmless else STOPPED, ()))
 
@@ -130,8 +134,8 @@ class Dispatcher:
             await live.offer(self._unstored[intent.id])
             del self._unstored[intent.id]
             faults.point("effect.received")
-        except DemiurgeError as error:
-            live.failure = error
+        except Exception as fault:  # noqa: BLE001 - whoever waits is told
+            error = live.fail(fault)
             waiting = self._answers.get(intent.id)
             if waiting is not None and not waiting.done():
                 waiting.set_exception(error)

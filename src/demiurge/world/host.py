@@ -33,6 +33,8 @@ __all__ = ["Accepted", "Frame", "Host"]
 
 
 MAX_REASON = 2000
+GRACE_S = 5.0
+"""How long closing waits for a running effect that could not be repeated."""
 
 
 class Accepted(NamedTuple):
@@ -87,21 +89,24 @@ class Host:
         return self._dispatcher.watchers
 
     async def start(self) -> None:
-        """Store the manifest, then take up what an earlier process left open (architecture.md 2, rule 3)."""
+        """Store the manifest. What an earlier process left open in a unit is taken up when somebody turns to that unit.
+
+        So a process only works on what it was asked about: it may lack the tools or the key that others need.
+        """
         sources = [reducer.source for reducer in self.manifest.reducers.values()]
         await self._committer.write(self.store.put_blobs, [self.manifest.node, *sources])
-        for head in list(self.store.heads(open_only=True)):
-            unit = Unit.parse(head.unit)
-            try:
-                self._take_up(self._unit(unit))
-            except DemiurgeError as error:
-                self.notices.append(f"{unit} is left alone: {error}")
         self.notices += [f"{unit} is left alone: {problem}" for unit, problem in self.store.damaged.items()]
-        for outgoing in self.store.outbox():
-            self._deliver(read_outgoing(outgoing))
 
     async def close(self) -> None:
-        """Stop without finishing: what is open is taken up at the next start."""
+        """Stop: what changes something gets a moment to end, all else that is open is taken up another time."""
+        changing = [
+            task
+            for live in self._units.values()
+            for intent_id, task in live.effects.items()
+            if intent_id in live.state.intents and not self._dispatcher.is_repeatable(live.state.intents[intent_id])
+        ]
+        if changing:
+            await asyncio.wait(changing, timeout=GRACE_S)
         self._dispatcher.closing = True
         tasks = [task for live in self._units.values() for task in live.tasks]
         for task in tasks:
@@ -130,7 +135,7 @@ class Host:
         unit, target, value, refs = self._checked(schema, value, key)
         ingress_id = f"key:{idempotency_key}" if idempotency_key else f"new:{self._entropy.token(16).hex()}"
         body = {"schema": target, "value": value}
-        seq = await self._unit(unit).offer(Ingress("event", ingress_id, body, self._stamp(actor), None, refs))
+        seq = await self._awake(unit).offer(Ingress("event", ingress_id, body, self._stamp(actor), None, refs))
         assert seq is not None
         if idempotency_key:
             body = dict(next(self.records(unit, seq)).body)
@@ -197,7 +202,7 @@ class Host:
         for unit, waiting in self.approvals():
             if waiting.id == intent:
                 body = {"intent": intent, "verdict": verdict, "reason": reason, "by": actor}
-                await self._unit(unit).offer(Ingress("approval", ingress_id, body, self._stamp(actor), waiting.seq))
+                await self._awake(unit).offer(Ingress("approval", ingress_id, body, self._stamp(actor), waiting.seq))
                 units = [str(unit)]
                 break
         else:
@@ -223,7 +228,7 @@ class Host:
             task.cancel()
         await asyncio.gather(*running.values(), return_exceptions=True)
         for intent in list(live.state.intents.values()):
-            if intent.id in running:  # its task was stopped before it had begun
+            if not intent.awaits_approval:  # its task was stopped before it had begun, or there was none
                 await self._dispatcher.withdraw(live, intent)
 
     # -- reading ------------------------------------------------------------------------------------------------------
@@ -255,7 +260,8 @@ class Host:
 
         What the store refused before is tried once more.
         """
-        for live in list(self._units.values()) if unit is None else [self._unit(unit)]:
+        for name in self._everything() if unit is None else [unit]:
+            live = self._awake(name)
             if live.failure is not None and live.pump is None:
                 self._recover(live)
         while True:
@@ -287,6 +293,28 @@ class Host:
             self._units[unit] = live
         return live
 
+    def _awake(self, unit: Unit) -> LiveUnit:
+        """The unit, with what an earlier process left open in it taken up (architecture.md 2, rule 3)."""
+        live = self._unit(unit)
+        if not live.awake:
+            live.awake = True
+            self._take_up(live)
+        return live
+
+    def _everything(self) -> list[Unit]:
+        """Every unit in which something may still happen; one that can't be read is told and left alone."""
+        units = list(self._units)
+        for head in list(self.store.heads(open_only=True)):
+            unit = Unit.parse(head.unit)
+            try:
+                self._unit(unit)
+            except DemiurgeError as error:
+                self.notices.append(f"{unit} is left alone: {error}")
+            else:
+                units.append(unit)
+        sources = [Unit.parse(outgoing.source) for outgoing in self.store.outbox()]
+        return list(dict.fromkeys([*units, *sources]))
+
     def _load(self, unit: Unit) -> UnitState:
         state = UnitState(self.store.world_id, unit)
         rows = self.store.read(str(unit))
@@ -299,7 +327,10 @@ class Host:
         self._take_up(live)
 
     def _take_up(self, live: LiveUnit) -> None:
-        """Perform what is open and not being performed."""
+        """Perform what is open and not being performed, and send what was not delivered."""
+        for outgoing in self.store.outbox():
+            if outgoing.source == str(live.state.unit):
+                self._deliver(read_outgoing(outgoing))
         ready = [i for i in live.state.intents.values() if not i.awaits_approval and i.id not in live.effects]
         tried = self.store.attempts([intent.id for intent in ready])
         for intent in ready:

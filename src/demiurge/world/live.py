@@ -50,6 +50,8 @@ class LiveUnit:
     committer: Committer
     publish: Callable[[LiveUnit, Advance], None]
     recover: Callable[[LiveUnit], None]
+    awake: bool = False
+    """Whether what an earlier process left open in it was taken up."""
     mailbox: list[_Waiting] = field(default_factory=list)
     effects: dict[bytes, asyncio.Task[None]] = field(default_factory=dict)
     one_call: asyncio.Lock = field(default_factory=asyncio.Lock)
@@ -89,21 +91,23 @@ class LiveUnit:
                 try:
                     await self._advance(taken)
                 except Exception as fault:  # noqa: BLE001 - whoever waits is told
-                    self._fail(taken, fault)
+                    failure = self.fail(fault)
+                    for waiting in taken:
+                        _tell(waiting, failure)
                 except asyncio.CancelledError:
                     self.mailbox = [*taken, *self.mailbox]
                     raise
         finally:
             self.pump = None
 
-    def _fail(self, taken: Sequence[_Waiting], fault: Exception) -> None:
+    def fail(self, fault: Exception) -> DemiurgeError:
+        """Note what keeps this unit from going on, for whoever settles it."""
         if isinstance(fault, DemiurgeError):
             self.failure = fault
         else:
             log.error("unit %s failed", self.state.unit, exc_info=fault)
             self.failure = DemiurgeError(f"Unit {self.state.unit} failed: {type(fault).__name__}.", code="internal")
-        for waiting in taken:
-            _tell(waiting, self.failure)
+        return self.failure
 
     async def _advance(self, taken: Sequence[_Waiting]) -> None:
         if self.failure is not None:

@@ -221,7 +221,7 @@ class _Loader:
             tool_policy=ToolPolicy.from_json(self.node["tool_policy"]),
             toolset=MappingProxyType({s["name"]: ToolSpec.from_json(s) for s in self.node["toolset"]}),
             secrets=MappingProxyType(self.secrets()),
-            routes=MappingProxyType(self.routes(modules, schemas)),
+            routes=MappingProxyType(self.routes(modules)),
             triggers=MappingProxyType(self.triggers(plans, schemas)),
             settings=MappingProxyType(dict(self.root.get("settings", {}))),
             reducers=self.reducers,
@@ -279,7 +279,7 @@ class _Loader:
             found[alias, int(version)] = Secret(alias, int(version), bindings)
         return found
 
-    def routes(self, modules: Mapping[str, ModuleType], schemas: Schemas) -> dict[str, Route]:
+    def routes(self, modules: Mapping[str, ModuleType]) -> dict[str, Route]:
         routes: dict[str, Route] = {}
         for route in (*self.root.get("routing", {}).get("events", ()), _WORKSPACE_ROUTE):
             module = modules.get(route["module"])
@@ -304,6 +304,9 @@ class _Loader:
             if plan is None or plan.input != trigger["event"]:
                 self.problems.append(f"triggers: {trigger['plan']} is no plan with input {trigger['event']}")
                 continue
+            field = trigger.get("correlate_by")
+            if field is not None and field not in schemas.get(trigger["event"]).get("record", {}):
+                self.problems.append(f"triggers: {trigger['event']} has no field {field} to correlate by")
             triggers.setdefault(trigger["event"], []).append(Trigger(plan.name, trigger.get("correlate_by")))
         return {event: tuple(sorted(found, key=lambda t: t.plan)) for event, found in triggers.items()}
 

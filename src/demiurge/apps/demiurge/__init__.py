@@ -10,9 +10,10 @@ from importlib import resources
 from typing import Any, NamedTuple
 
 from demiurge.apps.demiurge import reducer
+from demiurge.apps.demiurge.reducer import OPEN
 from demiurge.world.reducer import Reducer
 
-__all__ = ["CHAT", "App", "app"]
+__all__ = ["CHAT", "OPEN", "App", "app"]
 
 CHAT = "demiurge/Demiurge@1"
 """The chat module; its cells are chats, keyed by chat id."""

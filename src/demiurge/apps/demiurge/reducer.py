@@ -19,7 +19,7 @@ from demiurge.wire.items import Message
 from demiurge.world.messages import expand
 from demiurge.world.reducer import Emit, ReducerContext, Step
 
-__all__ = ["reduce"]
+__all__ = ["OPEN", "reduce"]
 
 State = Mapping[str, Any]
 Event = Mapping[str, Any]

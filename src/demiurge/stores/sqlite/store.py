@@ -1,5 +1,7 @@
 """A world in one folder: `journal.db` (SQLite), `blobs/` (files for what is longer than 16 KiB), `lock`.
 
+Nobody but its user can read or write any of them, and none of them is a link (see private.py).
+
 Invariant: who has a SqliteStore owns the world (see lock.py), so its methods need no defence against other
 writers; what they promise is in protocol.py. An append costs one fsync, however many units and small blobs it
 carries.
@@ -8,6 +10,7 @@ carries.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
 from types import MappingProxyType, TracebackType
@@ -19,6 +22,7 @@ from demiurge.stores import rows
 from demiurge.stores.blob_files import BlobFiles, sync_folder
 from demiurge.stores.errors import DamagedRow, unavailable
 from demiurge.stores.lock import OwnerLock
+from demiurge.stores.private import check_file, check_folder, make_file
 from demiurge.stores.protocol import Attempt, Batch, Head, Outgoing, Row, Snapshot
 from demiurge.stores.sqlite import blobs as inline
 from demiurge.stores.sqlite import journal, schema
@@ -27,6 +31,7 @@ from demiurge.values.refs import Ref, parse_ref, ref_digest, ref_from_digest, re
 
 __all__ = ["SqliteStore"]
 
+_DATABASE: Final = ("journal.db", "journal.db-wal", "journal.db-shm", "journal.db-journal")
 _PAGE: Final = 500  # rows per read transaction: an iteration never holds one open between two rows
 
 
@@ -51,7 +56,7 @@ class SqliteStore:
     def create(cls, folder: Path | str, world_id: str) -> Self:
         """Make a world in `folder`, which is made if need be, and own it.
 
-        Raises Conflict (there is one, or somebody is making one), Unavailable.
+        Raises Conflict (there is one, or somebody is making one), Unavailable (also when others can write to it).
         """
         folder = Path(folder)
         try:
@@ -79,9 +84,14 @@ class SqliteStore:
 
     @classmethod
     def _own(cls, folder: Path, new_world_id: str | None) -> Self:
+        try:
+            check_folder(folder)
+        except OSError as error:
+            raise unavailable(error, folder) from error
         lock = OwnerLock(folder / "lock").acquire()
         connections: Connections | None = None
         try:
+            _check_database(folder, make=new_world_id is not None)
             connections = Connections(folder / "journal.db", create=new_world_id is not None)
             if new_world_id is not None:
                 _create(folder, connections, new_world_id)
@@ -264,6 +274,18 @@ class SqliteStore:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
         self.close()
+
+
+def _check_database(folder: Path, *, make: bool) -> None:
+    """SQLite follows links, and gives `journal.db-wal` and `-shm` the mode that `journal.db` has."""
+    try:
+        for name in _DATABASE:
+            with suppress(FileNotFoundError):
+                check_file(folder / name)
+    except OSError as error:
+        raise unavailable(error, folder) from error
+    if make:
+        make_file(folder / "journal.db")
 
 
 def _create(folder: Path, connections: Connections, world_id: str) -> None:

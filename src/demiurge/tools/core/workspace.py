@@ -8,13 +8,17 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator
+from pydantic_core import PydanticKnownError
 
 from demiurge.tools.capabilities import WorkspaceCommit, Workspaces
 from demiurge.tools.context import ToolContext
 from demiurge.tools.core.tool import CoreTool
 from demiurge.tools.effect import ToolEffect
 from demiurge.tools.errors import ToolErrorCode, ToolFailure, ToolUserError
+from demiurge.tools.portable import MAX_INTEGER
 from demiurge.tools.redaction import Redaction
 from demiurge.tools.result import ToolResult
 
@@ -78,12 +82,19 @@ class FileText:
         return self.text
 
 
+def _checked_version(version: int) -> int:
+    """Not said in the schema: a range of 2^53 numbers tells a model nothing and makes a large grammar."""
+    if not 0 <= version <= MAX_INTEGER:
+        raise PydanticKnownError("less_than_equal", {"le": MAX_INTEGER})
+    return version
+
+
 @dataclass(frozen=True, slots=True)
 class WriteFile:
     path: str = field(metadata={"description": "File path."})
     text: str = field(metadata={"description": "The whole new content of the file."})
     workspace: str = field(default=_DEFAULT, metadata=_WORKSPACE)
-    expected_version: int | None = field(
+    expected_version: Annotated[int, AfterValidator(_checked_version)] | None = field(
         default=None, metadata={"description": "Leave out unless the request names a version."}
     )
 

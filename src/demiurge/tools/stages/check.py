@@ -1,15 +1,21 @@
 """Stage 8: the result must have its declared form, and becomes JSON and the model's text here.
 
-A result that its own type would not accept back is `output_validation`: what is stored now must be readable
-later. A failure that the handler reports by itself passes with its message.
+This is the one place that can refuse a result for its form (`output_validation`); behind it, the public view
+and the texts are always what RFC 8785 and UTF-8 can write. Its own type must accept it back: what is stored
+now must be readable later. An integer beyond ±(2^53 - 1) keeps all its digits: a JSON number in the model's
+text, decimal text in the view. A failure that the handler reports by itself ends here.
 """
 
 from __future__ import annotations
 
+from pydantic_core import from_json
+
+from demiurge.errors import InvalidValue
 from demiurge.tools.call import Call
 from demiurge.tools.errors import ToolErrorCode, ToolFailure, ToolValidationError
+from demiurge.tools.portable import portable
 from demiurge.tools.ports import Ports
-from demiurge.tools.result import join_text, render_value
+from demiurge.tools.result import join_text, plain_text, render_value
 
 __all__ = ["check"]
 
@@ -17,17 +23,18 @@ __all__ = ["check"]
 def check(ports: Ports, call: Call) -> None:
     result = call.result
     assert result is not None
-    if not isinstance(result.message, str):
-        raise ToolFailure(ToolErrorCode.OUTPUT_VALIDATION)
-    result.message.encode()  # a lone surrogate breaks the stage here, and not a provider later
     rendering = ""
-    if result.value is not None or result.success:
-        try:
+    try:
+        call.message = plain_text(result.message)
+        if result.value is not None or result.success:
             call.encoded = call.bound.dump(result.value)
-        except ToolValidationError as error:
-            raise ToolFailure(ToolErrorCode.OUTPUT_VALIDATION) from error
-        if not result.exclude_value_from_context:
-            rendering = render_value(result.value, call.encoded)
-    call.content = join_text(result.message, rendering)
+            call.plain = portable(from_json(call.encoded, allow_inf_nan=False))
+            if not result.exclude_value_from_context:
+                rendering = render_value(result.value, call.encoded)
+    except (ToolValidationError, InvalidValue, TypeError, ValueError) as error:
+        raise ToolFailure(ToolErrorCode.OUTPUT_VALIDATION) from error
+    call.content = join_text(call.message, rendering)
     if not result.success:
-        raise ToolFailure(ToolErrorCode.EXECUTION, safe_message=result.message or None)
+        call.told = call.message
+        public = call.message if call.bound.spec.redaction.shows_message else ""
+        raise ToolFailure(ToolErrorCode.EXECUTION, safe_message=public or None)

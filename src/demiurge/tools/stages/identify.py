@@ -1,14 +1,14 @@
 """Stage 1: the call gets its id and its start event, before anything can refuse it (seed 003 #5).
 
 So every result, also a denial, has its start. Nothing that the model wrote is in the event but a
-well-formed id.
+well-formed tool id and a short, printable call id.
 """
 
 from __future__ import annotations
 
 from demiurge.tools.call import Call
 from demiurge.tools.events import ToolCallStart
-from demiurge.tools.ids import canonical_id
+from demiurge.tools.ids import canonical_call_id, canonical_id
 from demiurge.tools.ports import Ports
 from demiurge.values.clock import new_id
 
@@ -16,9 +16,12 @@ __all__ = ["identify"]
 
 
 def identify(ports: Ports, call: Call) -> None:
-    """The caller's id is kept; without one it is `call_` and 24 characters."""
+    """The caller's id is kept, or its stand-in if it is no good as one; without one it is `call_` and 24
+    characters."""
     if not call.tool_call_id:
         call.tool_call_id = new_id("call", ports.entropy)
+    else:
+        call.tool_call_id = canonical_call_id(call.tool_call_id)
     call.tool_id = canonical_id(call.requested_id)
     call.started_at_ms = ports.clock.now_ns() // 1_000_000
     ports.tell(ToolCallStart(call.tool_call_id, call.tool_id))

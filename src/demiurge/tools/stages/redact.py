@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pydantic_core import from_json
-
 from demiurge.tools.call import Call
 from demiurge.tools.ports import Ports
 
@@ -11,5 +9,4 @@ __all__ = ["redact"]
 
 
 def redact(ports: Ports, call: Call) -> None:
-    assert call.result is not None
-    call.view = call.bound.spec.redaction.apply(call.result.message, from_json(call.encoded))
+    call.view = call.bound.spec.redaction.apply(call.message, call.plain)

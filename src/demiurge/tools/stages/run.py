@@ -2,20 +2,26 @@
 
 A handler that overruns its limit is `timeout` if it only reads. If it may have changed something, nobody
 knows whether it did, and saying "timeout" would invite a second attempt: it is `unknown_outcome`. An async
-handler is cancelled, a thread can't be and is left behind, an inline handler is noticed when it comes back.
+handler is cancelled, and left behind if it goes on all the same; a thread can't be cancelled and is left
+behind; an inline handler is noticed when it comes back.
+
+An exception is `execution`. One that is no `Exception` (SystemExit, KeyboardInterrupt, CancelledError and
+the like, raised by the handler itself) breaks off code that is written for exceptions, so there a change is
+`unknown_outcome` too. What comes from outside the handler goes up (`demiurge.tools.interrupt`).
 """
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Awaitable
+import functools
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 from demiurge.tools.call import Call
 from demiurge.tools.errors import LoopSignal, ToolErrorCode, ToolFailure, ToolUserError, ToolValidationError
+from demiurge.tools.interrupt import is_from_outside
 from demiurge.tools.ports import Ports, log_cause
 from demiurge.tools.result import ToolResult
-from demiurge.tools.worker import in_thread
+from demiurge.tools.worker import in_task, in_thread
 
 __all__ = ["run"]
 
@@ -25,7 +31,7 @@ async def run(ports: Ports, call: Call) -> None:
     try:
         returned = await _handled(ports, call)
     except ToolUserError as error:
-        raise ToolFailure(ToolErrorCode.EXECUTION, safe_message=str(error.message)) from error
+        raise ToolFailure(ToolErrorCode.EXECUTION, safe_message=str(error.message) or None) from error
     except ToolValidationError as error:
         raise ToolFailure(ToolErrorCode.VALIDATION, fields=error.fields) from error
     except (ToolFailure, LoopSignal):
@@ -33,6 +39,11 @@ async def run(ports: Ports, call: Call) -> None:
     except Exception as error:
         log_cause(f"handler of {call.tool_id}", error)
         raise ToolFailure(ToolErrorCode.EXECUTION) from error
+    except BaseException as error:
+        if is_from_outside(error):
+            raise
+        log_cause(f"handler of {call.tool_id}", error)
+        raise ToolFailure(_left_open(call, ToolErrorCode.EXECUTION)) from error
     call.started = False
     if not isinstance(returned, ToolResult):
         raise ToolFailure(ToolErrorCode.OUTPUT_VALIDATION)
@@ -43,30 +54,31 @@ async def _handled(ports: Ports, call: Call) -> Any:
     tool, context = call.bound, call.context
     assert context is not None
     if tool.is_async:
-        return await _within(call, tool.call(call.params, context))
+        if call.limit_ms is None:
+            return await tool.call(call.params, context)
+        return await _within(call, functools.partial(tool.call, call.params, context))
     if call.threads and not tool.inline:
-        return await _within(call, in_thread(lambda: tool.call(call.params, context)))
+        there = functools.partial(in_thread, functools.partial(tool.call, call.params, context))
+        return await (there() if call.limit_ms is None else _within(call, there))
     if call.limit_ms is None:
         return tool.call(call.params, context)
     begun_ns = ports.clock.monotonic_ns()
     returned = tool.call(call.params, context)
     if ports.clock.monotonic_ns() - begun_ns > call.limit_ms * 1_000_000:
-        raise _overrun(call)
+        raise ToolFailure(_left_open(call, ToolErrorCode.TIMEOUT))
     return returned
 
 
-async def _within(call: Call, work: Awaitable[Any]) -> Any:
-    if call.limit_ms is None:
-        return await work
-    timer = asyncio.timeout(call.limit_ms / 1000)
-    try:
-        async with timer:
-            return await work
-    except TimeoutError:
-        if timer.expired():
-            raise _overrun(call) from None
-        raise
+async def _within(call: Call, work: Callable[[], Awaitable[Any]]) -> Any:
+    assert call.limit_ms is not None
+    outcome = await in_task(work, call.limit_ms / 1000)
+    if outcome is None:
+        raise ToolFailure(_left_open(call, ToolErrorCode.TIMEOUT))
+    returned, error = outcome
+    if error is not None:
+        raise error
+    return returned
 
 
-def _overrun(call: Call) -> ToolFailure:
-    return ToolFailure(ToolErrorCode.TIMEOUT if call.changes_nothing else ToolErrorCode.UNKNOWN_OUTCOME)
+def _left_open(call: Call, if_read_only: ToolErrorCode) -> ToolErrorCode:
+    return if_read_only if call.changes_nothing else ToolErrorCode.UNKNOWN_OUTCOME
