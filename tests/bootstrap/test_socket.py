@@ -289,7 +289,7 @@ async def test_only_a_socket_is_removed_to_make_place_for_the_socket(tmp_path: P
             place.symlink_to(precious)
     before = place.lstat()
     gateway = Gateway(nobody_asks(), place)
-    with pytest.raises(Unavailable, match="owner.sock is no socket"):
+    with pytest.raises(Unavailable, match=r"owner\.sock is no socket"):
         await gateway.start()
     await gateway.close()
     assert place.lstat() == before

@@ -223,7 +223,7 @@ def test_nothing_in_a_call_can_hide_from_the_person_who_decides(
 ) -> None:
     hidden = '{"path":"a.txt",' + "\n" * 80 + '"text":"\u009b2J\u202eevil\u200b\x7f"}'
     call = {"type": "function_call", "call_id": "c1", "name": "workspace__write", "arguments": hidden}
-    provider.say(provider.answer([call]))
+    provider.say(provider.answer(call))
     screen = terminal("chat", "-m", "write it")
     shown = screen.expect("Allow it?")
     expected = r"""? workspace__write {"path":"a.txt","text":"\u009b2J\u202eevil\u200b\u007f"}"""

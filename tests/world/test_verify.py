@@ -206,7 +206,7 @@ def test_a_row_that_lost_where_it_came_from_is_found(folder: Path, journal: sqli
     assert str(number) in problem
 
 
-async def test_the_seal_is_of_all_heads_and_changes_with_every_record() -> None:
+async def test_a_world_that_grows_holds_every_seal_it_had_and_one_that_was_cut_does_not() -> None:
     store = MemoryStore("world_1")
     seals = {verify(store).seal}
     async with running(store, tiny(), [Echo()]) as host:
@@ -217,6 +217,9 @@ async def test_the_seal_is_of_all_heads_and_changes_with_every_record() -> None:
     done = verify(store)
     assert (done.units, done.records, done.problem) == (2, 8, None)
     assert verify(store).seal == done.seal
+    assert all(verify(store, seal).ok for seal in seals)
+    cut = MemoryStore("world_1")
+    assert not verify(cut, done.seal).ok
 
 
 async def test_a_world_that_grows_while_it_is_verified_is_not_called_damaged() -> None:
@@ -238,7 +241,7 @@ async def test_a_world_that_grows_while_it_is_verified_is_not_called_damaged() -
                 store.append([Batch(str(A), state.seq, tuple(rows), False)])
                 waiting.append(rows)
 
-        done = verify(store, grow)
+        done = verify(store, progress=grow)
         assert waiting
         assert done.ok
         assert verify(store).ok

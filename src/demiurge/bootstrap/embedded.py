@@ -181,8 +181,8 @@ class Embedded:
     def heads(self) -> list[tuple[str, int, bytes, int]]:
         return [(head.unit, head.next_seq, head.hash, head.position) for head in self.store.heads()]
 
-    def verify(self) -> dict[str, Any]:
-        done = verify(self.store)
+    def verify(self, seal: str | None = None) -> dict[str, Any]:
+        done = verify(self.store, seal)
         return {**asdict(done), "ok": done.ok}
 
     async def close(self) -> None:

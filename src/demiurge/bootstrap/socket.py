@@ -247,8 +247,8 @@ class Remote:
     def heads(self) -> list[tuple[str, int, bytes, int]]:
         return [(unit, count, digest, position) for unit, count, digest, position in self._now("heads")]
 
-    def verify(self) -> dict[str, Any]:
-        return dict(self._now("verify"))
+    def verify(self, seal: str | None = None) -> dict[str, Any]:
+        return dict(self._now("verify", seal))
 
     async def close(self) -> None:
         self._closed = True

@@ -71,10 +71,10 @@ def verify(seal: str | None) -> None:
     Prints {"records", "units", "seal", "ok"}; exits with 1 and names the first bad record otherwise.
     """
     with opened() as (world, _):
-        found = world.journal.verify()
+        found = world.journal.verify(seal)
     problem, code = found.problem, "damaged"
-    if problem is None and seal is not None and seal != found.seal:
-        problem, code = f"The seal is {found.seal}, not {seal}: the journal has grown or was changed since.", "seal"
+    if problem is None and not found.sealed:
+        problem, code = f"This world never had the seal {seal}: it was shortened or rewritten, or is another.", "seal"
     outcome = {"records": found.records, "units": found.units, "seal": found.seal, "ok": problem is None}
     if problem is None:
         output.document(outcome)

@@ -1,17 +1,20 @@
 """Verify: every record's bytes, every link of every chain, and every blob that a record exposes.
 
-It reads no schema and runs no code, so it can't be fooled by either; the first thing that is wrong is named.
+It reads no schema and runs no code, so it can't be fooled by either; the first thing that is wrong is named. A *seal*
+is a running digest over all records in the order they became durable: a world that only grew still holds every seal
+it ever had, and one that was shortened or rewritten does not.
 """
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 
 from demiurge.errors import Damaged, DemiurgeError, NotFound
 from demiurge.stores.protocol import Head, Store
-from demiurge.values import cbor
 from demiurge.values.refs import Ref, ref_from_digest
 from demiurge.world.record import GENESIS, Record
 from demiurge.world.replay import decode_row
@@ -24,24 +27,29 @@ NESTED = re.compile(rb"sha256:[0-9a-f]{64}")
 
 @dataclass(frozen=True, slots=True)
 class Verified:
-    """`seal` is a digest over all unit heads in name order. `problem` names the first thing that is wrong."""
+    """`seal` covers every record. `problem` names the first thing that is wrong; `sealed` is false when the seal that
+    was asked for is not one that this world ever had."""
 
     records: int
     units: int
     blobs: int
     seal: Ref
     problem: str | None = None
+    sealed: bool = True
 
     @property
     def ok(self) -> bool:
-        return self.problem is None
+        return self.problem is None and self.sealed
 
 
-def verify(store: Store, progress: Callable[[int], None] = lambda _done: None) -> Verified:
-    """Read the whole world once. `progress` is told the number of records so far."""
+def verify(store: Store, seal: str | None = None, progress: Callable[[int], None] = lambda _done: None) -> Verified:
+    """Read the whole world; with `seal`, one kept elsewhere, check that this is still the world it was taken of.
+
+    `progress` is told the number of records so far.
+    """
     blobs = _Blobs(store)
     records = units = 0
-    heads: list[list[object]] = []
+    found = None
     try:
         for problem in store.damaged.values():
             raise problem
@@ -60,12 +68,12 @@ def verify(store: Store, progress: Callable[[int], None] = lambda _done: None) -
                     f"record {head.unit} {head.next_seq - 1} is the head, but the chain ends at {expected - 1}"
                 )
             _check_end(store, head)
-            heads.append([head.unit, head.next_seq, head.hash])
             units += 1
         blobs.check_rest()
     except DemiurgeError as error:
-        return Verified(records, units, len(blobs.good), _seal(heads), str(error))
-    return Verified(records, units, len(blobs.good), _seal(heads))
+        found = str(error)
+    newest, held = _seal(store, seal)
+    return Verified(records, units, len(blobs.good), newest, found, held)
 
 
 def _check_end(store: Store, head: Head) -> None:
@@ -76,8 +84,15 @@ def _check_end(store: Store, head: Head) -> None:
             raise Damaged(f"record {head.unit} {head.next_seq} is there, but the unit's head does not know of it")
 
 
-def _seal(heads: list[list[object]]) -> Ref:
-    return ref_from_digest(cbor.digest(heads))
+def _seal(store: Store, wanted: str | None) -> tuple[Ref, bool]:
+    """The newest seal, up to the first damaged record; and whether `wanted` is one that this world has had."""
+    running = GENESIS
+    held = wanted in (None, ref_from_digest(running))
+    with suppress(Damaged):
+        for row in store.read_all():
+            running = hashlib.sha256(running + row.hash).digest()
+            held = held or wanted == ref_from_digest(running)
+    return ref_from_digest(running), held
 
 
 class _Blobs:

@@ -112,3 +112,18 @@ async def test_write_and_a_conflict_which_is_a_result(shelf: Shelf) -> None:
 async def test_without_the_capability_the_tool_is_unavailable() -> None:
     runner = ToolRunner(CORE_TOOLS, policy=ToolPolicy(IDS))
     assert (await runner.exec("workspace__list", {})).error_code == "unavailable"
+
+
+@pytest.mark.parametrize("version", [-1, 2**53, 10**30])
+async def test_a_version_that_no_workspace_can_have_is_refused_before_anything_runs(shelf: Shelf, version: int) -> None:
+    result = await call(shelf, "workspace__write", {"path": "a", "text": "x", "expected_version": version})
+    assert result.error_code == "validation"
+    assert result.safe_message is not None
+    assert "expected_version is out of range" in result.safe_message
+    assert ("main", "a") not in shelf.files
+
+
+@pytest.mark.parametrize("version", [0, 2**53 - 1])
+async def test_the_versions_at_the_edge_are_compared(shelf: Shelf, version: int) -> None:
+    result = await call(shelf, "workspace__write", {"path": "a", "text": "x", "expected_version": version})
+    assert (result.ok, result.value["ok"], result.value["expected"]) == (True, False, version)

@@ -1,0 +1,206 @@
+"""The handler may do as it likes; the call still ends in time, with one answer, and says what is known."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import signal
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from demiurge.tools import (
+    Budgets,
+    Tool,
+    ToolCallResult,
+    ToolCallStart,
+    ToolContext,
+    ToolEffect,
+    ToolPolicy,
+    ToolResult,
+    ToolRunner,
+)
+
+CHANGE = ToolEffect.STATE_CHANGE
+READ = ToolEffect.READ_ONLY
+
+
+class Odd(BaseException):
+    pass
+
+
+ENDS: list[Callable[[], BaseException]] = [
+    lambda: SystemExit("canary"),
+    lambda: KeyboardInterrupt("canary"),
+    lambda: GeneratorExit("canary"),
+    lambda: asyncio.CancelledError("canary"),
+    lambda: Odd("canary"),
+]
+NAMES = ["SystemExit", "KeyboardInterrupt", "GeneratorExit", "CancelledError", "Odd"]
+
+
+class Run:
+    def __init__(self, handler: Callable[..., Any], limit_ms: int | None = None, **options: Any) -> None:
+        self.events: list[Any] = []
+        tool = Tool[None, None](name="look", description="Look.", handler=handler, **options)
+        policy = ToolPolicy(("look",), budgets=Budgets(max_runtime_ms=limit_ms))
+        self.runner = ToolRunner([tool], policy=policy, emit=self.events.append)
+
+    def codes(self) -> list[str]:
+        """The codes of the calls so far; each has one start and one result."""
+        assert [type(event) for event in self.events] == [ToolCallStart, ToolCallResult] * (len(self.events) // 2)
+        return [event.result["error_code"] for event in self.events[1::2]]
+
+
+@pytest.mark.parametrize("limit_ms", [None, 10_000], ids=["unlimited", "limited"])
+@pytest.mark.parametrize(("effect", "code"), [(READ, "execution"), (CHANGE, "unknown_outcome")])
+@pytest.mark.parametrize("end", ENDS, ids=NAMES)
+async def test_a_handler_that_ends_the_program_only_ends_its_call(
+    end: Callable[[], BaseException],
+    effect: ToolEffect,
+    code: str,
+    limit_ms: int | None,
+    caplog: pytest.LogCaptureFixture,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    def sync(params: None, *, context: ToolContext) -> ToolResult[None]:
+        raise end()
+
+    async def later(params: None, *, context: ToolContext) -> ToolResult[None]:
+        await asyncio.sleep(0)
+        raise end()
+
+    caplog.set_level(logging.DEBUG)
+    runs = [Run(sync, limit_ms, effect=effect), Run(sync, limit_ms, effect=effect, inline=True)]
+    for run in (*runs, Run(later, limit_ms, effect=effect)):
+        result = await run.runner.exec("look", "{}")
+        assert (result.ok, result.error_code) == (False, code)
+        assert run.runner.exec_sync("look", "{}").error_code == code
+        assert run.codes() == [code, code]
+        assert "canary" not in repr((result, run.events))
+    assert type(end()).__name__ in caplog.text
+    assert "canary" not in caplog.text
+    assert "canary" not in "".join(capfd.readouterr())
+
+
+@pytest.mark.parametrize(("effect", "code"), [(READ, "cancelled"), (CHANGE, "unknown_outcome")])
+def test_a_key_pressed_while_a_handler_runs_goes_up(effect: ToolEffect, code: str) -> None:
+    def press(params: None, *, context: ToolContext) -> ToolResult[None]:
+        signal.raise_signal(signal.SIGINT)
+        raise AssertionError
+
+    run = Run(press, effect=effect)
+    with pytest.raises(KeyboardInterrupt):
+        run.runner.exec_sync("look", "{}")
+    assert run.codes() == [code]
+
+
+@pytest.mark.parametrize("limit_ms", [None, 10_000], ids=["unlimited", "limited"])
+def test_a_key_pressed_while_an_async_handler_runs_goes_up(limit_ms: int | None) -> None:
+    async def press(params: None, *, context: ToolContext) -> ToolResult[None]:
+        signal.raise_signal(signal.SIGINT)
+        await asyncio.sleep(60)
+        raise AssertionError
+
+    run = Run(press, limit_ms, effect=READ)
+    with pytest.raises(KeyboardInterrupt):
+        run.runner.exec_sync("look", "{}")
+    assert run.codes() == ["cancelled"]
+
+
+@pytest.mark.parametrize(("effect", "code"), [(READ, "cancelled"), (CHANGE, "unknown_outcome")])
+@pytest.mark.parametrize("limit_ms", [None, 10_000], ids=["unlimited", "limited"])
+async def test_a_cancelled_caller_takes_its_handler_along(limit_ms: int | None, effect: ToolEffect, code: str) -> None:
+    begun = asyncio.Event()
+    stopped: list[bool] = []
+
+    async def waits(params: None, *, context: ToolContext) -> ToolResult[None]:
+        begun.set()
+        try:
+            await asyncio.sleep(60)
+        finally:
+            stopped.append(True)
+        raise AssertionError
+
+    run = Run(waits, limit_ms, effect=effect)
+    task = asyncio.create_task(run.runner.exec("look", "{}"))
+    await begun.wait()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert (stopped, run.codes()) == ([True], [code])
+
+
+async def stubborn(params: None, *, context: ToolContext) -> ToolResult[None]:
+    """Will not be cancelled."""
+    for _ in range(60):
+        try:
+            await asyncio.sleep(1)
+        except asyncio.CancelledError:
+            continue
+    raise RuntimeError("canary")
+
+
+@pytest.mark.parametrize(("effect", "code"), [(READ, "timeout"), (CHANGE, "unknown_outcome")])
+def test_a_handler_that_will_not_be_cancelled_is_left_behind(
+    effect: ToolEffect, code: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Neither the call nor the end of the loop waits for it: the minute it needs is more than this test has."""
+    run = Run(stubborn, 20, effect=effect)
+
+    async def main() -> None:
+        await asyncio.wait_for(run.runner.exec("look", "{}"), 30)
+
+    done = threading.Event()
+
+    def work() -> None:
+        asyncio.run(main())
+        done.set()
+
+    threading.Thread(target=work, daemon=True).start()
+    assert done.wait(30)
+    assert run.codes() == [code]
+    assert run.runner.exec_sync("look", "{}").error_code == code
+    assert "canary" not in caplog.text
+
+
+async def test_a_cancelled_caller_does_not_wait_for_a_handler_that_will_not_be() -> None:
+    run = Run(stubborn, 60_000, effect=READ)
+    task = asyncio.create_task(run.runner.exec("look", "{}"))
+    await asyncio.sleep(0.01)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await asyncio.wait_for(task, 30)
+    assert run.codes() == ["cancelled"]
+
+
+async def test_what_a_handler_left_behind_raises_is_not_reported(caplog: pytest.LogCaptureFixture) -> None:
+    release = asyncio.Event()
+    ended = asyncio.Event()
+
+    async def late(params: None, *, context: ToolContext) -> ToolResult[None]:
+        try:
+            while not release.is_set():
+                try:
+                    await release.wait()
+                except asyncio.CancelledError:
+                    continue
+            raise RuntimeError("canary")
+        finally:
+            ended.set()
+
+    assert (await Run(late, 20, effect=READ).runner.exec("look", "{}")).error_code == "timeout"
+    release.set()
+    await ended.wait()
+    await asyncio.sleep(0)
+    assert "canary" not in caplog.text
+
+
+async def test_a_handler_within_its_limit_just_returns() -> None:
+    async def quick(params: None, *, context: ToolContext) -> ToolResult[None]:
+        await asyncio.sleep(0)
+        return ToolResult("done")
+
+    assert (await Run(quick, 10_000).runner.exec("look", "{}")).content == "done"
