@@ -25,8 +25,10 @@ if TYPE_CHECKING:
         UsageError,
     )
     from demiurge.tools import (
+        AiEvent,
         ApprovalDecision,
         ApprovalRequest,
+        ApprovalStore,
         Budgets,
         CompositeToolSource,
         InMemoryApprovals,
@@ -54,6 +56,8 @@ if TYPE_CHECKING:
         Workspaces,
         tool,
     )
+    from demiurge.values import Ref
+    from demiurge.world.host import Accepted
 
 _HOMES = {
     "demiurge.bootstrap": ("Chat", "Reply", "ToolCallView", "World"),
@@ -68,8 +72,10 @@ _HOMES = {
         "UsageError",
     ),
     "demiurge.tools": (
+        "AiEvent",
         "ApprovalDecision",
         "ApprovalRequest",
+        "ApprovalStore",
         "Budgets",
         "CompositeToolSource",
         "InMemoryApprovals",
@@ -97,12 +103,17 @@ _HOMES = {
         "Workspaces",
         "tool",
     ),
+    "demiurge.values": ("Ref",),
+    "demiurge.world.host": ("Accepted",),
 }
 _HOME = {name: home for home, names in _HOMES.items() for name in names}
 
 __all__ = [
+    "Accepted",
+    "AiEvent",
     "ApprovalDecision",
     "ApprovalRequest",
+    "ApprovalStore",
     "Budgets",
     "Chat",
     "CompositeToolSource",
@@ -116,6 +127,7 @@ __all__ = [
     "NotFound",
     "PromptValidationError",
     "Redaction",
+    "Ref",
     "Reply",
     "ResourceRegistry",
     "StaticToolSource",

@@ -53,7 +53,10 @@ class Nursery:
 
     def __init__(self, folder: Path) -> None:
         self._folder, self._count = folder, 0
-        environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+        environment = {
+            **os.environ,
+            "PYTHONPATH": os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]),
+        }
         command = [sys.executable, "-m", "tests.chaos.child"]
         self._bearer = subprocess.Popen(
             command, cwd=ROOT, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True

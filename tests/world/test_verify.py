@@ -103,7 +103,7 @@ async def test_a_record_whose_hash_was_made_to_fit_breaks_the_chain() -> None:
         data = cbor.encode(node)
         changed = replace(row, data=data, hash=sha256(data).digest(), position=0)
         forged.append([Batch(str(A), row.unit_seq, (changed,), False)])
-    assert verify(forged).problem == f"record {A} 2 does not follow the one before it"
+    assert f"Record 2 of unit {A} is damaged (it doesn't follow" in str(verify(forged).problem)
 
 
 def test_a_record_that_is_gone_is_missed(folder: Path, journal: sqlite3.Connection) -> None:

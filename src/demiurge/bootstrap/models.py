@@ -12,7 +12,7 @@ from demiurge.models.local.fetch import Progress
 from demiurge.tools.events import AiEvent, Status
 from demiurge.wire.items import Completion
 
-__all__ = ["Choice", "Models", "base_url", "choose"]
+__all__ = ["Choice", "Models", "choose", "provider_url"]
 
 LOCAL = "local"
 
@@ -32,7 +32,7 @@ def choose(environment: Mapping[str, str], *, wanted: str | None = None, model: 
     return Choice(row.name, model or row.default_model)
 
 
-def base_url(environment: Mapping[str, str], given: str | None = None) -> str | None:
+def provider_url(environment: Mapping[str, str], given: str | None = None) -> str | None:
     """The address in place of a provider's own: what is given, else `OPENAI_BASE_URL`."""
     return given or environment.get("OPENAI_BASE_URL") or None
 

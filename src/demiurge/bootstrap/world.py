@@ -17,7 +17,7 @@ from demiurge.apps.demiurge import CHAT, app
 from demiurge.bootstrap.backend import Backend, OnFrame
 from demiurge.bootstrap.chat import Chat
 from demiurge.bootstrap.embedded import Embedded
-from demiurge.bootstrap.models import Choice, base_url, choose
+from demiurge.bootstrap.models import Choice, choose, provider_url
 from demiurge.bootstrap.socket import Remote, answers, socket_path
 from demiurge.errors import Conflict, NotFound
 from demiurge.stores import SqliteStore
@@ -123,7 +123,7 @@ class World:
         *,
         provider: str | None = None,
         model: str | None = None,
-        base: str | None = None,
+        base_url: str | None = None,
         environment: Mapping[str, str] | None = None,
         create: bool = True,
         perform: bool = True,
@@ -131,7 +131,7 @@ class World:
         """Open the world in the folder `path`, made if there is none; join its owner when another process has it.
 
         `tools` are offered to chats beside the shipped ones, under `policy` (default: `default_policy`). `provider`,
-        `model` and `base` (a URL) override the choice that the environment makes. Without `perform` events are taken
+        `model` and `base_url` override the choice that the environment makes. Without `perform` events are taken
         in and their effects are left to whoever opens the world next. Raises NotFound (no world and not
         `create`), Conflict (owned with other tools or policy), UsageError (made by a newer version), Unavailable,
         Damaged.
@@ -166,7 +166,7 @@ class World:
                 manifest,
                 source,
                 environment=environment,
-                base_url=base_url(environment, base),
+                base_url=provider_url(environment, base_url),
                 clock=SystemClock(),
                 socket=socket_path(folder),
                 blobs=(prompt,),
@@ -176,7 +176,11 @@ class World:
         return cls(backend(), choice)
 
     async def __aenter__(self) -> World:
-        await self.backend.serve()
+        try:
+            await self.backend.serve()
+        except BaseException:
+            await self.close()
+            raise
         return self
 
     async def __aexit__(self, *_exc: object) -> None:

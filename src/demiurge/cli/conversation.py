@@ -11,6 +11,7 @@ from collections.abc import Coroutine, Iterator
 from contextlib import nullcontext, suppress
 from typing import Any
 
+from demiurge.apps.demiurge import OPEN
 from demiurge.bootstrap import Chat, Reply
 from demiurge.cli import output
 from demiurge.cli.approval import Decision, ask, pending_lines
@@ -23,7 +24,6 @@ from demiurge.errors import Conflict, DemiurgeError
 
 __all__ = ["Conversation"]
 
-OPEN = ("model", "tools")
 GRANTED = Decision(True, "granted by --yes")
 
 

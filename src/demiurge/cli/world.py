@@ -73,7 +73,7 @@ def opened(running: Running | None = None, *, create: bool = False, perform: boo
             system,
             provider=wanted.provider,
             model=wanted.model,
-            base=wanted.base_url,
+            base_url=wanted.base_url,
             create=create,
             perform=perform,
         )

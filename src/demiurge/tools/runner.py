@@ -67,7 +67,8 @@ class ToolRunner:
 
     `tools`: tools, or a ToolSource. `resources`: capabilities by type (a Clock is bound if there is none).
     `emit` is called with each event, in order. `max_parallel`: how many `read_only` calls of one `exec_all`
-    may overlap; 1 means none. Raises PromptValidationError for tools that collide or have no redaction."""
+    may overlap; 1 means none. `ledger` and `connections` must be None for now. Raises PromptValidationError for
+    tools that collide or have no redaction."""
 
     def __init__(
         self,
@@ -75,7 +76,9 @@ class ToolRunner:
         *,
         policy: ToolPolicy | None = None,
         resources: ResourceRegistry | Mapping[Any, Any] | None = None,
+        ledger: None = None,
         approvals: ApprovalStore | None = None,
+        connections: None = None,
         session: Any = None,
         emit: Callable[[AiEvent], object] | None = None,
         blobs: BlobSink | None = None,
@@ -83,6 +86,8 @@ class ToolRunner:
         entropy: Entropy | None = None,
         max_parallel: int = 1,
     ) -> None:
+        if ledger is not None or connections is not None:
+            raise InvalidValue("this version has no ledger and no connections yet: leave them out")
         if max_parallel < 1:
             raise InvalidValue("must be at least 1", path="max_parallel")
         timepiece = clock if clock is not None else SystemClock()

@@ -14,13 +14,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from demiurge.errors import Damaged, InvalidValue
+from demiurge.stores.rows import GENESIS
 from demiurge.values import cbor
 from demiurge.values.refs import Ref, ref_digest, ref_from_digest
 
 __all__ = ["GENESIS", "Cause", "Record", "Stamp", "decode_record", "seal_record"]
-
-GENESIS = b"\0" * 32
-"""`prev` of a unit's first record."""
 
 Cause = int | Mapping[str, Any] | None
 """The sequence number of the causing record of this unit; or `{unit, seq, index}` of an event that another unit sent;

@@ -10,11 +10,11 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass
 
 from demiurge.errors import Damaged, DemiurgeError, NotFound
-from demiurge.stores.protocol import Head, Store
+from demiurge.stores.protocol import Row, Store
+from demiurge.stores.rows import verify_journal
 from demiurge.values.refs import Ref, ref_from_digest
 from demiurge.world.record import GENESIS, Record
 from demiurge.world.replay import decode_row
@@ -43,56 +43,49 @@ class Verified:
 
 
 def verify(store: Store, seal: str | None = None, progress: Callable[[int], None] = lambda _done: None) -> Verified:
-    """Read the whole world; with `seal`, one kept elsewhere, check that this is still the world it was taken of.
+    """Read the whole world once; with `seal`, one kept elsewhere, check that it is still the world it was taken of.
 
     `progress` is told the number of records so far.
     """
-    blobs = _Blobs(store)
-    records = units = 0
-    found = None
+    walk = _Walk(store, seal, progress)
+    units, problem = 0, None
     try:
-        for problem in store.damaged.values():
-            raise problem
-        for head in store.heads():
-            expected, previous = 0, GENESIS
-            for row in store.read(head.unit, limit=head.next_seq):  # the unit may grow while we read
-                record = decode_row(row)
-                if record.unit_seq != expected or record.prev != previous:
-                    raise Damaged(f"record {record.unit} {record.unit_seq} does not follow the one before it")
-                blobs.check_all(record)
-                expected, previous = expected + 1, record.hash
-                records += 1
-                progress(records)
-            if (head.next_seq, head.hash) != (expected, previous):
-                raise Damaged(
-                    f"record {head.unit} {head.next_seq - 1} is the head, but the chain ends at {expected - 1}"
-                )
-            _check_end(store, head)
-            units += 1
-        blobs.check_rest()
+        for damaged in store.damaged.values():
+            raise damaged
+        tails = verify_journal(store, walk.step)
+        units = len(tails)
+        for unit, tail in tails.items():
+            head = store.head(unit)
+            if head is None or head.next_seq < tail.next_seq:
+                raise Damaged(f"Record {tail.next_seq - 1} of unit {unit} is there, but its head does not know of it.")
+        walk.blobs.check_rest()
     except DemiurgeError as error:
-        found = str(error)
-    newest, held = _seal(store, seal)
-    return Verified(records, units, len(blobs.good), newest, found, held)
+        problem = str(error)
+    return Verified(walk.records, units, len(walk.blobs.good), walk.seal, problem, walk.sealed)
 
 
-def _check_end(store: Store, head: Head) -> None:
-    """Rows beyond the head are a unit's growth since, or nobody's. Raises Damaged."""
-    if any(store.read(head.unit, head.next_seq, 1)):
-        now = store.head(head.unit)
-        if now is None or now.next_seq == head.next_seq:
-            raise Damaged(f"record {head.unit} {head.next_seq} is there, but the unit's head does not know of it")
+class _Walk:
+    """What is gathered on the way: the seal so far, and whether it ever was the one that is looked for."""
 
+    def __init__(self, store: Store, wanted: str | None, progress: Callable[[int], None]) -> None:
+        self.blobs = _Blobs(store)
+        self.records = 0
+        self._wanted, self._progress, self._running = wanted, progress, GENESIS
+        self.sealed = wanted in (None, self.seal)
 
-def _seal(store: Store, wanted: str | None) -> tuple[Ref, bool]:
-    """The newest seal, up to the first damaged record; and whether `wanted` is one that this world has had."""
-    running = GENESIS
-    held = wanted in (None, ref_from_digest(running))
-    with suppress(Damaged):
-        for row in store.read_all():
-            running = hashlib.sha256(running + row.hash).digest()
-            held = held or wanted == ref_from_digest(running)
-    return ref_from_digest(running), held
+    @property
+    def seal(self) -> Ref:
+        return ref_from_digest(self._running)
+
+    def step(self, row: Row) -> bytes:
+        """Take in the next record; the hash that it says comes before it. Raises Damaged."""
+        record = decode_row(row)
+        self._running = hashlib.sha256(self._running + row.hash).digest()
+        self.sealed = self.sealed or self.seal == self._wanted
+        self.records += 1
+        self._progress(self.records)
+        self.blobs.check_all(record)
+        return record.prev
 
 
 class _Blobs:

@@ -69,6 +69,8 @@ def _on_user_message(state: State, value: Event, context: ReducerContext) -> Ste
     turn = state["turn"]
     if value["request_id"] <= state["last_request_id"]:
         return Step(events=[_refused(value, "request_stale", "This chat has already had that request id.")])
+    if value["max_tokens"] == 0:
+        return Step(events=[_refused(value, "bad_max_tokens", "An answer needs at least one token.")])
     if value["request_id"] > MAX_REQUEST_ID:
         return Step(events=[_refused(value, "bad_request_id", "A request id is at most 2^53 - 1.")])
     if turn is not None and turn["status"] in OPEN:

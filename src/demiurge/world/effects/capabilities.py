@@ -86,18 +86,3 @@ class WorldIntrospection:
         found = await _ask(self._call, "introspect.state", module=wanted, key=which)
         state = canonical_json.parse(self._call.get_blob(found["state_ref"])) if found["state_ref"] else None
         return {"module": wanted, "key": which, "state": state, **found["reading"]}
-
-    async def schemas(self, prefix: str | None) -> Mapping[str, Any]:
-        schemas = self._call.manifest.schemas
-        return {name: schemas.get(name) for name in schemas.names if name.startswith(prefix or "")}
-
-    async def module(self, name: str) -> Mapping[str, Any]:
-        module = self._call.manifest.modules.get(name)
-        if module is None:
-            raise ToolUserError(f"There is no module {name}.")
-        return {
-            "name": module.name,
-            "state": module.state,
-            "event": module.event,
-            "key_schema": module.key_schema,
-        }

@@ -1,0 +1,59 @@
+"""The local model is good for something: it calls the right tool with the right arguments (the real weights)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+import pytest
+
+from demiurge.apps.demiurge import app
+from demiurge.models import GenerateRequest, LocalEngine, ModelClient
+from demiurge.models.local import fetch
+from demiurge.tools import CORE_TOOLS
+from demiurge.wire.items import Message, Text
+
+REQUESTS = [
+    ("What time is it in Tokyo? Use the tool.", "core__get_current_time", {"timezone": "Asia/Tokyo"}),
+    ("Tell me the current time in Paris", "core__get_current_time", {"timezone": "Europe/Paris"}),
+    ("What time is it in UTC?", "core__get_current_time", {"timezone": "UTC"}),
+    ("List my files", "workspace__list", {}),
+    ("What is in the folder src?", "workspace__list", {"path": "src"}),
+    ("Read README.md", "workspace__read", {"path": "README.md"}),
+    ("Show me notes/today.txt", "workspace__read", {"path": "notes/today.txt"}),
+    ('Write "buy milk" into list.txt', "workspace__write", {"path": "list.txt", "text": "buy milk"}),
+    ("Show the manifest of this world", "introspect__manifest", {}),
+    ("Look at the stored state of this chat", "introspect__state", {}),
+]
+ENOUGH = 9
+
+
+@pytest.fixture(scope="module")
+def engine() -> Iterator[LocalEngine]:
+    running = LocalEngine(fetch())
+    running.start()
+    yield running
+    running.stop()
+
+
+@pytest.mark.local_model
+async def test_it_calls_the_right_tool_with_the_right_arguments(engine: LocalEngine) -> None:
+    right = []
+    async with ModelClient() as client:
+        for say, tool, arguments in REQUESTS:
+            request = GenerateRequest(
+                provider="local",
+                model=engine.model,
+                items=(Message("system", (Text(app().system_prompt),)), Message("user", (Text(say),))),
+                specs=tuple(tool.spec for tool in CORE_TOOLS),
+                temperature="0",
+                max_tokens=256,
+                api_key=engine.api_key,
+                base_url=engine.base_url,
+            )
+            calls = (await client.generate(request)).tool_calls
+            if [call.name for call in calls] == [tool] and arguments.items() <= json.loads(
+                calls[0].arguments_json
+            ).items():
+                right.append(say)
+    assert len(right) >= ENOUGH, [say for say, _, _ in REQUESTS if say not in right]
