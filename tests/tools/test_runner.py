@@ -553,7 +553,7 @@ def test_the_policy_of_the_moment_beats_an_approval() -> None:
     assert later.exec_sync("math__add", ARGS, tool_call_id="c").error_code == "policy_denied"
 
 
-async def test_exec_all_answers_in_order_and_overlaps_only_reads_that_are_neighbours() -> None:
+async def test_exec_many_answers_in_order_and_overlaps_only_reads_that_are_neighbours() -> None:
     trace: list[str] = []
 
     async def handler(params: P, *, context: ToolContext) -> ToolResult[R]:
@@ -567,21 +567,21 @@ async def test_exec_all_answers_in_order_and_overlaps_only_reads_that_are_neighb
     policy = ToolPolicy(("reads", "writes"))
     names = ["reads", "reads", "writes", "reads"]
     calls = [(f"c{index}", name, {"a": index, "b": 0}) for index, name in enumerate(names)]
-    one = await ToolRunner([reads, writes], policy=policy).exec_all(calls)
+    one = await ToolRunner([reads, writes], policy=policy).exec_many(calls)
     assert trace == ["+0", "-0", "+1", "-1", "+2", "-2", "+3", "-3"]
     trace.clear()
-    two = await ToolRunner([reads, writes], policy=policy, max_parallel=4).exec_all(calls)
+    two = await ToolRunner([reads, writes], policy=policy, max_parallel=4).exec_many(calls)
     assert trace == ["+0", "+1", "-0", "-1", "+2", "-2", "+3", "-3"]
     assert [r.tool_call_id for r in one] == [r.tool_call_id for r in two] == ["c0", "c1", "c2", "c3"]
     assert [r.value for r in two] == [{"total": n} for n in range(4)]
 
 
 @pytest.mark.parametrize("names", [["reads"], ["reads", "reads"]])
-async def test_exec_all_lets_a_signal_through_as_it_is(names: list[str]) -> None:
+async def test_exec_many_lets_a_signal_through_as_it_is(names: list[str]) -> None:
     tools = [made(failing(LoopSignal("up")), "reads")]
     runner = ToolRunner(tools, policy=ToolPolicy(("reads",)), max_parallel=2)
     with pytest.raises(LoopSignal):
-        await runner.exec_all([(f"c{index}", name, ARGS) for index, name in enumerate(names)])
+        await runner.exec_many([(f"c{index}", name, ARGS) for index, name in enumerate(names)])
 
 
 def test_exceptions_are_logged_without_their_text(caplog: pytest.LogCaptureFixture) -> None:

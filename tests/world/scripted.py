@@ -165,6 +165,12 @@ def board(state: Mapping[str, Any] | None, event: Mapping[str, Any], context: Re
 ReduceFunction = Callable[[Mapping[str, Any] | None, Any, ReducerContext], Step]
 
 
+def _trigger(event: str, plan_name: str) -> dict[str, str]:
+    """Correlated by `n` where the event has one."""
+    correlation = {"correlate_by": "n"} if "n" in SCHEMAS[event].get("record", {}) else {}
+    return {"event": event, "plan": plan_name, **correlation}
+
+
 def tiny(
     plans: Iterable[Mapping[str, Any]] = (ECHO,),
     reduce: ReduceFunction = room,
@@ -205,9 +211,7 @@ def tiny(
                 {"event": "ex/BoardEv@1", "module": BOARD, "key_field": "$value.board"},
             ]
         },
-        "triggers": triggers
-        if triggers is not None
-        else [{"event": p["input"], "plan": p["name"], "correlate_by": "n"} for p in plans],
+        "triggers": triggers if triggers is not None else [_trigger(p["input"], p["name"]) for p in plans],
         "settings": dict(settings),
     }
     reducers = {

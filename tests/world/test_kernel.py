@@ -587,3 +587,9 @@ def test_a_manifest_is_its_bytes() -> None:
     assert Manifest.load(made.node, made.reducers).ref == made.ref == tiny().ref
     assert tiny(source=b"2").ref != made.ref
     assert tiny(settings={"x": 1}).ref != made.ref
+
+
+def test_a_trigger_that_correlates_by_a_field_that_is_not_there_is_refused_at_load() -> None:
+    told = plan([raising("tell", "x", "d")], on="ex/Poke@1")
+    with pytest.raises(InvalidValue, match="has no field m to correlate by"):
+        tiny([told], triggers=[{"event": "ex/Poke@1", "plan": told["name"], "correlate_by": "m"}])

@@ -66,7 +66,7 @@ class ToolRunner:
     """Runs tools under a policy; without one it denies all.
 
     `tools`: tools, or a ToolSource. `resources`: capabilities by type (a Clock is bound if there is none).
-    `emit` is called with each event, in order. `max_parallel`: how many `read_only` calls of one `exec_all`
+    `emit` is called with each event, in order. `max_parallel`: how many `read_only` calls of one `exec_many`
     may overlap; 1 means none. `ledger` and `connections` must be None for now. Raises PromptValidationError for
     tools that collide or have no redaction."""
 
@@ -137,7 +137,7 @@ class ToolRunner:
         tool = self._peek(tool_id)
         return _in_own_loop(journey) if tool is not None and tool.is_async else _step_through(journey)
 
-    async def exec_all(
+    async def exec_many(
         self,
         calls: Sequence[tuple[str, str, str | bytes | Mapping[str, Any]]],
         *,

@@ -15,9 +15,10 @@ from dataclasses import replace
 from typing import Any, Literal
 
 from demiurge.errors import DemiurgeError, InvalidValue
-from demiurge.values import canonical_json, cbor
+from demiurge.values import cbor
 from demiurge.values.refs import Ref, ref_of
-from demiurge.world.admission import admit, decide_tool, tool_effect
+from demiurge.world.admission import admit, decide_tool
+from demiurge.world.approval import question, refusal
 from demiurge.world.cell import apply_step, own_copy
 from demiurge.world.expr import ExpressionError
 from demiurge.world.manifest import Manifest
@@ -34,9 +35,6 @@ __all__ = ["advance"]
 EVENTS_PER_INGRESS = 4096
 MESSAGE = 1000
 """Longest error text of a step, in characters."""
-
-APPROVAL_NS = 7 * 24 * 3600 * 10**9
-"""How long a request for approval stays open."""
 
 
 def advance(manifest: Manifest, unit_state: UnitState, ingress: Ingress, blobs: Mapping[Ref, bytes]) -> Advance | Need:
@@ -123,30 +121,11 @@ class _Run:
         if intent is None or not intent.awaits_approval or intent.approval is None:
             return
         seq = self.record_ingress()
-        if body["verdict"] != "approve":
-            self.answer(intent, _failed("approval_rejected", body["reason"] or "A person rejected this call."), seq)
-            return
-        if stamp.time_ns >= intent.approval["expires_ns"]:
-            self.answer(intent, _failed("approval_expired", "The request for approval had expired."), seq)
-            return
-        effect = self.manifest.effects[intent.kind]
-        decision = admit(
-            self.manifest,
-            effect,
-            intent.params,
-            intent.grant,
-            intent.origin,
-            now_ns=stamp.time_ns,
-            actor=intent.actor,
-        )
-        spec = self.manifest.toolset.get(intent.params["tool"])
-        changed = (spec.spec_hash if spec else None) != intent.approval["spec_hash"]
-        if decision.verdict == "deny" or changed:
-            why = decision.to_node() if decision.verdict == "deny" else {"code": "approval_expired"}
-            self.record("decision", {"intent": intent.id, "kind": intent.kind, **why}, seq)
-            code = decision.code or "approval_expired"
-            message = decision.message or "The tool changed after the approval was asked for."
-            self.answer(intent, _failed(code, message), seq)
+        refused = refusal(self.manifest, intent, body, stamp)
+        if refused is not None:
+            if refused.decision is not None:
+                self.record("decision", {"intent": intent.id, "kind": intent.kind, **refused.decision}, seq)
+            self.answer(intent, _failed(refused.code, refused.message), seq)
             return
         approved = replace(
             intent, approved={"by": body["by"], "reason": body["reason"], "at_ms": stamp.time_ns // 1_000_000}
@@ -336,7 +315,11 @@ class _Run:
             answer = _failed(admission.code, admission.message)
             self.deny(intent_id, kind, origin, cause, answer, admission.to_node())
             return
-        approval = self.approval(params) if admission.verdict == "require_approval" else None
+        approval = None
+        if admission.verdict == "require_approval":
+            if params["call_ref"] not in self.blobs:
+                raise MissingBlob(params["call_ref"])
+            approval = question(self.manifest, params, self.blobs[params["call_ref"]], stamp)
         body = {"id": intent_id, "kind": kind, "params": params, "grant": grant, "origin": dict(origin)}
         body |= {"admitted": admission.to_node()} | ({"approval": approval} if approval else {})
         seq = self.record("intent", body, cause, validator.refs(params))
@@ -344,24 +327,6 @@ class _Run:
         self.state.intents[intent_id] = intent
         if approval is None:
             self.ready.append(intent)
-
-    def approval(self, params: Mapping[str, Any]) -> dict[str, Any]:
-        """What a person is asked, bound to this very call (architecture.md 4)."""
-        if params["call_ref"] not in self.blobs:
-            raise MissingBlob(params["call_ref"])
-        call = canonical_json.parse_object(self.blobs[params["call_ref"]])
-        spec = self.manifest.toolset.get(params["tool"])
-        return {
-            "tool": params["tool"],
-            "tool_call_id": params["tool_call_id"],
-            "spec_hash": spec.spec_hash if spec else None,
-            "args_digest": arguments_digest(call["arguments_json"]),
-            "rule_digest": self.manifest.tool_policy.rule_digest(
-                params["tool"], tool_effect(self.manifest, params["tool"])
-            ),
-            "actor": self.ingress.stamp.actor,
-            "expires_ns": self.ingress.stamp.time_ns + APPROVAL_NS,
-        }
 
     def deny(
         self,
@@ -428,14 +393,6 @@ def _correlation(value: Any, path: str) -> str:
     for name in path.split("."):
         value = value.get(name) if isinstance(value, Mapping) else None
     return str(value) if value is not None else ""
-
-
-def arguments_digest(arguments_json: str) -> str:
-    """Digest of a call's arguments in canonical form; of the very text when they are not a JSON object."""
-    try:
-        return cbor.node_ref(canonical_json.parse_object(arguments_json))
-    except InvalidValue:
-        return ref_of(arguments_json.encode())
 
 
 def _failed(code: str, message: str) -> dict[str, Any]:
