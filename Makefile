@@ -16,7 +16,7 @@ test: $(VENV)/dev.ready
 	DEMIURGE_TEST_LOCAL_MODEL=1 $(BIN)/python -m pytest -m "local_model and not full" --timeout 900
 
 test-full: $(VENV)/dev.ready
-	DEMIURGE_TEST_LOCAL_MODEL=1 DEMIURGE_TEST_FULL=1 $(BIN)/python -m pytest --timeout 3600
+	DEMIURGE_TEST_LOCAL_MODEL=1 $(BIN)/python -m pytest --timeout 3600
 
 check: $(VENV)/dev.ready
 	$(BIN)/ruff format --check .

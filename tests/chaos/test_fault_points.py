@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 from pathlib import Path
 
@@ -52,7 +51,6 @@ def test_a_kill_at_a_fault_point_loses_and_doubles_nothing(
 
 
 @pytest.mark.full
-@pytest.mark.skipif(not os.environ.get("DEMIURGE_TEST_FULL"), reason="the unreduced form runs with `make test-full`")
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("point", sorted(set(faults.POINTS) - ELSEWHERE))
 def test_kills_at_any_hit_of_a_fault_point_lose_and_double_nothing(

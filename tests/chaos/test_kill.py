@@ -128,7 +128,6 @@ def test_fifty_kills_lose_and_double_nothing(nursery: Nursery, tmp_path: Path) -
 
 
 @pytest.mark.full
-@pytest.mark.skipif(not os.environ.get("DEMIURGE_TEST_FULL"), reason="the unreduced form runs with `make test-full`")
 @pytest.mark.timeout(3600)
 def test_five_hundred_kills_lose_and_double_nothing(nursery: Nursery, tmp_path: Path) -> None:
     check(run(nursery, tmp_path, 500), 500)

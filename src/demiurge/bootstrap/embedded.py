@@ -70,7 +70,7 @@ class Embedded:
         await self._gateway.start()
 
     async def host(self) -> Host:
-        """The running host; the first call takes up what an earlier process left open."""
+        """The running host, started by the first call."""
         await self.serve()
         async with self._starting:
             if self._host is None:
