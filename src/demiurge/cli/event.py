@@ -6,6 +6,7 @@ import click
 
 from demiurge.bootstrap import World
 from demiurge.cli import output
+from demiurge.cli.approval import pending_lines
 from demiurge.cli.argument import read_json, utf8_text
 from demiurge.cli.command import Command, Group
 from demiurge.cli.world import Running, opened, running_options
@@ -34,16 +35,17 @@ def send(schema: str, value: str, key: str | None, no_wait: bool, **running: obj
     Prints {"unit", "seq", "event_hash"}. A world is made where there is none.
     """
     event = read_json(value)
-    with opened(Running(**running), create=True, perform=not no_wait) as (world, portal):  # type: ignore[arg-type]  # click's own names
+    means = Running(**running)  # type: ignore[arg-type]  # click's own names
+    with opened(means, create=True, perform=not no_wait) as (world, portal):
         accepted = portal.run(world.submit(schema, event, key))
         if not no_wait:
             portal.run(world.settle(accepted.unit))
-            for text in portal.run(_notices(world, accepted)):
+            for text in portal.run(_notices(world, accepted, means)):
                 output.notice(text)
         output.document(accepted._asdict())
 
 
-async def _notices(world: World, accepted: Accepted) -> list[str]:
+async def _notices(world: World, accepted: Accepted, running: Running) -> list[str]:
     """What the sender should know: the chat refused the message, its turn failed, or a person has to decide."""
     unit = Unit.parse(accepted.unit)
     refused = world.refusal(accepted)
@@ -54,4 +56,4 @@ async def _notices(world: World, accepted: Accepted) -> list[str]:
     if turn and turn["status"] == "failed":
         return [f"The turn failed ({turn['code']}): {turn['message']}"]
     waiting = [asked for asked in await world.approvals() if asked["unit"] == accepted.unit]
-    return [f"{asked['tool']} waits for approval: demiurge approvals approve {asked['id'][:12]}" for asked in waiting]
+    return pending_lines(waiting, running)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shlex
+
 import click
 
 from demiurge.cli import output
@@ -23,9 +25,10 @@ def command() -> None:
     except NotFound:
         with opened(create=True) as (world, portal):
             made, info = True, portal.run(world.info())
+    talk = ["demiurge", *(["-w", str(settings().folder())] if settings().world is not None else []), "chat"]
     said = f"Made a world in {folder}." if made else f"There is a world in {folder}; nothing was changed."
     output.result(
         {"world": str(folder), "world_id": info["world_id"], "created": made},
         said,
-        "Talk with it: demiurge chat",
+        f"Talk with it: {shlex.join(talk)}",
     )
