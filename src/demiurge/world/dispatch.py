@@ -32,7 +32,7 @@ __all__ = ["Dispatcher", "Frame", "attempt_key"]
 
 log = logging.getLogger("demiurge.world")
 
-MAX_ATTEMPTS = 5
+MAX_ATTEMPTS = 8
 """An effect that ends its process each time is given up, so that it can't keep a world from being used."""
 
 MAX_REQUESTS = 1000
