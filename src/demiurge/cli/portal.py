@@ -8,17 +8,17 @@ itself (a SystemExit in a callback does that), whoever waits is told.
 from __future__ import annotations
 
 import asyncio
+import os
+import select
 import threading
 from collections.abc import Coroutine
-from concurrent import futures
-from concurrent.futures import Future
 from contextlib import suppress
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Any, Generic, Self, TypeVar
 
 from demiurge.errors import DemiurgeError
 
-__all__ = ["Portal"]
+__all__ = ["Portal", "Running"]
 
 T = TypeVar("T")
 
@@ -26,44 +26,81 @@ GRACE_S = 1.0
 """How long what was under way may take to clean up when the loop has ended by itself."""
 
 
+class Running(Generic[T]):
+    """Work in the loop, as the main thread sees it: without a lock, since Ctrl-C may come between any two steps."""
+
+    def __init__(self) -> None:
+        self.task: asyncio.Task[T] | None = None
+
+    @property
+    def done(self) -> bool:
+        return self.task is not None and self.task.done()
+
+
 class Portal:
     """Runs coroutines in its loop for another thread, as `with Portal() as portal`."""
 
     def __enter__(self) -> Self:
         self._loop = asyncio.new_event_loop()
-        self._ended: Future[str] = Future()
+        self._ended: str | None = None
+        self._listen, self._tell = os.pipe()
+        os.set_blocking(self._listen, False)
+        os.set_blocking(self._tell, False)
         self._thread = threading.Thread(target=self._live, name="demiurge-loop", daemon=True)
         self._thread.start()
         return self
 
-    def start(self, work: Coroutine[Any, Any, T]) -> Future[T]:
+    def start(self, work: Coroutine[Any, Any, T]) -> Running[T]:
         """Let `work` run, to be waited for with `wait`. Raises DemiurgeError when the loop has ended."""
-        if self._ended.done():
+        if self._ended is not None:
             work.close()
             raise self._lost()
-        return asyncio.run_coroutine_threadsafe(work, self._loop)
+        running = Running[T]()
+        self._loop.call_soon_threadsafe(self._begin, running, work)
+        return running
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
         """Wait for `work`. KeyboardInterrupt comes through; the work then goes on in the loop."""
         return self.wait(self.start(work))
 
-    def wait(self, running: Future[T]) -> T:
+    def wait(self, running: Running[T]) -> T:
         """What `running` comes to. Raises what it raises, KeyboardInterrupt, DemiurgeError when the loop ends first."""
-        waited: list[Future[Any]] = [running, self._ended]
-        futures.wait(waited, return_when=futures.FIRST_COMPLETED)
-        if not running.done():
+        while not running.done and self._ended is None:
+            select.select([self._listen], [], [])
+            with suppress(BlockingIOError):
+                os.read(self._listen, 4096)
+        task = running.task
+        if task is None or not task.done():
             raise self._lost()
-        return running.result()
+        if not task.cancelled() and isinstance(task.exception(), SystemExit | KeyboardInterrupt):
+            self._thread.join(GRACE_S)  # that is what ended the loop, or is about to
+            raise self._lost()
+        return task.result()
+
+    def _begin(self, running: Running[T], work: Coroutine[Any, Any, T]) -> None:
+        running.task = self._loop.create_task(work)
+        running.task.add_done_callback(self._done)
+
+    def _done(self, task: asyncio.Task[Any]) -> None:
+        if not task.cancelled():
+            task.exception()  # looked at, also when Ctrl-C took away whoever waited for it
+        self._wake()
+
+    def _wake(self) -> None:
+        with suppress(BlockingIOError):  # a full pipe wakes as well
+            os.write(self._tell, b"!")
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if not self._ended.done():
+        if self._ended is None:
             self.run(self._settle())
             self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
         self._cancel_rest()
         self._loop.close()
+        os.close(self._listen)
+        os.close(self._tell)
 
     def _live(self) -> None:
         reason = "it was stopped"
@@ -72,12 +109,12 @@ class Portal:
         except BaseException as error:  # noqa: BLE001 - told to whoever waits, in the main thread
             reason = type(error).__name__
         finally:
-            self._ended.set_result(reason)
+            self._ended = reason
+            self._wake()
 
     def _lost(self) -> DemiurgeError:
         return DemiurgeError(
-            f"The world's loop ended unexpectedly ({self._ended.result()}): run the command again, "
-            "what was saved is safe.",
+            f"The world's loop ended unexpectedly ({self._ended}): run the command again, what was saved is safe.",
             code="internal",
         )
 
