@@ -1,6 +1,6 @@
 """The composition root: binds adapters to ports, and holds the `World` that users import.
 
-The only package that reads the environment and may import everything below `cli`.
+It chooses model, key and address from the environment, and may import everything below `cli`.
 """
 
 from demiurge.bootstrap.chat import Chat, Reply, ToolCallView

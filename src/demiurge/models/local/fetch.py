@@ -42,7 +42,7 @@ _KEYS = "LLM_API_KEY or OPENAI_API_KEY"
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """Where a fetch stands. `phase` is "waiting" (another fetch runs), "download", "check" or "done";
+    """Where a fetch stands. `phase` is "waiting" (another fetch runs), "download", "check", "load" or "done";
     `done` and `total` are bytes."""
 
     phase: str

@@ -19,7 +19,7 @@ from demiurge.models.request import GenerateRequest
 from demiurge.models.scrub import scrub
 from demiurge.tools.spec import ToolSpec
 from demiurge.values import canonical_json
-from demiurge.values.refs import Ref
+from demiurge.values.refs import Ref, ref_of
 from demiurge.wire import openai_chat, openai_responses
 from demiurge.wire.items import Completion, Item, NamedTool, TextFormat, ToolCall, ToolChoice
 from demiurge.world.admission import decide_tool
@@ -177,7 +177,7 @@ async def _receipt(call: EffectCall, request: GenerateRequest, completion: Compl
 
 def _put_later(pending: list[bytes], data: bytes) -> Ref:
     pending.append(data)
-    return Ref("sha256:" + hashlib.sha256(data).hexdigest())
+    return ref_of(data)
 
 
 def _named(call: EffectCall, calls: Sequence[ToolCall]) -> tuple[ToolCall, ...]:
