@@ -13,7 +13,7 @@ run: $(VENV)/run.ready
 
 test: $(VENV)/dev.ready
 	$(BIN)/python -m pytest -m "not full and not local_model"
-	DEMIURGE_TEST_LOCAL_MODEL=1 $(BIN)/python -m pytest -m "local_model and not full" --timeout 900
+	DEMIURGE_TEST_LOCAL_MODEL=1 $(BIN)/python -m pytest -m "local_model and not full" --timeout 900 --timeout-method thread
 
 test-full: $(VENV)/dev.ready
 	DEMIURGE_TEST_LOCAL_MODEL=1 $(BIN)/python -m pytest --timeout 3600

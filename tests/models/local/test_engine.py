@@ -2,7 +2,10 @@ from __future__ import annotations
 
 import json
 import os
+import signal
+import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -56,7 +59,10 @@ def test_without_the_weights_it_says_how_to_get_them(tmp_path: Path) -> None:
 def test_without_the_extra_it_says_how_to_install_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     weights = tmp_path / "m.gguf"
     weights.write_bytes(b"GGUF")
-    monkeypatch.setitem(sys.modules, "xllamacpp", None)
+    bare = tmp_path / "python-without-packages"
+    bare.write_text(f'#!/bin/sh\nexec "{sys.executable}" -S "$@"\n')
+    bare.chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(bare))
     with pytest.raises(Unavailable, match=r"demiurge-runtime\[local\]"):
         LocalEngine(weights).start()
 
@@ -160,3 +166,32 @@ class TestTheRealModel:
         second.stop()
         assert [report.phase for report in seen] == ["load", "load"]
         assert capfd.readouterr() == ("", "")
+
+    def test_one_that_died_is_started_again(self) -> None:
+        engine = LocalEngine(context=512)
+        engine.start()
+        killed = engines_of(os.getpid())[-1]
+        os.kill(killed, signal.SIGKILL)
+        while engine.running:
+            time.sleep(0.01)
+        engine.start()
+        assert engines_of(os.getpid())[-1] != killed
+        engine.stop()
+
+    def test_it_ends_with_a_parent_that_is_killed(self) -> None:
+        code = (
+            "from demiurge.models import LocalEngine as E; e = E(context=512); e.start(); print(1, flush=True); input()"
+        )
+        with subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as parent:
+            assert parent.stdout is not None
+            assert parent.stdout.readline() == b"1\n"
+            (child,) = engines_of(parent.pid)
+            parent.kill()
+        while Path(f"/proc/{child}").exists():
+            time.sleep(0.01)
+
+
+def engines_of(parent: int) -> list[int]:
+    """The engine processes of one process, oldest first (Linux)."""
+    children = Path(f"/proc/{parent}/task/{parent}/children").read_text().split()
+    return [int(pid) for pid in children if b"serve.py" in Path(f"/proc/{pid}/cmdline").read_bytes()]

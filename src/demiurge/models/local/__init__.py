@@ -1,8 +1,8 @@
-"""The local model: real weights, an engine inside this process, our own chat template.
+"""The local model: real weights, an engine in a process of its own, our own chat template.
 
 For a machine without a key: `fetch` brings the weights, `LocalEngine` serves them on loopback, and the
 provider "local" talks to it like to any other. Imports from `demiurge.values`, `tools` and `wire` (for the
-fallback); the native engine is imported only when one starts.
+fallback); the native engine is imported in that process alone.
 """
 
 from demiurge.models.local.engine import LocalEngine

@@ -1,21 +1,19 @@
-"""The local engine: llama.cpp's server inside this process, on loopback, for the local model.
+"""The local engine: a process of its own that serves the local model on loopback (`serve.py`).
 
-Invariant: the server listens on 127.0.0.1 only, on a port the system picks, behind a random key, without its
-web page, without CORS and without network access of its own; nothing else on the machine may spend the
-model's time, and no page in a browser can reach it. Its native log stays off the user's terminal unless
-`verbose`.
-
-The settings are measured, not guessed: temperature 0 (at 0.8 calls go wrong), one thread fewer than cores for
-generation (all cores on a busy machine: ten times slower), 256 MiB of prompt cache in place of the default 8
-GiB.
+Invariant: the engine's life is its owner's. It is apart because native code that stops, crashes or hangs must not
+take a durable world with it, and because loading holds an interpreter for seconds. Its messages stay off the
+user's terminal unless `verbose`; its random key is known to this object alone.
 """
 
 from __future__ import annotations
 
+import json
 import os
+import subprocess
+import sys
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 from demiurge.errors import Unavailable
 from demiurge.models.local.fetch import Progress
@@ -25,12 +23,11 @@ from demiurge.values.clock import Entropy, SystemEntropy
 
 __all__ = ["LocalEngine"]
 
+_SERVE = Path(__file__).with_name("serve.py")
 _CONTEXT = 16_384
 _CONTEXT_SMALL = 8_192
 _AMPLE_MEMORY = 4 << 30
-_CACHE_MIB = 256
-_QUIET = -1
-_CHATTY = 4
+_LEAVE_SECONDS = 2.0
 
 
 class LocalEngine:
@@ -52,7 +49,7 @@ class LocalEngine:
         self._path = path
         self._entropy = entropy or SystemEntropy()
         self._verbose = verbose
-        self._server: Any = None  # an object of a native module without types
+        self._process: subprocess.Popen[str] | None = None
         self.context = context or (_CONTEXT if _memory() >= _AMPLE_MEMORY else _CONTEXT_SMALL)
         self.model = LOCAL_MODEL.name
         self.base_url = ""
@@ -60,16 +57,16 @@ class LocalEngine:
 
     @property
     def running(self) -> bool:
-        return self._server is not None
+        """Whether the process is there; one that died is started again by `start`."""
+        return self._process is not None and self._process.poll() is None
 
     def start(self, progress: Callable[[Progress], None] = lambda _: None) -> None:
         """Load the model and listen. Raises Unavailable without the weights, the `local` extra, or memory
-        enough.
-
-        Blocks, and holds the interpreter for the few seconds of loading: call it before serving others.
+        enough. Blocks for the seconds of loading.
         """
-        if self._server is not None:
+        if self.running:
             return
+        self.stop()
         path = self._path or locate()
         if path is None or not path.is_file():
             raise Unavailable(
@@ -78,57 +75,80 @@ class LocalEngine:
             )
         size = path.stat().st_size
         progress(Progress("load", 0, size))
-        native = _native()
-        self.api_key = self._entropy.token(16).hex()
+        key = self._entropy.token(16).hex()
+        process = subprocess.Popen(  # noqa: S603 - our own file, under our own interpreter
+            [sys.executable, "-I", str(_SERVE)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=None if self._verbose else subprocess.DEVNULL,
+            text=True,
+            start_new_session=True,  # Ctrl-C is for us: the engine ends when its input closes
+        )
+        self._process = process
         try:
-            self._server = native.Server(self._settings(native, path))
-        except RuntimeError as error:
-            raise Unavailable(
-                f"The local engine could not load {path}: it is no model file, or memory is short.",
-                code="model_unavailable",
-            ) from error
-        self.base_url = f"{self._server.listening_address.rstrip('/')}/v1"
+            answer = _ask(process, self._request(path, key))
+        except BaseException:
+            self.stop()
+            raise
+        if "listening" not in answer:
+            self.stop()
+            raise _refusal(answer.get("error"), path)
+        self.api_key = key
+        self.base_url = f"{answer['listening'].rstrip('/')}/v1"
         progress(Progress("load", size, size))
 
     def stop(self) -> None:
-        """Stop listening and free the memory."""
-        self._server = None
+        """End the process, by force where it does not leave, and free the memory."""
+        process, self._process = self._process, None
         self.base_url = self.api_key = ""
+        if process is None:
+            return
+        assert process.stdin is not None
+        assert process.stdout is not None
+        with suppress(OSError):
+            process.stdin.close()
+        try:
+            process.wait(_LEAVE_SECONDS)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+        process.stdout.close()
 
-    def _settings(self, native: Any, path: Path) -> Any:
-        cores = os.cpu_count() or 1
-        settings = native.CommonParams()
-        settings.model.path = str(path)
-        settings.model_alias = {self.model}
-        settings.chat_template = CHAT_TEMPLATE
-        settings.use_jinja = True
-        settings.n_ctx = self.context
-        settings.n_parallel = 1
-        settings.sampling.temp = 0.0
-        settings.cpuparams.n_threads = max(1, cores - 1)
-        settings.cpuparams_batch.n_threads = cores
-        settings.cache_ram_mib = _CACHE_MIB
-        settings.api_keys = [self.api_key]
-        settings.cors_origins = ""
-        settings.cors_credentials = False
-        settings.ui = False
-        settings.endpoint_slots = False
-        settings.offline = True
-        settings.hostnames = ["127.0.0.1"]
-        settings.port = 0
-        settings.verbosity = _CHATTY if self._verbose else _QUIET
-        return settings
+    def _request(self, path: Path, key: str) -> str:
+        return json.dumps(
+            {
+                "path": str(path),
+                "name": self.model,
+                "context": self.context,
+                "api_key": key,
+                "chat_template": CHAT_TEMPLATE,
+                "verbose": self._verbose,
+            }
+        )
 
 
-def _native() -> Any:
-    try:
-        import xllamacpp  # heavy, optional, and native: only when an engine starts
-    except ImportError as error:
-        raise Unavailable(
+def _ask(process: subprocess.Popen[str], request: str) -> dict[str, str]:
+    """Send the one request and return the one answer; an empty one where the process died instead."""
+    assert process.stdin is not None
+    assert process.stdout is not None
+    with suppress(OSError):
+        process.stdin.write(request + "\n")
+        process.stdin.flush()
+    line = process.stdout.readline()
+    answer: dict[str, str] = json.loads(line) if line.endswith("\n") else {}
+    return answer
+
+
+def _refusal(code: str | None, path: Path) -> Unavailable:
+    if code == "engine_missing":
+        return Unavailable(
             "The local engine is not installed: run `pip install 'demiurge-runtime[local]'`, or set a key.",
-            code="engine_missing",
-        ) from error
-    return xllamacpp
+            code=code,
+        )
+    return Unavailable(
+        f"The local engine could not load {path}: it is no model file, or memory is short.",
+        code="model_unavailable",
+    )
 
 
 def _memory() -> int:

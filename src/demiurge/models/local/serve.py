@@ -1,0 +1,80 @@
+"""The engine's own process: llama.cpp's server on loopback, for as long as its parent lives.
+
+Run as a file, not imported: it needs nothing of this package, so that it starts in the time the native library
+takes. It reads one line of JSON on its input (`path`, `name`, `context`, `api_key`, `chat_template`,
+`verbose`), writes one line back (`{"listening": URL}` or `{"error": code}`), and ends when its input closes:
+a parent that was killed leaves no engine behind.
+
+Invariant: the server listens on 127.0.0.1 only, on a port the system picks, behind the given key, without its
+web page, without CORS and without network access of its own; nothing else on the machine may spend the
+model's time, and no page in a browser can reach it.
+
+The settings are measured, not guessed: temperature 0 (at 0.8 calls go wrong), one thread fewer than cores for
+generation (all cores on a busy machine: ten times slower), 256 MiB of prompt cache in place of the default 8
+GiB.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from typing import Any
+
+_CACHE_MIB = 256
+_QUIET = -1
+_CHATTY = 4
+
+
+def main() -> None:
+    """Serve until the input closes. The answer's line goes to the output alone: native messages go to errors."""
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)
+    asked = json.loads(sys.stdin.readline())
+    server, answer = _serve(asked)
+    print(json.dumps(answer), file=answers, flush=True)
+    if server is not None:
+        sys.stdin.read()
+    # Not sys.exit: the server's destructor waits for a loop that may never have begun, and would wait for ever.
+    os._exit(0)
+
+
+def _serve(asked: dict[str, Any]) -> tuple[Any, dict[str, str]]:
+    try:
+        import xllamacpp  # native: only here
+    except ImportError:
+        return None, {"error": "engine_missing"}
+    try:
+        server = xllamacpp.Server(_settings(xllamacpp, asked))
+    except RuntimeError:
+        return None, {"error": "model_unavailable"}
+    return server, {"listening": server.listening_address}
+
+
+def _settings(native: Any, asked: dict[str, Any]) -> Any:
+    cores = os.cpu_count() or 1
+    settings = native.CommonParams()
+    settings.model.path = asked["path"]
+    settings.model_alias = {asked["name"]}
+    settings.chat_template = asked["chat_template"]
+    settings.use_jinja = True
+    settings.n_ctx = asked["context"]
+    settings.n_parallel = 1
+    settings.sampling.temp = 0.0
+    settings.cpuparams.n_threads = max(1, cores - 1)
+    settings.cpuparams_batch.n_threads = cores
+    settings.cache_ram_mib = _CACHE_MIB
+    settings.api_keys = [asked["api_key"]]
+    settings.cors_origins = ""
+    settings.cors_credentials = False
+    settings.ui = False
+    settings.endpoint_slots = False
+    settings.offline = True
+    settings.hostnames = ["127.0.0.1"]
+    settings.port = 0
+    settings.verbosity = _CHATTY if asked["verbose"] else _QUIET
+    return settings
+
+
+if __name__ == "__main__":
+    main()
