@@ -32,14 +32,18 @@ from demiurge.tools.record import ToolExecResult
 from demiurge.tools.source import Tools, as_source
 from demiurge.tools.stages.approve import approve
 from demiurge.tools.stages.check import check
+from demiurge.tools.stages.claim import claim
+from demiurge.tools.stages.connect import connect
 from demiurge.tools.stages.decide import decide
 from demiurge.tools.stages.decode import decode
 from demiurge.tools.stages.fit import fit
 from demiurge.tools.stages.identify import identify
 from demiurge.tools.stages.limits import limits
+from demiurge.tools.stages.recall import recall
 from demiurge.tools.stages.record import record
 from demiurge.tools.stages.redact import redact
 from demiurge.tools.stages.run import run
+from demiurge.tools.stages.settle import let_go, settle
 from demiurge.tools.stages.validate import validate
 from demiurge.values.clock import Entropy, SystemClock, SystemEntropy
 
@@ -53,9 +57,13 @@ STAGES: tuple[tuple[Stage, ToolErrorCode], ...] = (
     (decode, ToolErrorCode.INVALID_JSON),
     (validate, ToolErrorCode.VALIDATION),
     (limits, ToolErrorCode.BUDGET_EXCEEDED),
+    (connect, ToolErrorCode.CONNECTION_UNAVAILABLE),
+    (recall, ToolErrorCode.EXECUTION),
     (approve, ToolErrorCode.APPROVAL_REQUIRED),
+    (claim, ToolErrorCode.EXECUTION),
     (run, ToolErrorCode.EXECUTION),
     (check, ToolErrorCode.OUTPUT_VALIDATION),
+    (settle, ToolErrorCode.UNKNOWN_OUTCOME),
     (redact, ToolErrorCode.REDACTION_FAILED),
     (fit, ToolErrorCode.RESULT_TOO_LARGE),
 )
@@ -189,16 +197,20 @@ class ToolRunner:
             call.failure = failure
         except LoopSignal:
             call.failure = ToolFailure(ToolErrorCode.CANCELLED)
+            let_go(ports, call)
             record(ports, call)
             raise
         except BaseException as error:
             if not isinstance(error, Exception) and is_from_outside(error):
                 open_end = call.started and not call.changes_nothing
                 call.failure = ToolFailure(ToolErrorCode.UNKNOWN_OUTCOME if open_end else ToolErrorCode.CANCELLED)
+                let_go(ports, call)
                 record(ports, call)
                 raise
             log_cause(if_broken.value, error)
             call.failure = ToolFailure(if_broken)
+        if call.failure is not None:
+            let_go(ports, call)
         record(ports, call)
         assert call.answer is not None
         return call.answer
