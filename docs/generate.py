@@ -1,4 +1,5 @@
-"""Writes what the docs take from elsewhere: the examples' code and what they print, and the command line's help.
+"""Writes what the docs take from elsewhere: the examples' code and what they print, the command line's help,
+and the docstrings.
 
 `python docs/generate.py` writes; with `--check` it exits with 1 and says which pages are not current. What an example
 prints is checked by running it, in `tests/docs`.
@@ -10,6 +11,7 @@ import re
 import sys
 from pathlib import Path
 
+import api_reference
 import cli_reference
 
 DOCS = Path(__file__).parent
@@ -18,7 +20,7 @@ INCLUDED = re.compile(r"(<!-- (examples/[\w/.]+) -->\n```\w+\n)(.*?)(```\n)", re
 
 def pages() -> dict[Path, str]:
     """Every page that takes something from elsewhere, as it should be."""
-    written = {DOCS / "cli.md": cli_reference.page()}
+    written = {DOCS / "api.md": api_reference.page(), DOCS / "cli.md": cli_reference.page()}
     for path in (*sorted(DOCS.glob("*.md")), DOCS.parent / "README.md"):
         if path not in written:
             written[path] = INCLUDED.sub(_included, path.read_text("utf-8"))
