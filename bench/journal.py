@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import tempfile
+import time
+from collections.abc import Callable
 from pathlib import Path
 
-from bench.timing import wall_s
 from demiurge.apps.demiurge import CHAT, app
 from demiurge.stores import Batch, Row, SqliteStore
 from demiurge.tools.policy import ToolPolicy
@@ -55,17 +56,23 @@ def _bare(folder: Path, rows: list[Row]) -> None:
             store.append(batches)
 
 
+def _wall_s(work: Callable[[], object]) -> float:
+    begun = time.perf_counter()
+    work()
+    return time.perf_counter() - begun
+
+
 def run() -> list[tuple[str, str, str]]:
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place)
         with SqliteStore.create(folder / "world", "bench") as store:
             host = Host(store, _manifest(), [])
-            ours = wall_s(lambda: asyncio.run(_submit_all(host)))
+            ours = _wall_s(lambda: asyncio.run(_submit_all(host)))
             rows = list(store.read_all())
-            scan = wall_s(lambda: [decode_row(row) for row in store.read_all()])
+            scan = _wall_s(lambda: [decode_row(row) for row in store.read_all()])
             replaying = Host(store, _manifest(), [])
-            replay = wall_s(lambda: list(replaying.replay()))
-        bare = wall_s(lambda: _bare(folder / "bare", rows))
+            replay = _wall_s(lambda: list(replaying.replay()))
+        bare = _wall_s(lambda: _bare(folder / "bare", rows))
     events, records = CELLS * EVENTS, len(rows)
     assert rows[0].unit.startswith(CHAT)
     return [

@@ -9,8 +9,9 @@ Names are imported when they are first used, so that importing the package costs
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from demiurge.late import late
 
 if TYPE_CHECKING:
     from demiurge.bootstrap import Chat, Reply, ToolCallView, World
@@ -24,19 +25,33 @@ if TYPE_CHECKING:
         Unavailable,
         UsageError,
     )
+    from demiurge.stores.sqlite.ledger import SqliteEffectLedger
+    from demiurge.stores.vault import SqliteVault
     from demiurge.tools import (
         AiEvent,
         ApprovalDecision,
         ApprovalRequest,
         ApprovalStore,
+        AuthCapability,
+        Budget,
         Budgets,
+        BudgetTracker,
         CompositeToolSource,
+        ConnectionBroker,
+        Credentials,
+        Deadline,
+        DeadlineExceededError,
+        EffectLedger,
+        IdempotencyConfig,
         InMemoryApprovals,
         Introspection,
+        KeyRing,
         PromptValidationError,
         Redaction,
         ResourceRegistry,
+        RunSummary,
         StaticToolSource,
+        TokenUsage,
         Tool,
         ToolCatalog,
         ToolContext,
@@ -71,19 +86,33 @@ _HOMES = {
         "Unavailable",
         "UsageError",
     ),
+    "demiurge.stores.sqlite.ledger": ("SqliteEffectLedger",),
+    "demiurge.stores.vault": ("SqliteVault",),
     "demiurge.tools": (
         "AiEvent",
         "ApprovalDecision",
         "ApprovalRequest",
         "ApprovalStore",
+        "AuthCapability",
+        "Budget",
+        "BudgetTracker",
         "Budgets",
         "CompositeToolSource",
+        "ConnectionBroker",
+        "Credentials",
+        "Deadline",
+        "DeadlineExceededError",
+        "EffectLedger",
+        "IdempotencyConfig",
         "InMemoryApprovals",
         "Introspection",
+        "KeyRing",
         "PromptValidationError",
         "Redaction",
         "ResourceRegistry",
+        "RunSummary",
         "StaticToolSource",
+        "TokenUsage",
         "Tool",
         "ToolCatalog",
         "ToolContext",
@@ -106,7 +135,6 @@ _HOMES = {
     "demiurge.values": ("Ref",),
     "demiurge.world.host": ("Accepted",),
 }
-_HOME = {name: home for home, names in _HOMES.items() for name in names}
 
 __all__ = [
     "Accepted",
@@ -114,23 +142,37 @@ __all__ = [
     "ApprovalDecision",
     "ApprovalRequest",
     "ApprovalStore",
+    "AuthCapability",
+    "Budget",
+    "BudgetTracker",
     "Budgets",
     "Chat",
     "CompositeToolSource",
     "Conflict",
+    "ConnectionBroker",
+    "Credentials",
     "Damaged",
+    "Deadline",
+    "DeadlineExceededError",
     "DemiurgeError",
     "Divergence",
+    "EffectLedger",
+    "IdempotencyConfig",
     "InMemoryApprovals",
     "Introspection",
     "InvalidValue",
+    "KeyRing",
     "NotFound",
     "PromptValidationError",
     "Redaction",
     "Ref",
     "Reply",
     "ResourceRegistry",
+    "RunSummary",
+    "SqliteEffectLedger",
+    "SqliteVault",
     "StaticToolSource",
+    "TokenUsage",
     "Tool",
     "ToolCallView",
     "ToolCatalog",
@@ -156,12 +198,7 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
-    home = _HOME.get(name)
-    if home is None:
-        raise AttributeError(f"module 'demiurge' has no attribute {name!r}")
-    value = globals()[name] = getattr(import_module(home), name)
-    return value
+__getattr__ = late(__name__, _HOMES)
 
 
 def __dir__() -> list[str]:

@@ -52,6 +52,18 @@ POINTS: Final[Mapping[str, str]] = MappingProxyType(
         "journal.before_rows": "a transaction is open, no row is written",
         "journal.before_commit": "rows, heads and outbox are written, not yet durable",
         "journal.after_commit": "rows are durable, the caller doesn't know yet",
+        "ledger.claim.after_commit": "a call's claim is durable, the call has not begun",
+        "ledger.claim.before_commit": "a call's claim is written, not yet durable",
+        "ledger.create.after_commit": "a new ledger is durable, the caller doesn't know yet",
+        "ledger.create.before_commit": "a new ledger's tables are written, not yet durable",
+        "ledger.doubt.after_commit": "that a call is in doubt is durable, nobody was told",
+        "ledger.doubt.before_commit": "that a call is in doubt is written, not yet durable",
+        "ledger.edit.after_commit": "a change to a ledger is durable, the caller doesn't know yet",
+        "ledger.edit.before_commit": "a change to a ledger is written, not yet durable",
+        "ledger.release.after_commit": "a claim is released for good, nobody was told",
+        "ledger.release.before_commit": "a claim's release is written, not yet durable",
+        "ledger.settle.after_commit": "what a call did is durable, nobody was told",
+        "ledger.settle.before_commit": "a call is done, what it did is written, not yet durable",
         "meta.before_commit": "a meta value is written, not yet durable",
         "meta.after_commit": "a meta value is durable, the caller doesn't know yet",
         "outbox.before_delivery": "a message is durable in the outbox, its target doesn't know of it",
@@ -65,6 +77,8 @@ POINTS: Final[Mapping[str, str]] = MappingProxyType(
         "unit.acknowledged": "a step is durable and acknowledged, its effects are not dispatched",
         "unit.advanced": "a step is computed, nothing of it is written",
         "unit.committed": "a step is durable, nobody was told",
+        "vault.after_commit": "a change to a vault is durable, the caller doesn't know yet",
+        "vault.before_commit": "a change to a vault is written, not yet durable",
     }
 )
 

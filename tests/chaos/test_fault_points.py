@@ -17,6 +17,9 @@ CHATS = ("anna",)
 ELSEWHERE = {"meta.after_commit", "meta.before_commit", "outbox.before_delivery"} | {
     "snapshot.after_commit",
     "snapshot.before_commit",
+    "vault.after_commit",
+    "vault.before_commit",
+    *(name for name in faults.POINTS if name.startswith("ledger.")),
 }
 """Points that a chat does not pass; their own tests are in tests/stores and tests/world/test_host.py."""
 

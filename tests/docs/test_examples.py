@@ -10,6 +10,9 @@ from pathlib import Path
 import pytest
 from tests.provider import Provider, serving
 
+from demiurge.tools import SAFE_MESSAGES
+from demiurge.tools.runner import STAGES
+
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 EXAMPLES = DOCS / "examples"
@@ -49,6 +52,14 @@ def test_every_runnable_example_is_on_a_page() -> None:
 def test_pages_are_current() -> None:
     done = subprocess.run([sys.executable, DOCS / "generate.py", "--check"], capture_output=True, text=True)
     assert (done.stderr, done.returncode) == ("", 0)
+
+
+def test_the_runners_page_has_every_stage_and_every_code() -> None:
+    page = (DOCS / "runner.md").read_text("utf-8")
+    assert re.findall(r"^\| `(\w+)` \| .* \| .* \|$", page, re.MULTILINE) == [
+        *("identify", *(stage.__name__ for stage, _ in STAGES), "record")
+    ]
+    assert dict(re.findall(r"^\| `([a-z_]+)` \| ([^|]*) \|$", page, re.MULTILINE)) == SAFE_MESSAGES
 
 
 def test_links_between_pages_lead_somewhere() -> None:

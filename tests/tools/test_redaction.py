@@ -41,19 +41,21 @@ def test_modes(redaction: Redaction, value: Any, view: Any) -> None:
 
 def test_an_empty_or_odd_allowlist_is_refused() -> None:
     odd: list[tuple[str, list[str]]] = [
-        ("allow", []),
+        ("top_level", []),
         ("paths", []),
         ("paths", ["a..b"]),
-        ("allow", [" "]),
+        ("top_level", [" "]),
+        ("top_level", ["*"]),
         ("drop_all", ["a"]),
     ]
     for mode, fields in odd:
         with pytest.raises(InvalidValue):
             Redaction.from_json({"mode": mode, "fields": fields})
+    for mode in ("everything", "allow"):
+        with pytest.raises(InvalidValue):
+            Redaction.from_json({"mode": mode, "fields": ["a"]})
     with pytest.raises(InvalidValue):
-        Redaction.from_json({"mode": "everything"})
-    with pytest.raises(InvalidValue):
-        Redaction.from_json({"mode": "allow", "fields": "a"})
+        Redaction.from_json({"mode": "top_level", "fields": "a"})
 
 
 JSON = st.recursive(

@@ -8,7 +8,6 @@ import json
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -410,32 +409,6 @@ def test_an_inline_handler_over_its_time_is_noticed() -> None:
     slow_clock = FixedClock(0, step_ns=1_000_000_000)
     assert Run(policy=limited(), clock=slow_clock).runner.exec_sync("math__add", ARGS).error_code == "timeout"
     assert Run(policy=limited(), clock=FixedClock(0)).runner.exec_sync("math__add", ARGS).ok
-
-
-class Left:
-    def __init__(self, seconds: float) -> None:
-        self.seconds = seconds
-
-    def remaining(self) -> timedelta:
-        return timedelta(seconds=self.seconds)
-
-
-class Spent:
-    def check(self) -> None:
-        raise RuntimeError("canary")
-
-
-async def test_deadline_and_budget_are_looked_at_before_the_handler() -> None:
-    async def waits(params: P, *, context: ToolContext) -> ToolResult[R]:
-        await asyncio.sleep(60)
-        raise AssertionError
-
-    runner = Run(made(waits)).runner
-    over = ToolContext(deadline=Left(-1))
-    assert (await runner.exec("math__add", ARGS, ctx=over)).error_code == "deadline_exceeded"
-    assert (await runner.exec("math__add", ARGS, ctx=ToolContext(deadline=Left(0.02)))).error_code == "timeout"
-    spent = ToolContext(budget_tracker=Spent())
-    assert (await runner.exec("math__add", ARGS, ctx=spent)).error_code == "budget_exceeded"
 
 
 class Blobs:

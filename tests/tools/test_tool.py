@@ -93,14 +93,6 @@ def wrong_params(params: R, *, context: ToolContext) -> ToolResult[R]:
     raise AssertionError
 
 
-def wrong_result(params: P, *, context: ToolContext) -> ToolResult[P]:
-    raise AssertionError
-
-
-def bare_result(params: P, *, context: ToolContext) -> R:
-    raise AssertionError
-
-
 def wrong_context(params: P, *, context: int) -> ToolResult[R]:
     raise AssertionError
 
@@ -113,8 +105,6 @@ def wrong_context(params: P, *, context: int) -> ToolResult[R]:
         other_keyword,
         default_context,
         wrong_params,
-        wrong_result,
-        bare_result,
         wrong_context,
         3,
     ],
@@ -123,14 +113,6 @@ def test_a_handler_of_another_signature_is_refused(handler: Any) -> None:
     with pytest.raises(PromptValidationError) as caught:
         make(handler=handler)
     assert caught.value.placeholder == "handler"
-
-
-def test_types_come_from_the_subscription_or_from_the_handler() -> None:
-    assert Tool(name="t", description="d", handler=handle).spec == make(description="d").spec
-    with pytest.raises(PromptValidationError):
-        Tool(name="t", description="d", handler=lambda params, *, context: None)
-    with pytest.raises(TypeError):
-        Tool[P]  # type: ignore[misc]
 
 
 def test_two_equal_tools_are_equal_and_of_one_class() -> None:

@@ -185,3 +185,32 @@ def test_one_spelling_however_often_it_is_read_and_written(value: object) -> Non
 def test_parse_fails_in_one_way_only(text: str | bytes) -> None:
     with suppress(InvalidValue):
         canonical_json.parse(text)
+
+
+_KEYS = st.sampled_from(["a", "b", "", ":", "é", "\\", '"', "\u2028"])
+_SCALARS = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text()
+_PIECES = st.sampled_from(
+    [*'{}[]":,\\ \n\t\0+-.eE019', "true", "null", "\\u003a", "\\ud800", "\ufeff", '"a":1', "1e400"]
+)
+
+
+@given(
+    st.lists(st.tuples(_KEYS, _SCALARS | st.lists(_SCALARS, max_size=2)), max_size=4),
+    st.booleans(),
+    st.lists(st.tuples(st.integers(0, 80), st.integers(0, 2), _PIECES), max_size=3),
+)
+def test_text_and_its_bytes_are_read_alike(
+    members: list[tuple[str, object]], ascii_only: bool, edits: list[tuple[int, int, str]]
+) -> None:
+    """Short text has a reading of its own: whatever it holds, well formed or not."""
+    text = f"{{{', '.join(json.dumps({k: v}, ensure_ascii=ascii_only)[1:-1] for k, v in members)}}}"
+    for place, length, piece in edits:
+        text = text[:place] + piece + text[place + length :]
+    assert _read(text) == _read(text.encode())
+
+
+def _read(text: str | bytes) -> str:
+    try:
+        return repr(canonical_json.parse(text))
+    except InvalidValue as refusal:
+        return str(refusal)

@@ -1,7 +1,8 @@
 """Where a world is kept: journal and blobs behind one protocol, on SQLite and files or in memory.
 
 Imports only `errors`, `faults` and `values`. Knows rows, units, hashes and durability; what a record says and
-who may see it is decided above.
+who may see it is decided above. Beside it, and imported by their own names: `vault`, for the sealed credentials of
+connections, and `sqlite.ledger`, for what tools have done; both are defined in `demiurge.tools`.
 """
 
 from demiurge.stores.errors import DamagedRow, UnitConflict

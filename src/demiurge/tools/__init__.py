@@ -9,9 +9,14 @@ pydantic for typed parameters.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+from demiurge.late import late
 from demiurge.tools.approvals import ApprovalDecision, ApprovalRequest, ApprovalStore, InMemoryApprovals
 from demiurge.tools.bound import BoundTool
+from demiurge.tools.budget import Budget, BudgetTracker, TokenUsage
 from demiurge.tools.capabilities import (
+    AuthCapability,
     Clock,
     Introspection,
     WorkspaceCommit,
@@ -20,11 +25,23 @@ from demiurge.tools.capabilities import (
     Workspaces,
 )
 from demiurge.tools.catalog import ToolCatalog
+from demiurge.tools.connections import (
+    Connection,
+    ConnectionAccess,
+    ConnectionBroker,
+    ConnectionGrant,
+    SealedConnection,
+    Vault,
+)
 from demiurge.tools.context import ResourceRegistry, ToolContext
-from demiurge.tools.core import CORE_TOOLS
+from demiurge.tools.credentials import Credentials, Secret
+from demiurge.tools.deadline import Deadline
 from demiurge.tools.effect import ToolEffect
 from demiurge.tools.errors import (
     SAFE_MESSAGES,
+    BudgetExceededError,
+    DeadlineExceededError,
+    InvalidLimit,
     LoopSignal,
     PromptValidationError,
     ToolErrorCode,
@@ -44,16 +61,32 @@ from demiurge.tools.events import (
     UsageReport,
     event_to_json,
 )
+from demiurge.tools.graph_run import GraphRun
+from demiurge.tools.idempotency import (
+    IdempotencyConfig,
+    IdempotencyStrategy,
+    compute_idempotency_key,
+    compute_params_hash,
+)
 from demiurge.tools.ids import canonical_id
+from demiurge.tools.keyring import KeyRing
+from demiurge.tools.ledger import EffectLedger, Ledger, LedgerEntry, partition_of
 from demiurge.tools.policy import Budgets, Decision, ToolPolicy, ToolPolicyContext
+from demiurge.tools.prompt_hash import prompt_hash
 from demiurge.tools.record import ToolExecResult, ToolInvocationRecord
 from demiurge.tools.redaction import Redaction
 from demiurge.tools.result import ToolRenderableResult, ToolResult
+from demiurge.tools.run_summary import RunSummary
 from demiurge.tools.runner import ToolRunner
 from demiurge.tools.schema import compile_schema, validate_tool_schema_p0
+from demiurge.tools.shelf import LedgerSlot
 from demiurge.tools.source import CompositeToolSource, StaticToolSource, ToolSource
+from demiurge.tools.spans import SpanSink, ToolSpan
 from demiurge.tools.spec import ToolSpec
 from demiurge.tools.tool import Tool, ToolExample, tool
+
+if TYPE_CHECKING:
+    from demiurge.tools.core import CORE_TOOLS
 
 __all__ = [
     "CORE_TOOLS",
@@ -63,22 +96,47 @@ __all__ = [
     "ApprovalRequest",
     "ApprovalStore",
     "AssistantFinal",
+    "AuthCapability",
     "BoundTool",
+    "Budget",
+    "BudgetExceededError",
+    "BudgetTracker",
     "Budgets",
     "Clock",
     "CompositeToolSource",
+    "Connection",
+    "ConnectionAccess",
+    "ConnectionBroker",
+    "ConnectionGrant",
+    "Credentials",
+    "Deadline",
+    "DeadlineExceededError",
     "Decision",
     "Done",
+    "EffectLedger",
     "ErrorEvent",
+    "GraphRun",
+    "IdempotencyConfig",
+    "IdempotencyStrategy",
     "InMemoryApprovals",
     "Introspection",
+    "InvalidLimit",
+    "KeyRing",
+    "Ledger",
+    "LedgerEntry",
+    "LedgerSlot",
     "LoopSignal",
     "PromptValidationError",
     "Redaction",
     "ResourceRegistry",
+    "RunSummary",
+    "SealedConnection",
+    "Secret",
+    "SpanSink",
     "StaticToolSource",
     "Status",
     "TextDelta",
+    "TokenUsage",
     "Tool",
     "ToolCallResult",
     "ToolCallStart",
@@ -96,17 +154,25 @@ __all__ = [
     "ToolResult",
     "ToolRunner",
     "ToolSource",
+    "ToolSpan",
     "ToolSpec",
     "ToolUserError",
     "ToolValidationError",
     "UsageReport",
+    "Vault",
     "WorkspaceCommit",
     "WorkspaceEntry",
     "WorkspaceFile",
     "Workspaces",
     "canonical_id",
     "compile_schema",
+    "compute_idempotency_key",
+    "compute_params_hash",
     "event_to_json",
+    "partition_of",
+    "prompt_hash",
     "tool",
     "validate_tool_schema_p0",
 ]
+
+__getattr__ = late(__name__, {"demiurge.tools.core": ("CORE_TOOLS",)})

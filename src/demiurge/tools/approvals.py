@@ -26,7 +26,8 @@ _MS = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class ApprovalRequest:
-    """One question. `approval_id` names a decision if the caller has one; it is not part of what is bound."""
+    """One question. `approval_id` names a decision if the caller has one; it is not part of what is bound.
+    `connection_id`: the connection that a tool which needs one would use."""
 
     tool_call_id: str
     tool_id: str
@@ -35,13 +36,13 @@ class ApprovalRequest:
     actor: str
     rule_digest: str
     approval_id: str | None = None
+    connection_id: str | None = None
 
     @property
     def binding(self) -> str:
         """Digest of everything that a decision is bound to."""
-        return cbor.node_ref(
-            [self.tool_call_id, self.tool_id, self.spec_hash, self.args_digest, self.actor, self.rule_digest]
-        )
+        bound = [self.tool_call_id, self.tool_id, self.spec_hash, self.args_digest, self.actor, self.rule_digest]
+        return cbor.node_ref(bound if self.connection_id is None else [*bound, self.connection_id])
 
 
 @dataclass(frozen=True, slots=True)

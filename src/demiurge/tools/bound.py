@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from demiurge.tools.context import ToolContext
+from demiurge.tools.idempotency import IdempotencyConfig
 from demiurge.tools.spec import ToolSpec
 
 __all__ = ["BoundTool"]
@@ -21,7 +22,8 @@ __all__ = ["BoundTool"]
 class BoundTool:
     """`parse(json_text) -> params` raises ToolValidationError. `call(params, context)` gives a ToolResult,
     or an awaitable of one when `is_async`. `dump(value) -> JSON bytes` raises ToolValidationError; `load`
-    is its inverse.
+    is its inverse. `dump_params(params) -> (JSON, is it all)` is for telling calls apart; without it params
+    are JSON already.
 
     `inline`: a `def` handler quick enough to run on the event loop. `timeout_ms`: its own limit.
     `capabilities`: types that must be bound in `context.resources`. `idempotency` and `reconcile` are for
@@ -39,5 +41,6 @@ class BoundTool:
     capabilities: tuple[Any, ...] = ()
     works_through_capabilities: bool = False
     requires_connection: bool = False
-    idempotency: Any = None
+    idempotency: IdempotencyConfig | None = None
     reconcile: Callable[..., Any] | None = None
+    dump_params: Callable[[Any], tuple[Any, bool]] | None = None

@@ -13,7 +13,15 @@ from typing import Any, Literal, Protocol
 
 from demiurge.values.clock import Clock
 
-__all__ = ["Clock", "Introspection", "WorkspaceCommit", "WorkspaceEntry", "WorkspaceFile", "Workspaces"]
+__all__ = [
+    "AuthCapability",
+    "Clock",
+    "Introspection",
+    "WorkspaceCommit",
+    "WorkspaceEntry",
+    "WorkspaceFile",
+    "Workspaces",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +63,19 @@ class Workspaces(Protocol):
     async def read(self, path: str, *, workspace: str) -> WorkspaceFile: ...
 
     async def write(self, path: str, text: str, *, workspace: str, expected_version: int | None) -> WorkspaceCommit: ...
+
+
+class AuthCapability(Protocol):
+    """The connection that the caller named for this call (seed 003 #26); a tool with `requires_connection` has
+    it, and no other.
+
+    Ask for the token where it is sent, and keep it nowhere: after the call both methods raise ToolFailure
+    (`connection_unavailable`)."""
+
+    def get_access_token(self) -> str: ...
+
+    def get_auth_headers(self) -> dict[str, str]:
+        """The header that authenticates a request, such as `{"Authorization": "Bearer ..."}`."""
 
 
 class Introspection(Protocol):

@@ -9,16 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from datetime import timedelta
 from types import MappingProxyType
-from typing import Any, Protocol, TypeVar, cast, overload
+from typing import Any, TypeVar, cast, overload
 
+from demiurge.tools.budget import BudgetTracker
 from demiurge.tools.capabilities import Workspaces
+from demiurge.tools.deadline import Deadline
 from demiurge.tools.policy import ToolPolicyContext
 
 __all__ = [
-    "BudgetTrackerLike",
-    "DeadlineLike",
     "NullAdapter",
     "NullBus",
     "NullPrompt",
@@ -30,18 +29,6 @@ __all__ = [
 
 T = TypeVar("T")
 D = TypeVar("D")
-
-
-class DeadlineLike(Protocol):
-    """What the runner asks of a deadline: the time that is left, negative when it has passed."""
-
-    def remaining(self) -> timedelta: ...
-
-
-class BudgetTrackerLike(Protocol):
-    """What the runner asks of a budget: `check` raises when it is used up."""
-
-    def check(self) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,14 +135,15 @@ class ToolContext:
     """Immutable snapshot passed to every handler as `context` (seed 004).
 
     `prompt`, `rendered_prompt`, `adapter` and `session` belong to packages above this one, hence `Any`.
+    The runner puts `deadline` and `budget_tracker` into `resources` too, or takes them from there, by their type.
     `caller` says who asks; `connection_id` is an opaque reference; `tool_call_id` is the id of this call."""
 
     prompt: Any = NullPrompt()
     rendered_prompt: Any = None
     adapter: Any = NullAdapter()
     session: Any = field(default_factory=NullSession)
-    deadline: DeadlineLike | None = None
-    budget_tracker: BudgetTrackerLike | None = None
+    deadline: Deadline | None = None
+    budget_tracker: BudgetTracker | None = None
     resources: ResourceRegistry = field(default_factory=ResourceRegistry)
     tool_call_id: str = ""
     caller: ToolPolicyContext = field(default_factory=ToolPolicyContext)

@@ -4,7 +4,10 @@
     ├── ToolFailure               a stage of the runner stops the call: a closed code, a safe sentence
     ├── ToolUserError             raised by a handler: its text is meant for the model and the user
     ├── ToolValidationError       arguments or a result break their type; `fields` are paths, never values
+    ├── DeadlineExceededError     the time of a run is over
+    ├── BudgetExceededError       the tokens, the money or the time of a run are used up
     ├── LoopSignal                not a failure: a message to the loop around the tool, so it runs through
+    ├── InvalidLimit              a deadline or a budget that can't be (an InvalidValue)
     └── PromptValidationError     a tool, section or prompt was written wrongly (an InvalidValue)
 
 Codes are closed and messages come from a fixed table (seed 003: exception text and arguments may hold
@@ -17,11 +20,19 @@ from __future__ import annotations
 from collections.abc import Mapping
 from enum import StrEnum
 from types import MappingProxyType
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from demiurge.errors import DemiurgeError, InvalidValue
 
+if TYPE_CHECKING:
+    from demiurge.tools.budget import Budget, TokenUsage
+
 __all__ = [
     "SAFE_MESSAGES",
+    "BudgetDimension",
+    "BudgetExceededError",
+    "DeadlineExceededError",
+    "InvalidLimit",
     "LoopSignal",
     "PromptValidationError",
     "ToolErrorCode",
@@ -118,6 +129,37 @@ class ToolValidationError(DemiurgeError, ValueError):
     def __init__(self, message: str, *, fields: tuple[str, ...] = ()) -> None:
         super().__init__(message)
         self.fields = fields
+
+
+class DeadlineExceededError(DemiurgeError, RuntimeError):
+    """There is no time left (seed 004, Failure semantics). From a handler: code `deadline_exceeded`."""
+
+    code = "deadline_exceeded"
+
+
+BudgetDimension: TypeAlias = Literal["deadline", "total_tokens", "input_tokens", "output_tokens", "cost_micros"]
+
+
+class BudgetExceededError(DemiurgeError, RuntimeError):
+    """`consumed` and `cost_micros` are more than `budget` allows of `exceeded_dimension`. From a handler: code
+    `budget_exceeded`."""
+
+    code = "budget_exceeded"
+
+    def __init__(
+        self, budget: Budget, consumed: TokenUsage, exceeded_dimension: BudgetDimension, *, cost_micros: int = 0
+    ) -> None:
+        super().__init__(f"The budget's {exceeded_dimension} is used up.")
+        self.budget = budget
+        self.consumed = consumed
+        self.exceeded_dimension = exceeded_dimension
+        self.cost_micros = cost_micros
+
+
+class InvalidLimit(InvalidValue, ValueError):
+    """A deadline or a budget that can't be as given; raised where it is made (seed 004)."""
+
+    code = "invalid_limit"
 
 
 class LoopSignal(DemiurgeError):

@@ -42,12 +42,14 @@ class ToolCallStart:
 
 @dataclass(frozen=True, slots=True)
 class ToolCallResult:
-    """`result`: the redacted view, or `{"ok": false, "error_code", "message"}` when `is_error`."""
+    """`result`: the redacted view, or `{"ok": false, "error_code", "message"}` when `is_error`. `replayed`: the ledger
+    had it, the tool did not run."""
 
     type: ClassVar[str] = "tool_call_result"
     tool_call_id: str
     result: Any
     is_error: bool = False
+    replayed: bool = False
 
 
 @dataclass(frozen=True, slots=True)

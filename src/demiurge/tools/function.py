@@ -93,6 +93,8 @@ def _params_class(name: str, arguments: list[inspect.Parameter], hints: dict[str
         metadata = {"description": texts[entry.name]} if entry.name in texts and not _has_text(hint) else {}
         if entry.default is inspect.Parameter.empty:
             fields.append((entry.name, hint, field(metadata=metadata)))
+        elif entry.default is None:
+            fields.append((entry.name, hint, field(default=None, metadata=metadata)))
         else:
             kept = functools.partial(_same, entry.default)
             fields.append((entry.name, hint, field(default_factory=kept, metadata=metadata)))

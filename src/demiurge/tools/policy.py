@@ -6,14 +6,11 @@ the policy in every record, and does not depend on the order in which the lists 
 
 from __future__ import annotations
 
-import tomllib
-from collections.abc import Hashable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
-
-import yaml
 
 from demiurge.errors import InvalidValue, NotFound
 from demiurge.tools.effect import ToolEffect
@@ -143,36 +140,9 @@ class ToolPolicy:
             raise NotFound(f"There is no policy file {file}.") from None
         except (OSError, UnicodeDecodeError) as error:
             raise InvalidValue(f"The policy file {file} can't be read: {type(error).__name__}.") from error
-        return cls.from_json(_parse(text, file))
+        from demiurge.tools.policy_file import parse  # imports YAML, which is slow, and most policies are no file
 
-
-def _parse(text: str, file: Path) -> object:
-    try:
-        match file.suffix.lower():
-            case ".toml":
-                return tomllib.loads(text)
-            case ".yaml" | ".yml":
-                return yaml.load(text, Loader=_StrictLoader)  # noqa: S506  (a SafeLoader)
-            case ".json":
-                return canonical_json.parse_object(text)
-            case _:
-                raise InvalidValue("A policy file ends in .toml, .yaml, .yml or .json.")
-    except (tomllib.TOMLDecodeError, yaml.YAMLError) as error:
-        raise InvalidValue(f"The policy file {file} can't be parsed: {error}") from error
-
-
-class _StrictLoader(yaml.SafeLoader):
-    """YAML that refuses a key given twice, where the plain loader lets the last one win."""
-
-
-def _strict_mapping(loader: _StrictLoader, node: yaml.MappingNode) -> dict[Hashable, Any]:
-    keys = [loader.construct_object(key) for key, _ in node.value]
-    if len(set(keys)) != len(keys):
-        raise InvalidValue("A key is given twice in the policy file.")
-    return loader.construct_mapping(node)
-
-
-_StrictLoader.add_constructor(yaml.resolver.BaseResolver.DEFAULT_MAPPING_TAG, _strict_mapping)
+        return cls.from_json(parse(text, file))
 
 
 def _closed(data: object, known: set[str], path: str) -> dict[str, Any]:

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 from demiurge.tools.approvals import ApprovalStore
+from demiurge.tools.cause import log_cause
+from demiurge.tools.connections import ConnectionAccess
 from demiurge.tools.context import ResourceRegistry
 from demiurge.tools.events import AiEvent
+from demiurge.tools.interrupt import is_from_outside
+from demiurge.tools.ledger import Ledger
 from demiurge.tools.policy import ToolPolicy
+from demiurge.tools.run_summary import RunSummary
 from demiurge.tools.source import ToolSource
+from demiurge.tools.spans import SpanSink, ToolSpan
 from demiurge.values.clock import Clock, Entropy
 
-__all__ = ["BlobSink", "Ports"]
-
-_LOG = logging.getLogger("demiurge.tools")
+__all__ = ["BlobSink", "Ports", "log_cause"]
 
 
 class BlobSink(Protocol):
@@ -38,6 +41,10 @@ class Ports:
     emit: Callable[[AiEvent], object] | None
     clock: Clock
     entropy: Entropy
+    summary: RunSummary
+    spans: SpanSink | None
+    connections: ConnectionAccess | None
+    ledger: Ledger | None
 
     def tell(self, event: AiEvent) -> None:
         """Emits an event. A listener that raises loses its event, never the call."""
@@ -48,11 +55,13 @@ class Ports:
         except Exception as error:  # noqa: BLE001  (a listener is not part of the call)
             log_cause("emit", error)
 
-
-def log_cause(what: str, error: BaseException) -> None:
-    """Logs where an exception came from, without its text: that may quote arguments or secrets."""
-    trace = error.__traceback__
-    while trace is not None and trace.tb_next is not None:
-        trace = trace.tb_next
-    place = f"{trace.tb_frame.f_code.co_filename}:{trace.tb_lineno}" if trace is not None else "unknown place"
-    _LOG.warning("tool call: %s raised %s at %s", what, type(error).__name__, place)
+    def trace(self, span: ToolSpan) -> None:
+        """Hands over a span. A sink that raises, whatever it is, loses its span, never the call."""
+        if self.spans is None:
+            return
+        try:
+            self.spans.put(span)
+        except BaseException as error:
+            if is_from_outside(error):
+                raise
+            log_cause("span sink", error)

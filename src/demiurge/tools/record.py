@@ -6,12 +6,13 @@ original declared this record and built it nowhere).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from demiurge.tools.effect import ToolEffect
 from demiurge.tools.errors import ToolErrorCode
 from demiurge.tools.policy import Decision
+from demiurge.values import cbor
 
 __all__ = ["ToolExecResult", "ToolInvocationRecord"]
 
@@ -19,15 +20,15 @@ __all__ = ["ToolExecResult", "ToolInvocationRecord"]
 @dataclass(frozen=True, slots=True)
 class ToolInvocationRecord:
     """One call. Private: `args` are what the model sent (None when they were not one JSON object) and `raw`
-    the provider's own payload, which must never influence anything; `public()` leaves both out.
+    the provider's own payload, which nothing ever looks into; `public()` and `repr()` leave both out.
 
     `result` is the redacted view, `error` is `{"code", "message"}`. Times are milliseconds since 1970, UTC.
     `effect` and `spec_hash` are None for a tool that was denied or is not there; `decision` is the
-    policy's."""
+    policy's, `approval_id` the person's yes that it asked for. `replayed`: answered from the ledger."""
 
     tool_call_id: str
     name: str
-    args: dict[str, Any] | None
+    args: dict[str, Any] | None = field(repr=False)
     result: Any
     error: dict[str, str] | None
     started_at_ms: int
@@ -36,35 +37,43 @@ class ToolInvocationRecord:
     spec_hash: str | None
     policy_digest: str
     decision: Decision
-    args_digest: str | None
-    raw: Any = None
+    raw: Any = field(default=None, repr=False, compare=False)
+    approval_id: str | None = None
+    replayed: bool = False
+
+    @property
+    def args_digest(self) -> str | None:
+        """`sha256:<hex>` of the canonical CBOR of `args`, made when it is asked for: few look at every record."""
+        return cbor.node_ref(self.args) if self.args is not None else None
 
     def public(self) -> dict[str, Any]:
         """The record as JSON without the arguments and the provider's payload."""
-        return {
-            "tool_call_id": self.tool_call_id,
+        return {  # in the order of canonical CBOR, which a journal needs it in
             "name": self.name,
-            "result": self.result,
             "error": self.error,
-            "started_at_ms": self.started_at_ms,
-            "ended_at_ms": self.ended_at_ms,
             "effect": self.effect.value if self.effect else None,
-            "spec_hash": self.spec_hash,
-            "policy_digest": self.policy_digest,
+            "result": self.result,
             "decision": self.decision,
+            "replayed": self.replayed,
+            "spec_hash": self.spec_hash,
+            "approval_id": self.approval_id,
             "args_digest": self.args_digest,
+            "ended_at_ms": self.ended_at_ms,
+            "tool_call_id": self.tool_call_id,
+            "policy_digest": self.policy_digest,
+            "started_at_ms": self.started_at_ms,
         }
 
 
 @dataclass(frozen=True, slots=True)
 class ToolExecResult:
-    """The one answer to a call. `value`: redacted public view, JSON-ready. `content`: the text for the model.
-    `error_code` and `safe_message` are None exactly when `ok`."""
+    """The one answer to a call. `value`: redacted public view, JSON-ready. `content`: the text for the model,
+    private and so not in `repr()`. `error_code` and `safe_message` are None exactly when `ok`."""
 
     ok: bool
     value: Any
     error_code: ToolErrorCode | None
     safe_message: str | None
     tool_call_id: str
-    content: str
+    content: str = field(repr=False)
     record: ToolInvocationRecord

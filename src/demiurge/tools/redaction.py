@@ -15,7 +15,7 @@ from demiurge.errors import InvalidValue
 
 __all__ = ["Redaction", "RedactionMode"]
 
-RedactionMode = Literal["allow", "drop_all", "message_only", "paths"]
+RedactionMode = Literal["drop_all", "message_only", "paths", "top_level"]
 
 _Tree: TypeAlias = dict[str, "_Tree | None"]
 _SEGMENT = re.compile(r"[^.\s]+")
@@ -24,8 +24,8 @@ _ABSENT = object()
 
 @dataclass(frozen=True, slots=True)
 class Redaction:
-    """`mode` and the `fields` it lets through. Make one with `allow`, `paths`, `message_only` or
-    `drop_all`."""
+    """`mode` is `top_level`, `paths`, `message_only` or `drop_all`; `fields` are what it lets through. Make one
+    with `allow`, `paths`, `message_only` or `drop_all`. Raises InvalidValue."""
 
     mode: RedactionMode = "message_only"
     fields: tuple[str, ...] = ()
@@ -33,24 +33,25 @@ class Redaction:
 
     def __post_init__(self) -> None:
         if self.mode not in get_args(RedactionMode):
-            raise InvalidValue("a redaction mode is one of allow, drop_all, message_only, paths", path="mode")
-        takes_fields = self.mode in ("allow", "paths")
+            raise InvalidValue("a redaction mode is one of drop_all, message_only, paths, top_level", path="mode")
+        takes_fields = self.mode in ("paths", "top_level")
         if takes_fields and not self.fields:
             raise InvalidValue(f"redaction '{self.mode}' needs at least one field", path="fields")
         if not takes_fields and self.fields:
             raise InvalidValue(f"redaction '{self.mode}' takes no fields", path="fields")
         tree: _Tree = {}
         for name in self.fields:
-            segments = [name] if self.mode == "allow" else name.split(".") if isinstance(name, str) else [""]
-            if not all(isinstance(part, str) and _SEGMENT.fullmatch(part) for part in segments):
-                raise InvalidValue("a public field is a name, or dotted names in mode 'paths'", path="fields")
+            segments = [name] if self.mode == "top_level" else name.split(".") if isinstance(name, str) else [""]
+            odd = not all(isinstance(part, str) and _SEGMENT.fullmatch(part) for part in segments)
+            if odd or (self.mode == "top_level" and name == "*"):
+                raise InvalidValue("a public field is a name, or dotted names and '*' in mode 'paths'", path="fields")
             _grow(tree, segments)
         object.__setattr__(self, "_tree", tree)
 
     @classmethod
     def allow(cls, *fields: str) -> Redaction:
         """Only these top-level fields are public (of each item, when the value is a list)."""
-        return cls("allow", fields)
+        return cls("top_level", fields)
 
     @classmethod
     def paths(cls, *paths: str) -> Redaction:
@@ -76,7 +77,7 @@ class Redaction:
     def apply(self, message: str, value: Any) -> Any:
         """The public view of a result, JSON-ready. `value` is JSON-ready and owned by the caller.
 
-        Modes `allow` and `paths` give the value with every other field stripped (None when it has no fields),
+        Modes `top_level` and `paths` give the value with every other field stripped (None when it has no fields),
         `message_only` gives `{"message": ...}`, `drop_all` gives `{}`."""
         match self.mode:
             case "message_only":

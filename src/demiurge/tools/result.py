@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar, runtime_checkable
 
-from pydantic_core import to_json
+from pydantic_core import from_json, to_json
 
 from demiurge.tools.interrupt import is_from_outside
 
@@ -41,22 +41,49 @@ class ToolResult(Generic[ValueT]):
 
 
 def render_value(value: object, encoded: bytes | None = None) -> str:
-    """Text for the model: the value's own `render()`, a string as it is, everything else as compact JSON.
+    """Text for the model: the value's own `render()`, text as it is, everything else as compact JSON.
 
-    `encoded` is the value's JSON when the caller has it already. A `render()` that raises, or gives what UTF-8
-    can't write, is ignored."""
+    Items of a list that render themselves are joined by blank lines, or to a JSON array if each reads as JSON. Inside
+    anything else a `render()` does not count. `encoded` is the value's JSON when the caller has it already. A
+    `render()` that raises, or gives what UTF-8 can't write, is ignored."""
     if value is None:
         return ""
     if isinstance(value, str):
         return plain_text(value)
+    if isinstance(value, bytes | bytearray):
+        return value.decode(errors="replace")
+    own = _rendered(value)
+    if own is not None:
+        return own
+    if isinstance(value, list | tuple) and any(hasattr(type(item), "render") for item in value):
+        parts = [render_value(item) for item in value]
+        return f"[{','.join(parts)}]" if all(map(_is_json, parts)) else "\n\n".join(parts)
+    if encoded is not None:
+        return encoded.decode()
+    try:
+        return to_json(value, fallback=str).decode()
+    except ValueError:  # what JSON can't hold: bytes that are no text, a value that contains itself
+        return str(value).encode(errors="replace").decode()
+
+
+def _rendered(value: object) -> str | None:
     render = getattr(type(value), "render", None)
-    if render is not None:
-        try:
-            return plain_text(str(render(value)))
-        except BaseException as error:  # a broken rendering must not lose a result
-            if is_from_outside(error):
-                raise
-    return (to_json(value, fallback=str) if encoded is None else encoded).decode()
+    if render is None:
+        return None
+    try:
+        return plain_text(str(render(value)))
+    except BaseException as error:  # a broken rendering must not lose a result
+        if is_from_outside(error):
+            raise
+        return None
+
+
+def _is_json(text: str) -> bool:
+    try:
+        from_json(text, allow_inf_nan=False)
+    except ValueError:
+        return False
+    return True
 
 
 def plain_text(text: str) -> str:

@@ -10,26 +10,30 @@ record too, and then it goes on up.
 from __future__ import annotations
 
 import asyncio
-import contextvars
-import threading
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
-from typing import Any, TypeAlias, TypeVar
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
+from typing import Any, Protocol, TypeAlias, TypeVar
 
 from demiurge.errors import InvalidValue
 from demiurge.tools.approvals import ApprovalStore
 from demiurge.tools.bound import BoundTool
 from demiurge.tools.call import Call
 from demiurge.tools.capabilities import Clock
+from demiurge.tools.connections import ConnectionAccess
 from demiurge.tools.context import ResourceRegistry, ToolContext
 from demiurge.tools.effect import ToolEffect
 from demiurge.tools.errors import LoopSignal, ToolErrorCode, ToolFailure
 from demiurge.tools.events import AiEvent
+from demiurge.tools.graph_run import GraphRun
 from demiurge.tools.ids import canonical_id
 from demiurge.tools.interrupt import is_from_outside
+from demiurge.tools.ledger import Ledger
+from demiurge.tools.own_loop import in_own_loop
 from demiurge.tools.policy import ToolPolicy, ToolPolicyContext
 from demiurge.tools.ports import BlobSink, Ports, log_cause
 from demiurge.tools.record import ToolExecResult
+from demiurge.tools.run_summary import RunSummary
 from demiurge.tools.source import Tools, as_source
+from demiurge.tools.spans import SpanSink
 from demiurge.tools.stages.approve import approve
 from demiurge.tools.stages.check import check
 from demiurge.tools.stages.claim import claim
@@ -38,7 +42,7 @@ from demiurge.tools.stages.decide import decide
 from demiurge.tools.stages.decode import decode
 from demiurge.tools.stages.fit import fit
 from demiurge.tools.stages.identify import identify
-from demiurge.tools.stages.limits import limits
+from demiurge.tools.stages.limits import in_time, limits
 from demiurge.tools.stages.recall import recall
 from demiurge.tools.stages.record import record
 from demiurge.tools.stages.redact import redact
@@ -47,10 +51,25 @@ from demiurge.tools.stages.settle import let_go, settle
 from demiurge.tools.stages.validate import validate
 from demiurge.values.clock import Entropy, SystemClock, SystemEntropy
 
-__all__ = ["STAGES", "Stage", "ToolRunner"]
+__all__ = ["STAGES", "AskedCall", "Stage", "ToolRunner"]
 
 Stage: TypeAlias = Callable[[Ports, Call], Awaitable[None] | None]
+RawArgs: TypeAlias = str | bytes | Mapping[str, Any]
 T = TypeVar("T")
+
+
+class AskedCall(Protocol):
+    """A call as a model asks for it, say `demiurge.wire.ToolCall`. One that says it is `invalid` is not run."""
+
+    @property
+    def id(self) -> str: ...
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def arguments_json(self) -> str | bytes: ...
+
 
 STAGES: tuple[tuple[Stage, ToolErrorCode], ...] = (
     (decide, ToolErrorCode.POLICY_DENIED),
@@ -61,6 +80,7 @@ STAGES: tuple[tuple[Stage, ToolErrorCode], ...] = (
     (recall, ToolErrorCode.EXECUTION),
     (approve, ToolErrorCode.APPROVAL_REQUIRED),
     (claim, ToolErrorCode.EXECUTION),
+    (in_time, ToolErrorCode.BUDGET_EXCEEDED),
     (run, ToolErrorCode.EXECUTION),
     (check, ToolErrorCode.OUTPUT_VALIDATION),
     (settle, ToolErrorCode.UNKNOWN_OUTCOME),
@@ -73,10 +93,12 @@ STAGES: tuple[tuple[Stage, ToolErrorCode], ...] = (
 class ToolRunner:
     """Runs tools under a policy; without one it denies all.
 
-    `tools`: tools, or a ToolSource. `resources`: capabilities by type (a Clock is bound if there is none).
+    `tools`: tools, or a ToolSource. `resources`: capabilities by type (a Clock is bound if there is none); a
+    Deadline, a BudgetTracker and a SpanSink bound here serve all calls, a RunSummary or GraphRun the summary.
     `emit` is called with each event, in order. `max_parallel`: how many `read_only` calls of one `exec_many`
-    may overlap; 1 means none. `ledger` and `connections` must be None for now. Raises PromptValidationError for
-    tools that collide or have no redaction."""
+    may overlap; 1 means none. `ledger`: where calls of tools with an `idempotency` are remembered, say an
+    EffectLedger; without one they always run. `connections`: those that calls may use; None: none. Raises
+    PromptValidationError for tools that collide or have no redaction."""
 
     def __init__(
         self,
@@ -84,9 +106,9 @@ class ToolRunner:
         *,
         policy: ToolPolicy | None = None,
         resources: ResourceRegistry | Mapping[Any, Any] | None = None,
-        ledger: None = None,
+        ledger: Ledger | None = None,
         approvals: ApprovalStore | None = None,
-        connections: None = None,
+        connections: ConnectionAccess | None = None,
         session: Any = None,
         emit: Callable[[AiEvent], object] | None = None,
         blobs: BlobSink | None = None,
@@ -94,8 +116,8 @@ class ToolRunner:
         entropy: Entropy | None = None,
         max_parallel: int = 1,
     ) -> None:
-        if ledger is not None or connections is not None:
-            raise InvalidValue("this version has no ledger and no connections yet: leave them out")
+        if not (connections is None or isinstance(connections, ConnectionAccess)):
+            raise InvalidValue("is what a ConnectionBroker's `access` gives", path="connections")
         if max_parallel < 1:
             raise InvalidValue("must be at least 1", path="max_parallel")
         timepiece = clock if clock is not None else SystemClock()
@@ -111,7 +133,16 @@ class ToolRunner:
             emit=emit,
             clock=timepiece,
             entropy=entropy if entropy is not None else SystemEntropy(),
+            summary=given.get(RunSummary, RunSummary(given.get(GraphRun))),
+            spans=given.get(SpanSink),
+            connections=connections,
+            ledger=ledger,
         )
+
+    @property
+    def summary(self) -> RunSummary:
+        """What the calls so far came to: the RunSummary among the resources, or this runner's own."""
+        return self._ports.summary
 
     async def exec(
         self,
@@ -126,7 +157,7 @@ class ToolRunner:
         """Runs one call and answers it; never raises for the tool's or the model's faults.
 
         `ctx` says who asks. A ToolContext serves as the template of the handler's context, with its
-        `caller`."""
+        `caller`. `connection_id` (or else the template's) names the connection for a tool that needs one."""
         return await self._pass(_call(tool_id, raw_args, tool_call_id, ctx, connection_id, approval_id, threads=True))
 
     def exec_sync(
@@ -143,38 +174,58 @@ class ToolRunner:
         its own."""
         journey = self._pass(_call(tool_id, raw_args, tool_call_id, ctx, connection_id, approval_id, threads=False))
         tool = self._peek(tool_id)
-        return _in_own_loop(journey) if tool is not None and tool.is_async else _step_through(journey)
+        return in_own_loop(journey) if tool is not None and tool.is_async else _step_through(journey)
 
     async def exec_many(
         self,
-        calls: Sequence[tuple[str, str, str | bytes | Mapping[str, Any]]],
+        calls: Sequence[AskedCall | tuple[str, str, RawArgs]],
         *,
         ctx: ToolPolicyContext | ToolContext | None = None,
     ) -> tuple[ToolExecResult, ...]:
-        """Runs the calls of one turn, `(tool_call_id, tool_id, raw_args)` each, and answers all, in order.
+        """Runs the calls of one turn, as the model asked for them or as `(tool_call_id, tool_id, raw_args)`, and
+        answers all, in order.
 
-        One after the other; with `max_parallel` above 1, neighbours that only read overlap (seed 003, PX)."""
+        One after the other; with `max_parallel` above 1, neighbours that only read overlap (seed 003, PX). When a
+        LoopSignal or a cancellation ends the turn, the calls that had not begun are answered as `cancelled`."""
+        asked = [_asked(call) for call in calls]
         answers: list[ToolExecResult] = []
+        begun: set[int] = set()
         gate = asyncio.Semaphore(self._max_parallel)
 
-        async def one(call: tuple[str, str, str | bytes | Mapping[str, Any]]) -> ToolExecResult:
+        async def one(index: int) -> ToolExecResult:
             async with gate:
-                return await self.exec(call[1], call[2], tool_call_id=call[0], ctx=ctx)
+                begun.add(index)
+                tool_call_id, tool_id, raw_args = asked[index]
+                return await self.exec(tool_id, raw_args, tool_call_id=tool_call_id, ctx=ctx)
 
-        position = 0
-        while position < len(calls):
-            end = position + 1
-            while (
-                self._max_parallel > 1 and end < len(calls) and self._reads(calls[end - 1]) and self._reads(calls[end])
-            ):
-                end += 1
-            answers.extend(await _together([one(call) for call in calls[position:end]]))
-            position = end
+        try:
+            for batch in self._batches([tool_id for _, tool_id, _ in asked]):
+                answers.extend(await _together([one(index) for index in batch]))
+        except BaseException:
+            for index, (tool_call_id, tool_id, raw_args) in enumerate(asked):
+                if index not in begun:
+                    self._leave_out(_call(tool_id, raw_args, tool_call_id, ctx, None, None, threads=False))
+            raise
         return tuple(answers)
 
-    def _reads(self, call: tuple[str, str, object]) -> bool:
-        tool = self._peek(call[1])
+    def _batches(self, tool_ids: list[str]) -> Iterator[range]:
+        """The calls by position, together those that may overlap."""
+        start = 0
+        for end in range(1, len(tool_ids) + 1):
+            last = end == len(tool_ids) or self._max_parallel == 1
+            if last or not (self._reads(tool_ids[end - 1]) and self._reads(tool_ids[end])):
+                yield range(start, end)
+                start = end
+
+    def _reads(self, tool_id: str) -> bool:
+        tool = self._peek(tool_id)
         return tool is not None and tool.spec.effect is ToolEffect.READ_ONLY
+
+    def _leave_out(self, call: Call) -> None:
+        """Answers a call that will not be run."""
+        identify(self._ports, call)
+        call.failure = ToolFailure(ToolErrorCode.CANCELLED)
+        record(self._ports, call)
 
     def _peek(self, tool_id: object) -> BoundTool | None:
         """The tool, to plan how to run a call; the stages look it up again and judge."""
@@ -197,23 +248,35 @@ class ToolRunner:
             call.failure = failure
         except LoopSignal:
             call.failure = ToolFailure(ToolErrorCode.CANCELLED)
-            let_go(ports, call)
-            record(ports, call)
+            await _end(ports, call)
             raise
         except BaseException as error:
             if not isinstance(error, Exception) and is_from_outside(error):
-                open_end = call.started and not call.changes_nothing
+                open_end = call.tool is not None and call.may_have_changed
                 call.failure = ToolFailure(ToolErrorCode.UNKNOWN_OUTCOME if open_end else ToolErrorCode.CANCELLED)
-                let_go(ports, call)
-                record(ports, call)
+                call.threads = call.threads and isinstance(error, asyncio.CancelledError)
+                await _end(ports, call)
                 raise
             log_cause(if_broken.value, error)
             call.failure = ToolFailure(if_broken)
-        if call.failure is not None:
-            let_go(ports, call)
-        record(ports, call)
+        await _end(ports, call)
         assert call.answer is not None
         return call.answer
+
+
+async def _end(ports: Ports, call: Call) -> None:
+    """The record is made whatever happens, also when a call is cancelled while it lets go."""
+    try:
+        if call.failure is not None:
+            await let_go(ports, call)
+    finally:
+        record(ports, call)
+
+
+def _asked(call: AskedCall | tuple[str, str, RawArgs]) -> tuple[str, str, RawArgs]:
+    if isinstance(call, tuple):
+        return call
+    return call.id, call.name, "" if getattr(call, "invalid", False) else call.arguments_json
 
 
 def _call(
@@ -227,6 +290,8 @@ def _call(
     threads: bool,
 ) -> Call:
     template = ctx if isinstance(ctx, ToolContext) else None
+    if connection_id is None and template is not None:
+        connection_id = template.connection_id
     caller = template.caller if template is not None else ctx if isinstance(ctx, ToolPolicyContext) else _NOBODY
     return Call(tool_id, raw_args, caller, template, connection_id, approval_id, threads, tool_call_id or "")
 
@@ -255,27 +320,3 @@ def _step_through(journey: Coroutine[Any, Any, T]) -> T:
         return answer
     journey.close()
     raise RuntimeError("a `def` handler can't wait for an event loop; make it `async def`")
-
-
-def _in_own_loop(journey: Coroutine[Any, Any, T]) -> T:
-    """Runs a coroutine to its end in a new loop; in a thread of its own if this one has a loop already."""
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return asyncio.run(journey)
-    outcome: list[Any] = []
-
-    def work() -> None:
-        try:
-            outcome.extend((asyncio.run(journey), None))
-        except BaseException as error:  # noqa: BLE001  (raised again by the caller's thread)
-            outcome.extend((None, error))
-
-    thread = threading.Thread(target=contextvars.copy_context().run, args=(work,), name="demiurge-tool", daemon=True)
-    thread.start()
-    thread.join()
-    answer, error = outcome
-    if error is not None:
-        raise error
-    result: T = answer
-    return result

@@ -3,24 +3,28 @@
 pydantic describes the type; this module narrows that to the subset every provider accepts: no `oneOf`,
 `anyOf`, `allOf`, `not`, `if`, `patternProperties` or `$ref`. Nested types are inlined, an optional field is
 simply not required, every object is closed, keys are sorted, and titles, defaults and `$schema` are
-dropped. A type that can't be said in the subset is refused where the tool is made, not when a provider
-refuses the request.
+dropped. A type that can't be said in the subset, or that JSON can't give, is refused where the tool is made, not
+when a provider refuses the request.
+
+null is said where it means something: not for an optional field whose default is None, which is left out instead.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import inspect
+import unicodedata
 from collections.abc import Iterator, Mapping
+from enum import Enum
 from typing import Any, get_args, get_type_hints
 
-from pydantic import BaseModel, TypeAdapter
+from pydantic import TypeAdapter
 from pydantic.errors import PydanticSchemaGenerationError, PydanticUserError
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 from pydantic_core import core_schema
 
 from demiurge.errors import InvalidValue
-from demiurge.tools.docstring import parameter_texts
+from demiurge.tools.docstring import parameter_texts, summary
 from demiurge.values import canonical_json
 
 __all__ = ["compile_schema", "validate_tool_schema_p0"]
@@ -46,6 +50,9 @@ FORBIDDEN = frozenset(
     ]
 )
 """Keywords outside the subset."""
+
+DECIMAL = r"^-?[0-9]+(\.[0-9]+)?$"
+"""The form of a decimal in arguments."""
 
 _KEPT = frozenset(
     [
@@ -136,38 +143,77 @@ def _problems(node: Any, path: str) -> Iterator[str]:
     if properties and node.get("additionalProperties") is not False:
         yield f"{path}: 'additionalProperties' must be false"
     for name, child in properties.items():
-        if str(name).replace("_", "").replace("-", "").lower() == "connectionid":
+        if _names_connection(name):
             yield f"{path}.{name}: a connection is named by the caller, never by the model"
         yield from _problems(child, f"{path}.{name}")
-    for keyword in ("items", "additionalProperties"):
+    for keyword in ("items", "additionalItems", "additionalProperties", "contains", "propertyNames"):
         if keyword in node:
             yield from _problems(node[keyword], f"{path}[*]")
 
 
+def _names_connection(name: object) -> bool:
+    """`connection_id`, `connectionIds`, `Connection-ID` and whatever else reads the same."""
+    letters = "".join(filter(str.isalnum, unicodedata.normalize("NFKD", str(name)))).casefold()
+    return letters in ("connectionid", "connectionids")
+
+
 class _Describer(GenerateJsonSchema):
     """pydantic's generator, plus the field descriptions it does not look for: `Annotated[str, "text"]` and
-    the class docstring; and decimals as text, so that they need no union."""
+    the class docstring; and decimals as text, so that they need no union. What JSON can't give is refused."""
 
     def dataclass_schema(self, schema: core_schema.DataclassSchema) -> JsonSchemaValue:
-        return _described(super().dataclass_schema(schema), schema["cls"])
+        return _described(super().dataclass_schema(schema), schema["cls"], _core_fields(schema))
 
     def model_schema(self, schema: core_schema.ModelSchema) -> JsonSchemaValue:
-        return _described(super().model_schema(schema), schema["cls"])
+        return _described(super().model_schema(schema), schema["cls"], _core_fields(schema))
 
     def decimal_schema(self, schema: core_schema.DecimalSchema) -> JsonSchemaValue:
-        return {"pattern": r"^-?[0-9]+(\.[0-9]+)?$", "type": "string"}
+        return {"pattern": DECIMAL, "type": "string"}
+
+    def dict_schema(self, schema: core_schema.DictSchema) -> JsonSchemaValue:
+        if schema.get("keys_schema", {"type": "any"})["type"] not in ("any", "str"):
+            raise InvalidValue("the keys of a map are text")
+        return super().dict_schema(schema)
+
+    def generator_schema(self, schema: core_schema.GeneratorSchema) -> JsonSchemaValue:
+        raise InvalidValue("an Iterable would be checked while the handler runs; use a list")
+
+    def is_subclass_schema(self, schema: core_schema.IsSubclassSchema) -> JsonSchemaValue:
+        raise InvalidValue("a class can't be given in JSON")
+
+    def literal_schema(self, schema: core_schema.LiteralSchema) -> JsonSchemaValue:
+        if any(isinstance(value, Enum) and not isinstance(value, int | str) for value in schema["expected"]):
+            raise InvalidValue("a Literal of an enum's member can't be read from JSON; name its value")
+        return super().literal_schema(schema)
+
+    def model_field_schema(self, schema: core_schema.ModelField) -> JsonSchemaValue:
+        if not isinstance(schema.get("validation_alias", ""), str):
+            raise InvalidValue("a field has one name, not AliasChoices or AliasPath")
+        return super().model_field_schema(schema)
 
 
-def _described(schema: JsonSchemaValue, cls: type) -> JsonSchemaValue:
+def _core_fields(schema: Any) -> dict[str, Any]:
+    """pydantic's description of each field of a class, from within the validators around it."""
+    while schema["type"] not in ("dataclass-args", "model-fields") and "schema" in schema:
+        schema = schema["schema"]
+    fields = schema.get("fields", {})
+    return fields if isinstance(fields, dict) else {entry["name"]: entry for entry in fields}
+
+
+def _described(schema: JsonSchemaValue, cls: type, fields: Mapping[str, Any]) -> JsonSchemaValue:
+    """With the texts of its fields, its own docstring cut to the first paragraph, and without the fields that can't
+    be given (`init=False`)."""
+    doc = inspect.cleandoc(cls.__doc__ or "")
+    if schema.get("description") == doc:
+        schema["description"] = summary(doc)
     properties = schema.get("properties", {})
     texts = field_texts(cls)
-    aliases = (
-        {name: entry.alias or name for name, entry in cls.model_fields.items()} if issubclass(cls, BaseModel) else {}
-    )
-    for name, text in texts.items():
-        target = properties.get(aliases.get(name, name))
-        if target is not None:
-            target.setdefault("description", text)
+    for name, entry in fields.items():
+        given = entry.get("validation_alias", name)
+        if not entry.get("init", True):
+            properties.pop(given, None)
+        elif name in texts and given in properties:
+            properties[given].setdefault("description", texts[name])
     return schema
 
 
@@ -199,8 +245,6 @@ def _narrow(node: Any, defs: Mapping[str, Any], path: str, seen: tuple[str, ...]
         return _inline(node, defs, path, seen)
     if "anyOf" in node:
         return _collapse(node, defs, path, seen)
-    if node.get("type") == "null":
-        return {}, True
     unknown = set(node) - _KEPT - _DROPPED - {"additionalProperties", "const", "items", "properties", "required"}
     if unknown:
         raise InvalidValue(_advice(sorted(unknown)[0]), path=path or "$")
@@ -208,7 +252,7 @@ def _narrow(node: Any, defs: Mapping[str, Any], path: str, seen: tuple[str, ...]
     if "const" in node:
         result["enum"] = [node["const"]]
     if "enum" in result:
-        result.setdefault("type", _type_of(result["enum"], path))
+        result["type"] = _type_of(result["enum"], path)
     if "items" in node:
         result["items"] = _strict(node["items"], defs, f"{path}[*]", seen)
     if node.get("type") == "object":
@@ -233,8 +277,8 @@ def _close(
         narrowed, nullable = _narrow(child, defs, below, seen)
         if name in node.get("required", ()):
             required.append(name)
-            narrowed = _with_null(narrowed) if nullable else narrowed
-        properties[name] = narrowed
+        left_out = name not in required and child.get("default", ...) is None
+        properties[name] = _with_null(narrowed) if nullable and not left_out else narrowed
     result["additionalProperties"] = False
     result["properties"] = properties
     if required:
@@ -248,10 +292,12 @@ def _strict(node: Any, defs: Mapping[str, Any], path: str, seen: tuple[str, ...]
 
 def _with_null(schema: dict[str, Any]) -> dict[str, Any]:
     """The same schema, null allowed too, said with a list of types."""
-    kinds = schema.get("type")
-    if kinds is None:
-        return schema or {"type": "null"}
-    merged = {**schema, "type": [*([kinds] if isinstance(kinds, str) else kinds), "null"]}
+    if "type" not in schema:
+        return schema
+    kinds = schema["type"] if isinstance(schema["type"], list) else [schema["type"]]
+    if "null" in kinds:
+        return schema
+    merged = {**schema, "type": [*kinds, "null"]}
     if "enum" in merged:
         merged["enum"] = [*merged["enum"], None]
     return merged
@@ -278,15 +324,16 @@ def _collapse(
     nullable = False
     for arm in node["anyOf"]:
         narrowed, also_null = _narrow(arm, defs, path, seen)
-        nullable = nullable or also_null
-        if narrowed or not also_null:
+        is_null = narrowed.get("type") == "null"
+        nullable = nullable or also_null or is_null
+        if not is_null:
             arms.append(narrowed)
-    if len(arms) == 1:
-        result = arms[0]
+    if len(arms) <= 1:
+        result = arms[0] if arms else {"type": "null"}
     elif all(set(arm) == {"type"} and arm["type"] in _SCALARS for arm in arms):
         result = {"type": sorted({arm["type"] for arm in arms})}
     elif all(set(arm) == {"enum", "type"} for arm in arms):
-        values = [value for arm in arms for value in arm["enum"]]
+        values = list({(type(value), value): value for arm in arms for value in arm["enum"]}.values())
         result = {"enum": values, "type": _type_of(values, path)}
     else:
         raise InvalidValue(_advice("anyOf"), path=path or "$")
@@ -296,6 +343,8 @@ def _collapse(
 
 
 def _type_of(values: list[Any], path: str) -> str | list[str]:
+    if not values:
+        raise InvalidValue("a choice without members has no values", path=path or "$")
     names = {bool: "boolean", int: "integer", float: "number", str: "string", type(None): "null"}
     try:
         kinds = sorted({names[type(value)] for value in values})

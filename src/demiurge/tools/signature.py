@@ -22,13 +22,19 @@ from demiurge.tools.result import ToolResult
 
 __all__ = [
     "UNKNOWN",
-    "HandlerShape",
+    "ReturnMismatch",
+    "check_handler",
     "is_async_callable",
     "is_params_type",
+    "item_of",
     "payload_of",
-    "read_handler",
     "resolve_hints",
+    "result_problem",
 ]
+
+
+class ReturnMismatch(ValueError):
+    """A handler's return annotation is not the ToolResult that the tool declares."""
 
 
 class _Unknown:
@@ -40,13 +46,7 @@ UNKNOWN: Any = _Unknown()
 """Stands for an annotation that is missing or can't be resolved."""
 
 _PACKAGE = __name__.partition(".")[0]
-
-
-class HandlerShape(typing.NamedTuple):
-    """A handler of the seed's form: `(params, *, context) -> ToolResult[R]`."""
-
-    params_type: Any
-    result_type: Any
+_ARRAYS = (list, tuple, Sequence)
 
 
 def is_async_callable(function: Callable[..., Any]) -> bool:
@@ -106,11 +106,11 @@ def payload_of(annotation: Any) -> Any:
     return annotation
 
 
-def read_handler(handler: Callable[..., Any], params_type: Any, result_type: Any) -> HandlerShape:
-    """Checks a handler against `(params: P, *, context: ToolContext) -> ToolResult[R]` and gives its P and R.
+def check_handler(handler: Callable[..., Any], params_type: Any, result_type: Any) -> None:
+    """Is a handler `(params: P, *, context: ToolContext) -> ToolResult[R]` for these P and R?
 
-    `params_type` and `result_type` are what `Tool[P, R]` names, or UNKNOWN. A missing annotation is taken as
-    right, a contradicting one is not. Raises ValueError with a sentence that says what to write."""
+    A missing annotation is taken as right, a contradicting one is not. Raises ValueError with a sentence that says
+    what to write, ReturnMismatch where that is about the return annotation."""
     if not callable(handler):
         raise ValueError("the handler must be callable")
     try:
@@ -118,7 +118,7 @@ def read_handler(handler: Callable[..., Any], params_type: Any, result_type: Any
     except (TypeError, ValueError) as error:
         raise ValueError("the handler has no signature that can be read") from error
     known = {kind.__name__: kind for kind in (params_type, result_type) if isinstance(kind, type)}
-    hints = resolve_hints(handler, known)
+    hints = {name: _bare(hint) for name, hint in resolve_hints(handler, known).items()}
     positional = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
     others = [p for p in parameters if p not in positional]
     if len(positional) != 1 or len(others) != 1 or others[0].kind is not inspect.Parameter.KEYWORD_ONLY:
@@ -129,31 +129,48 @@ def read_handler(handler: Callable[..., Any], params_type: Any, result_type: Any
     if hints.get("context", UNKNOWN) not in (UNKNOWN, ToolContext):
         raise ValueError("the handler's 'context' is annotated ToolContext")
     params_hint = hints.get(positional[0].name, UNKNOWN)
-    if typing.get_origin(params_hint) is typing.Annotated:
-        params_hint = get_args(params_hint)[0]
+    if not _agree(params_type, params_hint):
+        raise ValueError(f"the handler's parameter is annotated {params_hint!r}, but declared {params_type!r}")
     result_hint = hints.get("return", UNKNOWN)
     if result_hint is not UNKNOWN and result_hint is not ToolResult and get_origin(result_hint) is not ToolResult:
-        raise ValueError("the handler returns a ToolResult")
-    return HandlerShape(
-        _agree(params_type, params_hint, "the handler's parameter"),
-        _agree(result_type, payload_of(result_hint), "the handler's ToolResult"),
-    )
+        raise ReturnMismatch("the handler returns a ToolResult")
+    if not _agree(result_type, payload_of(result_hint)):
+        raise ReturnMismatch(f"the handler returns {result_hint!r}, but the tool declares {result_type!r}")
 
 
-def _agree(declared: Any, hinted: Any, what: str) -> Any:
-    """The type on which the declaration and the annotation agree. Raises ValueError."""
-    declared = type(None) if declared is None else declared
-    hinted = type(None) if hinted is None else hinted
-    if declared is UNKNOWN:
-        return hinted
-    if hinted is UNKNOWN or hinted is Any or isinstance(hinted, str) or _plain(declared) == _plain(hinted):
-        return declared
-    raise ValueError(f"{what} is annotated {hinted!r}, but the tool is declared with {declared!r}")
+def _bare(hint: Any) -> Any:
+    """What `Annotated` is about."""
+    return get_args(hint)[0] if get_origin(hint) is typing.Annotated else hint
+
+
+def _agree(declared: Any, hinted: Any) -> bool:
+    if hinted is UNKNOWN or hinted is Any or isinstance(hinted, str):
+        return True
+    return bool(_plain(declared) == _plain(hinted))
 
 
 def _plain(kind: Any) -> Any:
     """list[T], tuple[T, ...] and Sequence[T] stand for the same result (seed 004)."""
-    arguments = get_args(kind)
-    if get_origin(kind) in (list, tuple, Sequence) and (len(arguments) == 1 or arguments[1:] == (...,)):
-        return ("items", arguments[0])
-    return kind
+    if _is_fixed(kind):
+        return kind
+    item = item_of(kind)
+    return (type(None) if kind is None else kind) if item is UNKNOWN else ("items", item)
+
+
+def item_of(kind: Any) -> Any:
+    """T of list[T], tuple[T, ...] and Sequence[T]; UNKNOWN for anything else."""
+    return get_args(kind)[0] if get_origin(kind) in _ARRAYS and not _is_fixed(kind) else UNKNOWN
+
+
+def result_problem(kind: Any) -> str | None:
+    """Why a type can't be the payload of a result; None if it can."""
+    if _is_fixed(kind):
+        return "a tuple of fixed length can't be a result; use tuple[T, ...], a list or a dataclass"
+    item = item_of(kind)
+    inner = kind if item is UNKNOWN else item
+    is_type = inner is None or callable(inner) or get_origin(inner) is not None
+    return None if is_type else f"{inner!r} is not a type"
+
+
+def _is_fixed(kind: Any) -> bool:
+    return get_origin(kind) is tuple and get_args(kind)[1:] != (...,)

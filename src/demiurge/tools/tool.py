@@ -8,25 +8,36 @@ fit. So the runner, which trusts tools to be whole, never has to guess.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, NoReturn, TypeVar, get_args, get_origin, overload
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, NoReturn, TypeVar, overload
 
 from pydantic import BaseModel
 
 from demiurge.errors import InvalidValue
 from demiurge.tools.bound import BoundTool
+from demiurge.tools.capabilities import AuthCapability
 from demiurge.tools.context import ToolContext
 from demiurge.tools.effect import ToolEffect
 from demiurge.tools.errors import PromptValidationError, ToolErrorCode, ToolFailure, ToolValidationError
 from demiurge.tools.function import plain_tool
+from demiurge.tools.idempotency import IdempotencyConfig
 from demiurge.tools.ids import RESERVED_PREFIXES, is_authored_id, is_reserved
-from demiurge.tools.params import ParamsCodec, ResultCodec
+from demiurge.tools.params import ParamsCodec, ResultCodec, params_names
 from demiurge.tools.redaction import Redaction
 from demiurge.tools.schema import compile_schema
-from demiurge.tools.signature import UNKNOWN, is_async_callable, is_params_type, read_handler
+from demiurge.tools.signature import (
+    UNKNOWN,
+    ReturnMismatch,
+    check_handler,
+    is_async_callable,
+    is_params_type,
+    item_of,
+    result_problem,
+)
 from demiurge.tools.spec import ToolSpec
+from demiurge.tools.words import hidden_character
 
 __all__ = ["Tool", "ToolExample", "tool"]
 
@@ -79,7 +90,7 @@ class Tool(Generic[ParamsT, ResultT]):
     description: str
     handler: Callable[..., Any] | None
     examples: tuple[ToolExample[Any, Any], ...] = ()
-    idempotency: Any = None
+    idempotency: IdempotencyConfig | None = None
     accepts_overrides: bool = True
     effect: ToolEffect = ToolEffect.EXTERNAL_SIDE_EFFECT
     redaction: Redaction = field(default_factory=Redaction.message_only)
@@ -104,6 +115,8 @@ class Tool(Generic[ParamsT, ResultT]):
         def __class_getitem__(cls, item: Any) -> Any:
             if not isinstance(item, tuple) or len(item) != 2:
                 raise TypeError("Tool takes two types: Tool[Params, Result]")
+            if not (item[0] is None or isinstance(item[0], type | TypeVar)):
+                raise TypeError("Params is a class, or None")
             if any(isinstance(kind, TypeVar) for kind in item):
                 return super().__class_getitem__(item)
             return _ToolOf(cls, item)
@@ -112,17 +125,24 @@ class Tool(Generic[ParamsT, ResultT]):
         self._freeze("description", self._checked_words())
         self._freeze("examples", _tuple(self.examples))
         self._freeze("capabilities", _tuple(self.capabilities))
+        if AuthCapability in self.capabilities and not self.requires_connection:
+            self._refuse("only a tool with requires_connection=True gets an AuthCapability", "capabilities")
         self._settle_types()
+        part = "effect"
         try:
             self._freeze("effect", ToolEffect(self.effect))
+            part = "ResultT"
+            results = ResultCodec(self.result_type)
+            part = "schema"
             schema = compile_schema(self.params_type)
-            codecs = ParamsCodec(self.params_type, schema), ResultCodec(self.result_type)
+            params = ParamsCodec(self.params_type, schema)
             self._freeze("spec", ToolSpec(self.name, self.description, schema, self.effect, self.redaction))
         except (InvalidValue, ValueError) as error:
-            self._refuse(str(error), "schema")
+            self._refuse(str(error), part)
         self._check_redaction()
-        self._check_examples(*codecs)
-        self._freeze("bound", self._bind(*codecs))
+        self._check_idempotency()
+        self._check_examples(params, results)
+        self._freeze("bound", self._bind(params, results))
 
     @staticmethod
     def wrap(function: Callable[..., Any], **options: Any) -> Tool[Any, Any]:
@@ -149,7 +169,8 @@ class Tool(Generic[ParamsT, ResultT]):
         object.__setattr__(self, name, value)
 
     def _refuse(self, message: str, placeholder: str) -> NoReturn:
-        kind = self.params_type if isinstance(self.params_type, type) else None
+        kind = type(None) if self.params_type is None else self.params_type
+        kind = kind if isinstance(kind, type) else None
         raise PromptValidationError(f"tool {self.name!r}: {message}", dataclass_type=kind, placeholder=placeholder)
 
     def _checked_words(self) -> str:
@@ -161,25 +182,28 @@ class Tool(Generic[ParamsT, ResultT]):
         description = self.description.strip() if isinstance(self.description, str) else ""
         if not 1 <= len(description) <= _MAX_DESCRIPTION:
             self._refuse(f"a description has 1 to {_MAX_DESCRIPTION} characters", "description")
+        if hidden := hidden_character(description):
+            self._refuse(f"the description has the invisible character {hidden}", "description")
         if not isinstance(self.redaction, Redaction):
             self._refuse("'redaction' is a Redaction", "redaction")
         return description
 
     def _settle_types(self) -> None:
-        params_type, result_type = self.params_type, self.result_type
+        if self.params_type is UNKNOWN or self.result_type is UNKNOWN:
+            self._refuse("name its types: Tool[Params, Result](...)", "type_arguments")
+        if not is_params_type(self.params_type):
+            self._refuse("the parameters are a dataclass, a pydantic model or None", "ParamsT")
+        if problem := result_problem(self.result_type):
+            self._refuse(problem, "ResultT")
+        self._freeze("params_type", None if self.params_type is type(None) else self.params_type)
+        self._freeze("result_type", None if self.result_type is type(None) else self.result_type)
         if self.handler is not None:
             try:
-                params_type, result_type = read_handler(self.handler, params_type, result_type)
+                check_handler(self.handler, self.params_type, self.result_type)
+            except ReturnMismatch as error:
+                self._refuse(str(error), "return")
             except ValueError as error:
                 self._refuse(str(error), "handler")
-        if params_type is UNKNOWN or result_type is UNKNOWN:
-            self._refuse("name its types: Tool[Params, Result](...)", "type_arguments")
-        if not is_params_type(params_type):
-            self._refuse("the parameters are a dataclass, a pydantic model or None", "ParamsT")
-        if isinstance(result_type, str):
-            self._refuse("the result is a type", "ResultT")
-        self._freeze("params_type", None if params_type is type(None) else params_type)
-        self._freeze("result_type", None if result_type is type(None) else result_type)
 
     def _check_redaction(self) -> None:
         known = _field_names(self.result_type)
@@ -189,16 +213,28 @@ class Tool(Generic[ParamsT, ResultT]):
         if missing:
             self._refuse(f"redaction names {missing[0]!r}, which the result does not have", "redaction")
 
+    def _check_idempotency(self) -> None:
+        config = self.idempotency
+        if config is None:
+            return
+        if not isinstance(config, IdempotencyConfig):
+            self._refuse("'idempotency' is an IdempotencyConfig", "idempotency")
+        unknown = [name for name in config.param_keys if name not in params_names(self.params_type)]
+        if unknown:
+            self._refuse(f"param_keys names {unknown[0]!r}, which the parameters do not have", "idempotency")
+
     def _check_examples(self, params: ParamsCodec, results: ResultCodec) -> None:
         for example in self.examples:
             if not isinstance(example, ToolExample):
                 self._refuse("examples are ToolExample", "examples")
             words = example.description.strip() if isinstance(example.description, str) else ""
-            if not 1 <= len(words) <= _MAX_DESCRIPTION:
-                self._refuse(f"an example's description has 1 to {_MAX_DESCRIPTION} characters", "examples")
+            if not 1 <= len(words) <= _MAX_DESCRIPTION or hidden_character(words):
+                self._refuse(f"an example's description has 1 to {_MAX_DESCRIPTION} visible characters", "examples")
             expected = type(None) if self.params_type is None else self.params_type
             if type(example.input) is not expected:
                 self._refuse(f"an example's input is {expected.__name__}", "examples")
+            if not _is_exactly(self.result_type, example.output):
+                self._refuse("an example's output is exactly of the result's type", "examples")
             try:
                 params.parse(b"{}" if example.input is None else ResultCodec(expected).dump(example.input))
                 results.dump(example.output)
@@ -221,6 +257,7 @@ class Tool(Generic[ParamsT, ResultT]):
             requires_connection=self.requires_connection,
             idempotency=self.idempotency,
             reconcile=self.reconcile,
+            dump_params=params.dump,
         )
 
     def _timeout_ms(self) -> int | None:
@@ -251,10 +288,20 @@ def _tuple(value: Iterable[Any]) -> tuple[Any, ...]:
     return tuple(value)
 
 
+def _is_exactly(kind: Any, value: Any) -> bool:
+    """Is `value` of just this dataclass or model, no subclass, or a sequence of such items? The codec sees to the
+    rest."""
+    item = item_of(kind)
+    if item is not UNKNOWN:
+        is_array = isinstance(value, Sequence) and not isinstance(value, str | bytes)
+        return is_array and all(_is_exactly(item, each) for each in value)
+    return kind is None or not is_params_type(kind) or type(value) is kind
+
+
 def _field_names(kind: Any) -> set[str] | None:
     """Public names of a result type's fields; None when the type does not fix them."""
-    if get_origin(kind) in (list, tuple) or getattr(get_origin(kind), "__name__", "") == "Sequence":
-        return _field_names(get_args(kind)[0])
+    if (item := item_of(kind)) is not UNKNOWN:
+        return _field_names(item)
     if isinstance(kind, type) and issubclass(kind, BaseModel):
         computed = set(kind.model_computed_fields)
         return {

@@ -2,9 +2,13 @@
 
 Everything above stores, hashes and compares values by what is decided here, so this package is pure: no I/O
 but `clock`, and nothing imported but `demiurge.errors`, cbor2, pydantic-core and rfc8785. `cbor` and
-`canonical_json` are used as modules.
+`canonical_json` are used as modules. Schemas, types and long lists are imported when they are first used: to run a
+tool takes none of them.
 """
 
+from typing import TYPE_CHECKING
+
+from demiurge.late import late
 from demiurge.values import canonical_json, cbor
 from demiurge.values.clock import (
     Clock,
@@ -16,9 +20,11 @@ from demiurge.values.clock import (
     new_id,
 )
 from demiurge.values.refs import Ref, parse_ref, ref_digest, ref_from_digest, ref_of
-from demiurge.values.schema import Schemas, Validator
-from demiurge.values.type_expr import TypeExpr
-from demiurge.values.vector import Vector
+
+if TYPE_CHECKING:
+    from demiurge.values.schema import Schemas, Validator
+    from demiurge.values.type_expr import TypeExpr
+    from demiurge.values.vector import Vector
 
 __all__ = [
     "Clock",
@@ -40,3 +46,12 @@ __all__ = [
     "ref_from_digest",
     "ref_of",
 ]
+
+__getattr__ = late(
+    __name__,
+    {
+        "demiurge.values.schema": ("Schemas", "Validator"),
+        "demiurge.values.type_expr": ("TypeExpr",),
+        "demiurge.values.vector": ("Vector",),
+    },
+)

@@ -11,6 +11,7 @@ from math import isfinite
 from typing import Any, NoReturn
 
 import rfc8785
+from pydantic_core import from_json
 
 from demiurge.errors import InvalidValue
 
@@ -37,6 +38,9 @@ def parse(text: str | bytes) -> Any:
     Refused besides bad syntax: repeated keys, NaN and infinities, numbers beyond a double's range, bytes that
     aren't UTF-8, lone surrogates (escaped or not), a byte order mark, nesting deeper than MAX_DEPTH.
     """
+    plain = _plain_object(text)
+    if plain is not None:
+        return plain
     try:
         source = text.decode() if isinstance(text, bytes) else text
         value = _DECODER.decode(source)
@@ -66,6 +70,27 @@ def parse_object(text: str | bytes) -> dict[str, Any]:
 
 
 _TOO_DEEP = f"Arrays and objects are nested deeper than {MAX_DEPTH} levels."
+
+
+_PLAIN = frozenset([str, int, bool, type(None)])
+_LONGEST_PLAIN = 4096
+
+
+def _plain_object(text: str | bytes) -> dict[str, Any] | None:
+    """The value of a short flat object, read in half the time; None for all else, also for what is refused.
+
+    No rule of `parse` can be broken here: nothing is nested, no number is a float or long, and as there is a colon
+    for each key in the result, no key was repeated.
+    """
+    if not isinstance(text, str) or len(text) > _LONGEST_PLAIN:
+        return None
+    try:
+        value = from_json(text)
+    except (TypeError, ValueError):  # a lone surrogate is a TypeError
+        return None
+    if type(value) is dict and len(value) == text.count(":") and _PLAIN.issuperset(map(type, value.values())):
+        return value
+    return None
 
 
 def _invalid(message: str) -> InvalidValue:

@@ -107,8 +107,8 @@ class Connections:
                 return
         db.close()
 
-    def close(self) -> None:
-        """Move all rows to the main file, close. Raises Unavailable if that fails: they are in the log."""
+    def close(self, *, tidy: bool = True) -> None:
+        """Move all rows to the main file, if `tidy`; close. Raises Unavailable if that fails: they are in the log."""
         with self._write_lock:
             if self._closed:
                 return
@@ -117,16 +117,20 @@ class Connections:
                 while self._readers:
                     self._readers.pop().close()
             try:
-                with self._translating():
-                    faults.point("store.before_checkpoint")
-                    self._writer.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-                    faults.point("store.after_checkpoint")
+                if tidy:
+                    self._tidy()
             finally:
                 self._writer.close()
 
+    def _tidy(self) -> None:
+        with self._translating():
+            faults.point("store.before_checkpoint")
+            self._writer.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+            faults.point("store.after_checkpoint")
+
     def _check_open(self) -> None:
         if self._closed:
-            raise UsageError("This world is closed: open it again.")
+            raise UsageError("This store is closed: open it again.")
 
     def _connect(self, mode: str, *settings: str) -> sqlite3.Connection:
         uri = f"{self._path.absolute().as_uri()}?mode={mode}"

@@ -6,6 +6,7 @@ from demiurge.tools.approvals import ApprovalRequest
 from demiurge.tools.call import Call
 from demiurge.tools.errors import ToolErrorCode, ToolFailure
 from demiurge.tools.ports import Ports
+from demiurge.values import cbor
 
 __all__ = ["approve"]
 
@@ -15,22 +16,24 @@ _REFUSED = {"rejected": ToolErrorCode.APPROVAL_REJECTED, "expired": ToolErrorCod
 def approve(ports: Ports, call: Call) -> None:
     """Without a decision the call ends as `approval_required`; the same call, with the same id, asks
     again."""
-    if call.decision != "require_approval":
+    if call.replayed or call.decision != "require_approval":
         return
-    if ports.approvals is None or call.args_digest is None:
+    if ports.approvals is None or call.args is None:
         raise ToolFailure(ToolErrorCode.APPROVAL_REQUIRED)
     spec = call.bound.spec
     request = ApprovalRequest(
         tool_call_id=call.tool_call_id,
         tool_id=call.tool_id,
         spec_hash=spec.spec_hash,
-        args_digest=call.args_digest,
+        args_digest=cbor.node_ref(call.args),
         actor=call.caller.actor,
         rule_digest=ports.policy.rule_digest(call.tool_id, spec.effect),
         approval_id=call.approval_id,
+        connection_id=call.connection_id if call.bound.requires_connection else None,
     )
     decision = ports.approvals.take(request)
     if decision is None:
         raise ToolFailure(ToolErrorCode.APPROVAL_REQUIRED)
     if decision.outcome != "approved":
         raise ToolFailure(_REFUSED[decision.outcome])
+    call.granted = decision.approval_id

@@ -3,12 +3,13 @@
 This is the one place that can refuse a result for its form (`output_validation`); behind it, the public view
 and the texts are always what RFC 8785 and UTF-8 can write. Its own type must accept it back: what is stored
 now must be readable later. An integer beyond ±(2^53 - 1) keeps all its digits: a JSON number in the model's
-text, decimal text in the view. A failure that the handler reports by itself ends here.
+text, decimal text in the view. A failure that the handler reports by itself ends here, and a result that holds the
+credentials of its connection is `redaction_failed`.
 """
 
 from __future__ import annotations
 
-from pydantic_core import from_json
+from pydantic_core import from_json, to_json
 
 from demiurge.errors import InvalidValue
 from demiurge.tools.call import Call
@@ -33,6 +34,8 @@ def check(ports: Ports, call: Call) -> None:
                 rendering = render_value(result.value, call.encoded)
     except (ToolValidationError, InvalidValue, TypeError, ValueError) as error:
         raise ToolFailure(ToolErrorCode.OUTPUT_VALIDATION) from error
+    if call.lease is not None and call.lease.leaks(call.message, rendering, to_json(call.plain).decode()):
+        raise ToolFailure(ToolErrorCode.REDACTION_FAILED)
     call.content = join_text(call.message, rendering)
     if not result.success:
         call.told = call.message

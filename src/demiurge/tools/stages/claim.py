@@ -1,12 +1,95 @@
-"""Stage: one of several equal calls gets to run. (seed 004, Idempotency Ledger)"""
+"""Stage: the call takes its slot in the ledger, or waits for the equal call that has it (seed 004).
+
+The last thing before the handler, and atomic: of equal calls at once, in tasks, threads or processes, one runs. The
+others wait, no longer than the call may take, and are answered by what it did; when it changed nothing, the next one
+runs. A doubt is taken over by a tool that can find out (`reconcile` runs in the handler's place) or that only reads
+(it runs again).
+"""
 
 from __future__ import annotations
 
+import functools
+
 from demiurge.tools.call import Call
+from demiurge.tools.errors import ToolErrorCode, ToolFailure
+from demiurge.tools.ledger import Claim, Ledger, ttl_ns
 from demiurge.tools.ports import Ports
+from demiurge.tools.reconcile import reconciling
+from demiurge.tools.shelf import EntryState, LedgerRow, LedgerSlot
+from demiurge.tools.stages.recall import ask, meet
+from demiurge.tools.waiting import Bell, LoopBell, ThreadBell, hold, waiting_for
 
 __all__ = ["claim"]
 
+_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.001, 0.05
+"""How long a waiter sleeps between two looks at a ledger that other processes write to; each time twice as long."""
 
-def claim(ports: Ports, call: Call) -> None:
-    return
+
+async def claim(ports: Ports, call: Call) -> None:
+    ledger, slot = ports.ledger, call.slot
+    if ledger is None or slot is None or call.replayed:
+        return
+    take = functools.partial(_take, ports, call, ledger, slot)
+    got = await ask(ports, call, take)
+    if got.mine is None and got.there is not None and got.there.state is EntryState.CLAIMED:
+        got = await _wait(ports, call, got.there, take)
+    if got.mine is None:
+        assert got.there is not None
+        meet(call, got.there)
+        return
+    call.holding = hold(got.mine, call.thread if call.threads else None)
+    if call.reconciling:
+        call.tool = reconciling(call.bound)
+
+
+def _take(ports: Ports, call: Call, ledger: Ledger, slot: LedgerSlot) -> Claim:
+    config = call.bound.idempotency
+    assert config is not None
+    got = ledger.claim(
+        slot,
+        params_hash=call.params_hash,
+        ttl_ns=ttl_ns(config.ttl),
+        now_ns=ports.clock.now_ns(),
+        even_in_doubt=call.may_end_doubt,
+    )
+    call.reconciling = got.mine is not None and got.there is not None and not call.changes_nothing
+    call.claim = got.mine
+    if got.mine is not None and call.failure is not None:  # the call was given up while this thread worked for it
+        (ledger.doubt if call.reconciling else ledger.release)(got.mine)
+    return got
+
+
+async def _wait(ports: Ports, call: Call, there: LedgerRow, take: functools.partial[Claim]) -> Claim:
+    """What the slot has to give when the claim on it has ended."""
+    ledger, slot = ports.ledger, there.slot
+    assert ledger is not None
+    bell: Bell = LoopBell() if call.threads else ThreadBell()
+    left_s = None if call.limit_ms is None else call.limit_ms / 1000
+    pause_s = _FIRST_PAUSE_S
+    stop = ledger.watch(slot, bell.ring)
+    try:
+        while True:
+            bell.still()
+            found = await ask(ports, call, lambda: ledger.find(slot, ports.clock.now_ns()))
+            if found is None or found.state is not EntryState.CLAIMED:
+                got = await ask(ports, call, take)
+                if got.mine is not None or got.there is None or got.there.state is not EntryState.CLAIMED:
+                    return got
+                found = got.there
+            if left_s is not None and left_s <= 0:
+                raise ToolFailure(ToolErrorCode.TIMEOUT if call.changes_nothing else ToolErrorCode.UNKNOWN_OUTCOME)
+            most_s = left_s if not ledger.blocking else pause_s if left_s is None else min(left_s, pause_s)
+            passed_s = await _listen(ports, call, found, bell, most_s)
+            left_s = None if left_s is None else left_s - passed_s
+            pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
+    finally:
+        stop()
+
+
+async def _listen(ports: Ports, call: Call, there: LedgerRow, bell: Bell, most_s: float | None) -> float:
+    """Waits for the bell; how many seconds have passed."""
+    begun_ns = ports.clock.monotonic_ns()
+    with waiting_for(there, None if call.threads else call.thread):
+        rang = await bell.wait(most_s)
+    passed_s = (ports.clock.monotonic_ns() - begun_ns) / 1e9
+    return passed_s if rang or most_s is None else max(passed_s, most_s)

@@ -13,7 +13,7 @@ from demiurge.errors import InvalidValue
 from demiurge.tools.call import Call
 from demiurge.tools.errors import ToolErrorCode, ToolFailure
 from demiurge.tools.ports import Ports
-from demiurge.values import canonical_json, cbor
+from demiurge.values import canonical_json
 
 __all__ = ["decode"]
 
@@ -27,7 +27,6 @@ def decode(ports: Ports, call: Call) -> None:
         if not isinstance(raw, str | bytes):
             raise ToolFailure(ToolErrorCode.INVALID_JSON)
         args = canonical_json.parse_object(raw)
-        call.args_digest = cbor.node_ref(args)
     except (InvalidValue, ValueError, TypeError, RecursionError) as error:
         raise ToolFailure(ToolErrorCode.INVALID_JSON) from error
     call.args_text = raw

@@ -23,5 +23,6 @@ def identify(ports: Ports, call: Call) -> None:
     else:
         call.tool_call_id = canonical_call_id(call.tool_call_id)
     call.tool_id = canonical_id(call.requested_id)
-    call.started_at_ms = ports.clock.now_ns() // 1_000_000
-    ports.tell(ToolCallStart(call.tool_call_id, call.tool_id))
+    call.started_ns = ports.clock.now_ns()
+    if ports.emit is not None:
+        ports.tell(ToolCallStart(call.tool_call_id, call.tool_id))

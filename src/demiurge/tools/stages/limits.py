@@ -1,58 +1,92 @@
 """Stage 5: is there time, budget and everything the tool needs? Then the handler's context is made.
 
-Checked before anybody is asked for approval, and again by nobody: from here to the handler nothing waits but
-a person, whose answer comes back as a new call.
+Checked before anybody is asked for approval, and time and budget once more (`in_time`) right before the handler: in
+between, a connection or an equal call may have been waited for. A deadline and a budget come from the caller's
+context, else from the resources by their type; the handler finds them in both.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import timedelta
 
+from demiurge.tools.budget import BudgetTracker
 from demiurge.tools.call import Call
-from demiurge.tools.context import NullSession, ToolContext
-from demiurge.tools.errors import ToolErrorCode, ToolFailure
+from demiurge.tools.capabilities import AuthCapability
+from demiurge.tools.context import NullSession, ResourceRegistry, ToolContext
+from demiurge.tools.deadline import Deadline
+from demiurge.tools.errors import BudgetExceededError, ToolErrorCode, ToolFailure
 from demiurge.tools.ports import Ports
 
-__all__ = ["limits"]
+__all__ = ["in_time", "limits"]
+
+_MS = timedelta(milliseconds=1)
 
 
 def limits(ports: Ports, call: Call) -> None:
-    """The shortest of policy budget, the tool's own timeout and the time left is the limit, in
-    milliseconds."""
-    tool = call.bound
-    context = _context(ports, call)
-    allowed = [ms for ms in (ports.policy.budgets.max_runtime_ms, tool.timeout_ms) if ms is not None]
+    """The shortest of policy budget, the tool's own timeout, the time left and the budget's time left is the limit,
+    in milliseconds."""
+    tool, most_ms = call.bound, ports.policy.budgets.max_runtime_ms
+    call.context = _unlent(_context(ports, call))
+    call.limit_ms = tool.timeout_ms if most_ms is None else min(most_ms, tool.timeout_ms or most_ms)
+    in_time(ports, call)
+    for capability in tool.capabilities:
+        lent = capability is AuthCapability and tool.requires_connection
+        if not lent and capability not in call.context.resources:
+            raise ToolFailure(ToolErrorCode.UNAVAILABLE)
+
+
+def in_time(ports: Ports, call: Call) -> None:
+    """There is time and budget now; the limit comes down to what is left."""
+    context = call.context
+    assert context is not None
     if context.deadline is not None:
-        left = context.deadline.remaining().total_seconds()
-        if left <= 0:
-            raise ToolFailure(ToolErrorCode.DEADLINE_EXCEEDED)
-        allowed.append(max(1, int(left * 1000)))
+        _lower_limit(call, context.deadline, ToolErrorCode.DEADLINE_EXCEEDED)
     if context.budget_tracker is not None:
         try:
             context.budget_tracker.check()
-        except Exception as error:
+        except BudgetExceededError as error:
             raise ToolFailure(ToolErrorCode.BUDGET_EXCEEDED) from error
-    if tool.requires_connection:
-        raise ToolFailure(ToolErrorCode.CONNECTION_UNAVAILABLE)
-    for capability in tool.capabilities:
-        if capability not in context.resources:
-            raise ToolFailure(ToolErrorCode.UNAVAILABLE)
-    call.limit_ms = min(allowed) if allowed else None
-    call.context = context
+        if context.budget_tracker.budget.deadline is not None:
+            _lower_limit(call, context.budget_tracker.budget.deadline, ToolErrorCode.BUDGET_EXCEEDED)
+
+
+def _lower_limit(call: Call, deadline: Deadline, if_over: ToolErrorCode) -> None:
+    left = deadline.remaining()
+    if left <= timedelta():
+        raise ToolFailure(if_over)
+    left_ms = max(1, left // _MS)
+    call.limit_ms = left_ms if call.limit_ms is None else min(call.limit_ms, left_ms)
+
+
+def _unlent(context: ToolContext) -> ToolContext:
+    """Without an AuthCapability: one that is there already is hand-made, or was lent to another call."""
+    if AuthCapability not in context.resources:
+        return context
+    own = {kind: bound for kind, bound in context.resources.entries.items() if kind is not AuthCapability}
+    return replace(context, resources=ResourceRegistry.build(own))
 
 
 def _context(ports: Ports, call: Call) -> ToolContext:
-    if call.template is not None:
-        return replace(
-            call.template,
-            resources=call.template.resources.filled(ports.resources.entries),
+    template = call.template
+    if template is None:
+        resources = ports.resources
+        return ToolContext(
+            session=ports.session if ports.session is not None else NullSession(),
+            deadline=resources.get(Deadline),
+            budget_tracker=resources.get(BudgetTracker),
+            resources=resources,
             tool_call_id=call.tool_call_id,
+            caller=call.caller,
             connection_id=call.connection_id,
         )
-    return ToolContext(
-        session=ports.session if ports.session is not None else NullSession(),
-        resources=ports.resources,
+    named = ResourceRegistry.build({Deadline: template.deadline, BudgetTracker: template.budget_tracker})
+    resources = named.filled(template.resources.entries).filled(ports.resources.entries)
+    return replace(
+        template,
+        deadline=resources.get(Deadline),
+        budget_tracker=resources.get(BudgetTracker),
+        resources=resources,
         tool_call_id=call.tool_call_id,
-        caller=call.caller,
         connection_id=call.connection_id,
     )

@@ -1,12 +1,87 @@
-"""Stage: has the ledger answered an equal call already? (seed 004, Idempotency Ledger)"""
+"""Stage: has the ledger answered an equal call already? (seed 004, Idempotency Ledger)
+
+After the policy and the limits, so that nobody gets a stored answer who could not have made the call; before anybody
+is asked for approval, because an answer that is there needs none. What is stored is read back into the tool's own
+type, so it goes through check, redaction and fit like any result.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
 from demiurge.tools.call import Call
+from demiurge.tools.errors import ToolErrorCode, ToolFailure, ToolValidationError
+from demiurge.tools.idempotency import DumpedParams, IdempotencyConfig, IdempotencyStrategy, make_key
+from demiurge.tools.ledger import partition_of
 from demiurge.tools.ports import Ports
+from demiurge.tools.result import ToolResult
+from demiurge.tools.shelf import EntryState, LedgerRow, LedgerSlot
+from demiurge.tools.worker import to_the_end
 
-__all__ = ["recall"]
+__all__ = ["ask", "meet", "recall"]
+
+T = TypeVar("T")
 
 
-def recall(ports: Ports, call: Call) -> None:
-    return
+def recall(ports: Ports, call: Call) -> Awaitable[None] | None:
+    """A call in doubt goes on only if its tool can find out, or changes nothing."""
+    config = call.bound.idempotency
+    if ports.ledger is None or config is None or config.strategy is IdempotencyStrategy.NONE:
+        return None
+    call.slot, call.params_hash = _identity(call, config)
+    return _recall(ports, call, call.slot)
+
+
+async def _recall(ports: Ports, call: Call, slot: LedgerSlot) -> None:
+    ledger = ports.ledger
+    assert ledger is not None
+    there = await ask(ports, call, lambda: ledger.find(slot, ports.clock.now_ns()))
+    if there is None or there.state is EntryState.CLAIMED:
+        return
+    if there.state is EntryState.DONE or not call.may_end_doubt:
+        meet(call, there)
+
+
+def meet(call: Call, there: LedgerRow) -> None:
+    """The call is answered by what is there: a result that is done; else nobody knows."""
+    if there.state is not EntryState.DONE:
+        raise ToolFailure(ToolErrorCode.UNKNOWN_OUTCOME)
+    try:
+        value = None if not there.success and there.value == b"null" else call.bound.load(there.value)
+    except ToolValidationError as error:  # the type has changed since
+        raise ToolFailure(ToolErrorCode.OUTPUT_VALIDATION) from error
+    call.result = ToolResult(there.message, value, there.success, there.excluded)
+    call.replayed = True
+
+
+async def ask(ports: Ports, call: Call, work: Callable[[], T]) -> T:
+    """What `work` says, which asks the ledger: in a thread if that may wait for a disk while an event loop waits."""
+    if call.threads and ports.ledger is not None and ports.ledger.blocking:
+        return await to_the_end(work)
+    return work()
+
+
+def _identity(call: Call, config: IdempotencyConfig) -> tuple[LedgerSlot, str]:
+    """The place of the call's entry, and the hash of its parameters."""
+    dumped = _dumped(call)
+    key = make_key(call.tool_id, call.params, config, lambda: dumped)
+    assert key is not None
+    key.encode()
+    session = ""
+    if config.scope == "session":
+        context = call.context
+        session_id = getattr(context.session, "session_id", None) if context is not None else None
+        session = call.caller.run_id if session_id is None else str(session_id)
+    partition = partition_of(tenant=call.caller.tenant, connection_id=call.connection_id, session=session)
+    return LedgerSlot(partition, call.tool_id, key), dumped.hash()
+
+
+def _dumped(call: Call) -> DumpedParams:
+    dump = call.bound.dump_params
+    if dump is None:
+        return DumpedParams(call.params, sent=call.args)
+    try:
+        return DumpedParams(*dump(call.params), sent=call.args)
+    except ToolValidationError:
+        return DumpedParams(None, whole=False, sent=call.args)

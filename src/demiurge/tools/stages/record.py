@@ -1,41 +1,46 @@
 """Last stage, which always runs: the audit record, the result event and the one answer (seed 003 #10).
 
-Only what the redaction let through, or a code with its safe message, is in the event.
+Only what the redaction let through, or a code with its safe message, is in the event; the summary and the span get
+names, codes, digests and sizes.
 """
 
 from __future__ import annotations
+
+from typing import Any
 
 from demiurge.tools.call import Call
 from demiurge.tools.events import ToolCallResult
 from demiurge.tools.ports import Ports
 from demiurge.tools.record import ToolExecResult, ToolInvocationRecord
+from demiurge.tools.run_summary import OK
+from demiurge.tools.spans import ToolSpan
 from demiurge.tools.stages.explain import explain, public_failure
 
 __all__ = ["record"]
 
 
 def record(ports: Ports, call: Call) -> None:
+    """The call is counted before anybody hears of its result, and traced after."""
     failure = call.failure
+    ended_ns = ports.clock.now_ns()
     if failure is None:
-        ports.tell(ToolCallResult(call.tool_call_id, call.view))
-        call.answer = ToolExecResult(
-            True, call.view, None, None, call.tool_call_id, call.content, _entry(ports, call, None)
-        )
-        return
-    public = public_failure(ports, failure)
-    ports.tell(ToolCallResult(call.tool_call_id, public, is_error=True))
-    call.answer = ToolExecResult(
-        False,
-        None,
-        failure.error_code,
-        public["message"],
-        call.tool_call_id,
-        explain(ports, call, failure),
-        _entry(ports, call, {"code": failure.error_code.value, "message": public["message"]}),
-    )
+        entry = _entry(ports, call, None, ended_ns)
+        event = ToolCallResult(call.tool_call_id, call.view, replayed=call.replayed)
+        answer = ToolExecResult(True, call.view, None, None, call.tool_call_id, call.content, entry)
+    else:
+        code, public = failure.error_code, public_failure(ports, failure)
+        entry = _entry(ports, call, {"code": code.value, "message": public["message"]}, ended_ns)
+        event = ToolCallResult(call.tool_call_id, public, is_error=True, replayed=call.replayed)
+        content = explain(ports, call, failure)
+        answer = ToolExecResult(False, None, code, public["message"], call.tool_call_id, content, entry)
+    call.answer = answer
+    ports.summary.add(entry)
+    ports.tell(event)
+    if ports.spans is not None:
+        ports.trace(_span(call, entry, ended_ns))
 
 
-def _entry(ports: Ports, call: Call, error: dict[str, str] | None) -> ToolInvocationRecord:
+def _entry(ports: Ports, call: Call, error: dict[str, str] | None, ended_ns: int) -> ToolInvocationRecord:
     spec = call.tool.spec if call.tool is not None else None
     return ToolInvocationRecord(
         call.tool_call_id,
@@ -43,11 +48,38 @@ def _entry(ports: Ports, call: Call, error: dict[str, str] | None) -> ToolInvoca
         call.args,
         call.view if error is None else None,
         error,
-        call.started_at_ms,
-        ports.clock.now_ns() // 1_000_000,
+        call.started_ns // 1_000_000,
+        ended_ns // 1_000_000,
         spec.effect if spec is not None else None,
         spec.spec_hash if spec is not None else None,
         ports.policy.digest,
         call.decision,
-        call.args_digest,
+        approval_id=call.granted,
+        replayed=call.replayed,
     )
+
+
+def _span(call: Call, entry: ToolInvocationRecord, ended_ns: int) -> ToolSpan:
+    ended_ns = max(call.started_ns, ended_ns)
+    attributes = {
+        "tool_call_id": entry.tool_call_id,
+        "effect": entry.effect.value if entry.effect is not None else None,
+        "spec_hash": entry.spec_hash,
+        "decision": entry.decision,
+        "policy_digest": entry.policy_digest,
+        "args_digest": entry.args_digest,
+        "args_bytes": _size(call.args_text if call.args is not None else call.raw_args),
+        "outcome": entry.error["code"] if entry.error is not None else OK,
+        "duration_ms": (ended_ns - call.started_ns) / 1_000_000,
+        "result_bytes": len(call.encoded) if entry.error is None else None,
+        "replayed": entry.replayed,
+    }
+    known = {name: value for name, value in attributes.items() if value is not None}
+    return ToolSpan(f"tool:{entry.name}", call.started_ns, ended_ns, known)
+
+
+def _size(text: Any) -> int | None:
+    """In UTF-8 bytes; None for arguments that are no text."""
+    if isinstance(text, bytes):
+        return len(text)
+    return len(str.encode(text, errors="surrogatepass")) if isinstance(text, str) else None

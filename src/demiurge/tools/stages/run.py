@@ -5,9 +5,10 @@ knows whether it did, and saying "timeout" would invite a second attempt: it is 
 handler is cancelled, and left behind if it goes on all the same; a thread can't be cancelled and is left
 behind; an inline handler is noticed when it comes back.
 
-An exception is `execution`. One that is no `Exception` (SystemExit, KeyboardInterrupt, CancelledError and
-the like, raised by the handler itself) breaks off code that is written for exceptions, so there a change is
-`unknown_outcome` too. What comes from outside the handler goes up (`demiurge.tools.interrupt`).
+An exception is `execution`; what a handler says itself, of its time and its budget too, stays what it said. One
+that is no `Exception` (SystemExit, KeyboardInterrupt, CancelledError and the like, raised by the handler itself)
+breaks off code that is written for exceptions, so there a change is `unknown_outcome` too. What comes from outside
+the handler goes up (`demiurge.tools.interrupt`).
 """
 
 from __future__ import annotations
@@ -17,16 +18,34 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from demiurge.tools.call import Call
-from demiurge.tools.errors import LoopSignal, ToolErrorCode, ToolFailure, ToolUserError, ToolValidationError
+from demiurge.tools.errors import (
+    BudgetExceededError,
+    DeadlineExceededError,
+    LoopSignal,
+    ToolErrorCode,
+    ToolFailure,
+    ToolUserError,
+    ToolValidationError,
+)
 from demiurge.tools.interrupt import is_from_outside
 from demiurge.tools.ports import Ports, log_cause
 from demiurge.tools.result import ToolResult
+from demiurge.tools.stages.connect import lent
 from demiurge.tools.worker import in_task, in_thread
 
 __all__ = ["run"]
 
 
 async def run(ports: Ports, call: Call) -> None:
+    if call.replayed:
+        return None
+    if not call.bound.requires_connection:
+        return await _run(ports, call)
+    async with lent(ports, call):
+        return await _run(ports, call)
+
+
+async def _run(ports: Ports, call: Call) -> None:
     call.started = True
     try:
         returned = await _handled(ports, call)
@@ -34,6 +53,10 @@ async def run(ports: Ports, call: Call) -> None:
         raise ToolFailure(ToolErrorCode.EXECUTION, safe_message=str(error.message) or None) from error
     except ToolValidationError as error:
         raise ToolFailure(ToolErrorCode.VALIDATION, fields=error.fields) from error
+    except DeadlineExceededError as error:
+        raise ToolFailure(ToolErrorCode.DEADLINE_EXCEEDED) from error
+    except BudgetExceededError as error:
+        raise ToolFailure(ToolErrorCode.BUDGET_EXCEEDED) from error
     except (ToolFailure, LoopSignal):
         raise
     except Exception as error:

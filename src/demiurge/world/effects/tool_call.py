@@ -6,21 +6,12 @@ that decision once, so a call that changed in between is refused (architecture.m
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import replace
-from typing import Any
-
 from demiurge import faults
 from demiurge.tools.approvals import ApprovalDecision, ApprovalRequest
-from demiurge.tools.bound import BoundTool
 from demiurge.tools.capabilities import Introspection, Workspaces
-from demiurge.tools.context import ToolContext
 from demiurge.tools.effect import ToolEffect
-from demiurge.tools.errors import ToolErrorCode, ToolFailure, ToolUserError
 from demiurge.tools.policy import ToolPolicy, ToolPolicyContext
-from demiurge.tools.ports import log_cause
+from demiurge.tools.reconcile import reconciling
 from demiurge.tools.runner import ToolRunner
 from demiurge.tools.source import StaticToolSource, ToolSource
 from demiurge.values import canonical_json
@@ -97,7 +88,7 @@ class ToolCalls:
     def _tools(self, call: EffectCall) -> ToolSource:
         tool = self._source.get(call.intent.params["tool"])
         if call.restart == "reconcile" and tool is not None:
-            return StaticToolSource([_reconciling(tool)])
+            return StaticToolSource([reconciling(tool)])
         return self._source
 
 
@@ -110,43 +101,6 @@ def _policy(call: EffectCall) -> ToolPolicy:
     verdicts = [decide_tool(manifest, call.intent.params["tool"], actor=call.actor).verdict for manifest in manifests]
     then, now = (_STRICTNESS.index(verdict) for verdict in verdicts)
     return manifests[now > then].tool_policy
-
-
-def _reconciling(tool: BoundTool) -> BoundTool:
-    """The tool with its handler replaced by the one that finds out what became of an earlier attempt.
-
-    When that one breaks or has no answer, nothing is known but that the call was begun: it stays in doubt.
-    """
-    reconcile = tool.reconcile
-    assert reconcile is not None
-
-    def ask(params: Any, context: ToolContext) -> Any:
-        with _doubting():
-            return _known(reconcile(params, context=context))
-
-    async def wait(params: Any, context: ToolContext) -> Any:
-        with _doubting():
-            return _known(await reconcile(params, context=context))
-
-    waits = inspect.iscoroutinefunction(reconcile)
-    return replace(tool, call=wait if waits else ask, is_async=waits)
-
-
-@contextmanager
-def _doubting() -> Iterator[None]:
-    try:
-        yield
-    except (ToolUserError, ToolFailure):
-        raise
-    except Exception as error:
-        log_cause("reconcile", error)
-        raise ToolFailure(ToolErrorCode.UNKNOWN_OUTCOME) from error
-
-
-def _known(result: Any) -> Any:
-    if result is None:
-        raise ToolFailure(ToolErrorCode.UNKNOWN_OUTCOME)
-    return result
 
 
 class _Sink:

@@ -1,0 +1,32 @@
+from demiurge import InMemoryApprovals, ToolEffect, ToolPolicy, ToolPolicyContext, ToolResult, ToolRunner, tool
+
+
+@tool(effect=ToolEffect.EXTERNAL_SIDE_EFFECT)
+def send_mail(to: str, text: str) -> ToolResult[None]:
+    """Sends a mail."""
+    return ToolResult(f"Sent to {to}.")
+
+
+policy = ToolPolicy(("send_mail",), require_approval_for_effects=(ToolEffect.EXTERNAL_SIDE_EFFECT,))
+approvals = InMemoryApprovals(ttl_ms=60 * 60 * 1000)
+runner = ToolRunner([send_mail], policy=policy, approvals=approvals)
+agent = ToolPolicyContext(run_id="run-7", actor="agent:support")
+
+
+def ask(text: str) -> None:
+    arguments = {"to": "ada@example.com", "text": text}
+    result = runner.exec_sync("send_mail", arguments, tool_call_id="call_1", ctx=agent)
+    print(f"{text!r}: {result.error_code or result.content}")
+
+
+ask("Your order is late.")
+
+(request,) = approvals.pending()
+print("waiting:", request.tool_id, request.tool_call_id, "for", request.actor)
+approvals.approve(request.approval_id, by="bob", reason="she asked for it")
+
+ask("Send us your password.")  # other arguments: another question
+ask("Your order is late.")
+ask("Your order is late.")  # a yes is used once
+
+print(ToolRunner([send_mail], policy=policy).exec_sync("send_mail", {}).error_code)

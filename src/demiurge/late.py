@@ -1,0 +1,24 @@
+"""Names that a package imports when they are first used, so that importing the package itself stays quick."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable, Mapping
+from importlib import import_module
+from typing import Any
+
+__all__ = ["late"]
+
+
+def late(package: str, homes: Mapping[str, Iterable[str]]) -> Callable[[str], Any]:
+    """The `__getattr__` of `package`, which is being imported. `homes`: the names that each module gives."""
+    home = {name: module for module, names in homes.items() for name in names}
+
+    def get(name: str) -> Any:
+        if name not in home:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        value = getattr(import_module(home[name]), name)
+        setattr(sys.modules[package], name, value)
+        return value
+
+    return get

@@ -1,0 +1,69 @@
+"""A door that is shut while this process forks.
+
+Invariant: what goes on inside the gate never goes on in two processes. SQLite must not be carried across a fork: the
+child would believe in locks that only the parent has, and both would write. So whoever owns connections puts their
+use inside a gate and closes them when it is shut; parent and child then open their own.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import weakref
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Final
+
+__all__ = ["Gate"]
+
+_MOST_SECONDS: Final = 10.0
+"""How long a fork waits for what is going on inside. It is writes; one that takes longer is stuck."""
+
+
+class Gate:
+    """`put_away` is called with nobody inside, before this process forks."""
+
+    def __init__(self, put_away: Callable[[], None]) -> None:
+        self._put_away = weakref.WeakMethod(put_away)
+        self._nobody = threading.Condition(threading.Lock())
+        self._inside = 0
+        _gates.add(self)
+
+    @contextmanager
+    def inside(self) -> Iterator[None]:
+        """Waits while the gate is shut."""
+        with self._nobody:
+            self._inside += 1
+        try:
+            yield
+        finally:
+            with self._nobody:
+                self._inside -= 1
+                self._nobody.notify_all()
+
+    def shut(self) -> None:
+        self._nobody.acquire()
+        put_away = self._put_away()
+        if put_away is not None and self._nobody.wait_for(lambda: not self._inside, _MOST_SECONDS):
+            put_away()
+
+    def open(self) -> None:
+        self._nobody.release()
+
+
+_gates: weakref.WeakSet[Gate] = weakref.WeakSet()
+_shut: list[Gate] = []
+
+
+def _before() -> None:
+    for gate in list(_gates):
+        gate.shut()
+        _shut.append(gate)
+
+
+def _after() -> None:
+    while _shut:
+        _shut.pop().open()
+
+
+os.register_at_fork(before=_before, after_in_parent=_after, after_in_child=_after)

@@ -1,0 +1,145 @@
+"""A ledger's rows as SQL, on a connection that somebody else manages.
+
+Invariant: every column of a row is under its guard, a CRC-32, and is checked when the row is read: an answer is the one
+that was written, or none.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final
+from zlib import crc32
+
+from demiurge.errors import Damaged, UsageError
+from demiurge.tools.shelf import EntryState, LedgerRow, LedgerSlot
+
+__all__ = ["SqliteRows", "prepare"]
+
+_FORMAT: Final = 1
+_APPLICATION: Final = 0x44454D4C  # "DEML"
+_STRICT: Final = "STRICT" if sqlite3.sqlite_version_info >= (3, 37) else ""
+_FEW: Final = 8
+
+_TABLES: Final = (
+    f"""CREATE TABLE entry (
+        id INTEGER PRIMARY KEY, "partition" TEXT NOT NULL, tool TEXT NOT NULL, key TEXT NOT NULL, state TEXT NOT NULL,
+        effect BLOB NOT NULL, params_hash TEXT NOT NULL, created_ns INTEGER NOT NULL, expires_ns INTEGER,
+        owner TEXT NOT NULL, message TEXT NOT NULL, value BLOB NOT NULL, success INTEGER NOT NULL,
+        excluded INTEGER NOT NULL, guard INTEGER NOT NULL, UNIQUE (key, "partition", tool)) {_STRICT}""",
+    "CREATE INDEX entry_end ON entry (expires_ns) WHERE expires_ns IS NOT NULL",
+    "CREATE INDEX entry_open ON entry (state) WHERE state <> 'done'",
+)
+_COLUMNS: Final = (
+    '"partition", tool, key, state, effect, params_hash, created_ns, expires_ns, owner, message, value, success, '
+    "excluded, guard"
+)
+_AT: Final = 'WHERE key = ? AND "partition" = ? AND tool = ?'
+_GET: Final = f"SELECT {_COLUMNS} FROM entry {_AT}"  # noqa: S608
+_OPEN: Final = f"SELECT {_COLUMNS} FROM entry WHERE state <> 'done'"  # noqa: S608
+_PUT: Final = f"INSERT OR REPLACE INTO entry ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"  # noqa: S608
+_DELETE: Final = f"DELETE FROM entry {_AT}"  # noqa: S608
+_TIDY: Final = f"""DELETE FROM entry WHERE id IN
+    (SELECT id FROM entry WHERE expires_ns <= ? AND state <> 'claimed' LIMIT {_FEW})"""  # noqa: S608
+
+
+def prepare(db: sqlite3.Connection, path: Path) -> None:
+    """Makes the tables in an empty file, in the transaction that is open; checks the marks of another. Raises
+    UsageError."""
+    if db.execute("SELECT 1 FROM sqlite_master").fetchone() is None:
+        for statement in _TABLES:
+            db.execute(statement)
+        db.execute(f"PRAGMA application_id = {_APPLICATION}")
+        db.execute(f"PRAGMA user_version = {_FORMAT}")
+    if db.execute("PRAGMA application_id").fetchone()[0] != _APPLICATION:
+        raise UsageError(f"{path} is a database of another program: choose another file for the ledger.")
+    if db.execute("PRAGMA user_version").fetchone()[0] != _FORMAT:
+        raise UsageError(
+            f"{path} was made by a newer Demiurge: upgrade with `pip install --upgrade demiurge-runtime`.",
+            code="newer_format",
+        )
+
+
+class SqliteRows:
+    """See `demiurge.tools.shelf.Rows`. `works_on(owner, claim)`: does anybody? Reading raises Damaged."""
+
+    def __init__(self, db: sqlite3.Connection, path: Path, works_on: Callable[[str, bytes], bool]) -> None:
+        self._db, self._path, self._works_on = db, path, works_on
+
+    def get(self, slot: LedgerSlot) -> LedgerRow | None:
+        cells = self._db.execute(_GET, (slot.key, slot.partition, slot.tool_name)).fetchone()
+        return None if cells is None else self._row(cells)
+
+    def slots(self, partition: str, key: str) -> list[LedgerSlot]:
+        tools = 'SELECT tool FROM entry WHERE key = ? AND "partition" = ? ORDER BY tool'
+        return [LedgerSlot(partition, tool, key) for (tool,) in self._db.execute(tools, (key, partition))]
+
+    def put(self, row: LedgerRow) -> None:
+        self._db.execute(_PUT, (*_cells(row), _guard(_cells(row))))
+
+    def delete(self, slot: LedgerSlot) -> None:
+        self._db.execute(_DELETE, (slot.key, slot.partition, slot.tool_name))
+
+    def runs(self, claim: LedgerRow) -> bool:
+        return claim.state is EntryState.CLAIMED and self._works_on(claim.owner, claim.effect_id)
+
+    def expire(self, now_ns: int) -> int:
+        over = self._delete_dead("expires_ns <= ?", now_ns)
+        statement = "DELETE FROM entry WHERE expires_ns <= ? AND state <> 'claimed'"
+        return over + self._db.execute(statement, (now_ns,)).rowcount
+
+    def tidy(self, now_ns: int) -> None:
+        self._db.execute(_TIDY, (now_ns,))
+
+    def take_off(self, tool_name: str | None = None) -> int:
+        gone = self._delete_dead("?1 IS NULL OR tool = ?1", tool_name)
+        statement = "DELETE FROM entry WHERE state <> 'claimed' AND (?1 IS NULL OR tool = ?1)"
+        return gone + self._db.execute(statement, (tool_name,)).rowcount
+
+    def count(self, now_ns: int) -> int:
+        statement = "SELECT count(*) FROM entry WHERE state = 'done' AND (expires_ns IS NULL OR expires_ns > ?)"
+        return int(self._db.execute(statement, (now_ns,)).fetchone()[0])
+
+    def open_rows(self) -> list[LedgerRow]:
+        return [self._row(cells) for cells in self._db.execute(_OPEN).fetchall()]
+
+    def _delete_dead(self, where: str, value: object) -> int:
+        """Claims that nobody works on."""
+        claims = self._db.execute(f"{_OPEN} AND state = 'claimed' AND ({where})", (value,)).fetchall()
+        dead = [claim for claim in map(self._row, claims) if not self.runs(claim)]
+        for claim in dead:
+            self.delete(claim.slot)
+        return len(dead)
+
+    def _row(self, cells: tuple[Any, ...]) -> LedgerRow:
+        if _guard(cells[:-1]) != cells[-1]:
+            raise Damaged(
+                f"An entry in {self._path} is damaged: invalidate it when it is known what its call did, "
+                "or restore the file from a backup."
+            )
+        partition, tool, key, state, *more, success, excluded, _ = cells
+        effect, params_hash, created_ns, expires_ns, owner, message, value = more
+        return LedgerRow(
+            LedgerSlot(partition, tool, key),
+            EntryState(state),
+            effect,
+            params_hash,
+            created_ns,
+            expires_ns,
+            owner,
+            message,
+            value,
+            bool(success),
+            bool(excluded),
+        )
+
+
+def _cells(row: LedgerRow) -> tuple[Any, ...]:
+    """All columns but the guard."""
+    return (*row.slot, row.state.value, *row[2:9], int(row.success), int(row.excluded))
+
+
+def _guard(cells: tuple[Any, ...]) -> int:
+    *rest, value, success, excluded = cells
+    return crc32(value, crc32(repr((*rest, success, excluded)).encode())) if isinstance(value, bytes) else -1

@@ -1,0 +1,132 @@
+"""Who works on which claim: a name for this process, with a locked file behind it.
+
+Invariant: a claim whose owner's file isn't locked has nobody who works on it. The operating system unlocks the file
+when the process dies, however it dies, and whoever looks next sees that at once. An owner whose last word on a claim
+could not be written retires: it takes on nothing new, and when the rest of its claims have ended its file is let go,
+so that the lost one shows.
+
+Files come and go only under a lock on their folder, so none is swept away between its making and its locking.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from demiurge.stores.errors import unavailable
+from demiurge.stores.lock import OwnerLock
+from demiurge.stores.private import open_file, open_folder
+from demiurge.values.clock import Entropy, new_id
+
+__all__ = ["Owners"]
+
+
+class _Owner:
+    """One name. `works_on`: the claims that it holds."""
+
+    def __init__(self, path: Path) -> None:
+        self.name = path.name
+        self.path = path
+        self.lock = OwnerLock(path)
+        self.works_on: set[bytes] = set()
+        self.retired = False
+
+
+class Owners:
+    """The owners in `folder`, made if need be; safe to use from several threads and after a fork."""
+
+    def __init__(self, folder: Path, entropy: Entropy) -> None:
+        self._folder = folder
+        self._entropy = entropy
+        self._lock = threading.Lock()
+        self._mine: dict[str, _Owner] = {}
+        with self.alone():
+            self._sweep()
+
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """No other process opens, makes or sweeps here meanwhile. Raises Unavailable."""
+        try:
+            descriptor = open_folder(self._folder, make=True)
+        except OSError as error:
+            raise unavailable(error, self._folder.parent) from error
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(descriptor)
+
+    def hold(self, claim: bytes) -> str:
+        """Works on a claim from now on; the owner's name. Raises Unavailable."""
+        with self._lock:
+            owner = next((owner for owner in self._mine.values() if owner.lock.held and not owner.retired), None)
+            if owner is None:
+                owner = self._make()
+            owner.works_on.add(claim)
+            return owner.name
+
+    def drop(self, name: str, claim: bytes, *, lost: bool) -> None:
+        """Works on it no more. `lost`: what became of it may not have been written."""
+        with self._lock:
+            owner = self._mine.get(name)
+            if owner is None:
+                return
+            owner.works_on.discard(claim)
+            owner.retired = owner.retired or lost
+            if owner.retired and not owner.works_on:
+                self._leave(owner)
+
+    def works_on(self, name: str, claim: bytes) -> bool:
+        """Does anybody, here or elsewhere?"""
+        with self._lock:
+            owner = self._mine.get(name)
+            if owner is not None and owner.lock.held:
+                return claim in owner.works_on
+        return _is_locked(self._folder / name)
+
+    def close(self) -> None:
+        """All claims of this process have nobody any more."""
+        with self._lock:
+            for owner in list(self._mine.values()):
+                self._leave(owner)
+
+    def _make(self) -> _Owner:
+        with self.alone():
+            owner = _Owner(self._folder / new_id("owner", self._entropy))
+            owner.lock.acquire()
+        self._mine[owner.name] = owner
+        return owner
+
+    def _leave(self, owner: _Owner) -> None:
+        """A forked child leaves its parent's file alone: it does not hold it."""
+        del self._mine[owner.name]
+        if owner.lock.held:
+            with suppress(OSError):
+                owner.path.unlink(missing_ok=True)
+            owner.lock.release()
+
+    def _sweep(self) -> None:
+        for path in self._folder.iterdir():
+            if not _is_locked(path):
+                with suppress(OSError):
+                    path.unlink(missing_ok=True)
+
+
+def _is_locked(path: Path) -> bool:
+    try:
+        descriptor = open_file(path, os.O_RDWR)
+    except FileNotFoundError:
+        return False
+    except OSError as error:
+        raise unavailable(error, path.parent) from error
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(descriptor)
+    return False

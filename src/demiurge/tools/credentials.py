@@ -1,0 +1,165 @@
+"""Secrets in memory: texts that neither show, nor copy, nor travel by accident (seed 003 #26).
+
+A `Secret` gives its text to whoever asks for it by name, `reveal()`, and to nothing else: not to `repr` or a
+format, not to a log, not to `copy`, `pickle` or `json`, and not to a debugger that lists attributes or the
+variables of a traceback. So no function here raises while one of its variables holds such a text.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from base64 import b64encode
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NoReturn, SupportsIndex, final
+
+from demiurge.errors import InvalidValue
+
+__all__ = ["MAX_SECRET_CHARACTERS", "Credentials", "Kept", "Secret"]
+
+MAX_SECRET_CHARACTERS = 16_384
+
+_HEADER = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,64}")
+
+
+class Kept:
+    """Stays where it is: refuses `copy`, `deepcopy` and `pickle` with a TypeError."""
+
+    __slots__ = ()
+
+    def __reduce_ex__(self, protocol: SupportsIndex) -> NoReturn:
+        raise TypeError(f"{type(self).__name__} can't be copied or pickled")
+
+
+@final
+class Secret(Kept):
+    """One secret text."""
+
+    __slots__ = ("_read",)
+
+    def __init__(self, text: str) -> None:
+        self._read: Callable[[], str] = lambda: text  # in a closure, which no listing of attributes shows
+
+    def reveal(self) -> str:
+        return self._read()
+
+    def __repr__(self) -> str:
+        return "<secret>"
+
+
+@final
+@dataclass(frozen=True, slots=True, init=False, eq=False, repr=False)
+class Credentials(Kept):
+    """What a provider wants to see: an access token (or API key, or app password), and how to send it.
+
+    It is sent as a Bearer token; with `username` as the password of Basic authentication; with `header` as it
+    is, under that name. `refresh_token` never leaves the broker but for a refresh. `expires_at_ms`:
+    milliseconds since 1970; None: never. Raises InvalidValue for a secret that is empty, over
+    `MAX_SECRET_CHARACTERS`, has spaces around it, or characters that can't be printed."""
+
+    access_token: Secret
+    refresh_token: Secret | None
+    username: str | None
+    header: str | None
+    expires_at_ms: int | None
+
+    def __init__(
+        self,
+        access_token: str,
+        *,
+        refresh_token: str | None = None,
+        username: str | None = None,
+        header: str | None = None,
+        expires_at_ms: int | None = None,
+    ) -> None:
+        problem = _problem(access_token, refresh_token, username, header, expires_at_ms)
+        if problem:
+            access_token, refresh_token = "", None
+            raise InvalidValue(problem[1], path=problem[0])
+        freeze = object.__setattr__
+        freeze(self, "access_token", Secret(access_token))
+        freeze(self, "refresh_token", None if refresh_token is None else Secret(refresh_token))
+        freeze(self, "username", username)
+        freeze(self, "header", header)
+        freeze(self, "expires_at_ms", expires_at_ms)
+
+    def __repr__(self) -> str:
+        return "<credentials>"
+
+    def headers(self) -> dict[str, str]:
+        """The one header that authenticates a request."""
+        if self.header is not None:
+            return {self.header: self.access_token.reveal()}
+        if self.username is not None:
+            return {"Authorization": f"Basic {_basic(self.username, self.access_token)}"}
+        return {"Authorization": f"Bearer {self.access_token.reveal()}"}
+
+    def to_send(self) -> Credentials:
+        """What a handler needs of it: no refresh token."""
+        return self._with(None)
+
+    def refreshed_by(self, fresh: Credentials) -> Credentials:
+        """`fresh`, with this refresh token if it brings none (RFC 6749, 6: then the old one stays good)."""
+        return fresh if fresh.refresh_token is not None else fresh._with(self.refresh_token)
+
+    def _with(self, refresh_token: Secret | None) -> Credentials:
+        other = object.__new__(Credentials)
+        for name in Credentials.__slots__:
+            object.__setattr__(other, name, getattr(self, name))
+        object.__setattr__(other, "refresh_token", refresh_token)
+        return other
+
+    def pack(self) -> Secret:
+        """All of it as compact JSON, without what is None."""
+        fields = (
+            ("access_token", self.access_token),
+            ("refresh_token", self.refresh_token),
+            ("username", self.username),
+            ("header", self.header),
+            ("expires_at_ms", self.expires_at_ms),
+        )
+        given = {name: value for name, value in fields if value is not None}
+        return Secret(json.dumps(given, default=_revealed, ensure_ascii=False, separators=(",", ":")))
+
+    @classmethod
+    def unpack(cls, packed: Secret) -> Credentials | None:
+        """Inverse of `pack`; None for anything else."""
+        try:
+            return cls(**json.loads(packed.reveal()))
+        except (InvalidValue, TypeError, ValueError, RecursionError):
+            return None
+
+
+def _revealed(secret: object) -> str:
+    assert isinstance(secret, Secret)
+    return secret.reveal()
+
+
+def _basic(username: str, password: Secret) -> str:
+    return b64encode(f"{username}:{password.reveal()}".encode()).decode()
+
+
+def _problem(
+    access_token: object, refresh_token: object, username: object, header: object, expires_at_ms: object
+) -> tuple[str, str] | None:
+    """Which field is wrong, and why, without a word of what it holds."""
+    if not _is_fit(access_token):
+        return "access_token", "is 1 to 16384 printable characters without spaces around them"
+    if refresh_token is not None and not _is_fit(refresh_token):
+        return "refresh_token", "is 1 to 16384 printable characters without spaces around them"
+    if username is not None and (not _is_fit(username) or ":" in str(username)):
+        return "username", "is printable and has no colon"
+    if header is not None and not (isinstance(header, str) and _HEADER.fullmatch(header)):
+        return "header", "is the name of an HTTP header"
+    if username is not None and header is not None:
+        return "header", "can't go with a username"
+    if expires_at_ms is not None and type(expires_at_ms) is not int:
+        return "expires_at_ms", "is milliseconds since 1970, a whole number"
+    return None
+
+
+def _is_fit(text: object) -> bool:
+    return (
+        isinstance(text, str) and 0 < len(text) <= MAX_SECRET_CHARACTERS and text.isprintable() and text == text.strip()
+    )

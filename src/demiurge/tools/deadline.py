@@ -1,0 +1,45 @@
+"""The moment at which a run has to be over (seed 004, ToolContext).
+
+A deadline is a point in time and not a length, so that it can be handed down, from a loop to a tool to what the
+tool calls, and everybody who asks it for the time that is left gets what is left for all of them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+
+from demiurge.tools.errors import InvalidLimit
+from demiurge.values.clock import Clock, SystemClock
+
+__all__ = ["Deadline"]
+
+_SHORTEST = timedelta(seconds=1)
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class Deadline:
+    """`expires_at`: with a time zone and at least one second ahead, else InvalidLimit (a ValueError). `clock` says
+    what time it is."""
+
+    expires_at: datetime
+    clock: Clock = field(default=SystemClock(), kw_only=True, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.expires_at, datetime) or self.expires_at.utcoffset() is None:
+            raise InvalidLimit("a deadline is a datetime with a time zone", path="expires_at")
+        left = self.remaining()
+        if left <= timedelta():
+            raise InvalidLimit("a deadline lies in the future", path="expires_at")
+        if left < _SHORTEST:
+            raise InvalidLimit("a deadline is at least one second ahead", path="expires_at")
+
+    def remaining(self, *, now: datetime | None = None) -> timedelta:
+        """The time that is left, zero or less when there is none. `now`: instead of the clock's time, with a time
+        zone. Raises InvalidLimit."""
+        if now is None:
+            now = _EPOCH + timedelta(microseconds=self.clock.now_ns() // 1000)
+        elif now.utcoffset() is None:
+            raise InvalidLimit("the time now needs a time zone", path="now")
+        return self.expires_at - now

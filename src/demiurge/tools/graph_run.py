@@ -1,0 +1,31 @@
+"""Which graph a run belongs to: its id is of no use without the graph's name and version (seed 003 P1,
+GraphLlmCaller).
+
+All three are required, so a run id that nobody can trace to a graph can't be written down.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, fields
+
+from demiurge.errors import InvalidValue
+
+__all__ = ["GraphRun"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GraphRun:
+    """Three texts, none empty. Raises InvalidValue."""
+
+    graph_run_id: str
+    graph_name: str
+    graph_version: str
+
+    def __post_init__(self) -> None:
+        for entry in fields(self):
+            value = getattr(self, entry.name)
+            if not isinstance(value, str) or not value.strip():
+                raise InvalidValue("a graph run needs its id, the graph's name and its version", path=entry.name)
+
+    def to_json(self) -> dict[str, str]:
+        return asdict(self)

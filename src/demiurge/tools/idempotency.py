@@ -1,0 +1,191 @@
+"""Which calls count as the same one (seed 004, Idempotency Configuration).
+
+Two calls are the same when their keys are equal, so a key must tell apart what differs: it is made from the
+parameters as their own type writes them, defaults filled in, and never from a `repr` or from what a type hides (a
+secret is written as asterisks). What a type can't write and read back unchanged is refused here; the runner then goes
+by the arguments as they were sent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from enum import StrEnum
+from functools import lru_cache
+from hashlib import sha256
+from typing import Any, NoReturn, cast
+
+from demiurge.errors import InvalidValue
+from demiurge.tools.errors import PromptValidationError, ToolValidationError
+from demiurge.tools.params import ParamsDump
+from demiurge.tools.portable import MAX_INTEGER
+from demiurge.values import canonical_json
+
+__all__ = [
+    "DEFAULT_TTL",
+    "DumpedParams",
+    "IdempotencyConfig",
+    "IdempotencyStrategy",
+    "check_ttl",
+    "compute_idempotency_key",
+    "compute_params_hash",
+    "hash_json",
+    "make_key",
+]
+
+DEFAULT_TTL = timedelta(hours=24)
+_LONGEST_TTL = timedelta(days=36_525)
+
+
+class IdempotencyStrategy(StrEnum):
+    """What a key is made from: all parameters, some of them, a function's answer, or there is none."""
+
+    AUTO = "auto"
+    PARAMS = "params"
+    CUSTOM = "custom"
+    NONE = "none"
+
+
+@dataclass(frozen=True, slots=True)
+class IdempotencyConfig:
+    """How calls of a tool are recognised as the same, and for how long (seed 004).
+
+    `param_keys`: names of fields, for `params` only. `key_fn(params) -> str`: for `custom` only. `ttl`: above 0 and
+    at most 100 years; None: for ever. `scope`: text without ':' before the key; "session" also keeps sessions (or
+    runs, where there is no session) apart. Raises PromptValidationError, a ValueError."""
+
+    strategy: IdempotencyStrategy | str = IdempotencyStrategy.AUTO
+    param_keys: tuple[str, ...] = ()
+    key_fn: Callable[[Any], str] | None = None
+    ttl: timedelta | None = DEFAULT_TTL
+    scope: str = "session"
+
+    def __post_init__(self) -> None:
+        try:
+            object.__setattr__(self, "strategy", IdempotencyStrategy(self.strategy))
+        except ValueError:
+            _refuse(f"a strategy is one of {', '.join(IdempotencyStrategy)}, not {self.strategy!r}")
+        if not isinstance(self.param_keys, list | tuple) or not all(
+            isinstance(name, str) and name for name in self.param_keys
+        ):
+            _refuse("'param_keys' is a tuple of names of fields")
+        object.__setattr__(self, "param_keys", tuple(self.param_keys))
+        self._check_strategy()
+        try:
+            check_ttl(self.ttl)
+        except InvalidValue as error:
+            _refuse(error.message)
+        if not isinstance(self.scope, str) or ":" in self.scope:
+            _refuse("'scope' is text without ':'")
+
+    def _check_strategy(self) -> None:
+        if self.strategy is IdempotencyStrategy.PARAMS and not self.param_keys:
+            _refuse("strategy 'params' requires param_keys")
+        if self.strategy is not IdempotencyStrategy.PARAMS and self.param_keys:
+            _refuse(f"strategy '{self.strategy}' takes no param_keys")
+        if self.strategy is IdempotencyStrategy.CUSTOM and not callable(self.key_fn):
+            _refuse("strategy 'custom' requires key_fn")
+        if self.strategy is not IdempotencyStrategy.CUSTOM and self.key_fn is not None:
+            _refuse(f"strategy '{self.strategy}' takes no key_fn")
+
+
+def check_ttl(ttl: object) -> None:
+    """Raises InvalidValue unless `ttl` is None or a timedelta above 0 and of at most 100 years."""
+    if ttl is not None and not (isinstance(ttl, timedelta) and timedelta() < ttl <= _LONGEST_TTL):
+        raise InvalidValue("'ttl' is a timedelta above 0 and of at most 100 years, or None for ever")
+
+
+def _refuse(message: str) -> NoReturn:
+    raise PromptValidationError(f"idempotency: {message}", placeholder="idempotency")
+
+
+class DumpedParams:
+    """Parameters as JSON, to be hashed. `whole`: nothing is missing in `tree`. `sent`: the arguments as JSON, which
+    stand in when something is; without them that is InvalidValue."""
+
+    def __init__(self, tree: Any, whole: bool = True, sent: Mapping[str, Any] | None = None) -> None:
+        self._tree, self._whole, self._sent = tree, whole, sent
+        self._hash: str | None = None
+
+    def hash(self) -> str:
+        """Of all there is. Raises InvalidValue."""
+        if self._hash is None:
+            self._hash = hash_json(self._tree if self._whole else self._instead())
+        return self._hash
+
+    def hash_of(self, names: tuple[str, ...]) -> str:
+        """Of the fields with these names. Raises InvalidValue."""
+        if isinstance(self._tree, Mapping) and set(names) <= set(self._tree):
+            return hash_json({name: self._tree[name] for name in names})
+        return hash_json(self._instead())
+
+    def _instead(self) -> Any:
+        if self._sent is None:
+            raise InvalidValue("the type of the parameters can't read back what it writes, so they have no key")
+        return {"arguments": self._sent}
+
+
+def compute_params_hash(params: Any) -> str:
+    """64 hex digits: SHA-256 of the parameters as canonical JSON, the same in every process.
+
+    `params`: a dataclass, a pydantic model, a dict of JSON, or None. Raises InvalidValue for what its type can't
+    write and read back unchanged."""
+    return _dumped(params).hash()
+
+
+def compute_idempotency_key(*, tool_name: str, params: Any, config: IdempotencyConfig) -> str | None:
+    """`scope:tool:hash`, or `scope:` and what `key_fn` says; None for strategy `none` (seed 004). An empty scope
+    is no prefix. Raises InvalidValue."""
+    return make_key(tool_name, params, config, lambda: _dumped(params))
+
+
+def make_key(tool_name: str, params: Any, config: IdempotencyConfig, dump: Callable[[], DumpedParams]) -> str | None:
+    """As `compute_idempotency_key`; `dump` is asked where a hash is needed."""
+    match config.strategy:
+        case IdempotencyStrategy.NONE:
+            return None
+        case IdempotencyStrategy.CUSTOM:
+            assert config.key_fn is not None
+            key = config.key_fn(params)
+            if not isinstance(key, str) or not key:
+                raise InvalidValue("a key_fn gives text that is not empty")
+        case IdempotencyStrategy.PARAMS:
+            key = f"{tool_name}:{dump().hash_of(config.param_keys)}"
+        case _:
+            key = f"{tool_name}:{dump().hash()}"
+    return f"{config.scope}:{key}" if config.scope else key
+
+
+def hash_json(tree: Any) -> str:
+    """SHA-256 of the RFC 8785 form, in hex. Raises InvalidValue for what is not JSON."""
+    try:
+        text = canonical_json.encode(tree)
+    except InvalidValue:
+        text = canonical_json.encode(_spelled(tree))
+    return sha256(text).hexdigest()
+
+
+def _spelled(tree: Any) -> Any:
+    """The same with integers that RFC 8785 can't write spelled out, so that they differ from equal text."""
+    if isinstance(tree, Mapping):
+        return {name: _spelled(item) for name, item in tree.items()}
+    if isinstance(tree, list | tuple):
+        return [_spelled(item) for item in tree]
+    if type(tree) is int and not -MAX_INTEGER <= tree <= MAX_INTEGER:
+        return {"integer": str(tree)}
+    return tree
+
+
+def _dumped(params: Any) -> DumpedParams:
+    if params is None or type(params) is dict:
+        return DumpedParams(params)
+    try:
+        return DumpedParams(*_dump_of(cast("Hashable", type(params)))(params))
+    except ToolValidationError as error:
+        raise InvalidValue(f"{type(params).__name__} can't be written as JSON") from error
+
+
+@lru_cache(maxsize=512)
+def _dump_of(kind: Hashable) -> ParamsDump:
+    return ParamsDump(kind)

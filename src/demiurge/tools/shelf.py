@@ -1,0 +1,208 @@
+"""Where a ledger keeps its rows: what it asks of the place, and the place of one process.
+
+Invariant: what one `writing` block does is there as a whole or not at all, and no two of them overlap, in whatever
+process. So the ledger decides inside such a block, and a claim is taken by one call only.
+"""
+
+from __future__ import annotations
+
+import threading
+from contextlib import AbstractContextManager
+from enum import StrEnum
+from heapq import heapify, heappop, heappush
+from typing import Literal, NamedTuple, Protocol, Self, TypeAlias
+
+__all__ = ["EntryState", "LedgerRow", "LedgerSlot", "MemoryShelf", "Rows", "Shelf", "Write"]
+
+Write: TypeAlias = Literal["claim", "settle", "release", "doubt", "edit"]
+"""What a `writing` block is for."""
+
+_FEW = 8
+_SLACK = 1024
+
+
+class EntryState(StrEnum):
+    """A call that runs, one that is done, and one of which nobody knows. A call that changed nothing has no row."""
+
+    CLAIMED = "claimed"
+    DONE = "done"
+    IN_DOUBT = "in_doubt"
+
+
+_CLAIMED, _DONE = EntryState.CLAIMED, EntryState.DONE
+
+
+class LedgerSlot(NamedTuple):
+    """The place of one entry: equal keys of two tools, or in two partitions, are two entries."""
+
+    partition: str
+    tool_name: str
+    key: str
+
+
+class LedgerRow(NamedTuple):
+    """One entry as it is kept. Times: nanoseconds since 1970, UTC; `created_ns` and `expires_ns` count from the claim
+    until it is done. `effect_id`: 16 bytes, the claim's. `owner`: who works on a claim, as the shelf names it.
+    `value`: the result as JSON."""
+
+    slot: LedgerSlot
+    state: EntryState
+    effect_id: bytes
+    params_hash: str
+    created_ns: int
+    expires_ns: int | None
+    owner: str = ""
+    message: str = ""
+    value: bytes = b"null"
+    success: bool = True
+    excluded: bool = False
+
+    def is_over(self, now_ns: int) -> bool:
+        return self.expires_ns is not None and now_ns >= self.expires_ns
+
+
+class Rows(Protocol):
+    """The rows, inside a `reading` or `writing` block. A claim that somebody works on `runs`; it never expires and is
+    never taken off."""
+
+    def get(self, slot: LedgerSlot) -> LedgerRow | None: ...
+
+    def slots(self, partition: str, key: str) -> list[LedgerSlot]:
+        """Where this key has rows, whatever the tool; in the order of the tools."""
+
+    def put(self, row: LedgerRow) -> None: ...
+
+    def delete(self, slot: LedgerSlot) -> None: ...
+
+    def runs(self, claim: LedgerRow) -> bool: ...
+
+    def expire(self, now_ns: int) -> int:
+        """Deletes what is over; how many."""
+
+    def tidy(self, now_ns: int) -> None:
+        """The same for a few of them, in a time that doesn't depend on how many there are."""
+
+    def take_off(self, tool_name: str | None = None) -> int:
+        """Deletes all rows, or all of one tool; how many."""
+
+    def count(self, now_ns: int) -> int:
+        """How many are done and not over."""
+
+    def open_rows(self) -> list[LedgerRow]:
+        """Those that are claimed or in doubt."""
+
+
+class Shelf(Protocol):
+    """`blocking`: its blocks wait for a disk, and other processes may use it too."""
+
+    @property
+    def blocking(self) -> bool: ...
+
+    def reading(self) -> AbstractContextManager[Rows]: ...
+
+    def writing(self, write: Write) -> AbstractContextManager[Rows]: ...
+
+    def hold(self, effect_id: bytes) -> str:
+        """Says that this process works on a claim from now on; the owner's name. Outside of any block."""
+
+    def drop(self, claim: LedgerRow, *, lost: bool) -> None:
+        """Says that nobody works on it any more. `lost`: what became of it may not have been written."""
+
+
+class MemoryShelf:
+    """Rows of one process; safe to use from several threads. What is done is kept apart from what is open."""
+
+    blocking = False
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._done: dict[LedgerSlot, LedgerRow] = {}
+        self._open: dict[LedgerSlot, LedgerRow] = {}
+        self._tools: set[str] = set()
+        self._ends: list[tuple[int, LedgerSlot, bytes]] = []
+
+    def reading(self) -> Self:
+        return self
+
+    def writing(self, write: Write) -> Self:
+        return self
+
+    def __enter__(self) -> Self:
+        self._lock.acquire()
+        return self
+
+    def __exit__(self, kind: object, error: object, trace: object) -> None:
+        self._lock.release()
+
+    def hold(self, effect_id: bytes) -> str:
+        return ""
+
+    def drop(self, claim: LedgerRow, *, lost: bool) -> None:
+        return
+
+    def runs(self, claim: LedgerRow) -> bool:
+        return claim.state is _CLAIMED
+
+    def get(self, slot: LedgerSlot) -> LedgerRow | None:
+        return self._done.get(slot) or self._open.get(slot)
+
+    def slots(self, partition: str, key: str) -> list[LedgerSlot]:
+        slots = (LedgerSlot(partition, tool_name, key) for tool_name in sorted(self._tools))
+        return [slot for slot in slots if self.get(slot) is not None]
+
+    def put(self, row: LedgerRow) -> None:
+        slot = row.slot
+        self._tools.add(slot.tool_name)
+        rows, others = (self._done, self._open) if row.state is _DONE else (self._open, self._done)
+        others.pop(slot, None)
+        rows[slot] = row
+        if row.expires_ns is not None and row.state is not _CLAIMED:
+            heappush(self._ends, (row.expires_ns, slot, row.effect_id))
+            if len(self._ends) > 2 * (len(self._done) + len(self._open)) + _SLACK:
+                self._ends = [end for end in set(self._ends) if self._ended_by(end) is not None]
+                heapify(self._ends)
+
+    def delete(self, slot: LedgerSlot) -> None:
+        if self._done.pop(slot, None) is None:
+            self._open.pop(slot, None)
+
+    def expire(self, now_ns: int) -> int:
+        gone = 0
+        while self._ends and self._ends[0][0] <= now_ns:
+            gone += self._expire_first()
+        return gone
+
+    def tidy(self, now_ns: int) -> None:
+        for _ in range(_FEW):
+            if not self._ends or self._ends[0][0] > now_ns:
+                return
+            self._expire_first()
+
+    def _expire_first(self) -> bool:
+        row = self._ended_by(heappop(self._ends))
+        if row is None:
+            return False
+        self.delete(row.slot)
+        return True
+
+    def _ended_by(self, end: tuple[int, LedgerSlot, bytes]) -> LedgerRow | None:
+        """The row that ends there, unless it is gone or another one by now."""
+        expires_ns, slot, effect_id = end
+        row = self.get(slot)
+        if row is None or row.effect_id != effect_id or row.expires_ns != expires_ns or self.runs(row):
+            return None
+        return row
+
+    def take_off(self, tool_name: str | None = None) -> int:
+        rows = [*self._done.values(), *self._open.values()]
+        slots = [row.slot for row in rows if tool_name in (None, row.slot.tool_name) and not self.runs(row)]
+        for slot in slots:
+            self.delete(slot)
+        return len(slots)
+
+    def count(self, now_ns: int) -> int:
+        self.expire(now_ns)
+        return len(self._done)
+
+    def open_rows(self) -> list[LedgerRow]:
+        return list(self._open.values())

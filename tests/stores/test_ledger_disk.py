@@ -1,0 +1,264 @@
+"""A ledger whose file can't be written, is damaged, or is not its own."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import sqlite3
+import stat
+import subprocess
+import sys
+from collections import Counter
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.stores.ledger_child import Book, place_all
+from tests.tools.orders import NAME, Order, Receipt, Shop, order_tool, runner_for
+
+from demiurge import SqliteEffectLedger, faults
+from demiurge.errors import Damaged, Unavailable, UsageError
+from demiurge.tools import ToolContext, ToolResult, ToolUserError
+
+ROOT = Path(__file__).parents[2]
+ARGS = {"order_id": "o"}
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "ledger.db"
+
+
+def refuse(params: Order, *, context: ToolContext) -> ToolResult[Receipt]:
+    raise ToolUserError("no")
+
+
+def break_off(params: Order, *, context: ToolContext) -> ToolResult[Receipt]:
+    raise SystemExit
+
+
+ACTIONS = [("enospc", "disk_full"), ("eio", "disk_error"), ("erofs", "read_only")]
+
+
+@pytest.mark.parametrize("action", [action for action, _ in ACTIONS])
+async def test_a_call_that_can_not_claim_does_not_run_and_may_be_made_again(path: Path, action: str) -> None:
+    shop = Shop()
+    with SqliteEffectLedger(path) as ledger:
+        runner = runner_for(order_tool(shop.place), ledger)
+        with faults.armed({"ledger.claim.before_commit": action}):
+            assert (await runner.exec(NAME, ARGS)).error_code == "execution"
+            assert runner.exec_sync(NAME, ARGS).error_code == "execution"
+        assert shop.taken == []
+        assert (await runner.exec(NAME, ARGS)).ok
+        assert ledger.in_doubt() == ()
+
+
+@pytest.mark.parametrize("action", [action for action, _ in ACTIONS])
+async def test_a_result_that_can_not_be_stored_is_answered_and_then_in_doubt(path: Path, action: str) -> None:
+    """For all who share the ledger, at once, and also while the process goes on with other calls."""
+    shop = Shop()
+    with SqliteEffectLedger(path) as ledger, SqliteEffectLedger(path) as other:
+        runner = runner_for(order_tool(shop.place), ledger)
+        with faults.armed({"ledger.settle.before_commit": action}):
+            first = await runner.exec(NAME, ARGS)
+        assert (first.ok, first.content) == (True, "ordered\n\n<<o>>")
+        for ledger_there in (ledger, other):
+            again = await runner_for(order_tool(shop.place), ledger_there).exec(NAME, ARGS)
+            assert again.error_code == "unknown_outcome"
+        assert (await runner.exec(NAME, {"order_id": "next"})).ok
+        assert shop.taken == ["o", "next"]
+        (slot,) = other.in_doubt()
+        assert other.invalidate(slot)
+        assert (await runner.exec(NAME, ARGS)).ok
+
+
+async def test_a_lost_result_shows_when_the_other_calls_of_its_process_have_ended(path: Path) -> None:
+    begun, go = asyncio.Event(), asyncio.Event()
+
+    async def place(params: Order, *, context: ToolContext) -> ToolResult[Receipt]:
+        if params.order_id == "slow":
+            begun.set()
+            await go.wait()
+        return ToolResult("m", Receipt(params.order_id))
+
+    with SqliteEffectLedger(path) as ledger, SqliteEffectLedger(path) as other:
+        runner = runner_for(order_tool(place), ledger)
+        slow = asyncio.create_task(runner.exec(NAME, {"order_id": "slow"}))
+        await begun.wait()
+        with faults.armed({"ledger.settle.before_commit": "enospc"}):
+            assert (await runner.exec(NAME, ARGS)).ok
+        assert len(ledger.in_doubt()) == 1, "its own process knows at once"
+        assert (await runner.exec(NAME, {"order_id": "other"})).ok
+        go.set()
+        assert (await slow).ok
+        assert len(other.in_doubt()) == 1
+
+
+@pytest.mark.parametrize(("write", "handler"), [("release", refuse), ("doubt", break_off)])
+def test_a_failure_that_can_not_be_stored_is_in_doubt(path: Path, write: str, handler: Any) -> None:
+    with SqliteEffectLedger(path) as ledger:
+        with faults.armed({f"ledger.{write}.before_commit": "enospc"}):
+            assert not runner_for(order_tool(handler), ledger).exec_sync(NAME, ARGS).ok
+        assert runner_for(order_tool(Shop().place), ledger).exec_sync(NAME, ARGS).error_code == "unknown_outcome"
+
+
+@pytest.mark.parametrize(("action", "code"), ACTIONS)
+def test_an_edit_that_can_not_be_written_says_why_and_changes_nothing(path: Path, action: str, code: str) -> None:
+    with SqliteEffectLedger(path) as ledger:
+        ledger.record(idempotency_key="k", tool_name="t", params=None, result=ToolResult("m"))
+        edits: list[Any] = [
+            lambda: ledger.record(idempotency_key="n", tool_name="t", params=None, result=ToolResult("m")),
+            lambda: ledger.invalidate("k"),
+            ledger.clear,
+            ledger.prune_expired,
+        ]
+        for edit in edits:
+            with faults.armed({"ledger.edit.before_commit": action}), pytest.raises(Unavailable) as caught:
+                edit()
+            assert caught.value.code == code
+        assert ("k" in ledger, len(ledger)) == (True, 1)
+
+
+@pytest.mark.parametrize("action", ["enospc", "erofs"])
+def test_a_ledger_that_could_not_be_made_can_be_made_later(path: Path, action: str) -> None:
+    with faults.armed({"ledger.create.before_commit": action}), pytest.raises(Unavailable):
+        SqliteEffectLedger(path)
+    SqliteEffectLedger(path).close()
+
+
+def test_on_a_disk_that_gets_full_nothing_runs_twice_and_what_was_answered_is_kept(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "tests.stores.ledger_child", str(tmp_path), "fill"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True, timeout=60)
+    answers = json.loads(done.stdout)
+    book = Counter(Book(tmp_path).orders())
+    assert set(book.values()) == {1}
+    half = len(answers) // 2
+    first, again = dict(answers[:half]), dict(answers[half:])
+    assert list(first.values())[-3:] == ["execution"] * 3
+    for order, code in first.items():
+        if code is None:
+            assert book[order] == 1
+            assert again[order] in (None, "unknown_outcome")
+        else:
+            assert again[order] is None, "it never ran, so now it does"
+    assert list(again.values()).count("unknown_outcome") <= 1, "the one that found no room for its result"
+    kept = asyncio.run(place_all(tmp_path, "place", list(first)))
+    assert [answer[0] for answer in kept] == list(again.values())
+    assert Counter(Book(tmp_path).orders()) == book
+
+
+# Damage
+
+
+def execute(path: Path, statement: str) -> None:
+    with closing(sqlite3.connect(path, isolation_level=None)) as db:
+        assert db.execute(statement).rowcount == 1
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "value = x'00'",
+        "message = 'other'",
+        "state = 'in_doubt'",
+        "success = 0",
+        "excluded = 1",
+        "expires_ns = NULL",
+        "effect = zeroblob(16)",
+        "owner = 'x'",
+        "guard = guard + 1",
+    ],
+)
+async def test_a_damaged_entry_answers_nothing_and_runs_nothing(path: Path, change: str) -> None:
+    shop = Shop()
+    with SqliteEffectLedger(path) as ledger:
+        await runner_for(order_tool(shop.place), ledger).exec(NAME, ARGS)
+    execute(path, f"UPDATE entry SET {change}")
+    with closing(sqlite3.connect(path)) as db:
+        (key,) = db.execute("SELECT key FROM entry").fetchone()
+    with SqliteEffectLedger(path) as ledger:
+        runner = runner_for(order_tool(shop.place), ledger)
+        assert (await runner.exec(NAME, ARGS)).error_code == "execution"
+        with pytest.raises(Damaged, match=r"An entry in .*ledger.db is damaged: invalidate it when it is known"):
+            ledger.lookup(key)
+        assert (await runner.exec(NAME, {"order_id": "other"})).ok
+        assert shop.taken == ["o", "other"]
+        assert ledger.invalidate(key)
+        assert (await runner.exec(NAME, ARGS)).ok
+
+
+@pytest.mark.parametrize("bytes_left", [100, 4096, 5000])
+def test_a_file_that_is_cut_short_is_said(path: Path, bytes_left: int) -> None:
+    with SqliteEffectLedger(path) as ledger:
+        runner_for(order_tool(Shop().place), ledger).exec_sync(NAME, ARGS)
+    os.truncate(path, bytes_left)
+    with pytest.raises(Damaged, match="is damaged"), SqliteEffectLedger(path) as ledger:
+        ledger.clear()
+
+
+def test_a_file_of_something_else_is_refused(path: Path) -> None:
+    path.write_bytes(b"precious " * 1000)
+    with pytest.raises(Damaged, match="is damaged"):
+        SqliteEffectLedger(path)
+    assert path.read_bytes() == b"precious " * 1000
+    path.unlink()
+    execute_all = "CREATE TABLE precious (x)"
+    with closing(sqlite3.connect(path)) as db:
+        db.execute(execute_all)
+    with pytest.raises(UsageError, match="another program"):
+        SqliteEffectLedger(path)
+
+
+def test_a_file_of_a_newer_format_is_refused(path: Path) -> None:
+    SqliteEffectLedger(path).close()
+    with closing(sqlite3.connect(path)) as db:
+        db.execute("PRAGMA user_version = 2")
+    with pytest.raises(UsageError, match="newer Demiurge"):
+        SqliteEffectLedger(path)
+
+
+# Privacy
+
+
+def test_nobody_else_can_read_or_write_any_of_its_files(path: Path) -> None:
+    before = os.umask(0)
+    try:
+        with SqliteEffectLedger(path) as ledger:
+            runner_for(order_tool(Shop().place), ledger).exec_sync(NAME, ARGS)
+            found = {file: stat.S_IMODE(file.stat().st_mode) for file in path.parent.rglob("*")}
+    finally:
+        os.umask(before)
+    assert len(found) == 5
+    assert {mode for file, mode in found.items() if file.is_file()} == {0o600}
+    assert {mode for file, mode in found.items() if file.is_dir()} == {0o700}
+
+
+@pytest.mark.parametrize(
+    "name", ["ledger.db", "ledger.db-wal", "ledger.db-shm", "ledger.db-journal", "ledger.db-owners"]
+)
+def test_a_link_is_not_followed(path: Path, tmp_path: Path, name: str) -> None:
+    victim = tmp_path / "victim"
+    victim.write_text("precious")
+    (tmp_path / name).symlink_to(victim)
+    with pytest.raises(Unavailable, match="link"):
+        SqliteEffectLedger(path)
+    assert victim.read_text() == "precious"
+
+
+def test_a_folder_that_others_can_write_to_is_refused(path: Path) -> None:
+    path.parent.chmod(0o777)
+    with pytest.raises(Unavailable, match="Others can write"):
+        SqliteEffectLedger(path)
+    with pytest.raises(Unavailable):
+        SqliteEffectLedger(path.parent / "nowhere" / "ledger.db")
+
+
+def test_a_closed_ledger_says_so(path: Path) -> None:
+    ledger = SqliteEffectLedger(path)
+    runner = runner_for(order_tool(Shop().place), ledger)
+    ledger.close()
+    with pytest.raises(UsageError, match="closed"):
+        ledger.lookup("k")
+    assert runner.exec_sync(NAME, ARGS).error_code == "execution"

@@ -1,0 +1,310 @@
+"""What a vault says is kept is on disk, sealed, and nobody else's to read."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import sqlite3
+import stat
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from demiurge import faults
+from demiurge.errors import Conflict, Damaged, DemiurgeError, NotFound, Unavailable, UsageError
+from demiurge.stores.vault import MemoryVault, SqliteVault
+from demiurge.tools import Connection, ConnectionBroker, Credentials, KeyRing, SealedConnection, Vault
+
+KEYS = KeyRing({"v1": bytes(32)})
+CANARY = "canary-77aa-token"
+
+
+def row(name: str = "one", tenant: str = "ba_1", sealed: bytes = b"\0sealed\xff") -> SealedConnection:
+    return SealedConnection(
+        Connection(name, "github", "oauth2", tenant, ("repo", "Zürich"), 5, None, "v1"),
+        sealed,
+    )
+
+
+VAULTS: dict[str, Callable[[Path], Vault]] = {
+    "memory": lambda folder: MemoryVault(),
+    "sqlite": lambda folder: SqliteVault(folder / "connections.db"),
+}
+
+
+@pytest.fixture(params=sorted(VAULTS))
+def vault(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Vault]:
+    made = VAULTS[request.param](tmp_path)
+    yield made
+    if isinstance(made, SqliteVault):
+        made.close()
+
+
+def test_what_is_added_is_there_as_it_was(vault: Vault) -> None:
+    vault.add(row())
+    assert vault.get("one") == row()
+    assert vault.get("two") is None
+
+
+def test_an_id_is_taken_once(vault: Vault) -> None:
+    vault.add(row())
+    with pytest.raises(Conflict):
+        vault.add(row(tenant="ba_2"))
+    assert vault.get("one") == row()
+
+
+def test_a_tenants_rows_in_the_order_they_came(vault: Vault) -> None:
+    rows = [row("c"), row("a", "ba_2"), row("b")]
+    for each in rows:
+        vault.add(each)
+    assert list(vault.list("ba_1")) == [rows[0], rows[2]]
+    assert list(vault.list()) == rows
+    assert list(vault.list("")) == []
+
+
+@pytest.mark.parametrize(
+    "meanwhile",
+    [
+        row(sealed=b"other"),
+        row(tenant="ba_2"),
+        replace(row(), connection=replace(row().connection, revoked_at_ms=7)),
+        replace(row(), connection=replace(row().connection, expires_at_ms=None)),
+        replace(row(), connection=replace(row().connection, key_id="v2", scopes=())),
+    ],
+)
+def test_only_what_is_there_can_be_replaced(vault: Vault, meanwhile: SealedConnection) -> None:
+    vault.add(row())
+    vault.add(row("other"))
+    assert vault.swap(row(), meanwhile)
+    assert not vault.swap(row(), row(sealed=b"mine"))
+    assert not vault.swap(row("third"), row("third"))
+    assert vault.get("one") == meanwhile
+    assert vault.get("other") == row("other")
+
+
+def test_of_many_writers_one_replaces_it(vault: Vault) -> None:
+    vault.add(row())
+    won: list[bytes] = []
+
+    def write(mine: bytes) -> None:
+        if vault.swap(row(), row(sealed=mine)):
+            won.append(mine)
+
+    threads = [threading.Thread(target=write, args=(b"%d" % number,)) for number in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert [vault.get("one")] == [row(sealed=mine) for mine in won]
+
+
+# the file
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "connections.db"
+
+
+def files(path: Path) -> list[Path]:
+    return sorted(path.parent.glob(path.name + "*"))
+
+
+def test_it_is_there_when_it_is_opened_again(path: Path) -> None:
+    with SqliteVault(path) as vault:
+        vault.add(row())
+    with SqliteVault(str(path)) as vault:
+        assert vault.get("one") == row()
+    with pytest.raises(UsageError, match="closed"):
+        vault.get("one")
+
+
+def test_two_at_a_time_see_each_other(path: Path) -> None:
+    with SqliteVault(path) as one, SqliteVault(path) as two:
+        one.add(row())
+        assert two.get("one") == row()
+        assert two.swap(row(), row(sealed=b"new"))
+        assert not one.swap(row(), row(sealed=b"mine"))
+
+
+async def test_no_file_has_the_secret_at_any_time(path: Path) -> None:
+    """The log before it is merged, the file after, and what is left when a connection is revoked."""
+    found = b""
+    with SqliteVault(path) as vault:
+        broker = ConnectionBroker(vault, KEYS)
+        credentials = Credentials(CANARY, refresh_token=f"refresh-{CANARY}", username="ada")
+        made = [broker.add(tenant="ba_1", provider="github", credentials=credentials) for _ in range(3)]
+        found += b"".join(file.read_bytes() for file in files(path))
+        assert (path.parent / "connections.db-wal").stat().st_size > 0
+        sealed = [kept.sealed for kept in vault.list()]
+        ConnectionBroker(vault, KeyRing({"v1": bytes(32), "v2": "5a" * 32})).rotate()
+        broker.revoke(made[0].id)
+        found += b"".join(file.read_bytes() for file in files(path))
+    whole = b"".join(file.read_bytes() for file in files(path))
+    assert CANARY.encode() not in found + whole
+    assert b"access_token" not in found + whole
+    assert [old for old in sealed if old in whole] == []
+    assert made[1].id.encode() in whole
+
+
+def test_only_its_user_can_read_it(path: Path) -> None:
+    before = os.umask(0)
+    try:
+        with SqliteVault(path) as vault:
+            vault.add(row())
+            assert {stat.S_IMODE(file.stat().st_mode) for file in files(path)} == {0o600}
+            assert len(files(path)) == 3
+    finally:
+        os.umask(before)
+    path.chmod(0o644)
+    with SqliteVault(path):
+        assert stat.S_IMODE(path.stat().st_mode) == 0o600
+
+
+@pytest.mark.parametrize("suffix", ["", "-wal", "-shm", "-journal"])
+def test_a_link_is_not_followed(path: Path, tmp_path: Path, suffix: str) -> None:
+    target = tmp_path / "precious"
+    target.write_text("precious")
+    (tmp_path / (path.name + suffix)).symlink_to(target)
+    with pytest.raises(Unavailable, match="link"):
+        SqliteVault(path)
+    assert target.read_text() == "precious"
+
+
+def test_a_folder_that_others_can_write_to_is_refused(path: Path) -> None:
+    path.parent.chmod(0o777)
+    with pytest.raises(Unavailable) as caught:
+        SqliteVault(path)
+    assert caught.value.code == "exposed"
+    path.parent.chmod(0o700)
+
+
+def test_a_folder_that_is_not_there_is_said(path: Path) -> None:
+    with pytest.raises(Unavailable):
+        SqliteVault(path.parent / "missing" / "connections.db")
+
+
+def test_another_programs_database_is_left_alone(path: Path) -> None:
+    with sqlite3.connect(path) as db:
+        db.execute("CREATE TABLE letters (text)")
+    db.close()
+    before = path.read_bytes()
+    with pytest.raises(UsageError, match="another program"):
+        SqliteVault(path)
+    assert path.read_bytes() == before
+
+
+def change(path: Path, statement: str) -> None:
+    with sqlite3.connect(path) as db:
+        db.execute(statement)
+    db.close()
+
+
+def test_a_newer_format_is_refused(path: Path) -> None:
+    SqliteVault(path).close()
+    change(path, "PRAGMA user_version = 2")
+    with pytest.raises(UsageError) as caught:
+        SqliteVault(path)
+    assert caught.value.code == "newer_format"
+
+
+@pytest.mark.parametrize("scopes", ["'{'", "'null'", "'[1'"])
+def test_scopes_that_are_none_are_damage(path: Path, scopes: str) -> None:
+    with SqliteVault(path) as vault:
+        vault.add(row())
+        change(path, f"UPDATE connection SET scopes = {scopes}")
+        with pytest.raises(Damaged):
+            vault.get("one")
+
+
+def test_a_file_that_is_no_database_is_damage(path: Path) -> None:
+    path.write_bytes(b"not a database, but long enough to be read as one" * 100)
+    with pytest.raises(Damaged):
+        SqliteVault(path)
+
+
+async def test_whatever_is_changed_in_the_file_no_other_credentials_come_out(path: Path) -> None:
+    """Rows are swapped, moved, cut and flipped at random; a lease gives the right token or a typed error."""
+    chance = random.Random(7)
+    with SqliteVault(path) as vault:
+        broker = ConnectionBroker(vault, KEYS)
+        tokens = {}
+        for number in range(4):
+            credentials = Credentials(f"{CANARY}-{number}")
+            made = broker.add(tenant=f"ba_{number % 2}", provider="github", credentials=credentials)
+            tokens[made.id] = (made.tenant, f"{CANARY}-{number}")
+        names = list(tokens)
+        for _ in range(200):
+            one, two = chance.sample(names, 2)
+            change(
+                path,
+                chance.choice(
+                    [
+                        f"UPDATE connection SET tenant = 'ba_{chance.randrange(3)}' WHERE id = '{one}'",
+                        f"UPDATE connection SET sealed = (SELECT sealed FROM connection WHERE id = '{two}') "
+                        f"WHERE id = '{one}'",
+                        f"UPDATE connection SET sealed = substr(sealed, 2) WHERE id = '{one}'",
+                        f"UPDATE connection SET revoked_at_ms = NULL, key_id = 'v1' WHERE id = '{one}'",
+                        f"UPDATE connection SET provider = 'gitlab' WHERE id = '{one}'",
+                    ]
+                ),
+            )
+            for name, (owner, token) in tokens.items():
+                for tenant in ("ba_0", "ba_1", "ba_2"):
+                    try:
+                        async with broker.lease(name, tenant=tenant, actor="a") as auth:
+                            assert (auth.get_access_token(), tenant) == (token, owner)
+                    except (NotFound, Damaged):
+                        continue
+
+
+CHILD = """
+import sys
+from demiurge.stores.vault import SqliteVault
+from demiurge.tools import Connection, SealedConnection
+
+with SqliteVault(sys.argv[1]) as vault:
+    for number in range(20):
+        there = Connection(f"c{number}", "github", "oauth2", "ba_1", (), None, None, "v1")
+        vault.add(SealedConnection(there, b"old"))
+        print("added", number, flush=True)
+        vault.swap(SealedConnection(there, b"old"), SealedConnection(there, b"new"))
+        print("swapped", number, flush=True)
+"""
+
+
+@pytest.mark.parametrize("point", ["vault.before_commit", "vault.after_commit"])
+@pytest.mark.parametrize("hit", [2, 9, 24])
+def test_a_kill_loses_nothing_that_was_told(path: Path, point: str, hit: int) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", CHILD, str(path)],
+        env={**os.environ, faults.VARIABLE: f"{point}=kill@{hit}"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == -signal.SIGKILL
+    with SqliteVault(path) as vault:
+        for told in done.stdout.splitlines():
+            what, number = told.split()
+            kept = vault.get(f"c{number}")
+            assert kept is not None
+            assert what == "added" or kept.sealed == b"new"
+
+
+@pytest.mark.parametrize("action", ["enospc", "eio", "erofs"])
+def test_a_disk_that_fails_is_said_and_changes_nothing(path: Path, action: str) -> None:
+    with SqliteVault(path) as vault:
+        vault.add(row())
+        with faults.armed({"vault.before_commit": action}):
+            for attempt in (lambda: vault.swap(row(), row(sealed=b"new")), lambda: vault.add(row("two"))):
+                with pytest.raises(DemiurgeError):
+                    attempt()
+        assert list(vault.list()) == [row()]
+        assert vault.swap(row(), row(sealed=b"new"))

@@ -1,0 +1,258 @@
+"""Answers from the ledger: who gets them, in which form, and what is said of them."""
+
+from __future__ import annotations
+
+import json
+import logging
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+from uuid import UUID
+
+import pytest
+from pydantic import SecretStr
+from tests.tools.orders import NAME, Order, Shop, order_tool, runner_for
+
+from demiurge.tools import (
+    BoundTool,
+    EffectLedger,
+    IdempotencyConfig,
+    InMemoryApprovals,
+    LedgerSlot,
+    Redaction,
+    Tool,
+    ToolCallResult,
+    ToolContext,
+    ToolEffect,
+    ToolPolicy,
+    ToolPolicyContext,
+    ToolResult,
+    ToolSpec,
+    partition_of,
+)
+from demiurge.values.clock import FixedClock
+
+ARGS = {"order_id": "o"}
+
+
+@pytest.fixture
+def ledger() -> EffectLedger:
+    return EffectLedger()
+
+
+@pytest.fixture
+def shop() -> Shop:
+    return Shop()
+
+
+def slots(ledger: EffectLedger) -> list[LedgerSlot]:
+    shelf: Any = ledger._shelf
+    return list(shelf._done)
+
+
+def test_an_equal_call_is_answered_without_running(ledger: EffectLedger, shop: Shop) -> None:
+    events: list[Any] = []
+    runner = runner_for(order_tool(shop.place), ledger, emit=events.append)
+    first, second = (runner.exec_sync(NAME, args) for args in (ARGS, '{"amount": 1, "order_id": "o"}'))
+    assert shop.taken == ["o"]
+    assert (second.ok, second.value, second.content) == (first.ok, first.value, first.content)
+    assert [event.replayed for event in events if isinstance(event, ToolCallResult)] == [False, True]
+    assert (first.record.replayed, second.record.replayed) == (False, True)
+    assert second.record.public()["replayed"] is True
+    assert second.tool_call_id != first.tool_call_id
+
+
+def test_other_parameters_are_another_call(ledger: EffectLedger, shop: Shop) -> None:
+    runner = runner_for(order_tool(shop.place), ledger)
+    for order in ("a", "b", "a"):
+        runner.exec_sync(NAME, {"order_id": order})
+    runner.exec_sync(NAME, {"order_id": "a", "amount": 2})
+    assert shop.taken == ["a", "b", "a"]
+
+
+@pytest.mark.parametrize("options", [{"idempotency": None}, {"idempotency": IdempotencyConfig("none")}, {}])
+def test_without_a_config_or_a_ledger_every_call_runs(
+    ledger: EffectLedger, shop: Shop, options: dict[str, Any]
+) -> None:
+    runner = runner_for(order_tool(shop.place, **options), ledger if options else None)
+    assert [runner.exec_sync(NAME, ARGS).record.replayed for _ in range(2)] == [False, False]
+    assert (shop.taken, len(ledger)) == (["o", "o"], 0)
+
+
+def test_an_expired_answer_is_none(ledger: EffectLedger, shop: Shop) -> None:
+    clock = FixedClock(10**18)
+    tool = order_tool(shop.place, idempotency=IdempotencyConfig(ttl=timedelta(seconds=1)))
+    runner = runner_for(tool, ledger, clock=clock)
+    runner.exec_sync(NAME, ARGS)
+    clock.advance(10**9 - 1)
+    assert runner.exec_sync(NAME, ARGS).record.replayed
+    clock.advance(1)
+    assert not runner.exec_sync(NAME, ARGS).record.replayed
+    assert shop.taken == ["o", "o"]
+
+
+@dataclass
+class _Session:
+    session_id: Any
+
+
+CALLERS: dict[str, dict[str, Any]] = {
+    "session": {"ctx": ToolContext(session=_Session(UUID(int=1)))},
+    "other session": {"ctx": ToolContext(session=_Session("2"))},
+    "run": {"ctx": ToolPolicyContext(run_id="r1")},
+    "other run": {"ctx": ToolPolicyContext(run_id="r2")},
+    "session of a tenant": {"ctx": ToolContext(session=_Session(UUID(int=1)), caller=ToolPolicyContext(tenant="t"))},
+    "connection": {"connection_id": "conn_1"},
+    "other connection": {"connection_id": "conn_2"},
+    "nobody": {},
+}
+APART_IN_ANY_SCOPE = ["session of a tenant", "connection", "other connection"]
+
+
+def test_no_session_run_tenant_or_connection_gets_the_answer_of_another(ledger: EffectLedger, shop: Shop) -> None:
+    runner = runner_for(order_tool(shop.place), ledger)
+    for replayed in (False, True):
+        for options in CALLERS.values():
+            assert runner.exec_sync(NAME, ARGS, **options).record.replayed is replayed
+    assert len(shop.taken) == len(CALLERS)
+
+
+def test_another_scope_is_one_for_all_sessions_but_not_for_all_tenants(ledger: EffectLedger, shop: Shop) -> None:
+    tool = order_tool(shop.place, idempotency=IdempotencyConfig(scope="orders"))
+    runner = runner_for(tool, ledger)
+    for options in CALLERS.values():
+        runner.exec_sync(NAME, ARGS, **options)
+    assert len(shop.taken) == 1 + len(APART_IN_ANY_SCOPE)
+
+
+def test_an_answer_is_looked_up_by_its_slot(ledger: EffectLedger, shop: Shop) -> None:
+    runner_for(order_tool(shop.place), ledger).exec_sync(NAME, ARGS, ctx=ToolPolicyContext(run_id="r"))
+    (slot,) = slots(ledger)
+    assert slot.partition == partition_of(session="r")
+    assert slot in ledger
+    assert slot.key not in ledger, "a key alone means the default partition"
+
+
+def test_who_may_not_call_gets_no_answer(ledger: EffectLedger, shop: Shop) -> None:
+    tool = order_tool(shop.place)
+    runner_for(tool, ledger).exec_sync(NAME, ARGS)
+    denied = runner_for(tool, ledger, policy=ToolPolicy()).exec_sync(NAME, ARGS)
+    assert (denied.error_code, denied.record.replayed) == ("policy_denied", False)
+
+
+def test_nobody_is_asked_to_approve_an_answer(ledger: EffectLedger, shop: Shop) -> None:
+    approvals = InMemoryApprovals()
+    policy = ToolPolicy((NAME,), require_approval_for_tools=(NAME,))
+    runner = runner_for(order_tool(shop.place), ledger, policy=policy, approvals=approvals)
+    assert runner.exec_sync(NAME, ARGS, tool_call_id="c1").error_code == "approval_required"
+    (request,) = approvals.pending()
+    assert request.approval_id is not None
+    approvals.approve(request.approval_id, by="anna")
+    assert runner.exec_sync(NAME, ARGS, tool_call_id="c1").ok
+    again = runner.exec_sync(NAME, ARGS, tool_call_id="c2")
+    assert (again.ok, again.record.replayed, again.record.approval_id) == (True, True, None)
+    assert approvals.pending() == ()
+
+
+def test_a_stored_answer_that_no_longer_fits_its_type_is_not_run_again(ledger: EffectLedger, shop: Shop) -> None:
+    runner_for(order_tool(shop.place), ledger).exec_sync(NAME, ARGS)
+
+    def place(params: Order, *, context: ToolContext) -> ToolResult[int]:
+        shop.take(params)
+        return ToolResult("m", 1)
+
+    tool = Tool[Order, int](name=NAME, description="d", handler=place, idempotency=IdempotencyConfig())
+    assert runner_for(tool, ledger).exec_sync(NAME, ARGS).error_code == "output_validation"
+    assert shop.taken == ["o"]
+
+
+def test_a_doubt_is_told_and_not_run(ledger: EffectLedger, shop: Shop) -> None:
+    runner = runner_for(order_tool(shop.place), ledger)
+    runner.exec_sync(NAME, ARGS)
+    (slot,) = slots(ledger)
+    ledger.invalidate(slot)
+    claim = ledger.claim(slot, params_hash="h", ttl_ns=None, now_ns=0).mine
+    assert claim is not None
+    ledger.doubt(claim)
+    result = runner.exec_sync(NAME, ARGS)
+    assert (result.error_code, result.record.replayed) == ("unknown_outcome", False)
+    assert result.safe_message == "It is not known whether this took effect. Check before trying again."
+    assert ledger.invalidate(slot)
+    assert runner.exec_sync(NAME, ARGS).ok
+    assert shop.taken == ["o", "o"]
+
+
+def test_a_key_function_that_breaks_stops_the_call_and_says_nothing(
+    ledger: EffectLedger, shop: Shop, caplog: pytest.LogCaptureFixture
+) -> None:
+    def broken(params: Order) -> str:
+        raise ValueError(f"canary {params}")
+
+    wrong: list[Any] = [broken, lambda params: None, lambda params: "\ud800"]
+    for key_fn in wrong:
+        tool = order_tool(shop.place, idempotency=IdempotencyConfig("custom", key_fn=key_fn))
+        result = runner_for(tool, ledger).exec_sync(NAME, ARGS)
+        assert (result.error_code, result.safe_message) == ("execution", "The tool failed.")
+    assert "canary" not in caplog.text
+    assert caplog.records[0].levelno == logging.WARNING
+    assert (shop.taken, len(ledger)) == ([], 0)
+
+
+@dataclass(frozen=True)
+class Login:
+    user: str
+    password: SecretStr
+    note: str = ""
+
+
+def login(params: Login, *, context: ToolContext) -> ToolResult[str]:
+    return ToolResult("in", params.user)
+
+
+@pytest.mark.parametrize(
+    ("config", "same"),
+    [
+        (IdempotencyConfig(), False),
+        (IdempotencyConfig("params", ("user",)), True),
+        (IdempotencyConfig("params", ("password",)), False),
+    ],
+)
+def test_secrets_count_though_their_type_hides_them(
+    ledger: EffectLedger, config: IdempotencyConfig, same: bool
+) -> None:
+    tool = Tool[Login, str](name=NAME, description="d", handler=login, idempotency=config)
+    runner = runner_for(tool, ledger)
+    first, again = ({"user": "u", "password": password} for password in ("hunter1", "hunter2"))
+    assert not runner.exec_sync(NAME, first).record.replayed
+    assert runner.exec_sync(NAME, again).record.replayed is same
+    assert runner.exec_sync(NAME, first).record.replayed
+    assert "hunter" not in repr([(slot, ledger.lookup(slot)) for slot in slots(ledger)])
+
+
+def foreign(seen: list[Any], config: IdempotencyConfig) -> BoundTool:
+    """A tool of another system: its parameters are JSON, and it has no types."""
+
+    def call(params: Any, context: ToolContext) -> ToolResult[Any]:
+        seen.append(params)
+        return ToolResult("m", {"n": len(seen)})
+
+    schema = {"type": "object", "additionalProperties": False, "properties": {"a": {"type": "integer"}}}
+    return BoundTool(
+        spec=ToolSpec(NAME, "d", schema, ToolEffect.EXTERNAL_SIDE_EFFECT, Redaction.message_only()),
+        parse=json.loads,
+        call=call,
+        dump=lambda value: json.dumps(value).encode(),
+        load=json.loads,
+        idempotency=config,
+    )
+
+
+@pytest.mark.parametrize(("names", "ran"), [((), 3), (("a",), 2), (("b",), 3)])
+def test_a_tool_of_another_system_has_keys_too(ledger: EffectLedger, names: tuple[str, ...], ran: int) -> None:
+    """Where a field that makes the key isn't given, all arguments make it."""
+    seen: list[Any] = []
+    config = IdempotencyConfig("params", names) if names else IdempotencyConfig()
+    runner = runner_for(foreign(seen, config), ledger)
+    for args in ({"a": 1, "c": 1}, {"a": 1, "c": 2}, {"a": 2, "c": 1}) * 2:
+        assert runner.exec_sync(NAME, args).ok
+    assert len(seen) == ran

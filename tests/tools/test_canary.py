@@ -1,0 +1,399 @@
+"""What is not allowlisted is on no public surface, whatever a call does and however it ends.
+
+Every place that can hold a value holds one of its own. Then all that others may see of the call is searched for
+them: its events, its record, its public view, its safe message, its span, the summary, the logs and the terminal.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import json
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from pydantic import BaseModel, field_serializer, field_validator
+
+from demiurge import (
+    Budget,
+    Budgets,
+    BudgetTracker,
+    Deadline,
+    DeadlineExceededError,
+    InMemoryApprovals,
+    Redaction,
+    RunSummary,
+    TokenUsage,
+    Tool,
+    ToolContext,
+    ToolEffect,
+    ToolErrorCode,
+    ToolExecResult,
+    ToolPolicy,
+    ToolResult,
+    ToolRunner,
+    ToolUserError,
+    ToolValidationError,
+)
+from demiurge.tools import LoopSignal, SpanSink, ToolFailure, ToolSpan, event_to_json
+from demiurge.tools.idempotency import IdempotencyConfig
+from demiurge.tools.ledger import EffectLedger
+from demiurge.values.clock import FixedClock
+from demiurge.values.refs import ref_of
+
+NUMBER = 7318006291
+PLANTED: dict[str, str] = {"value.number": str(NUMBER)}
+"""What is planted where, so far."""
+
+READ, CHANGE = ToolEffect.READ_ONLY, ToolEffect.STATE_CHANGE
+ALLOW = ToolPolicy(("look",))
+ASK = ToolPolicy(("look",), require_approval_for_tools=("look",))
+
+
+def c(place: str) -> str:
+    return PLANTED.setdefault(place, f"canary<{place}>")
+
+
+@dataclass(frozen=True)
+class Row:
+    open: str
+    shut: str
+
+
+@dataclass(frozen=True)
+class Found:
+    open: str = c("value.open")
+    shut: str = c("value.shut")
+    nested: Row = Row(c("value.nested.open"), c("value.nested.shut"))
+    rows: list[Row] = field(default_factory=lambda: [Row(c("value.rows.open"), c("value.rows.shut"))] * 2)
+    table: dict[str, str] = field(default_factory=lambda: {c("value.table.key"): c("value.table.value")})
+    number: int = NUMBER
+
+    def render(self) -> str:
+        return f"{c('rendering')} {c('value.shut')}"
+
+
+class Quoting(BaseModel):
+    """A result whose JSON is an error that quotes it."""
+
+    open: str = c("value.open")
+    shut: str = c("value.shut")
+    nested: None = None
+    rows: None = None
+
+    @field_serializer("open")
+    def _quoted(self, value: str) -> str:
+        raise ValueError(f"{value} {self!r}")
+
+
+class Asked(BaseModel):
+    query: str
+    tags: list[str] = []
+    table: dict[str, str] = {}
+
+    @field_validator("tags")
+    @classmethod
+    def _at_most_one(cls, tags: list[str]) -> list[str]:
+        if len(tags) > 1:
+            raise ValueError(f"{tags} {c('error')}")
+        return tags
+
+
+ARGS: Mapping[str, Any] = {"query": c("arg.query"), "tags": [c("arg.tag")], "table": {c("arg.key"): c("arg.value")}}
+
+MODES: Mapping[str, tuple[Redaction, set[str]]] = {
+    "top_level": (Redaction.allow("open"), {"value.open"}),
+    "paths": (Redaction.paths("nested.open", "rows.open"), {"value.nested.open", "value.rows.open"}),
+    "message_only": (Redaction.message_only(), {"message"}),
+    "drop_all": (Redaction.drop_all(), set()),
+}
+
+
+class BrokenRedaction(Redaction):
+    def apply(self, message: str, value: Any) -> Any:
+        raise RuntimeError(f"{message} {value}")
+
+
+class Unprintable(Exception):
+    def __str__(self) -> str:
+        raise RuntimeError(c("error"))
+
+
+def of_pydantic() -> Exception:
+    try:
+        Asked.model_validate({"query": [c("arg.query")], c("arg.unknown"): 1})
+    except ValueError as error:
+        return error
+    raise AssertionError
+
+
+def of_another_package() -> Exception:
+    """Only our own ToolUserError is deliberate text for the model."""
+    words = {"message": c("told"), "safe_message": c("told"), "fields": (c("told"),), "error_code": c("told")}
+    made: Exception = type("ToolUserError", (Exception,), words)(c("error"))
+    return made
+
+
+def chained() -> Exception:
+    error = ValueError(c("error"), Found(), {c("error"): [c("error")]})
+    error.add_note(c("note"))
+    error.__cause__ = ToolUserError(c("cause"))
+    return error
+
+
+EXCEPTIONS: tuple[Callable[[], BaseException], ...] = (
+    chained,
+    of_pydantic,
+    of_another_package,
+    lambda: RuntimeError(Found()),
+    lambda: KeyError(c("error")),
+    lambda: FileNotFoundError(2, c("error"), c("value.shut")),
+    lambda: UnicodeDecodeError("utf-8", c("error").encode(), 0, 1, c("error")),
+    lambda: ExceptionGroup(c("error"), [ValueError(c("cause"))]),
+    lambda: Unprintable(c("error")),
+    lambda: SystemExit(c("error")),
+    lambda: KeyboardInterrupt(c("error")),
+)
+
+
+def succeeds(context: ToolContext) -> Any:
+    return ToolResult(c("message"), Found())
+
+
+def gives(value: Any) -> Callable[[ToolContext], Any]:
+    return lambda context: value
+
+
+def raises(make: Callable[[], BaseException]) -> Callable[[ToolContext], Any]:
+    def act(context: ToolContext) -> Any:
+        raise make() from chained()
+
+    return act
+
+
+async def waits(context: ToolContext) -> Any:
+    try:
+        await asyncio.sleep(60)
+    except asyncio.CancelledError:
+        raise ValueError(c("error")) from chained()
+
+
+def over() -> ToolContext:
+    return ToolContext(deadline=Deadline(datetime(1970, 1, 2, tzinfo=UTC), clock=FixedClock(0, step_ns=86_400 * 10**9)))
+
+
+def overspent() -> ToolContext:
+    tracker = BudgetTracker(Budget(max_total_tokens=1))
+    tracker.record_cumulative(c("arg.query"), TokenUsage(2))
+    return ToolContext(budget_tracker=tracker)
+
+
+class Blobs:
+    def put(self, data: bytes, /) -> str:
+        return ref_of(data)
+
+
+class Spans:
+    def __init__(self) -> None:
+        self.kept: list[ToolSpan] = []
+
+    def put(self, span: ToolSpan, /) -> None:
+        self.kept.append(span)
+
+
+@dataclass(frozen=True)
+class Scene:
+    """One way for a call to end: its code (None is success), what the handler does, what else is so. `told`: what
+    the handler means to be public, whatever the redaction. `reports`: it says itself that it failed."""
+
+    code: str | None
+    act: Callable[[ToolContext], Any] = succeeds
+    args: Any = field(default_factory=lambda: dict(ARGS))
+    policy: ToolPolicy = ALLOW
+    told: frozenset[str] = frozenset()
+    ctx: ToolContext | None = None
+    approval: str | None = None
+    blobs: Blobs | None = None
+    tool: Mapping[str, Any] = field(default_factory=dict)
+    broken_redaction: bool = False
+    replayed: bool = False
+    reports: bool = False
+
+
+def budget(**limits: int) -> ToolPolicy:
+    return ToolPolicy(("look",), budgets=Budgets(**limits))
+
+
+def text(**changes: Any) -> str:
+    return json.dumps({**ARGS, **changes})
+
+
+SCENES: tuple[Scene, ...] = (
+    Scene(None),
+    Scene(None, gives(ToolResult(c("message"), Found(), exclude_value_from_context=True))),
+    Scene(None, policy=budget(max_result_bytes=8), blobs=Blobs()),
+    Scene(None, replayed=True, tool={"idempotency": IdempotencyConfig(scope="")}),
+    Scene("policy_denied", policy=ToolPolicy()),
+    Scene("policy_denied", policy=ASK),
+    *(Scene(f"approval_{outcome}", policy=ASK, approval=outcome) for outcome in ("required", "rejected", "expired")),
+    Scene("unavailable", tool={"capabilities": (Blobs,)}),
+    Scene("connection_unavailable", tool={"requires_connection": True}),
+    Scene("invalid_json", args=text()[:-1]),
+    Scene("invalid_json", args=text()[:-1] + f', "query": "{c("arg.query")}"}}'),
+    Scene("invalid_json", args=json.dumps([c("arg.query")])),
+    Scene("invalid_json", args={"query": {c("arg.query")}}),
+    Scene("validation", args=text(query=[c("arg.query")])),
+    Scene("validation", args=text(table={c("arg.key"): [c("arg.value")]})),
+    Scene("validation", args=text(tags=[c("arg.tag")] * 2)),
+    Scene("validation", args=text(**{c("arg.unknown"): c("arg.unknown")})),
+    Scene("validation", raises(lambda: ToolValidationError(c("error")))),
+    Scene("deadline_exceeded", ctx=over()),
+    Scene("deadline_exceeded", raises(lambda: DeadlineExceededError(c("error")))),
+    Scene("budget_exceeded", ctx=overspent()),
+    Scene("budget_exceeded", lambda context: overspent().budget_tracker.check()),  # type: ignore[union-attr]
+    Scene("timeout", waits, policy=budget(max_runtime_ms=5)),
+    Scene("unknown_outcome", waits, policy=budget(max_runtime_ms=5), tool={"effect": CHANGE}),
+    Scene("unknown_outcome", raises(lambda: SystemExit(c("error"))), tool={"effect": CHANGE}),
+    Scene("result_too_large", policy=budget(max_result_bytes=8)),
+    Scene("redaction_failed", broken_redaction=True),
+    Scene("output_validation", gives(Found())),
+    Scene("output_validation", gives(None)),
+    Scene("output_validation", gives(ToolResult(c("message"), {c("value.table.key"): c("value.shut")}))),
+    Scene("output_validation", gives(ToolResult([c("message")], Found()))),  # type: ignore[arg-type]
+    Scene("output_validation", gives(ToolResult(c("message") + "\ud800", Found()))),
+    Scene("output_validation", gives(ToolResult(c("message"), Quoting())), tool={"result_type": Quoting}),
+    *(Scene("execution", raises(make)) for make in EXCEPTIONS),
+    Scene("execution", gives(ToolResult(c("message"), Found(), success=False)), reports=True),
+    Scene("execution", raises(lambda: ToolUserError(c("told"))), told=frozenset({"told"})),
+    Scene("cancelled", raises(lambda: LoopSignal(c("error")))),
+    *(
+        Scene(code, raises(lambda code=code: ToolFailure(ToolErrorCode(code))))  # type: ignore[misc]
+        for code in ("quarantined", "rounds_exceeded", "repeated_call", "authz_denied", "authz_unavailable")
+    ),
+)
+
+
+class Observed:
+    """One call of a scene, and every surface on which others see it."""
+
+    def __init__(self, scene: Scene, redaction: Redaction) -> None:
+        self.scene = scene
+        self.events: list[Any] = []
+        self.spans = Spans()
+        self.clock = FixedClock(0)
+        self.approvals = InMemoryApprovals(self.clock, ttl_ms=1000) if scene.approval is not None else None
+        if scene.broken_redaction:
+            redaction = BrokenRedaction(redaction.mode, redaction.fields)
+        self.runner = ToolRunner(
+            [self._tool(redaction)],
+            policy=scene.policy,
+            resources={SpanSink: self.spans},
+            approvals=self.approvals,
+            emit=self.events.append,
+            blobs=scene.blobs,
+            ledger=EffectLedger() if scene.replayed else None,
+        )
+
+    def _tool(self, redaction: Redaction) -> Tool[Any, Any]:
+        act = self.scene.act
+
+        def look(params: Asked, *, context: ToolContext):  # type: ignore[no-untyped-def]
+            return act(context)
+
+        async def look_later(params: Asked, *, context: ToolContext):  # type: ignore[no-untyped-def]
+            return await act(context)
+
+        options = {"params_type": Asked, "result_type": Found, "effect": READ, **self.scene.tool}
+        handler = look_later if inspect.iscoroutinefunction(act) else look
+        return Tool(name="look", description="Look.", handler=handler, redaction=redaction, **options)
+
+    async def run(self) -> ToolExecResult | None:
+        """The answer, with a provider's payload in its record; None for a call that goes up."""
+        if self.approvals is not None and self.scene.approval != "required":
+            await self._call()
+            decide = self.approvals.reject if self.scene.approval == "rejected" else self.approvals.approve
+            decide(self.approvals.pending()[0].approval_id or "", by="user:1", reason=c("reason"))
+            self.clock.advance(10**9 if self.scene.approval == "expired" else 0)
+        if self.scene.replayed:
+            await self._call()
+        try:
+            result = await self._call()
+        except LoopSignal:
+            return None
+        return replace(result, record=replace(result.record, raw={"content": [c("raw")]}))
+
+    async def _call(self) -> ToolExecResult:
+        return await self.runner.exec("look", self.scene.args, tool_call_id="c", ctx=self.scene.ctx)
+
+    def surfaces(self, result: ToolExecResult | None) -> dict[str, str]:
+        summary = RunSummary()
+        shown = {
+            "events": json.dumps([event_to_json(event) for event in self.events], ensure_ascii=False),
+            "spans": repr(self.spans.kept),
+            "summary": json.dumps(self.runner.summary.to_json(), ensure_ascii=False),
+        }
+        if result is not None:
+            summary.add(result.record)
+            shown |= {
+                "record": json.dumps(result.record.public(), ensure_ascii=False),
+                "value": json.dumps(result.value, ensure_ascii=False),
+                "safe message": str(result.safe_message),
+                "printed": repr(result),
+                "summed up": json.dumps(summary.to_json(), ensure_ascii=False),
+            }
+        return shown
+
+
+def canaries(text: str) -> set[str]:
+    """The places whose canary is in the text."""
+    return {place for place, planted in PLANTED.items() if planted in text}
+
+
+def logged(caplog: pytest.LogCaptureFixture) -> str:
+    """All that any handler could write: texts, arguments, exceptions with their tracebacks, extra fields."""
+    formatter = logging.Formatter()
+    return "\n".join(f"{formatter.format(record)} {record.__dict__!r}" for record in caplog.records)
+
+
+NUMBERED = [pytest.param(scene, id=f"{index}-{scene.code or 'ok'}") for index, scene in enumerate(SCENES)]
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("scene", NUMBERED)
+async def test_no_private_value_is_public(
+    scene: Scene, mode: str, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    redaction, allowlisted = MODES[mode]
+    observed = Observed(scene, redaction)
+    result = await observed.run()
+    last = observed.events[-1]
+    assert (last.result["error_code"] if last.is_error else None) == scene.code
+    assert result is None or result.record.replayed is scene.replayed
+    public = scene.told
+    if scene.code is None or scene.reports:
+        public |= allowlisted if scene.code is None else allowlisted & {"message"}
+    for surface, words in observed.surfaces(result).items():
+        assert canaries(words) <= public, surface
+    assert not canaries(logged(caplog) + "".join(capfd.readouterr()))
+    if scene.code is not None and result is not None and not scene.reports:
+        assert canaries(result.content) == scene.told
+
+
+@pytest.mark.parametrize("mode", MODES)
+async def test_what_is_allowlisted_is_there(mode: str) -> None:
+    redaction, allowlisted = MODES[mode]
+    observed = Observed(Scene(None), redaction)
+    result = await observed.run()
+    assert result is not None
+    shown = observed.surfaces(result)
+    assert canaries(shown["events"]) == canaries(shown["value"]) == canaries(shown["record"]) == allowlisted
+    assert canaries(result.content) == {"message", "rendering", "value.shut"}
+
+
+def test_every_way_to_end_is_among_the_scenes() -> None:
+    assert {scene.code for scene in SCENES} == {None, *(code.value for code in ToolErrorCode)}

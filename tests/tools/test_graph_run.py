@@ -1,0 +1,23 @@
+"""A graph run is all of its three names or nothing."""
+
+from __future__ import annotations
+
+import pytest
+
+from demiurge import InvalidValue
+from demiurge.tools import GraphRun
+
+WHOLE = {"graph_run_id": "r1", "graph_name": "poet", "graph_version": "3"}
+
+
+def test_all_three_are_there() -> None:
+    assert GraphRun(**WHOLE).to_json() == WHOLE
+
+
+@pytest.mark.parametrize("name", WHOLE)
+def test_none_can_be_left_out(name: str) -> None:
+    with pytest.raises(TypeError):
+        GraphRun(**{key: value for key, value in WHOLE.items() if key != name})
+    for odd in ("", " ", None, 3):
+        with pytest.raises(InvalidValue, match=name):
+            GraphRun(**{**WHOLE, name: odd})  # type: ignore[arg-type]
