@@ -89,26 +89,40 @@ async def fill_disk(folder: Path) -> list[Any]:
     return answers
 
 
-def fork(folder: Path) -> list[Any]:
-    """One ledger in two processes, that of the parent and its child's: what each was answered."""
+def fork(folder: Path) -> dict[str, Any]:
+    """One ledger in a parent and its child, and then only in the child: what each was answered and saw."""
+    ledger = SqliteEffectLedger(folder / "ledger.db")
+    runner = runner_for(shop_tool(folder, "place"), ledger)
+
+    def place(*orders: str) -> list[Any]:
+        return [said(runner.exec_sync(NAME, {"order_id": order})) for order in orders]
+
+    def claim(key: str) -> None:
+        ledger.claim(LedgerSlot("", "held", key), params_hash="h", ttl_ns=None, now_ns=0)
+
+    claim("by the parent, before")
+    seen: dict[str, Any] = {"parent before": place("before")}
+    to_child, to_parent = os.pipe(), os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.read(to_child[0], 1)
+        claim("by the child")
+        mine = {"child": place("before", "child"), "doubts in the child": ledger.in_doubt()}
+        os.write(to_parent[1], json.dumps(mine).encode())
+        os.read(to_child[0], 1)
+        place("alone")
+        os._exit(0)
+    claim("by the parent, after")
+    os.write(to_child[1], b"x")
+    seen |= json.loads(os.read(to_parent[0], 100_000))
+    seen |= {"parent": place("child", "parent"), "doubts in the parent": ledger.in_doubt()}
+    ledger.close()
+    os.write(to_child[1], b"x")
+    os.waitpid(child, 0)
     with SqliteEffectLedger(folder / "ledger.db") as ledger:
         runner = runner_for(shop_tool(folder, "place"), ledger)
-        held = LedgerSlot("", "held", "by the parent")
-        ledger.claim(held, params_hash="h", ttl_ns=None, now_ns=0)
-        answers = [said(runner.exec_sync(NAME, {"order_id": "before"}))]
-        read, write = os.pipe()
-        child = os.fork()
-        if child == 0:
-            mine = [said(runner.exec_sync(NAME, {"order_id": order})) for order in ("before", "child")]
-            os.write(write, json.dumps([mine, ledger.in_doubt()]).encode())
-            ledger.close()
-            os._exit(0)
-        os.close(write)
-        with open(read) as pipe:
-            of_child = json.loads(pipe.read())
-        os.waitpid(child, 0)
-        answers += [said(runner.exec_sync(NAME, {"order_id": order})) for order in ("child", "parent")]
-        return [answers, of_child, ledger.in_doubt()]
+        seen |= {"later": place("before", "child", "parent", "alone"), "doubts later": ledger.in_doubt()}
+    return seen
 
 
 def main() -> None:
@@ -117,9 +131,9 @@ def main() -> None:
         print("ready", flush=True)
         sys.stdin.readline()
     if how == "fork":
-        answers = fork(folder)
-    else:
-        answers = asyncio.run(fill_disk(folder) if how == "fill" else place_all(folder, how, orders))
+        print(json.dumps(fork(folder)), flush=True)
+        return
+    answers = asyncio.run(fill_disk(folder) if how == "fill" else place_all(folder, how, orders))
     print(json.dumps(answers), flush=True)
 
 

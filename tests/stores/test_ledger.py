@@ -305,8 +305,10 @@ def test_a_claim_ends_once(ledger: EffectLedger, clock: FixedClock) -> None:
 def test_what_a_call_did_is_not_put_over_what_came_after_it(ledger: EffectLedger, clock: FixedClock) -> None:
     late = take(ledger, clock)
     ledger.doubt(late)
-    settle(ledger, late, clock)
+    settle(ledger, late, clock, ttl_ns=100 * SECOND)
     assert KEY in ledger, "it was the doubt's own call"
+    clock.advance(50 * SECOND)
+    assert (ledger.prune_expired(), KEY in ledger) == (0, True), "and no longer ends with the doubt"
     ledger.invalidate(KEY)
     late = take(ledger, clock)
     entry = record(ledger)

@@ -8,6 +8,7 @@ import os
 import signal
 import subprocess
 import sys
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from tests.tools.orders import NAME
 
 from demiurge import SqliteEffectLedger, faults
 from demiurge.tools import LedgerSlot, ToolResult, compute_params_hash
+from demiurge.tools.shelf import EntryState
 
 ROOT = Path(__file__).parents[2]
 UNKNOWN = ["unknown_outcome", None, False]
@@ -130,11 +132,15 @@ def test_a_ledger_that_is_closed_while_a_call_runs_leaves_a_doubt(tmp_path: Path
     slot = LedgerSlot("", "t", "k")
     first = SqliteEffectLedger(tmp_path / "ledger.db")
     with SqliteEffectLedger(tmp_path / "ledger.db") as second:
-        first.claim(slot, params_hash="h", ttl_ns=None, now_ns=0)
-        assert second.in_doubt() == ()
+        first.claim(slot, params_hash="h", ttl_ns=10**9, now_ns=10**18)
+        later = datetime.fromtimestamp(10**9 + 1, UTC)
+        assert (second.find(slot, 10**18) is not None, second.prune_expired(later)) == (True, 0)
         first.close()
         first.close()
-        assert second.in_doubt() == (slot,)
+        doubt = second.find(slot, 10**18 + 10**9 - 1)
+        assert doubt is not None
+        assert doubt.state is EntryState.IN_DOUBT
+        assert (second.prune_expired(later), second.find(slot, 10**18)) == (1, None)
 
 
 def test_dead_owners_are_swept_away(tmp_path: Path) -> None:

@@ -20,7 +20,8 @@ from tests.tools.orders import NAME, Order, Receipt, Shop, order_tool, runner_fo
 
 from demiurge import SqliteEffectLedger, faults
 from demiurge.errors import Damaged, Unavailable, UsageError
-from demiurge.tools import ToolContext, ToolResult, ToolUserError
+from demiurge.tools import LedgerSlot, ToolContext, ToolResult, ToolUserError
+from demiurge.tools.shelf import EntryState
 
 ROOT = Path(__file__).parents[2]
 ARGS = {"order_id": "o"}
@@ -96,12 +97,57 @@ async def test_a_lost_result_shows_when_the_other_calls_of_its_process_have_ende
         assert len(other.in_doubt()) == 1
 
 
+def test_a_claim_that_was_refused_holds_up_nobody(path: Path) -> None:
+    slot = LedgerSlot("", "t", "k")
+    with SqliteEffectLedger(path) as ledger, SqliteEffectLedger(path) as other:
+        mine = ledger.claim(slot, params_hash="h", ttl_ns=None, now_ns=0).mine
+        assert mine is not None
+        assert ledger.claim(slot, params_hash="h", ttl_ns=None, now_ns=0).mine is None
+        with faults.armed({"ledger.release.before_commit": "eio"}), pytest.raises(Unavailable):
+            ledger.release(mine)
+        assert other.in_doubt() == (slot,)
+
+
+def test_a_call_that_ends_while_it_is_looked_at_is_not_taken_for_dead(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slot = LedgerSlot("", "t", "k")
+    with SqliteEffectLedger(path) as ledger:
+        mine = ledger.claim(slot, params_hash="h", ttl_ns=None, now_ns=0).mine
+        assert mine is not None
+        owners = ledger._file._owners
+        works_on = owners.works_on
+
+        def meanwhile(name: str, claim: bytes) -> bool:
+            monkeypatch.undo()
+            ledger.settle(mine, message="m", value=b"1", excluded=False, ttl_ns=None, now_ns=0)
+            return works_on(name, claim)
+
+        monkeypatch.setattr(owners, "works_on", meanwhile)
+        found = ledger.find(slot, 0)
+        assert found is not None
+        assert found.state is EntryState.DONE
+
+
 @pytest.mark.parametrize(("write", "handler"), [("release", refuse), ("doubt", break_off)])
 def test_a_failure_that_can_not_be_stored_is_in_doubt(path: Path, write: str, handler: Any) -> None:
     with SqliteEffectLedger(path) as ledger:
         with faults.armed({f"ledger.{write}.before_commit": "enospc"}):
             assert not runner_for(order_tool(handler), ledger).exec_sync(NAME, ARGS).ok
         assert runner_for(order_tool(Shop().place), ledger).exec_sync(NAME, ARGS).error_code == "unknown_outcome"
+
+
+def test_what_has_expired_makes_room_by_itself(path: Path) -> None:
+    def work(ledger: SqliteEffectLedger, first: int, count: int) -> None:
+        for number in range(first, first + count):
+            got = ledger.claim(LedgerSlot("", "t", str(number)), params_hash="h", ttl_ns=1, now_ns=number * 10)
+            assert got.mine is not None
+            ledger.settle(got.mine, message="", value=b"1", excluded=False, ttl_ns=1, now_ns=number * 10)
+
+    with SqliteEffectLedger(path) as ledger:
+        work(ledger, 0, 50)
+    with closing(sqlite3.connect(path)) as db:
+        assert db.execute("SELECT count(*) FROM entry").fetchone() == (1,)
 
 
 @pytest.mark.parametrize(("action", "code"), ACTIONS)

@@ -97,7 +97,11 @@ def asked(*names: str) -> list[tuple[str, str, str]]:
 
 async def test_calls_may_be_what_the_wire_decoded() -> None:
     turn = Turn()
-    calls: list[Any] = [ToolCall("a", "reads", '{"n": 1}'), ("b", "reads", {"n": 2}), ToolCall("c", "writes", '{"n": 3}')]
+    calls: list[Any] = [
+        ToolCall("a", "reads", '{"n": 1}'),
+        ("b", "reads", {"n": 2}),
+        ToolCall("c", "writes", '{"n": 3}'),
+    ]
     results = await turn.runner.exec_many(calls, ctx=ToolPolicyContext("run-7"))
     assert [(result.tool_call_id, result.value) for result in results] == [
         ("a", {"n": 1}),

@@ -84,8 +84,9 @@ def test_what_a_source_leaves_open_is_taken_at_its_strictest() -> None:
     with pytest.raises(PromptValidationError) as caught:
         made(redaction=None)
     assert (caught.value.placeholder, caught.value.code) == ("redaction", "redaction_missing")
-    with pytest.raises(PromptValidationError):
+    with pytest.raises(PromptValidationError) as caught:
         made(effect="harmless")
+    assert caught.value.placeholder == "effect"
 
 
 @pytest.mark.parametrize("name", ["core__x", "workspace__read", "introspect__state", "a.b", "", "x" * 65, None])
@@ -118,8 +119,9 @@ def test_a_description_shows_all_that_it_says() -> None:
     assert made(description=None).spec.description == ""
     long = made(description="é" * (MAX_FOREIGN_DESCRIPTION + 1)).spec.description
     assert (len(long), long[-2:]) == (MAX_FOREIGN_DESCRIPTION, "é…")
-    with pytest.raises(PromptValidationError):
+    with pytest.raises(PromptValidationError) as caught:
         made(description=3)
+    assert caught.value.placeholder == "description"
 
 
 def test_a_connection_id_in_a_foreign_schema_is_the_servers_own_word() -> None:

@@ -9,13 +9,17 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import dataclass, field, make_dataclass
+from decimal import Decimal
+from enum import Enum
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal, Optional
 
 import jsonschema
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from pydantic import AliasChoices, AliasPath, BaseModel, Field, create_model
 from tests.tools.typespecs import (
     PARAMS,
     REFUSED,
@@ -175,3 +179,102 @@ def test_the_bytes_are_the_same_in_every_process(specs: list[Spec]) -> None:
             check=True,
         )
         assert json.loads(done.stdout) == here
+
+
+class Aliased(BaseModel, populate_by_name=True):
+    number: int = Field(alias="No.", description="how many")
+
+
+@dataclass
+class Derived:
+    given: int
+    derived: int = field(init=False, default=0)
+    empty: None = None
+
+
+def faults(kind: Any, value: Any) -> tuple[str, ...]:
+    with pytest.raises(ToolValidationError) as caught:
+        ParamsCodec(kind, compile_schema(kind)).parse(json.dumps(value))
+    return caught.value.fields
+
+
+def test_a_field_is_given_by_its_one_name() -> None:
+    assert list(compile_schema(Aliased)["properties"]) == ["No."]
+    assert faults(Aliased, {"number": 1}) == ("No. is required", "there is an unknown field")
+    for alias in (AliasChoices("a", "b"), AliasPath("a", 0)):
+        with pytest.raises(InvalidValue):
+            compile_schema(create_model("M", x=(int, Field(validation_alias=alias))))
+
+
+def test_a_field_that_can_not_be_given_is_not_described() -> None:
+    schema = compile_schema(Derived)
+    assert schema["properties"] == {"given": {"type": "integer"}, "empty": {"type": "null"}}
+    assert faults(Derived, {"given": 1, "derived": 2}) == ("there is an unknown field",)
+
+
+def test_a_choice_without_members_is_refused() -> None:
+    with pytest.raises(InvalidValue):
+        compile_schema(make_dataclass("C", [("x", Enum("Empty", {}))]))
+
+
+def test_equal_types_have_equal_schemas_whatever_was_made_before() -> None:
+    """typing keeps one of two equal unions, the one that it met first."""
+    one, two = Optional[Literal["b", "a", 1]], Optional[Literal[1, "a", "b"]]  # noqa: UP045
+    assert one == two
+    schemas = [compile_schema(make_dataclass("C", [("x", kind)])) for kind in (one, two, Literal["a", 1, "b"] | None)]
+    assert schemas[0] == schemas[1] == schemas[2]
+    assert schemas[0]["properties"]["x"]["enum"] == [1, "a", "b", None]
+
+
+@dataclass
+class Referring:
+    ref: Annotated[str, Field(alias="$ref")] = "#/nowhere"
+
+
+@dataclass
+class Outer:
+    nested: Referring = field(default_factory=Referring)
+    opaque: Any = object()  # noqa: RUF009
+
+
+def test_a_default_is_never_read_as_a_schema() -> None:
+    schema = compile_schema(Outer)
+    assert schema["properties"]["nested"]["properties"] == {"$ref": {"type": "string"}}
+    assert schema["properties"]["opaque"] == {}
+    model = create_model("M", nested=(dict[str, str], {"$ref": "#/nowhere"}))
+    assert compile_schema(model)["properties"]["nested"] == {
+        "type": "object",
+        "additionalProperties": {"type": "string"},
+    }
+
+
+@dataclass
+class Exact:
+    one: Literal[1, "a"] = 1
+    flag: Literal[True] = True
+    once: frozenset[float] = frozenset()
+    price: Decimal | None = None
+    deep: dict[str, list[Literal[0]]] = field(default_factory=dict)
+
+
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [
+        ({"one": True}, "one must be one of the listed values"),
+        ({"flag": 1}, "flag must be one of the listed values"),
+        ({"once": [1, 2, 1.0]}, "once has the same item twice"),
+        ({"price": 12.5}, "price must be a string"),
+        ({"price": "1e5"}, "price does not match its pattern"),
+        ({"price": "1\n"}, "price does not match its pattern"),
+        ({"deep": {"secret": [0, False]}}, "deep[*][1] must be one of the listed values"),
+    ],
+)
+def test_what_python_takes_for_the_same_is_not(value: Any, said: str) -> None:
+    assert faults(Exact, value) == (said,)
+
+
+def test_what_is_the_same_is_taken() -> None:
+    codec = ParamsCodec(Exact, compile_schema(Exact))
+    value = {"one": 1.0, "flag": True, "once": [1, 2.5], "price": "-0.10", "deep": {"k": [0, 0]}}
+    assert codec.parse(json.dumps(value)).price == Decimal("-0.10")
+    assert codec.parse('{"price": null}').price is None

@@ -230,6 +230,10 @@ def _with_null(schema: Spec) -> Spec:
     return {**schema, "type": [*types, "null"]} | ({"enum": [*schema["enum"], None]} if "enum" in schema else {})
 
 
+def _order(value: Any) -> tuple[str, Any]:
+    return type(value).__name__, "" if value is None else value
+
+
 def _choice(options: list[Any]) -> Spec:
     unique = list({(type(value).__name__, value): value for value in options}.values())
     names = {bool: "boolean", int: "integer", float: "number", str: "string", type(None): "null"}
@@ -294,7 +298,7 @@ KINDS: dict[str, Kind] = {
     ),
     "literal": Kind(
         lambda spec, name: Literal[tuple(spec["values"])],
-        lambda spec, lenient: _choice(spec["values"]),
+        lambda spec, lenient: _choice(sorted(spec["values"], key=_order)),
         lambda spec: st.sampled_from(spec["values"]),
     ),
     "enum": Kind(
@@ -304,7 +308,7 @@ KINDS: dict[str, Kind] = {
     ),
     "choices": Kind(
         lambda spec, name: Union[_enum(spec["enum"], name), Literal[tuple(spec["values"])]],  # noqa: UP007
-        lambda spec, lenient: _choice([*spec["enum"]["values"], *spec["values"]]),
+        lambda spec, lenient: _choice(sorted([*spec["enum"]["values"], *spec["values"]], key=_order)),
         lambda spec: st.sampled_from([*spec["enum"]["values"], *spec["values"]]),
     ),
     "scalars": Kind(

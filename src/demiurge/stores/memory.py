@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import islice
 from types import MappingProxyType, TracebackType
 from typing import Self
@@ -51,7 +51,8 @@ class _Change:
                 if row.ingress_id in old.ingress or row.ingress_id in new.ingress:
                     raise rows.duplicate_ingress(batch)
                 new.ingress[row.ingress_id] = row.unit_seq
-            new.rows.append(replace(row, position=at))
+            stored = Row(row.unit, row.unit_seq, row.kind, row.hash, row.data, row.ingress_id, at)
+            new.rows.append(stored)
         self.rows.extend(new.rows[len(new.rows) - len(batch.rows) :])
         for message in batch.outbox:
             if message.id in self.outbox:
@@ -93,7 +94,8 @@ class MemoryStore:
             change = _Change(self._units, self._outbox)
             first = len(self._rows) + 1
             positions = [change.apply(batch, first + len(change.rows)) for batch in batches]
-            self.put_blobs(blobs)
+            if blobs:
+                self.put_blobs(blobs)
             for name, added in change.added.items():
                 unit = self._units.setdefault(name, _Unit())
                 unit.rows.extend(added.rows)

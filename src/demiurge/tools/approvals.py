@@ -1,15 +1,15 @@
 """A person's decision about one call: bound to exactly that call, used once, valid for a while
 (architecture, 4).
 
-The decision is bound to call id, tool, spec hash, arguments, actor and the rule that asked. Change any of
-them and it is another question. The store only remembers; the policy is asked again at every call and may
-still deny.
+The decision is bound to run, tenant, actor, call id, tool, spec hash, arguments, connection and the rule that
+asked. Change any of them and it is another question. The store only remembers; the policy is asked again at
+every call and may still deny.
 """
 
 from __future__ import annotations
 
 import threading
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Literal, Protocol
 
 from demiurge.errors import Conflict, InvalidValue, NotFound
@@ -37,12 +37,14 @@ class ApprovalRequest:
     rule_digest: str
     approval_id: str | None = None
     connection_id: str | None = None
+    tenant: str = ""
+    run_id: str = ""
 
     @property
     def binding(self) -> str:
         """Digest of everything that a decision is bound to."""
-        bound = [self.tool_call_id, self.tool_id, self.spec_hash, self.args_digest, self.actor, self.rule_digest]
-        return cbor.node_ref(bound if self.connection_id is None else [*bound, self.connection_id])
+        bound = [getattr(self, entry.name) for entry in fields(self) if entry.name != "approval_id"]
+        return cbor.node_ref(bound)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +70,7 @@ class InMemoryApprovals:
     """An approval store for one process; safe to use from several threads.
 
     A request without a decision is noted under an id made from its binding. `ttl_ms`: how long an approval
-    is good for."""
+    is good for, and how long a request waits for one before it is forgotten."""
 
     def __init__(self, clock: Clock | None = None, ttl_ms: int = _DEFAULT_TTL_MS) -> None:
         if ttl_ms < 1:
@@ -76,27 +78,29 @@ class InMemoryApprovals:
         self._clock = clock if clock is not None else SystemClock()
         self._ttl_ms = ttl_ms
         self._lock = threading.Lock()
-        self._pending: dict[str, ApprovalRequest] = {}
+        self._pending: dict[str, tuple[ApprovalRequest, int]] = {}
         self._decided: dict[str, ApprovalDecision] = {}
 
     def take(self, request: ApprovalRequest) -> ApprovalDecision | None:
-        approval_id = _approval_id(request)
+        approval_id, now = _approval_id(request), self._now_ms()
         with self._lock:
+            self._forget(now - self._ttl_ms)
             decision = self._decided.get(approval_id)
             if request.approval_id not in (None, approval_id):
                 decision = None  # an id that belongs to another call decides nothing here
             if decision is None:
-                self._pending.setdefault(approval_id, replace(request, approval_id=approval_id))
+                self._pending.setdefault(approval_id, (replace(request, approval_id=approval_id), now))
                 return None
             del self._decided[approval_id]
-        if self._now_ms() >= decision.expires_at_ms:
+        if now >= decision.expires_at_ms:
             return replace(decision, outcome="expired")
         return decision
 
     def pending(self) -> tuple[ApprovalRequest, ...]:
         """Requests that wait for a person, oldest first; each with its `approval_id`."""
         with self._lock:
-            return tuple(self._pending.values())
+            self._forget(self._now_ms() - self._ttl_ms)
+            return tuple(request for request, _ in self._pending.values())
 
     def approve(self, approval_id: str, *, by: str, reason: str = "") -> ApprovalDecision:
         """Says yes to a pending request. Raises NotFound; Conflict when it is decided already."""
@@ -109,6 +113,7 @@ class InMemoryApprovals:
     def _decide(self, approval_id: str, outcome: ApprovalOutcome, by: str, reason: str) -> ApprovalDecision:
         now = self._now_ms()
         with self._lock:
+            self._forget(now - self._ttl_ms)
             if approval_id in self._decided:
                 raise Conflict(f"Approval {approval_id} is decided already.")
             if self._pending.pop(approval_id, None) is None:
@@ -116,6 +121,14 @@ class InMemoryApprovals:
             decision = ApprovalDecision(approval_id, outcome, by, reason, now, now + self._ttl_ms)
             self._decided[approval_id] = decision
             return decision
+
+    def _forget(self, before_ms: int) -> None:
+        """Drops requests that nobody decided, and decisions that have been void as long as they were good. Both
+        lie in the order of their times, so this looks at no more than it drops."""
+        while self._pending and next(iter(self._pending.values()))[1] < before_ms:
+            del self._pending[next(iter(self._pending))]
+        while self._decided and next(iter(self._decided.values())).expires_at_ms < before_ms:
+            del self._decided[next(iter(self._decided))]
 
     def _now_ms(self) -> int:
         return self._clock.now_ns() // _MS

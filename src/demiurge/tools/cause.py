@@ -7,6 +7,7 @@ import logging
 __all__ = ["log_cause"]
 
 _LOG = logging.getLogger("demiurge.tools")
+logging.getLogger("demiurge").addHandler(logging.NullHandler())  # what is shown is the application's to say
 
 
 def log_cause(what: str, error: BaseException) -> None:

@@ -102,6 +102,7 @@ class ToolFailure(DemiurgeError):
     which only deliberate text may do; `fields` are appended to the table's sentence."""
 
     def __init__(self, code: ToolErrorCode, *, safe_message: str | None = None, fields: tuple[str, ...] = ()) -> None:
+        code = ToolErrorCode(code)
         text = SAFE_MESSAGES[code]
         if safe_message is not None:
             text = safe_message

@@ -62,10 +62,14 @@ def foreign_tool(
         raise PromptValidationError(
             f"tool {name!r} has no redaction", placeholder="redaction", code="redaction_missing"
         )
+    words = _words(name, description)
+    try:
+        effect = ToolEffect(effect)
+    except ValueError as error:
+        raise PromptValidationError(f"tool {name!r}: {error}", placeholder="effect") from None
     try:
         schema = ForeignSchema(input_schema, check_formats=check_formats)
-        spec = ToolSpec(name, _words(description), schema.verbatim, effect, redaction)
-    except (InvalidValue, ValueError) as error:
+    except InvalidValue as error:
         raise PromptValidationError(
             f"tool {name!r}: {error}", placeholder="input_schema", code="tool_schema"
         ) from error
@@ -76,7 +80,7 @@ def foreign_tool(
         return arguments
 
     return BoundTool(
-        spec=spec,
+        spec=ToolSpec(name, words, schema.verbatim, effect, redaction),
         parse=parse,
         call=call,
         dump=_RESULTS.dump,
@@ -105,8 +109,8 @@ def _can_be_split(names: tuple[str, ...]) -> bool:
     return all(names) and not any("__" in name or name.endswith("_") for name in names[:-1])
 
 
-def _words(description: str | None) -> str:
+def _words(name: str, description: str | None) -> str:
     if description is not None and not isinstance(description, str):
-        raise InvalidValue("a description is text")
+        raise PromptValidationError(f"tool {name!r}: a description is text", placeholder="description")
     text = without_hidden(description or "").strip()
     return text if len(text) <= MAX_FOREIGN_DESCRIPTION else f"{text[: MAX_FOREIGN_DESCRIPTION - 1]}…"

@@ -32,7 +32,7 @@ MAX_SCHEMA_BYTES = 131_072
 MAX_SCHEMA_DEPTH = 64
 MAX_SCHEMA_VALUES = 10_000
 """How many JSON values a schema may consist of."""
-MAX_PATTERNS = 256
+_MAX_PATTERNS = 256
 
 _MAX_STEPS = 1_000_000
 """Work for one value, in the steps of `SchemaGraph`."""
@@ -216,8 +216,8 @@ def _leave_out_patterns(graph: SchemaGraph, options: RegexOptions) -> None:
     """Takes the patterns that can't be checked out of the schemas of `graph`. Raises InvalidValue."""
     patterned = [node for node in graph.nodes if isinstance(node.schema.get("pattern"), str)]
     keys = [key for node in graph.nodes for key in node.schema.get("patternProperties", ())]
-    if len(patterned) + len(keys) > MAX_PATTERNS:
-        raise InvalidValue(f"the schema has more than {MAX_PATTERNS} patterns")
+    if len(patterned) + len(keys) > _MAX_PATTERNS:
+        raise InvalidValue(f"the schema has more than {_MAX_PATTERNS} patterns")
     if not all(_is_linear(key, options) for key in keys):
         raise InvalidValue("a pattern for names needs lookaround, a backreference or too much room")
     exact = graph.exact()

@@ -197,8 +197,9 @@ class EffectLedger:
         """The calls of which nobody knows whether they took effect, for `invalidate`."""
         now_ns = self._clock.now_ns()
         with self._shelf.reading() as rows:
-            found = [_standing(rows, row, now_ns) for row in rows.open_rows()]
-        return tuple(sorted(row.slot for row in found if row is not None and row.state is EntryState.IN_DOUBT))
+            slots = sorted(row.slot for row in rows.open_rows())
+        found = [self.find(slot, now_ns) for slot in slots]
+        return tuple(row.slot for row in found if row is not None and row.state is EntryState.IN_DOUBT)
 
     def __len__(self) -> int:
         now_ns = self._clock.now_ns()
@@ -218,8 +219,14 @@ class EffectLedger:
         return self._shelf.blocking
 
     def find(self, slot: LedgerSlot, now_ns: int) -> LedgerRow | None:
-        with self._shelf.reading() as rows:
-            return _standing(rows, rows.get(slot), now_ns)
+        seen: LedgerRow | None = None
+        while True:
+            with self._shelf.reading() as rows:
+                row = rows.get(slot)
+                there = _standing(rows, row, now_ns)
+            if row is None or row.state is not EntryState.CLAIMED or there is row or row == seen:
+                return there
+            seen = row  # it may have ended between the row and the question who works on it: look once more
 
     def claim(
         self, slot: LedgerSlot, *, params_hash: str, ttl_ns: int | None, now_ns: int, even_in_doubt: bool = False

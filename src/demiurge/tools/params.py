@@ -112,7 +112,9 @@ class ParamsDump:
         try:
             encoded = serializer.to_json(value, warnings="error", by_alias=False, round_trip=True)
             tree = from_json(encoded)
-            plain = serializer.to_python(value, warnings="error", by_alias=False, round_trip=True)
+            plain = tree
+            if b"[" in encoded:  # there may be a set
+                plain = serializer.to_python(value, warnings="error", by_alias=False, round_trip=True)
         except (PydanticSerializationError, ValueError, TypeError, RecursionError) as error:
             raise ToolValidationError("the parameters can't be written as JSON") from error
         try:

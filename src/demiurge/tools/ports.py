@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from demiurge.tools.approvals import ApprovalStore
 from demiurge.tools.cause import log_cause
@@ -21,6 +21,8 @@ from demiurge.values.clock import Clock, Entropy
 
 __all__ = ["BlobSink", "Ports", "log_cause"]
 
+T = TypeVar("T")
+
 
 class BlobSink(Protocol):
     """Where a large result goes. `put` returns the content's address once it is safe."""
@@ -34,6 +36,7 @@ class Ports:
 
     source: ToolSource
     policy: ToolPolicy
+    policy_digest: str
     resources: ResourceRegistry
     approvals: ApprovalStore | None
     blobs: BlobSink | None
@@ -47,21 +50,20 @@ class Ports:
     ledger: Ledger | None
 
     def tell(self, event: AiEvent) -> None:
-        """Emits an event. A listener that raises loses its event, never the call."""
-        if self.emit is None:
-            return
-        try:
-            self.emit(event)
-        except Exception as error:  # noqa: BLE001  (a listener is not part of the call)
-            log_cause("emit", error)
+        """Emits an event. A listener that raises, whatever it is, loses its event, never the call."""
+        if self.emit is not None:
+            _told("emit", self.emit, event)
 
     def trace(self, span: ToolSpan) -> None:
-        """Hands over a span. A sink that raises, whatever it is, loses its span, never the call."""
-        if self.spans is None:
-            return
-        try:
-            self.spans.put(span)
-        except BaseException as error:
-            if is_from_outside(error):
-                raise
-            log_cause("span sink", error)
+        """Hands over a span; the same for its sink."""
+        if self.spans is not None:
+            _told("span sink", self.spans.put, span)
+
+
+def _told(what: str, listener: Callable[[T], object], news: T) -> None:
+    try:
+        listener(news)
+    except BaseException as error:
+        if is_from_outside(error):
+            raise
+        log_cause(what, error)

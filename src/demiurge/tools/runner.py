@@ -32,6 +32,7 @@ from demiurge.tools.policy import ToolPolicy, ToolPolicyContext
 from demiurge.tools.ports import BlobSink, Ports, log_cause
 from demiurge.tools.record import ToolExecResult
 from demiurge.tools.run_summary import RunSummary
+from demiurge.tools.signature import is_async_callable
 from demiurge.tools.source import Tools, as_source
 from demiurge.tools.spans import SpanSink
 from demiurge.tools.stages.approve import approve
@@ -116,16 +117,25 @@ class ToolRunner:
         entropy: Entropy | None = None,
         max_parallel: int = 1,
     ) -> None:
+        if not (policy is None or isinstance(policy, ToolPolicy)):
+            raise InvalidValue("is a ToolPolicy; ToolPolicy.load reads one from a file", path="policy")
         if not (connections is None or isinstance(connections, ConnectionAccess)):
             raise InvalidValue("is what a ConnectionBroker's `access` gives", path="connections")
         if max_parallel < 1:
             raise InvalidValue("must be at least 1", path="max_parallel")
+        for name, function in (("emit", emit), ("blobs", getattr(blobs, "put", None))):
+            if function is not None and is_async_callable(function):
+                raise InvalidValue("must not be async: nobody would wait for it", path=name)
+        if ledger is not None and session is not None and not getattr(session, "session_id", None):
+            raise InvalidValue("needs a session_id, so that the ledger can tell sessions apart", path="session")
+        rules = policy if policy is not None else ToolPolicy()
         timepiece = clock if clock is not None else SystemClock()
         given = resources if isinstance(resources, ResourceRegistry) else ResourceRegistry.build(resources or {})
         self._max_parallel = max_parallel
         self._ports = Ports(
             source=as_source(tools),
-            policy=policy if policy is not None else ToolPolicy(),
+            policy=rules,
+            policy_digest=rules.digest,
             resources=given.filled({Clock: timepiece}),
             approvals=approvals,
             blobs=blobs,
@@ -230,9 +240,10 @@ class ToolRunner:
     def _peek(self, tool_id: object) -> BoundTool | None:
         """The tool, to plan how to run a call; the stages look it up again and judge."""
         try:
-            return self._ports.source.get(canonical_id(tool_id))
+            tool = self._ports.source.get(canonical_id(tool_id))
         except Exception:  # noqa: BLE001  (`decide` meets the same and answers it)
             return None
+        return tool if isinstance(tool, BoundTool) else None
 
     async def _pass(self, call: Call) -> ToolExecResult:
         ports = self._ports
@@ -289,6 +300,8 @@ def _call(
     *,
     threads: bool,
 ) -> Call:
+    if not (ctx is None or isinstance(ctx, ToolPolicyContext | ToolContext)):
+        raise InvalidValue("is a ToolPolicyContext or a ToolContext", path="ctx")
     template = ctx if isinstance(ctx, ToolContext) else None
     if connection_id is None and template is not None:
         connection_id = template.connection_id

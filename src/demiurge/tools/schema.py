@@ -7,6 +7,7 @@ dropped. A type that can't be said in the subset, or that JSON can't give, is re
 when a provider refuses the request.
 
 null is said where it means something: not for an optional field whose default is None, which is left out instead.
+The values of a Literal are sorted; those of an Enum stay in their order.
 """
 
 from __future__ import annotations
@@ -100,7 +101,7 @@ def compile_schema(params_type: Any) -> dict[str, Any]:
         return {**EMPTY_OBJECT, "properties": {}}
     try:
         raw = TypeAdapter(params_type).json_schema(schema_generator=_Describer)
-    except (PydanticSchemaGenerationError, PydanticUserError, NameError) as error:
+    except (PydanticSchemaGenerationError, PydanticUserError, KeyError, NameError) as error:
         reason = str(error).splitlines()[0]
         raise InvalidValue(f"{params_type!r} can't be described as JSON Schema: {reason}") from error
     schema, _ = _narrow(raw, raw.get("$defs", {}), "", ())
@@ -184,7 +185,11 @@ class _Describer(GenerateJsonSchema):
     def literal_schema(self, schema: core_schema.LiteralSchema) -> JsonSchemaValue:
         if any(isinstance(value, Enum) and not isinstance(value, int | str) for value in schema["expected"]):
             raise InvalidValue("a Literal of an enum's member can't be read from JSON; name its value")
-        return super().literal_schema(schema)
+        return super().literal_schema({**schema, "expected": sorted(schema["expected"], key=_order)})
+
+    def default_schema(self, schema: core_schema.WithDefaultSchema) -> JsonSchemaValue:
+        inner = self.generate_inner(schema["schema"])
+        return {**inner, "default": None} if schema.get("default", ...) is None else inner
 
     def model_field_schema(self, schema: core_schema.ModelField) -> JsonSchemaValue:
         if not isinstance(schema.get("validation_alias", ""), str):
@@ -266,7 +271,7 @@ def _close(
     """Properties and `additionalProperties` of an object: closed if it has named fields, else a map."""
     values = node.get("additionalProperties", False)
     if "properties" not in node and values is not False:
-        result["additionalProperties"] = True if values is True else _strict(values, defs, f"{path}[*]", seen)
+        result["additionalProperties"] = _strict(values, defs, f"{path}[*]", seen) or True
         return
     if isinstance(values, Mapping) or values is True:
         raise InvalidValue("an object with named fields can't have others as well", path=path or "$")
@@ -333,13 +338,19 @@ def _collapse(
     elif all(set(arm) == {"type"} and arm["type"] in _SCALARS for arm in arms):
         result = {"type": sorted({arm["type"] for arm in arms})}
     elif all(set(arm) == {"enum", "type"} for arm in arms):
-        values = list({(type(value), value): value for arm in arms for value in arm["enum"]}.values())
+        unique = {(type(value), value): value for arm in arms for value in arm["enum"]}
+        values = sorted(unique.values(), key=_order)
         result = {"enum": values, "type": _type_of(values, path)}
     else:
         raise InvalidValue(_advice("anyOf"), path=path or "$")
     if "description" in node:
         result = {**result, "description": node["description"]}
     return dict(sorted(result.items())), nullable
+
+
+def _order(value: Any) -> tuple[str, Any]:
+    """Python thinks that Literals and unions are equal in any order, and hands out the one that it met first."""
+    return type(value).__name__, "" if value is None else value
 
 
 def _type_of(values: list[Any], path: str) -> str | list[str]:

@@ -433,7 +433,7 @@ ASK = ToolPolicy(("look",), require_approval_for_tools=("look",))
 async def approved(bench: Bench, tool: Any, meanwhile: Callable[[], object], then: str, granted: Any = None) -> Any:
     """The answer to a call that a person approved, and with which connection `then` it comes back."""
     approvals = InMemoryApprovals(bench.clock)
-    runner = bench.runner(tool, granted, policy=ASK, approvals=approvals)
+    runner = bench.runner(tool, granted, policy=ASK, approvals=approvals, clock=bench.clock)
     first = await runner.exec("look", "{}", tool_call_id="c", ctx=ADA, connection_id=bench.mine.id)
     assert first.error_code == "approval_required"
     (request,) = approvals.pending()

@@ -204,7 +204,7 @@ class Slow:
     def take(self, request: ApprovalRequest) -> ApprovalDecision:
         self.setting.clock.advance(self.ms * MS)
         self.tracker.record_cumulative("meanwhile", TokenUsage(self.ms))
-        return ApprovalDecision("a", "approved", "user:1", "", 0, 1)
+        return ApprovalDecision("a", "approved", "user:1", "", 0, 1 << 60)
 
 
 @pytest.mark.parametrize(("ms", "code"), [(99, None), (100, "deadline_exceeded")])

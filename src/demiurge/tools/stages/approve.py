@@ -27,6 +27,8 @@ def approve(ports: Ports, call: Call) -> None:
         spec_hash=spec.spec_hash,
         args_digest=cbor.node_ref(call.args),
         actor=call.caller.actor,
+        tenant=call.caller.tenant,
+        run_id=call.caller.run_id,
         rule_digest=ports.policy.rule_digest(call.tool_id, spec.effect),
         approval_id=call.approval_id,
         connection_id=call.connection_id if call.bound.requires_connection else None,
@@ -36,4 +38,6 @@ def approve(ports: Ports, call: Call) -> None:
         raise ToolFailure(ToolErrorCode.APPROVAL_REQUIRED)
     if decision.outcome != "approved":
         raise ToolFailure(_REFUSED[decision.outcome])
+    if ports.clock.now_ns() // 1_000_000 >= decision.expires_at_ms:
+        raise ToolFailure(ToolErrorCode.APPROVAL_EXPIRED)
     call.granted = decision.approval_id

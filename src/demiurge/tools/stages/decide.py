@@ -6,6 +6,7 @@ allowed id learns that its tool is absent. Without an approval store, "ask a per
 
 from __future__ import annotations
 
+from demiurge.tools.bound import BoundTool
 from demiurge.tools.call import Call
 from demiurge.tools.effect import ToolEffect
 from demiurge.tools.errors import ToolErrorCode, ToolFailure
@@ -16,6 +17,8 @@ __all__ = ["decide"]
 
 def decide(ports: Ports, call: Call) -> None:
     tool = ports.source.get(call.tool_id)
+    if not (tool is None or isinstance(tool, BoundTool)):
+        raise TypeError("the source gave no BoundTool")
     effect = tool.spec.effect if tool is not None else ToolEffect.EXTERNAL_SIDE_EFFECT
     decision = ports.policy.decide(call.caller, call.tool_id, effect)
     if decision == "require_approval" and ports.approvals is not None:
@@ -24,6 +27,6 @@ def decide(ports: Ports, call: Call) -> None:
         call.decision = "allow"
     else:
         raise ToolFailure(ToolErrorCode.POLICY_DENIED)
-    if tool is None:
+    if tool is None or tool.spec.name != call.tool_id:  # a source that answers with another tool has not got this one
         raise ToolFailure(ToolErrorCode.UNAVAILABLE)
     call.tool = tool

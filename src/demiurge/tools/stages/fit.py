@@ -32,4 +32,7 @@ def fit(ports: Ports, call: Call) -> None:
 def _spill(ports: Ports, data: bytes) -> str:
     if ports.blobs is None:
         raise ToolFailure(ToolErrorCode.RESULT_TOO_LARGE)
-    return ports.blobs.put(data)
+    ref = ports.blobs.put(data)
+    if not isinstance(ref, str):
+        raise TypeError("the blob store gave no address")
+    return ref

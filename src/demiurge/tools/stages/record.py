@@ -25,7 +25,7 @@ def record(ports: Ports, call: Call) -> None:
     ended_ns = ports.clock.now_ns()
     if failure is None:
         entry = _entry(ports, call, None, ended_ns)
-        event = ToolCallResult(call.tool_call_id, call.view, replayed=call.replayed)
+        event = ToolCallResult(call.tool_call_id, call.view, replayed=call.replayed) if ports.emit is not None else None
         answer = ToolExecResult(True, call.view, None, None, call.tool_call_id, call.content, entry)
     else:
         code, public = failure.error_code, public_failure(ports, failure)
@@ -35,7 +35,8 @@ def record(ports: Ports, call: Call) -> None:
         answer = ToolExecResult(False, None, code, public["message"], call.tool_call_id, content, entry)
     call.answer = answer
     ports.summary.add(entry)
-    ports.tell(event)
+    if event is not None:
+        ports.tell(event)
     if ports.spans is not None:
         ports.trace(_span(call, entry, ended_ns))
 
@@ -52,7 +53,7 @@ def _entry(ports: Ports, call: Call, error: dict[str, str] | None, ended_ns: int
         ended_ns // 1_000_000,
         spec.effect if spec is not None else None,
         spec.spec_hash if spec is not None else None,
-        ports.policy.digest,
+        ports.policy_digest,
         call.decision,
         approval_id=call.granted,
         replayed=call.replayed,
