@@ -16,7 +16,7 @@ from demiurge import (
     tool,
 )
 from demiurge.tools import BoundTool
-from demiurge.tools.foreign import foreign_id, foreign_tool
+from demiurge.tools.foreign.tool import foreign_id, foreign_tool
 
 
 @tool(effect=ToolEffect.READ_ONLY)

@@ -19,7 +19,7 @@ from tests.tools.values import perturbed, samples
 from demiurge.tools import PromptValidationError, Redaction, StaticToolSource, ToolValidationError
 from demiurge.tools.bound import BoundTool
 from demiurge.tools.context import ToolContext
-from demiurge.tools.foreign import foreign_id, foreign_tool
+from demiurge.tools.foreign.tool import foreign_id, foreign_tool
 from demiurge.tools.ids import is_tool_id
 from demiurge.tools.result import ToolResult
 

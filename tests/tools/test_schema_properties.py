@@ -37,7 +37,7 @@ from tests.tools.values import perturbed
 
 from demiurge.errors import InvalidValue
 from demiurge.tools import Tool, ToolValidationError, compile_schema, validate_tool_schema_p0
-from demiurge.tools.params import ParamsCodec, ResultCodec
+from demiurge.tools.authoring.params import ParamsCodec, ResultCodec
 
 ROOT = Path(__file__).parents[2]
 SUBSET = {

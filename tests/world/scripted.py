@@ -13,10 +13,10 @@ from typing import Any
 from demiurge.apps.demiurge import CHAT, app
 from demiurge.models.request import GenerateRequest
 from demiurge.stores import Store
+from demiurge.tools.authoring.tool import Tool
 from demiurge.tools.core import CORE_TOOLS
 from demiurge.tools.policy import ToolPolicy
 from demiurge.tools.source import StaticToolSource
-from demiurge.tools.tool import Tool
 from demiurge.values import canonical_json
 from demiurge.values.clock import FixedClock, SeededEntropy
 from demiurge.values.refs import Ref, ref_of

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from tests.world.scripted import START_NS, chat_manifest, tiny
 
+from demiurge.tools.authoring.tool import Tool
 from demiurge.tools.effect import ToolEffect
 from demiurge.tools.policy import ToolPolicy
-from demiurge.tools.tool import Tool
 from demiurge.world.admission import Admission, admit, decide_tool
 from demiurge.world.manifest import Manifest
 

@@ -35,9 +35,9 @@ from tests.world.scripted import (
 from demiurge.errors import Divergence, NotFound, Unavailable
 from demiurge.stores import MemoryStore, Store
 from demiurge.stores.protocol import Batch
+from demiurge.tools.authoring.tool import Tool
 from demiurge.tools.effect import ToolEffect
 from demiurge.tools.policy import ToolPolicy
-from demiurge.tools.tool import Tool
 from demiurge.values import canonical_json, cbor
 from demiurge.wire.items import Completion
 from demiurge.world.effect import EffectCall, Restart, Result, failed, succeeded

@@ -21,11 +21,11 @@ from demiurge.bootstrap.models import Choice, choose, provider_url
 from demiurge.bootstrap.socket import Remote, answers, socket_path
 from demiurge.errors import Conflict, NotFound
 from demiurge.stores import SqliteStore
+from demiurge.tools.authoring.tool import Tool
 from demiurge.tools.core import CORE_TOOLS
 from demiurge.tools.effect import ToolEffect
 from demiurge.tools.policy import ToolPolicy
 from demiurge.tools.source import StaticToolSource
-from demiurge.tools.tool import Tool
 from demiurge.values import cbor
 from demiurge.values.clock import SystemClock, SystemEntropy, new_id
 from demiurge.values.refs import Ref, parse_ref, ref_of

@@ -18,8 +18,8 @@ from demiurge.cli.argument import read_text
 from demiurge.cli.portal import Portal
 from demiurge.cli.settings import settings
 from demiurge.errors import DemiurgeError, InvalidValue, NotFound
+from demiurge.tools.authoring.tool import Tool
 from demiurge.tools.policy import ToolPolicy
-from demiurge.tools.tool import Tool
 
 __all__ = ["Opened", "Running", "load_tools", "opened", "running_options"]
 

@@ -1,7 +1,7 @@
 """Where sealed credentials are kept: in memory, or in one SQLite file (seed 003 #26).
 
 Invariant: a vault never sees a secret; what it holds is sealed, and bound to the row it is in
-(`demiurge.tools.connections`). So who can read the file learns which connections there are, and who can write
+(`demiurge.tools.connections.broker`). So who can read the file learns which connections there are, and who can write
 it can lose credentials but not move them to another tenant. The file is nobody else's to read all the same.
 """
 
@@ -20,7 +20,7 @@ from demiurge.errors import Conflict, Damaged, UsageError
 from demiurge.stores.errors import unavailable
 from demiurge.stores.private import check_file, check_folder, make_file
 from demiurge.stores.sqlite.connections import Connections
-from demiurge.tools.connections import Connection, SealedConnection
+from demiurge.tools.connections.broker import Connection, SealedConnection
 
 __all__ = ["MemoryVault", "SqliteVault"]
 
@@ -37,7 +37,7 @@ _COLUMNS: Final = "id, provider, credential_type, tenant, scopes, expires_at_ms,
 
 
 class MemoryVault:
-    """For one process, and as long as it lives. See `demiurge.tools.connections.Vault`."""
+    """For one process, and as long as it lives. See `demiurge.tools.connections.broker.Vault`."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

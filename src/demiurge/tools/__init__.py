@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING
 
 from demiurge.late import late
 from demiurge.tools.approvals import ApprovalDecision, ApprovalRequest, ApprovalStore, InMemoryApprovals
+from demiurge.tools.authoring.schema import compile_schema, validate_tool_schema_p0
+from demiurge.tools.authoring.tool import Tool, ToolExample, tool
 from demiurge.tools.bound import BoundTool
-from demiurge.tools.budget import Budget, BudgetTracker, TokenUsage
 from demiurge.tools.capabilities import (
     AuthCapability,
     Clock,
@@ -25,7 +26,7 @@ from demiurge.tools.capabilities import (
     Workspaces,
 )
 from demiurge.tools.catalog import ToolCatalog
-from demiurge.tools.connections import (
+from demiurge.tools.connections.broker import (
     Connection,
     ConnectionAccess,
     ConnectionBroker,
@@ -33,9 +34,9 @@ from demiurge.tools.connections import (
     SealedConnection,
     Vault,
 )
+from demiurge.tools.connections.credentials import Credentials, Secret
+from demiurge.tools.connections.keyring import KeyRing
 from demiurge.tools.context import ResourceRegistry, ToolContext
-from demiurge.tools.credentials import Credentials, Secret
-from demiurge.tools.deadline import Deadline
 from demiurge.tools.effect import ToolEffect
 from demiurge.tools.errors import (
     SAFE_MESSAGES,
@@ -61,7 +62,6 @@ from demiurge.tools.events import (
     UsageReport,
     event_to_json,
 )
-from demiurge.tools.graph_run import GraphRun
 from demiurge.tools.idempotency import (
     IdempotencyConfig,
     IdempotencyStrategy,
@@ -69,21 +69,21 @@ from demiurge.tools.idempotency import (
     compute_params_hash,
 )
 from demiurge.tools.ids import canonical_id
-from demiurge.tools.keyring import KeyRing
 from demiurge.tools.ledger import EffectLedger, Ledger, LedgerEntry, partition_of
+from demiurge.tools.limits.budget import Budget, BudgetTracker, TokenUsage
+from demiurge.tools.limits.deadline import Deadline
 from demiurge.tools.policy import Budgets, Decision, ToolPolicy, ToolPolicyContext
-from demiurge.tools.prompt_hash import prompt_hash
 from demiurge.tools.record import ToolExecResult, ToolInvocationRecord
 from demiurge.tools.redaction import Redaction
 from demiurge.tools.result import ToolRenderableResult, ToolResult
-from demiurge.tools.run_summary import RunSummary
 from demiurge.tools.runner import ToolRunner
-from demiurge.tools.schema import compile_schema, validate_tool_schema_p0
 from demiurge.tools.shelf import LedgerSlot
 from demiurge.tools.source import CompositeToolSource, StaticToolSource, ToolSource
-from demiurge.tools.spans import SpanSink, ToolSpan
 from demiurge.tools.spec import ToolSpec
-from demiurge.tools.tool import Tool, ToolExample, tool
+from demiurge.tools.telemetry.graph_run import GraphRun
+from demiurge.tools.telemetry.prompt_hash import prompt_hash
+from demiurge.tools.telemetry.run_summary import RunSummary
+from demiurge.tools.telemetry.spans import SpanSink, ToolSpan
 
 if TYPE_CHECKING:
     from demiurge.tools.core import CORE_TOOLS

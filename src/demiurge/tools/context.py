@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, TypeVar, cast, overload
 
-from demiurge.tools.budget import BudgetTracker
 from demiurge.tools.capabilities import Workspaces
-from demiurge.tools.deadline import Deadline
+from demiurge.tools.limits.budget import BudgetTracker
+from demiurge.tools.limits.deadline import Deadline
 from demiurge.tools.policy import ToolPolicyContext
 
 __all__ = [

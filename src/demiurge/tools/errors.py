@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 from demiurge.errors import DemiurgeError, InvalidValue
 
 if TYPE_CHECKING:
-    from demiurge.tools.budget import Budget, TokenUsage
+    from demiurge.tools.limits.budget import Budget, TokenUsage
 
 __all__ = [
     "SAFE_MESSAGES",

@@ -17,9 +17,9 @@ from hashlib import sha256
 from typing import Any, NoReturn, cast
 
 from demiurge.errors import InvalidValue
+from demiurge.tools.authoring.params import ParamsDump
 from demiurge.tools.errors import PromptValidationError, ToolValidationError
-from demiurge.tools.params import ParamsDump
-from demiurge.tools.portable import MAX_INTEGER
+from demiurge.tools.execution.portable import MAX_INTEGER
 from demiurge.values import canonical_json
 
 __all__ = [

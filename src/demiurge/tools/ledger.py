@@ -23,9 +23,9 @@ from uuid import UUID
 from pydantic_core import from_json
 
 from demiurge.errors import Damaged, InvalidValue
+from demiurge.tools.authoring.params import ResultCodec
 from demiurge.tools.errors import ToolValidationError
 from demiurge.tools.idempotency import DEFAULT_TTL, check_ttl, compute_params_hash
-from demiurge.tools.params import ResultCodec
 from demiurge.tools.result import ToolResult, plain_text
 from demiurge.tools.shelf import EntryState, LedgerRow, LedgerSlot, MemoryShelf, Rows, Shelf, Write
 from demiurge.values.clock import Clock, Entropy, SystemClock, SystemEntropy

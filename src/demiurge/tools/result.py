@@ -11,7 +11,7 @@ from typing import Generic, Protocol, TypeVar, runtime_checkable
 
 from pydantic_core import from_json, to_json
 
-from demiurge.tools.interrupt import is_from_outside
+from demiurge.tools.execution.interrupt import is_from_outside
 
 __all__ = ["ToolRenderableResult", "ToolResult", "join_text", "plain_text", "render_value"]
 

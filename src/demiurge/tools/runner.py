@@ -3,7 +3,7 @@
 Each call passes the same stages and gets exactly one answer. A stage that refuses ends the call with its
 code; a stage that breaks ends it with the code beside it, which is always the careful one. Nothing that a
 policy, a redactor or a handler raises leaves `exec`, except LoopSignal and what is not about the tool: the
-caller's cancellation, a person's Ctrl-C (`demiurge.tools.interrupt`). Those calls are answered in events and
+caller's cancellation, a person's Ctrl-C (`demiurge.tools.execution.interrupt`). Those calls are answered in events and
 record too, and then it goes on up.
 """
 
@@ -15,26 +15,23 @@ from typing import Any, Protocol, TypeAlias, TypeVar
 
 from demiurge.errors import InvalidValue
 from demiurge.tools.approvals import ApprovalStore
+from demiurge.tools.authoring.signature import is_async_callable
 from demiurge.tools.bound import BoundTool
-from demiurge.tools.call import Call
 from demiurge.tools.capabilities import Clock
-from demiurge.tools.connections import ConnectionAccess
+from demiurge.tools.connections.broker import ConnectionAccess
 from demiurge.tools.context import ResourceRegistry, ToolContext
 from demiurge.tools.effect import ToolEffect
 from demiurge.tools.errors import LoopSignal, ToolErrorCode, ToolFailure
 from demiurge.tools.events import AiEvent
-from demiurge.tools.graph_run import GraphRun
+from demiurge.tools.execution.call import Call
+from demiurge.tools.execution.interrupt import is_from_outside
+from demiurge.tools.execution.own_loop import in_own_loop
+from demiurge.tools.execution.ports import BlobSink, Ports, log_cause
 from demiurge.tools.ids import canonical_id
-from demiurge.tools.interrupt import is_from_outside
 from demiurge.tools.ledger import Ledger
-from demiurge.tools.own_loop import in_own_loop
 from demiurge.tools.policy import ToolPolicy, ToolPolicyContext
-from demiurge.tools.ports import BlobSink, Ports, log_cause
 from demiurge.tools.record import ToolExecResult
-from demiurge.tools.run_summary import RunSummary
-from demiurge.tools.signature import is_async_callable
 from demiurge.tools.source import Tools, as_source
-from demiurge.tools.spans import SpanSink
 from demiurge.tools.stages.approve import approve
 from demiurge.tools.stages.check import check
 from demiurge.tools.stages.claim import claim
@@ -50,6 +47,9 @@ from demiurge.tools.stages.redact import redact
 from demiurge.tools.stages.run import run
 from demiurge.tools.stages.settle import let_go, settle
 from demiurge.tools.stages.validate import validate
+from demiurge.tools.telemetry.graph_run import GraphRun
+from demiurge.tools.telemetry.run_summary import RunSummary
+from demiurge.tools.telemetry.spans import SpanSink
 from demiurge.values.clock import Entropy, SystemClock, SystemEntropy
 
 __all__ = ["STAGES", "AskedCall", "Stage", "ToolRunner"]

@@ -10,12 +10,12 @@ from collections.abc import Iterable, Iterator
 from types import MappingProxyType
 from typing import Any, Protocol, TypeAlias, runtime_checkable
 
+from demiurge.tools.authoring.tool import Tool
 from demiurge.tools.bound import BoundTool
 from demiurge.tools.errors import PromptValidationError
 from demiurge.tools.ids import is_tool_id
 from demiurge.tools.redaction import Redaction
 from demiurge.tools.spec import ToolSpec
-from demiurge.tools.tool import Tool
 
 __all__ = ["CompositeToolSource", "StaticToolSource", "ToolSource", "Tools", "as_source"]
 

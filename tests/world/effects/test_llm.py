@@ -10,9 +10,9 @@ from tests.world.scripted import KEY, Script, Talk, called, chat_manifest, said,
 
 from demiurge.errors import NotFound, Unavailable
 from demiurge.stores import MemoryStore, Store
+from demiurge.tools.authoring.tool import Tool
 from demiurge.tools.effect import ToolEffect
 from demiurge.tools.policy import ToolPolicy
-from demiurge.tools.tool import Tool
 from demiurge.values import canonical_json
 from demiurge.wire import openai_chat, openai_responses
 from demiurge.wire.errors import ProviderError

@@ -11,11 +11,11 @@ from tests.world.effects.test_tool_call import Outside, approve, asking, bump, c
 from tests.world.scripted import MAIN, Script, called, said, talking
 
 from demiurge.stores import Attempt, MemoryStore, Store
+from demiurge.tools.authoring.tool import Tool
 from demiurge.tools.capabilities import Workspaces
 from demiurge.tools.context import ToolContext
 from demiurge.tools.effect import ToolEffect
 from demiurge.tools.policy import ToolPolicy
-from demiurge.tools.tool import Tool
 from demiurge.world.dispatch import MAX_ATTEMPTS, attempt_key
 from demiurge.world.unit import Unit
 from demiurge.world.workspace import WORKSPACE

@@ -25,6 +25,7 @@ from tests.world.scripted import (
 from demiurge.errors import Conflict, NotFound
 from demiurge.stores import MemoryStore, Store
 from demiurge.stores.protocol import Attempt
+from demiurge.tools.authoring.tool import Tool
 from demiurge.tools.capabilities import Introspection, Workspaces
 from demiurge.tools.context import ToolContext
 from demiurge.tools.effect import ToolEffect
@@ -32,7 +33,6 @@ from demiurge.tools.errors import ToolUserError
 from demiurge.tools.policy import ToolPolicy
 from demiurge.tools.result import ToolResult
 from demiurge.tools.source import StaticToolSource
-from demiurge.tools.tool import Tool
 from demiurge.values import canonical_json
 from demiurge.values.clock import FixedClock, SeededEntropy
 from demiurge.values.refs import Ref

@@ -5,10 +5,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from demiurge.tools.authoring.tool import Tool
 from demiurge.tools.core.introspect import manifest, state
 from demiurge.tools.core.time import get_current_time
 from demiurge.tools.core.workspace import list_files, read, write
-from demiurge.tools.tool import Tool
 
 __all__ = ["CORE_TOOLS"]
 

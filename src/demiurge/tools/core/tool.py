@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import ClassVar, Generic, TypeVar
 
-from demiurge.tools.tool import Tool
+from demiurge.tools.authoring.tool import Tool
 
 __all__ = ["CoreTool"]
 

@@ -18,7 +18,7 @@ from demiurge.tools.context import ToolContext
 from demiurge.tools.core.tool import CoreTool
 from demiurge.tools.effect import ToolEffect
 from demiurge.tools.errors import ToolErrorCode, ToolFailure, ToolUserError
-from demiurge.tools.portable import MAX_INTEGER
+from demiurge.tools.execution.portable import MAX_INTEGER
 from demiurge.tools.redaction import Redaction
 from demiurge.tools.result import ToolResult
 

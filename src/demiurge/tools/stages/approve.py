@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from demiurge.tools.approvals import ApprovalRequest
-from demiurge.tools.call import Call
 from demiurge.tools.errors import ToolErrorCode, ToolFailure
-from demiurge.tools.ports import Ports
+from demiurge.tools.execution.call import Call
+from demiurge.tools.execution.ports import Ports
 from demiurge.values import cbor
 
 __all__ = ["approve"]

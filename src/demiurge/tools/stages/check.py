@@ -12,10 +12,10 @@ from __future__ import annotations
 from pydantic_core import from_json, to_json
 
 from demiurge.errors import InvalidValue
-from demiurge.tools.call import Call
 from demiurge.tools.errors import ToolErrorCode, ToolFailure, ToolValidationError
-from demiurge.tools.portable import portable
-from demiurge.tools.ports import Ports
+from demiurge.tools.execution.call import Call
+from demiurge.tools.execution.portable import portable
+from demiurge.tools.execution.ports import Ports
 from demiurge.tools.result import join_text, plain_text, render_value
 
 __all__ = ["check"]

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import functools
 
-from demiurge.tools.call import Call
 from demiurge.tools.errors import ToolErrorCode, ToolFailure
+from demiurge.tools.execution.call import Call
+from demiurge.tools.execution.ports import Ports
 from demiurge.tools.ledger import Claim, Ledger, ttl_ns
-from demiurge.tools.ports import Ports
 from demiurge.tools.reconcile import reconciling
 from demiurge.tools.shelf import EntryState, LedgerRow, LedgerSlot
 from demiurge.tools.stages.recall import ask, meet

@@ -7,10 +7,10 @@ allowed id learns that its tool is absent. Without an approval store, "ask a per
 from __future__ import annotations
 
 from demiurge.tools.bound import BoundTool
-from demiurge.tools.call import Call
 from demiurge.tools.effect import ToolEffect
 from demiurge.tools.errors import ToolErrorCode, ToolFailure
-from demiurge.tools.ports import Ports
+from demiurge.tools.execution.call import Call
+from demiurge.tools.execution.ports import Ports
 
 __all__ = ["decide"]
 

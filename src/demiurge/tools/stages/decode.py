@@ -10,9 +10,9 @@ import json
 from collections.abc import Mapping
 
 from demiurge.errors import InvalidValue
-from demiurge.tools.call import Call
 from demiurge.tools.errors import ToolErrorCode, ToolFailure
-from demiurge.tools.ports import Ports
+from demiurge.tools.execution.call import Call
+from demiurge.tools.execution.ports import Ports
 from demiurge.values import canonical_json
 
 __all__ = ["decode"]

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from pydantic_core import to_json
 
-from demiurge.tools.call import Call
 from demiurge.tools.errors import ToolErrorCode, ToolFailure
-from demiurge.tools.ports import Ports
+from demiurge.tools.execution.call import Call
+from demiurge.tools.execution.ports import Ports
 
 __all__ = ["fit"]
 

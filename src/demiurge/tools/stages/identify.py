@@ -6,10 +6,10 @@ well-formed tool id and a short, printable call id.
 
 from __future__ import annotations
 
-from demiurge.tools.call import Call
 from demiurge.tools.events import ToolCallStart
+from demiurge.tools.execution.call import Call
+from demiurge.tools.execution.ports import Ports
 from demiurge.tools.ids import canonical_call_id, canonical_id
-from demiurge.tools.ports import Ports
 from demiurge.values.clock import new_id
 
 __all__ = ["identify"]

@@ -10,13 +10,13 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import timedelta
 
-from demiurge.tools.budget import BudgetTracker
-from demiurge.tools.call import Call
 from demiurge.tools.capabilities import AuthCapability
 from demiurge.tools.context import NullSession, ResourceRegistry, ToolContext
-from demiurge.tools.deadline import Deadline
 from demiurge.tools.errors import BudgetExceededError, ToolErrorCode, ToolFailure
-from demiurge.tools.ports import Ports
+from demiurge.tools.execution.call import Call
+from demiurge.tools.execution.ports import Ports
+from demiurge.tools.limits.budget import BudgetTracker
+from demiurge.tools.limits.deadline import Deadline
 
 __all__ = ["in_time", "limits"]
 

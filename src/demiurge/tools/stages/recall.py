@@ -10,14 +10,14 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
-from demiurge.tools.call import Call
 from demiurge.tools.errors import ToolErrorCode, ToolFailure, ToolValidationError
+from demiurge.tools.execution.call import Call
+from demiurge.tools.execution.ports import Ports
+from demiurge.tools.execution.worker import to_the_end
 from demiurge.tools.idempotency import DumpedParams, IdempotencyConfig, IdempotencyStrategy, make_key
 from demiurge.tools.ledger import partition_of
-from demiurge.tools.ports import Ports
 from demiurge.tools.result import ToolResult
 from demiurge.tools.shelf import EntryState, LedgerRow, LedgerSlot
-from demiurge.tools.worker import to_the_end
 
 __all__ = ["ask", "meet", "recall"]
 

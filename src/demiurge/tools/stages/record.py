@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from demiurge.tools.call import Call
 from demiurge.tools.events import ToolCallResult
-from demiurge.tools.ports import Ports
+from demiurge.tools.execution.call import Call
+from demiurge.tools.execution.explain import explain, public_failure
+from demiurge.tools.execution.ports import Ports
 from demiurge.tools.record import ToolExecResult, ToolInvocationRecord
-from demiurge.tools.run_summary import OK
-from demiurge.tools.spans import ToolSpan
-from demiurge.tools.stages.explain import explain, public_failure
+from demiurge.tools.telemetry.run_summary import OK
+from demiurge.tools.telemetry.spans import ToolSpan
 
 __all__ = ["record"]
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from demiurge.tools.call import Call
-from demiurge.tools.ports import Ports
+from demiurge.tools.execution.call import Call
+from demiurge.tools.execution.ports import Ports
 
 __all__ = ["redact"]
 

@@ -8,7 +8,7 @@ behind; an inline handler is noticed when it comes back.
 An exception is `execution`; what a handler says itself, of its time and its budget too, stays what it said. One
 that is no `Exception` (SystemExit, KeyboardInterrupt, CancelledError and the like, raised by the handler itself)
 breaks off code that is written for exceptions, so there a change is `unknown_outcome` too. What comes from outside
-the handler goes up (`demiurge.tools.interrupt`).
+the handler goes up (`demiurge.tools.execution.interrupt`).
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ import functools
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from demiurge.tools.call import Call
 from demiurge.tools.errors import (
     BudgetExceededError,
     DeadlineExceededError,
@@ -27,11 +26,12 @@ from demiurge.tools.errors import (
     ToolUserError,
     ToolValidationError,
 )
-from demiurge.tools.interrupt import is_from_outside
-from demiurge.tools.ports import Ports, log_cause
+from demiurge.tools.execution.call import Call
+from demiurge.tools.execution.interrupt import is_from_outside
+from demiurge.tools.execution.ports import Ports, log_cause
+from demiurge.tools.execution.worker import in_task, in_thread
 from demiurge.tools.result import ToolResult
 from demiurge.tools.stages.connect import lent
-from demiurge.tools.worker import in_task, in_thread
 
 __all__ = ["run"]
 

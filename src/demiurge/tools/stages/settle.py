@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Awaitable
 
-from demiurge.tools.call import Call
 from demiurge.tools.errors import ToolErrorCode
+from demiurge.tools.execution.call import Call
+from demiurge.tools.execution.ports import Ports, log_cause
 from demiurge.tools.ledger import ttl_ns
-from demiurge.tools.ports import Ports, log_cause
 from demiurge.tools.shelf import LedgerRow
 from demiurge.tools.stages.recall import ask
 from demiurge.tools.waiting import let_loose

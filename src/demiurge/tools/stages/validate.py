@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from demiurge.tools.call import Call
 from demiurge.tools.errors import ToolErrorCode, ToolFailure, ToolValidationError
-from demiurge.tools.ports import Ports
+from demiurge.tools.execution.call import Call
+from demiurge.tools.execution.ports import Ports
 
 __all__ = ["validate"]
 

@@ -1,0 +1,65 @@
+"""What strict pydantic takes although the schema, which is all that the model was shown, does not.
+
+Python thinks that true is 1, that a set has no duplicates by nature, and that a number is as good as the text of a
+decimal, though its digits are lost on the way. The arguments are looked at once more for just these; a schema
+that has none of them is known when the tool is made.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any, TypeAlias
+
+from demiurge.tools.authoring.schema import DECIMAL
+
+__all__ = ["Fault", "inexact", "may_be_inexact"]
+
+Fault: TypeAlias = tuple[tuple[int | str, ...], str]
+"""Where, and what kind, in pydantic's words."""
+
+_DECIMAL = re.compile(DECIMAL)
+
+
+def may_be_inexact(schema: Any) -> bool:
+    """Is there anything in a compiled schema that pydantic takes too lightly?"""
+    if not isinstance(schema, Mapping):
+        return False
+    if schema.get("uniqueItems") or schema.get("pattern") == DECIMAL:
+        return True
+    if any(isinstance(option, int | float) for option in schema.get("enum", ())):
+        return True
+    children = (*schema.get("properties", {}).values(), schema.get("items"), schema.get("additionalProperties"))
+    return any(may_be_inexact(child) for child in children)
+
+
+def inexact(schema: Any, value: Any, location: tuple[int | str, ...] = ()) -> Iterator[Fault]:
+    """The faults of `value`, JSON that pydantic took for `schema`."""
+    if not isinstance(schema, Mapping):
+        return
+    if isinstance(value, int | float) and not any(_equal(value, option) for option in schema.get("enum", (value,))):
+        yield location, "enum"
+    if schema.get("pattern") == DECIMAL and value is not None:
+        if not isinstance(value, str):
+            yield location, "string_type"
+        elif not _DECIMAL.fullmatch(value):
+            yield location, "string_pattern_mismatch"
+    if isinstance(value, dict):
+        named = schema.get("properties", {})
+        for key, item in value.items():
+            yield from inexact(named.get(key, schema.get("additionalProperties")), item, (*location, key))
+    elif isinstance(value, list):
+        if schema.get("uniqueItems") and len({_identity(item) for item in value}) < len(value):
+            yield location, "unique"
+        for index, item in enumerate(value):
+            yield from inexact(schema.get("items"), item, (*location, index))
+
+
+def _equal(one: Any, other: Any) -> bool:
+    return bool(one == other) and isinstance(one, bool) == isinstance(other, bool)
+
+
+def _identity(item: Any) -> Any:
+    """Equal for items that are equal in JSON."""
+    return json.dumps(item, sort_keys=True) if isinstance(item, list | dict) else (isinstance(item, bool), item)

@@ -1,0 +1,114 @@
+"""A plain Python function as a tool's parts: parameters become a dataclass, the docstring its words.
+
+The adapter around the function is generated once, when the tool is made; a call only unpacks and repacks.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable
+from dataclasses import field, make_dataclass
+from typing import Annotated, Any, NamedTuple, get_args, get_origin
+
+from demiurge.tools.authoring.docstring import parameter_texts, summary
+from demiurge.tools.authoring.signature import UNKNOWN, is_async_callable, is_params_type, payload_of, resolve_hints
+from demiurge.tools.context import ToolContext
+from demiurge.tools.result import ToolResult
+
+__all__ = ["FunctionTool", "plain_tool"]
+
+_VARIADIC = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+
+
+class FunctionTool(NamedTuple):
+    """What `Tool` needs to know about a function."""
+
+    name: str
+    description: str
+    params_type: Any
+    result_type: Any
+    handler: Callable[..., Any]
+
+
+def plain_tool(function: Callable[..., Any]) -> FunctionTool:
+    """Reads a function. Raises ValueError for parameters that can't be arguments of a tool."""
+    name = getattr(function, "__name__", "")
+    doc = inspect.getdoc(function) or ""
+    hints = resolve_hints(function)
+    parameters = list(inspect.signature(function).parameters.values())
+    wants_context = any(entry.name == "context" for entry in parameters)
+    arguments = [entry for entry in parameters if entry.name != "context"]
+    if any(entry.kind in _VARIADIC for entry in arguments):
+        raise ValueError(f"{name}: *args and **kwargs can't be described to a model")
+    first = _unannotated(hints.get(arguments[0].name, UNKNOWN)) if len(arguments) == 1 else UNKNOWN
+    whole = first is not UNKNOWN and first not in (None, type(None)) and is_params_type(first)
+    params_type = first if whole else _params_class(name, arguments, hints, parameter_texts(doc))
+    result_type = payload_of(hints.get("return", Any))
+    result_type = Any if result_type is UNKNOWN else result_type
+    by_position = [entry.name for entry in arguments if entry.kind is inspect.Parameter.POSITIONAL_ONLY]
+    by_name = [entry.name for entry in arguments if entry.name not in by_position]
+
+    def unpack(params: Any, context: ToolContext) -> tuple[list[Any], dict[str, Any]]:
+        keywords: dict[str, Any] = {"context": context} if wants_context else {}
+        if whole:
+            return [params], keywords
+        positions = [getattr(params, entry) for entry in by_position]
+        keywords.update((entry, getattr(params, entry)) for entry in by_name)
+        return positions, keywords
+
+    if whole and arguments[0].kind is inspect.Parameter.KEYWORD_ONLY:
+        raise ValueError(f"{name}: the one parameter object must be positional")
+    return FunctionTool(name, summary(doc), params_type, result_type, _adapter(function, unpack))
+
+
+def _adapter(
+    function: Callable[..., Any], unpack: Callable[[Any, ToolContext], tuple[list[Any], dict[str, Any]]]
+) -> Callable[..., Any]:
+    async def waits(params: Any, *, context: ToolContext) -> ToolResult[Any]:
+        positions, keywords = unpack(params, context)
+        return _as_result(await function(*positions, **keywords))
+
+    def returns(params: Any, *, context: ToolContext) -> ToolResult[Any]:
+        positions, keywords = unpack(params, context)
+        return _as_result(function(*positions, **keywords))
+
+    handler: Callable[..., Any] = waits if is_async_callable(function) else returns
+    for name in ("__module__", "__name__", "__qualname__", "__doc__"):
+        setattr(handler, name, getattr(function, name, None))
+    return handler
+
+
+def _as_result(value: Any) -> ToolResult[Any]:
+    return value if isinstance(value, ToolResult) else ToolResult(message="", value=value)
+
+
+def _params_class(name: str, arguments: list[inspect.Parameter], hints: dict[str, Any], texts: dict[str, str]) -> type:
+    """A dataclass with one field per parameter, descriptions included. Raises ValueError."""
+    fields: list[Any] = []
+    for entry in arguments:
+        hint = hints.get(entry.name, UNKNOWN)
+        if hint is UNKNOWN:
+            raise ValueError(f"{name}: the type of parameter {entry.name!r} is missing or can't be resolved")
+        metadata = {"description": texts[entry.name]} if entry.name in texts and not _has_text(hint) else {}
+        if entry.default is inspect.Parameter.empty:
+            fields.append((entry.name, hint, field(metadata=metadata)))
+        elif entry.default is None:
+            fields.append((entry.name, hint, field(default=None, metadata=metadata)))
+        else:
+            kept = functools.partial(_same, entry.default)
+            fields.append((entry.name, hint, field(default_factory=kept, metadata=metadata)))
+    title = "".join(part.capitalize() for part in name.split("_")) + "Params"
+    return make_dataclass(title, fields, frozen=True, kw_only=True)
+
+
+def _same(value: Any) -> Any:
+    return value
+
+
+def _unannotated(hint: Any) -> Any:
+    return get_args(hint)[0] if get_origin(hint) is Annotated else hint
+
+
+def _has_text(hint: Any) -> bool:
+    return get_origin(hint) is Annotated and any(isinstance(extra, str) for extra in get_args(hint)[1:])

@@ -1,0 +1,220 @@
+"""The typed edge of a tool: JSON text in, a value of the declared type; a value out, JSON.
+
+Both directions are strict: no `"5"` for 5, no unknown fields, no value that its own type would not accept
+back. What a failure may say is decided here too: the path of a *declared* field and a fixed phrase, never a
+value, a key that the model made up, or an exception's text.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, get_args, get_origin
+
+from pydantic import BaseModel, TypeAdapter, ValidationError
+from pydantic.errors import PydanticSchemaGenerationError, PydanticUserError
+from pydantic_core import PydanticSerializationError, from_json
+
+from demiurge.errors import InvalidValue
+from demiurge.tools.authoring.exactness import Fault, inexact, may_be_inexact
+from demiurge.tools.errors import ToolValidationError
+
+__all__ = ["ParamsCodec", "ParamsDump", "ResultCodec", "params_names"]
+
+_MOST_FIELDS = 8
+_PHRASES: Mapping[str, str] = {
+    "missing": "is required",
+    "missing_argument": "is required",
+    "int_type": "must be an integer",
+    "int_from_float": "must be an integer",
+    "float_type": "must be a number",
+    "finite_number": "must be a finite number",
+    "string_type": "must be a string",
+    "bool_type": "must be true or false",
+    "list_type": "must be an array",
+    "tuple_type": "must be an array",
+    "set_type": "must be an array",
+    "frozen_set_type": "must be an array",
+    "dict_type": "must be an object",
+    "model_type": "must be an object",
+    "dataclass_type": "must be an object",
+    "dataclass_exact_type": "must be an object",
+    "enum": "must be one of the listed values",
+    "literal_error": "must be one of the listed values",
+    "string_too_short": "is too short",
+    "string_too_long": "is too long",
+    "string_pattern_mismatch": "does not match its pattern",
+    "too_short": "has too few items",
+    "too_long": "has too many items",
+    "greater_than": "is out of range",
+    "greater_than_equal": "is out of range",
+    "less_than": "is out of range",
+    "less_than_equal": "is out of range",
+    "multiple_of": "is not a multiple of its step",
+    "unique": "has the same item twice",
+}
+_UNKNOWN_FIELD = frozenset(["extra_forbidden", "unexpected_keyword_argument", "unexpected_positional_argument"])
+
+
+class ParamsCodec:
+    """Parses a tool's arguments. `schema` is the compiled input schema: it says which names may be told.
+
+    Raises InvalidValue when pydantic can't handle the type."""
+
+    def __init__(self, params_type: Any, schema: Mapping[str, Any]) -> None:
+        self._schema = schema
+        self._may_be_inexact = may_be_inexact(schema)
+        self._empty = params_type is None or params_type is type(None)
+        self._validate = _adapter(dict[str, Any] if self._empty else params_type).validator.validate_json
+        self._dump = None if self._empty else ParamsDump(params_type)
+
+    def parse(self, text: str | bytes) -> Any:
+        """The arguments as a value of the declared type; None for a tool without parameters.
+
+        `text` is one JSON object already parsed strictly. Raises ToolValidationError with safe `fields`."""
+        try:
+            value = self._validate(text, strict=True, extra="forbid", by_alias=True, by_name=False)
+        except ValidationError as error:
+            details = error.errors(include_url=False, include_context=False, include_input=False)
+            faults = [(entry["loc"], entry["type"]) for entry in details]
+            raise ToolValidationError("arguments break their type", fields=self._phrases(faults)) from error
+        if self._may_be_inexact and (faults := list(inexact(self._schema, from_json(text)))):
+            raise ToolValidationError("arguments break their schema", fields=self._phrases(faults))
+        if self._empty:
+            if value:
+                raise ToolValidationError("arguments given", fields=("the tool takes no arguments",))
+            return None
+        return value
+
+    def dump(self, value: Any) -> tuple[Any, bool]:
+        """See ParamsDump; None for a tool without parameters."""
+        return (None, True) if self._dump is None else self._dump(value)
+
+    def _phrases(self, faults: Iterable[Fault]) -> tuple[str, ...]:
+        phrases = dict.fromkeys(_phrase(self._schema, location, kind) for location, kind in faults)
+        listed = tuple(phrases)[:_MOST_FIELDS]
+        return listed if len(phrases) <= _MOST_FIELDS else (*listed, "and more")
+
+
+class ParamsDump:
+    """Parameters back to JSON, to tell calls apart by: `dump(value) -> (tree, whole)`.
+
+    `tree` has the value's fields by their names in Python, sets in one order whatever the process. A field that its
+    type doesn't give back as it was (a masked secret, one left out of dumps) is not in it, and then `whole` is
+    False. Raises InvalidValue when pydantic can't handle the type, ToolValidationError for a value it can't write."""
+
+    def __init__(self, params_type: Any) -> None:
+        self._adapter = _adapter(params_type)
+        self._names = params_names(params_type)
+
+    def __call__(self, value: Any) -> tuple[dict[str, Any], bool]:
+        serializer, validator = self._adapter.serializer, self._adapter.validator
+        try:
+            encoded = serializer.to_json(value, warnings="error", by_alias=False, round_trip=True)
+            tree = from_json(encoded)
+            plain = tree
+            if b"[" in encoded:  # there may be a set
+                plain = serializer.to_python(value, warnings="error", by_alias=False, round_trip=True)
+        except (PydanticSerializationError, ValueError, TypeError, RecursionError) as error:
+            raise ToolValidationError("the parameters can't be written as JSON") from error
+        try:
+            again = validator.validate_json(encoded, strict=True, by_alias=False, by_name=True)
+        except ValidationError:
+            return {}, not self._names
+        kept = {
+            name: _in_order(plain[name], tree[name])
+            for name in self._names
+            if name in tree and getattr(again, name) == getattr(value, name)
+        }
+        return kept, len(kept) == len(self._names)
+
+
+class ResultCodec:
+    """Checks a tool's result and turns it into JSON. Raises InvalidValue when pydantic can't handle the
+    type."""
+
+    def __init__(self, result_type: Any) -> None:
+        adapter = _adapter(type(None) if result_type is None else result_type)
+        self._container = _container(result_type)
+        self._dump: Callable[..., bytes] = adapter.serializer.to_json
+        self._validate = adapter.validator.validate_json
+
+    def dump(self, value: Any) -> bytes:
+        """The value as JSON bytes that its own type accepts back; a list and a tuple stand for each other (seed 004).
+        Raises ToolValidationError."""
+        try:
+            if self._container is not None and isinstance(value, list | tuple):
+                value = self._container(value)
+            encoded = self._dump(value, warnings="error", by_alias=True)
+            self._validate(encoded, strict=True)
+        except (PydanticSerializationError, ValidationError, ValueError, TypeError, RecursionError) as error:
+            raise ToolValidationError("the result breaks its declared type") from error
+        return encoded
+
+    def load(self, encoded: bytes) -> Any:
+        """A value of the declared type from what `dump` made. Raises ToolValidationError."""
+        try:
+            return self._validate(encoded, strict=True)
+        except ValidationError as error:
+            raise ToolValidationError("the stored result breaks its declared type") from error
+
+
+def _container(kind: Any) -> Callable[[Any], Any] | None:
+    """`list` or `tuple` for a type of any number of items."""
+    if get_origin(kind) is list or (get_origin(kind) is tuple and get_args(kind)[1:] == (...,)):
+        return list if get_origin(kind) is list else tuple
+    return None
+
+
+def params_names(kind: Any) -> tuple[str, ...]:
+    """The fields of a dataclass or a pydantic model; none of anything else."""
+    if isinstance(kind, type) and issubclass(kind, BaseModel):
+        return tuple(kind.model_fields)
+    if isinstance(kind, type) and dataclasses.is_dataclass(kind):
+        return tuple(entry.name for entry in dataclasses.fields(kind))
+    return ()
+
+
+def _in_order(plain: Any, tree: Any) -> Any:
+    """`tree`, the JSON of `plain`, with the items of sets sorted."""
+    if isinstance(tree, list) and isinstance(plain, set | frozenset | list | tuple) and len(plain) == len(tree):
+        items = [_in_order(*pair) for pair in zip(plain, tree, strict=True)]
+        return sorted(items, key=repr) if isinstance(plain, set | frozenset) else items
+    if isinstance(tree, dict) and isinstance(plain, dict) and len(plain) == len(tree):
+        return {name: _in_order(part, tree[name]) for name, part in zip(tree, plain.values(), strict=True)}
+    return tree
+
+
+def _adapter(kind: Any) -> TypeAdapter[Any]:
+    try:
+        return TypeAdapter(kind)
+    except (PydanticSchemaGenerationError, PydanticUserError, NameError, TypeError) as error:
+        reason = str(error).splitlines()[0]
+        raise InvalidValue(f"{kind!r} can't be checked: {reason}") from error
+
+
+def _phrase(schema: Mapping[str, Any], location: Sequence[int | str], kind: str) -> str:
+    """`items[2].n must be an integer`: declared names and indexes only."""
+    unknown = kind in _UNKNOWN_FIELD
+    place = _path(schema, location[:-1] if unknown else location)
+    if unknown:
+        return f"{place} has an unknown field" if place else "there is an unknown field"
+    phrase = _PHRASES.get(kind, "is not valid")
+    return f"{place} {phrase}" if place else f"the object {phrase}"
+
+
+def _path(schema: Mapping[str, Any], location: Sequence[int | str]) -> str:
+    path = ""
+    node: Any = schema
+    for segment in location:
+        properties = node.get("properties", {}) if isinstance(node, Mapping) else {}
+        if isinstance(segment, int):
+            path += f"[{segment}]"
+            node = node.get("items", {}) if isinstance(node, Mapping) else {}
+        elif segment in properties:
+            path += f".{segment}" if path else segment
+            node = properties[segment]
+        elif isinstance(node, Mapping) and "additionalProperties" in node and not properties:
+            path += "[*]"
+            node = node["additionalProperties"]
+    return path

@@ -1,0 +1,312 @@
+"""A tool, written once, next to its handler (seeds 003 and 004).
+
+Everything that can be wrong with a tool is found when it is made: its name, its words, its handler's
+signature, a schema outside the subset, an allowlisted field that does not exist, an example that does not
+fit. So the runner, which trusts tools to be whole, never has to guess.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, NoReturn, TypeVar, overload
+
+from pydantic import BaseModel
+
+from demiurge.errors import InvalidValue
+from demiurge.tools.authoring.function import plain_tool
+from demiurge.tools.authoring.params import ParamsCodec, ResultCodec, params_names
+from demiurge.tools.authoring.schema import compile_schema
+from demiurge.tools.authoring.signature import (
+    UNKNOWN,
+    ReturnMismatch,
+    check_handler,
+    is_async_callable,
+    is_params_type,
+    item_of,
+    result_problem,
+)
+from demiurge.tools.authoring.words import hidden_character
+from demiurge.tools.bound import BoundTool
+from demiurge.tools.capabilities import AuthCapability
+from demiurge.tools.context import ToolContext
+from demiurge.tools.effect import ToolEffect
+from demiurge.tools.errors import PromptValidationError, ToolErrorCode, ToolFailure, ToolValidationError
+from demiurge.tools.idempotency import IdempotencyConfig
+from demiurge.tools.ids import RESERVED_PREFIXES, is_authored_id, is_reserved
+from demiurge.tools.redaction import Redaction
+from demiurge.tools.spec import ToolSpec
+
+__all__ = ["Tool", "ToolExample", "tool"]
+
+ParamsT = TypeVar("ParamsT")
+ResultT = TypeVar("ResultT")
+_ToolT = TypeVar("_ToolT")
+
+_MAX_DESCRIPTION = 200
+
+
+@dataclass(frozen=True)  # not slotted: it is subscripted and called
+class ToolExample(Generic[ParamsT, ResultT]):
+    """A representative call for documentation. `description`: 1 to 200 characters."""
+
+    description: str
+    input: ParamsT
+    output: ResultT
+
+
+@dataclass(frozen=True)
+class _ToolOf(Generic[_ToolT]):
+    """What `Tool[P, R]` is: the constructor that knows both types before any check runs."""
+
+    origin: Callable[..., _ToolT]
+    args: tuple[Any, Any]
+
+    def __call__(self, *args: Any, **kwargs: Any) -> _ToolT:
+        return self.origin(*args, params_type=self.args[0], result_type=self.args[1], **kwargs)
+
+    def __mro_entries__(self, bases: tuple[Any, ...]) -> tuple[Any, ...]:
+        return (self.origin,)
+
+    def __or__(self, other: Any) -> Any:
+        return self.origin | other
+
+    __ror__ = __or__
+
+
+@dataclass(frozen=True)  # not slotted: it is subscripted and called
+class Tool(Generic[ParamsT, ResultT]):
+    """`Tool[P, R](name=..., description=..., handler=...)`. P: dataclass, pydantic model or None. R: anything
+    pydantic can serialise.
+
+    `name` `^[a-z0-9_-]{1,64}$`, not under a reserved prefix; `description` 1 to 200 characters; `handler`
+    `(params: P, *, context: ToolContext) -> ToolResult[R]`, `def` or `async def`. An undeclared `effect` is
+    `external_side_effect`; an undeclared `redaction` is message only. `timeout`: seconds or timedelta.
+    `capabilities`: the Protocols it needs. Raises PromptValidationError."""
+
+    name: str
+    description: str
+    handler: Callable[..., Any] | None
+    examples: tuple[ToolExample[Any, Any], ...] = ()
+    idempotency: IdempotencyConfig | None = None
+    accepts_overrides: bool = True
+    effect: ToolEffect = ToolEffect.EXTERNAL_SIDE_EFFECT
+    redaction: Redaction = field(default_factory=Redaction.message_only)
+    capabilities: tuple[Any, ...] = ()
+    requires_connection: bool = False
+    timeout: float | timedelta | None = None
+    inline: bool = False
+    reconcile: Callable[..., Any] | None = None
+    params_type: Any = field(default=UNKNOWN, kw_only=True, repr=False)
+    result_type: Any = field(default=UNKNOWN, kw_only=True, repr=False)
+    spec: ToolSpec = field(init=False, repr=False, compare=False)
+    bound: BoundTool = field(init=False, repr=False, compare=False)
+
+    may_use_reserved_prefixes: ClassVar[bool] = False
+    """Only the shipped core tools' own class sets this."""
+
+    works_through_capabilities: ClassVar[bool] = False
+    """See `BoundTool`; only the shipped core tools are known to."""
+
+    if not TYPE_CHECKING:
+
+        def __class_getitem__(cls, item: Any) -> Any:
+            if not isinstance(item, tuple) or len(item) != 2:
+                raise TypeError("Tool takes two types: Tool[Params, Result]")
+            if not (item[0] is None or isinstance(item[0], type | TypeVar)):
+                raise TypeError("Params is a class, or None")
+            if any(isinstance(kind, TypeVar) for kind in item):
+                return super().__class_getitem__(item)
+            return _ToolOf(cls, item)
+
+    def __post_init__(self) -> None:
+        self._freeze("description", self._checked_words())
+        self._freeze("examples", _tuple(self.examples))
+        self._freeze("capabilities", _tuple(self.capabilities))
+        if AuthCapability in self.capabilities and not self.requires_connection:
+            self._refuse("only a tool with requires_connection=True gets an AuthCapability", "capabilities")
+        self._settle_types()
+        part = "effect"
+        try:
+            self._freeze("effect", ToolEffect(self.effect))
+            part = "ResultT"
+            results = ResultCodec(self.result_type)
+            part = "schema"
+            schema = compile_schema(self.params_type)
+            params = ParamsCodec(self.params_type, schema)
+            self._freeze("spec", ToolSpec(self.name, self.description, schema, self.effect, self.redaction))
+        except (InvalidValue, ValueError) as error:
+            self._refuse(str(error), part)
+        self._check_redaction()
+        self._check_idempotency()
+        self._check_examples(params, results)
+        self._freeze("bound", self._bind(params, results))
+
+    @staticmethod
+    def wrap(function: Callable[..., Any], **options: Any) -> Tool[Any, Any]:
+        """A tool from a function: its name, docstring and annotations, unless `options` (fields of Tool)
+        say otherwise.
+
+        The function may have the seed's form, take one dataclass or pydantic model, or plain parameters; a
+        `context: ToolContext` parameter is optional. It may return a ToolResult or the bare value."""
+        try:
+            parts = plain_tool(function)
+        except (InvalidValue, ValueError) as error:
+            raise PromptValidationError(str(error), placeholder="handler") from error
+        fields: dict[str, Any] = {
+            "name": parts.name,
+            "description": parts.description,
+            "params_type": parts.params_type,
+            "result_type": parts.result_type,
+            **options,
+        }
+        return Tool(handler=parts.handler, **fields)
+
+    def _freeze(self, name: str, value: Any) -> None:
+        """Sets a field while the tool is being made."""
+        object.__setattr__(self, name, value)
+
+    def _refuse(self, message: str, placeholder: str) -> NoReturn:
+        kind = type(None) if self.params_type is None else self.params_type
+        kind = kind if isinstance(kind, type) else None
+        raise PromptValidationError(f"tool {self.name!r}: {message}", dataclass_type=kind, placeholder=placeholder)
+
+    def _checked_words(self) -> str:
+        if not is_authored_id(self.name):
+            self._refuse("a name is 1 to 64 of a-z, 0-9, '_' and '-'", str(self.name))
+        if is_reserved(self.name) and not self.may_use_reserved_prefixes:
+            prefixes = ", ".join(f"{prefix}__" for prefix in RESERVED_PREFIXES)
+            self._refuse(f"the prefixes {prefixes} are reserved", self.name)
+        description = self.description.strip() if isinstance(self.description, str) else ""
+        if not 1 <= len(description) <= _MAX_DESCRIPTION:
+            self._refuse(f"a description has 1 to {_MAX_DESCRIPTION} characters", "description")
+        if hidden := hidden_character(description):
+            self._refuse(f"the description has the invisible character {hidden}", "description")
+        if not isinstance(self.redaction, Redaction):
+            self._refuse("'redaction' is a Redaction", "redaction")
+        return description
+
+    def _settle_types(self) -> None:
+        if self.params_type is UNKNOWN or self.result_type is UNKNOWN:
+            self._refuse("name its types: Tool[Params, Result](...)", "type_arguments")
+        if not is_params_type(self.params_type):
+            self._refuse("the parameters are a dataclass, a pydantic model or None", "ParamsT")
+        if problem := result_problem(self.result_type):
+            self._refuse(problem, "ResultT")
+        self._freeze("params_type", None if self.params_type is type(None) else self.params_type)
+        self._freeze("result_type", None if self.result_type is type(None) else self.result_type)
+        if self.handler is not None:
+            try:
+                check_handler(self.handler, self.params_type, self.result_type)
+            except ReturnMismatch as error:
+                self._refuse(str(error), "return")
+            except ValueError as error:
+                self._refuse(str(error), "handler")
+
+    def _check_redaction(self) -> None:
+        known = _field_names(self.result_type)
+        if known is None:
+            return
+        missing = [name for name in self.redaction.fields if name.split(".")[0] not in {*known, "*"}]
+        if missing:
+            self._refuse(f"redaction names {missing[0]!r}, which the result does not have", "redaction")
+
+    def _check_idempotency(self) -> None:
+        config = self.idempotency
+        if config is None:
+            return
+        if not isinstance(config, IdempotencyConfig):
+            self._refuse("'idempotency' is an IdempotencyConfig", "idempotency")
+        unknown = [name for name in config.param_keys if name not in params_names(self.params_type)]
+        if unknown:
+            self._refuse(f"param_keys names {unknown[0]!r}, which the parameters do not have", "idempotency")
+
+    def _check_examples(self, params: ParamsCodec, results: ResultCodec) -> None:
+        for example in self.examples:
+            if not isinstance(example, ToolExample):
+                self._refuse("examples are ToolExample", "examples")
+            words = example.description.strip() if isinstance(example.description, str) else ""
+            if not 1 <= len(words) <= _MAX_DESCRIPTION or hidden_character(words):
+                self._refuse(f"an example's description has 1 to {_MAX_DESCRIPTION} visible characters", "examples")
+            expected = type(None) if self.params_type is None else self.params_type
+            if type(example.input) is not expected:
+                self._refuse(f"an example's input is {expected.__name__}", "examples")
+            if not _is_exactly(self.result_type, example.output):
+                self._refuse("an example's output is exactly of the result's type", "examples")
+            try:
+                params.parse(b"{}" if example.input is None else ResultCodec(expected).dump(example.input))
+                results.dump(example.output)
+            except ToolValidationError:
+                self._refuse("an example does not fit the tool's types", "examples")
+
+    def _bind(self, params: ParamsCodec, results: ResultCodec) -> BoundTool:
+        handler = self.handler if self.handler is not None else _no_handler
+        return BoundTool(
+            spec=self.spec,
+            parse=params.parse,
+            call=lambda value, context: handler(value, context=context),
+            dump=results.dump,
+            load=results.load,
+            is_async=is_async_callable(handler),
+            inline=self.inline,
+            timeout_ms=self._timeout_ms(),
+            capabilities=self.capabilities,
+            works_through_capabilities=self.works_through_capabilities,
+            requires_connection=self.requires_connection,
+            idempotency=self.idempotency,
+            reconcile=self.reconcile,
+            dump_params=params.dump,
+        )
+
+    def _timeout_ms(self) -> int | None:
+        if self.timeout is None:
+            return None
+        seconds = self.timeout.total_seconds() if isinstance(self.timeout, timedelta) else self.timeout
+        if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not 0.001 <= seconds < 1e9:
+            self._refuse("'timeout' is seconds above 0, or a timedelta", "timeout")
+        return round(seconds * 1000)
+
+
+@overload
+def tool(function: Callable[..., Any], /) -> Tool[Any, Any]: ...
+@overload
+def tool(**options: Any) -> Callable[[Callable[..., Any]], Tool[Any, Any]]: ...
+def tool(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
+    """Decorator form of `Tool.wrap`: `@tool` or `@tool(effect=..., redaction=...)`."""
+    if function is not None:
+        return Tool.wrap(function, **options)
+    return lambda wrapped: Tool.wrap(wrapped, **options)
+
+
+def _no_handler(params: Any, *, context: ToolContext) -> Any:
+    raise ToolFailure(ToolErrorCode.UNAVAILABLE)
+
+
+def _tuple(value: Iterable[Any]) -> tuple[Any, ...]:
+    return tuple(value)
+
+
+def _is_exactly(kind: Any, value: Any) -> bool:
+    """Is `value` of just this dataclass or model, no subclass, or a sequence of such items? The codec sees to the
+    rest."""
+    item = item_of(kind)
+    if item is not UNKNOWN:
+        is_array = isinstance(value, Sequence) and not isinstance(value, str | bytes)
+        return is_array and all(_is_exactly(item, each) for each in value)
+    return kind is None or not is_params_type(kind) or type(value) is kind
+
+
+def _field_names(kind: Any) -> set[str] | None:
+    """Public names of a result type's fields; None when the type does not fix them."""
+    if (item := item_of(kind)) is not UNKNOWN:
+        return _field_names(item)
+    if isinstance(kind, type) and issubclass(kind, BaseModel):
+        computed = set(kind.model_computed_fields)
+        return {
+            entry.serialization_alias or entry.alias or name for name, entry in kind.model_fields.items()
+        } | computed
+    if isinstance(kind, type) and dataclasses.is_dataclass(kind):
+        return {entry.name for entry in dataclasses.fields(kind)}
+    return None

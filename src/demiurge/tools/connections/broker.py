@@ -1,0 +1,352 @@
+"""Connections: what a tool may use of somebody's account elsewhere, by reference only (seed 003 #26).
+
+A caller names a connection by its id; a handler gets an AuthCapability for exactly that one and exactly that
+call; the model gets neither. Credentials are sealed where they are kept (`keyring.py`), bound to tenant,
+connection and provider, and opened for each call anew. Whether a call may use a connection is decided on the
+ids alone (`ConnectionAccess`), before anybody looks whether there is one.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import json
+import logging
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+from typing import Protocol, TypeAlias, TypeVar
+
+from demiurge.errors import Damaged, InvalidValue, NotFound, Unavailable
+from demiurge.tools.authoring.signature import is_async_callable
+from demiurge.tools.connections.credentials import Credentials
+from demiurge.tools.connections.keyring import KeyRing
+from demiurge.tools.connections.lease import Lease
+from demiurge.tools.errors import ToolErrorCode, ToolFailure
+from demiurge.tools.execution.cause import log_cause
+from demiurge.tools.execution.single_flight import SingleFlight
+from demiurge.tools.execution.worker import in_task, in_thread
+from demiurge.values.clock import Clock, Entropy, SystemClock, SystemEntropy
+
+__all__ = [
+    "REFRESH_MARGIN_MS",
+    "Connection",
+    "ConnectionAccess",
+    "ConnectionBroker",
+    "ConnectionGrant",
+    "Refresh",
+    "SealedConnection",
+    "Vault",
+]
+
+REFRESH_MARGIN_MS = 5 * 60 * 1000
+"""How long before its end a token is refreshed."""
+
+T = TypeVar("T")
+
+_LOG = logging.getLogger("demiurge.tools")
+_MS = 1_000_000
+_MAX_NAME_BYTES = 256
+
+
+@dataclass(frozen=True, slots=True)
+class Connection:
+    """One account at one provider. No credentials: those are sealed, under the key `key_id`.
+
+    `id`: a UUID. `expires_at_ms`, `revoked_at_ms`: milliseconds since 1970, or None. `scopes` are the
+    provider's words, and only for people to read."""
+
+    id: str
+    provider: str
+    credential_type: str
+    tenant: str
+    scopes: tuple[str, ...]
+    expires_at_ms: int | None
+    revoked_at_ms: int | None
+    key_id: str
+
+    @property
+    def binding(self) -> bytes:
+        """What its sealed credentials are bound to: in another row or tenant they don't open."""
+        names = {"billing_account_id": self.tenant, "connection_id": self.id, "provider": self.provider}
+        return json.dumps(names, ensure_ascii=False, separators=(",", ":")).encode()
+
+
+@dataclass(frozen=True, slots=True)
+class SealedConnection:
+    """A row of a vault. `sealed` is empty once the connection is revoked."""
+
+    connection: Connection
+    sealed: bytes = field(repr=False)
+
+
+class Vault(Protocol):
+    """Where sealed credentials are kept; any thread may call. `demiurge.stores.vault` has two."""
+
+    def add(self, row: SealedConnection) -> None:
+        """Raises Conflict when there is one with that id."""
+
+    def get(self, connection_id: str) -> SealedConnection | None: ...
+
+    def list(self, tenant: str | None = None) -> Sequence[SealedConnection]:
+        """All, or those of one tenant, oldest first."""
+
+    def swap(self, old: SealedConnection, new: SealedConnection) -> bool:
+        """Puts `new` in the place of `old`, in one step; False when `old` is not what is there."""
+
+
+Refresh: TypeAlias = Callable[[Connection, Credentials], Awaitable[Credentials] | Credentials]
+"""Gets a provider's new credentials for old ones. A plain function runs in a thread. A refresh token that
+the new ones lack is taken over."""
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectionGrant:
+    """The right to use a connection, until `expires_at_ms` (milliseconds since 1970) or for good."""
+
+    connection_id: str
+    expires_at_ms: int | None = None
+
+
+class ConnectionAccess:
+    """The connections that the calls of a runner may use. Made by `ConnectionBroker.access`.
+
+    Nothing but ids and times is compared, so an answer says nothing of which connections exist."""
+
+    def __init__(self, broker: ConnectionBroker, clock: Clock, effective: Mapping[str, int | None]) -> None:
+        self._broker = broker
+        self._clock = clock
+        self._effective = MappingProxyType(dict(effective))
+
+    def permits(self, connection_id: object) -> bool:
+        """Is it granted, declared, and its grant not over?"""
+        if not isinstance(connection_id, str) or connection_id not in self._effective:
+            return False
+        ends = self._effective[connection_id]
+        return ends is None or self._clock.now_ns() // _MS < ends
+
+    def lease(self, connection_id: str, *, tenant: str, actor: str, wait_ms: int | None = None) -> Lease:
+        """As `ConnectionBroker.lease`, for a connection that is permitted. Raises ToolFailure
+        (`policy_denied`)."""
+        if not self.permits(connection_id):
+            raise ToolFailure(ToolErrorCode.POLICY_DENIED)
+        return self._broker.lease(connection_id, tenant=tenant, actor=actor, wait_ms=wait_ms)
+
+
+class ConnectionBroker:
+    """Adds, lists and revokes connections, and lends them.
+
+    `refresh`: by provider, how to renew credentials that expire in less than five minutes. One refresh per
+    connection runs at a time in this process, and is given up after `refresh_timeout` seconds. Without a way
+    to renew them, credentials serve until they expire. Raises InvalidValue."""
+
+    def __init__(
+        self,
+        store: Vault,
+        keys: KeyRing,
+        *,
+        refresh: Mapping[str, Refresh] | None = None,
+        refresh_timeout: float = 10.0,
+        clock: Clock | None = None,
+        entropy: Entropy | None = None,
+    ) -> None:
+        if not refresh_timeout > 0:
+            raise InvalidValue("must be above 0", path="refresh_timeout")
+        self._store = store
+        self._keys = keys
+        self._refresh = dict(refresh or {})
+        self._refresh_timeout = refresh_timeout
+        self._flights = SingleFlight()
+        self._clock = clock if clock is not None else SystemClock()
+        self._entropy = entropy if entropy is not None else SystemEntropy()
+
+    def add(
+        self,
+        *,
+        tenant: str,
+        provider: str,
+        credentials: Credentials,
+        credential_type: str = "oauth2",
+        scopes: Iterable[str] = (),
+    ) -> Connection:
+        """Keeps credentials and gives the connection, whose id names them from now on.
+
+        Names are 1 to 256 bytes and printable. Raises InvalidValue, and what the vault raises."""
+        connection = Connection(
+            id=_uuid(self._entropy),
+            provider=_name(provider, "provider"),
+            credential_type=_name(credential_type, "credential_type"),
+            tenant=_name(tenant, "tenant"),
+            scopes=tuple(_name(scope, "scopes") for scope in _names(scopes, "scopes")),
+            expires_at_ms=None,
+            revoked_at_ms=None,
+            key_id="",
+        )
+        row = self._sealed(connection, credentials)
+        self._store.add(row)
+        return row.connection
+
+    def list(self, tenant: str) -> tuple[Connection, ...]:
+        """The tenant's connections, oldest first, the revoked ones too."""
+        return tuple(row.connection for row in self._store.list(tenant))
+
+    def revoke(self, connection_id: str, *, tenant: str | None = None) -> None:
+        """Ends a connection for good and forgets its credentials; calls that use it at this moment keep what
+        they have. With `tenant`, only if it is theirs. Raises NotFound."""
+        while True:
+            row = self._store.get(connection_id)
+            if row is None or tenant not in (None, row.connection.tenant):
+                raise _not_found()
+            if row.connection.revoked_at_ms is not None:
+                return
+            ended = replace(row.connection, revoked_at_ms=self._now_ms())
+            if self._store.swap(row, SealedConnection(ended, b"")):
+                return
+
+    def rotate(self) -> int:
+        """Seals everything that is under an older key with the newest one; how many that were.
+
+        Raises Damaged for one that does not open, when the others are done."""
+        count, closed = 0, None
+        for row in self._store.list():
+            connection = row.connection
+            if connection.revoked_at_ms is not None or connection.key_id == self._keys.newest:
+                continue
+            try:
+                packed = self._keys.open(connection.key_id, row.sealed, connection.binding)
+            except Damaged as error:
+                closed = closed or error
+                continue
+            sealed = self._keys.seal(packed, connection.binding, self._entropy)
+            renamed = replace(connection, key_id=self._keys.newest)
+            count += self._store.swap(row, SealedConnection(renamed, sealed))
+        if closed is not None:
+            raise closed
+        return count
+
+    def access(
+        self, *, granted: Iterable[str | ConnectionGrant] = (), declared: Iterable[str] = ()
+    ) -> ConnectionAccess:
+        """What a ToolRunner takes as `connections`: those that are granted (by whoever may grant) and declared
+        (by whoever asked for the run). Nothing is permitted that is not in both."""
+        ends: dict[str, int | None] = {}
+        for entry in _names(granted, "granted"):
+            grant = entry if isinstance(entry, ConnectionGrant) else ConnectionGrant(entry)
+            ends[grant.connection_id] = _later(grant, ends)
+        wanted = frozenset(_names(declared, "declared"))
+        return ConnectionAccess(self, self._clock, {name: ends[name] for name in ends if name in wanted})
+
+    def lease(self, connection_id: str, *, tenant: str, actor: str, wait_ms: int | None = None) -> Lease:
+        """Lends one connection to one call: `async with broker.lease(...) as auth`. `wait_ms`: the longest to
+        wait for a refresh, if that is shorter than its timeout.
+
+        Entering raises NotFound (`connection_not_found`: there is none, it is revoked, or another tenant's),
+        Damaged (`sealed`) and Unavailable (`connection_unavailable`: expired, and could not be renewed)."""
+        seconds = self._refresh_timeout if wait_ms is None else min(self._refresh_timeout, wait_ms / 1000)
+        return Lease(connection_id, functools.partial(self._resolve, connection_id, tenant, actor, seconds))
+
+    async def _resolve(self, connection_id: str, tenant: str, actor: str, seconds: float) -> Credentials:
+        row, credentials = self._read(connection_id, tenant)
+        if self._is_due(row, credentials):
+            name = f"refresh of connection {connection_id}"
+            renewed = await self._flights.run(name, functools.partial(self._renew, connection_id, tenant), seconds)
+            row, credentials = self._read(connection_id, tenant)
+            if not renewed and self._is_due(row, credentials):  # else another process did it
+                raise _unavailable()
+        if self._ends_within(credentials, 0):
+            raise _unavailable()
+        _LOG.info("connection %s is lent to %r of %r", connection_id, actor, tenant)
+        return credentials
+
+    async def _renew(self, connection_id: str, tenant: str) -> bool:
+        """The job of one refresh: asks the provider, and keeps what it gives."""
+        row, old = self._read(connection_id, tenant)
+        if not self._is_due(row, old):
+            return True
+        ask = functools.partial(_asked, self._refresh[row.connection.provider], row.connection, old)
+        outcome = await in_task(ask, self._refresh_timeout)
+        if outcome is None:
+            raise TimeoutError
+        fresh, error = outcome
+        if error is not None:
+            log_cause(f"refresh of connection {connection_id}", error)
+            return False
+        self._keep(row, old, old.refreshed_by(fresh))
+        return True
+
+    def _keep(self, row: SealedConnection, old: Credentials, fresh: Credentials) -> None:
+        """Puts `fresh` in the place of `old`, unless somebody else replaced or revoked that meanwhile."""
+        while not self._store.swap(row, self._sealed(row.connection, fresh)):
+            row, current = self._read(row.connection.id, row.connection.tenant)
+            if current.pack().reveal() != old.pack().reveal():
+                return
+
+    def _read(self, connection_id: str, tenant: str) -> tuple[SealedConnection, Credentials]:
+        row = self._store.get(connection_id)
+        if row is None or row.connection.tenant != tenant or row.connection.revoked_at_ms is not None:
+            raise _not_found()
+        credentials = Credentials.unpack(self._keys.open(row.connection.key_id, row.sealed, row.connection.binding))
+        if credentials is None:
+            raise Damaged("The stored credentials are no credentials.", code="sealed")
+        return row, credentials
+
+    def _sealed(self, connection: Connection, credentials: Credentials) -> SealedConnection:
+        sealed = self._keys.seal(credentials.pack(), connection.binding, self._entropy)
+        made = replace(connection, expires_at_ms=credentials.expires_at_ms, key_id=self._keys.newest)
+        return SealedConnection(made, sealed)
+
+    def _is_due(self, row: SealedConnection, credentials: Credentials) -> bool:
+        return row.connection.provider in self._refresh and self._ends_within(credentials, REFRESH_MARGIN_MS)
+
+    def _ends_within(self, credentials: Credentials, margin_ms: int) -> bool:
+        return credentials.expires_at_ms is not None and self._now_ms() + margin_ms >= credentials.expires_at_ms
+
+    def _now_ms(self) -> int:
+        return self._clock.now_ns() // _MS
+
+
+async def _asked(refresh: Refresh, connection: Connection, old: Credentials) -> Credentials:
+    if is_async_callable(refresh):
+        fresh = refresh(connection, old)
+    else:
+        fresh = await in_thread(functools.partial(refresh, connection, old))
+    if inspect.isawaitable(fresh):
+        fresh = await fresh
+    if not isinstance(fresh, Credentials):
+        raise InvalidValue("a refresh gives Credentials")
+    return fresh
+
+
+def _not_found() -> NotFound:
+    return NotFound("There is no such connection.", code="connection_not_found")
+
+
+def _unavailable() -> Unavailable:
+    return Unavailable("The connection has expired and could not be renewed.", code="connection_unavailable")
+
+
+def _uuid(entropy: Entropy) -> str:
+    """A random UUID (RFC 9562, version 4)."""
+    number = int.from_bytes(entropy.token(16), "big")
+    number = number & ~(0xF << 76) & ~(0x3 << 62) | 0x4 << 76 | 0x2 << 62
+    digits = f"{number:032x}"
+    return "-".join((digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:]))
+
+
+def _names(values: Iterable[T], path: str) -> Iterable[T]:
+    """Raises InvalidValue for a text, which would be taken as a list of its letters."""
+    if isinstance(values, str | bytes):
+        raise InvalidValue("must be a list", path=path)
+    return values
+
+
+def _name(text: object, path: str) -> str:
+    if isinstance(text, str) and text.isprintable() and 0 < len(text.encode()) <= _MAX_NAME_BYTES:
+        return text
+    raise InvalidValue(f"is 1 to {_MAX_NAME_BYTES} bytes of printable text", path=path)
+
+
+def _later(grant: ConnectionGrant, ends: Mapping[str, int | None]) -> int | None:
+    """The end of two grants of one connection: that of the longer one."""
+    before = ends.get(grant.connection_id, grant.expires_at_ms)
+    return None if before is None or grant.expires_at_ms is None else max(before, grant.expires_at_ms)

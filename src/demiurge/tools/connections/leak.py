@@ -1,0 +1,64 @@
+"""Did a secret get into a text? Asked of everything that a tool hands back while it held one (seed 003 #26).
+
+Found are the secret itself and the spellings that it gets by accident: in JSON, in a URL, in base64 (also
+inside a longer text, as in a Basic header), in hexadecimal. Not found is what a handler hides on purpose:
+this is a net under honest code, not a wall around hostile code.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from base64 import b64encode, urlsafe_b64encode
+from collections.abc import Callable, Iterable, Iterator
+from typing import final
+
+from demiurge.tools.connections.credentials import Kept, Secret
+
+__all__ = ["LeakWatch"]
+
+_PERCENT = re.compile(r"(?:%[0-9A-Fa-f]{2})+")
+_SHORTEST_SPELLING = 8
+"""Characters. A shorter piece of base64 is found in any text."""
+
+
+@final
+class LeakWatch(Kept):
+    """Looks for `secrets` in texts."""
+
+    __slots__ = ("_spellings",)
+
+    def __init__(self, secrets: Iterable[Secret]) -> None:
+        spellings = frozenset(form for secret in secrets for form in _spellings(secret.reveal()))
+        self._spellings: Callable[[], frozenset[str]] = lambda: spellings
+
+    def finds(self, *texts: str) -> bool:
+        """Is one of the secrets in one of the texts, in any of its spellings?"""
+        return any(form in seen for text in texts for seen in _readings(text) for form in self._spellings())
+
+
+def _readings(text: str) -> Iterator[str]:
+    yield text
+    if "%" in text or "+" in text:
+        yield _PERCENT.sub(_unquoted, text)
+        yield _PERCENT.sub(_unquoted, text.replace("+", " "))
+
+
+def _unquoted(found: re.Match[str]) -> str:
+    return bytes.fromhex(found[0].replace("%", "")).decode(errors="replace")
+
+
+def _spellings(text: str) -> Iterator[str]:
+    yield text
+    data = text.encode()
+    others = [json.dumps(text)[1:-1], json.dumps(text, ensure_ascii=False)[1:-1]]
+    others += [data.hex(), data.hex().upper()]
+    for encode in (b64encode, urlsafe_b64encode):
+        others += [_inside(encode, data, before) for before in range(3)]
+    yield from (form for form in others if len(form) >= _SHORTEST_SPELLING)
+
+
+def _inside(encode: Callable[[bytes], bytes], data: bytes, before: int) -> str:
+    """The base64 digits that depend on `data` alone when `before` bytes (mod 3) precede it."""
+    digits = encode(bytes(before) + data)
+    return digits[-(-before * 8 // 6) : (before + len(data)) * 8 // 6].decode()

@@ -1,0 +1,104 @@
+"""One call on its way through the runner: each stage reads what earlier ones found out and adds its own.
+
+A field is None until the stage that sets it has run. `failure` ends the journey; the record is made from what
+there is by then.
+"""
+
+from __future__ import annotations
+
+import threading
+from contextvars import Token
+from dataclasses import dataclass, field
+from typing import Any
+
+from demiurge.tools.bound import BoundTool
+from demiurge.tools.connections.lease import Lease
+from demiurge.tools.context import ToolContext
+from demiurge.tools.effect import ToolEffect
+from demiurge.tools.errors import ToolFailure
+from demiurge.tools.policy import Decision, ToolPolicyContext
+from demiurge.tools.record import ToolExecResult
+from demiurge.tools.result import ToolResult
+from demiurge.tools.shelf import LedgerRow, LedgerSlot
+
+__all__ = ["Call"]
+
+
+@dataclass(slots=True)
+class Call:
+    """What the caller gave, then what the stages found out.
+
+    `threads`: may a `def` handler go to a worker thread. `started`: the handler has been called and has not
+    returned, so from here on an interruption leaves the outcome open. `encoded`: the value's JSON; `plain`: the
+    same as a portable value. `told`: the message of a failure that the handler reported itself. `granted`: the
+    approval that let the call through. `replayed`: answered from the ledger; `claim`: what the call holds in it, while
+    it does; `reconciling`: the tool's `reconcile` runs in the handler's place; `thread`: the caller's."""
+
+    requested_id: object
+    raw_args: object
+    caller: ToolPolicyContext
+    template: ToolContext | None
+    connection_id: str | None
+    approval_id: str | None
+    threads: bool
+
+    # identify
+    tool_call_id: str = ""
+    tool_id: str = ""
+    started_ns: int = 0
+    # decide
+    decision: Decision = "deny"
+    tool: BoundTool | None = None
+    # decode
+    args_text: str | bytes = ""
+    args: dict[str, Any] | None = None
+    # validate
+    params: Any = None
+    # limits
+    context: ToolContext | None = None
+    limit_ms: int | None = None
+    # approve
+    granted: str | None = None
+    # run
+    lease: Lease | None = None
+    started: bool = False
+    result: ToolResult[Any] | None = None
+    # check, redact, fit
+    message: str = ""
+    encoded: bytes = b"null"
+    plain: Any = None
+    told: str | None = None
+    content: str = ""
+    view: Any = None
+    # the end
+    failure: ToolFailure | None = None
+    answer: ToolExecResult | None = None
+    # recall, claim
+    slot: LedgerSlot | None = None
+    params_hash: str = ""
+    replayed: bool = False
+    claim: LedgerRow | None = None
+    holding: Token[frozenset[bytes]] | None = None
+    reconciling: bool = False
+    thread: int = field(default_factory=threading.get_ident)
+
+    @property
+    def bound(self) -> BoundTool:
+        """The tool; only asked for after `decide`."""
+        assert self.tool is not None
+        return self.tool
+
+    @property
+    def changes_nothing(self) -> bool:
+        return self.bound.spec.effect is ToolEffect.READ_ONLY
+
+    @property
+    def may_end_doubt(self) -> bool:
+        """May the tool be asked although an equal call is in doubt?"""
+        return self.changes_nothing or self.bound.reconcile is not None
+
+    @property
+    def may_have_changed(self) -> bool:
+        """Has the handler been called, here and now, for more than reading?"""
+        ran = self.started or (self.result is not None and not self.replayed)
+        return ran and not self.changes_nothing

@@ -1,0 +1,69 @@
+"""What a runner was given, and what each of its stages may use. Nothing else is within their reach."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeVar
+
+from demiurge.tools.approvals import ApprovalStore
+from demiurge.tools.connections.broker import ConnectionAccess
+from demiurge.tools.context import ResourceRegistry
+from demiurge.tools.events import AiEvent
+from demiurge.tools.execution.cause import log_cause
+from demiurge.tools.execution.interrupt import is_from_outside
+from demiurge.tools.ledger import Ledger
+from demiurge.tools.policy import ToolPolicy
+from demiurge.tools.source import ToolSource
+from demiurge.tools.telemetry.run_summary import RunSummary
+from demiurge.tools.telemetry.spans import SpanSink, ToolSpan
+from demiurge.values.clock import Clock, Entropy
+
+__all__ = ["BlobSink", "Ports", "log_cause"]
+
+T = TypeVar("T")
+
+
+class BlobSink(Protocol):
+    """Where a large result goes. `put` returns the content's address once it is safe."""
+
+    def put(self, data: bytes, /) -> str: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Ports:
+    """Bound once, when the runner is made. `session` None means: none."""
+
+    source: ToolSource
+    policy: ToolPolicy
+    policy_digest: str
+    resources: ResourceRegistry
+    approvals: ApprovalStore | None
+    blobs: BlobSink | None
+    session: Any
+    emit: Callable[[AiEvent], object] | None
+    clock: Clock
+    entropy: Entropy
+    summary: RunSummary
+    spans: SpanSink | None
+    connections: ConnectionAccess | None
+    ledger: Ledger | None
+
+    def tell(self, event: AiEvent) -> None:
+        """Emits an event. A listener that raises, whatever it is, loses its event, never the call."""
+        if self.emit is not None:
+            _told("emit", self.emit, event)
+
+    def trace(self, span: ToolSpan) -> None:
+        """Hands over a span; the same for its sink."""
+        if self.spans is not None:
+            _told("span sink", self.spans.put, span)
+
+
+def _told(what: str, listener: Callable[[T], object], news: T) -> None:
+    try:
+        listener(news)
+    except BaseException as error:
+        if is_from_outside(error):
+            raise
+        log_cause(what, error)

@@ -1,0 +1,90 @@
+"""What a run's tools did, in numbers: how many calls, how they ended, how long they took (seed 003 P1, tool
+telemetry).
+
+It holds names of tools, closed codes and numbers, and grows with the tools and not with the calls: a model can
+make up any number of names, so calls that named no tool which may run count under one name, `?`.
+"""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from demiurge.tools.errors import ToolErrorCode
+from demiurge.tools.ids import UNNAMED
+from demiurge.tools.record import ToolInvocationRecord
+from demiurge.tools.telemetry.graph_run import GraphRun
+
+__all__ = ["OK", "RunSummary"]
+
+OK = "ok"
+"""The outcome of a call that succeeded; every other outcome is a ToolErrorCode."""
+
+_DENIED = frozenset(
+    code.value for code in (ToolErrorCode.POLICY_DENIED, ToolErrorCode.APPROVAL_REJECTED, ToolErrorCode.AUTHZ_DENIED)
+)
+
+
+@dataclass(slots=True)
+class _Tally:
+    calls: int = 0
+    total_ms: int = 0
+    longest_ms: int = 0
+
+    def add(self, calls: int, total_ms: int, longest_ms: int) -> None:
+        self.calls += calls
+        self.total_ms += total_ms
+        self.longest_ms = max(self.longest_ms, longest_ms)
+
+
+class RunSummary:
+    """A run's calls, counted as they are answered; safe to use from several threads. `graph`: whose run it is."""
+
+    def __init__(self, graph: GraphRun | None = None) -> None:
+        self.graph = graph
+        self._lock = threading.Lock()
+        self._tallies: dict[tuple[str, str], _Tally] = {}
+        self._replayed = 0
+        self._approved = 0
+
+    def add(self, record: ToolInvocationRecord) -> None:
+        """Counts one call. Its time is that between the record's two, at least 0 (a wall clock may jump)."""
+        tool = record.name if record.spec_hash is not None else UNNAMED
+        outcome = record.error["code"] if record.error is not None else OK
+        took_ms = max(0, record.ended_at_ms - record.started_at_ms)
+        with self._lock:
+            tally = self._tallies.get((tool, outcome))
+            if tally is None:
+                tally = self._tallies[tool, outcome] = _Tally()
+            tally.add(1, took_ms, took_ms)
+            self._replayed += record.replayed
+            self._approved += record.approval_id is not None
+
+    def to_json(self) -> dict[str, Any]:
+        """`{"graph", "calls", "total_ms", "longest_ms", "denied", "approved", "replayed", "outcomes", "tools"}`.
+
+        `outcomes`: by `ok` or error code, `{"calls", "total_ms", "longest_ms"}`. `tools`: the same by tool id, each
+        with `outcomes` of its own. `denied`: by policy, a person or authorization. `approved`: let through by a
+        person. `replayed`: answered from the ledger. Times are milliseconds; those of calls side by side add up."""
+        with self._lock:
+            tallies = {key: asdict(self._tallies[key]) for key in sorted(self._tallies)}
+            replayed, approved = self._replayed, self._approved
+        overall = _Tally()
+        outcomes: dict[str, _Tally] = {}
+        tools: dict[str, _Tally] = {}
+        of_tools: dict[str, dict[str, Any]] = {}
+        for (tool, outcome), figures in tallies.items():
+            overall.add(**figures)
+            outcomes.setdefault(outcome, _Tally()).add(**figures)
+            tools.setdefault(tool, _Tally()).add(**figures)
+            of_tools.setdefault(tool, {})[outcome] = figures
+        return {
+            "graph": self.graph.to_json() if self.graph is not None else None,
+            **asdict(overall),
+            "denied": sum(tally.calls for outcome, tally in outcomes.items() if outcome in _DENIED),
+            "approved": approved,
+            "replayed": replayed,
+            "outcomes": {outcome: asdict(outcomes[outcome]) for outcome in sorted(outcomes)},
+            "tools": {tool: {**asdict(tally), "outcomes": of_tools[tool]} for tool, tally in tools.items()},
+        }
