@@ -34,7 +34,7 @@ async def stopped_and_asked(folder: Path, outside: Outside, reconcile: Callable[
         return ToolResult("done")
 
     def opened() -> World:
-        tool: Tool[Any, Any] = Tool(name="act", description="Do it.", handler=act, reconcile=reconcile)
+        tool: Tool[Any, Any] = Tool[Order, Any](name="act", description="Do it.", handler=act, reconcile=reconcile)
         environment = {"LLM_API_KEY": "sk-chaos", "OPENAI_BASE_URL": f"{outside.url}/v1"}
         return World.open(folder, [tool], ToolPolicy(allowed_tools=("act",)), environment=environment)
 

@@ -16,8 +16,8 @@ import pytest
 from demiurge import SqliteEffectLedger
 from demiurge.errors import InvalidValue
 from demiurge.tools import EffectLedger, LedgerSlot, ToolResult, compute_params_hash, partition_of
-from demiurge.tools.ledger import Claim
-from demiurge.tools.shelf import EntryState, LedgerRow
+from demiurge.tools.ledger.effects import Claim
+from demiurge.tools.ledger.store import EntryState, LedgerRow
 from demiurge.values.clock import FixedClock
 
 START_NS = 1_800_000_000 * 10**9

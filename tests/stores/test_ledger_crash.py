@@ -18,7 +18,7 @@ from tests.tools.orders import NAME
 
 from demiurge import SqliteEffectLedger, faults
 from demiurge.tools import LedgerSlot, ToolResult, compute_params_hash
-from demiurge.tools.shelf import EntryState
+from demiurge.tools.ledger.store import EntryState
 
 ROOT = Path(__file__).parents[2]
 UNKNOWN = ["unknown_outcome", None, False]

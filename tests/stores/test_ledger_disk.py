@@ -21,7 +21,7 @@ from tests.tools.orders import NAME, Order, Receipt, Shop, order_tool, runner_fo
 from demiurge import SqliteEffectLedger, faults
 from demiurge.errors import Damaged, Unavailable, UsageError
 from demiurge.tools import LedgerSlot, ToolContext, ToolResult, ToolUserError
-from demiurge.tools.shelf import EntryState
+from demiurge.tools.ledger.store import EntryState
 
 ROOT = Path(__file__).parents[2]
 ARGS = {"order_id": "o"}

@@ -17,7 +17,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from demiurge import SqliteEffectLedger
 from demiurge.tools import EffectLedger, LedgerSlot, ToolResult, partition_of
-from demiurge.tools.shelf import EntryState, LedgerRow
+from demiurge.tools.ledger.store import EntryState, LedgerRow
 from demiurge.values.clock import FixedClock, SeededEntropy
 
 SLOTS = [

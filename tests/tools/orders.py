@@ -18,7 +18,7 @@ from demiurge.tools import (
     ToolResult,
     ToolRunner,
 )
-from demiurge.tools.shelf import MemoryShelf, Write
+from demiurge.tools.ledger.store import MemoryLedgerStore, Write
 
 NAME = "create_order"
 
@@ -65,7 +65,7 @@ def runner_for(tool: Tool[Any, Any] | BoundTool, ledger: Ledger | None, **option
     return ToolRunner([tool], ledger=ledger, **options)
 
 
-class HookedShelf(MemoryShelf):
+class HookedStore(MemoryLedgerStore):
     """Calls `hook(write)` where a disk would be written; `threads`: from which threads."""
 
     blocking = True

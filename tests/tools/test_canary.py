@@ -40,8 +40,8 @@ from demiurge import (
     ToolValidationError,
 )
 from demiurge.tools import LoopSignal, SpanSink, ToolFailure, ToolSpan, event_to_json
-from demiurge.tools.idempotency import IdempotencyConfig
-from demiurge.tools.ledger import EffectLedger
+from demiurge.tools.ledger.effects import EffectLedger
+from demiurge.tools.ledger.idempotency import IdempotencyConfig
 from demiurge.values.clock import FixedClock
 from demiurge.values.refs import ref_of
 

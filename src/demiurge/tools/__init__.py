@@ -62,14 +62,15 @@ from demiurge.tools.events import (
     UsageReport,
     event_to_json,
 )
-from demiurge.tools.idempotency import (
+from demiurge.tools.ids import canonical_id
+from demiurge.tools.ledger.effects import EffectLedger, Ledger, LedgerEntry, partition_of
+from demiurge.tools.ledger.idempotency import (
     IdempotencyConfig,
     IdempotencyStrategy,
     compute_idempotency_key,
     compute_params_hash,
 )
-from demiurge.tools.ids import canonical_id
-from demiurge.tools.ledger import EffectLedger, Ledger, LedgerEntry, partition_of
+from demiurge.tools.ledger.store import LedgerSlot
 from demiurge.tools.limits.budget import Budget, BudgetTracker, TokenUsage
 from demiurge.tools.limits.deadline import Deadline
 from demiurge.tools.policy import Budgets, Decision, ToolPolicy, ToolPolicyContext
@@ -77,7 +78,6 @@ from demiurge.tools.record import ToolExecResult, ToolInvocationRecord
 from demiurge.tools.redaction import Redaction
 from demiurge.tools.result import ToolRenderableResult, ToolResult
 from demiurge.tools.runner import ToolRunner
-from demiurge.tools.shelf import LedgerSlot
 from demiurge.tools.source import CompositeToolSource, StaticToolSource, ToolSource
 from demiurge.tools.spec import ToolSpec
 from demiurge.tools.telemetry.graph_run import GraphRun

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from demiurge.tools.context import ToolContext
-from demiurge.tools.idempotency import IdempotencyConfig
+from demiurge.tools.ledger.idempotency import IdempotencyConfig
 from demiurge.tools.spec import ToolSpec
 
 __all__ = ["BoundTool"]

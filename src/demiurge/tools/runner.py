@@ -28,7 +28,7 @@ from demiurge.tools.execution.interrupt import is_from_outside
 from demiurge.tools.execution.own_loop import in_own_loop
 from demiurge.tools.execution.ports import BlobSink, Ports, log_cause
 from demiurge.tools.ids import canonical_id
-from demiurge.tools.ledger import Ledger
+from demiurge.tools.ledger.effects import Ledger
 from demiurge.tools.policy import ToolPolicy, ToolPolicyContext
 from demiurge.tools.record import ToolExecResult
 from demiurge.tools.source import Tools, as_source

@@ -12,7 +12,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from tests.tools.orders import NAME, HookedShelf, Order, Receipt, Shop, order_tool, runner_for
+from tests.tools.orders import NAME, HookedStore, Order, Receipt, Shop, order_tool, runner_for
 
 from demiurge.tools import (
     Budgets,
@@ -40,7 +40,7 @@ LIMITED = ToolPolicy((NAME,), budgets=Budgets(max_runtime_ms=20))
 
 @pytest.fixture(params=[False, True], ids=["memory", "blocking"])
 def ledger(request: pytest.FixtureRequest) -> EffectLedger:
-    return EffectLedger(shelf=HookedShelf()) if request.param else EffectLedger()
+    return EffectLedger(store=HookedStore()) if request.param else EffectLedger()
 
 
 @dataclass(frozen=True)
@@ -406,7 +406,7 @@ def test_a_doubt_of_a_tool_that_only_reads_is_no_reason_not_to_read_again(ledger
     shop = Shop()
     runner = runner_for(order_tool(shop.place), ledger)
     runner.exec_sync(NAME, ARGS)
-    (slot,) = ledger._shelf._done  # type: ignore[attr-defined]
+    (slot,) = ledger._store._done  # type: ignore[attr-defined]
     ledger.clear()
     claim = ledger.claim(slot, params_hash="h", ttl_ns=None, now_ns=0).mine
     assert claim is not None
@@ -420,8 +420,8 @@ def test_a_doubt_of_a_tool_that_only_reads_is_no_reason_not_to_read_again(ledger
 
 
 async def test_a_loop_never_waits_for_a_disk() -> None:
-    shelf, shop = HookedShelf(), Shop()
-    ledger = EffectLedger(shelf=shelf)
+    store, shop = HookedStore(), Shop()
+    ledger = EffectLedger(store=store)
 
     def refuse(params: Order, *, context: ToolContext) -> ToolResult[Receipt]:
         raise ToolUserError("no")
@@ -430,9 +430,9 @@ async def test_a_loop_never_waits_for_a_disk() -> None:
         runner = runner_for(order_tool(handler), ledger)
         for order in ("a", "a", "b"):
             await runner.exec(NAME, {"order_id": f"{handler.__name__} {order}"})
-    assert threading.current_thread() not in shelf.threads
+    assert threading.current_thread() not in store.threads
     runner.exec_sync(NAME, ARGS)
-    assert threading.current_thread() in shelf.threads
+    assert threading.current_thread() in store.threads
 
 
 async def test_a_call_that_is_cancelled_while_it_claims_lets_go_again() -> None:
@@ -443,7 +443,7 @@ async def test_a_call_that_is_cancelled_while_it_claims_lets_go_again() -> None:
             writing.set()
             go.wait()
 
-    ledger, shop = EffectLedger(shelf=HookedShelf(wait)), Shop()
+    ledger, shop = EffectLedger(store=HookedStore(wait)), Shop()
     runner = runner_for(order_tool(shop.place), ledger)
     task = asyncio.create_task(runner.exec(NAME, ARGS))
     await asyncio.to_thread(writing.wait)
@@ -475,7 +475,7 @@ async def test_a_call_that_is_cancelled_while_it_takes_over_a_doubt_leaves_it() 
     def find_out(params: Order, *, context: ToolContext) -> ToolResult[Receipt]:
         raise AssertionError
 
-    ledger = EffectLedger(shelf=HookedShelf(wait))
+    ledger = EffectLedger(store=HookedStore(wait))
     runner = runner_for(order_tool(dies, reconcile=find_out), ledger)
     await runner.exec(NAME, ARGS)
     task = asyncio.create_task(runner.exec(NAME, ARGS))
@@ -491,7 +491,7 @@ async def test_a_call_that_is_cancelled_while_it_takes_over_a_doubt_leaves_it() 
 def test_a_call_that_is_thrown_away_while_it_claims_leaves_what_there_was(doubted: bool) -> None:
     """What becomes of it when its event loop ends in the middle."""
     writing, go, over = threading.Event(), threading.Event(), threading.Event()
-    shelf = HookedShelf()
+    store = HookedStore()
 
     def wait(write: str) -> None:
         if write == "claim":
@@ -501,10 +501,10 @@ def test_a_call_that_is_thrown_away_while_it_claims_leaves_what_there_was(doubte
     def dies(params: Order, *, context: ToolContext) -> ToolResult[Receipt]:
         raise SystemExit if doubted else ToolUserError("no")
 
-    ledger = EffectLedger(shelf=shelf)
+    ledger = EffectLedger(store=store)
     runner = runner_for(order_tool(dies, reconcile=dies), ledger)
     runner.exec_sync(NAME, ARGS)
-    shelf.hook = wait
+    store.hook = wait
     key = compute_idempotency_key(tool_name=NAME, params=Order("o"), config=IdempotencyConfig())
     ledger.watch(LedgerSlot("", NAME, str(key)), over.set)
     with closing(asyncio.new_event_loop()) as loop:
@@ -522,14 +522,14 @@ async def test_a_claim_that_can_not_be_written_stops_the_call(caplog: pytest.Log
     def fail(write: str) -> None:
         raise OSError(28, "canary")
 
-    shelf, shop = HookedShelf(fail), Shop()
-    runner = runner_for(order_tool(shop.place), EffectLedger(shelf=shelf))
+    store, shop = HookedStore(fail), Shop()
+    runner = runner_for(order_tool(shop.place), EffectLedger(store=store))
     assert (await runner.exec(NAME, ARGS)).error_code == "execution"
     assert runner.exec_sync(NAME, ARGS).error_code == "execution"
     assert shop.taken == []
     assert "OSError" in caplog.text
     assert "canary" not in caplog.text
-    shelf.hook = lambda write: None
+    store.hook = lambda write: None
     assert (await runner.exec(NAME, ARGS)).ok
 
 

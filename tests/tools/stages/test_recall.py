@@ -46,8 +46,8 @@ def shop() -> Shop:
 
 
 def slots(ledger: EffectLedger) -> list[LedgerSlot]:
-    shelf: Any = ledger._shelf
-    return list(shelf._done)
+    store: Any = ledger._store
+    return list(store._done)
 
 
 def test_an_equal_call_is_answered_without_running(ledger: EffectLedger, shop: Shop) -> None:

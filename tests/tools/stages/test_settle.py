@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from tests.tools.orders import NAME, HookedShelf, Order, Receipt, Shop, order_tool, runner_for
+from tests.tools.orders import NAME, HookedStore, Order, Receipt, Shop, order_tool, runner_for
 
 from demiurge.tools import (
     Budgets,
@@ -192,7 +192,7 @@ async def test_a_call_that_is_cancelled_while_it_stores_is_stored_and_does_not_k
             writing.set()
             go.wait()
 
-    ledger, shop, events = EffectLedger(shelf=HookedShelf(wait)), Shop(), list[Any]()
+    ledger, shop, events = EffectLedger(store=HookedStore(wait)), Shop(), list[Any]()
     runner = runner_for(order_tool(shop.place), ledger, emit=events.append)
     task = asyncio.create_task(runner.exec(NAME, ARGS))
     await asyncio.to_thread(writing.wait)
@@ -216,7 +216,7 @@ async def test_a_call_that_is_cancelled_while_it_lets_go_still_ends_once() -> No
             writing.set()
             go.wait()
 
-    ledger, events = EffectLedger(shelf=HookedShelf(wait)), list[Any]()
+    ledger, events = EffectLedger(store=HookedStore(wait)), list[Any]()
     runner = runner_for(order_tool(raising(ToolUserError("no"))), ledger, emit=events.append)
     task = asyncio.create_task(runner.exec(NAME, ARGS))
     await asyncio.to_thread(writing.wait)
@@ -244,7 +244,7 @@ async def test_an_end_that_can_not_be_written_does_not_change_the_answer(
         "doubt": raising(SystemExit()),
     }
     codes = {"settle": None, "release": "execution", "doubt": "unknown_outcome"}
-    runner = runner_for(order_tool(handlers[write]), EffectLedger(shelf=HookedShelf(fail)))
+    runner = runner_for(order_tool(handlers[write]), EffectLedger(store=HookedStore(fail)))
     result = runner.exec_sync(NAME, ARGS) if sync else await runner.exec(NAME, ARGS)
     assert result.error_code == codes[write]
     assert "ledger raised OSError" in caplog.text

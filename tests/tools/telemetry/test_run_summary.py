@@ -25,8 +25,8 @@ from demiurge import (
     ToolRunner,
 )
 from demiurge.tools import GraphRun, SpanSink, ToolSpan
-from demiurge.tools.idempotency import IdempotencyConfig
-from demiurge.tools.ledger import EffectLedger
+from demiurge.tools.ledger.effects import EffectLedger
+from demiurge.tools.ledger.idempotency import IdempotencyConfig
 from demiurge.values import canonical_json
 
 RECORD = ToolInvocationRecord(

@@ -22,8 +22,8 @@ from demiurge.stores.sqlite.connections import Connections
 from demiurge.stores.sqlite.gate import Gate
 from demiurge.stores.sqlite.ledger_rows import SqliteRows, prepare
 from demiurge.stores.sqlite.owners import Owners
-from demiurge.tools.ledger import EffectLedger
-from demiurge.tools.shelf import LedgerRow, Write
+from demiurge.tools.ledger.effects import EffectLedger
+from demiurge.tools.ledger.store import LedgerRow, Write
 from demiurge.values.clock import Clock, Entropy, SystemEntropy
 
 __all__ = ["SqliteEffectLedger"]
@@ -39,8 +39,8 @@ class SqliteEffectLedger(EffectLedger):
     then in doubt."""
 
     def __init__(self, path: Path | str, *, clock: Clock | None = None, entropy: Entropy | None = None) -> None:
-        self._file = _SqliteShelf(Path(path), entropy if entropy is not None else SystemEntropy())
-        super().__init__(clock=clock, entropy=entropy, shelf=self._file)
+        self._file = _SqliteLedgerStore(Path(path), entropy if entropy is not None else SystemEntropy())
+        super().__init__(clock=clock, entropy=entropy, store=self._file)
 
     def close(self) -> None:
         """A second call does nothing."""
@@ -53,8 +53,8 @@ class SqliteEffectLedger(EffectLedger):
         self.close()
 
 
-class _SqliteShelf:
-    """See `demiurge.tools.shelf.Shelf`."""
+class _SqliteLedgerStore:
+    """See `demiurge.tools.ledger.store.LedgerStore`."""
 
     blocking = True
 

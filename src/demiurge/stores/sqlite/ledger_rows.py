@@ -13,7 +13,7 @@ from typing import Any, Final
 from zlib import crc32
 
 from demiurge.errors import Damaged, UsageError
-from demiurge.tools.shelf import EntryState, LedgerRow, LedgerSlot
+from demiurge.tools.ledger.store import EntryState, LedgerRow, LedgerSlot
 
 __all__ = ["SqliteRows", "prepare"]
 
@@ -62,7 +62,7 @@ def prepare(db: sqlite3.Connection, path: Path) -> None:
 
 
 class SqliteRows:
-    """See `demiurge.tools.shelf.Rows`. `works_on(owner, claim)`: does anybody? Reading raises Damaged."""
+    """See `demiurge.tools.ledger.store.Rows`. `works_on(owner, claim)`: does anybody? Reading raises Damaged."""
 
     def __init__(self, db: sqlite3.Connection, path: Path, works_on: Callable[[str, bytes], bool]) -> None:
         self._db, self._path, self._works_on = db, path, works_on

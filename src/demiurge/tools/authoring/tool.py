@@ -34,8 +34,8 @@ from demiurge.tools.capabilities import AuthCapability
 from demiurge.tools.context import ToolContext
 from demiurge.tools.effect import ToolEffect
 from demiurge.tools.errors import PromptValidationError, ToolErrorCode, ToolFailure, ToolValidationError
-from demiurge.tools.idempotency import IdempotencyConfig
 from demiurge.tools.ids import RESERVED_PREFIXES, is_authored_id, is_reserved
+from demiurge.tools.ledger.idempotency import IdempotencyConfig
 from demiurge.tools.redaction import Redaction
 from demiurge.tools.spec import ToolSpec
 

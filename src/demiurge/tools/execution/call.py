@@ -16,10 +16,10 @@ from demiurge.tools.connections.lease import Lease
 from demiurge.tools.context import ToolContext
 from demiurge.tools.effect import ToolEffect
 from demiurge.tools.errors import ToolFailure
+from demiurge.tools.ledger.store import LedgerRow, LedgerSlot
 from demiurge.tools.policy import Decision, ToolPolicyContext
 from demiurge.tools.record import ToolExecResult
 from demiurge.tools.result import ToolResult
-from demiurge.tools.shelf import LedgerRow, LedgerSlot
 
 __all__ = ["Call"]
 

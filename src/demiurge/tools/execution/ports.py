@@ -12,7 +12,7 @@ from demiurge.tools.context import ResourceRegistry
 from demiurge.tools.events import AiEvent
 from demiurge.tools.execution.cause import log_cause
 from demiurge.tools.execution.interrupt import is_from_outside
-from demiurge.tools.ledger import Ledger
+from demiurge.tools.ledger.effects import Ledger
 from demiurge.tools.policy import ToolPolicy
 from demiurge.tools.source import ToolSource
 from demiurge.tools.telemetry.run_summary import RunSummary

@@ -13,11 +13,11 @@ import functools
 from demiurge.tools.errors import ToolErrorCode, ToolFailure
 from demiurge.tools.execution.call import Call
 from demiurge.tools.execution.ports import Ports
-from demiurge.tools.ledger import Claim, Ledger, ttl_ns
-from demiurge.tools.reconcile import reconciling
-from demiurge.tools.shelf import EntryState, LedgerRow, LedgerSlot
+from demiurge.tools.ledger.effects import Claim, Ledger, ttl_ns
+from demiurge.tools.ledger.reconcile import reconciling
+from demiurge.tools.ledger.store import EntryState, LedgerRow, LedgerSlot
+from demiurge.tools.ledger.waiting import Bell, LoopBell, ThreadBell, hold, waiting_for
 from demiurge.tools.stages.recall import ask, meet
-from demiurge.tools.waiting import Bell, LoopBell, ThreadBell, hold, waiting_for
 
 __all__ = ["claim"]
 

@@ -14,10 +14,10 @@ from demiurge.tools.errors import ToolErrorCode, ToolFailure, ToolValidationErro
 from demiurge.tools.execution.call import Call
 from demiurge.tools.execution.ports import Ports
 from demiurge.tools.execution.worker import to_the_end
-from demiurge.tools.idempotency import DumpedParams, IdempotencyConfig, IdempotencyStrategy, make_key
-from demiurge.tools.ledger import partition_of
+from demiurge.tools.ledger.effects import partition_of
+from demiurge.tools.ledger.idempotency import DumpedParams, IdempotencyConfig, IdempotencyStrategy, make_key
+from demiurge.tools.ledger.store import EntryState, LedgerRow, LedgerSlot
 from demiurge.tools.result import ToolResult
-from demiurge.tools.shelf import EntryState, LedgerRow, LedgerSlot
 
 __all__ = ["ask", "meet", "recall"]
 

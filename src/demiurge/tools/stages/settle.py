@@ -12,10 +12,10 @@ from collections.abc import Awaitable
 from demiurge.tools.errors import ToolErrorCode
 from demiurge.tools.execution.call import Call
 from demiurge.tools.execution.ports import Ports, log_cause
-from demiurge.tools.ledger import ttl_ns
-from demiurge.tools.shelf import LedgerRow
+from demiurge.tools.ledger.effects import ttl_ns
+from demiurge.tools.ledger.store import LedgerRow
+from demiurge.tools.ledger.waiting import let_loose
 from demiurge.tools.stages.recall import ask
-from demiurge.tools.waiting import let_loose
 
 __all__ = ["let_go", "settle"]
 

@@ -10,8 +10,8 @@ from demiurge import faults
 from demiurge.tools.approvals import ApprovalDecision, ApprovalRequest
 from demiurge.tools.capabilities import Introspection, Workspaces
 from demiurge.tools.effect import ToolEffect
+from demiurge.tools.ledger.reconcile import reconciling
 from demiurge.tools.policy import ToolPolicy, ToolPolicyContext
-from demiurge.tools.reconcile import reconciling
 from demiurge.tools.runner import ToolRunner
 from demiurge.tools.source import StaticToolSource, ToolSource
 from demiurge.values import canonical_json

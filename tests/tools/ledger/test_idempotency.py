@@ -33,7 +33,7 @@ from demiurge.tools import (
 from demiurge.values import canonical_json
 from demiurge.values.refs import ref_of
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 
 
 class Kind(Enum):
@@ -182,7 +182,7 @@ def test_rich_types_have_a_hash_and_every_difference_shows(changed: dict[str, An
 
 
 def test_equal_parameters_have_one_hash_in_every_process() -> None:
-    code = "from tests.tools.test_idempotency import *; print(compute_params_hash(rich()))"
+    code = "from tests.tools.ledger.test_idempotency import *; print(compute_params_hash(rich()))"
     hashes = {compute_params_hash(rich())}
     for seed in ("0", "1"):
         environment = {**os.environ, "PYTHONHASHSEED": seed}

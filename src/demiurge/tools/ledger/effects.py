@@ -25,9 +25,9 @@ from pydantic_core import from_json
 from demiurge.errors import Damaged, InvalidValue
 from demiurge.tools.authoring.params import ResultCodec
 from demiurge.tools.errors import ToolValidationError
-from demiurge.tools.idempotency import DEFAULT_TTL, check_ttl, compute_params_hash
+from demiurge.tools.ledger.idempotency import DEFAULT_TTL, check_ttl, compute_params_hash
+from demiurge.tools.ledger.store import EntryState, LedgerRow, LedgerSlot, LedgerStore, MemoryLedgerStore, Rows, Write
 from demiurge.tools.result import ToolResult, plain_text
-from demiurge.tools.shelf import EntryState, LedgerRow, LedgerSlot, MemoryShelf, Rows, Shelf, Write
 from demiurge.values.clock import Clock, Entropy, SystemClock, SystemEntropy
 
 __all__ = ["Claim", "EffectLedger", "Ledger", "LedgerEntry", "partition_of", "ttl_ns"]
@@ -100,7 +100,7 @@ class Ledger(Protocol):
 
 
 class EffectLedger:
-    """The ledger (seed 004, Effect Ledger): in memory, of one process, unless `shelf` says otherwise. Safe to use from
+    """The ledger (seed 004, Effect Ledger): in memory, of one process, unless `store` says otherwise. Safe to use from
     several threads.
 
     A `key` alone means the default partition (no tenant, connection, session or run), any tool; a LedgerSlot means just
@@ -108,11 +108,11 @@ class EffectLedger:
     claim, whatever is invalidated or cleared meanwhile."""
 
     def __init__(
-        self, *, clock: Clock | None = None, entropy: Entropy | None = None, shelf: Shelf | None = None
+        self, *, clock: Clock | None = None, entropy: Entropy | None = None, store: LedgerStore | None = None
     ) -> None:
         self._clock = clock if clock is not None else SystemClock()
         self._entropy = entropy if entropy is not None else SystemEntropy()
-        self._shelf: Shelf = shelf if shelf is not None else MemoryShelf()
+        self._store: LedgerStore = store if store is not None else MemoryLedgerStore()
         self._watchers: dict[LedgerSlot, list[Callable[[], None]]] = {}
         self._watching = threading.Lock()
 
@@ -121,7 +121,7 @@ class EffectLedger:
     def lookup(self, key: str | LedgerSlot, *, now: datetime | None = None) -> LedgerEntry | None:
         """What the call with this key did, or None; removes it when it has expired."""
         now_ns = self._ns(now)
-        with self._shelf.reading() as rows:
+        with self._store.reading() as rows:
             found = [rows.get(slot) for slot in _slots(rows, key)]
         done = [row for row in found if row is not None and row.state is EntryState.DONE]
         if any(row.is_over(now_ns) for row in done):
@@ -158,7 +158,7 @@ class EffectLedger:
             success=result.success,
             excluded=result.exclude_value_from_context,
         )
-        with self._shelf.writing("edit") as rows:
+        with self._store.writing("edit") as rows:
             rows.put(row)
         self._wake(row.slot)
         return _entry(row)
@@ -167,7 +167,7 @@ class EffectLedger:
         """Forgets what the call did, or that it is in doubt: an equal call runs again. Was there anything?"""
         now_ns = self._clock.now_ns()
         gone = False
-        with self._shelf.writing("edit") as rows:
+        with self._store.writing("edit") as rows:
             for slot in _slots(rows, key):
                 try:
                     row = rows.get(slot)
@@ -190,20 +190,20 @@ class EffectLedger:
     def prune_expired(self, now: datetime | None = None) -> int:
         """Removes what has expired; how many entries that were."""
         now_ns = self._ns(now)
-        with self._shelf.writing("edit") as rows:
+        with self._store.writing("edit") as rows:
             return rows.expire(now_ns)
 
     def in_doubt(self) -> tuple[LedgerSlot, ...]:
         """The calls of which nobody knows whether they took effect, for `invalidate`."""
         now_ns = self._clock.now_ns()
-        with self._shelf.reading() as rows:
+        with self._store.reading() as rows:
             slots = sorted(row.slot for row in rows.open_rows())
         found = [self.find(slot, now_ns) for slot in slots]
         return tuple(row.slot for row in found if row is not None and row.state is EntryState.IN_DOUBT)
 
     def __len__(self) -> int:
         now_ns = self._clock.now_ns()
-        with self._shelf.reading() as rows:
+        with self._store.reading() as rows:
             return rows.count(now_ns)
 
     def __bool__(self) -> bool:
@@ -216,12 +216,12 @@ class EffectLedger:
 
     @property
     def blocking(self) -> bool:
-        return self._shelf.blocking
+        return self._store.blocking
 
     def find(self, slot: LedgerSlot, now_ns: int) -> LedgerRow | None:
         seen: LedgerRow | None = None
         while True:
-            with self._shelf.reading() as rows:
+            with self._store.reading() as rows:
                 row = rows.get(slot)
                 there = _standing(rows, row, now_ns)
             if row is None or row.state is not EntryState.CLAIMED or there is row or row == seen:
@@ -233,10 +233,10 @@ class EffectLedger:
     ) -> Claim:
         effect_id = self._entropy.token(16)
         expires_ns = None if ttl_ns is None else now_ns + ttl_ns
-        owner = self._shelf.hold(effect_id)
+        owner = self._store.hold(effect_id)
         mine = LedgerRow(slot, EntryState.CLAIMED, effect_id, params_hash, now_ns, expires_ns, owner)
         try:
-            with self._shelf.writing("claim") as rows:
+            with self._store.writing("claim") as rows:
                 there = _standing(rows, rows.get(slot), now_ns)
                 free = there is None or (even_in_doubt and there.state is EntryState.IN_DOUBT)
                 if free:
@@ -245,11 +245,11 @@ class EffectLedger:
                     rows.put(mine)
                     rows.tidy(now_ns)
         except BaseException:
-            self._shelf.drop(mine, lost=True)
+            self._store.drop(mine, lost=True)
             raise
         if free:
             return Claim(mine, there)
-        self._shelf.drop(mine, lost=False)
+        self._store.drop(mine, lost=False)
         return Claim(None, there)
 
     def settle(
@@ -285,11 +285,11 @@ class EffectLedger:
     def _end(self, claim: LedgerRow, write: Write, change: Callable[[Rows], None]) -> None:
         written = False
         try:
-            with self._shelf.writing(write) as rows:
+            with self._store.writing(write) as rows:
                 change(rows)
             written = True
         finally:
-            self._shelf.drop(claim, lost=not written)
+            self._store.drop(claim, lost=not written)
             self._wake(claim.slot)
 
     def watch(self, slot: LedgerSlot, wake: Callable[[], None]) -> Callable[[], None]:
@@ -317,7 +317,7 @@ class EffectLedger:
 
     def _take_off(self, tool_name: str | None) -> int:
         now_ns = self._clock.now_ns()
-        with self._shelf.writing("edit") as rows:
+        with self._store.writing("edit") as rows:
             rows.expire(now_ns)
             return rows.take_off(tool_name)
 

@@ -114,10 +114,10 @@ def test_what_has_expired_makes_room_by_itself() -> None:
     for _ in range(5_000):
         ledger.record(idempotency_key="k", tool_name="t", params=None, result=ToolResult("m"))
     work(ledger, 10_000, 200)
-    shelf: Any = ledger._shelf
+    store: Any = ledger._store
     assert len(ledger) == 201
-    assert len(shelf._done) == 201
-    assert len(shelf._ends) < 2_000
+    assert len(store._done) == 201
+    assert len(store._ends) < 2_000
 
 
 @pytest.mark.parametrize("scope", ["session", "billing", ""])
@@ -125,6 +125,6 @@ def test_the_key_of_a_call_is_the_seeds_and_can_be_looked_up(scope: str) -> None
     ledger, shop = EffectLedger(), Shop()
     config = IdempotencyConfig("params", ("order_id",), scope=scope)
     runner_for(order_tool(shop.place, idempotency=config), ledger).exec_sync(NAME, {"order_id": "o"})
-    (slot,) = list(ledger._shelf._done)  # type: ignore[attr-defined]
+    (slot,) = list(ledger._store._done)  # type: ignore[attr-defined]
     assert slot.key.startswith(f"{scope}:{NAME}:" if scope else f"{NAME}:")
     assert slot.key in ledger

@@ -16,7 +16,7 @@ from contextlib import contextmanager, suppress
 from typing import Protocol
 
 from demiurge.tools.errors import ToolErrorCode, ToolFailure
-from demiurge.tools.shelf import LedgerRow
+from demiurge.tools.ledger.store import LedgerRow
 
 __all__ = ["Bell", "LoopBell", "ThreadBell", "hold", "let_loose", "waiting_for"]
 

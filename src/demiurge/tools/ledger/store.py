@@ -12,7 +12,7 @@ from enum import StrEnum
 from heapq import heapify, heappop, heappush
 from typing import Literal, NamedTuple, Protocol, Self, TypeAlias
 
-__all__ = ["EntryState", "LedgerRow", "LedgerSlot", "MemoryShelf", "Rows", "Shelf", "Write"]
+__all__ = ["EntryState", "LedgerRow", "LedgerSlot", "LedgerStore", "MemoryLedgerStore", "Rows", "Write"]
 
 Write: TypeAlias = Literal["claim", "settle", "release", "doubt", "edit"]
 """What a `writing` block is for."""
@@ -42,7 +42,7 @@ class LedgerSlot(NamedTuple):
 
 class LedgerRow(NamedTuple):
     """One entry as it is kept. Times: nanoseconds since 1970, UTC; `created_ns` and `expires_ns` count from the claim
-    until it is done. `effect_id`: 16 bytes, the claim's. `owner`: who works on a claim, as the shelf names it.
+    until it is done. `effect_id`: 16 bytes, the claim's. `owner`: who works on a claim, as the store names it.
     `value`: the result as JSON."""
 
     slot: LedgerSlot
@@ -92,7 +92,7 @@ class Rows(Protocol):
         """Those that are claimed or in doubt."""
 
 
-class Shelf(Protocol):
+class LedgerStore(Protocol):
     """`blocking`: its blocks wait for a disk, and other processes may use it too."""
 
     @property
@@ -109,7 +109,7 @@ class Shelf(Protocol):
         """Says that nobody works on it any more. `lost`: what became of it may not have been written."""
 
 
-class MemoryShelf:
+class MemoryLedgerStore:
     """Rows of one process; safe to use from several threads. What is done is kept apart from what is open."""
 
     blocking = False
