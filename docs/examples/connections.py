@@ -3,6 +3,7 @@ from demiurge import (
     ConnectionBroker,
     Credentials,
     KeyRing,
+    MemoryVault,
     ToolContext,
     ToolEffect,
     ToolPolicy,
@@ -10,7 +11,6 @@ from demiurge import (
     ToolRunner,
     tool,
 )
-from demiurge.stores.vault import MemoryVault
 from demiurge.tools import Connection
 
 TRACKER = {"Bearer ada-token-2": ["The door squeaks."]}  # ada-token-1 is not good any more

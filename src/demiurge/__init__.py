@@ -26,7 +26,8 @@ if TYPE_CHECKING:
         UsageError,
     )
     from demiurge.stores.sqlite.ledger import SqliteEffectLedger
-    from demiurge.stores.vault import SqliteVault
+    from demiurge.stores.sqlite.vault import SqliteVault
+    from demiurge.stores.vault import MemoryVault
     from demiurge.tools import (
         AiEvent,
         ApprovalDecision,
@@ -87,7 +88,8 @@ _HOMES = {
         "UsageError",
     ),
     "demiurge.stores.sqlite.ledger": ("SqliteEffectLedger",),
-    "demiurge.stores.vault": ("SqliteVault",),
+    "demiurge.stores.sqlite.vault": ("SqliteVault",),
+    "demiurge.stores.vault": ("MemoryVault",),
     "demiurge.tools": (
         "AiEvent",
         "ApprovalDecision",
@@ -162,6 +164,7 @@ __all__ = [
     "Introspection",
     "InvalidValue",
     "KeyRing",
+    "MemoryVault",
     "NotFound",
     "PromptValidationError",
     "Redaction",

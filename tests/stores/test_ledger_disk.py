@@ -211,6 +211,7 @@ def execute(path: Path, statement: str) -> None:
         "state = 'in_doubt'",
         "success = 0",
         "excluded = 1",
+        "rendering = 'other'",
         "expires_ns = NULL",
         "effect = zeroblob(16)",
         "owner = 'x'",
@@ -235,6 +236,19 @@ async def test_a_damaged_entry_answers_nothing_and_runs_nothing(path: Path, chan
         assert (await runner.exec(NAME, ARGS)).ok
 
 
+@pytest.mark.parametrize("copy", [0, 1], ids=["in the table", "in its index"])
+def test_a_bit_that_hides_an_entry_is_found_when_the_file_is_opened(path: Path, copy: int) -> None:
+    with SqliteEffectLedger(path) as ledger:
+        runner_for(order_tool(Shop().place), ledger).exec_sync(NAME, ARGS)
+    content, key = bytearray(path.read_bytes()), f"session:{NAME}:".encode()
+    places = [at for at in range(len(content)) if content.startswith(key, at)]
+    assert len(places) == 2
+    content[places[copy] + len(key)] ^= 1
+    path.write_bytes(content)
+    with pytest.raises(Damaged, match="is damaged"):
+        SqliteEffectLedger(path)
+
+
 @pytest.mark.parametrize("bytes_left", [100, 4096, 5000])
 def test_a_file_that_is_cut_short_is_said(path: Path, bytes_left: int) -> None:
     with SqliteEffectLedger(path) as ledger:
@@ -257,11 +271,13 @@ def test_a_file_of_something_else_is_refused(path: Path) -> None:
         SqliteEffectLedger(path)
 
 
-def test_a_file_of_a_newer_format_is_refused(path: Path) -> None:
+@pytest.mark.parametrize(("change", "said"), [(1, "newer Demiurge"), (-1, "earlier Demiurge")])
+def test_a_file_of_another_format_is_refused(path: Path, change: int, said: str) -> None:
     SqliteEffectLedger(path).close()
     with closing(sqlite3.connect(path)) as db:
-        db.execute("PRAGMA user_version = 2")
-    with pytest.raises(UsageError, match="newer Demiurge"):
+        (version,) = db.execute("PRAGMA user_version").fetchone()
+        db.execute(f"PRAGMA user_version = {version + change}")
+    with pytest.raises(UsageError, match=said):
         SqliteEffectLedger(path)
 
 

@@ -18,8 +18,17 @@ import pytest
 
 from demiurge import faults
 from demiurge.errors import Conflict, Damaged, DemiurgeError, NotFound, Unavailable, UsageError
-from demiurge.stores.vault import MemoryVault, SqliteVault
-from demiurge.tools import Connection, ConnectionBroker, Credentials, KeyRing, SealedConnection, Vault
+from demiurge.stores.sqlite.vault import SqliteVault
+from demiurge.stores.vault import MemoryVault
+from demiurge.tools import (
+    Connection,
+    ConnectionBroker,
+    Credentials,
+    DamagedConnections,
+    KeyRing,
+    SealedConnection,
+    Vault,
+)
 
 KEYS = KeyRing({"v1": bytes(32)})
 CANARY = "canary-77aa-token"
@@ -186,7 +195,7 @@ def test_a_folder_that_others_can_write_to_is_refused(path: Path) -> None:
 
 
 def test_a_folder_that_is_not_there_is_said(path: Path) -> None:
-    with pytest.raises(Unavailable):
+    with pytest.raises(Unavailable, match=r"There is no folder .*missing: make it first"):
         SqliteVault(path.parent / "missing" / "connections.db")
 
 
@@ -221,6 +230,25 @@ def test_scopes_that_are_none_are_damage(path: Path, scopes: str) -> None:
         change(path, f"UPDATE connection SET scopes = {scopes}")
         with pytest.raises(Damaged):
             vault.get("one")
+
+
+@pytest.mark.parametrize("damage", ["scopes = '{'", "scopes = CAST(x'ff' AS TEXT)", "provider = CAST(x'67ff' AS TEXT)"])
+def test_a_damaged_row_is_no_reason_not_to_read_the_others(path: Path, damage: str) -> None:
+    newer = KeyRing({"v1": bytes(32), "v2": "5a" * 32})
+    with SqliteVault(path) as vault:
+        broker = ConnectionBroker(vault, KEYS)
+        bad, good = (broker.add(tenant="ba_1", provider="p", credentials=Credentials(CANARY)) for _ in range(2))
+        change(path, f"UPDATE connection SET {damage} WHERE id = '{bad.id}'")
+        for ask in (lambda: broker.list("ba_1"), ConnectionBroker(vault, newer).rotate):
+            with pytest.raises(DamagedConnections, match=bad.id) as caught:
+                ask()
+            assert caught.value.damaged == (bad.id,)
+            assert [kept.connection.id for kept in caught.value.rows] == [good.id]
+        kept = vault.get(good.id)
+        assert kept is not None
+        assert kept.connection.key_id == "v2"
+        with pytest.raises(Damaged):
+            vault.get(bad.id)
 
 
 def test_a_file_that_is_no_database_is_damage(path: Path) -> None:
@@ -266,7 +294,7 @@ async def test_whatever_is_changed_in_the_file_no_other_credentials_come_out(pat
 
 CHILD = """
 import sys
-from demiurge.stores.vault import SqliteVault
+from demiurge.stores.sqlite.vault import SqliteVault
 from demiurge.tools import Connection, SealedConnection
 
 with SqliteVault(sys.argv[1]) as vault:

@@ -9,6 +9,7 @@ import pytest
 
 from demiurge.errors import Conflict, InvalidValue, NotFound
 from demiurge.tools import ApprovalRequest, InMemoryApprovals
+from demiurge.values.clock import FixedClock
 
 REQUEST = ApprovalRequest("call_1", "tool", "sha256:spec", "sha256:args", "user:1", "sha256:rule")
 
@@ -22,7 +23,20 @@ def decided(request: ApprovalRequest = REQUEST) -> tuple[InMemoryApprovals, str]
     return store, approval_id
 
 
-@pytest.mark.parametrize("field", ["tool_call_id", "tool_id", "spec_hash", "args_digest", "actor", "rule_digest"])
+@pytest.mark.parametrize(
+    "field",
+    [
+        "tool_call_id",
+        "tool_id",
+        "spec_hash",
+        "args_digest",
+        "actor",
+        "rule_digest",
+        "connection_id",
+        "tenant",
+        "run_id",
+    ],
+)
 def test_any_change_is_another_question(field: str) -> None:
     store, approval_id = decided()
     changed = replace(REQUEST, **{field: "other"})
@@ -55,3 +69,31 @@ def test_asking_again_is_still_one_pending_request() -> None:
     store.take(REQUEST)
     store.take(REQUEST)
     assert len(store.pending()) == 1
+
+
+def test_what_nobody_decides_is_forgotten_so_a_flood_of_requests_does_not_add_up() -> None:
+    clock = FixedClock(0)
+    store = InMemoryApprovals(clock, ttl_ms=10)
+    for number in range(1_000):
+        store.take(replace(REQUEST, tool_call_id=f"call_{number}"))
+        clock.advance(1_000_000)
+        assert len(store.pending()) <= 11
+    approval_id = store.pending()[0].approval_id
+    assert approval_id is not None
+    clock.advance(11_000_000)
+    assert store.pending() == ()
+    with pytest.raises(NotFound):
+        store.approve(approval_id, by="user:2")
+
+
+def test_a_decision_nobody_takes_is_void_and_then_forgotten() -> None:
+    clock = FixedClock(0)
+    store = InMemoryApprovals(clock, ttl_ms=10)
+    for passed_ms, outcome in ((9, "approved"), (10, "expired"), (20, "expired"), (21, None)):
+        store.take(REQUEST)
+        approval_id = store.pending()[0].approval_id
+        assert approval_id is not None
+        store.approve(approval_id, by="user:2")
+        clock.advance(passed_ms * 1_000_000)
+        taken = store.take(REQUEST)
+        assert (taken.outcome if taken is not None else None) == outcome

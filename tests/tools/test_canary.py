@@ -82,8 +82,8 @@ class Quoting(BaseModel):
 
     open: str = c("value.open")
     shut: str = c("value.shut")
-    nested: None = None
-    rows: None = None
+    nested: Row | None = None
+    rows: list[Row] | None = None
 
     @field_serializer("open")
     def _quoted(self, value: str) -> str:

@@ -189,3 +189,22 @@ async def test_a_turn_that_is_cancelled_before_it_begins_answers_nobody() -> Non
     with pytest.raises(asyncio.CancelledError):
         await task
     assert turn.events == []
+
+
+@dataclass(frozen=True)
+class Payload:
+    """A call that has the provider's own payload with it."""
+
+    id: str
+    name: str
+    arguments_json: str
+    raw: Any
+
+
+async def test_the_providers_own_payload_is_in_the_record_and_nowhere_else() -> None:
+    turn = Turn()
+    payload = {"thought": "canary-33b1"}
+    calls = [Payload("c1", "reads", '{"n": 1}', payload), Payload("c2", "unknown", "{}", payload)]
+    answers = await turn.runner.exec_many([*calls, ("c3", "reads", '{"n": 2}')])
+    assert [answer.record.raw for answer in answers] == [payload, payload, None]
+    assert "canary" not in repr(answers) + repr(turn.events) + repr([answer.record.public() for answer in answers])

@@ -101,12 +101,46 @@ def test_load(tmp_path: Path, name: str) -> None:
         ("p.yml", "allowed_tools: !!python/object/apply:os.getcwd []\n"),
         ("p.toml", "allowed_tools = [a]\n"),
         ("p.txt", "allowed_tools: [a]\n"),
+        ("p.yaml", "? [a, b]\n: 1\n"),
+        ("p.yaml", "? {a: b}\n: 1\n"),
+        ("p.yaml", "1: [a]\n"),
+        ("p.yaml", "allowed_tools: !!int x\n"),
+        ("p.yaml", "allowed_tools: !!bool x\n"),
+        ("p.yaml", "allowed_tools: !!timestamp x\n"),
+        ("p.yaml", "allowed_tools: &loop [*loop]\n"),
+        ("p.yaml", "[" * 5000),
+        ("p.json", "[" * 100_000),
+        ("p.toml", "allowed_tools = " + "[" * 5000),
     ],
 )
 def test_load_refuses_what_it_does_not_know(tmp_path: Path, name: str, text: str) -> None:
     (tmp_path / name).write_text(text)
-    with pytest.raises(InvalidValue):
+    with pytest.raises(InvalidValue) as caught:
         ToolPolicy.load(tmp_path / name)
+    assert str(tmp_path / name) in caught.value.message
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("p.json", '{"allowed_tools": [], "budgets": {"max_runtime_ms": 1, "max_runtime_ms": 2}}'),
+        ("p.yaml", "allowed_tools: []\nbudgets:\n  max_runtime_ms: 1\n  max_runtime_ms: 2\n"),
+        ("p.yaml", "allowed_tools: []\nmax_runtime_ms: 1\n"),
+        ("p.json", '{"allowed_tools": [], "budgets": {"max_runtime_ms": "1"}}'),
+    ],
+)
+def test_an_error_names_the_key_and_the_file(tmp_path: Path, name: str, text: str) -> None:
+    (tmp_path / name).write_text(text)
+    with pytest.raises(InvalidValue, match="max_runtime_ms") as caught:
+        ToolPolicy.load(tmp_path / name)
+    assert name in caught.value.message
+    assert caught.value.path in ("", "budgets.max_runtime_ms")
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_byte_order_mark_is_no_content(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).write_text(FILES[name], encoding="utf-8-sig")
+    assert ToolPolicy.load(tmp_path / name).allowed_tools == ("a",)
 
 
 def test_load_without_a_file(tmp_path: Path) -> None:

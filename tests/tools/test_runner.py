@@ -12,9 +12,12 @@ from typing import Any
 
 import pytest
 
+from demiurge.errors import InvalidValue
 from demiurge.tools import (
+    AiEvent,
     Budgets,
     Clock,
+    EffectLedger,
     InMemoryApprovals,
     LoopSignal,
     Redaction,
@@ -557,8 +560,71 @@ async def test_exec_many_lets_a_signal_through_as_it_is(names: list[str]) -> Non
         await runner.exec_many([(f"c{index}", name, ARGS) for index, name in enumerate(names)])
 
 
+class AsyncBlobs:
+    async def put(self, data: bytes, /) -> str:
+        return ""
+
+
+async def async_emit(event: Any) -> None: ...
+
+
+@pytest.mark.parametrize(
+    ("given", "path"),
+    [
+        ({"policy": {"allowed_tools": ["math__add"]}}, "policy"),
+        ({"policy": "policy.toml"}, "policy"),
+        ({"emit": async_emit}, "emit"),
+        ({"blobs": AsyncBlobs()}, "blobs"),
+        ({"connections": ["00000000-0000-4000-8000-000000000000"]}, "connections"),
+        ({"max_parallel": 0}, "max_parallel"),
+        ({"ledger": EffectLedger(), "session": object()}, "session"),
+    ],
+)
+def test_what_a_runner_can_not_work_with_is_refused_when_it_is_made(given: dict[str, Any], path: str) -> None:
+    with pytest.raises(InvalidValue) as caught:
+        ToolRunner([made()], **given)
+    assert caught.value.path == path
+
+
+@pytest.mark.parametrize("ctx", ["user:1", {"actor": "user:1"}, ToolPolicyContext])
+async def test_who_asks_is_a_context(ctx: Any) -> None:
+    run = Run()
+    with pytest.raises(InvalidValue, match="ctx"):
+        run.runner.exec_sync("math__add", ARGS, ctx=ctx)
+    with pytest.raises(InvalidValue, match="ctx"):
+        await run.runner.exec("math__add", ARGS, ctx=ctx)
+    assert run.events == []
+
+
+@pytest.mark.parametrize(
+    "error", [SystemExit(3), KeyboardInterrupt(), GeneratorExit(), asyncio.CancelledError()], ids=repr
+)
+async def test_a_listener_that_raises_loses_its_event_never_the_call(error: BaseException) -> None:
+    def listen(event: Any) -> None:
+        raise error
+
+    runner = ToolRunner([made()], policy=ToolPolicy(("math__add",)), emit=listen)
+    assert runner.exec_sync("math__add", ARGS).value == {"total": 5}
+    assert (await runner.exec("math__add", ARGS)).value == {"total": 5}
+
+
 def test_exceptions_are_logged_without_their_text(caplog: pytest.LogCaptureFixture) -> None:
     Run(made(failing(ValueError("canary")))).runner.exec_sync("math__add", '{"a": 2, "b": 3}')
     assert "ValueError" in caplog.text
     assert "test_runner.py" in caplog.text
     assert "canary" not in caplog.text
+
+
+def test_what_a_listener_does_to_its_event_is_not_in_the_record() -> None:
+    def forge(event: AiEvent) -> None:
+        if isinstance(event, ToolCallResult):
+            event.result["rows"][0]["n"] = "forged"
+
+    def rows(params: None, *, context: ToolContext) -> ToolResult[dict[str, Any]]:
+        return ToolResult("m", {"rows": [{"n": 1}]})
+
+    tool = Tool[None, dict[str, Any]](
+        name="rows", description="Rows.", handler=rows, redaction=Redaction.paths("rows.n")
+    )
+    result = ToolRunner([tool], policy=ToolPolicy(("rows",)), emit=forge).exec_sync("rows", "{}")
+    assert result.value == result.record.result == {"rows": [{"n": 1}]}

@@ -20,6 +20,7 @@ from pydantic import Field, TypeAdapter, create_model
 from typing_extensions import TypedDict
 
 from demiurge.tools import compile_schema
+from demiurge.tools.authoring.words import hidden_character
 from demiurge.values import canonical_json
 
 Spec = dict[str, Any]
@@ -339,7 +340,13 @@ KINDS: dict[str, Kind] = {
 }
 
 
-WORDS = st.text(st.characters(min_codepoint=32, exclude_categories=["Cs", "Cc"]), min_size=1, max_size=12)
+WORDS = st.text(
+    st.characters(min_codepoint=32, exclude_categories=["Cs", "Cc"]).filter(
+        lambda letter: not hidden_character(letter)
+    ),
+    min_size=1,
+    max_size=12,
+)
 PLAIN_WORDS = st.text(st.sampled_from("abc é"), min_size=1, max_size=12).map(str.strip).filter(bool)
 NAMES = ["alpha", "beta_1", "items", "type", "enum", "properties", "required", "straße"]
 ALIASES = ["with space", "a-b", "$ref", "日本", "anyOf"]

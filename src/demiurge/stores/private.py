@@ -35,14 +35,17 @@ def strange(path: Path) -> Unavailable:
 
 
 def check_folder(folder: Path) -> None:
-    """Refuse a world's folder that others can write to. Raises Unavailable; FileNotFoundError when there is none."""
-    found = folder.stat()
+    """Refuse a folder that others can write to. Raises Unavailable, also when there is none; OSError."""
+    try:
+        found = folder.stat()
+    except FileNotFoundError as error:
+        raise Unavailable(f"There is no folder {folder}: make it first.", code="no_folder") from error
     if found.st_uid not in (os.geteuid(), 0):
         raise Unavailable(f"{folder} belongs to somebody else: use `chown`, or another folder.", code="exposed")
     if found.st_mode & 0o022:
-        raise Unavailable(
-            f"Others can write to {folder}: run `chmod go-w` on it, or choose another folder.", code="exposed"
-        )
+        shared = found.st_uid != os.geteuid() or found.st_mode & stat.S_ISVTX
+        advice = "choose a folder of your own" if shared else "run `chmod go-w` on it, or choose another folder"
+        raise Unavailable(f"Others can write to {folder}: {advice}.", code="exposed")
 
 
 def open_folder(path: Path, *, make: bool = False) -> int:

@@ -25,17 +25,7 @@ from demiurge.tools.capabilities import (
     WorkspaceFile,
     Workspaces,
 )
-from demiurge.tools.catalog import ToolCatalog
-from demiurge.tools.connections.broker import (
-    Connection,
-    ConnectionAccess,
-    ConnectionBroker,
-    ConnectionGrant,
-    SealedConnection,
-    Vault,
-)
-from demiurge.tools.connections.credentials import Credentials, Secret
-from demiurge.tools.connections.keyring import KeyRing
+from demiurge.tools.connections.access import ConnectionAccess, ConnectionGrant
 from demiurge.tools.context import ResourceRegistry, ToolContext
 from demiurge.tools.effect import ToolEffect
 from demiurge.tools.errors import (
@@ -81,12 +71,17 @@ from demiurge.tools.runner import ToolRunner
 from demiurge.tools.source import CompositeToolSource, StaticToolSource, ToolSource
 from demiurge.tools.spec import ToolSpec
 from demiurge.tools.telemetry.graph_run import GraphRun
-from demiurge.tools.telemetry.prompt_hash import prompt_hash
 from demiurge.tools.telemetry.run_summary import RunSummary
 from demiurge.tools.telemetry.spans import SpanSink, ToolSpan
 
 if TYPE_CHECKING:
+    from demiurge.tools.catalog import ToolCatalog
+    from demiurge.tools.connections.broker import ConnectionBroker
+    from demiurge.tools.connections.connection import Connection, DamagedConnections, SealedConnection, Vault
+    from demiurge.tools.connections.credentials import Credentials, Secret
+    from demiurge.tools.connections.keyring import KeyRing
     from demiurge.tools.core import CORE_TOOLS
+    from demiurge.tools.telemetry.prompt_hash import prompt_hash
 
 __all__ = [
     "CORE_TOOLS",
@@ -109,6 +104,7 @@ __all__ = [
     "ConnectionBroker",
     "ConnectionGrant",
     "Credentials",
+    "DamagedConnections",
     "Deadline",
     "DeadlineExceededError",
     "Decision",
@@ -175,4 +171,15 @@ __all__ = [
     "validate_tool_schema_p0",
 ]
 
-__getattr__ = late(__name__, {"demiurge.tools.core": ("CORE_TOOLS",)})
+__getattr__ = late(
+    __name__,
+    {
+        "demiurge.tools.catalog": ("ToolCatalog",),
+        "demiurge.tools.connections.broker": ("ConnectionBroker",),
+        "demiurge.tools.connections.connection": ("Connection", "DamagedConnections", "SealedConnection", "Vault"),
+        "demiurge.tools.connections.credentials": ("Credentials", "Secret"),
+        "demiurge.tools.connections.keyring": ("KeyRing",),
+        "demiurge.tools.core": ("CORE_TOOLS",),
+        "demiurge.tools.telemetry.prompt_hash": ("prompt_hash",),
+    },
+)

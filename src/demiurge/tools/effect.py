@@ -6,6 +6,7 @@ The question is "could an outsider notice?". A tool that declares nothing is tak
 from __future__ import annotations
 
 from enum import StrEnum
+from typing import NoReturn
 
 __all__ = ["ToolEffect"]
 
@@ -17,3 +18,7 @@ class ToolEffect(StrEnum):
     READ_ONLY = "read_only"
     STATE_CHANGE = "state_change"
     EXTERNAL_SIDE_EFFECT = "external_side_effect"
+
+    @classmethod
+    def _missing_(cls, value: object) -> NoReturn:
+        raise ValueError(f"an effect is one of {', '.join(cls)}, not {value!r}")

@@ -5,6 +5,8 @@ Ids match `^[a-zA-Z0-9_-]{1,64}$`, what every provider accepts; namespaces are j
 in Python use lower case (seed 004). The dotted form of a seed's name (`workspace.read`) is accepted as
 input.
 
+Ids are exactly `str`, also where somebody gives a member of an enum.
+
 The id of one call is the provider's, and providers only promise text; it goes into every event and record.
 """
 
@@ -55,6 +57,7 @@ def canonical_id(text: object) -> str:
     arbitrary model text out of events and messages."""
     if not isinstance(text, str):
         return UNNAMED
+    text = str.__str__(text)
     if _TOOL_ID.fullmatch(text):
         return text
     dotted = text.replace(".", "__")
@@ -67,6 +70,8 @@ def canonical_call_id(text: object) -> str:
 
     Anything else becomes `call_` and 24 hex digits of its SHA-256: equal ids stay equal, so an approval of such
     a call still finds it."""
+    if isinstance(text, str):
+        text = str.__str__(text)
     if isinstance(text, str) and text.isprintable() and 0 < len(text.encode()) <= MAX_CALL_ID_BYTES:
         return text
     return f"call_{sha256(str(text).encode(errors='surrogatepass')).hexdigest()[:24]}"

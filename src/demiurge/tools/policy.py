@@ -84,19 +84,23 @@ class ToolPolicy:
     def _allowed(self) -> frozenset[str]:
         return frozenset(self.allowed_tools)
 
+    @cached_property
+    def _asked_for(self) -> frozenset[str]:
+        return frozenset(self.require_approval_for_tools)
+
     def decide(self, ctx: ToolPolicyContext, tool_id: str, effect: ToolEffect) -> Decision:
         """The decision for one call; `effect` counts as `external_side_effect` where the tool is not
         known."""
         if tool_id not in self._allowed:
             return "deny"
-        if tool_id in self.require_approval_for_tools or effect in self.require_approval_for_effects:
+        if tool_id in self._asked_for or effect in self.require_approval_for_effects:
             return "require_approval"
         return "allow"
 
     def rule_digest(self, tool_id: str, effect: ToolEffect) -> str:
         """Digest of the rule that makes this tool ask for approval; an approval is bound to it."""
         rule: dict[str, Any] = {"rule": "allowed_tools", "tool": tool_id}
-        if tool_id in self.require_approval_for_tools:
+        if tool_id in self._asked_for:
             rule = {"rule": "require_approval_for_tools", "tool": tool_id}
         elif effect in self.require_approval_for_effects:
             rule = {"rule": "require_approval_for_effects", "effect": str(effect)}
@@ -131,18 +135,23 @@ class ToolPolicy:
 
     @classmethod
     def load(cls, path: str | Path) -> ToolPolicy:
-        """Reads a `.toml`, `.yaml`/`.yml` or `.json` file. Raises NotFound, or InvalidValue that names the
-        place."""
+        """Reads a `.toml`, `.yaml`/`.yml` or `.json` file. Raises NotFound, or InvalidValue that names
+        the file and the place."""
         file = Path(path)
         try:
-            text = file.read_text(encoding="utf-8")
+            text = file.read_text(encoding="utf-8-sig")
         except FileNotFoundError:
             raise NotFound(f"There is no policy file {file}.") from None
         except (OSError, UnicodeDecodeError) as error:
             raise InvalidValue(f"The policy file {file} can't be read: {type(error).__name__}.") from error
         from demiurge.tools.policy_file import parse  # imports YAML, which is slow, and most policies are no file
 
-        return cls.from_json(parse(text, file))
+        try:
+            return cls.from_json(parse(text, file.suffix))
+        except InvalidValue as error:
+            named = InvalidValue(f"The policy file {file}: {error.message}", code=error.code)
+            named.path = error.path
+            raise named from error
 
 
 def _closed(data: object, known: set[str], path: str) -> dict[str, Any]:

@@ -5,33 +5,46 @@
 
 from __future__ import annotations
 
+import json
 import tomllib
-from collections.abc import Hashable
-from pathlib import Path
+from collections.abc import Hashable, Iterable
 from typing import Any
 
 import yaml
 
 from demiurge.errors import InvalidValue
-from demiurge.values import canonical_json
 
 __all__ = ["parse"]
 
+_UNREADABLE = (ValueError, TypeError, LookupError, AttributeError, yaml.YAMLError)
+"""What the parsers raise; PyYAML's own for a value that is not what its tag says is not always a YAMLError."""
 
-def parse(text: str, file: Path) -> object:
-    """The content of `file`, by its ending. Raises InvalidValue."""
+
+def parse(text: str, suffix: str) -> object:
+    """The content of a file whose name ends in `suffix`. Raises InvalidValue."""
     try:
-        match file.suffix.lower():
+        match suffix.lower():
             case ".toml":
                 return tomllib.loads(text)
             case ".yaml" | ".yml":
                 return yaml.load(text, Loader=_StrictLoader)  # noqa: S506  (a SafeLoader)
             case ".json":
-                return canonical_json.parse_object(text)
+                return json.loads(text, object_pairs_hook=_once)
             case _:
-                raise InvalidValue("A policy file ends in .toml, .yaml, .yml or .json.")
-    except (tomllib.TOMLDecodeError, yaml.YAMLError) as error:
-        raise InvalidValue(f"The policy file {file} can't be parsed: {error}") from error
+                raise InvalidValue("its name must end in .toml, .yaml, .yml or .json")
+    except _UNREADABLE as error:
+        raise InvalidValue(f"can't be parsed: {error}") from error
+    except RecursionError as error:
+        raise InvalidValue("is nested too deep") from error
+
+
+def _once(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
+    content: dict[str, Any] = {}
+    for key, value in pairs:
+        if key in content:
+            raise InvalidValue(f"the key {key!r} is given twice")
+        content[key] = value
+    return content
 
 
 class _StrictLoader(yaml.SafeLoader):
@@ -39,9 +52,10 @@ class _StrictLoader(yaml.SafeLoader):
 
 
 def _strict_mapping(loader: _StrictLoader, node: yaml.MappingNode) -> dict[Hashable, Any]:
-    keys = [loader.construct_object(key) for key, _ in node.value]
-    if len(set(keys)) != len(keys):
-        raise InvalidValue("A key is given twice in the policy file.")
+    keys = [loader.construct_object(key, deep=True) for key, _ in node.value]
+    if not all(isinstance(key, str) for key in keys):
+        raise InvalidValue("a key must be text")
+    _once((key, None) for key in keys)
     return loader.construct_mapping(node)
 
 

@@ -18,17 +18,19 @@ from demiurge.tools.approvals import ApprovalStore
 from demiurge.tools.authoring.signature import is_async_callable
 from demiurge.tools.bound import BoundTool
 from demiurge.tools.capabilities import Clock
-from demiurge.tools.connections.broker import ConnectionAccess
+from demiurge.tools.connections.access import ConnectionAccess
 from demiurge.tools.context import ResourceRegistry, ToolContext
 from demiurge.tools.effect import ToolEffect
 from demiurge.tools.errors import LoopSignal, ToolErrorCode, ToolFailure
 from demiurge.tools.events import AiEvent
 from demiurge.tools.execution.call import Call
+from demiurge.tools.execution.explain import sound
 from demiurge.tools.execution.interrupt import is_from_outside
 from demiurge.tools.execution.own_loop import in_own_loop
 from demiurge.tools.execution.ports import BlobSink, Ports, log_cause
 from demiurge.tools.ids import canonical_id
 from demiurge.tools.ledger.effects import Ledger
+from demiurge.tools.ledger.waiting import blocking_its_loop
 from demiurge.tools.policy import ToolPolicy, ToolPolicyContext
 from demiurge.tools.record import ToolExecResult
 from demiurge.tools.source import Tools, as_source
@@ -60,7 +62,8 @@ T = TypeVar("T")
 
 
 class AskedCall(Protocol):
-    """A call as a model asks for it, say `demiurge.wire.ToolCall`. One that says it is `invalid` is not run."""
+    """A call as a model asks for it, say `demiurge.wire.ToolCall`. One that says it is `invalid` is not run. One that
+    has `raw`, the provider's own payload, gets it kept in its record, privately."""
 
     @property
     def id(self) -> str: ...
@@ -149,6 +152,10 @@ class ToolRunner:
             ledger=ledger,
         )
 
+    def __repr__(self) -> str:
+        tools = ", ".join(self._ports.policy.allowed_tools)
+        return f"<ToolRunner that allows {tools or 'nothing'}: {self.summary!r}>"
+
     @property
     def summary(self) -> RunSummary:
         """What the calls so far came to: the RunSummary among the resources, or this runner's own."""
@@ -184,7 +191,11 @@ class ToolRunner:
         its own."""
         journey = self._pass(_call(tool_id, raw_args, tool_call_id, ctx, connection_id, approval_id, threads=False))
         tool = self._peek(tool_id)
-        return in_own_loop(journey) if tool is not None and tool.is_async else _step_through(journey)
+        drive = in_own_loop if tool is not None and tool.is_async else _step_through
+        if self._ports.ledger is None:
+            return drive(journey)
+        with blocking_its_loop():
+            return drive(journey)
 
     async def exec_many(
         self,
@@ -205,16 +216,16 @@ class ToolRunner:
         async def one(index: int) -> ToolExecResult:
             async with gate:
                 begun.add(index)
-                tool_call_id, tool_id, raw_args = asked[index]
-                return await self.exec(tool_id, raw_args, tool_call_id=tool_call_id, ctx=ctx)
+                tool_call_id, tool_id, raw_args, payload = asked[index]
+                return await self._pass(_call(tool_id, raw_args, tool_call_id, ctx, None, None, payload, threads=True))
 
         try:
-            for batch in self._batches([tool_id for _, tool_id, _ in asked]):
+            for batch in self._batches([tool_id for _, tool_id, _, _ in asked]):
                 answers.extend(await _together([one(index) for index in batch]))
         except BaseException:
-            for index, (tool_call_id, tool_id, raw_args) in enumerate(asked):
+            for index, (tool_call_id, tool_id, raw_args, payload) in enumerate(asked):
                 if index not in begun:
-                    self._leave_out(_call(tool_id, raw_args, tool_call_id, ctx, None, None, threads=False))
+                    self._leave_out(_call(tool_id, raw_args, tool_call_id, ctx, None, None, payload, threads=False))
             raise
         return tuple(answers)
 
@@ -256,7 +267,7 @@ class ToolRunner:
                 if pending is not None:
                     await pending
         except ToolFailure as failure:
-            call.failure = failure
+            call.failure = sound(failure, if_broken)
         except LoopSignal:
             call.failure = ToolFailure(ToolErrorCode.CANCELLED)
             await _end(ports, call)
@@ -284,10 +295,11 @@ async def _end(ports: Ports, call: Call) -> None:
         record(ports, call)
 
 
-def _asked(call: AskedCall | tuple[str, str, RawArgs]) -> tuple[str, str, RawArgs]:
+def _asked(call: AskedCall | tuple[str, str, RawArgs]) -> tuple[str, str, RawArgs, Any]:
     if isinstance(call, tuple):
-        return call
-    return call.id, call.name, "" if getattr(call, "invalid", False) else call.arguments_json
+        return (*call, None)
+    raw_args = "" if getattr(call, "invalid", False) else call.arguments_json
+    return call.id, call.name, raw_args, getattr(call, "raw", None)
 
 
 def _call(
@@ -297,6 +309,7 @@ def _call(
     ctx: ToolPolicyContext | ToolContext | None,
     connection_id: str | None,
     approval_id: str | None,
+    payload: Any = None,
     *,
     threads: bool,
 ) -> Call:
@@ -306,7 +319,9 @@ def _call(
     if connection_id is None and template is not None:
         connection_id = template.connection_id
     caller = template.caller if template is not None else ctx if isinstance(ctx, ToolPolicyContext) else _NOBODY
-    return Call(tool_id, raw_args, caller, template, connection_id, approval_id, threads, tool_call_id or "")
+    return Call(
+        tool_id, raw_args, caller, template, connection_id, approval_id, threads, tool_call_id or "", payload=payload
+    )
 
 
 _NOBODY = ToolPolicyContext()

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import pytest
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, ConfigDict, Field, RootModel, computed_field, create_model
+from typing_extensions import TypedDict
 
 from demiurge.tools import (
     PromptValidationError,
@@ -244,3 +245,191 @@ def test_wrap_refuses_what_can_not_be_described() -> None:
     for function in (untyped, variadic, wordless):
         with pytest.raises(PromptValidationError):
             Tool.wrap(function)
+
+
+HIDDEN = ["\u202e", "\U000e0041", "\u200b", "\x07"]
+
+
+@pytest.mark.parametrize("hidden", HIDDEN)
+def test_nothing_in_a_schema_is_hidden_from_a_reader(hidden: str) -> None:
+    def described(q: Annotated[str, "word" + hidden]) -> str:
+        """Does it."""
+        return q
+
+    def documented(q: str) -> str:
+        return q
+
+    documented.__doc__ = f"Does it.\n\nArgs:\n    q: word{hidden}"
+
+    def chosen(q: Any) -> str:
+        """Does it."""
+        return ""
+
+    named = create_model("Named", q=(str, Field(alias="q" + hidden)))
+
+    def aliased(params: named) -> str:  # type: ignore[valid-type]
+        """Does it."""
+        return ""
+
+    aliased.__annotations__["params"] = named
+    array: Any = list
+    literal: Any = Literal
+    chosen.__annotations__["q"] = array[literal["a", "b" + hidden]]
+    described.__annotations__["q"] = Annotated[str, "word" + hidden]
+    for function, place in (
+        (described, "#/properties/q/description"),
+        (documented, "#/properties/q/description"),
+        (chosen, "#/properties/q/items/enum/1"),
+        (aliased, "#/properties/q"),
+    ):
+        with pytest.raises(PromptValidationError, match=f"invisible character U\\+[0-9A-F]+ at {place}") as caught:
+            Tool.wrap(function)
+        assert hidden not in str(caught.value)
+
+
+def test_what_shapes_letters_is_not_hidden() -> None:
+    joined = "a\u200cb 👩\u200d💻 ✔\ufe0f\n\tmore"
+    model = create_model("Shaped", q=(str, Field(description=joined)))
+
+    def shaped(params: Any) -> str:
+        """Does it."""
+        return ""
+
+    shaped.__annotations__["params"] = model
+    assert Tool.wrap(shaped).spec.input_schema["properties"]["q"]["description"] == joined
+
+
+class Leaf(BaseModel):
+    m: int = Field(alias="em")
+    more: dict[str, R] = {}
+
+    @computed_field
+    def double(self) -> int:
+        return 2 * self.m
+
+
+class Loose(BaseModel):
+    model_config = ConfigDict(extra="allow")
+    a: int = 0
+
+
+class Typed(TypedDict):
+    leaf: Leaf
+
+
+@dataclass
+class Branch:
+    leaf: Leaf | None
+    leaves: list[Leaf | None]
+    any: Any
+    table: dict[str, Any]
+    text: str = ""
+
+
+class Root(RootModel[list[Branch]]):
+    pass
+
+
+@pytest.mark.parametrize(
+    ("kind", "path", "is_there"),
+    [
+        (Branch, "leaf.em", True),
+        (Branch, "leaf.m", False),
+        (Branch, "leaf.double", True),
+        (Branch, "leaf.more.key.y", True),
+        (Branch, "leaf.more.key.z", False),
+        (Branch, "leaf.more.*.y", True),
+        (Branch, "leaf.*.*.y", True),
+        (Branch, "leaf.*.*.z", False),
+        (Branch, "leaves.em", True),
+        (Branch, "leaves.nope", False),
+        (Branch, "any.whatever.it.is", True),
+        (Branch, "table.x.y", True),
+        (Branch, "text.x", False),
+        (Branch, "nope", False),
+        (Branch, "*", True),
+        (Branch | None, "leaf.em", True),
+        (Branch | None, "leaf.nope", False),
+        (list[Branch], "leaf.em", True),
+        (tuple[Branch, ...], "leaf.nope", False),
+        (dict[str, Branch], "key.leaf.em", True),
+        (dict[str, Branch], "key.leaf.nope", False),
+        (Leaf | Branch, "leaf.em", True),
+        (Leaf | Branch, "leaf.nope", False),
+        (Root, "leaf.em", True),
+        (Root, "leaf.nope", False),
+        (Typed, "leaf.em", True),
+        (Typed, "leaf.nope", False),
+        (Loose, "others.too", True),
+        (Any, "a.b", True),
+        (dict, "a.b", True),
+        (str, "a", False),
+        (None, "a", False),
+    ],
+)
+def test_a_public_path_leads_somewhere(kind: Any, path: str, is_there: bool) -> None:
+    redactions = [Redaction.paths(path)] + ([Redaction.allow(path)] if path.isalpha() else [])
+    for redaction in redactions:
+        made = functools.partial(
+            Tool, name="t", description="d", handler=None, params_type=P, result_type=kind, redaction=redaction
+        )
+        if is_there:
+            made()
+            continue
+        with pytest.raises(PromptValidationError, match="which the result does not have") as caught:
+            made()
+        assert caught.value.placeholder == "redaction"
+
+
+def yielding(params: P, *, context: ToolContext) -> Iterator[ToolResult[R]]:
+    yield ToolResult("", R(1))
+
+
+async def yielding_later(params: P, *, context: ToolContext) -> AsyncIterator[ToolResult[R]]:
+    yield ToolResult("", R(1))
+
+
+class Yielding:
+    def __call__(self, params: P, *, context: ToolContext) -> Iterator[ToolResult[R]]:
+        yield ToolResult("", R(1))
+
+
+@pytest.mark.parametrize("handler", [yielding, yielding_later, functools.partial(yielding), Yielding()])
+def test_a_handler_that_yields_is_refused(handler: Any) -> None:
+    with pytest.raises(PromptValidationError, match="must not yield"):
+        make(handler=handler)
+
+
+@pytest.mark.parametrize(
+    "reconcile", [3, no_context, positional_context, other_keyword, wrong_params, wrong_context, yielding, lambda: None]
+)
+def test_a_reconcile_of_another_signature_is_refused(reconcile: Any) -> None:
+    with pytest.raises(PromptValidationError, match="the reconcile") as caught:
+        make(reconcile=reconcile)
+    assert caught.value.placeholder == "reconcile"
+
+
+def test_a_reconcile_returns_what_it_likes() -> None:
+    async def later(params: P, *, context: ToolContext) -> ToolResult[R] | None:
+        return None
+
+    for reconcile in (handle, later, lambda params, *, context: None):
+        assert make(reconcile=reconcile).bound.reconcile is reconcile
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "advice"),
+    [
+        ("effect", "readonly", "an effect is one of read_only, state_change, external_side_effect, not 'readonly'"),
+        ("capabilities", "x", "'capabilities' are types"),
+        ("capabilities", ("x",), "'capabilities' are types"),
+        ("capabilities", int, "'capabilities' are types"),
+        ("inline", "x", "'inline' is True or False"),
+        ("requires_connection", 1, "'requires_connection' is True or False"),
+    ],
+)
+def test_an_option_of_another_kind_is_refused(option: str, value: Any, advice: str) -> None:
+    with pytest.raises(PromptValidationError) as caught:
+        make(**{option: value})
+    assert advice in str(caught.value)
+    assert caught.value.placeholder == option

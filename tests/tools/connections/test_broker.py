@@ -169,6 +169,38 @@ async def test_rotation_seals_all_under_the_newest_key_and_old_keys_can_go() -> 
     assert await desk.token(two.id, "ba_2") == "token-two"
 
 
+class SlowVault(MemoryVault):
+    """One whose every answer needs the event loop to go on meanwhile."""
+
+    blocking = True
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        super().__init__()
+        self.loop, self.in_time = loop, list[bool]()
+
+    def _wait(self) -> None:
+        went_on = threading.Event()
+        self.loop.call_soon_threadsafe(went_on.set)
+        self.in_time.append(went_on.wait(5))
+
+    def get(self, connection_id: str) -> SealedConnection | None:
+        self._wait()
+        return super().get(connection_id)
+
+    def swap(self, old: SealedConnection, new: SealedConnection) -> bool:
+        self._wait()
+        return super().swap(old, new)
+
+
+async def test_a_vault_that_waits_does_not_hold_up_the_event_loop() -> None:
+    desk = Desk()
+    desk.vault = SlowVault(asyncio.get_running_loop())
+    desk.broker = ConnectionBroker(desk.vault, KEYS, refresh={"github": lambda one, old: new()}, clock=desk.clock)
+    made = desk.add(expires_at_ms=0)
+    assert await desk.token(made.id) == "fresh-token"
+    assert desk.vault.in_time == [True] * 4
+
+
 def test_rotation_does_what_it_can_and_then_says_what_it_could_not() -> None:
     desk = Desk()
     bad, good = desk.row(desk.add()), desk.add()

@@ -23,7 +23,7 @@ from typing import Any
 import pytest
 
 from demiurge.errors import Damaged, NotFound, Unavailable
-from demiurge.stores.vault import SqliteVault
+from demiurge.stores.sqlite.vault import SqliteVault
 from demiurge.tools import (
     AuthCapability,
     Connection,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import copy
 import json
+import quopri
 from urllib.parse import quote, quote_plus
 
 import pytest
@@ -37,6 +38,16 @@ around = st.text(st.characters(codec="utf-8"), max_size=20)
         Credentials(CANARY, username="adam").headers()["Authorization"],
         Credentials(CANARY, username="ada m").headers()["Authorization"],
         CANARY.encode().hex(),
+        json.dumps({"t": CANARY}).replace("/", "\\/"),
+        "".join(f"\\u{ord(letter):04X}" for letter in CANARY),
+        CANARY.replace("+", "\\u002b"),
+        json.dumps(json.dumps(json.dumps({"t": CANARY}))),
+        quote(quote(CANARY, safe=""), safe=""),
+        quote(json.dumps({"t": CANARY}).replace("/", "\\/")),
+        json.dumps(quote_plus(quote_plus(CANARY))),
+        quopri.encodestring(f"{'x' * 60} {CANARY}==".encode()).decode(),
+        json.dumps(quopri.encodestring(f"{'x' * 60} {CANARY}".encode()).decode()),
+        quopri.encodestring(CANARY.encode(), quotetabs=True).decode().replace("+", "=2B"),
         CANARY.encode().hex().upper(),
     ],
 )
@@ -64,7 +75,23 @@ def test_a_secret_with_spaces_is_found_in_a_form() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", "an ordinary answer", "100% of 3+4", "%zz%", "%", CANARY[:-1], CANARY.upper(), "eyJ0IjogMX0="]
+    "text",
+    [
+        "",
+        "an ordinary answer",
+        "\\u",
+        "\\ud83d",
+        "\\q",
+        "=",
+        "=ZZ",
+        "=\n",
+        "100% of 3+4",
+        "%zz%",
+        "%",
+        CANARY[:-1],
+        CANARY.upper(),
+        "eyJ0IjogMX0=",
+    ],
 )
 def test_nothing_else_is_taken_for_it(text: str) -> None:
     assert not WATCH.finds(text)

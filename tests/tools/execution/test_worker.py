@@ -1,6 +1,7 @@
 """A handler in a worker thread: apart from the loop, apart from other calls, and handed over whole."""
 
 import asyncio
+import contextlib
 import contextvars
 import gc
 import subprocess
@@ -10,7 +11,7 @@ import weakref
 
 import pytest
 
-from demiurge.tools.execution.worker import in_thread
+from demiurge.tools.execution.worker import in_task, in_thread
 
 VARIABLE = contextvars.ContextVar("variable", default="unset")
 
@@ -102,7 +103,7 @@ async def test_a_waiting_thread_keeps_nothing_of_its_last_call() -> None:
 
 FORK = """
 import asyncio, os, sys
-from demiurge.tools.execution.worker import in_thread
+from demiurge.tools.execution.worker import in_task, in_thread
 assert asyncio.run(in_thread(lambda: 5)) == 5
 child = os.fork()
 if child == 0:
@@ -114,3 +115,27 @@ sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 def test_a_forked_process_starts_threads_of_its_own() -> None:
     done = subprocess.run([sys.executable, "-W", "ignore", "-c", FORK], timeout=30, check=False)
     assert done.returncode == 7
+
+
+@pytest.mark.parametrize("raises", [False, True])
+def test_what_a_handler_gave_is_not_in_the_logs_of_a_loop_in_debug_mode(
+    raises: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    def slow() -> str:
+        if raises:
+            raise ValueError("canary")
+        return "canary"
+
+    async def slowly() -> str:
+        return slow()
+
+    async def main() -> None:
+        loop = asyncio.get_running_loop()
+        loop.slow_callback_duration = 0
+        with contextlib.suppress(ValueError):
+            await in_thread(slow)
+        await in_task(slowly, 30)
+
+    asyncio.run(main(), debug=True)
+    assert "Executing" in caplog.text
+    assert "canary" not in caplog.text

@@ -45,6 +45,10 @@ async def echo_later(arguments: dict[str, Any], context: ToolContext) -> ToolRes
     return echo(arguments, context)
 
 
+def yielding(arguments: dict[str, Any], context: ToolContext) -> Any:
+    yield echo(arguments, context)
+
+
 def made(properties: dict[str, Any] | None = None, **options: Any) -> BoundTool:
     schema = {"type": "object", "properties": properties or {}, **options.pop("schema", {})}
     given = {"name": NAME, "description": "Reads.", "call": echo, "redaction": Redaction.allow("got"), **options}
@@ -308,13 +312,40 @@ def test_what_is_said_of_a_fault(schema: dict[str, Any], arguments: Any, said: t
 
 def test_only_names_that_the_schema_declares_are_told() -> None:
     tool = made(
-        {"7": {"type": "null"}, "a\u202eb": {"type": "null"}, "x" * 65: {"type": "null"}, "ü w": {"type": "null"}}
+        {"7": {"type": "null"}, "a\u200db": {"type": "null"}, "x" * 65: {"type": "null"}, "ü w": {"type": "null"}}
     )
-    wrong = {"7": 1, "007": 1, "8": 1, "a\u202eb": 1, "x" * 65: 1, "ü w": 1}
+    wrong = {"7": 1, "007": 1, "8": 1, "a\u200db": 1, "x" * 65: 1, "ü w": 1}
     assert sorted(fields(tool, wrong)) == ["7 must be null", "[*] must be null", "ü w must be null"]
     items = made(schema={"additionalProperties": {"items": {"type": "null"}}})
     assert fields(items, {"004": [1]}) == ("[*][*] must be null",)
-    assert fields(made(schema={"required": ["a\u202eb"]}), {}) == ("a field is required",)
+    assert fields(made(schema={"required": ["a\u200db"]}), {}) == ("a field is required",)
+
+
+@pytest.mark.parametrize("hidden", ["\u202e", "\U000e0041", "\u200b", "\x07"])
+def test_a_schema_that_hides_something_is_refused(hidden: str) -> None:
+    texts: list[tuple[dict[str, Any], str]] = [
+        ({"properties": {"q": {"description": f"A word.{hidden}"}}}, "#/properties/q/description"),
+        ({"properties": {f"q{hidden}": {}}}, "#/properties/q"),
+        ({"properties": {"q": {"enum": ["a", hidden]}}}, "#/properties/q/enum/1"),
+        ({"$defs": {"a": {"title": hidden}}}, "#/$defs/a/title"),
+    ]
+    for schema, place in texts:
+        with pytest.raises(PromptValidationError) as caught:
+            made(schema=schema)
+        assert str(caught.value).endswith(f"has the invisible character U+{ord(hidden):04X} at {place}")
+        assert caught.value.code == "tool_schema"
+
+
+def test_lines_of_a_schemas_texts_end_as_they_like() -> None:
+    words = {"description": "One.\r\n\tTwo.\nThree. ✔\ufe0f"}
+    assert made({"q": words}).spec.input_schema["properties"]["q"] == words
+
+
+@pytest.mark.parametrize("call", [None, yielding])
+def test_the_call_is_a_function_that_returns(call: Any) -> None:
+    with pytest.raises(PromptValidationError) as caught:
+        made(call=call)
+    assert caught.value.placeholder == "call"
 
 
 PATTERNS = ["^(?!x)a+$", r"(a)\1", "^.{1,5000}$", "(?<=x)a"]

@@ -214,6 +214,18 @@ def test_a_huge_integer_and_its_digits_are_two_things() -> None:
     assert compute_params_hash({"a": 2**60}) != compute_params_hash({"a": str(2**60)})
 
 
+def test_a_huge_integer_and_what_stands_for_it_are_two_things() -> None:
+    huge = 2**60
+    looks: list[Any] = [huge, {"integer": str(huge)}, {".integer": str(huge)}]
+    trees = [{"a": one, "b": other} for one in looks for other in looks]
+    trees += [{f".{name}": value for name, value in tree.items()} for tree in trees]
+    assert len({compute_params_hash(tree) for tree in trees}) == len(trees)
+
+
+def test_1_and_1_point_0_are_one_number() -> None:
+    assert compute_params_hash({"a": 1}) == compute_params_hash({"a": 1.0}) != compute_params_hash({"a": True})
+
+
 class Sealed(BaseModel):
     name: str
     secret: SecretStr = SecretStr("")

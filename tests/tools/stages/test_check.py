@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Annotated, Any, cast
 
 import pytest
+from pydantic import Field
 
 from demiurge.tools import (
     Redaction,
@@ -64,7 +65,8 @@ def test_a_large_integer_is_a_number_for_the_model_and_text_in_public() -> None:
     ],
 )
 def test_a_value_without_a_portable_form_is_refused(kind: Any, value: Any) -> None:
-    result = answer(tool_of(ToolResult("m", value), kind, Redaction.paths("*")))
+    redaction = Redaction.paths("*") if kind is dict else Redaction.message_only()
+    result = answer(tool_of(ToolResult("m", value), kind, redaction))
     assert result.error_code == "output_validation"
     assert_storable(result)
 
@@ -123,3 +125,48 @@ class Leaving:
 def test_a_broken_rendering_gives_way_to_json_and_loses_nothing(value: Any) -> None:
     result = answer(tool_of(ToolResult("done", value), type(value), Redaction.allow("id")))
     assert (result.ok, result.content, result.value) == (True, 'done\n\n{"id":1}', {"id": 1})
+
+
+CANARY: Any = "canary"
+
+
+@dataclass(frozen=True)
+class Pair:
+    count: int
+    names: dict[str, int] = field(default_factory=dict)
+
+
+@pytest.mark.parametrize(
+    ("result", "said"),
+    [
+        ("canary", "handler of look returned str where a ToolResult was due"),
+        (
+            ToolResult("m", Pair(CANARY, {"canary": 1})),
+            "result of look has not its declared form, with a message of ",
+        ),
+        (ToolResult(cast("Any", (CANARY,)), Pair(1)), "with a message of type tuple and a Pair (TypeError)"),
+        (ToolResult("m", Pair(1), success=CANARY), "result of look has a flag that is not True or False"),
+    ],
+)
+def test_the_log_says_what_is_wrong_with_a_result_and_none_of_its_values(
+    result: Any, said: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    assert answer(tool_of(result, Pair, Redaction.drop_all())).error_code == "output_validation"
+    assert said in caplog.text
+    assert "canary" not in caplog.text
+
+
+def test_the_log_names_the_fields_that_break_their_type_and_not_the_keys_of_a_mapping(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """What pydantic writes without a word and then doesn't read back."""
+
+    @dataclass(frozen=True)
+    class Limited:
+        count: Annotated[int, Field(gt=0)]
+        names: dict[str, Annotated[int, Field(gt=0)]]
+
+    result = ToolResult("m", Limited(0, {"canary": 0}))
+    assert answer(tool_of(result, Limited, Redaction.drop_all())).error_code == "output_validation"
+    assert "a Limited: count (greater_than), names.* (greater_than)" in caplog.text
+    assert "canary" not in caplog.text

@@ -32,6 +32,7 @@ from demiurge.tools import (
     ToolUserError,
     compute_idempotency_key,
 )
+from demiurge.tools.ledger.store import LedgerRow, MemoryLedgerStore
 
 ARGS = {"order_id": "o"}
 FAR = datetime(2200, 1, 1, tzinfo=UTC)
@@ -304,6 +305,49 @@ async def test_a_thread_does_not_wait_for_the_loop_that_it_blocks(ledger: Effect
     assert sync.exec_sync(NAME, ARGS).error_code == "repeated_call"
     held.go.set()
     assert (await first).ok
+
+
+async def test_a_loop_is_not_blocked_for_a_call_that_needs_it(ledger: EffectLedger) -> None:
+    """The way there leads through another call, in a loop of its own."""
+    held = Held()
+    inner: list[ToolExecResult] = []
+
+    async def around(params: Order, *, context: ToolContext) -> ToolResult[Receipt]:
+        inner.append(await runner.exec(NAME, ARGS))
+        return ToolResult("m", Receipt("o"))
+
+    tools = order_tool(held.place), order_tool(around, "around")
+    runner = ToolRunner(tools, policy=ToolPolicy((NAME, "around")), ledger=ledger)
+    first = asyncio.create_task(runner.exec(NAME, ARGS))
+    await held.begun.wait()
+    assert runner.exec_sync("around", ARGS).ok
+    assert codes(inner) == ["repeated_call"]
+    held.go.set()
+    assert (await first).ok
+
+
+async def test_of_many_who_wait_only_the_next_one_looks_when_one_has_failed() -> None:
+    begun = 0
+
+    async def refuse(params: Order, *, context: ToolContext) -> ToolResult[Receipt]:
+        nonlocal begun
+        begun += 1
+        await asyncio.sleep(0)
+        raise ToolUserError("no")
+
+    looks = 0
+
+    class Counted(MemoryLedgerStore):
+        def get(self, slot: LedgerSlot) -> LedgerRow | None:
+            nonlocal looks
+            looks += 1
+            return super().get(slot)
+
+    runner = runner_for(order_tool(refuse), EffectLedger(store=Counted()))
+    results = await asyncio.gather(*(runner.exec(NAME, ARGS) for _ in range(100)))
+    assert codes(results) == ["execution"] * 100
+    assert begun == 100
+    assert looks < 100 * 15
 
 
 # Doubts

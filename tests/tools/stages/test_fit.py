@@ -36,6 +36,11 @@ class Full:
         raise OSError("canary")
 
 
+class Silent:
+    def put(self, data: bytes, /) -> None:
+        return None
+
+
 def answer(text: str, message: str = "", blobs: Any = None) -> ToolExecResult:
     def look(params: None, *, context: ToolContext) -> ToolResult[dict[str, str]]:
         return ToolResult(message, {"text": text})
@@ -79,7 +84,8 @@ def test_only_what_is_too_large_goes_elsewhere() -> None:
     assert [ref_of(data) in result.content for data in blobs.kept.values()] == [True]
 
 
-def test_without_room_elsewhere_there_is_no_result(caplog: pytest.LogCaptureFixture) -> None:
-    result = answer("x" * LIMIT, blobs=Full())
+@pytest.mark.parametrize("blobs", [Full(), Silent()])
+def test_without_room_or_an_address_elsewhere_there_is_no_result(caplog: pytest.LogCaptureFixture, blobs: Any) -> None:
+    result = answer("x" * LIMIT, blobs=blobs)
     assert (result.error_code, result.value) == ("result_too_large", None)
     assert "canary" not in result.content + caplog.text

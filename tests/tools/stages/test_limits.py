@@ -242,3 +242,16 @@ def test_what_a_handler_says_of_its_limits_stays_what_it_said(
 ) -> None:
     context = ToolContext(budget_tracker=BudgetTracker(Budget(max_total_tokens=10)))
     assert setting.code(setting.runner(setting.tool(act, effect=effect)), context) == code
+
+
+def test_the_log_names_the_capability_that_is_not_there(caplog: pytest.LogCaptureFixture) -> None:
+    class Lamp:
+        pass
+
+    def look(params: None, *, context: ToolContext) -> ToolResult[None]:
+        raise AssertionError
+
+    tool = Tool[None, None](name="look", description="Look.", handler=look, capabilities=(Lamp,))
+    result = ToolRunner([tool], policy=ToolPolicy(("look",))).exec_sync("look", "{}")
+    assert result.error_code == "unavailable"
+    assert "look needs a Lamp in resources" in caplog.text

@@ -5,14 +5,17 @@ from __future__ import annotations
 import json
 import logging
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
+from enum import StrEnum
+from pathlib import Path
 from typing import Any
 from uuid import UUID
 
 import pytest
-from pydantic import SecretStr
+from pydantic import BaseModel, SecretStr
 from tests.tools.orders import NAME, Order, Shop, order_tool, runner_for
 
+from demiurge import SqliteEffectLedger
 from demiurge.tools import (
     BoundTool,
     EffectLedger,
@@ -62,6 +65,82 @@ def test_an_equal_call_is_answered_without_running(ledger: EffectLedger, shop: S
     assert second.tool_call_id != first.tool_call_id
 
 
+@dataclass
+class Card:
+    brand: str
+    number: str
+
+    def render(self) -> str:
+        return f"a card of {self.brand}"
+
+
+class Base(BaseModel):
+    brand: str
+
+
+class Derived(Base):
+    def render(self) -> str:
+        return f"derived {self.brand}"
+
+
+def store_of(kind: str, folder: Path) -> EffectLedger:
+    return EffectLedger() if kind == "memory" else SqliteEffectLedger(folder / "ledger.db")
+
+
+@pytest.mark.parametrize("store", ["memory", "sqlite"])
+@pytest.mark.parametrize(
+    ("kind", "value"),
+    [
+        (Any, Card("Visa", "canary")),
+        (object, Card("Visa", "canary")),
+        (list, [Card("Visa", "canary")]),
+        (Base, Derived(brand="x")),
+        (Any, datetime(2020, 1, 1, tzinfo=UTC)),
+        (str, ""),
+        (type(None), None),
+    ],
+)
+def test_a_replay_says_word_for_word_what_was_said(store: str, kind: Any, value: Any, tmp_path: Path) -> None:
+    """Read back, a value may have lost its own `render()`, and with it what that kept from the model."""
+
+    def give(params: Order, *, context: ToolContext) -> ToolResult[Any]:
+        return ToolResult("m", value)
+
+    tool = Tool[Order, kind](name=NAME, description="d", handler=give, idempotency=IdempotencyConfig())
+    ledger = store_of(store, tmp_path)
+    first, again = (runner_for(tool, ledger).exec_sync(NAME, ARGS) for _ in range(2))
+    assert (again.record.replayed, again.content) == (True, first.content)
+    assert "canary" not in first.content
+    if isinstance(ledger, SqliteEffectLedger):
+        ledger.close()
+
+
+class Name(StrEnum):
+    ORDER = NAME
+    ID = "call-1"
+    SESSION = "session"
+    CONNECTION = "conn_1"
+    KEY = "key"
+
+
+@pytest.mark.parametrize("store", ["memory", "sqlite"])
+@pytest.mark.parametrize("config", [IdempotencyConfig(), IdempotencyConfig("custom", key_fn=lambda order: Name.KEY)])
+def test_ids_may_be_members_of_an_enum(store: str, config: IdempotencyConfig, shop: Shop, tmp_path: Path) -> None:
+    ledger = store_of(store, tmp_path)
+    runner = runner_for(order_tool(shop.place, idempotency=config), ledger)
+    enums: dict[str, Any] = {"tool_call_id": Name.ID, "connection_id": Name.CONNECTION}
+    enums["ctx"] = ToolContext(session=_Session(Name.SESSION), caller=ToolPolicyContext(tenant=Name.KEY))
+    plain = {name: str(value) for name, value in enums.items() if name != "ctx"}
+    same = ToolContext(session=_Session("session"), caller=ToolPolicyContext(tenant="key"))
+    first = runner.exec_sync(Name.ORDER, ARGS, **enums)
+    assert (type(first.record.name), type(first.tool_call_id)) == (str, str)
+    assert runner.exec_sync(Name.ORDER, ARGS, **enums).record.replayed
+    assert runner.exec_sync(NAME, ARGS, ctx=same, **plain).record.replayed
+    assert (shop.taken, ledger.in_doubt(), ledger.clear()) == (["o"], (), 1)
+    if isinstance(ledger, SqliteEffectLedger):
+        ledger.close()
+
+
 def test_other_parameters_are_another_call(ledger: EffectLedger, shop: Shop) -> None:
     runner = runner_for(order_tool(shop.place), ledger)
     for order in ("a", "b", "a"):
@@ -100,6 +179,10 @@ CALLERS: dict[str, dict[str, Any]] = {
     "session": {"ctx": ToolContext(session=_Session(UUID(int=1)))},
     "other session": {"ctx": ToolContext(session=_Session("2"))},
     "run": {"ctx": ToolPolicyContext(run_id="r1")},
+    "run named like a session": {"ctx": ToolPolicyContext(run_id="2")},
+    "run with a session without an id": {
+        "ctx": ToolContext(session=_Session(""), caller=ToolPolicyContext(run_id="r3"))
+    },
     "other run": {"ctx": ToolPolicyContext(run_id="r2")},
     "session of a tenant": {"ctx": ToolContext(session=_Session(UUID(int=1)), caller=ToolPolicyContext(tenant="t"))},
     "connection": {"connection_id": "conn_1"},
@@ -128,7 +211,7 @@ def test_another_scope_is_one_for_all_sessions_but_not_for_all_tenants(ledger: E
 def test_an_answer_is_looked_up_by_its_slot(ledger: EffectLedger, shop: Shop) -> None:
     runner_for(order_tool(shop.place), ledger).exec_sync(NAME, ARGS, ctx=ToolPolicyContext(run_id="r"))
     (slot,) = slots(ledger)
-    assert slot.partition == partition_of(session="r")
+    assert slot.partition == partition_of(run="r")
     assert slot in ledger
     assert slot.key not in ledger, "a key alone means the default partition"
 

@@ -13,15 +13,20 @@ import pytest
 
 from demiurge.tools import (
     Budgets,
+    LoopSignal,
     Tool,
     ToolCallResult,
     ToolCallStart,
     ToolContext,
     ToolEffect,
+    ToolErrorCode,
+    ToolFailure,
     ToolPolicy,
     ToolResult,
     ToolRunner,
+    ToolUserError,
 )
+from demiurge.tools.errors import SAFE_MESSAGES
 
 CHANGE = ToolEffect.STATE_CHANGE
 READ = ToolEffect.READ_ONLY
@@ -204,3 +209,94 @@ async def test_a_handler_within_its_limit_just_returns() -> None:
         return ToolResult("done")
 
     assert (await Run(quick, 10_000).runner.exec("look", "{}")).content == "done"
+
+
+@pytest.mark.parametrize("limit_ms", [None, 10_000], ids=["unlimited", "limited"])
+@pytest.mark.parametrize(("effect", "code"), [(READ, "cancelled"), (CHANGE, "unknown_outcome")])
+@pytest.mark.parametrize(
+    "error",
+    [
+        OSError("canary"),
+        ToolUserError("canary"),
+        ToolFailure(ToolErrorCode.EXECUTION),
+        LoopSignal("canary"),
+        SystemExit("canary"),
+        Odd("canary"),
+    ],
+)
+async def test_a_clean_up_that_raises_does_not_undo_the_cancellation(
+    error: BaseException, limit_ms: int | None, effect: ToolEffect, code: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    begun = asyncio.Event()
+
+    async def breaks_off(params: None, *, context: ToolContext) -> ToolResult[None]:
+        begun.set()
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            raise error from None
+        raise AssertionError
+
+    run = Run(breaks_off, limit_ms, effect=effect)
+    task = asyncio.create_task(run.runner.exec("look", "{}"))
+    await begun.wait()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert run.codes() == [code]
+    assert "canary" not in caplog.text
+
+
+async def test_the_callers_time_out_is_not_lost_in_a_clean_up() -> None:
+    async def breaks_off(params: None, *, context: ToolContext) -> ToolResult[None]:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            raise OSError
+
+    run = Run(breaks_off, effect=CHANGE)
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(0.001):
+            await run.runner.exec("look", "{}")
+    assert run.codes() == ["unknown_outcome"]
+
+
+async def test_a_time_out_that_a_handler_sets_itself_is_its_own() -> None:
+    async def gives_up(params: None, *, context: ToolContext) -> ToolResult[None]:
+        async with asyncio.timeout(0):
+            await asyncio.Event().wait()
+        raise AssertionError
+
+    assert (await Run(gives_up, effect=CHANGE).runner.exec("look", "{}")).error_code == "execution"
+
+
+class Unfinished(ToolFailure):
+    def __init__(self) -> None:
+        """Forgets what a ToolFailure is."""
+
+
+class Unspeakable:
+    def __str__(self) -> str:
+        raise ValueError("canary")
+
+
+def mute() -> ToolFailure:
+    failure = ToolFailure(ToolErrorCode.AUTHZ_DENIED)
+    failure.message = Unspeakable()  # type: ignore[assignment]
+    return failure
+
+
+@pytest.mark.parametrize(("make", "code"), [(Unfinished, "execution"), (mute, "authz_denied")])
+def test_a_failure_that_is_made_wrongly_is_one_all_the_same(
+    make: Callable[[], ToolFailure], code: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fails(params: None, *, context: ToolContext) -> ToolResult[None]:
+        raise make()
+
+    run = Run(fails, effect=CHANGE)
+    result = run.runner.exec_sync("look", "{}")
+    assert result.error_code == code
+    assert result.safe_message == SAFE_MESSAGES[ToolErrorCode(code)]
+    assert run.codes() == [code]
+    assert caplog.records
+    assert "canary" not in caplog.text

@@ -53,6 +53,11 @@ def returning(result: Any) -> Callable[..., Any]:
     return handler
 
 
+class Undecided:
+    def __bool__(self) -> bool:
+        raise ValueError("canary")
+
+
 async def sleeping(params: Order, *, context: ToolContext) -> ToolResult[Receipt]:
     await asyncio.Event().wait()
     raise AssertionError
@@ -99,9 +104,11 @@ def test_a_loop_signal_leaves_nothing(ledger: EffectLedger) -> None:
         returning(Receipt("o")),
         returning(ToolResult("m", "a value of another type")),
         returning(ToolResult("\ud800", Receipt("o"))),
+        returning(ToolResult("m", Receipt("o"), success=Undecided())),  # type: ignore[arg-type]
+        returning(ToolResult("m", Receipt("o"), exclude_value_from_context=Undecided())),  # type: ignore[arg-type]
         sleeping,
     ],
-    ids=["breaks off", "none", "no result", "another type", "no text", "overruns"],
+    ids=["breaks off", "none", "no result", "another type", "no text", "no truth", "no flag", "overruns"],
 )
 async def test_an_end_that_may_have_changed_something_is_a_doubt(
     ledger: EffectLedger, effect: ToolEffect, what: str, handler: Callable[..., Any]
@@ -117,13 +124,20 @@ def test_a_handler_that_says_that_it_does_not_know_leaves_a_doubt(ledger: Effect
     assert left(ledger) == "in doubt"
 
 
+@pytest.mark.parametrize("breaks_in_clean_up", [False, True])
 @pytest.mark.parametrize(("effect", "what"), [(READ, "nothing"), *((effect, "in doubt") for effect in CHANGES)])
-async def test_a_call_that_is_cancelled_in_its_handler(ledger: EffectLedger, effect: ToolEffect, what: str) -> None:
+async def test_a_call_that_is_cancelled_in_its_handler(
+    ledger: EffectLedger, effect: ToolEffect, what: str, breaks_in_clean_up: bool
+) -> None:
     begun = asyncio.Event()
 
     async def place(params: Order, *, context: ToolContext) -> ToolResult[Receipt]:
         begun.set()
-        return await sleeping(params, context=context)
+        try:
+            return await sleeping(params, context=context)
+        finally:
+            if breaks_in_clean_up:
+                raise OSError("the connection was broken off")
 
     task = asyncio.create_task(runner_for(order_tool(place, effect=effect), ledger).exec(NAME, ARGS))
     await begun.wait()

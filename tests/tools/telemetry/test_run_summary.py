@@ -184,3 +184,17 @@ def test_calls_of_many_threads_are_all_counted(threads: int) -> None:
         thread.join()
     outcomes: dict[str, Any] = runner.summary.to_json()["outcomes"]
     assert {code: row["calls"] for code, row in outcomes.items()} == {"ok": 25 * threads, "execution": 25 * threads}
+
+
+def test_a_runner_and_its_summary_show_names_and_counts_only() -> None:
+    tool = Tool[None, None](name="look", description="Looks.", handler=_done, effect=ToolEffect.READ_ONLY)
+    runner = ToolRunner([tool], policy=ToolPolicy(("look",)), session="canary", resources={str: "canary"})
+    for name in ("look", "look", "canary"):
+        runner.exec_sync(name, {"text": "canary"} if name == "canary" else {}, tool_call_id="canary")
+    assert repr(runner.summary) == "<RunSummary of 3 calls: {'?': 1, 'look': 2}>"
+    assert repr(runner) == f"<ToolRunner that allows look: {runner.summary!r}>"
+    assert repr(ToolRunner([])) == "<ToolRunner that allows nothing: <RunSummary of 0 calls: {}>>"
+
+
+def _done(params: None, *, context: ToolContext) -> ToolResult[None]:
+    return ToolResult("done")

@@ -7,6 +7,7 @@ use inside a gate and closes them when it is shut; parent and child then open th
 
 from __future__ import annotations
 
+import functools
 import os
 import threading
 import weakref
@@ -25,14 +26,19 @@ class Gate:
 
     def __init__(self, put_away: Callable[[], None]) -> None:
         self._put_away = weakref.WeakMethod(put_away)
+        self._begin()
+        _gates.add(self)
+
+    def _begin(self) -> None:
         self._nobody = threading.Condition(threading.Lock())
         self._inside = 0
-        _gates.add(self)
+        self._shutting = False
 
     @contextmanager
     def inside(self) -> Iterator[None]:
         """Waits while the gate is shut."""
         with self._nobody:
+            self._nobody.wait_for(lambda: not self._shutting)
             self._inside += 1
         try:
             yield
@@ -42,12 +48,20 @@ class Gate:
                 self._nobody.notify_all()
 
     def shut(self) -> None:
+        """Nobody comes in from now on, and who is inside gets out."""
         self._nobody.acquire()
+        self._shutting = True
         put_away = self._put_away()
         if put_away is not None and self._nobody.wait_for(lambda: not self._inside, _MOST_SECONDS):
             put_away()
 
-    def open(self) -> None:
+    def open(self, *, in_child: bool) -> None:
+        """In a child, those who waited or were inside are not there."""
+        if in_child:
+            self._begin()
+            return
+        self._shutting = False
+        self._nobody.notify_all()
         self._nobody.release()
 
 
@@ -61,9 +75,13 @@ def _before() -> None:
         _shut.append(gate)
 
 
-def _after() -> None:
+def _after(in_child: bool) -> None:
     while _shut:
-        _shut.pop().open()
+        _shut.pop().open(in_child=in_child)
 
 
-os.register_at_fork(before=_before, after_in_parent=_after, after_in_child=_after)
+os.register_at_fork(
+    before=_before,
+    after_in_parent=functools.partial(_after, False),
+    after_in_child=functools.partial(_after, True),
+)

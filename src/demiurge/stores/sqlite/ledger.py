@@ -17,10 +17,11 @@ from typing import Final, Self
 from demiurge.errors import DemiurgeError, UsageError
 from demiurge.stores.blob_files import sync_folder
 from demiurge.stores.errors import unavailable
-from demiurge.stores.private import check_file, check_folder, make_file
+from demiurge.stores.private import make_file
 from demiurge.stores.sqlite.connections import Connections
 from demiurge.stores.sqlite.gate import Gate
-from demiurge.stores.sqlite.ledger_rows import SqliteRows, prepare
+from demiurge.stores.sqlite.ledger_rows import FORMAT, SqliteRows, check_tables
+from demiurge.stores.sqlite.own_file import check_files
 from demiurge.stores.sqlite.owners import Owners
 from demiurge.tools.ledger.effects import EffectLedger
 from demiurge.tools.ledger.store import LedgerRow, Write
@@ -28,7 +29,8 @@ from demiurge.values.clock import Clock, Entropy, SystemEntropy
 
 __all__ = ["SqliteEffectLedger"]
 
-_BESIDE: Final = ("", "-wal", "-shm", "-journal")
+_CHECKED_BYTES: Final = 16 * 2**20
+"""Up to this size a file is checked as a whole when it is opened; that takes about a tenth of a second at most."""
 
 
 class SqliteEffectLedger(EffectLedger):
@@ -63,7 +65,7 @@ class _SqliteLedgerStore:
         self._closed = False
         self._db: Connections | None = None
         self._opening = threading.Lock()
-        _check_files(path)
+        check_files(path)
         self._gate = Gate(self._put_away)
         with self._gate.inside():
             self._owners = Owners(path.with_name(f"{path.name}-owners"), entropy)
@@ -75,8 +77,11 @@ class _SqliteLedgerStore:
             db = Connections(self._path)
             try:
                 with db.writing("ledger.create") as connection:
-                    prepare(connection, self._path)
+                    FORMAT.prepare(connection, self._path)
                 db.use_log()
+                if self._path.stat().st_size <= _CHECKED_BYTES:
+                    with db.reading() as connection:
+                        check_tables(connection, self._path)
                 sync_folder(self._path.parent)
             except OSError as error:
                 db.close()
@@ -126,13 +131,3 @@ class _SqliteLedgerStore:
         if db is not None:
             with suppress(DemiurgeError):
                 db.close(tidy=False)
-
-
-def _check_files(path: Path) -> None:
-    try:
-        check_folder(path.parent)
-        for suffix in _BESIDE:
-            with suppress(FileNotFoundError):
-                check_file(path.with_name(path.name + suffix))
-    except OSError as error:
-        raise unavailable(error, path.parent) from error

@@ -6,20 +6,19 @@ that was written, or none.
 
 from __future__ import annotations
 
+import json
 import sqlite3
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 from zlib import crc32
 
-from demiurge.errors import Damaged, UsageError
+from demiurge.errors import Damaged
+from demiurge.stores.sqlite.own_file import STRICT, OwnFormat
 from demiurge.tools.ledger.store import EntryState, LedgerRow, LedgerSlot
 
-__all__ = ["SqliteRows", "prepare"]
+__all__ = ["FORMAT", "SqliteRows", "check_tables"]
 
-_FORMAT: Final = 1
-_APPLICATION: Final = 0x44454D4C  # "DEML"
-_STRICT: Final = "STRICT" if sqlite3.sqlite_version_info >= (3, 37) else ""
 _FEW: Final = 8
 
 _TABLES: Final = (
@@ -27,38 +26,30 @@ _TABLES: Final = (
         id INTEGER PRIMARY KEY, "partition" TEXT NOT NULL, tool TEXT NOT NULL, key TEXT NOT NULL, state TEXT NOT NULL,
         effect BLOB NOT NULL, params_hash TEXT NOT NULL, created_ns INTEGER NOT NULL, expires_ns INTEGER,
         owner TEXT NOT NULL, message TEXT NOT NULL, value BLOB NOT NULL, success INTEGER NOT NULL,
-        excluded INTEGER NOT NULL, guard INTEGER NOT NULL, UNIQUE (key, "partition", tool)) {_STRICT}""",
+        excluded INTEGER NOT NULL, rendering TEXT, guard INTEGER NOT NULL, UNIQUE (key, "partition", tool)) {STRICT}""",
     "CREATE INDEX entry_end ON entry (expires_ns) WHERE expires_ns IS NOT NULL",
     "CREATE INDEX entry_open ON entry (state) WHERE state <> 'done'",
 )
+FORMAT: Final = OwnFormat("ledger", 0x44454D4C, 2, _TABLES)  # "DEML"
 _COLUMNS: Final = (
     '"partition", tool, key, state, effect, params_hash, created_ns, expires_ns, owner, message, value, success, '
-    "excluded, guard"
+    "excluded, rendering, guard"
 )
 _AT: Final = 'WHERE key = ? AND "partition" = ? AND tool = ?'
 _GET: Final = f"SELECT {_COLUMNS} FROM entry {_AT}"  # noqa: S608
 _OPEN: Final = f"SELECT {_COLUMNS} FROM entry WHERE state <> 'done'"  # noqa: S608
-_PUT: Final = f"INSERT OR REPLACE INTO entry ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"  # noqa: S608
+_PUT: Final = f"INSERT OR REPLACE INTO entry ({_COLUMNS}) VALUES ({', '.join('?' * 15)})"  # noqa: S608
 _DELETE: Final = f"DELETE FROM entry {_AT}"  # noqa: S608
 _TIDY: Final = f"""DELETE FROM entry WHERE id IN
     (SELECT id FROM entry WHERE expires_ns <= ? AND state <> 'claimed' LIMIT {_FEW})"""  # noqa: S608
 
 
-def prepare(db: sqlite3.Connection, path: Path) -> None:
-    """Makes the tables in an empty file, in the transaction that is open; checks the marks of another. Raises
-    UsageError."""
-    if db.execute("SELECT 1 FROM sqlite_master").fetchone() is None:
-        for statement in _TABLES:
-            db.execute(statement)
-        db.execute(f"PRAGMA application_id = {_APPLICATION}")
-        db.execute(f"PRAGMA user_version = {_FORMAT}")
-    if db.execute("PRAGMA application_id").fetchone()[0] != _APPLICATION:
-        raise UsageError(f"{path} is a database of another program: choose another file for the ledger.")
-    if db.execute("PRAGMA user_version").fetchone()[0] != _FORMAT:
-        raise UsageError(
-            f"{path} was made by a newer Demiurge: upgrade with `pip install --upgrade demiurge-runtime`.",
-            code="newer_format",
-        )
+def check_tables(db: sqlite3.Connection, path: Path) -> None:
+    """Raises Damaged when an index doesn't lead to every row: one that it hides would not answer, and its call would
+    run again. Takes as long as there are rows."""
+    (found,) = db.execute("PRAGMA integrity_check(1)").fetchone()
+    if found != "ok":
+        raise Damaged(f"{path} is damaged ({found}): restore it from a backup.")
 
 
 class SqliteRows:
@@ -118,7 +109,7 @@ class SqliteRows:
                 f"An entry in {self._path} is damaged: invalidate it when it is known what its call did, "
                 "or restore the file from a backup."
             )
-        partition, tool, key, state, *more, success, excluded, _ = cells
+        partition, tool, key, state, *more, success, excluded, rendering, _ = cells
         effect, params_hash, created_ns, expires_ns, owner, message, value = more
         return LedgerRow(
             LedgerSlot(partition, tool, key),
@@ -132,14 +123,18 @@ class SqliteRows:
             value,
             bool(success),
             bool(excluded),
+            rendering,
         )
 
 
 def _cells(row: LedgerRow) -> tuple[Any, ...]:
     """All columns but the guard."""
-    return (*row.slot, row.state.value, *row[2:9], int(row.success), int(row.excluded))
+    return (*row.slot, row.state.value, *row[2:9], int(row.success), int(row.excluded), row.rendering)
 
 
 def _guard(cells: tuple[Any, ...]) -> int:
-    *rest, value, success, excluded = cells
-    return crc32(value, crc32(repr((*rest, success, excluded)).encode())) if isinstance(value, bytes) else -1
+    """The same for what is written and what is read, whatever kind of `str` or `int` was written."""
+    *rest, value, success, excluded, rendering = cells
+    if not isinstance(value, bytes):
+        return -1
+    return crc32(value, crc32(json.dumps((*rest, success, excluded, rendering), default=repr).encode()))

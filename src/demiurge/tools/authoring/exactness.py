@@ -1,8 +1,8 @@
 """What strict pydantic takes although the schema, which is all that the model was shown, does not.
 
 Python thinks that true is 1, that a set has no duplicates by nature, and that a number is as good as the text of a
-decimal, though its digits are lost on the way. The arguments are looked at once more for just these; a schema
-that has none of them is known when the tool is made.
+decimal, though its digits are lost on the way; digits pass for a date, and `12:00` for a duration. The arguments
+are looked at once more for just these; a schema that has none of them is known when the tool is made.
 """
 
 from __future__ import annotations
@@ -20,13 +20,21 @@ Fault: TypeAlias = tuple[tuple[int | str, ...], str]
 """Where, and what kind, in pydantic's words."""
 
 _DECIMAL = re.compile(DECIMAL)
+_DATE = r"[0-9]{4}-[0-9]{2}-[0-9]{2}"
+_FORMATS = {
+    "date": re.compile(_DATE),
+    "date-time": re.compile(_DATE + r"[Tt ][0-9]{2}:[0-9]{2}.*", re.DOTALL),
+    "duration": re.compile(r"[+-]?P.*", re.DOTALL),
+    "time": re.compile(r"[0-9]{2}:[0-9]{2}.*", re.DOTALL),
+}
+"""What the text of a format looks like; whether it is one, pydantic has seen to."""
 
 
 def may_be_inexact(schema: Any) -> bool:
     """Is there anything in a compiled schema that pydantic takes too lightly?"""
     if not isinstance(schema, Mapping):
         return False
-    if schema.get("uniqueItems") or schema.get("pattern") == DECIMAL:
+    if schema.get("uniqueItems") or schema.get("pattern") == DECIMAL or schema.get("format") in _FORMATS:
         return True
     if any(isinstance(option, int | float) for option in schema.get("enum", ())):
         return True
@@ -45,6 +53,9 @@ def inexact(schema: Any, value: Any, location: tuple[int | str, ...] = ()) -> It
             yield location, "string_type"
         elif not _DECIMAL.fullmatch(value):
             yield location, "string_pattern_mismatch"
+    form = _FORMATS.get(schema.get("format", ""))
+    if form is not None and isinstance(value, str) and not form.fullmatch(value):
+        yield location, "format"
     if isinstance(value, dict):
         named = schema.get("properties", {})
         for key, item in value.items():

@@ -7,12 +7,19 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import field, make_dataclass
 from typing import Annotated, Any, NamedTuple, get_args, get_origin
 
 from demiurge.tools.authoring.docstring import parameter_texts, summary
-from demiurge.tools.authoring.signature import UNKNOWN, is_async_callable, is_params_type, payload_of, resolve_hints
+from demiurge.tools.authoring.signature import (
+    UNKNOWN,
+    is_async_callable,
+    is_generator,
+    is_params_type,
+    payload_of,
+    resolve_hints,
+)
 from demiurge.tools.context import ToolContext
 from demiurge.tools.result import ToolResult
 
@@ -22,7 +29,7 @@ _VARIADIC = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
 
 class FunctionTool(NamedTuple):
-    """What `Tool` needs to know about a function."""
+    """What `Tool` needs to know about a function. `name` and `description` are empty where it has none."""
 
     name: str
     description: str
@@ -32,15 +39,19 @@ class FunctionTool(NamedTuple):
 
 
 def plain_tool(function: Callable[..., Any]) -> FunctionTool:
-    """Reads a function. Raises ValueError for parameters that can't be arguments of a tool."""
+    """Reads a function, a partial of one or an object that can be called. What a partial gives by name is no argument
+    any more. Raises ValueError for parameters that can't be arguments of a tool."""
+    if not callable(function):
+        raise ValueError(f"{function!r} can't be called")
     name = getattr(function, "__name__", "")
-    doc = inspect.getdoc(function) or ""
+    doc = _doc(function)
     hints = resolve_hints(function)
-    parameters = list(inspect.signature(function).parameters.values())
+    given = function.keywords if isinstance(function, functools.partial) else {}
+    parameters = [entry for entry in inspect.signature(function).parameters.values() if entry.name not in given]
+    if problem := _problem(function, parameters, hints):
+        raise ValueError(f"{name or 'the function'}: {problem}")
     wants_context = any(entry.name == "context" for entry in parameters)
     arguments = [entry for entry in parameters if entry.name != "context"]
-    if any(entry.kind in _VARIADIC for entry in arguments):
-        raise ValueError(f"{name}: *args and **kwargs can't be described to a model")
     first = _unannotated(hints.get(arguments[0].name, UNKNOWN)) if len(arguments) == 1 else UNKNOWN
     whole = first is not UNKNOWN and first not in (None, type(None)) and is_params_type(first)
     params_type = first if whole else _params_class(name, arguments, hints, parameter_texts(doc))
@@ -62,6 +73,27 @@ def plain_tool(function: Callable[..., Any]) -> FunctionTool:
     return FunctionTool(name, summary(doc), params_type, result_type, _adapter(function, unpack))
 
 
+def _doc(function: Callable[..., Any]) -> str:
+    while isinstance(function, functools.partial):
+        function = function.func
+    own = function if inspect.isroutine(function) else type(function).__call__
+    return inspect.getdoc(own) or ""
+
+
+def _problem(function: Callable[..., Any], parameters: list[inspect.Parameter], hints: Mapping[str, Any]) -> str | None:
+    """Why a function can't be a tool; None if it can, as far as this is seen from its head."""
+    if is_generator(function):
+        return "a tool must not yield; let it return a list"
+    if any(entry.kind in _VARIADIC for entry in parameters):
+        return "*args and **kwargs can't be described to a model"
+    if parameters and parameters[0].name in ("self", "cls") and parameters[0].name not in hints:
+        return "a method is a tool only of an object; write Tool.wrap(owner.method) where there is one"
+    contexts = [entry.name for entry in parameters if _unannotated(hints.get(entry.name)) is ToolContext]
+    if contexts and contexts[0] != "context":
+        return f"the parameter {contexts[0]!r} is a ToolContext; name it context"
+    return None
+
+
 def _adapter(
     function: Callable[..., Any], unpack: Callable[[Any, ToolContext], tuple[list[Any], dict[str, Any]]]
 ) -> Callable[..., Any]:
@@ -75,7 +107,8 @@ def _adapter(
 
     handler: Callable[..., Any] = waits if is_async_callable(function) else returns
     for name in ("__module__", "__name__", "__qualname__", "__doc__"):
-        setattr(handler, name, getattr(function, name, None))
+        if hasattr(function, name):
+            setattr(handler, name, getattr(function, name))
     return handler
 
 

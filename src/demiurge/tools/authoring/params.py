@@ -8,20 +8,27 @@ value, a key that the model made up, or an exception's text.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import json
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from itertools import islice
+from math import isfinite
 from typing import Any, get_args, get_origin
 
 from pydantic import BaseModel, TypeAdapter, ValidationError
 from pydantic.errors import PydanticSchemaGenerationError, PydanticUserError
-from pydantic_core import PydanticSerializationError, from_json
+from pydantic_core import PydanticSerializationError, from_json, to_json
 
 from demiurge.errors import InvalidValue
 from demiurge.tools.authoring.exactness import Fault, inexact, may_be_inexact
+from demiurge.tools.authoring.kinds import ANY, is_flat, kinds_of
+from demiurge.tools.authoring.schema import reason
 from demiurge.tools.errors import ToolValidationError
 
 __all__ = ["ParamsCodec", "ParamsDump", "ResultCodec", "params_names"]
 
 _MOST_FIELDS = 8
+_MOST_EXPLAINED = 1_000
+"""How many faults are looked at; each costs some microseconds."""
 _PHRASES: Mapping[str, str] = {
     "missing": "is required",
     "missing_argument": "is required",
@@ -51,6 +58,7 @@ _PHRASES: Mapping[str, str] = {
     "less_than": "is out of range",
     "less_than_equal": "is out of range",
     "multiple_of": "is not a multiple of its step",
+    "format": "does not have its format",
     "unique": "has the same item twice",
 }
 _UNKNOWN_FIELD = frozenset(["extra_forbidden", "unexpected_keyword_argument", "unexpected_positional_argument"])
@@ -75,11 +83,14 @@ class ParamsCodec:
         try:
             value = self._validate(text, strict=True, extra="forbid", by_alias=True, by_name=False)
         except ValidationError as error:
-            details = error.errors(include_url=False, include_context=False, include_input=False)
-            faults = [(entry["loc"], entry["type"]) for entry in details]
-            raise ToolValidationError("arguments break their type", fields=self._phrases(faults)) from error
-        if self._may_be_inexact and (faults := list(inexact(self._schema, from_json(text)))):
-            raise ToolValidationError("arguments break their schema", fields=self._phrases(faults))
+            raise ToolValidationError("arguments break their type", fields=self._explained(error)) from error
+        except Exception as error:  # of a validator; pydantic lets all but ValueError and AssertionError through
+            fields = (_phrase(self._schema, (), ""),)
+            raise ToolValidationError("a validator broke", fields=fields) from error
+        if self._may_be_inexact:
+            faults = list(islice(inexact(self._schema, from_json(text)), _MOST_EXPLAINED))
+            if faults:
+                raise ToolValidationError("arguments break their schema", fields=self._phrases(faults))
         if self._empty:
             if value:
                 raise ToolValidationError("arguments given", fields=("the tool takes no arguments",))
@@ -89,6 +100,12 @@ class ParamsCodec:
     def dump(self, value: Any) -> tuple[Any, bool]:
         """See ParamsDump; None for a tool without parameters."""
         return (None, True) if self._dump is None else self._dump(value)
+
+    def _explained(self, error: ValidationError) -> tuple[str, ...]:
+        if error.error_count() > _MOST_EXPLAINED:
+            return ("the object has too many faults to list",)
+        details = error.errors(include_url=False, include_context=False, include_input=False)
+        return self._phrases((entry["loc"], entry["type"]) for entry in details)
 
     def _phrases(self, faults: Iterable[Fault]) -> tuple[str, ...]:
         phrases = dict.fromkeys(_phrase(self._schema, location, kind) for location, kind in faults)
@@ -106,6 +123,8 @@ class ParamsDump:
     def __init__(self, params_type: Any) -> None:
         self._adapter = _adapter(params_type)
         self._names = params_names(params_type)
+        self._may_hold_sets = not kinds_of(self._adapter.core_schema).isdisjoint((ANY, "frozenset", "set"))
+        self._is_flat = is_flat(self._adapter.core_schema)
 
     def __call__(self, value: Any) -> tuple[dict[str, Any], bool]:
         serializer, validator = self._adapter.serializer, self._adapter.validator
@@ -113,10 +132,12 @@ class ParamsDump:
             encoded = serializer.to_json(value, warnings="error", by_alias=False, round_trip=True)
             tree = from_json(encoded)
             plain = tree
-            if b"[" in encoded:  # there may be a set
+            if self._may_hold_sets and b"[" in encoded:
                 plain = serializer.to_python(value, warnings="error", by_alias=False, round_trip=True)
         except (PydanticSerializationError, ValueError, TypeError, RecursionError) as error:
             raise ToolValidationError("the parameters can't be written as JSON") from error
+        if self._is_flat:
+            return tree, True
         try:
             again = validator.validate_json(encoded, strict=True, by_alias=False, by_name=True)
         except ValidationError:
@@ -136,6 +157,10 @@ class ResultCodec:
     def __init__(self, result_type: Any) -> None:
         adapter = _adapter(type(None) if result_type is None else result_type)
         self._container = _container(result_type)
+        kinds = kinds_of(adapter.core_schema)
+        self._may_repeat_keys = ANY in kinds
+        self._may_hold_nan = not kinds.isdisjoint((ANY, "float"))
+        self._plain: Callable[..., Any] = adapter.serializer.to_python
         self._dump: Callable[..., bytes] = adapter.serializer.to_json
         self._validate = adapter.validator.validate_json
 
@@ -147,6 +172,10 @@ class ResultCodec:
                 value = self._container(value)
             encoded = self._dump(value, warnings="error", by_alias=True)
             self._validate(encoded, strict=True)
+            if self._may_repeat_keys and to_json(from_json(encoded)) != encoded:  # a quick way to know of most
+                _WITHOUT_REPEATS.decode(encoded.decode())
+            if self._may_hold_nan and b"null" in encoded:  # that is how NaN and infinity are written
+                _refuse_infinite(self._plain(value, warnings="error", by_alias=True))
         except (PydanticSerializationError, ValidationError, ValueError, TypeError, RecursionError) as error:
             raise ToolValidationError("the result breaks its declared type") from error
         return encoded
@@ -157,6 +186,26 @@ class ResultCodec:
             return self._validate(encoded, strict=True)
         except ValidationError as error:
             raise ToolValidationError("the stored result breaks its declared type") from error
+
+
+def _without_repeats(pairs: list[tuple[str, Any]]) -> None:
+    """Raises ValueError for `{1: "a", "1": "b"}` in JSON: readers would take one of them, and not all the same."""
+    if len(dict(pairs)) < len(pairs):
+        raise ValueError("two keys are the same as text")
+
+
+_WITHOUT_REPEATS = json.JSONDecoder(object_pairs_hook=_without_repeats)
+
+
+def _refuse_infinite(value: Any) -> None:
+    """Raises ValueError for NaN and infinity anywhere in a value."""
+    if isinstance(value, float) and not isfinite(value):
+        raise ValueError("a number is not finite")
+    if isinstance(value, dict):
+        value = value.values()
+    if isinstance(value, Collection) and not isinstance(value, str | bytes):
+        for item in value:
+            _refuse_infinite(item)
 
 
 def _container(kind: Any) -> Callable[[Any], Any] | None:
@@ -187,10 +236,11 @@ def _in_order(plain: Any, tree: Any) -> Any:
 
 def _adapter(kind: Any) -> TypeAdapter[Any]:
     try:
-        return TypeAdapter(kind)
+        adapter = TypeAdapter(kind)
+        _ = adapter.core_schema["type"]  # a type that names what can't be found says so only when it is used
     except (PydanticSchemaGenerationError, PydanticUserError, NameError, TypeError) as error:
-        reason = str(error).splitlines()[0]
-        raise InvalidValue(f"{kind!r} can't be checked: {reason}") from error
+        raise InvalidValue(f"{kind!r} can't be checked: {reason(error)}") from error
+    return adapter
 
 
 def _phrase(schema: Mapping[str, Any], location: Sequence[int | str], kind: str) -> str:

@@ -28,7 +28,7 @@ from demiurge.errors import InvalidValue
 from demiurge.tools.authoring.docstring import parameter_texts, summary
 from demiurge.values import canonical_json
 
-__all__ = ["compile_schema", "validate_tool_schema_p0"]
+__all__ = ["compile_schema", "reason", "validate_tool_schema_p0"]
 
 EMPTY_OBJECT: dict[str, Any] = {"additionalProperties": False, "properties": {}, "type": "object"}
 
@@ -102,14 +102,20 @@ def compile_schema(params_type: Any) -> dict[str, Any]:
     try:
         raw = TypeAdapter(params_type).json_schema(schema_generator=_Describer)
     except (PydanticSchemaGenerationError, PydanticUserError, KeyError, NameError) as error:
-        reason = str(error).splitlines()[0]
-        raise InvalidValue(f"{params_type!r} can't be described as JSON Schema: {reason}") from error
+        raise InvalidValue(f"{params_type!r} can't be described as JSON Schema: {reason(error)}") from error
     schema, _ = _narrow(raw, raw.get("$defs", {}), "", ())
     schema.pop("description", None)
     if schema.get("type") != "object" or "properties" not in schema:
         raise InvalidValue(f"{params_type!r} does not describe an object with named fields")
     validate_tool_schema_p0(schema)
     return schema
+
+
+def reason(error: Exception) -> str:
+    """Why pydantic can't handle a type, in a line that says what to do where its own does not fit a tool."""
+    if getattr(error, "code", None) in ("class-not-fully-defined", "undefined-annotation"):
+        return "it names a type that can't be found from there; define it at module level"
+    return str(error).splitlines()[0]
 
 
 def validate_tool_schema_p0(schema: object) -> None:

@@ -24,7 +24,9 @@ __all__ = [
     "UNKNOWN",
     "ReturnMismatch",
     "check_handler",
+    "check_parameters",
     "is_async_callable",
+    "is_generator",
     "is_params_type",
     "item_of",
     "payload_of",
@@ -53,6 +55,13 @@ def is_async_callable(function: Callable[..., Any]) -> bool:
     """True for `async def`, also behind functools.partial or as `__call__`."""
     call = function if inspect.isroutine(function) else type(function).__call__
     return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(call)
+
+
+def is_generator(function: Callable[..., Any]) -> bool:
+    """True for a function that yields, sync or async: a call of it gives no result, and runs nothing."""
+    call = function if inspect.isroutine(function) else type(function).__call__
+    kinds = (inspect.isgeneratorfunction, inspect.isasyncgenfunction)
+    return any(is_kind(each) for is_kind in kinds for each in (function, call))
 
 
 def is_params_type(kind: Any) -> bool:
@@ -111,31 +120,42 @@ def check_handler(handler: Callable[..., Any], params_type: Any, result_type: An
 
     A missing annotation is taken as right, a contradicting one is not. Raises ValueError with a sentence that says
     what to write, ReturnMismatch where that is about the return annotation."""
-    if not callable(handler):
-        raise ValueError("the handler must be callable")
-    try:
-        parameters = list(inspect.signature(handler).parameters.values())
-    except (TypeError, ValueError) as error:
-        raise ValueError("the handler has no signature that can be read") from error
     known = {kind.__name__: kind for kind in (params_type, result_type) if isinstance(kind, type)}
-    hints = {name: _bare(hint) for name, hint in resolve_hints(handler, known).items()}
-    positional = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
-    others = [p for p in parameters if p not in positional]
-    if len(positional) != 1 or len(others) != 1 or others[0].kind is not inspect.Parameter.KEYWORD_ONLY:
-        raise ValueError("the handler must be (params, *, context)")
-    context = others[0]
-    if context.name != "context" or context.default is not inspect.Parameter.empty:
-        raise ValueError("the handler's keyword-only parameter is 'context', without a default")
-    if hints.get("context", UNKNOWN) not in (UNKNOWN, ToolContext):
-        raise ValueError("the handler's 'context' is annotated ToolContext")
-    params_hint = hints.get(positional[0].name, UNKNOWN)
-    if not _agree(params_type, params_hint):
-        raise ValueError(f"the handler's parameter is annotated {params_hint!r}, but declared {params_type!r}")
-    result_hint = hints.get("return", UNKNOWN)
+    result_hint = check_parameters(handler, params_type, known, role="handler").get("return", UNKNOWN)
     if result_hint is not UNKNOWN and result_hint is not ToolResult and get_origin(result_hint) is not ToolResult:
         raise ReturnMismatch("the handler returns a ToolResult")
     if not _agree(result_type, payload_of(result_hint)):
         raise ReturnMismatch(f"the handler returns {result_hint!r}, but the tool declares {result_type!r}")
+
+
+def check_parameters(
+    function: Callable[..., Any], params_type: Any, known: Mapping[str, Any] | None = None, *, role: str
+) -> dict[str, Any]:
+    """Is a function `(params: P, *, context: ToolContext)`, whatever it returns? Gives its annotations.
+
+    `known`: types that they may name besides those in its scope; `role`: what it is called in a ValueError."""
+    if not callable(function):
+        raise ValueError(f"the {role} must be callable")
+    if is_generator(function):
+        raise ValueError(f"the {role} must not yield; let it return a ToolResult, with a list as its value")
+    try:
+        parameters = list(inspect.signature(function).parameters.values())
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"the {role} has no signature that can be read") from error
+    hints = {name: _bare(hint) for name, hint in resolve_hints(function, known).items()}
+    positional = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    others = [p for p in parameters if p not in positional]
+    if len(positional) != 1 or len(others) != 1 or others[0].kind is not inspect.Parameter.KEYWORD_ONLY:
+        raise ValueError(f"the {role} must be (params, *, context)")
+    context = others[0]
+    if context.name != "context" or context.default is not inspect.Parameter.empty:
+        raise ValueError(f"the {role}'s keyword-only parameter is 'context', without a default")
+    if hints.get("context", UNKNOWN) not in (UNKNOWN, ToolContext):
+        raise ValueError(f"the {role}'s 'context' is annotated ToolContext")
+    params_hint = hints.get(positional[0].name, UNKNOWN)
+    if not _agree(params_type, params_hint):
+        raise ValueError(f"the {role}'s parameter is annotated {params_hint!r}, but declared {params_type!r}")
+    return hints
 
 
 def _bare(hint: Any) -> Any:

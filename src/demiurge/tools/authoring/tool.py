@@ -7,28 +7,27 @@ fit. So the runner, which trusts tools to be whole, never has to guess.
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, NoReturn, TypeVar, overload
 
-from pydantic import BaseModel
-
 from demiurge.errors import InvalidValue
 from demiurge.tools.authoring.function import plain_tool
 from demiurge.tools.authoring.params import ParamsCodec, ResultCodec, params_names
+from demiurge.tools.authoring.public_paths import missing_path
 from demiurge.tools.authoring.schema import compile_schema
 from demiurge.tools.authoring.signature import (
     UNKNOWN,
     ReturnMismatch,
     check_handler,
+    check_parameters,
     is_async_callable,
     is_params_type,
     item_of,
     result_problem,
 )
-from demiurge.tools.authoring.words import hidden_character
+from demiurge.tools.authoring.words import hidden_character, hidden_in
 from demiurge.tools.bound import BoundTool
 from demiurge.tools.capabilities import AuthCapability
 from demiurge.tools.context import ToolContext
@@ -124,6 +123,7 @@ class Tool(Generic[ParamsT, ResultT]):
     def __post_init__(self) -> None:
         self._freeze("description", self._checked_words())
         self._freeze("examples", _tuple(self.examples))
+        self._check_options()
         self._freeze("capabilities", _tuple(self.capabilities))
         if AuthCapability in self.capabilities and not self.requires_connection:
             self._refuse("only a tool with requires_connection=True gets an AuthCapability", "capabilities")
@@ -135,6 +135,8 @@ class Tool(Generic[ParamsT, ResultT]):
             results = ResultCodec(self.result_type)
             part = "schema"
             schema = compile_schema(self.params_type)
+            if hidden := hidden_in(schema):
+                raise InvalidValue("the schema has the invisible character {1} at {0}".format(*hidden))
             params = ParamsCodec(self.params_type, schema)
             self._freeze("spec", ToolSpec(self.name, self.description, schema, self.effect, self.redaction))
         except (InvalidValue, ValueError) as error:
@@ -162,6 +164,11 @@ class Tool(Generic[ParamsT, ResultT]):
             "result_type": parts.result_type,
             **options,
         }
+        if not fields["name"]:
+            raise PromptValidationError(f"{function!r} has no name: give it name= and description=", placeholder="name")
+        if not fields["description"]:
+            message = f"tool {fields['name']!r}: write a docstring or give description="
+            raise PromptValidationError(message, placeholder="description")
         return Tool(handler=parts.handler, **fields)
 
     def _freeze(self, name: str, value: Any) -> None:
@@ -204,14 +211,23 @@ class Tool(Generic[ParamsT, ResultT]):
                 self._refuse(str(error), "return")
             except ValueError as error:
                 self._refuse(str(error), "handler")
+        if self.reconcile is not None:
+            try:
+                check_parameters(self.reconcile, self.params_type, role="reconcile")
+            except ValueError as error:
+                self._refuse(str(error), "reconcile")
+
+    def _check_options(self) -> None:
+        for name in ("accepts_overrides", "inline", "requires_connection"):
+            if not isinstance(getattr(self, name), bool):
+                self._refuse(f"{name!r} is True or False", name)
+        kinds: Any = self.capabilities
+        if isinstance(kinds, str) or not isinstance(kinds, Iterable) or any(isinstance(kind, str) for kind in kinds):
+            self._refuse("'capabilities' are types, in a tuple", "capabilities")
 
     def _check_redaction(self) -> None:
-        known = _field_names(self.result_type)
-        if known is None:
-            return
-        missing = [name for name in self.redaction.fields if name.split(".")[0] not in {*known, "*"}]
-        if missing:
-            self._refuse(f"redaction names {missing[0]!r}, which the result does not have", "redaction")
+        if (missing := missing_path(self.result_type, self.redaction)) is not None:
+            self._refuse(f"redaction names {missing!r}, which the result does not have", "redaction")
 
     def _check_idempotency(self) -> None:
         config = self.idempotency
@@ -296,17 +312,3 @@ def _is_exactly(kind: Any, value: Any) -> bool:
         is_array = isinstance(value, Sequence) and not isinstance(value, str | bytes)
         return is_array and all(_is_exactly(item, each) for each in value)
     return kind is None or not is_params_type(kind) or type(value) is kind
-
-
-def _field_names(kind: Any) -> set[str] | None:
-    """Public names of a result type's fields; None when the type does not fix them."""
-    if (item := item_of(kind)) is not UNKNOWN:
-        return _field_names(item)
-    if isinstance(kind, type) and issubclass(kind, BaseModel):
-        computed = set(kind.model_computed_fields)
-        return {
-            entry.serialization_alias or entry.alias or name for name, entry in kind.model_fields.items()
-        } | computed
-    if isinstance(kind, type) and dataclasses.is_dataclass(kind):
-        return {entry.name for entry in dataclasses.fields(kind)}
-    return None

@@ -9,8 +9,9 @@ The ranges are written out and not taken from `unicodedata`: a spec's hash must 
 from __future__ import annotations
 
 import re
+from typing import Any
 
-__all__ = ["hidden_character", "without_hidden"]
+__all__ = ["hidden_character", "hidden_in", "without_hidden"]
 
 _HIDDEN = (
     "\x00-\x08\x0b-\x1f\x7f-\x9f"  # controls, but for tab and line feed
@@ -33,6 +34,20 @@ def hidden_character(text: str) -> str | None:
     line feed and what shapes letters and emoji may be there."""
     found = _UNSHAPED.search(text)
     return f"U+{ord(found[0]):04X}" if found else None
+
+
+def hidden_in(node: Any, path: str = "#") -> tuple[str, str] | None:
+    """Where in a schema a text or a name has such a character, and which: `("#/properties/q", "U+202E")`; None if
+    there is none. Hidden characters are left out of the place. A line may end in CR LF."""
+    if isinstance(node, str):
+        found = hidden_character(node.replace("\r\n", "\n"))
+        return (path, found) if found else None
+    children = enumerate(node) if isinstance(node, list) else node.items() if isinstance(node, dict) else ()
+    for key, child in children:
+        below = f"{path}/{without_hidden(str(key))}"
+        if found_below := hidden_in(str(key), below) or hidden_in(child, below):
+            return found_below
+    return None
 
 
 def without_hidden(text: str) -> str:

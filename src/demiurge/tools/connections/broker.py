@@ -1,43 +1,32 @@
 """Connections: what a tool may use of somebody's account elsewhere, by reference only (seed 003 #26).
 
 A caller names a connection by its id; a handler gets an AuthCapability for exactly that one and exactly that
-call; the model gets neither. Credentials are sealed where they are kept (`keyring.py`), bound to tenant,
-connection and provider, and opened for each call anew. Whether a call may use a connection is decided on the
-ids alone (`ConnectionAccess`), before anybody looks whether there is one.
+call; the model gets neither. Credentials are sealed where they are kept (`keyring.py`), and opened for each call
+anew. An event loop never waits for a vault that may wait for a disk or for another process.
 """
 
 from __future__ import annotations
 
 import functools
 import inspect
-import json
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from types import MappingProxyType
-from typing import Protocol, TypeAlias, TypeVar
+from dataclasses import replace
+from typing import TypeAlias, TypeVar
 
 from demiurge.errors import Damaged, InvalidValue, NotFound, Unavailable
 from demiurge.tools.authoring.signature import is_async_callable
+from demiurge.tools.connections.access import ConnectionAccess, ConnectionGrant
+from demiurge.tools.connections.connection import Connection, DamagedConnections, SealedConnection, Vault
 from demiurge.tools.connections.credentials import Credentials
 from demiurge.tools.connections.keyring import KeyRing
 from demiurge.tools.connections.lease import Lease
-from demiurge.tools.errors import ToolErrorCode, ToolFailure
 from demiurge.tools.execution.cause import log_cause
 from demiurge.tools.execution.single_flight import SingleFlight
-from demiurge.tools.execution.worker import in_task, in_thread
+from demiurge.tools.execution.worker import in_task, in_thread, to_the_end
 from demiurge.values.clock import Clock, Entropy, SystemClock, SystemEntropy
 
-__all__ = [
-    "REFRESH_MARGIN_MS",
-    "Connection",
-    "ConnectionAccess",
-    "ConnectionBroker",
-    "ConnectionGrant",
-    "Refresh",
-    "SealedConnection",
-    "Vault",
-]
+__all__ = ["REFRESH_MARGIN_MS", "ConnectionBroker", "Refresh"]
 
 REFRESH_MARGIN_MS = 5 * 60 * 1000
 """How long before its end a token is refreshed."""
@@ -49,88 +38,9 @@ _MS = 1_000_000
 _MAX_NAME_BYTES = 256
 
 
-@dataclass(frozen=True, slots=True)
-class Connection:
-    """One account at one provider. No credentials: those are sealed, under the key `key_id`.
-
-    `id`: a UUID. `expires_at_ms`, `revoked_at_ms`: milliseconds since 1970, or None. `scopes` are the
-    provider's words, and only for people to read."""
-
-    id: str
-    provider: str
-    credential_type: str
-    tenant: str
-    scopes: tuple[str, ...]
-    expires_at_ms: int | None
-    revoked_at_ms: int | None
-    key_id: str
-
-    @property
-    def binding(self) -> bytes:
-        """What its sealed credentials are bound to: in another row or tenant they don't open."""
-        names = {"billing_account_id": self.tenant, "connection_id": self.id, "provider": self.provider}
-        return json.dumps(names, ensure_ascii=False, separators=(",", ":")).encode()
-
-
-@dataclass(frozen=True, slots=True)
-class SealedConnection:
-    """A row of a vault. `sealed` is empty once the connection is revoked."""
-
-    connection: Connection
-    sealed: bytes = field(repr=False)
-
-
-class Vault(Protocol):
-    """Where sealed credentials are kept; any thread may call. `demiurge.stores.vault` has two."""
-
-    def add(self, row: SealedConnection) -> None:
-        """Raises Conflict when there is one with that id."""
-
-    def get(self, connection_id: str) -> SealedConnection | None: ...
-
-    def list(self, tenant: str | None = None) -> Sequence[SealedConnection]:
-        """All, or those of one tenant, oldest first."""
-
-    def swap(self, old: SealedConnection, new: SealedConnection) -> bool:
-        """Puts `new` in the place of `old`, in one step; False when `old` is not what is there."""
-
-
 Refresh: TypeAlias = Callable[[Connection, Credentials], Awaitable[Credentials] | Credentials]
 """Gets a provider's new credentials for old ones. A plain function runs in a thread. A refresh token that
 the new ones lack is taken over."""
-
-
-@dataclass(frozen=True, slots=True)
-class ConnectionGrant:
-    """The right to use a connection, until `expires_at_ms` (milliseconds since 1970) or for good."""
-
-    connection_id: str
-    expires_at_ms: int | None = None
-
-
-class ConnectionAccess:
-    """The connections that the calls of a runner may use. Made by `ConnectionBroker.access`.
-
-    Nothing but ids and times is compared, so an answer says nothing of which connections exist."""
-
-    def __init__(self, broker: ConnectionBroker, clock: Clock, effective: Mapping[str, int | None]) -> None:
-        self._broker = broker
-        self._clock = clock
-        self._effective = MappingProxyType(dict(effective))
-
-    def permits(self, connection_id: object) -> bool:
-        """Is it granted, declared, and its grant not over?"""
-        if not isinstance(connection_id, str) or connection_id not in self._effective:
-            return False
-        ends = self._effective[connection_id]
-        return ends is None or self._clock.now_ns() // _MS < ends
-
-    def lease(self, connection_id: str, *, tenant: str, actor: str, wait_ms: int | None = None) -> Lease:
-        """As `ConnectionBroker.lease`, for a connection that is permitted. Raises ToolFailure
-        (`policy_denied`)."""
-        if not self.permits(connection_id):
-            raise ToolFailure(ToolErrorCode.POLICY_DENIED)
-        return self._broker.lease(connection_id, tenant=tenant, actor=actor, wait_ms=wait_ms)
 
 
 class ConnectionBroker:
@@ -187,7 +97,8 @@ class ConnectionBroker:
         return row.connection
 
     def list(self, tenant: str) -> tuple[Connection, ...]:
-        """The tenant's connections, oldest first, the revoked ones too."""
+        """The tenant's connections, oldest first, the revoked ones too. Raises DamagedConnections, which has the
+        others."""
         return tuple(row.connection for row in self._store.list(tenant))
 
     def revoke(self, connection_id: str, *, tenant: str | None = None) -> None:
@@ -206,22 +117,23 @@ class ConnectionBroker:
     def rotate(self) -> int:
         """Seals everything that is under an older key with the newest one; how many that were.
 
-        Raises Damaged for one that does not open, when the others are done."""
-        count, closed = 0, None
-        for row in self._store.list():
+        Raises Damaged for those that can't be read or don't open, when the others are done."""
+        rows, damaged = _readable(self._store)
+        count = 0
+        for row in rows:
             connection = row.connection
             if connection.revoked_at_ms is not None or connection.key_id == self._keys.newest:
                 continue
             try:
                 packed = self._keys.open(connection.key_id, row.sealed, connection.binding)
-            except Damaged as error:
-                closed = closed or error
+            except Damaged:
+                damaged.append(connection.id)
                 continue
             sealed = self._keys.seal(packed, connection.binding, self._entropy)
             renamed = replace(connection, key_id=self._keys.newest)
             count += self._store.swap(row, SealedConnection(renamed, sealed))
-        if closed is not None:
-            raise closed
+        if damaged:
+            raise DamagedConnections(damaged, [row for row in rows if row.connection.id not in damaged])
         return count
 
     def access(
@@ -246,11 +158,12 @@ class ConnectionBroker:
         return Lease(connection_id, functools.partial(self._resolve, connection_id, tenant, actor, seconds))
 
     async def _resolve(self, connection_id: str, tenant: str, actor: str, seconds: float) -> Credentials:
-        row, credentials = self._read(connection_id, tenant)
+        read = functools.partial(self._read, connection_id, tenant)
+        row, credentials = await self._asked_store(read)
         if self._is_due(row, credentials):
             name = f"refresh of connection {connection_id}"
             renewed = await self._flights.run(name, functools.partial(self._renew, connection_id, tenant), seconds)
-            row, credentials = self._read(connection_id, tenant)
+            row, credentials = await self._asked_store(read)
             if not renewed and self._is_due(row, credentials):  # else another process did it
                 raise _unavailable()
         if self._ends_within(credentials, 0):
@@ -260,7 +173,7 @@ class ConnectionBroker:
 
     async def _renew(self, connection_id: str, tenant: str) -> bool:
         """The job of one refresh: asks the provider, and keeps what it gives."""
-        row, old = self._read(connection_id, tenant)
+        row, old = await self._asked_store(functools.partial(self._read, connection_id, tenant))
         if not self._is_due(row, old):
             return True
         ask = functools.partial(_asked, self._refresh[row.connection.provider], row.connection, old)
@@ -271,8 +184,12 @@ class ConnectionBroker:
         if error is not None:
             log_cause(f"refresh of connection {connection_id}", error)
             return False
-        self._keep(row, old, old.refreshed_by(fresh))
+        await self._asked_store(functools.partial(self._keep, row, old, old.refreshed_by(fresh)))
         return True
+
+    async def _asked_store(self, work: Callable[[], T]) -> T:
+        """What `work` says, which asks the vault: in a thread if that may wait for a disk."""
+        return await to_the_end(work) if self._store.blocking else work()
 
     def _keep(self, row: SealedConnection, old: Credentials, fresh: Credentials) -> None:
         """Puts `fresh` in the place of `old`, unless somebody else replaced or revoked that meanwhile."""
@@ -303,6 +220,14 @@ class ConnectionBroker:
 
     def _now_ms(self) -> int:
         return self._clock.now_ns() // _MS
+
+
+def _readable(store: Vault) -> tuple[Sequence[SealedConnection], list[str]]:
+    """All rows that can be read, and the ids of the others."""
+    try:
+        return store.list(), []
+    except DamagedConnections as error:
+        return error.rows, [*error.damaged]
 
 
 async def _asked(refresh: Refresh, connection: Connection, old: Credentials) -> Credentials:

@@ -1,7 +1,8 @@
 """Did a secret get into a text? Asked of everything that a tool hands back while it held one (seed 003 #26).
 
-Found are the secret itself and the spellings that it gets by accident: in JSON, in a URL, in base64 (also
-inside a longer text, as in a Basic header), in hexadecimal. Not found is what a handler hides on purpose:
+Found are the secret itself and the spellings that it gets by accident: in JSON (with any of its escapes), in a URL
+(also when it was quoted again), in quoted-printable mail, in base64 (also inside a longer text, as in a Basic
+header), in hexadecimal. Not found is what a handler hides on purpose:
 this is a net under honest code, not a wall around hostile code.
 """
 
@@ -18,6 +19,10 @@ from demiurge.tools.connections.credentials import Kept, Secret
 __all__ = ["LeakWatch"]
 
 _PERCENT = re.compile(r"(?:%[0-9A-Fa-f]{2})+")
+_MAIL = re.compile(r"=\r?\n|(?:=[0-9A-F]{2})+")
+_JSON = re.compile(r'(?:\\u[0-9A-Fa-f]{4}|\\["\\/bfnrt])+')
+_LAYERS = 3
+"""How many escapes are undone: a JSON text in a JSON text in a URL has three."""
 _SHORTEST_SPELLING = 8
 """Characters. A shorter piece of base64 is found in any text."""
 
@@ -38,14 +43,31 @@ class LeakWatch(Kept):
 
 
 def _readings(text: str) -> Iterator[str]:
-    yield text
-    if "%" in text or "+" in text:
-        yield _PERCENT.sub(_unquoted, text)
-        yield _PERCENT.sub(_unquoted, text.replace("+", " "))
+    """The text, and what it says when its escapes are undone, one kind at a time, in any order: a secret may hold
+    what looks like an escape itself."""
+    seen: set[str] = set()
+    layer = {text, text.replace("+", " ")}
+    for _ in range(_LAYERS + 1):
+        seen |= layer
+        for read in layer:
+            yield read
+            yield _MAIL.sub(_unquoted, read)
+        layer = {undone for read in layer for undone in _undone(read)} - seen
+
+
+def _undone(text: str) -> Iterator[str]:
+    yield _PERCENT.sub(_unquoted, text)
+    yield _JSON.sub(_unescaped, text)
 
 
 def _unquoted(found: re.Match[str]) -> str:
-    return bytes.fromhex(found[0].replace("%", "")).decode(errors="replace")
+    return bytes.fromhex(re.sub(r"[%=\s]", "", found[0])).decode(errors="replace")
+
+
+def _unescaped(found: re.Match[str]) -> str:
+    """Raises nothing: half of a surrogate pair is read as it is."""
+    text: str = json.loads(f'"{found[0]}"')
+    return text
 
 
 def _spellings(text: str) -> Iterator[str]:

@@ -7,19 +7,21 @@ there is by then.
 from __future__ import annotations
 
 import threading
-from contextvars import Token
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from demiurge.tools.bound import BoundTool
-from demiurge.tools.connections.lease import Lease
 from demiurge.tools.context import ToolContext
 from demiurge.tools.effect import ToolEffect
 from demiurge.tools.errors import ToolFailure
 from demiurge.tools.ledger.store import LedgerRow, LedgerSlot
+from demiurge.tools.ledger.waiting import Holding
 from demiurge.tools.policy import Decision, ToolPolicyContext
 from demiurge.tools.record import ToolExecResult
 from demiurge.tools.result import ToolResult
+
+if TYPE_CHECKING:
+    from demiurge.tools.connections.lease import Lease
 
 __all__ = ["Call"]
 
@@ -28,11 +30,13 @@ __all__ = ["Call"]
 class Call:
     """What the caller gave, then what the stages found out.
 
-    `threads`: may a `def` handler go to a worker thread. `started`: the handler has been called and has not
-    returned, so from here on an interruption leaves the outcome open. `encoded`: the value's JSON; `plain`: the
-    same as a portable value. `told`: the message of a failure that the handler reported itself. `granted`: the
-    approval that let the call through. `replayed`: answered from the ledger; `claim`: what the call holds in it, while
-    it does; `reconciling`: the tool's `reconcile` runs in the handler's place; `thread`: the caller's."""
+    `threads`: may a `def` handler go to a worker thread. `started`: the handler has been called and has not returned,
+    so from here on an interruption leaves the outcome open. `encoded`: the value's JSON; `plain`: the same as a
+    portable value; `rendering`: its text for the model. `told`: the message of a failure that the handler reported
+    itself. `granted`: the approval that let the call through. `replayed`: answered from the ledger; `claim`: what
+    the call holds in it, while it does; `reconciling`: the tool's `reconcile` runs in the handler's place;
+    `thread`: the caller's;
+    `payload`: the provider's own, which only the record gets."""
 
     requested_id: object
     raw_args: object
@@ -70,6 +74,7 @@ class Call:
     told: str | None = None
     content: str = ""
     view: Any = None
+    rendering: str | None = None
     # the end
     failure: ToolFailure | None = None
     answer: ToolExecResult | None = None
@@ -78,9 +83,10 @@ class Call:
     params_hash: str = ""
     replayed: bool = False
     claim: LedgerRow | None = None
-    holding: Token[frozenset[bytes]] | None = None
+    holding: Holding | None = None
     reconciling: bool = False
     thread: int = field(default_factory=threading.get_ident)
+    payload: Any = None
 
     @property
     def bound(self) -> BoundTool:

@@ -1,13 +1,18 @@
-"""Why something failed, for the log: the exception's type and place, never its text."""
+"""Why something failed, for the log: types, places and declared names, never an exception's text or a value."""
 
 from __future__ import annotations
 
 import logging
 
-__all__ = ["log_cause"]
+__all__ = ["log_cause", "log_fault"]
 
 _LOG = logging.getLogger("demiurge.tools")
 logging.getLogger("demiurge").addHandler(logging.NullHandler())  # what is shown is the application's to say
+
+
+def log_fault(what: str, fault: str) -> None:
+    """Logs what is wrong where nothing was raised. `fault`: only names of types and declared fields."""
+    _LOG.warning("tool call: %s %s", what, fault)
 
 
 def log_cause(what: str, error: BaseException) -> None:

@@ -12,14 +12,30 @@ from typing import Any
 
 from pydantic_core import from_json
 
-from demiurge.tools.errors import SAFE_MESSAGES, ToolFailure
+from demiurge.tools.errors import SAFE_MESSAGES, ToolErrorCode, ToolFailure
 from demiurge.tools.execution.call import Call
-from demiurge.tools.execution.ports import Ports
+from demiurge.tools.execution.ports import Ports, log_cause
+from demiurge.tools.result import plain_text
 
-__all__ = ["MAX_MESSAGE_BYTES", "explain", "public_failure"]
+__all__ = ["MAX_MESSAGE_BYTES", "explain", "public_failure", "sound"]
 
 MAX_MESSAGE_BYTES = 4096
 """The longest message of a failed call, in UTF-8 bytes."""
+
+
+def sound(failure: ToolFailure, otherwise: ToolErrorCode) -> ToolFailure:
+    """The same code and message, whatever was done to the object; `otherwise`, if it has no code. Anybody can write a
+    subclass, and forget what a ToolFailure has."""
+    try:
+        code = ToolErrorCode(failure.error_code)
+    except Exception as error:  # noqa: BLE001
+        log_cause(f"{type(failure).__name__} without a code", error)
+        return ToolFailure(otherwise)
+    try:
+        return ToolFailure(code, safe_message=plain_text(failure.message))
+    except Exception as error:  # noqa: BLE001
+        log_cause(f"{type(failure).__name__} without a message", error)
+        return ToolFailure(code)
 
 
 def public_failure(ports: Ports, failure: ToolFailure) -> dict[str, Any]:

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
 from demiurge.tools.approvals import ApprovalStore
-from demiurge.tools.connections.broker import ConnectionAccess
+from demiurge.tools.connections.access import ConnectionAccess
 from demiurge.tools.context import ResourceRegistry
 from demiurge.tools.events import AiEvent
-from demiurge.tools.execution.cause import log_cause
+from demiurge.tools.execution.cause import log_cause, log_fault
 from demiurge.tools.execution.interrupt import is_from_outside
 from demiurge.tools.ledger.effects import Ledger
 from demiurge.tools.policy import ToolPolicy
@@ -19,7 +19,7 @@ from demiurge.tools.telemetry.run_summary import RunSummary
 from demiurge.tools.telemetry.spans import SpanSink, ToolSpan
 from demiurge.values.clock import Clock, Entropy
 
-__all__ = ["BlobSink", "Ports", "log_cause"]
+__all__ = ["BlobSink", "Ports", "log_cause", "log_fault"]
 
 T = TypeVar("T")
 

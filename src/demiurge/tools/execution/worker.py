@@ -14,15 +14,32 @@ import contextvars
 import threading
 from collections.abc import Awaitable, Callable
 from queue import SimpleQueue
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 from demiurge.tools.execution.interrupt import is_from_outside
 
-__all__ = ["in_task", "in_thread", "to_the_end"]
+__all__ = ["Outcome", "in_task", "in_thread", "to_the_end"]
 
 T = TypeVar("T")
-_Outcome: TypeAlias = tuple[Any, BaseException | None]
-_Job: TypeAlias = tuple[contextvars.Context, Callable[[], Any], asyncio.AbstractEventLoop, "asyncio.Future[_Outcome]"]
+
+
+class Outcome(NamedTuple):
+    """What was returned, or raised. Its `repr()` says nothing: asyncio logs it in its debug mode."""
+
+    returned: Any
+    error: BaseException | None
+
+    def __repr__(self) -> str:
+        return "Outcome"
+
+    def unwrap(self) -> Any:
+        """The one, or raises the other."""
+        if self.error is not None:
+            raise self.error
+        return self.returned
+
+
+_Job: TypeAlias = tuple[contextvars.Context, Callable[[], Any], asyncio.AbstractEventLoop, "asyncio.Future[Outcome]"]
 
 _GRACE_S = 0.1
 """How long a cancelled handler may take to put things away before it is left behind."""
@@ -37,7 +54,7 @@ _idle: list[tuple[threading.Thread, SimpleQueue[_Job]]] = []
 async def in_thread(function: Callable[[], Any]) -> Any:
     """Runs `function` in a thread of its own and gives what it returns or raises. When the waiting task is
     cancelled the thread runs on, and what it returns is dropped."""
-    return _returned(await _started(function))
+    return (await _started(function)).unwrap()
 
 
 async def to_the_end(function: Callable[[], T]) -> T:
@@ -52,22 +69,15 @@ async def to_the_end(function: Callable[[], T]) -> T:
             cancelled = error
     if cancelled is not None:
         raise cancelled
-    result: T = _returned(done.result())
+    result: T = done.result().unwrap()
     return result
 
 
-def _started(function: Callable[[], Any]) -> asyncio.Future[_Outcome]:
+def _started(function: Callable[[], Any]) -> asyncio.Future[Outcome]:
     loop = asyncio.get_running_loop()
-    done: asyncio.Future[_Outcome] = loop.create_future()
+    done: asyncio.Future[Outcome] = loop.create_future()
     _free_thread().put((contextvars.copy_context(), function, loop, done))
     return done
-
-
-def _returned(outcome: _Outcome) -> Any:
-    returned, error = outcome
-    if error is not None:
-        raise error
-    return returned
 
 
 def _free_thread() -> SimpleQueue[_Job]:
@@ -96,26 +106,26 @@ def _work(door: SimpleQueue[_Job]) -> None:
         del context, function, loop, done, outcome  # nothing of a call outlives it here
 
 
-def _outcome(function: Callable[[], Any]) -> _Outcome:
+def _outcome(function: Callable[[], Any]) -> Outcome:
     try:
-        return function(), None
+        return Outcome(function(), None)
     except BaseException as error:  # noqa: BLE001  (handed to the waiting task, which raises it)
-        return None, error
+        return Outcome(None, error)
 
 
-def _hand_over(loop: asyncio.AbstractEventLoop, done: asyncio.Future[_Outcome], outcome: _Outcome) -> None:
+def _hand_over(loop: asyncio.AbstractEventLoop, done: asyncio.Future[Outcome], outcome: Outcome) -> None:
     try:
         loop.call_soon_threadsafe(_settle, done, outcome)
     except RuntimeError:
         return  # the loop has ended: nobody waits any more
 
 
-def _settle(done: asyncio.Future[_Outcome], outcome: _Outcome) -> None:
+def _settle(done: asyncio.Future[Outcome], outcome: Outcome) -> None:
     if not done.done():  # the waiting task may have been cancelled
         done.set_result(outcome)
 
 
-async def in_task(work: Callable[[], Awaitable[Any]], seconds: float) -> _Outcome | None:
+async def in_task(work: Callable[[], Awaitable[Any]], seconds: float) -> Outcome | None:
     """Runs `work` in a new task: what it returned and what it raised, or None when the time was over.
 
     Then, and when the waiting task is cancelled, the new one is cancelled, given a tenth of a second, and left
@@ -130,16 +140,16 @@ async def in_task(work: Callable[[], Awaitable[Any]], seconds: float) -> _Outcom
             await _leave(task)
 
 
-async def _contained(work: Callable[[], Awaitable[Any]]) -> _Outcome:
+async def _contained(work: Callable[[], Awaitable[Any]]) -> Outcome:
     try:
-        return await work(), None
+        return Outcome(await work(), None)
     except BaseException as error:
         if is_from_outside(error):
             raise
-        return None, error
+        return Outcome(None, error)
 
 
-async def _leave(task: asyncio.Task[_Outcome]) -> None:
+async def _leave(task: asyncio.Task[Outcome]) -> None:
     task.cancel()
     try:
         await asyncio.wait((task,), timeout=_GRACE_S)
@@ -149,7 +159,7 @@ async def _leave(task: asyncio.Task[_Outcome]) -> None:
             task._log_destroy_pending = False  # type: ignore[attr-defined]  # as `asyncio.gather` does
 
 
-def _take_note(task: asyncio.Task[_Outcome]) -> None:
+def _take_note(task: asyncio.Task[Outcome]) -> None:
     """Marks a task's exception as seen; only one from outside gets here, and the loop has raised it already."""
     if not task.cancelled():
         task.exception()

@@ -17,7 +17,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from demiurge.errors import InvalidValue, Unavailable
-from demiurge.tools.authoring.words import without_hidden
+from demiurge.tools.authoring.words import hidden_in, without_hidden
 from demiurge.tools.errors import ToolValidationError
 from demiurge.tools.foreign.schema_graph import SchemaGraph, as_uri, json_depth, json_size
 from demiurge.values import canonical_json
@@ -84,7 +84,7 @@ class ForeignSchema:
     or the newest of 2020-12, 7 and 4 in which it is a schema.
 
     `check_formats`: is `format` a rule. Raises InvalidValue for what is not a schema, is not of type object at the
-    top, or is too large; Unavailable without the extra `foreign`."""
+    top, is too large, or hides a character from its readers; Unavailable without the extra `foreign`."""
 
     def __init__(self, schema: Mapping[str, Any], *, check_formats: bool = False) -> None:
         text = _bounded(schema)
@@ -176,6 +176,8 @@ def _bounded(schema: Mapping[str, Any]) -> bytes:
         raise InvalidValue(f"the schema has {count} values, more than the {MAX_SCHEMA_VALUES} allowed")
     if json_depth(copied) > MAX_SCHEMA_DEPTH:
         raise InvalidValue(f"the schema is nested deeper than {MAX_SCHEMA_DEPTH} levels")
+    if hidden := hidden_in(copied):
+        raise InvalidValue("the schema has the invisible character {1} at {0}".format(*hidden))
     try:
         canonical_json.encode(copied)
     except InvalidValue:

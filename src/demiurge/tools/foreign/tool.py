@@ -1,9 +1,9 @@
 """Tools whose schema was written elsewhere: by an MCP server, in a catalog (seed 003 #16, #21).
 
 They run on the same path as authored ones; what differs is trust. The schema is kept as it came, so that a hash
-names exactly what was reviewed, and is checked with a real validator (`foreign_schema`). The description is
-told to a model, so nothing in it may be hidden from a reader. What a source does not say is taken at its strictest:
-the effect is `external_side_effect`, and without a redaction there is no tool.
+names exactly what was reviewed, and is checked with a real validator (`foreign.schema`). What is told to a model
+may hide nothing from a reader: it is taken out of a description, and a schema with it is refused. What a source
+does not say is taken at its strictest: the effect is `external_side_effect`, and without a redaction there is no tool.
 
 A property named `connection_id` is the server's own word and stays: the connection of a call comes from the caller,
 reaches the tool in its context only, and is never taken from arguments or put into them (#26).
@@ -19,7 +19,7 @@ from typing import Any
 
 from demiurge.errors import InvalidValue
 from demiurge.tools.authoring.params import ResultCodec
-from demiurge.tools.authoring.signature import is_async_callable
+from demiurge.tools.authoring.signature import is_async_callable, is_generator
 from demiurge.tools.authoring.words import without_hidden
 from demiurge.tools.bound import BoundTool
 from demiurge.tools.context import ToolContext
@@ -55,12 +55,16 @@ def foreign_tool(
 
     `name`: a tool id, made by `foreign_id`; of the reserved prefixes only `mcp__`. `check_formats`: refuse arguments
     that break a `format`. Raises PromptValidationError: `redaction_missing`, `tool_schema` for a schema that is
-    none or too large (`MAX_SCHEMA_BYTES`, `MAX_SCHEMA_DEPTH`, `MAX_SCHEMA_VALUES`)."""
+    none, hides characters or is too large (`MAX_SCHEMA_BYTES`, `MAX_SCHEMA_DEPTH`, `MAX_SCHEMA_VALUES`)."""
     if not is_tool_id(name) or (is_reserved(name) and not name.startswith("mcp__")):
         raise PromptValidationError(f"a foreign tool can't have the id {name!r}", placeholder="name")
     if not isinstance(redaction, Redaction):
         raise PromptValidationError(
             f"tool {name!r} has no redaction", placeholder="redaction", code="redaction_missing"
+        )
+    if not callable(call) or is_generator(call):
+        raise PromptValidationError(
+            f"tool {name!r}: 'call' is a function that returns a ToolResult", placeholder="call"
         )
     words = _words(name, description)
     try:

@@ -13,8 +13,7 @@ counts from the claim.
 from __future__ import annotations
 
 import json
-import threading
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple, Protocol
@@ -27,6 +26,7 @@ from demiurge.tools.authoring.params import ResultCodec
 from demiurge.tools.errors import ToolValidationError
 from demiurge.tools.ledger.idempotency import DEFAULT_TTL, check_ttl, compute_params_hash
 from demiurge.tools.ledger.store import EntryState, LedgerRow, LedgerSlot, LedgerStore, MemoryLedgerStore, Rows, Write
+from demiurge.tools.ledger.watchers import Watchers
 from demiurge.tools.result import ToolResult, plain_text
 from demiurge.values.clock import Clock, Entropy, SystemClock, SystemEntropy
 
@@ -84,9 +84,17 @@ class Ledger(Protocol):
         """Takes the slot if there is nothing, or only a doubt and `even_in_doubt`."""
 
     def settle(
-        self, claim: LedgerRow, *, message: str, value: bytes, excluded: bool, ttl_ns: int | None, now_ns: int
+        self,
+        claim: LedgerRow,
+        *,
+        message: str,
+        value: bytes,
+        excluded: bool,
+        ttl_ns: int | None,
+        now_ns: int,
+        rendering: str | None = None,
     ) -> None:
-        """The claim is done, with this result; `value` is JSON."""
+        """The claim is done, with this result; `value` is JSON, `rendering` how it reads for the model."""
 
     def release(self, claim: LedgerRow) -> None:
         """The claim is void: nothing was changed. No-op for one that is settled."""
@@ -94,9 +102,9 @@ class Ledger(Protocol):
     def doubt(self, claim: LedgerRow) -> None:
         """Nobody knows what the claim's call did. No-op for one that is settled."""
 
-    def watch(self, slot: LedgerSlot, wake: Callable[[], None]) -> Callable[[], None]:
+    def watch(self, slot: LedgerSlot, wake: Callable[[], None], place: Hashable = None) -> Callable[[], None]:
         """Has `wake` called, from any thread, when a claim of this process on the slot ends; call what it returns to
-        stop that."""
+        stop that. When the slot gets free, one watcher of each `place` is enough: see `Watchers`."""
 
 
 class EffectLedger:
@@ -113,8 +121,7 @@ class EffectLedger:
         self._clock = clock if clock is not None else SystemClock()
         self._entropy = entropy if entropy is not None else SystemEntropy()
         self._store: LedgerStore = store if store is not None else MemoryLedgerStore()
-        self._watchers: dict[LedgerSlot, list[Callable[[], None]]] = {}
-        self._watching = threading.Lock()
+        self._watchers = Watchers()
 
     # for people and other executors
 
@@ -160,7 +167,7 @@ class EffectLedger:
         )
         with self._store.writing("edit") as rows:
             rows.put(row)
-        self._wake(row.slot)
+        self._watchers.wake_all(row.slot)
         return _entry(row)
 
     def invalidate(self, key: str | LedgerSlot) -> bool:
@@ -253,12 +260,29 @@ class EffectLedger:
         return Claim(None, there)
 
     def settle(
-        self, claim: LedgerRow, *, message: str, value: bytes, excluded: bool, ttl_ns: int | None, now_ns: int
+        self,
+        claim: LedgerRow,
+        *,
+        message: str,
+        value: bytes,
+        excluded: bool,
+        ttl_ns: int | None,
+        now_ns: int,
+        rendering: str | None = None,
     ) -> None:
         expires_ns = None if ttl_ns is None else now_ns + ttl_ns
         slot, effect_id, params_hash = claim.slot, claim.effect_id, claim.params_hash
         done = LedgerRow(
-            slot, EntryState.DONE, effect_id, params_hash, now_ns, expires_ns, "", message, value, True, excluded
+            slot,
+            EntryState.DONE,
+            effect_id,
+            params_hash,
+            now_ns,
+            expires_ns,
+            message=message,
+            value=value,
+            excluded=excluded,
+            rendering=rendering,
         )
 
         def put(rows: Rows) -> None:
@@ -290,30 +314,11 @@ class EffectLedger:
             written = True
         finally:
             self._store.drop(claim, lost=not written)
-            self._wake(claim.slot)
+            wake = self._watchers.wake_next if written and write == "release" else self._watchers.wake_all
+            wake(claim.slot)
 
-    def watch(self, slot: LedgerSlot, wake: Callable[[], None]) -> Callable[[], None]:
-        with self._watching:
-            self._watchers.setdefault(slot, []).append(wake)
-
-        def stop() -> None:
-            with self._watching:
-                there = self._watchers.get(slot, [])
-                if wake in there:
-                    there.remove(wake)
-                if not there:
-                    self._watchers.pop(slot, None)
-
-        return stop
-
-    def _wake(self, slot: LedgerSlot) -> None:
-        """A watcher looks after it began to watch, so one that is missed here has seen the change."""
-        if not self._watchers:
-            return
-        with self._watching:
-            watchers = list(self._watchers.get(slot, ()))
-        for wake in watchers:
-            wake()
+    def watch(self, slot: LedgerSlot, wake: Callable[[], None], place: Hashable = None) -> Callable[[], None]:
+        return self._watchers.add(slot, wake, place)
 
     def _take_off(self, tool_name: str | None) -> int:
         now_ns = self._clock.now_ns()
@@ -329,11 +334,11 @@ class EffectLedger:
         return (now - _EPOCH) // _MICROSECOND * 1000
 
 
-def partition_of(*, tenant: str = "", connection_id: str | None = None, session: str = "") -> str:
+def partition_of(*, tenant: str = "", connection_id: str | None = None, session: str = "", run: str = "") -> str:
     """The name of a partition: no entry of one ever answers in another. Empty for the default one."""
-    if not tenant and connection_id is None and not session:
+    if not tenant and connection_id is None and not session and not run:
         return ""
-    return json.dumps([tenant, connection_id, session], ensure_ascii=False)
+    return json.dumps([tenant, connection_id, session, *([run] if run else [])], ensure_ascii=False)
 
 
 def ttl_ns(ttl: timedelta | None) -> int | None:

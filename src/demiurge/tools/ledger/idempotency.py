@@ -78,6 +78,7 @@ class IdempotencyConfig:
             _refuse(error.message)
         if not isinstance(self.scope, str) or ":" in self.scope:
             _refuse("'scope' is text without ':'")
+        object.__setattr__(self, "scope", str.__str__(self.scope))
 
     def _check_strategy(self) -> None:
         if self.strategy is IdempotencyStrategy.PARAMS and not self.param_keys:
@@ -150,6 +151,7 @@ def make_key(tool_name: str, params: Any, config: IdempotencyConfig, dump: Calla
             key = config.key_fn(params)
             if not isinstance(key, str) or not key:
                 raise InvalidValue("a key_fn gives text that is not empty")
+            key = str.__str__(key)
         case IdempotencyStrategy.PARAMS:
             key = f"{tool_name}:{dump().hash_of(config.param_keys)}"
         case _:
@@ -162,14 +164,14 @@ def hash_json(tree: Any) -> str:
     try:
         text = canonical_json.encode(tree)
     except InvalidValue:
-        text = canonical_json.encode(_spelled(tree))
+        text = b"spelled" + canonical_json.encode(_spelled(tree))
     return sha256(text).hexdigest()
 
 
 def _spelled(tree: Any) -> Any:
-    """The same with integers that RFC 8785 can't write spelled out, so that they differ from equal text."""
+    """The same with integers that RFC 8785 can't write spelled out, as objects that no other value looks like."""
     if isinstance(tree, Mapping):
-        return {name: _spelled(item) for name, item in tree.items()}
+        return {f".{name}" if isinstance(name, str) else name: _spelled(item) for name, item in tree.items()}
     if isinstance(tree, list | tuple):
         return [_spelled(item) for item in tree]
     if type(tree) is int and not -MAX_INTEGER <= tree <= MAX_INTEGER:

@@ -7,12 +7,12 @@ is known but that the call was begun: it stays in doubt.
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
+from demiurge.tools.authoring.signature import is_async_callable
 from demiurge.tools.bound import BoundTool
 from demiurge.tools.context import ToolContext
 from demiurge.tools.errors import ToolErrorCode, ToolFailure, ToolUserError
@@ -34,7 +34,7 @@ def reconciling(tool: BoundTool) -> BoundTool:
         with _doubting():
             return _known(await reconcile(params, context=context))
 
-    waits = inspect.iscoroutinefunction(reconcile)
+    waits = is_async_callable(reconcile)
     return replace(tool, call=wait if waits else ask, is_async=waits)
 
 

@@ -43,7 +43,7 @@ class LedgerSlot(NamedTuple):
 class LedgerRow(NamedTuple):
     """One entry as it is kept. Times: nanoseconds since 1970, UTC; `created_ns` and `expires_ns` count from the claim
     until it is done. `effect_id`: 16 bytes, the claim's. `owner`: who works on a claim, as the store names it.
-    `value`: the result as JSON."""
+    `value`: the result as JSON; `rendering`: its text for the model, None where that is still to be made."""
 
     slot: LedgerSlot
     state: EntryState
@@ -56,6 +56,7 @@ class LedgerRow(NamedTuple):
     value: bytes = b"null"
     success: bool = True
     excluded: bool = False
+    rendering: str | None = None
 
     def is_over(self, now_ns: int) -> bool:
         return self.expires_ns is not None and now_ns >= self.expires_ns

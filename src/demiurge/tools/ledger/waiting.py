@@ -1,9 +1,10 @@
 """Waiting for an equal call to end, without ever waiting for oneself.
 
 Invariant: no call waits for a claim that can't end before the call itself does. A handler that makes its own call
-again would; so would two handlers that each make the other's, and a thread that blocks while the event loop it
-belongs to runs the claim. Who would close such a circle is told so instead, in this process; what another process
-waits for is not known, there only a time limit helps.
+again would; so would two handlers that each make the other's, and whoever waits in a call that blocks the event loop
+that the claim needs. Who would close such a circle is told so instead, in this process; what another process waits for
+is not known, there only a time limit helps. Nor is a call known as its handler's that a thread makes without the
+handler's context variables.
 """
 
 from __future__ import annotations
@@ -11,43 +12,64 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import threading
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from contextlib import contextmanager, suppress
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 from demiurge.tools.errors import ToolErrorCode, ToolFailure
 from demiurge.tools.ledger.store import LedgerRow
 
-__all__ = ["Bell", "LoopBell", "ThreadBell", "hold", "let_loose", "waiting_for"]
+__all__ = ["Bell", "Holding", "LoopBell", "ThreadBell", "blocking_its_loop", "hold", "let_loose", "waiting_for"]
 
-_held: contextvars.ContextVar[frozenset[bytes]] = contextvars.ContextVar("demiurge_held_claims", default=frozenset())
+_Held: TypeAlias = "tuple[object, _Held] | None"
+Holding: TypeAlias = "contextvars.Token[_Held]"
+
+_held: contextvars.ContextVar[_Held] = contextvars.ContextVar("demiurge_held_claims", default=None)
+"""What the code that runs here belongs to, the innermost first: claims, by their effect id, and calls that block a
+loop."""
 _lock = threading.Lock()
-_waits: dict[object, tuple[frozenset[bytes], bytes]] = {}
-_loops: dict[bytes, int] = {}
+_waits: dict[object, tuple[frozenset[object], bytes]] = {}
+_loops: dict[object, int] = {}
+_blocked: dict[int, object] = {}
 
 
-def hold(claim: LedgerRow, loop_thread: int | None) -> contextvars.Token[frozenset[bytes]]:
+def hold(claim: LedgerRow, loop_thread: int | None) -> Holding:
     """From here on what runs in this context belongs to the claim. `loop_thread`: the thread whose event loop it
     needs to come to its end, if any."""
     if loop_thread is not None:
         _loops[claim.effect_id] = loop_thread
-    return _held.set(_held.get() | {claim.effect_id})
+    return _held.set((claim.effect_id, _held.get()))
 
 
-def let_loose(claim: LedgerRow, token: contextvars.Token[frozenset[bytes]]) -> None:
+def let_loose(claim: LedgerRow, token: Holding) -> None:
     """The end of that; in whatever context."""
     _loops.pop(claim.effect_id, None)
-    with suppress(ValueError):  # a coroutine closed elsewhere: its own context is gone with it
+    try:
         _held.reset(token)
+    except ValueError:  # a coroutine closed elsewhere: its own context is gone with it
+        return
 
 
 @contextmanager
-def waiting_for(claim: LedgerRow, blocked_thread: int | None) -> Iterator[None]:
-    """Wait inside the block. `blocked_thread`: the thread that can do nothing else meanwhile. Raises ToolFailure
-    (`repeated_call`)."""
-    held, wanted, wait = _held.get(), claim.effect_id, object()
-    if blocked_thread is not None and _loops.get(wanted) == blocked_thread:
-        raise ToolFailure(ToolErrorCode.REPEATED_CALL)
+def blocking_its_loop() -> Iterator[None]:
+    """For a call that is made from the thread of an event loop, which stands still until the call ends."""
+    thread = threading.get_ident()
+    if asyncio._get_running_loop() is None or thread in _blocked:
+        yield
+        return
+    call = _blocked[thread] = object()
+    token = _held.set((call, _held.get()))
+    try:
+        yield
+    finally:
+        _held.reset(token)
+        del _blocked[thread]
+
+
+@contextmanager
+def waiting_for(claim: LedgerRow) -> Iterator[None]:
+    """Wait inside the block. Raises ToolFailure (`repeated_call`)."""
+    held, wanted, wait = frozenset(_unrolled(_held.get())), claim.effect_id, object()
     if not held:
         yield
         return
@@ -62,21 +84,32 @@ def waiting_for(claim: LedgerRow, blocked_thread: int | None) -> Iterator[None]:
             del _waits[wait]
 
 
-def _closes_a_circle(held: frozenset[bytes], wanted: bytes) -> bool:
-    seen: set[bytes] = set()
-    ahead = [wanted]
+def _unrolled(held: _Held) -> Iterator[object]:
+    while held is not None:
+        first, held = held
+        yield first
+
+
+def _closes_a_circle(held: frozenset[object], wanted: bytes) -> bool:
+    seen: set[object] = set()
+    ahead: list[object] = [wanted]
     while ahead:
-        claim = ahead.pop()
-        if claim in held:
+        one = ahead.pop()
+        if one in held:
             return True
-        if claim not in seen:
-            seen.add(claim)
-            ahead += [next_wanted for next_held, next_wanted in _waits.values() if claim in next_held]
+        if one not in seen:
+            seen.add(one)
+            ahead += [next_wanted for next_held, next_wanted in _waits.values() if one in next_held]
+            if _loops.get(one) in _blocked:
+                ahead.append(_blocked[_loops[one]])
     return False
 
 
 class Bell(Protocol):
-    """What a waiter listens to. `ring` may come from any thread."""
+    """What a waiter listens to. `ring` may come from any thread. `place`: see `Watchers`."""
+
+    @property
+    def place(self) -> Hashable: ...
 
     def ring(self) -> None: ...
 
@@ -91,11 +124,11 @@ class LoopBell:
     """For a task: its event loop goes on."""
 
     def __init__(self) -> None:
-        self._loop, self._event = asyncio.get_running_loop(), asyncio.Event()
+        self.place, self._event = asyncio.get_running_loop(), asyncio.Event()
 
     def ring(self) -> None:
         with suppress(RuntimeError):  # the loop has ended: nobody waits any more
-            self._loop.call_soon_threadsafe(self._event.set)
+            self.place.call_soon_threadsafe(self._event.set)
 
     def still(self) -> None:
         self._event.clear()
@@ -111,6 +144,8 @@ class LoopBell:
 
 class ThreadBell:
     """For a call that has its thread to itself: it waits here and now."""
+
+    place = None
 
     def __init__(self) -> None:
         self._event = threading.Event()

@@ -4,40 +4,70 @@ This is the one place that can refuse a result for its form (`output_validation`
 and the texts are always what RFC 8785 and UTF-8 can write. Its own type must accept it back: what is stored
 now must be readable later. An integer beyond ±(2^53 - 1) keeps all its digits: a JSON number in the model's
 text, decimal text in the view. A failure that the handler reports by itself ends here, and a result that holds the
-credentials of its connection is `redaction_failed`.
+credentials of its connection is `redaction_failed`. A stored result reads as it did: what a value's own `render()` hid
+is still in the value.
 """
 
 from __future__ import annotations
 
+from typing import Any
+
+from pydantic import ValidationError
 from pydantic_core import from_json, to_json
 
 from demiurge.errors import InvalidValue
+from demiurge.tools.authoring.params import params_names
 from demiurge.tools.errors import ToolErrorCode, ToolFailure, ToolValidationError
 from demiurge.tools.execution.call import Call
 from demiurge.tools.execution.portable import portable
-from demiurge.tools.execution.ports import Ports
-from demiurge.tools.result import join_text, plain_text, render_value
+from demiurge.tools.execution.ports import Ports, log_fault
+from demiurge.tools.result import ToolResult, join_text, plain_text, render_value
 
 __all__ = ["check"]
+
+_MOST_FAULTS = 3
 
 
 def check(ports: Ports, call: Call) -> None:
     result = call.result
     assert result is not None
+    if {type(result.success), type(result.exclude_value_from_context)} != {bool}:
+        log_fault(f"result of {call.tool_id}", "has a flag that is not True or False")
+        raise ToolFailure(ToolErrorCode.OUTPUT_VALIDATION)
     rendering = ""
     try:
         call.message = plain_text(result.message)
         if result.value is not None or result.success:
             call.encoded = call.bound.dump(result.value)
             call.plain = portable(from_json(call.encoded, allow_inf_nan=False))
-            if not result.exclude_value_from_context:
+            if call.rendering is not None:
+                rendering = call.rendering
+            elif not result.exclude_value_from_context:
                 rendering = render_value(result.value, call.encoded)
     except (ToolValidationError, InvalidValue, TypeError, ValueError) as error:
+        log_fault(f"result of {call.tool_id}", _fault(result, error))
         raise ToolFailure(ToolErrorCode.OUTPUT_VALIDATION) from error
     if call.lease is not None and call.lease.leaks(call.message, rendering, to_json(call.plain).decode()):
         raise ToolFailure(ToolErrorCode.REDACTION_FAILED)
+    call.rendering = rendering
     call.content = join_text(call.message, rendering)
     if not result.success:
         call.told = call.message
         public = call.message if call.bound.spec.redaction.shows_message else ""
         raise ToolFailure(ToolErrorCode.EXECUTION, safe_message=public or None)
+
+
+def _fault(result: ToolResult[Any], error: Exception) -> str:
+    """For the log: where the value breaks its type, by its own fields. What else is on the way there may be data."""
+    kind, cause = type(result.value), error.__cause__ or error
+    what = f"has not its declared form, with a message of type {type(result.message).__name__} and a {kind.__name__}"
+    if not isinstance(cause, ValidationError):
+        return f"{what} ({type(cause).__name__})"
+    names = params_names(kind)
+    details = cause.errors(include_url=False, include_context=False, include_input=False)[:_MOST_FAULTS]
+    faults = [
+        ".".join(str(step) if step in names or isinstance(step, int) else "*" for step in entry["loc"])
+        + f" ({entry['type']})"
+        for entry in details
+    ]
+    return f"{what}: {', '.join(faults)}"

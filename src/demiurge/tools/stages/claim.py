@@ -9,6 +9,7 @@ runs. A doubt is taken over by a tool that can find out (`reconcile` runs in the
 from __future__ import annotations
 
 import functools
+from collections.abc import Awaitable
 
 from demiurge.tools.errors import ToolErrorCode, ToolFailure
 from demiurge.tools.execution.call import Call
@@ -17,7 +18,7 @@ from demiurge.tools.ledger.effects import Claim, Ledger, ttl_ns
 from demiurge.tools.ledger.reconcile import reconciling
 from demiurge.tools.ledger.store import EntryState, LedgerRow, LedgerSlot
 from demiurge.tools.ledger.waiting import Bell, LoopBell, ThreadBell, hold, waiting_for
-from demiurge.tools.stages.recall import ask, meet
+from demiurge.tools.stages.recall import ask, asks_elsewhere, meet
 
 __all__ = ["claim"]
 
@@ -25,14 +26,35 @@ _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.001, 0.05
 """How long a waiter sleeps between two looks at a ledger that other processes write to; each time twice as long."""
 
 
-async def claim(ports: Ports, call: Call) -> None:
+def claim(ports: Ports, call: Call) -> Awaitable[None] | None:
     ledger, slot = ports.ledger, call.slot
     if ledger is None or slot is None or call.replayed:
-        return
+        return None
     take = functools.partial(_take, ports, call, ledger, slot)
-    got = await ask(ports, call, take)
-    if got.mine is None and got.there is not None and got.there.state is EntryState.CLAIMED:
+    if asks_elsewhere(ports, call):
+        return _claim(ports, call, take)
+    got = take()
+    if _is_taken(got):
+        return _claim(ports, call, take, got)
+    _begin(call, got)
+    return None
+
+
+async def _claim(ports: Ports, call: Call, take: functools.partial[Claim], got: Claim | None = None) -> None:
+    if got is None:
+        got = await ask(ports, call, take)
+    if _is_taken(got):
+        assert got.there is not None
         got = await _wait(ports, call, got.there, take)
+    _begin(call, got)
+
+
+def _is_taken(got: Claim) -> bool:
+    """Is an equal call at work?"""
+    return got.mine is None and got.there is not None and got.there.state is EntryState.CLAIMED
+
+
+def _begin(call: Call, got: Claim) -> None:
     if got.mine is None:
         assert got.there is not None
         meet(call, got.there)
@@ -66,30 +88,31 @@ async def _wait(ports: Ports, call: Call, there: LedgerRow, take: functools.part
     bell: Bell = LoopBell() if call.threads else ThreadBell()
     left_s = None if call.limit_ms is None else call.limit_ms / 1000
     pause_s = _FIRST_PAUSE_S
-    stop = ledger.watch(slot, bell.ring)
+    stop = ledger.watch(slot, bell.ring, bell.place)
     try:
         while True:
             bell.still()
             found = await ask(ports, call, lambda: ledger.find(slot, ports.clock.now_ns()))
             if found is None or found.state is not EntryState.CLAIMED:
                 got = await ask(ports, call, take)
-                if got.mine is not None or got.there is None or got.there.state is not EntryState.CLAIMED:
+                if not _is_taken(got):
                     return got
+                assert got.there is not None
                 found = got.there
             if left_s is not None and left_s <= 0:
                 raise ToolFailure(ToolErrorCode.TIMEOUT if call.changes_nothing else ToolErrorCode.UNKNOWN_OUTCOME)
             most_s = left_s if not ledger.blocking else pause_s if left_s is None else min(left_s, pause_s)
-            passed_s = await _listen(ports, call, found, bell, most_s)
+            passed_s = await _listen(ports, found, bell, most_s)
             left_s = None if left_s is None else left_s - passed_s
             pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
     finally:
         stop()
 
 
-async def _listen(ports: Ports, call: Call, there: LedgerRow, bell: Bell, most_s: float | None) -> float:
+async def _listen(ports: Ports, there: LedgerRow, bell: Bell, most_s: float | None) -> float:
     """Waits for the bell; how many seconds have passed."""
     begun_ns = ports.clock.monotonic_ns()
-    with waiting_for(there, None if call.threads else call.thread):
+    with waiting_for(there):
         rang = await bell.wait(most_s)
     passed_s = (ports.clock.monotonic_ns() - begun_ns) / 1e9
     return passed_s if rang or most_s is None else max(passed_s, most_s)

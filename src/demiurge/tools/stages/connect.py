@@ -12,15 +12,18 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from demiurge.tools.capabilities import AuthCapability
-from demiurge.tools.connections.lease import Lease
 from demiurge.tools.context import ResourceRegistry
 from demiurge.tools.errors import LoopSignal, ToolErrorCode, ToolFailure
 from demiurge.tools.execution.call import Call
 from demiurge.tools.execution.own_loop import in_own_loop
 from demiurge.tools.execution.ports import Ports, log_cause
 from demiurge.tools.stages.limits import in_time
+
+if TYPE_CHECKING:
+    from demiurge.tools.connections.lease import Lease
 
 __all__ = ["connect", "lent"]
 

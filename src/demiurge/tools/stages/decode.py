@@ -1,7 +1,8 @@
 """Stage 3: the arguments as one JSON object, read strictly (seed 003, decision 8).
 
 A truncated call must never run with what can be guessed of it: repeated keys, NaN, trailing text and anything
-but an object are `invalid_json`, and none of it is quoted back.
+but an object are `invalid_json`, and none of it is quoted back. Text of any length would hold up everything else on the
+event loop while it is read and checked, so it has a limit that no real call comes near.
 """
 
 from __future__ import annotations
@@ -15,19 +16,31 @@ from demiurge.tools.execution.call import Call
 from demiurge.tools.execution.ports import Ports
 from demiurge.values import canonical_json
 
-__all__ = ["decode"]
+__all__ = ["MAX_ARGUMENT_BYTES", "decode"]
+
+MAX_ARGUMENT_BYTES = 1_048_576
+"""The longest arguments of a call, in UTF-8 bytes of JSON."""
 
 
 def decode(ports: Ports, call: Call) -> None:
-    """A mapping takes the same way as text: it is written as JSON first."""
+    """A mapping takes the same way as text: it is written as JSON first. Longer ones than `MAX_ARGUMENT_BYTES` are
+    `validation`."""
     raw = call.raw_args
     try:
         if isinstance(raw, Mapping):
             raw = json.dumps(dict(raw), allow_nan=False)
         if not isinstance(raw, str | bytes):
             raise ToolFailure(ToolErrorCode.INVALID_JSON)
+        if _is_too_long(raw):
+            raise ToolFailure(ToolErrorCode.VALIDATION, fields=("the object is longer than 1 MiB",))
         args = canonical_json.parse_object(raw)
     except (InvalidValue, ValueError, TypeError, RecursionError) as error:
         raise ToolFailure(ToolErrorCode.INVALID_JSON) from error
     call.args_text = raw
     call.args = args
+
+
+def _is_too_long(text: str | bytes) -> bool:
+    if isinstance(text, str) and len(text) > MAX_ARGUMENT_BYTES // 4:  # in UTF-8 a character has up to 4 bytes
+        return len(text.encode(errors="surrogatepass")) > MAX_ARGUMENT_BYTES
+    return len(text) > MAX_ARGUMENT_BYTES

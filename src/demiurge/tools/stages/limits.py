@@ -14,7 +14,7 @@ from demiurge.tools.capabilities import AuthCapability
 from demiurge.tools.context import NullSession, ResourceRegistry, ToolContext
 from demiurge.tools.errors import BudgetExceededError, ToolErrorCode, ToolFailure
 from demiurge.tools.execution.call import Call
-from demiurge.tools.execution.ports import Ports
+from demiurge.tools.execution.ports import Ports, log_fault
 from demiurge.tools.limits.budget import BudgetTracker
 from demiurge.tools.limits.deadline import Deadline
 
@@ -33,6 +33,8 @@ def limits(ports: Ports, call: Call) -> None:
     for capability in tool.capabilities:
         lent = capability is AuthCapability and tool.requires_connection
         if not lent and capability not in call.context.resources:
+            name = getattr(capability, "__name__", type(capability).__name__)
+            log_fault(call.tool_id, f"needs a {name} in resources")
             raise ToolFailure(ToolErrorCode.UNAVAILABLE)
 
 

@@ -14,12 +14,12 @@ from demiurge.tools.errors import ToolErrorCode, ToolFailure, ToolValidationErro
 from demiurge.tools.execution.call import Call
 from demiurge.tools.execution.ports import Ports
 from demiurge.tools.execution.worker import to_the_end
-from demiurge.tools.ledger.effects import partition_of
+from demiurge.tools.ledger.effects import Ledger, partition_of
 from demiurge.tools.ledger.idempotency import DumpedParams, IdempotencyConfig, IdempotencyStrategy, make_key
 from demiurge.tools.ledger.store import EntryState, LedgerRow, LedgerSlot
 from demiurge.tools.result import ToolResult
 
-__all__ = ["ask", "meet", "recall"]
+__all__ = ["ask", "asks_elsewhere", "meet", "recall"]
 
 T = TypeVar("T")
 
@@ -30,13 +30,17 @@ def recall(ports: Ports, call: Call) -> Awaitable[None] | None:
     if ports.ledger is None or config is None or config.strategy is IdempotencyStrategy.NONE:
         return None
     call.slot, call.params_hash = _identity(call, config)
-    return _recall(ports, call, call.slot)
+    if asks_elsewhere(ports, call):
+        return _recall(ports, call, ports.ledger, call.slot)
+    _found(call, ports.ledger.find(call.slot, ports.clock.now_ns()))
+    return None
 
 
-async def _recall(ports: Ports, call: Call, slot: LedgerSlot) -> None:
-    ledger = ports.ledger
-    assert ledger is not None
-    there = await ask(ports, call, lambda: ledger.find(slot, ports.clock.now_ns()))
+async def _recall(ports: Ports, call: Call, ledger: Ledger, slot: LedgerSlot) -> None:
+    _found(call, await ask(ports, call, lambda: ledger.find(slot, ports.clock.now_ns())))
+
+
+def _found(call: Call, there: LedgerRow | None) -> None:
     if there is None or there.state is EntryState.CLAIMED:
         return
     if there.state is EntryState.DONE or not call.may_end_doubt:
@@ -52,14 +56,18 @@ def meet(call: Call, there: LedgerRow) -> None:
     except ToolValidationError as error:  # the type has changed since
         raise ToolFailure(ToolErrorCode.OUTPUT_VALIDATION) from error
     call.result = ToolResult(there.message, value, there.success, there.excluded)
+    call.rendering = there.rendering
     call.replayed = True
 
 
+def asks_elsewhere(ports: Ports, call: Call) -> bool:
+    """Is the ledger asked in a thread? It is if that may wait for a disk while an event loop waits."""
+    return call.threads and ports.ledger is not None and ports.ledger.blocking
+
+
 async def ask(ports: Ports, call: Call, work: Callable[[], T]) -> T:
-    """What `work` says, which asks the ledger: in a thread if that may wait for a disk while an event loop waits."""
-    if call.threads and ports.ledger is not None and ports.ledger.blocking:
-        return await to_the_end(work)
-    return work()
+    """What `work` says, which asks the ledger."""
+    return await to_the_end(work) if asks_elsewhere(ports, call) else work()
 
 
 def _identity(call: Call, config: IdempotencyConfig) -> tuple[LedgerSlot, str]:
@@ -68,12 +76,13 @@ def _identity(call: Call, config: IdempotencyConfig) -> tuple[LedgerSlot, str]:
     key = make_key(call.tool_id, call.params, config, lambda: dumped)
     assert key is not None
     key.encode()
-    session = ""
+    session = run = ""
     if config.scope == "session":
         context = call.context
         session_id = getattr(context.session, "session_id", None) if context is not None else None
-        session = call.caller.run_id if session_id is None else str(session_id)
-    partition = partition_of(tenant=call.caller.tenant, connection_id=call.connection_id, session=session)
+        session = "" if session_id is None else str(session_id)
+        run = "" if session else call.caller.run_id
+    partition = partition_of(tenant=call.caller.tenant, connection_id=call.connection_id, session=session, run=run)
     return LedgerSlot(partition, call.tool_id, key), dumped.hash()
 
 

@@ -25,7 +25,9 @@ def record(ports: Ports, call: Call) -> None:
     ended_ns = ports.clock.now_ns()
     if failure is None:
         entry = _entry(ports, call, None, ended_ns)
-        event = ToolCallResult(call.tool_call_id, call.view, replayed=call.replayed) if ports.emit is not None else None
+        event = None
+        if ports.emit is not None:
+            event = ToolCallResult(call.tool_call_id, _copied(call.view), replayed=call.replayed)
         answer = ToolExecResult(True, call.view, None, None, call.tool_call_id, call.content, entry)
     else:
         code, public = failure.error_code, public_failure(ports, failure)
@@ -39,6 +41,13 @@ def record(ports: Ports, call: Call) -> None:
         ports.tell(event)
     if ports.spans is not None:
         ports.trace(_span(call, entry, ended_ns))
+
+
+def _copied(view: Any) -> Any:
+    """So that nothing that a listener does to its event is in the record."""
+    if type(view) is dict:
+        return {name: _copied(item) for name, item in view.items()}
+    return [_copied(item) for item in view] if type(view) is list else view
 
 
 def _entry(ports: Ports, call: Call, error: dict[str, str] | None, ended_ns: int) -> ToolInvocationRecord:
@@ -55,6 +64,7 @@ def _entry(ports: Ports, call: Call, error: dict[str, str] | None, ended_ns: int
         spec.spec_hash if spec is not None else None,
         ports.policy_digest,
         call.decision,
+        raw=call.payload,
         approval_id=call.granted,
         replayed=call.replayed,
     )

@@ -5,6 +5,9 @@ knows whether it did, and saying "timeout" would invite a second attempt: it is 
 handler is cancelled, and left behind if it goes on all the same; a thread can't be cancelled and is left
 behind; an inline handler is noticed when it comes back.
 
+Cancelled with its caller, it stays cancelled whatever its clean-up makes of that: a connection that breaks off with an
+error of its own says nothing of what went out on it before.
+
 An exception is `execution`; what a handler says itself, of its time and its budget too, stays what it said. One
 that is no `Exception` (SystemExit, KeyboardInterrupt, CancelledError and the like, raised by the handler itself)
 breaks off code that is written for exceptions, so there a change is `unknown_outcome` too. What comes from outside
@@ -13,6 +16,7 @@ the handler goes up (`demiurge.tools.execution.interrupt`).
 
 from __future__ import annotations
 
+import asyncio
 import functools
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -27,8 +31,9 @@ from demiurge.tools.errors import (
     ToolValidationError,
 )
 from demiurge.tools.execution.call import Call
+from demiurge.tools.execution.explain import sound
 from demiurge.tools.execution.interrupt import is_from_outside
-from demiurge.tools.execution.ports import Ports, log_cause
+from demiurge.tools.execution.ports import Ports, log_cause, log_fault
 from demiurge.tools.execution.worker import in_task, in_thread
 from demiurge.tools.result import ToolResult
 from demiurge.tools.stages.connect import lent
@@ -48,7 +53,7 @@ async def run(ports: Ports, call: Call) -> None:
 async def _run(ports: Ports, call: Call) -> None:
     call.started = True
     try:
-        returned = await _handled(ports, call)
+        returned = await (_not_less_cancelled(ports, call) if call.bound.is_async else _handled(ports, call))
     except ToolUserError as error:
         raise ToolFailure(ToolErrorCode.EXECUTION, safe_message=str(error.message) or None) from error
     except ToolValidationError as error:
@@ -57,7 +62,9 @@ async def _run(ports: Ports, call: Call) -> None:
         raise ToolFailure(ToolErrorCode.DEADLINE_EXCEEDED) from error
     except BudgetExceededError as error:
         raise ToolFailure(ToolErrorCode.BUDGET_EXCEEDED) from error
-    except (ToolFailure, LoopSignal):
+    except ToolFailure as failure:
+        raise sound(failure, ToolErrorCode.EXECUTION) from failure
+    except LoopSignal:
         raise
     except Exception as error:
         log_cause(f"handler of {call.tool_id}", error)
@@ -69,8 +76,23 @@ async def _run(ports: Ports, call: Call) -> None:
         raise ToolFailure(_left_open(call, ToolErrorCode.EXECUTION)) from error
     call.started = False
     if not isinstance(returned, ToolResult):
+        log_fault(f"handler of {call.tool_id}", f"returned {type(returned).__name__} where a ToolResult was due")
         raise ToolFailure(ToolErrorCode.OUTPUT_VALIDATION)
     call.result = returned
+
+
+async def _not_less_cancelled(ports: Ports, call: Call) -> Any:
+    task = asyncio.current_task()
+    before = task.cancelling() if task is not None else 0
+    try:
+        return await _handled(ports, call)
+    except BaseException as error:
+        if task is None or task.cancelling() <= before:
+            raise
+        if not isinstance(error, Exception) and is_from_outside(error):
+            raise
+        log_cause(f"handler of {call.tool_id}", error)
+        raise asyncio.CancelledError from error
 
 
 async def _handled(ports: Ports, call: Call) -> Any:
@@ -97,10 +119,7 @@ async def _within(call: Call, work: Callable[[], Awaitable[Any]]) -> Any:
     outcome = await in_task(work, call.limit_ms / 1000)
     if outcome is None:
         raise ToolFailure(_left_open(call, ToolErrorCode.TIMEOUT))
-    returned, error = outcome
-    if error is not None:
-        raise error
-    return returned
+    return outcome.unwrap()
 
 
 def _left_open(call: Call, if_read_only: ToolErrorCode) -> ToolErrorCode:

@@ -15,7 +15,7 @@ from demiurge.tools.execution.ports import Ports, log_cause
 from demiurge.tools.ledger.effects import ttl_ns
 from demiurge.tools.ledger.store import LedgerRow
 from demiurge.tools.ledger.waiting import let_loose
-from demiurge.tools.stages.recall import ask
+from demiurge.tools.stages.recall import ask, asks_elsewhere
 
 __all__ = ["let_go", "settle"]
 
@@ -24,7 +24,7 @@ def settle(ports: Ports, call: Call) -> Awaitable[None] | None:
     return None if call.claim is None else _settle(ports, call, call.claim)
 
 
-async def _settle(ports: Ports, call: Call, claim: LedgerRow) -> None:
+def _settle(ports: Ports, call: Call, claim: LedgerRow) -> Awaitable[None] | None:
     ledger, config, result = ports.ledger, call.bound.idempotency, call.result
     assert ledger is not None
     assert config is not None
@@ -37,6 +37,7 @@ async def _settle(ports: Ports, call: Call, claim: LedgerRow) -> None:
                 claim,
                 message=call.message,
                 value=call.encoded,
+                rendering=call.rendering,
                 excluded=result.exclude_value_from_context,
                 ttl_ns=ttl_ns(config.ttl),
                 now_ns=ports.clock.now_ns(),
@@ -45,7 +46,10 @@ async def _settle(ports: Ports, call: Call, claim: LedgerRow) -> None:
             log_cause("ledger", error)
 
     _free(call, claim)
-    await ask(ports, call, write)
+    if asks_elsewhere(ports, call):
+        return ask(ports, call, write)
+    write()
+    return None
 
 
 async def let_go(ports: Ports, call: Call) -> None:
@@ -53,7 +57,7 @@ async def let_go(ports: Ports, call: Call) -> None:
     ledger, claim = ports.ledger, call.claim
     if ledger is None or claim is None:
         return
-    end = ledger.doubt if _leaves_doubt(call) else ledger.release
+    end = ledger.doubt if _may_leave_doubt(call) else ledger.release
 
     def write() -> None:
         call.claim = None
@@ -66,6 +70,14 @@ async def let_go(ports: Ports, call: Call) -> None:
     await ask(ports, call, write)
 
 
+def _may_leave_doubt(call: Call) -> bool:
+    try:
+        return _leaves_doubt(call)
+    except Exception as error:  # noqa: BLE001  (a result of the handler's own make)
+        log_cause("result", error)
+        return True
+
+
 def _leaves_doubt(call: Call) -> bool:
     """False when the call is known to have changed nothing: the handler was not called, raised, or returned a failure.
     `reconcile` ends a doubt only by the last."""
@@ -74,7 +86,7 @@ def _leaves_doubt(call: Call) -> bool:
     if call.changes_nothing or call.failure is None:
         return False
     if call.result is not None:
-        return bool(call.result.success)
+        return call.result.success is not False
     code = call.failure.error_code
     return code is ToolErrorCode.UNKNOWN_OUTCOME or (code is ToolErrorCode.OUTPUT_VALIDATION and not call.started)
 

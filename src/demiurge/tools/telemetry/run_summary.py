@@ -61,6 +61,13 @@ class RunSummary:
             self._replayed += record.replayed
             self._approved += record.approval_id is not None
 
+    def __repr__(self) -> str:
+        with self._lock:
+            calls = {tool: 0 for tool, _ in sorted(self._tallies)}
+            for (tool, _), tally in self._tallies.items():
+                calls[tool] += tally.calls
+        return f"<RunSummary of {sum(calls.values())} calls: {calls}>"
+
     def to_json(self) -> dict[str, Any]:
         """`{"graph", "calls", "total_ms", "longest_ms", "denied", "approved", "replayed", "outcomes", "tools"}`.
 

@@ -1,0 +1,124 @@
+"""Where sealed credentials are kept for several processes: in one SQLite file (seed 003 #26).
+
+Invariant: a vault never sees a secret; what it holds is sealed, and bound to the row it is in
+(`demiurge.tools.connections.connection`). So who can read the file learns which connections there are, and who can
+write it can lose credentials but not move them to another tenant. The file is nobody else's to read all the same. A
+row that is damaged is no reason not to read the others.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Final, Self
+
+from demiurge.errors import Damaged
+from demiurge.stores.private import make_file
+from demiurge.stores.sqlite.connections import Connections
+from demiurge.stores.sqlite.own_file import STRICT, OwnFormat, check_files
+from demiurge.stores.vault import exists
+from demiurge.tools.connections.connection import Connection, DamagedConnections, SealedConnection
+
+__all__ = ["SqliteVault"]
+
+_TABLE: Final = f"""CREATE TABLE connection (
+    n INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, provider TEXT NOT NULL, credential_type TEXT NOT NULL,
+    tenant TEXT NOT NULL, scopes TEXT NOT NULL, expires_at_ms INTEGER, revoked_at_ms INTEGER,
+    key_id TEXT NOT NULL, sealed BLOB NOT NULL) {STRICT}"""
+_FORMAT: Final = OwnFormat("connections", 0x44454D56, 1, (_TABLE,))  # "DEMV"
+_COLUMNS: Final = "id, provider, credential_type, tenant, scopes, expires_at_ms, revoked_at_ms, key_id, sealed"
+
+
+class SqliteVault:
+    """The file `path`, made if need be; its folder must exist. Several processes may use it at a time.
+
+    What a method returned from is on disk. Raises Unavailable (also when others can write to the folder, or the
+    file is a link), UsageError (another program's database, or one of a newer Demiurge), Damaged."""
+
+    blocking = True
+
+    def __init__(self, path: Path | str) -> None:
+        path = Path(path)
+        check_files(path)
+        make_file(path)
+        self._db = Connections(path)
+        try:
+            with self._db.writing("vault") as db:
+                db.execute("PRAGMA secure_delete = 1").fetchall()  # an older key's work is overwritten, not let go
+                _FORMAT.prepare(db, path)
+            self._db.use_log()
+        except BaseException:
+            self._db.close()
+            raise
+
+    def add(self, row: SealedConnection) -> None:
+        with self._db.writing("vault") as db:
+            if db.execute("SELECT 1 FROM connection WHERE id = ?", (row.connection.id,)).fetchone():
+                raise exists()
+            db.execute(f"INSERT INTO connection ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", _columns(row))  # noqa: S608
+
+    def get(self, connection_id: str) -> SealedConnection | None:
+        with self._db.reading() as db:
+            db.text_factory = _text
+            found = db.execute(f"SELECT {_COLUMNS} FROM connection WHERE id = ?", (connection_id,)).fetchone()  # noqa: S608
+        return None if found is None else _row(found)
+
+    def list(self, tenant: str | None = None) -> Sequence[SealedConnection]:
+        with self._db.reading() as db:
+            db.text_factory = _text
+            found = db.execute(
+                f"SELECT {_COLUMNS} FROM connection WHERE ?1 IS NULL OR tenant = ?1 ORDER BY n",  # noqa: S608
+                (tenant,),
+            ).fetchall()
+        rows, damaged = [], []
+        for columns in found:
+            try:
+                rows.append(_row(columns))
+            except Damaged:
+                damaged.append(str(columns[0]))
+        if damaged:
+            raise DamagedConnections(damaged, rows)
+        return tuple(rows)
+
+    def swap(self, old: SealedConnection, new: SealedConnection) -> bool:
+        same = " AND ".join(f"{name} IS ?" for name in _COLUMNS.split(", "))
+        with self._db.writing("vault") as db:
+            changed = db.execute(
+                f"UPDATE connection SET ({_COLUMNS}) = (?, ?, ?, ?, ?, ?, ?, ?, ?) WHERE {same}",  # noqa: S608
+                _columns(new) + _columns(old),
+            )
+            return changed.rowcount == 1
+
+    def close(self) -> None:
+        self._db.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
+        self.close()
+
+
+def _columns(row: SealedConnection) -> tuple[object, ...]:
+    kept = row.connection
+    scopes = json.dumps(kept.scopes, ensure_ascii=False)
+    dates = (kept.expires_at_ms, kept.revoked_at_ms)
+    return (kept.id, kept.provider, kept.credential_type, kept.tenant, scopes, *dates, kept.key_id, row.sealed)
+
+
+def _row(columns: tuple[Any, ...]) -> SealedConnection:
+    name, provider, credential_type, tenant, scopes, expires_at_ms, revoked_at_ms, key_id, sealed = columns
+    try:
+        "".join((name, provider, credential_type, tenant, scopes, key_id)).encode()
+        words = tuple(map(str, json.loads(scopes)))
+    except (TypeError, ValueError):
+        raise Damaged(f"Connection {name!a} is damaged: restore the vault from a backup.") from None
+    kept = Connection(name, provider, credential_type, tenant, words, expires_at_ms, revoked_at_ms, key_id)
+    return SealedConnection(kept, sealed)
+
+
+def _text(data: bytes) -> str:
+    """What is no UTF-8 is the damage of one row, and found in `_row`."""
+    return data.decode(errors="surrogateescape")

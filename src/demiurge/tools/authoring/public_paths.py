@@ -1,0 +1,71 @@
+"""Does a result have what its redaction lets through? A misspelt path would hide what was meant to be seen.
+
+The result's type is asked as pydantic would write it: aliases, computed fields, optional and nested types are as in
+the JSON that the redaction is applied to. Where a type does not say what it holds, every path is taken.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from pydantic import TypeAdapter
+from pydantic.errors import PydanticUserError
+from pydantic.json_schema import GenerateJsonSchema, JsonSchemaWarningKind
+
+from demiurge.tools.redaction import Redaction
+
+__all__ = ["missing_path"]
+
+
+def missing_path(result_type: Any, redaction: Redaction) -> str | None:
+    """The first field of `redaction` that no value of the type has; None when each may be there."""
+    if not redaction.fields:
+        return None
+    try:
+        adapter = TypeAdapter(type(None) if result_type is None else result_type)
+        schema = adapter.json_schema(mode="serialization", schema_generator=_Quiet)
+    except (PydanticUserError, KeyError, NameError):
+        return None  # no JSON Schema can say it
+    for name in redaction.fields:
+        if not _may_have(schema, name.split("."), schema.get("$defs", {})):
+            return name
+    return None
+
+
+class _Quiet(GenerateJsonSchema):
+    def emit_warning(self, kind: JsonSchemaWarningKind, detail: str) -> None:
+        """What can't be said here was left out, and that is all right."""
+
+
+def _may_have(node: Any, segments: Sequence[str], defs: Mapping[str, Any]) -> bool:
+    """Lists are walked through, `*` is any key."""
+    while isinstance(node, Mapping) and "$ref" in node:
+        node = defs[str(node["$ref"]).rpartition("/")[2]]
+    if not segments or not isinstance(node, Mapping):
+        return bool(not segments or node)
+    for keyword in ("anyOf", "oneOf"):
+        if keyword in node:
+            return any(_may_have(arm, segments, defs) for arm in node[keyword])
+    match node.get("type"):
+        case "object":
+            return any(_may_have(child, segments[1:], defs) for child in _members(node, segments[0]))
+        case "array":
+            items = [*node.get("prefixItems", ()), node.get("items", "prefixItems" not in node)]
+            return any(_may_have(item, segments, defs) for item in items)
+        case None:
+            return "const" not in node and "enum" not in node
+        case _:
+            return False
+
+
+def _members(node: Mapping[str, Any], name: str) -> Iterator[Any]:
+    named = node.get("properties", {})
+    if name in named:
+        yield named[name]
+        return
+    if name == "*":
+        yield from named.values()
+    if others := node.get("additionalProperties", "properties" not in node):
+        yield others
+    yield from node.get("patternProperties", {}).values()
