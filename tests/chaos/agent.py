@@ -63,16 +63,16 @@ def tools(url: str) -> list[Tool[Any, Any]]:
         return ToolResult(f"counted {response.json()['charged']} for {params.order}")
 
     return [
-        Tool(name="charge", description="Charge the counter.", handler=charge),
-        Tool(name="refund", description="Refund; a person is asked first.", handler=refund),
-        Tool(
+        Tool[Order, Any](name="charge", description="Charge the counter.", handler=charge),
+        Tool[Order, Any](name="refund", description="Refund; a person is asked first.", handler=refund),
+        Tool[Order, Any](
             name="book",
             description="Make a reservation.",
             handler=book,
             reconcile=ask_book,
             effect=ToolEffect.STATE_CHANGE,
         ),
-        Tool(name="count", description="Read the counter.", handler=count, effect=ToolEffect.READ_ONLY),
+        Tool[Order, Any](name="count", description="Read the counter.", handler=count, effect=ToolEffect.READ_ONLY),
     ]
 
 
