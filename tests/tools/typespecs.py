@@ -20,7 +20,7 @@ from pydantic import Field, TypeAdapter, create_model
 from typing_extensions import TypedDict
 
 from demiurge.tools import compile_schema
-from demiurge.tools.authoring.words import hidden_character
+from demiurge.tools.authoring.hidden_text import hidden_character
 from demiurge.values import canonical_json
 
 Spec = dict[str, Any]

@@ -24,10 +24,11 @@ from demiurge.tools.effect import ToolEffect
 from demiurge.tools.errors import LoopSignal, ToolErrorCode, ToolFailure
 from demiurge.tools.events import AiEvent
 from demiurge.tools.execution.call import Call
+from demiurge.tools.execution.cause import log_cause
 from demiurge.tools.execution.explain import sound
 from demiurge.tools.execution.interrupt import is_from_outside
 from demiurge.tools.execution.own_loop import in_own_loop
-from demiurge.tools.execution.ports import BlobSink, Ports, log_cause
+from demiurge.tools.execution.ports import BlobSink, Ports
 from demiurge.tools.ids import canonical_id
 from demiurge.tools.ledger.effects import Ledger
 from demiurge.tools.ledger.waiting import blocking_its_loop

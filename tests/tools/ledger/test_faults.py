@@ -33,16 +33,6 @@ from demiurge.values.clock import FixedClock
 ARGS = {"order_id": "o"}
 
 
-@pytest.fixture
-def ledger() -> EffectLedger:
-    return EffectLedger()
-
-
-@pytest.fixture
-def shop() -> Shop:
-    return Shop()
-
-
 def test_1_a_repeated_call_reads_the_same_to_the_model(ledger: EffectLedger, shop: Shop) -> None:
     """The value comes back as its own type, which knows how it is rendered."""
     runner = runner_for(order_tool(shop.place), ledger)

@@ -38,16 +38,6 @@ from demiurge.values.clock import FixedClock
 ARGS = {"order_id": "o"}
 
 
-@pytest.fixture
-def ledger() -> EffectLedger:
-    return EffectLedger()
-
-
-@pytest.fixture
-def shop() -> Shop:
-    return Shop()
-
-
 def slots(ledger: EffectLedger) -> list[LedgerSlot]:
     store: Any = ledger._store
     return list(store._done)

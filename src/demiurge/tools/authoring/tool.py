@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, NoReturn, TypeVar, ove
 
 from demiurge.errors import InvalidValue
 from demiurge.tools.authoring.function import plain_tool
+from demiurge.tools.authoring.hidden_text import hidden_character, hidden_in
 from demiurge.tools.authoring.params import ParamsCodec, ResultCodec, params_names
 from demiurge.tools.authoring.public_paths import missing_path
 from demiurge.tools.authoring.schema import compile_schema
@@ -27,7 +28,6 @@ from demiurge.tools.authoring.signature import (
     item_of,
     result_problem,
 )
-from demiurge.tools.authoring.words import hidden_character, hidden_in
 from demiurge.tools.bound import BoundTool
 from demiurge.tools.capabilities import AuthCapability
 from demiurge.tools.context import ToolContext

@@ -14,7 +14,8 @@ from pydantic_core import from_json
 
 from demiurge.tools.errors import SAFE_MESSAGES, ToolErrorCode, ToolFailure
 from demiurge.tools.execution.call import Call
-from demiurge.tools.execution.ports import Ports, log_cause
+from demiurge.tools.execution.cause import log_cause
+from demiurge.tools.execution.ports import Ports
 from demiurge.tools.result import plain_text
 
 __all__ = ["MAX_MESSAGE_BYTES", "explain", "public_failure", "sound"]

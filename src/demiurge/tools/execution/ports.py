@@ -10,7 +10,7 @@ from demiurge.tools.approvals import ApprovalStore
 from demiurge.tools.connections.access import ConnectionAccess
 from demiurge.tools.context import ResourceRegistry
 from demiurge.tools.events import AiEvent
-from demiurge.tools.execution.cause import log_cause, log_fault
+from demiurge.tools.execution.cause import log_cause
 from demiurge.tools.execution.interrupt import is_from_outside
 from demiurge.tools.ledger.effects import Ledger
 from demiurge.tools.policy import ToolPolicy
@@ -19,7 +19,7 @@ from demiurge.tools.telemetry.run_summary import RunSummary
 from demiurge.tools.telemetry.spans import SpanSink, ToolSpan
 from demiurge.values.clock import Clock, Entropy
 
-__all__ = ["BlobSink", "Ports", "log_cause", "log_fault"]
+__all__ = ["BlobSink", "Ports"]
 
 T = TypeVar("T")
 
@@ -52,15 +52,15 @@ class Ports:
     def tell(self, event: AiEvent) -> None:
         """Emits an event. A listener that raises, whatever it is, loses its event, never the call."""
         if self.emit is not None:
-            _told("emit", self.emit, event)
+            _notify("emit", self.emit, event)
 
     def trace(self, span: ToolSpan) -> None:
         """Hands over a span; the same for its sink."""
         if self.spans is not None:
-            _told("span sink", self.spans.put, span)
+            _notify("span sink", self.spans.put, span)
 
 
-def _told(what: str, listener: Callable[[T], object], news: T) -> None:
+def _notify(what: str, listener: Callable[[T], object], news: T) -> None:
     try:
         listener(news)
     except BaseException as error:

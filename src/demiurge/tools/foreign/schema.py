@@ -17,7 +17,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from demiurge.errors import InvalidValue, Unavailable
-from demiurge.tools.authoring.words import hidden_in, without_hidden
+from demiurge.tools.authoring.hidden_text import hidden_in, without_hidden
 from demiurge.tools.errors import ToolValidationError
 from demiurge.tools.foreign.schema_graph import SchemaGraph, as_uri, json_depth, json_size
 from demiurge.values import canonical_json

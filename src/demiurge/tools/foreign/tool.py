@@ -18,9 +18,9 @@ from hashlib import sha256
 from typing import Any
 
 from demiurge.errors import InvalidValue
+from demiurge.tools.authoring.hidden_text import without_hidden
 from demiurge.tools.authoring.params import ResultCodec
 from demiurge.tools.authoring.signature import is_async_callable, is_generator
-from demiurge.tools.authoring.words import without_hidden
 from demiurge.tools.bound import BoundTool
 from demiurge.tools.context import ToolContext
 from demiurge.tools.effect import ToolEffect

@@ -16,7 +16,7 @@ from demiurge.tools.authoring.signature import is_async_callable
 from demiurge.tools.bound import BoundTool
 from demiurge.tools.context import ToolContext
 from demiurge.tools.errors import ToolErrorCode, ToolFailure, ToolUserError
-from demiurge.tools.execution.ports import log_cause
+from demiurge.tools.execution.cause import log_cause
 
 __all__ = ["reconciling"]
 

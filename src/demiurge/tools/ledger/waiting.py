@@ -19,7 +19,7 @@ from typing import Protocol, TypeAlias
 from demiurge.tools.errors import ToolErrorCode, ToolFailure
 from demiurge.tools.ledger.store import LedgerRow
 
-__all__ = ["Bell", "Holding", "LoopBell", "ThreadBell", "blocking_its_loop", "hold", "let_loose", "waiting_for"]
+__all__ = ["Bell", "Holding", "LoopBell", "ThreadBell", "blocking_its_loop", "end_hold", "hold", "waiting_for"]
 
 _Held: TypeAlias = "tuple[object, _Held] | None"
 Holding: TypeAlias = "contextvars.Token[_Held]"
@@ -41,7 +41,7 @@ def hold(claim: LedgerRow, loop_thread: int | None) -> Holding:
     return _held.set((claim.effect_id, _held.get()))
 
 
-def let_loose(claim: LedgerRow, token: Holding) -> None:
+def end_hold(claim: LedgerRow, token: Holding) -> None:
     """The end of that; in whatever context."""
     _loops.pop(claim.effect_id, None)
     try:

@@ -1,4 +1,4 @@
-"""Stage 6: where the policy says "ask", a decision for exactly this call is taken, once (architecture, 4)."""
+"""Stage: where the policy says "ask", a decision for exactly this call is taken, once (architecture, 4)."""
 
 from __future__ import annotations
 

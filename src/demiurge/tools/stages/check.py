@@ -1,4 +1,4 @@
-"""Stage 8: the result must have its declared form, and becomes JSON and the model's text here.
+"""Stage: the result must have its declared form, and becomes JSON and the model's text here.
 
 This is the one place that can refuse a result for its form (`output_validation`); behind it, the public view
 and the texts are always what RFC 8785 and UTF-8 can write. Its own type must accept it back: what is stored
@@ -19,8 +19,9 @@ from demiurge.errors import InvalidValue
 from demiurge.tools.authoring.params import params_names
 from demiurge.tools.errors import ToolErrorCode, ToolFailure, ToolValidationError
 from demiurge.tools.execution.call import Call
+from demiurge.tools.execution.cause import log_fault
 from demiurge.tools.execution.portable import portable
-from demiurge.tools.execution.ports import Ports, log_fault
+from demiurge.tools.execution.ports import Ports
 from demiurge.tools.result import ToolResult, join_text, plain_text, render_value
 
 __all__ = ["check"]

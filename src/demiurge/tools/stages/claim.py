@@ -18,7 +18,7 @@ from demiurge.tools.ledger.effects import Claim, Ledger, ttl_ns
 from demiurge.tools.ledger.reconcile import reconciling
 from demiurge.tools.ledger.store import EntryState, LedgerRow, LedgerSlot
 from demiurge.tools.ledger.waiting import Bell, LoopBell, ThreadBell, hold, waiting_for
-from demiurge.tools.stages.recall import ask, asks_elsewhere, meet
+from demiurge.tools.stages.recall import answer_from, ask, asks_elsewhere
 
 __all__ = ["claim"]
 
@@ -57,7 +57,7 @@ def _is_taken(got: Claim) -> bool:
 def _begin(call: Call, got: Claim) -> None:
     if got.mine is None:
         assert got.there is not None
-        meet(call, got.there)
+        answer_from(call, got.there)
         return
     call.holding = hold(got.mine, call.thread if call.threads else None)
     if call.reconciling:

@@ -18,8 +18,9 @@ from demiurge.tools.capabilities import AuthCapability
 from demiurge.tools.context import ResourceRegistry
 from demiurge.tools.errors import LoopSignal, ToolErrorCode, ToolFailure
 from demiurge.tools.execution.call import Call
+from demiurge.tools.execution.cause import log_cause
 from demiurge.tools.execution.own_loop import in_own_loop
-from demiurge.tools.execution.ports import Ports, log_cause
+from demiurge.tools.execution.ports import Ports
 from demiurge.tools.stages.limits import in_time
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""Stage 2: the policy, on the id first (seed 003 #20).
+"""Stage: the policy, on the id first (seed 003 #20).
 
 A tool that is not allowed and a tool that does not exist get the same answer, so ids can't be probed. Only an
 allowed id learns that its tool is absent. Without an approval store, "ask a person" is "no".

@@ -1,4 +1,4 @@
-"""Stage 10: a result over its byte budget goes to the blob store and is referred to (interfaces, 2).
+"""Stage: a result over its byte budget goes to the blob store and is referred to (interfaces, 2).
 
 The model's text and the public view are measured and stored apart: the view's address must not lead to what
 redaction took away.

@@ -1,4 +1,4 @@
-"""Stage 1: the call gets its id and its start event, before anything can refuse it (seed 003 #5).
+"""Stage: the call gets its id and its start event, before anything can refuse it (seed 003 #5).
 
 So every result, also a denial, has its start. Nothing that the model wrote is in the event but a
 well-formed tool id and a short, printable call id.

@@ -1,4 +1,4 @@
-"""Stage 5: is there time, budget and everything the tool needs? Then the handler's context is made.
+"""Stage: is there time, budget and everything the tool needs? Then the handler's context is made.
 
 Checked before anybody is asked for approval, and time and budget once more (`in_time`) right before the handler: in
 between, a connection or an equal call may have been waited for. A deadline and a budget come from the caller's
@@ -14,7 +14,8 @@ from demiurge.tools.capabilities import AuthCapability
 from demiurge.tools.context import NullSession, ResourceRegistry, ToolContext
 from demiurge.tools.errors import BudgetExceededError, ToolErrorCode, ToolFailure
 from demiurge.tools.execution.call import Call
-from demiurge.tools.execution.ports import Ports, log_fault
+from demiurge.tools.execution.cause import log_fault
+from demiurge.tools.execution.ports import Ports
 from demiurge.tools.limits.budget import BudgetTracker
 from demiurge.tools.limits.deadline import Deadline
 

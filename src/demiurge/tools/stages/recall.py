@@ -19,7 +19,7 @@ from demiurge.tools.ledger.idempotency import DumpedParams, IdempotencyConfig, I
 from demiurge.tools.ledger.store import EntryState, LedgerRow, LedgerSlot
 from demiurge.tools.result import ToolResult
 
-__all__ = ["ask", "asks_elsewhere", "meet", "recall"]
+__all__ = ["answer_from", "ask", "asks_elsewhere", "recall"]
 
 T = TypeVar("T")
 
@@ -44,10 +44,10 @@ def _found(call: Call, there: LedgerRow | None) -> None:
     if there is None or there.state is EntryState.CLAIMED:
         return
     if there.state is EntryState.DONE or not call.may_end_doubt:
-        meet(call, there)
+        answer_from(call, there)
 
 
-def meet(call: Call, there: LedgerRow) -> None:
+def answer_from(call: Call, there: LedgerRow) -> None:
     """The call is answered by what is there: a result that is done; else nobody knows."""
     if there.state is not EntryState.DONE:
         raise ToolFailure(ToolErrorCode.UNKNOWN_OUTCOME)

@@ -1,4 +1,4 @@
-"""Stage 9: the public view, by allowlist, made by the runner and not by the tool (seed 003 #4)."""
+"""Stage: the public view, by allowlist, made by the runner and not by the tool (seed 003 #4)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Stage 7: the handler. Whatever it does, the call gets one answer that says no more than is known.
+"""Stage: the handler. Whatever it does, the call gets one answer that says no more than is known.
 
 A handler that overruns its limit is `timeout` if it only reads. If it may have changed something, nobody
 knows whether it did, and saying "timeout" would invite a second attempt: it is `unknown_outcome`. An async
@@ -31,9 +31,10 @@ from demiurge.tools.errors import (
     ToolValidationError,
 )
 from demiurge.tools.execution.call import Call
+from demiurge.tools.execution.cause import log_cause, log_fault
 from demiurge.tools.execution.explain import sound
 from demiurge.tools.execution.interrupt import is_from_outside
-from demiurge.tools.execution.ports import Ports, log_cause, log_fault
+from demiurge.tools.execution.ports import Ports
 from demiurge.tools.execution.worker import in_task, in_thread
 from demiurge.tools.result import ToolResult
 from demiurge.tools.stages.connect import lent

@@ -11,10 +11,11 @@ from collections.abc import Awaitable
 
 from demiurge.tools.errors import ToolErrorCode
 from demiurge.tools.execution.call import Call
-from demiurge.tools.execution.ports import Ports, log_cause
+from demiurge.tools.execution.cause import log_cause
+from demiurge.tools.execution.ports import Ports
 from demiurge.tools.ledger.effects import ttl_ns
 from demiurge.tools.ledger.store import LedgerRow
-from demiurge.tools.ledger.waiting import let_loose
+from demiurge.tools.ledger.waiting import end_hold
 from demiurge.tools.stages.recall import ask, asks_elsewhere
 
 __all__ = ["let_go", "settle"]
@@ -93,5 +94,5 @@ def _leaves_doubt(call: Call) -> bool:
 
 def _free(call: Call, claim: LedgerRow) -> None:
     if call.holding is not None:
-        let_loose(claim, call.holding)
+        end_hold(claim, call.holding)
         call.holding = None
