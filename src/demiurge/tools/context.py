@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, TypeVar, cast, overload
 
-from demiurge.tools.capabilities import Workspaces
+from demiurge.tools.filesystem import Filesystem
 from demiurge.tools.limits.budget import BudgetTracker
 from demiurge.tools.limits.deadline import Deadline
 from demiurge.tools.policy import ToolPolicyContext
@@ -150,6 +150,6 @@ class ToolContext:
     connection_id: str | None = None
 
     @property
-    def filesystem(self) -> Workspaces | None:
-        """The bound workspaces; the same as `resources.get(Workspaces)`."""
-        return cast("Workspaces | None", self.resources.get(Workspaces))
+    def filesystem(self) -> Filesystem | None:
+        """The bound files; the same as `resources.get(Filesystem)`."""
+        return cast("Filesystem | None", self.resources.get(Filesystem))
