@@ -25,6 +25,7 @@ from demiurge.tools.errors import LoopSignal, ToolErrorCode, ToolFailure
 from demiurge.tools.events import AiEvent
 from demiurge.tools.execution.call import Call
 from demiurge.tools.execution.cause import log_cause
+from demiurge.tools.execution.changes import can_go_back
 from demiurge.tools.execution.explain import sound
 from demiurge.tools.execution.interrupt import is_from_outside
 from demiurge.tools.execution.own_loop import in_own_loop
@@ -36,6 +37,7 @@ from demiurge.tools.policy import ToolPolicy, ToolPolicyContext
 from demiurge.tools.record import ToolExecResult
 from demiurge.tools.source import Tools, as_source
 from demiurge.tools.stages.approve import approve
+from demiurge.tools.stages.begin import begin
 from demiurge.tools.stages.check import check
 from demiurge.tools.stages.claim import claim
 from demiurge.tools.stages.connect import connect
@@ -44,6 +46,7 @@ from demiurge.tools.stages.decode import decode
 from demiurge.tools.stages.fit import fit
 from demiurge.tools.stages.identify import identify
 from demiurge.tools.stages.limits import in_time, limits
+from demiurge.tools.stages.publish import publish
 from demiurge.tools.stages.recall import recall
 from demiurge.tools.stages.record import record
 from demiurge.tools.stages.redact import redact
@@ -86,13 +89,14 @@ STAGES: tuple[tuple[Stage, ToolErrorCode], ...] = (
     (approve, ToolErrorCode.APPROVAL_REQUIRED),
     (claim, ToolErrorCode.EXECUTION),
     (in_time, ToolErrorCode.BUDGET_EXCEEDED),
+    (begin, ToolErrorCode.EXECUTION),
     (run, ToolErrorCode.EXECUTION),
     (check, ToolErrorCode.OUTPUT_VALIDATION),
     (settle, ToolErrorCode.UNKNOWN_OUTCOME),
     (redact, ToolErrorCode.REDACTION_FAILED),
     (fit, ToolErrorCode.RESULT_TOO_LARGE),
 )
-"""The stages between `identify` and `record`, which always run; beside each, what its breaking means."""
+"""The stages between `identify` and `publish`, `record`, which always run; beside each, what its breaking means."""
 
 
 class ToolRunner:
@@ -151,6 +155,7 @@ class ToolRunner:
             spans=given.get(SpanSink),
             connections=connections,
             ledger=ledger,
+            can_go_back=tuple(filter(can_go_back, (session, *given.entries.values()))),
         )
 
     def __repr__(self) -> str:
@@ -247,7 +252,7 @@ class ToolRunner:
         """Answers a call that will not be run."""
         identify(self._ports, call)
         call.failure = ToolFailure(ToolErrorCode.CANCELLED)
-        record(self._ports, call)
+        _close(self._ports, call)
 
     def _peek(self, tool_id: object) -> BoundTool | None:
         """The tool, to plan how to run a call; the stages look it up again and judge."""
@@ -292,6 +297,16 @@ async def _end(ports: Ports, call: Call) -> None:
     try:
         if call.failure is not None:
             await let_go(ports, call)
+    finally:
+        _close(ports, call)
+
+
+def _close(ports: Ports, call: Call) -> None:
+    try:
+        publish(ports, call)
+    except Exception as error:  # noqa: BLE001
+        log_cause("session", error)
+        call.failure = call.failure or ToolFailure(ToolErrorCode.EXECUTION)
     finally:
         record(ports, call)
 

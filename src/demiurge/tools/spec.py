@@ -2,7 +2,7 @@
 #10).
 
 `spec_hash` covers everything else in the spec, so an approval, a journal record or a reviewed MCP tool names
-exactly one wording of one schema.
+exactly one wording of one schema. So the schema is read-only: who could change it would change what was approved.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from demiurge.tools.effect import ToolEffect
 from demiurge.tools.ids import is_tool_id
 from demiurge.tools.redaction import Redaction
 from demiurge.values import canonical_json
+from demiurge.values.frozen_json import frozen, thawed
 from demiurge.values.refs import ref_of
 
 __all__ = ["ToolSpec"]
@@ -23,8 +24,9 @@ __all__ = ["ToolSpec"]
 
 @dataclass(frozen=True, slots=True)
 class ToolSpec:
-    """`name`: `^[a-zA-Z0-9_-]{1,64}$`. `input_schema`: JSON Schema 7. `spec_hash`: `sha256:<hex>` of the
-    RFC 8785 JSON of the other fields, computed when left out. Raises InvalidValue."""
+    """`name`: `^[a-zA-Z0-9_-]{1,64}$`. `input_schema`: JSON Schema 7, of which a read-only copy
+    is kept (`copy.deepcopy` gives one to change). `spec_hash`: `sha256:<hex>` of the RFC 8785 JSON of the other fields,
+    computed when left out. Raises InvalidValue."""
 
     name: str
     description: str
@@ -39,15 +41,16 @@ class ToolSpec:
         if not isinstance(self.redaction, Redaction):
             raise InvalidValue(f"tool '{self.name}' has no redaction", path="redaction")
         object.__setattr__(self, "effect", ToolEffect(self.effect))
+        object.__setattr__(self, "input_schema", frozen(self.input_schema))
         if not self.spec_hash:
             object.__setattr__(self, "spec_hash", ref_of(canonical_json.encode(self.to_json())))
 
     def to_json(self) -> dict[str, Any]:
-        """Everything that the hash covers."""
+        """Everything that the hash covers, as a copy."""
         return {
             "name": self.name,
             "description": self.description,
-            "input_schema": self.input_schema,
+            "input_schema": thawed(self.input_schema),
             "effect": self.effect.value,
             "redaction": self.redaction.to_json(),
         }

@@ -14,6 +14,7 @@ from demiurge.tools.bound import BoundTool
 from demiurge.tools.context import ToolContext
 from demiurge.tools.effect import ToolEffect
 from demiurge.tools.errors import ToolFailure
+from demiurge.tools.execution.changes import Changes
 from demiurge.tools.ledger.store import LedgerRow, LedgerSlot
 from demiurge.tools.ledger.waiting import Holding
 from demiurge.tools.policy import Decision, ToolPolicyContext
@@ -87,6 +88,8 @@ class Call:
     reconciling: bool = False
     thread: int = field(default_factory=threading.get_ident)
     payload: Any = None
+    # begin
+    changes: Changes | None = None
 
     @property
     def bound(self) -> BoundTool:

@@ -11,12 +11,9 @@ from math import isfinite
 from typing import Any
 
 from demiurge.errors import InvalidValue
-from demiurge.values.canonical_json import MAX_DEPTH
+from demiurge.values.canonical_json import MAX_DEPTH, MAX_INTEGER
 
 __all__ = ["MAX_INTEGER", "portable"]
-
-MAX_INTEGER = 2**53 - 1
-"""The largest integer that RFC 8785 writes as a number."""
 
 
 def portable(value: Any, depth: int = 0) -> Any:

@@ -32,7 +32,8 @@ class BlobSink(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Ports:
-    """Bound once, when the runner is made. `session` None means: none."""
+    """Bound once, when the runner is made. `session` None means: none. `can_go_back`: the session and those resources
+    that a failed call is taken back from."""
 
     source: ToolSource
     policy: ToolPolicy
@@ -48,6 +49,7 @@ class Ports:
     spans: SpanSink | None
     connections: ConnectionAccess | None
     ledger: Ledger | None
+    can_go_back: tuple[Any, ...]
 
     def tell(self, event: AiEvent) -> None:
         """Emits an event. A listener that raises, whatever it is, loses its event, never the call."""

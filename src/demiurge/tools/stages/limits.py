@@ -85,8 +85,10 @@ def _context(ports: Ports, call: Call) -> ToolContext:
         )
     named = ResourceRegistry.build({Deadline: template.deadline, BudgetTracker: template.budget_tracker})
     resources = named.filled(template.resources.entries).filled(ports.resources.entries)
+    silent = type(template.session) is NullSession and ports.session is not None
     return replace(
         template,
+        session=ports.session if silent else template.session,
         deadline=resources.get(Deadline),
         budget_tracker=resources.get(BudgetTracker),
         resources=resources,

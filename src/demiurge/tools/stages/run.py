@@ -19,6 +19,7 @@ from __future__ import annotations
 import asyncio
 import functools
 from collections.abc import Awaitable, Callable
+from contextlib import nullcontext
 from typing import Any
 
 from demiurge.tools.errors import (
@@ -35,6 +36,7 @@ from demiurge.tools.execution.cause import log_cause, log_fault
 from demiurge.tools.execution.explain import sound
 from demiurge.tools.execution.interrupt import is_from_outside
 from demiurge.tools.execution.ports import Ports
+from demiurge.tools.execution.scope import entered
 from demiurge.tools.execution.worker import in_task, in_thread
 from demiurge.tools.result import ToolResult
 from demiurge.tools.stages.connect import lent
@@ -45,10 +47,11 @@ __all__ = ["run"]
 async def run(ports: Ports, call: Call) -> None:
     if call.replayed:
         return None
-    if not call.bound.requires_connection:
-        return await _run(ports, call)
-    async with lent(ports, call):
-        return await _run(ports, call)
+    with entered(call.changes.scope) if call.changes is not None else nullcontext():
+        if not call.bound.requires_connection:
+            return await _run(ports, call)
+        async with lent(ports, call):
+            return await _run(ports, call)
 
 
 async def _run(ports: Ports, call: Call) -> None:

@@ -1,0 +1,127 @@
+"""Stage: the session hears of the call, once, whatever its outcome (seed 004, Session and Telemetry).
+
+It always runs, after the ledger has the result and before anybody outside is told. A result that is folded by every
+reducer and taken by every subscriber is kept, with all that the handler changed; else the call has failed, and its
+session and resources are as if it had never been. The ledger keeps the result: the next equal call publishes it again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+from demiurge.tools.context import NullSession
+from demiurge.tools.errors import ToolErrorCode, ToolFailure
+from demiurge.tools.execution.call import Call
+from demiurge.tools.execution.cause import log_cause
+from demiurge.tools.execution.explain import explain, public_failure
+from demiurge.tools.execution.ports import Ports
+from demiurge.tools.execution.scope import entered
+from demiurge.tools.invoked import RejectedToolParams, ToolInvoked
+from demiurge.tools.result import ToolResult
+
+__all__ = ["publish"]
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_NOT_KEPT = "The tool ran, but its result could not be recorded here."
+_NOT_BACK = "The tool failed, and what it had changed here could not be taken back."
+
+
+def publish(ports: Ports, call: Call) -> None:
+    session = _session(ports, call)
+    if call.changes is None and session is None:
+        return
+    try:
+        if call.failure is None:
+            _keep(ports, call, session)
+        else:
+            _take_back(call)
+            if session is not None:
+                _told(session, _event(ports, call, session))
+    except BaseException:
+        call.failure = call.failure or ToolFailure(ToolErrorCode.UNKNOWN_OUTCOME)
+        _take_back(call)
+        raise
+
+
+def _keep(ports: Ports, call: Call, session: Any) -> None:
+    changes = call.changes
+    if session is not None:
+        event = _event(ports, call, session)
+        if changes is None:
+            errors = _told(session, event)
+        else:
+            with entered(changes.scope):
+                errors = _told(session, event)
+        if errors:
+            call.failure = ToolFailure(ToolErrorCode.EXECUTION, safe_message=_NOT_KEPT)
+            _take_back(call)
+            corrected = _event(ports, call, session)
+            _correct(session, replace(corrected, event_id=event.event_id, created_at=event.created_at))
+            return
+    if changes is not None:
+        changes.commit()
+
+
+def _take_back(call: Call) -> None:
+    if call.changes is not None and not call.changes.roll_back():
+        call.failure = ToolFailure(ToolErrorCode.UNKNOWN_OUTCOME, safe_message=_NOT_BACK)
+
+
+def _session(ports: Ports, call: Call) -> Any:
+    """The call's session if it wants to hear of it, else None."""
+    session = call.template.session if call.template is not None else None
+    if session is None or type(session) is NullSession:
+        session = ports.session
+    return session if hasattr(session, "event_bus") else None
+
+
+def _told(session: Any, event: ToolInvoked) -> Sequence[BaseException]:
+    """Publishes the event; what its listeners raised."""
+    errors: Sequence[BaseException]
+    try:
+        errors = getattr(session.event_bus.publish(event), "errors", ())
+    except Exception as raised:  # noqa: BLE001  (a bus of somebody's own make)
+        errors = (raised,)
+    for error in errors:
+        log_cause("session", error)
+    return errors
+
+
+def _correct(session: Any, event: ToolInvoked) -> None:
+    try:
+        session.correct(event)
+    except Exception as error:  # noqa: BLE001
+        log_cause("session", error)
+
+
+def _event(ports: Ports, call: Call, session: Any) -> ToolInvoked:
+    failure, template = call.failure, call.template
+    prompt = template.prompt if template is not None else None
+    result = call.result
+    code, text = None, call.content
+    if failure is not None:
+        code, text = failure.error_code, explain(ports, call, failure)
+        if call.told is None:
+            result = ToolResult(public_failure(ports, failure)["message"], None, success=False)
+    assert result is not None
+    params = call.params
+    if call.context is None and failure is not None:
+        params = RejectedToolParams(call.raw_args, failure.message)
+    return ToolInvoked(
+        prompt_name=getattr(prompt, "name", None) or getattr(prompt, "key", None) or "",
+        adapter=getattr(template.adapter, "name", "") if template is not None else "",
+        name=call.tool_id,
+        params=params,
+        result=result,
+        session_id=getattr(session, "session_id", None),
+        created_at=_EPOCH + timedelta(microseconds=ports.clock.now_ns() // 1000),
+        rendered_output=text,
+        call_id=call.tool_call_id,
+        event_id=UUID(bytes=ports.entropy.token(16), version=4),
+        error_code=code,
+        replayed=call.replayed,
+    )
