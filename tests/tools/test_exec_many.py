@@ -208,3 +208,19 @@ async def test_the_providers_own_payload_is_in_the_record_and_nowhere_else() -> 
     answers = await turn.runner.exec_many([*calls, ("c3", "reads", '{"n": 2}')])
     assert [answer.record.raw for answer in answers] == [payload, payload, None]
     assert "canary" not in repr(answers) + repr(turn.events) + repr([answer.record.public() for answer in answers])
+
+
+def test_without_a_loop_a_turn_is_answered_in_order() -> None:
+    turn = Turn(max_parallel=4)
+    results = turn.runner.exec_many_sync(asked("reads", "hidden", "writes", "also_reads"))
+    assert [result.error_code for result in results] == [None, "policy_denied", None, None]
+    assert [result.tool_call_id for result in results] == ["c0", "c1", "c2", "c3"]
+    assert turn.trace == ["+0", "-0", "+2", "-2", "+3", "-3"]
+
+
+def test_without_a_loop_a_signal_goes_up_and_every_call_is_answered() -> None:
+    turn = Turn()
+    with pytest.raises(LoopSignal):
+        turn.runner.exec_many_sync(asked("writes", "signals", "reads", "hidden"))
+    assert turn.codes() == {"c0": "ok", **dict.fromkeys(["c1", "c2", "c3"], "cancelled")}
+    assert "+2" not in turn.trace

@@ -195,8 +195,10 @@ class ToolRunner:
     ) -> ToolExecResult:
         """The same call without an event loop: a `def` handler runs here and now, an async one in a loop of
         its own."""
-        journey = self._pass(_call(tool_id, raw_args, tool_call_id, ctx, connection_id, approval_id, threads=False))
-        tool = self._peek(tool_id)
+        return self._pass_here(_call(tool_id, raw_args, tool_call_id, ctx, connection_id, approval_id, threads=False))
+
+    def _pass_here(self, call: Call) -> ToolExecResult:
+        journey, tool = self._pass(call), self._peek(call.requested_id)
         drive = in_own_loop if tool is not None and tool.is_async else _step_through
         if self._ports.ledger is None:
             return drive(journey)
@@ -232,6 +234,25 @@ class ToolRunner:
             for index, (tool_call_id, tool_id, raw_args, payload) in enumerate(asked):
                 if index not in begun:
                     self._leave_out(_call(tool_id, raw_args, tool_call_id, ctx, None, None, payload, threads=False))
+            raise
+        return tuple(answers)
+
+    def exec_many_sync(
+        self,
+        calls: Sequence[AskedCall | tuple[str, str, RawArgs]],
+        *,
+        ctx: ToolPolicyContext | ToolContext | None = None,
+    ) -> tuple[ToolExecResult, ...]:
+        """The same without an event loop, always one after the other."""
+        asked = [_asked(call) for call in calls]
+        answers: list[ToolExecResult] = []
+        try:
+            for tool_call_id, tool_id, raw_args, payload in asked:
+                call = _call(tool_id, raw_args, tool_call_id, ctx, None, None, payload, threads=False)
+                answers.append(self._pass_here(call))
+        except BaseException:
+            for tool_call_id, tool_id, raw_args, payload in asked[len(answers) + 1 :]:
+                self._leave_out(_call(tool_id, raw_args, tool_call_id, ctx, None, None, payload, threads=False))
             raise
         return tuple(answers)
 
