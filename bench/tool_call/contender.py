@@ -89,10 +89,17 @@ CALLS = (
 )
 
 _OURS = Contender("history", OURS, "governed, after {:,} calls", "governed", "vopaxerlj", ("async def",), calls=20)
+_SESSION = Contender(
+    "history", OURS, "prompt, session, reducers, after {:,} calls", "session", "vopxesr", ("def",), calls=20
+)
 _WINK = Contender("history", "weakincentives", "BridgedTool, after {:,} calls", "bridged", "vpes", ("def",), calls=2)
 HISTORY = tuple(
     replace(line, what=line.what.format(calls), history=calls, fresh=calls <= 100)
-    for line, points in ((_OURS, (0, 100, 1_000, 10_000, 100_000)), (_WINK, (50, 800)))
+    for line, points in (
+        (_OURS, (0, 100, 1_000, 10_000, 100_000)),
+        (_SESSION, (50, 800, 10_000)),
+        (_WINK, (50, 800)),
+    )
     for calls in points
 )
 

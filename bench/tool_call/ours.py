@@ -26,6 +26,8 @@ from demiurge import (
     ToolResult,
     ToolRunner,
 )
+from demiurge.prompts import MarkdownSection, Prompt, PromptTemplate, ToolExecutor
+from demiurge.sessions import Session, replace_latest
 from demiurge.stores import Batch, MemoryStore, Row
 from demiurge.values import cbor
 
@@ -148,4 +150,31 @@ async def governed(handler: str, history: int) -> Callable[[], Awaitable[str]]:
     return call
 
 
-ENTRIES = {"by hand": by_hand, "layer": layer, "bare": bare, "inline": inline, "governed": governed}
+async def session(handler: str, history: int) -> Callable[[], Any]:
+    """Through a rendered prompt, an executor and a session that folds each result with a reducer."""
+    board = Session()
+    board[Sum].register(Sum, replace_latest)
+    section = MarkdownSection[None](title="Tools", key="tools", template="Use add.", tools=[_tool(handler)])
+    prompt = Prompt(PromptTemplate[None](ns="bench", key="add", sections=[section]))
+    executor = ToolExecutor(prompt=prompt, session=board, policy=POLICY)
+    asked = [("c1", "math__add", ARGS)]
+
+    def call() -> str:
+        return executor.execute(asked)[0][0]["content"]
+
+    async def call_async() -> str:
+        return (await executor.execute_async(asked))[0][0]["content"]
+
+    for _ in range(history):
+        call()
+    return call if handler == "def" else call_async
+
+
+ENTRIES = {
+    "by hand": by_hand,
+    "layer": layer,
+    "bare": bare,
+    "inline": inline,
+    "governed": governed,
+    "session": session,
+}

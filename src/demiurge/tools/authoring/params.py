@@ -12,7 +12,7 @@ import json
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from itertools import islice
 from math import isfinite
-from typing import Any, get_args, get_origin
+from typing import Any, Literal, get_args, get_origin
 
 from pydantic import BaseModel, TypeAdapter, ValidationError
 from pydantic.errors import PydanticSchemaGenerationError, PydanticUserError
@@ -20,7 +20,7 @@ from pydantic_core import PydanticSerializationError, from_json, to_json
 
 from demiurge.errors import InvalidValue
 from demiurge.tools.authoring.exactness import Fault, inexact, may_be_inexact
-from demiurge.tools.authoring.kinds import ANY, is_flat, kinds_of
+from demiurge.tools.authoring.kinds import ANY, flat_types, is_flat, kinds_of
 from demiurge.tools.authoring.schema import reason
 from demiurge.tools.errors import ToolValidationError
 
@@ -65,12 +65,16 @@ _UNKNOWN_FIELD = frozenset(["extra_forbidden", "unexpected_keyword_argument", "u
 
 
 class ParamsCodec:
-    """Parses a tool's arguments. `schema` is the compiled input schema: it says which names may be told.
+    """Parses a tool's arguments. `schema` is the compiled input schema: it says which names may be told. `extra`:
+    what becomes of fields that the type doesn't have.
 
     Raises InvalidValue when pydantic can't handle the type."""
 
-    def __init__(self, params_type: Any, schema: Mapping[str, Any]) -> None:
+    def __init__(
+        self, params_type: Any, schema: Mapping[str, Any], *, extra: Literal["forbid", "ignore"] = "forbid"
+    ) -> None:
         self._schema = schema
+        self._extra = extra
         self._may_be_inexact = may_be_inexact(schema)
         self._empty = params_type is None or params_type is type(None)
         self._validate = _adapter(dict[str, Any] if self._empty else params_type).validator.validate_json
@@ -81,7 +85,7 @@ class ParamsCodec:
 
         `text` is one JSON object already parsed strictly. Raises ToolValidationError with safe `fields`."""
         try:
-            value = self._validate(text, strict=True, extra="forbid", by_alias=True, by_name=False)
+            value = self._validate(text, strict=True, extra=self._extra, by_alias=True, by_name=False)
         except ValidationError as error:
             raise ToolValidationError("arguments break their type", fields=self._explained(error)) from error
         except Exception as error:  # of a validator; pydantic lets all but ValueError and AssertionError through
@@ -125,10 +129,13 @@ class ParamsDump:
         self._names = params_names(params_type)
         self._may_hold_sets = not kinds_of(self._adapter.core_schema).isdisjoint((ANY, "frozenset", "set"))
         self._is_flat = is_flat(self._adapter.core_schema)
+        self._is_exactly = _exactly(self._adapter)
 
     def __call__(self, value: Any) -> tuple[dict[str, Any], bool]:
         serializer, validator = self._adapter.serializer, self._adapter.validator
         try:
+            if self._is_exactly(value):
+                return from_json(serializer.to_json(value)), True
             encoded = serializer.to_json(value, warnings="error", by_alias=False, round_trip=True)
             tree = from_json(encoded)
             plain = tree
@@ -162,14 +169,22 @@ class ResultCodec:
         self._may_hold_nan = not kinds.isdisjoint((ANY, "float"))
         self._plain: Callable[..., Any] = adapter.serializer.to_python
         self._dump: Callable[..., bytes] = adapter.serializer.to_json
+        self._is_exactly = _exactly(adapter)
+        self._class = _class_of(get_args(result_type)[0] if self._container is not None else result_type)
         self._validate = adapter.validator.validate_json
 
     def dump(self, value: Any) -> bytes:
         """The value as JSON bytes that its own type accepts back; a list and a tuple stand for each other (seed 004).
         Raises ToolValidationError."""
         try:
+            if self._is_exactly(value):
+                encoded = self._dump(value)
+                self._validate(encoded, strict=True)
+                return encoded
             if self._container is not None and isinstance(value, list | tuple):
                 value = self._container(value)
+            if self._class is not None:
+                self._refuse_others(value)
             encoded = self._dump(value, warnings="error", by_alias=True)
             self._validate(encoded, strict=True)
             if self._may_repeat_keys and to_json(from_json(encoded)) != encoded:  # a quick way to know of most
@@ -179,6 +194,13 @@ class ResultCodec:
         except (PydanticSerializationError, ValidationError, ValueError, TypeError, RecursionError) as error:
             raise ToolValidationError("the result breaks its declared type") from error
         return encoded
+
+    def _refuse_others(self, value: Any) -> None:
+        """Pydantic writes any dataclass that has the fields. Raises TypeError for one of another class."""
+        assert self._class is not None
+        for item in value if self._container is not None else (value,):
+            if not isinstance(item, self._class):
+                raise TypeError(f"{type(item).__name__} is no {self._class.__name__}")
 
     def load(self, encoded: bytes) -> Any:
         """A value of the declared type from what `dump` made. Raises ToolValidationError."""
@@ -215,6 +237,13 @@ def _container(kind: Any) -> Callable[[Any], Any] | None:
     return None
 
 
+def _class_of(kind: Any) -> type | None:
+    """The class of a dataclass or a pydantic model, also of one with type arguments; None for anything else."""
+    kind = get_origin(kind) or kind
+    is_one = isinstance(kind, type) and (dataclasses.is_dataclass(kind) or issubclass(kind, BaseModel))
+    return kind if is_one else None
+
+
 def params_names(kind: Any) -> tuple[str, ...]:
     """The fields of a dataclass or a pydantic model; none of anything else."""
     if isinstance(kind, type) and issubclass(kind, BaseModel):
@@ -222,6 +251,16 @@ def params_names(kind: Any) -> tuple[str, ...]:
     if isinstance(kind, type) and dataclasses.is_dataclass(kind):
         return tuple(entry.name for entry in dataclasses.fields(kind))
     return ()
+
+
+def _exactly(adapter: TypeAdapter[Any]) -> Callable[[Any], bool]:
+    """Is a value of a flat type exactly what the type says? Then pydantic has nothing to warn of when it writes it, and
+    telling it that warnings are errors would take longer than the rest. False for all other types."""
+    if not is_flat(adapter.core_schema):
+        return lambda value: False
+    kind, fields = adapter.core_schema["cls"], flat_types(adapter.core_schema)
+    names, types = list(fields), list(fields.values())
+    return lambda value: type(value) is kind and [type(getattr(value, name, None)) for name in names] == types
 
 
 def _in_order(plain: Any, tree: Any) -> Any:

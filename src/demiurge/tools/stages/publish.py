@@ -81,11 +81,11 @@ def _session(ports: Ports, call: Call) -> Any:
 
 def _told(session: Any, event: ToolInvoked) -> Sequence[BaseException]:
     """Publishes the event; what its listeners raised."""
-    errors: Sequence[BaseException]
     try:
-        errors = getattr(session.event_bus.publish(event), "errors", ())
+        failures = getattr(session.event_bus.publish(event), "errors", ())
     except Exception as raised:  # noqa: BLE001  (a bus of somebody's own make)
-        errors = (raised,)
+        failures = (raised,)
+    errors = [getattr(failure, "error", failure) for failure in failures]
     for error in errors:
         log_cause("session", error)
     return errors

@@ -1,0 +1,176 @@
+"""Runs the calls that a model makes in answer to a rendered prompt (seed 004, Runtime Dispatch and Failure Semantics).
+
+What can run is what the prompt shows and the policy allows, never more. Everything goes through `ToolRunner`; this
+adds what a loop around a prompt needs: the prompt and its session in the handler's context, tool messages for the next
+request, and the seed's table of exceptions. A call that can't be run is answered; only what ends the evaluation is
+raised: VisibilityExpansionRequired, PromptEvaluationError, and a deadline that is over as the latter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol, TypeAlias
+
+from demiurge.prompts.errors import PromptEvaluationError, PromptValidationError
+from demiurge.prompts.prompt import Prompt
+from demiurge.prompts.rendered import RenderedPrompt
+from demiurge.tools.approvals import ApprovalStore
+from demiurge.tools.authoring.tool import Tool
+from demiurge.tools.connections.access import ConnectionAccess
+from demiurge.tools.context import NullAdapter, NullPrompt, NullSession, ResourceRegistry, ToolContext
+from demiurge.tools.errors import ToolErrorCode
+from demiurge.tools.filesystem import Filesystem
+from demiurge.tools.ledger.effects import Ledger
+from demiurge.tools.limits.budget import BudgetTracker
+from demiurge.tools.limits.deadline import Deadline
+from demiurge.tools.policy import ToolPolicy, ToolPolicyContext
+from demiurge.tools.record import ToolExecResult
+from demiurge.tools.runner import AskedCall, RawArgs, ToolRunner
+
+__all__ = ["ProviderCall", "ToolExecutionContext", "ToolExecutor", "ToolMessage"]
+
+ToolMessage: TypeAlias = dict[str, str]
+"""`{"role": "tool", "tool_call_id", "content"}`."""
+
+
+class ProviderFunction(Protocol):
+    """The function of a provider's call, its arguments as the JSON text that came."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def arguments(self) -> str | None: ...
+
+
+class ProviderCall(Protocol):
+    """A call as Chat Completions libraries give it."""
+
+    @property
+    def id(self) -> str: ...
+
+    @property
+    def function(self) -> ProviderFunction: ...
+
+
+Asked: TypeAlias = AskedCall | ProviderCall | tuple[str, str, RawArgs]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ToolExecutionContext:
+    """What the calls of one evaluation share.
+
+    `rendered_prompt` holds the tools there are; without it `prompt` is rendered for the session. `tool_registry`, by
+    name, and `policy` narrow them down. `adapter`, or `adapter_name` where it is nothing but a name: who speaks with
+    the provider. `deadline`: the rendered prompt's, if it is not given. `effect_ledger`: where calls of tools with an
+    `idempotency` are remembered. `resources`: by their type, for the handlers; the prompt's own files are among them.
+    `provider_payload`: kept in a PromptEvaluationError. `caller`: who asks. Raises PromptValidationError without a
+    prompt, and for a tool that can't be registered."""
+
+    prompt: Prompt[Any] | NullPrompt = field(default_factory=NullPrompt)
+    rendered_prompt: RenderedPrompt[Any] | None = None
+    session: Any = field(default_factory=NullSession)
+    adapter: Any = None
+    adapter_name: str = "none"
+    prompt_name: str = ""
+    tool_registry: Mapping[str, Tool[Any, Any]] | None = None
+    deadline: Deadline | None = None
+    budget_tracker: BudgetTracker | None = None
+    effect_ledger: Ledger | None = None
+    resources: ResourceRegistry | Mapping[Any, Any] = field(default_factory=ResourceRegistry)
+    policy: ToolPolicy | None = None
+    approvals: ApprovalStore | None = None
+    connections: ConnectionAccess | None = None
+    provider_payload: Mapping[str, Any] | None = None
+    caller: ToolPolicyContext = field(default_factory=ToolPolicyContext)
+    tool_context: ToolContext = field(init=False, repr=False, compare=False)
+    """What every handler is given, but for the id of its call."""
+    runner: ToolRunner = field(init=False, repr=False, compare=False)
+    """The one way in which tools run."""
+
+    def __post_init__(self) -> None:
+        rendered = self.rendered_prompt
+        if rendered is None:
+            if isinstance(self.prompt, NullPrompt):
+                raise PromptValidationError("give a prompt, or a rendered one", placeholder="rendered_prompt")
+            rendered = self.prompt.render(session=self.session)
+            object.__setattr__(self, "rendered_prompt", rendered)
+        object.__setattr__(self, "prompt_name", self.prompt_name or self.prompt.name)
+        object.__setattr__(self, "tool_context", self._tool_context(rendered))
+        object.__setattr__(self, "runner", self._runner(rendered))
+
+    def _tool_context(self, rendered: RenderedPrompt[Any]) -> ToolContext:
+        given = self.resources
+        resources = given if isinstance(given, ResourceRegistry) else ResourceRegistry.build(given)
+        if isinstance(self.prompt, Prompt):
+            resources = resources.filled({Filesystem: self.prompt.filesystem()})
+        return ToolContext(
+            prompt=self.prompt,
+            rendered_prompt=rendered,
+            adapter=NullAdapter(self.adapter_name) if self.adapter is None else self.adapter,
+            session=self.session,
+            deadline=self.deadline if self.deadline is not None else rendered.deadline,
+            budget_tracker=self.budget_tracker,
+            resources=resources,
+            caller=self.caller,
+        )
+
+    def _runner(self, rendered: RenderedPrompt[Any]) -> ToolRunner:
+        registry = self.tool_registry
+        tools = [tool for tool in rendered.tools if registry is None or registry.get(tool.name) == tool]
+        all_of_them = ToolPolicy(allowed_tools=tuple(tool.name for tool in tools))
+        return ToolRunner(
+            tools,
+            policy=all_of_them if self.policy is None else self.policy,
+            ledger=self.effect_ledger,
+            approvals=self.approvals,
+            connections=self.connections,
+        )
+
+
+class ToolExecutor(ToolExecutionContext):
+    """`ToolExecutor(rendered_prompt=..., session=..., effect_ledger=...)`: takes what its base takes, and runs calls.
+
+    One at a time, in the order asked, so that each sees what the one before it did."""
+
+    def execute(
+        self, tool_calls: Sequence[Asked], provider_payload: Mapping[str, Any] | None = None
+    ) -> tuple[list[ToolMessage], str]:
+        """The tool messages for the next request, in the order of the calls, and its tool choice, which is `auto`.
+
+        Async handlers run in a loop of their own. `provider_payload`: in place of the context's."""
+        answers = self.runner.exec_many_sync([_asked(call) for call in tool_calls], ctx=self.tool_context)
+        return self._messages(answers, provider_payload)
+
+    async def execute_async(
+        self, tool_calls: Sequence[Asked], provider_payload: Mapping[str, Any] | None = None
+    ) -> tuple[list[ToolMessage], str]:
+        """The same within an event loop, with `def` handlers in threads."""
+        answers = await self.runner.exec_many([_asked(call) for call in tool_calls], ctx=self.tool_context)
+        return self._messages(answers, provider_payload)
+
+    def _messages(
+        self, answers: Sequence[ToolExecResult], provider_payload: Mapping[str, Any] | None
+    ) -> tuple[list[ToolMessage], str]:
+        for answer in answers:
+            if answer.error_code is ToolErrorCode.DEADLINE_EXCEEDED:
+                raise self._out_of_time(answer, provider_payload)
+        messages = [{"role": "tool", "tool_call_id": a.tool_call_id, "content": a.content} for a in answers]
+        return messages, "auto"
+
+    def _out_of_time(self, answer: ToolExecResult, provider_payload: Mapping[str, Any] | None) -> PromptEvaluationError:
+        deadline = self.tool_context.deadline
+        known = {} if deadline is None else {"deadline_expires_at": deadline.expires_at.isoformat()}
+        return PromptEvaluationError(
+            f"There was no time left for {answer.record.name}.",
+            prompt_name=self.prompt_name,
+            phase="tool",
+            provider_payload={**(provider_payload or self.provider_payload or {}), **known},
+        )
+
+
+def _asked(call: Asked) -> AskedCall | tuple[str, str, RawArgs]:
+    if isinstance(call, tuple) or not hasattr(call, "function"):
+        return call
+    return call.id, call.function.name, call.function.arguments or "{}"

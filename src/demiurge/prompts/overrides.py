@@ -1,0 +1,273 @@
+"""Other words for a prompt's sections and tools, kept outside the code (seed 004, `accepts_overrides`).
+
+An override names the text that it replaces by its hash. When the code's text changes, the override is stale: it was
+written about something else, so it is left out, logged, and listed on the rendered prompt. An override changes words
+only: which tools there are, what they take and what they do is the code's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from copy import copy
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal, TypeAlias
+
+from demiurge.prompts.errors import PromptValidationError
+from demiurge.prompts.placeholders import names_in, tidy
+from demiurge.prompts.section import checked_key
+from demiurge.prompts.template import PromptTemplate, checked_ns
+from demiurge.prompts.visibility import SectionPath, dotted
+from demiurge.tools.authoring.hidden_text import hidden_character
+from demiurge.tools.authoring.tool import Tool
+from demiurge.values import canonical_json
+from demiurge.values.refs import ref_of
+
+__all__ = [
+    "IgnoredOverride",
+    "OverrideFault",
+    "PromptDescriptor",
+    "PromptOverride",
+    "SectionDescriptor",
+    "SectionOverride",
+    "ToolDescriptor",
+    "ToolOverride",
+    "describe",
+    "reworded",
+]
+
+_MAX_DESCRIPTION = 200
+
+OverrideFault: TypeAlias = Literal["unknown", "refused", "stale", "invalid"]
+"""`unknown`: the prompt has no such part; `refused`: it does not accept overrides; `stale`: its text has changed;
+`invalid`: the new words can't be used there."""
+
+
+@dataclass(frozen=True, slots=True)
+class SectionDescriptor:
+    """`content_hash`: `sha256:<hex>` of the text that an override replaces. `placeholders`: what that may use."""
+
+    path: SectionPath
+    content_hash: str
+    accepts_overrides: bool
+    placeholders: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ToolDescriptor:
+    """`path`: its section. `contract_hash`: `sha256:<hex>` of description and schema. `params`: names in the schema."""
+
+    path: SectionPath
+    name: str
+    contract_hash: str
+    accepts_overrides: bool
+    params: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class SectionOverride:
+    """`body` in place of the text whose hash is `expected_hash`; dedented and stripped, placeholders as there."""
+
+    path: SectionPath
+    expected_hash: str
+    body: str
+
+
+@dataclass(frozen=True, slots=True)
+class ToolOverride:
+    """A `description` (None: as it is) and descriptions of parameters in place of the contract whose hash is
+    `expected_hash`."""
+
+    name: str
+    expected_hash: str
+    description: str | None = None
+    param_descriptions: Mapping[str, str] = field(default_factory=dict, hash=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "param_descriptions", dict(self.param_descriptions))
+
+
+@dataclass(frozen=True, slots=True)
+class PromptOverride:
+    """All other words for one prompt under one tag. Raises PromptValidationError for a part that is in it twice, and
+    for an ns, a key or a tag that is none."""
+
+    ns: str
+    prompt_key: str
+    tag: str = "latest"
+    sections: tuple[SectionOverride, ...] = ()
+    tools: tuple[ToolOverride, ...] = ()
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "ns", checked_ns(self.ns))
+        object.__setattr__(self, "prompt_key", checked_key(self.prompt_key, "prompt"))
+        object.__setattr__(self, "tag", checked_key(self.tag, "tag"))
+        object.__setattr__(self, "sections", tuple(self.sections))
+        object.__setattr__(self, "tools", tuple(self.tools))
+        if len({part.path for part in self.sections}) < len(self.sections):
+            raise PromptValidationError("an override names a section twice", placeholder="sections")
+        if len({part.name for part in self.tools}) < len(self.tools):
+            raise PromptValidationError("an override names a tool twice", placeholder="tools")
+
+
+@dataclass(frozen=True, slots=True)
+class IgnoredOverride:
+    """A part of a stored override that a rendering left out. `name`: a dotted path, or a tool's name;
+    `section_path`: of the section or of the tool's, None for a tool that isn't there."""
+
+    kind: Literal["section", "tool"]
+    name: str
+    section_path: SectionPath | None
+    fault: OverrideFault
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class PromptDescriptor:
+    """Which parts a prompt has, and in which words: what overrides are written against."""
+
+    ns: str
+    key: str
+    sections: tuple[SectionDescriptor, ...] = ()
+    tools: tuple[ToolDescriptor, ...] = ()
+
+    def section_override(self, path: SectionPath, body: str) -> SectionOverride:
+        """An override of the present text. Raises PromptValidationError for one that can't be."""
+        found = self.section(path)
+        made = SectionOverride(path, found.content_hash if found is not None else "", tidy(body))
+        _raise(_section_fault(found, made))
+        return made
+
+    def tool_override(
+        self, name: str, description: str | None = None, param_descriptions: Mapping[str, str] | None = None
+    ) -> ToolOverride:
+        """An override of the present contract. Raises PromptValidationError for one that can't be."""
+        found = self.tool(name)
+        expected = found.contract_hash if found is not None else ""
+        made = ToolOverride(name, expected, description, dict(param_descriptions or {}))
+        _raise(_tool_fault(found, made))
+        return made
+
+    def section(self, path: SectionPath) -> SectionDescriptor | None:
+        return next((part for part in self.sections if part.path == path), None)
+
+    def tool(self, name: str) -> ToolDescriptor | None:
+        return next((part for part in self.tools if part.name == name), None)
+
+    def check(self, override: PromptOverride) -> None:
+        """Raises PromptValidationError unless every part of `override` can be applied to this prompt as it is."""
+        if (override.ns, override.prompt_key) != (self.ns, self.key):
+            message = f"the override is of {override.ns}/{override.prompt_key}, not of {self.ns}/{self.key}"
+            raise PromptValidationError(message, placeholder="override")
+        for ignored in self.ignored(override):
+            _raise(ignored)
+
+    def ignored(self, override: PromptOverride) -> tuple[IgnoredOverride, ...]:
+        """The parts of `override` that can't be applied, and why."""
+        sections = [_section_fault(self.section(part.path), part) for part in override.sections]
+        tools = [_tool_fault(self.tool(part.name), part) for part in override.tools]
+        return tuple(fault for fault in (*sections, *tools) if fault is not None)
+
+
+def describe(template: PromptTemplate[Any]) -> PromptDescriptor:
+    """The descriptor of a template. Sections without a text of their own are not in it."""
+    sections: list[SectionDescriptor] = []
+    tools: list[ToolDescriptor] = []
+    for node in template.walk():
+        if (body := node.section.original_body()) is not None:
+            names = tuple(sorted(node.placeholders))
+            sections.append(SectionDescriptor(node.path, ref_of(body.encode()), node.section.accepts_overrides, names))
+        tools.extend(_described(node.path, tool) for tool in node.section.tools)
+    return PromptDescriptor(template.ns, template.key, tuple(sections), tuple(tools))
+
+
+def reworded(tool: Tool[Any, Any], override: ToolOverride) -> Tool[Any, Any]:
+    """The same tool in the override's words, with another spec hash. Raises PromptValidationError."""
+    schema = dict(tool.spec.input_schema)
+    texts = override.param_descriptions
+    schema["properties"] = {
+        name: {**child, "description": texts[name]} if name in texts else child
+        for name, child in schema["properties"].items()
+    }
+    words = tool.description if override.description is None else override.description
+    twin = copy(replace(tool, description=words))
+    spec = replace(twin.spec, input_schema=schema, spec_hash="")
+    object.__setattr__(twin, "spec", spec)
+    object.__setattr__(twin, "bound", replace(twin.bound, spec=spec))
+    return twin
+
+
+def _described(path: SectionPath, tool: Tool[Any, Any]) -> ToolDescriptor:
+    contract = {"description": tool.description, "input_schema": tool.spec.input_schema}
+    names = tuple(tool.spec.input_schema["properties"])
+    digest = ref_of(canonical_json.encode(contract))
+    return ToolDescriptor(path, tool.name, digest, tool.accepts_overrides, names)
+
+
+def _section_fault(found: SectionDescriptor | None, override: SectionOverride) -> IgnoredOverride | None:
+    name = dotted(override.path)
+    fault: tuple[OverrideFault, str] | None = None
+    if found is None:
+        fault = "unknown", "the prompt has no such section, or it has no text to override"
+    elif not found.accepts_overrides:
+        fault = "refused", "it does not accept overrides"
+    elif found.content_hash != override.expected_hash:
+        fault = "stale", "its text has changed since the override was written"
+    elif problem := _body_problem(override.body, found.placeholders):
+        fault = "invalid", problem
+    if fault is None:
+        return None
+    return IgnoredOverride("section", name, override.path, fault[0], f"section {name!r}: {fault[1]}")
+
+
+def _tool_fault(found: ToolDescriptor | None, override: ToolOverride) -> IgnoredOverride | None:
+    name = override.name
+    fault: tuple[OverrideFault, str] | None = None
+    if found is None:
+        fault = "unknown", "the prompt has no such tool"
+    elif not found.accepts_overrides:
+        fault = "refused", "it does not accept overrides"
+    elif found.contract_hash != override.expected_hash:
+        fault = "stale", "its description or its schema has changed since the override was written"
+    elif problem := _words_problem(override, found.params):
+        fault = "invalid", problem
+    if fault is None:
+        return None
+    path = found.path if found is not None else None
+    return IgnoredOverride("tool", name, path, fault[0], f"tool {name!r}: {fault[1]}")
+
+
+def _body_problem(body: str, placeholders: tuple[str, ...]) -> str | None:
+    if not body.strip():
+        return "the new text is empty"
+    if hidden := hidden_character(body.replace("\r\n", "\n")):
+        return f"the new text has the invisible character {hidden}"
+    try:
+        unknown = [name for name in names_in(tidy(body)) if name not in placeholders]
+    except ValueError as error:
+        return f"the new text, {error}"
+    return f"the new text has ${unknown[0]}, which no parameter fills" if unknown else None
+
+
+def _words_problem(override: ToolOverride, params: tuple[str, ...]) -> str | None:
+    unknown = sorted(set(override.param_descriptions) - set(params))
+    if unknown:
+        return f"it has no parameter {unknown[0]!r}"
+    texts = list(override.param_descriptions.values())
+    if override.description is not None:
+        if not 1 <= len(override.description.strip()) <= _MAX_DESCRIPTION:
+            return f"a description has 1 to {_MAX_DESCRIPTION} characters"
+        texts.append(override.description)
+    if not all(text.strip() for text in texts):
+        return "a parameter's description is text"
+    hidden = next(filter(None, map(hidden_character, texts)), None)
+    return f"the new words have the invisible character {hidden}" if hidden else None
+
+
+def _raise(ignored: IgnoredOverride | None) -> None:
+    if ignored is not None:
+        raise PromptValidationError(
+            ignored.message,
+            section_path=ignored.section_path,
+            placeholder=ignored.name,
+            code=f"override_{ignored.fault}",
+        )

@@ -1,0 +1,172 @@
+"""A template with its parameters: what is rendered before each turn (seed 004, Prompt Rendering).
+
+The same template, parameters, overrides, session state and visibility give the same bytes and the same tools.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from functools import cached_property
+from typing import Any, Generic, Self
+
+from demiurge.prompts.errors import PromptRenderError, PromptValidationError
+from demiurge.prompts.expansion import expansion_tools
+from demiurge.prompts.overrides import (
+    IgnoredOverride,
+    PromptDescriptor,
+    PromptOverride,
+    ToolOverride,
+    describe,
+    reworded,
+)
+from demiurge.prompts.overrides_store import PromptOverridesStore
+from demiurge.prompts.placeholders import tidy
+from demiurge.prompts.rendered import RenderedPrompt
+from demiurge.prompts.rendering import Rendering, Words
+from demiurge.prompts.section import checked_key
+from demiurge.prompts.template import OutputT, PromptTemplate
+from demiurge.prompts.visibility import SectionPath, SectionVisibility, VisibilityOverrides, dotted
+from demiurge.tools.authoring.tool import Tool
+from demiurge.tools.context import NullSession
+from demiurge.tools.limits.deadline import Deadline
+
+__all__ = ["Prompt"]
+
+_LOG = logging.getLogger("demiurge.prompts")
+
+
+class Prompt(Generic[OutputT]):
+    """`Prompt(template).bind(params).render(session=session)`. With an `overrides_store`, in the words that it has
+    for this prompt under `overrides_tag`."""
+
+    def __init__(
+        self,
+        template: PromptTemplate[OutputT],
+        overrides_store: PromptOverridesStore | None = None,
+        overrides_tag: str = "latest",
+    ) -> None:
+        if not isinstance(template, PromptTemplate):
+            raise TypeError(f"a Prompt is made of a PromptTemplate, not of a {type(template).__name__}")
+        self.template = template
+        self.overrides_store = overrides_store
+        self.overrides_tag = checked_key(overrides_tag, "tag")
+        self._params: Mapping[type, Any] = {}
+        self._reworded: dict[str, tuple[ToolOverride, Tool[Any, Any]]] = {}
+
+    @property
+    def ns(self) -> str:
+        return self.template.ns
+
+    @property
+    def key(self) -> str:
+        return self.template.key
+
+    @property
+    def name(self) -> str:
+        """The template's name; `ns/key` if it has none."""
+        return self.template.name or f"{self.ns}/{self.key}"
+
+    @property
+    def tools(self) -> tuple[Tool[Any, Any], ...]:
+        """Every tool that the template declares, shown or not."""
+        return self.template.tools
+
+    @property
+    def params(self) -> tuple[Any, ...]:
+        """What is bound."""
+        return tuple(self._params.values())
+
+    @cached_property
+    def descriptor(self) -> PromptDescriptor:
+        """What overrides are written against."""
+        return describe(self.template)
+
+    def bind(self, *params: Any) -> Self:
+        """Parameters for the sections that take them, by their class; those of a class that was bound before are
+        replaced. Raises PromptValidationError, and then nothing is bound."""
+        given: dict[type, Any] = {}
+        for value in params:
+            kind = type(value)
+            if kind not in self.template.params_types:
+                message = f"prompt {self.name!r}: no section takes a {kind.__name__}"
+                raise PromptValidationError(message, dataclass_type=kind, placeholder="params")
+            if kind in given:
+                message = f"prompt {self.name!r}: two {kind.__name__} are given"
+                raise PromptValidationError(message, dataclass_type=kind, placeholder="params")
+            given[kind] = value
+        self._params = {**self._params, **given}
+        return self
+
+    def render(
+        self,
+        *,
+        session: Any = None,
+        visibility_overrides: Mapping[SectionPath, SectionVisibility] | None = None,
+        deadline: Deadline | None = None,
+    ) -> RenderedPrompt[OutputT]:
+        """Text and tools for these parameters and this session. `visibility_overrides`: by path, before those of the
+        session. `deadline`: handed on. Raises PromptRenderError."""
+        session = NullSession() if session is None else session
+        override = self._override()
+        ignored = self.descriptor.ignored(override)
+        words = self._words(override, ignored)
+        rendering = Rendering(
+            template=self.template,
+            params=self._params,
+            session=session,
+            visibility=self._visibility(session, visibility_overrides),
+            words=words,
+        )
+        parts = rendering.parts()
+        for fault in ignored:
+            _LOG.warning("prompt %s: an override is left out: %s", self.name, fault.message)
+        return RenderedPrompt(
+            text=parts.text,
+            descriptor=self.descriptor,
+            tools=(*parts.tools, *expansion_tools(rendering, parts.summarized)),
+            structured_output=self.template.structured_output,
+            deadline=deadline,
+            tool_param_descriptions=words.params,
+            ignored_overrides=ignored,
+        )
+
+    def filesystem(self) -> Any:
+        """The files of the first section that has any (an attribute `filesystem`); None without one."""
+        found = (getattr(node.section, "filesystem", None) for node in self.template.walk())
+        return next((files for files in found if files is not None), None)
+
+    def _override(self) -> PromptOverride:
+        found = None
+        if self.overrides_store is not None:
+            found = self.overrides_store.get(self.ns, self.key, self.overrides_tag)
+        return PromptOverride(self.ns, self.key, self.overrides_tag) if found is None else found
+
+    def _words(self, override: PromptOverride, ignored: tuple[IgnoredOverride, ...]) -> Words:
+        left_out = {(fault.kind, fault.name) for fault in ignored}
+        sections = [part for part in override.sections if ("section", dotted(part.path)) not in left_out]
+        tools = [part for part in override.tools if ("tool", part.name) not in left_out]
+        return Words(
+            bodies={part.path: tidy(part.body) for part in sections},
+            tools={part.name: self._tool(part) for part in tools},
+            params={part.name: part.param_descriptions for part in tools if part.param_descriptions},
+        )
+
+    def _tool(self, override: ToolOverride) -> Tool[Any, Any]:
+        """The tool in these words; made once, for it takes as long as making a tool."""
+        kept = self._reworded.get(override.name)
+        if kept is None or kept[0] != override:
+            original = next(tool for tool in self.tools if tool.name == override.name)
+            kept = self._reworded[override.name] = (override, reworded(original, override))
+        return kept[1]
+
+    def _visibility(
+        self, session: Any, given: Mapping[SectionPath, SectionVisibility] | None
+    ) -> Mapping[SectionPath, SectionVisibility]:
+        """What the session says, and over it what is given, which has to be of this prompt."""
+        known = self.template.by_path
+        for path in given or ():
+            if path not in known:
+                raise PromptRenderError(f"prompt {self.name!r} has no section {path!r}", section_path=path)
+        kept = session[VisibilityOverrides].latest()
+        return {**(kept.by_path() if kept is not None else {}), **(given or {})}

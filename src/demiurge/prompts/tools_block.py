@@ -1,0 +1,58 @@
+"""How a section's tools read in its text: names, words, and calls to go by (seed 004, Section-first integration).
+
+The schema is not repeated here; it goes to the provider. What examples show is exactly what a call would send and
+what the model would be told.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from textwrap import indent
+from typing import Any
+
+from demiurge.tools.authoring.params import ResultCodec
+from demiurge.tools.authoring.tool import Tool, ToolExample
+from demiurge.tools.effect import ToolEffect
+from demiurge.tools.result import render_value
+
+__all__ = ["examples_text", "tools_block"]
+
+
+def tools_block(tools: Iterable[Tool[Any, Any]], examples: Mapping[str, str]) -> str:
+    """The block, empty without tools. `examples`: `examples_text` of each tool, by name."""
+    entries = [_entry(tool, examples[tool.name]) for tool in tools]
+    return "\n".join(["Tools:", "", *entries]) if entries else ""
+
+
+def examples_text(tool: Tool[Any, Any]) -> str:
+    """The examples of a tool as nested list items; empty without any."""
+    if not tool.examples:
+        return ""
+    inputs = ResultCodec(tool.params_type)
+    return "\n".join(_example(tool, example, inputs) for example in tool.examples)
+
+
+def _entry(tool: Tool[Any, Any], examples: str) -> str:
+    effect = "" if tool.effect is ToolEffect.EXTERNAL_SIDE_EFFECT else f" ({tool.effect})"
+    head = f"- `{tool.name}`{effect}: {_hanging(tool.description, 2)}"
+    return f"{head}\n{indent(examples, '  ')}" if examples else head
+
+
+def _example(tool: Tool[Any, Any], example: ToolExample[Any, Any], inputs: ResultCodec) -> str:
+    arguments = "{}" if example.input is None else inputs.dump(example.input).decode()
+    result = render_value(example.output, tool.bound.dump(example.output))
+    lines = [f"- Example: {_hanging(example.description.strip(), 2)}", f"  - input:{_code(arguments)}"]
+    return "\n".join([*lines, f"  - output:{_code(result)}"] if result else lines)
+
+
+def _code(text: str) -> str:
+    """As code in an item of a list two levels down, whatever is in it."""
+    if "`" not in text and "\n" not in text and text == text.strip():
+        return f" `{text}`"
+    fence = "`" * max(3, 1 + max(map(len, re.findall("`+", text)), default=0))
+    return "\n" + indent(f"{fence}\n{text}\n{fence}", "    ", lambda line: True)
+
+
+def _hanging(text: str, width: int) -> str:
+    return text.replace("\n", "\n" + " " * width)

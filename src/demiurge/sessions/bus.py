@@ -1,0 +1,84 @@
+"""Events to those who asked for their type: at once, in the publisher's thread, in the order of subscription.
+
+A subscriber that fails does not keep the others from hearing of it, and does not fail in silence: its exception is in
+the result of the publication, where a runner looks before it keeps what a call has changed (seed 004, Exception
+Handling).
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+__all__ = ["HandlerFailure", "InProcessEventBus", "PublishResult"]
+
+E = TypeVar("E")
+Handler = Callable[[Any], object]
+
+
+@dataclass(frozen=True, slots=True)
+class HandlerFailure:
+    """`error` is what `handler` raised."""
+
+    handler: Handler
+    error: Exception
+
+
+@dataclass(frozen=True, slots=True)
+class PublishResult:
+    """What became of a publication. `handlers_invoked`: all that were called, those that failed too."""
+
+    event: object
+    handlers_invoked: tuple[Handler, ...]
+    errors: tuple[HandlerFailure, ...] = ()
+
+    @property
+    def handled_count(self) -> int:
+        return len(self.handlers_invoked)
+
+    @property
+    def ok(self) -> bool:
+        return not self.errors
+
+    def raise_if_errors(self) -> None:
+        """Raises what the subscribers raised, as an ExceptionGroup."""
+        if self.errors:
+            name = type(self.event).__name__
+            raise ExceptionGroup(f"subscribers of {name} failed", [failure.error for failure in self.errors])
+
+
+class InProcessEventBus:
+    """A bus for one process; safe to use from several threads, and from its own subscribers."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._handlers: dict[type[Any], tuple[Handler, ...]] = {}
+
+    def subscribe(self, event_type: type[E], handler: Callable[[E], object]) -> None:
+        """`handler` is called with every event of exactly this type, once for each time that it was subscribed."""
+        with self._lock:
+            self._handlers[event_type] = (*self._handlers.get(event_type, ()), handler)
+
+    def unsubscribe(self, event_type: type[E], handler: Callable[[E], object]) -> bool:
+        """Takes back one subscription; False if there is none. A publication that is under way still calls it."""
+        with self._lock:
+            handlers = list(self._handlers.get(event_type, ()))
+            if handler not in handlers:
+                return False
+            handlers.remove(handler)
+            self._handlers[event_type] = tuple(handlers)
+            return True
+
+    def publish(self, event: object) -> PublishResult:
+        """Calls the subscribers one after the other. What is no Exception (Ctrl-C, a cancellation) goes up at
+        once."""
+        handlers = self._handlers.get(type(event), ())
+        errors: list[HandlerFailure] = []
+        for handler in handlers:
+            try:
+                handler(event)
+            except Exception as error:  # noqa: BLE001  (collected: the publisher decides)
+                errors.append(HandlerFailure(handler, error))
+        return PublishResult(event, handlers, tuple(errors))

@@ -1,0 +1,72 @@
+"""The values of one slice, oldest first: a sequence that never changes and shares its past with its successors.
+
+A session keeps a value of each slice for every open call and every snapshot, so keeping one must cost nothing and
+adding to one must not depend on its length. A history is a short tuple and a chain of the full ones before it: an
+append copies at most the short one, and whoever holds the history of a moment ago still has just that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from itertools import chain
+from typing import Any, Generic, TypeVar
+
+__all__ = ["EMPTY", "History"]
+
+T = TypeVar("T")
+
+_CHUNK = 32
+
+
+class History(Generic[T]):
+    """Immutable. `tail`: the newest values; `older`: None, or the pair (what is older still, the values before)."""
+
+    __slots__ = ("_all", "_older", "_tail")
+
+    def __init__(self, tail: tuple[T, ...] = (), older: tuple[Any, tuple[T, ...]] | None = None) -> None:
+        self._tail = tail
+        self._older = older
+        self._all = tail if older is None else None
+
+    def append(self, value: T) -> History[T]:
+        if len(self._tail) < _CHUNK:
+            return History((*self._tail, value), self._older)
+        return History((value,), (self._older, self._tail))
+
+    def all(self) -> tuple[T, ...]:
+        """The values as one tuple, which is made when it is first asked for."""
+        if self._all is None:
+            chunks = list(self._chunks())
+            chunks.reverse()
+            self._all = tuple(chain.from_iterable(chunks))
+        return self._all
+
+    def latest(self) -> T | None:
+        return self._tail[-1] if self._tail else None
+
+    def replaced(self, matches: Callable[[T], bool], value: T) -> History[T] | None:
+        """With `value` in the place of the newest one that matches; None if none does. Costs what is newer."""
+        older, chunk = self._older, self._tail
+        newer: list[tuple[T, ...]] = []
+        while True:
+            for at in range(len(chunk) - 1, -1, -1):
+                if matches(chunk[at]):
+                    chunk = (*chunk[:at], value, *chunk[at + 1 :])
+                    for later in reversed(newer):
+                        older, chunk = (older, chunk), later
+                    return History(chunk, older)
+            if older is None:
+                return None
+            newer.append(chunk)
+            older, chunk = older
+
+    def _chunks(self) -> Iterator[tuple[T, ...]]:
+        """Newest first."""
+        yield self._tail
+        older = self._older
+        while older is not None:
+            older, chunk = older
+            yield chunk
+
+
+EMPTY: History[Any] = History()

@@ -1,0 +1,181 @@
+"""How an event becomes the next value of a slice (seed 004, Session Integration).
+
+A reducer is a function of the slice's values and the event. It may be called again with the same event, when a call
+that overlapped is taken back, so it must not change anything, what it is given least of all: that is noticed, put back,
+and refused. The built-in ones work on the history itself, so that their cost does not grow with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, is_dataclass
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+from demiurge.errors import UsageError
+from demiurge.sessions.errors import ReducerError
+from demiurge.sessions.history import History
+from demiurge.sessions.watch import Watch
+
+if TYPE_CHECKING:
+    from demiurge.sessions.session import Session
+
+__all__ = [
+    "HistoryReducer",
+    "Reducer",
+    "ReducerContext",
+    "Registration",
+    "append_all",
+    "reducer",
+    "reducers_of",
+    "replace_latest",
+    "replace_latest_by",
+    "upsert_by",
+]
+
+MethodT = TypeVar("MethodT", bound=Callable[..., Any])
+
+_MARK = "_demiurge_reduces"
+
+
+@dataclass(frozen=True, slots=True)
+class ReducerContext:
+    """`session`: the one whose slices are being folded, to read other slices or to broadcast what follows."""
+
+    session: Session
+
+
+class Reducer(Protocol):
+    """The slice's values and an event in; the slice's new values out, as a tuple or a list."""
+
+    def __call__(self, slice_values: tuple[Any, ...], event: Any, /, *, context: ReducerContext) -> Any: ...
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryReducer:
+    """A reducer that puts the event itself into the slice, and need not see all of it to do so."""
+
+    step: Callable[[History[Any], Any], History[Any]]
+
+    def __call__(
+        self, slice_values: tuple[Any, ...], event: Any, /, *, context: ReducerContext | None = None
+    ) -> tuple[Any, ...]:
+        return self.step(History(slice_values), event).all()
+
+
+append_all = HistoryReducer(lambda history, event: history.append(event))
+"""The event comes after all the others. What a type without a reducer of its own has."""
+
+replace_latest = HistoryReducer(lambda history, event: History((event,)))
+"""The event is all there is."""
+
+
+def replace_latest_by(key: Callable[[Any], object]) -> HistoryReducer:
+    """The event comes last, and those with the same key go."""
+
+    def step(history: History[Any], event: Any) -> History[Any]:
+        wanted = key(event)
+        return History((*(value for value in history.all() if key(value) != wanted), event))
+
+    return HistoryReducer(step)
+
+
+def upsert_by(key: Callable[[Any], object]) -> HistoryReducer:
+    """The event takes the place of the one with the same key; without one it comes last."""
+
+    def step(history: History[Any], event: Any) -> History[Any]:
+        wanted = key(event)
+        return history.replaced(lambda value: key(value) == wanted, event) or history.append(event)
+
+    return HistoryReducer(step)
+
+
+def reducer(*, on: type[Any]) -> Callable[[MethodT], MethodT]:
+    """Marks a method `def on_x(self, event: E) -> Self` of a frozen dataclass as its reducer for events of type
+    `on`; `Session.install` finds it."""
+
+    def mark(method: MethodT) -> MethodT:
+        setattr(method, _MARK, on)
+        return method
+
+    return mark
+
+
+@dataclass(frozen=True, slots=True)
+class Registration:
+    """`reducer` folds events of one type into the slice of `slice_type`."""
+
+    slice_type: type[Any]
+    reducer: Reducer
+
+    @property
+    def is_built_in(self) -> bool:
+        return isinstance(self.reducer, HistoryReducer)
+
+    def fold(self, history: History[Any], event: Any, context: ReducerContext) -> History[Any]:
+        """The slice's next history. Raises ReducerError, and what the reducer raises."""
+        if isinstance(self.reducer, HistoryReducer):
+            return self.reducer.step(history, event)
+        values = history.all()
+        watch = Watch((event, *values))
+        try:
+            given = self.reducer(values, event, context=context)
+        except BaseException as error:
+            watch.put_back()
+            error.add_note(f"raised by {self._who(event)}")
+            raise
+        if watch.put_back():
+            raise ReducerError(
+                f"{self._who(event)} changed in place what it was given: return new values.", code="reducer_mutation"
+            )
+        return history if given is values else History(self._checked(given, event))
+
+    def _checked(self, given: object, event: object) -> tuple[Any, ...]:
+        if not isinstance(given, tuple | list):
+            raise ReducerError(
+                f"{self._who(event)} returned {type(given).__name__}: return a tuple of {self.slice_type.__name__}.",
+                code="reducer_result",
+            )
+        for kind in set(map(type, given)):
+            if not issubclass(kind, self.slice_type):
+                raise ReducerError(
+                    f"{self._who(event)} returned a tuple with a {kind.__name__} in it: return only"
+                    f" {self.slice_type.__name__}.",
+                    code="reducer_result",
+                )
+        return tuple(given)
+
+    def _who(self, event: object) -> str:
+        name = getattr(self.reducer, "__qualname__", type(self.reducer).__name__)
+        return f"The reducer {name} of {type(event).__name__} for the slice {self.slice_type.__name__}"
+
+
+def reducers_of(state_type: type[Any], initial: object | Callable[[], object] | None) -> dict[type[Any], Reducer]:
+    """The reducers that the methods of a frozen dataclass are, by type of event. Raises UsageError."""
+    if not (is_dataclass(state_type) and state_type.__dataclass_params__.frozen):  # type: ignore[attr-defined]
+        raise UsageError(f"{state_type.__name__} is no frozen dataclass, so its methods can't be reducers.")
+    found: dict[type[Any], Reducer] = {}
+    for name in dict.fromkeys(name for owner in reversed(state_type.__mro__) for name in vars(owner)):
+        on = getattr(getattr(state_type, name, None), _MARK, None)
+        if on is None:
+            continue
+        if on in found:
+            raise UsageError(f"{state_type.__name__} has two reducers for {on.__name__}.")
+        found[on] = _method_reducer(state_type, name, initial)
+    if not found:
+        raise UsageError(f"{state_type.__name__} has no method with @reducer(on=...).")
+    return found
+
+
+def _method_reducer(state_type: type[Any], name: str, initial: object | Callable[[], object] | None) -> Reducer:
+    method = getattr(state_type, name)
+
+    def reduce(slice_values: tuple[Any, ...], event: Any, /, *, context: ReducerContext) -> tuple[Any, ...]:
+        if slice_values:
+            return (method(slice_values[-1], event),)
+        if initial is None:
+            return slice_values
+        state = initial() if callable(initial) and not isinstance(initial, state_type) else initial
+        return (method(state, event),)
+
+    reduce.__qualname__ = method.__qualname__
+    return reduce

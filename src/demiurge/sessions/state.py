@@ -1,0 +1,185 @@
+"""The slices of one session, and the only way to change them.
+
+Invariant: under the lock the slices are always those that whole changes made. A change is tried, and if anything in it
+raises, the state before is put back; what changes during a change (a reducer that broadcasts) is part of it. Each
+change is noted with the call in which it was made, as long as a call is open.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from demiurge.errors import UsageError
+from demiurge.sessions.changes import Change, Fold, Held, Slices
+from demiurge.sessions.history import EMPTY, History
+from demiurge.sessions.policy import SlicePolicy
+from demiurge.sessions.reducers import ReducerContext, Registration, append_all
+from demiurge.sessions.undo import Began, UndoLog
+from demiurge.tools.execution.scope import CallScope, current_scope
+
+__all__ = ["SessionState", "SessionTransaction"]
+
+Observer = Callable[[tuple[Any, ...], tuple[Any, ...]], object]
+
+
+class SessionState:
+    """`context`: what reducers are given. Safe to use from several threads, and from reducers and observers."""
+
+    def __init__(self, context: ReducerContext, logs: frozenset[type[Any]]) -> None:
+        self.lock = threading.RLock()
+        self._context = context
+        self._slices = Slices({}, logs)
+        self._undo = UndoLog(self._slices)
+        self._policies: dict[type[Any], SlicePolicy] = dict.fromkeys(logs, SlicePolicy.LOG)
+        self._registrations: dict[type[Any], tuple[Registration, ...]] = {}
+        self._observers: dict[type[Any], tuple[Observer, ...]] = {}
+        self._is_changing = False
+
+    @property
+    def held(self) -> Held:
+        with self.lock:
+            return self._slices.held
+
+    @property
+    def logs(self) -> frozenset[type[Any]]:
+        return self._slices.logs
+
+    def history(self, slice_type: type[Any]) -> History[Any]:
+        with self.lock:
+            return self._slices.get(slice_type)
+
+    def copy_to(self, other: SessionState) -> None:
+        """Gives `other`, which is new, the same slices, reducers and policies."""
+        with self.lock:
+            other._slices.held, other._slices.logs = self._slices.held, self._slices.logs
+            other._policies = dict(self._policies)
+            other._registrations = dict(self._registrations)
+
+    def register(self, event_type: type[Any], registration: Registration, policy: SlicePolicy | None) -> None:
+        slice_type = registration.slice_type
+        with self.lock:
+            if policy is not None and self._policies.setdefault(slice_type, policy) is not policy:
+                raise UsageError(f"The slice {slice_type.__name__} already has the other policy.")
+            if policy is SlicePolicy.LOG:
+                self._slices.logs |= {slice_type}
+            known = self._registrations.get(event_type, ())
+            if registration not in known:
+                self._registrations[event_type] = (*known, registration)
+
+    def fold(self, *events: object) -> None:
+        """All of them or none. Raises what a reducer raises."""
+        with self.lock:
+            self.change(*(Fold(event, self._registered(type(event))) for event in events))
+
+    def change(self, *changes: Change) -> None:
+        """All of them or none. Raises what they raise, Conflict (`call_over`) in what is left of a call that was
+        rolled back, and afterwards what observers raise."""
+        with self.lock:
+            before = self._slices.held
+            if self._is_changing:
+                self._make(changes, before)
+                return
+            scope = current_scope()
+            self._is_changing = True
+            try:
+                self._make(changes, before)
+            finally:
+                self._is_changing = False
+            for change in changes:
+                self._undo.note(change, scope)
+            self._tell(before)
+
+    def begin(self, scope: CallScope) -> SessionTransaction:
+        with self.lock:
+            if self._is_changing:
+                raise UsageError("A call can't begin in a reducer.")
+            return SessionTransaction(self, self._undo, self._undo.begin(scope))
+
+    def roll_back(self, began: Began) -> None:
+        with self.lock:
+            before = self._slices.held
+            self._is_changing = self._slices.logs_are_closed = True
+            try:
+                self._undo.roll_back(began, self._context)
+            except BaseException:
+                self._slices.held = before
+                raise
+            finally:
+                self._is_changing = self._slices.logs_are_closed = False
+            self._tell(before)
+
+    def observe(self, slice_type: type[Any], observer: Observer) -> None:
+        with self.lock:
+            self._observers[slice_type] = (*self._observers.get(slice_type, ()), observer)
+
+    def unobserve(self, slice_type: type[Any], observer: Observer) -> bool:
+        with self.lock:
+            observers = list(self._observers.get(slice_type, ()))
+            if observer not in observers:
+                return False
+            observers.remove(observer)
+            self._observers[slice_type] = tuple(observers)
+            return True
+
+    def _registered(self, event_type: type[Any]) -> tuple[Registration, ...]:
+        return self._registrations.get(event_type) or (Registration(event_type, append_all),)
+
+    def _make(self, changes: tuple[Change, ...], before: Held) -> None:
+        try:
+            for change in changes:
+                change.apply(self._slices, self._context)
+        except BaseException:
+            self._slices.held = before
+            raise
+
+    def _tell(self, before: Held) -> None:
+        """Tells the observers of each slice that is not what it was. Raises when all were told."""
+        now = self._slices.held
+        errors: list[Exception] = []
+        for kind, observers in tuple(self._observers.items()):
+            old, new = before.get(kind, EMPTY), now.get(kind, EMPTY)
+            for observer in observers if old is not new else ():
+                try:
+                    observer(old.all(), new.all())
+                except Exception as error:  # noqa: BLE001  (the others are to be told all the same)
+                    errors.append(error)
+        if errors:
+            raise errors[0] if len(errors) == 1 else ExceptionGroup("observers failed", errors)
+
+
+class SessionTransaction:
+    """The changes of one call. `commit` or `roll_back`, once; else UsageError (`transaction_over`). The state of the
+    scope is set before by whoever opened it, so that what is left of the call can't change anything any more."""
+
+    def __init__(self, state: SessionState, undo: UndoLog, began: Began) -> None:
+        self._state = state
+        self._undo = undo
+        self._began = began
+        self._events: tuple[object, ...] = ()
+
+    @property
+    def events(self) -> tuple[object, ...]:
+        """What was broadcast in this call, and in those inside it, and changed slices that are no logs: in order,
+        without what was taken back. After a roll-back there is none. Direct changes (`seed`, `clear`, `restore`,
+        `reset`) are no events."""
+        with self._state.lock:
+            return self._undo.events(self._began) if self._began.is_open else self._events
+
+    def commit(self) -> None:
+        with self._state.lock:
+            self._check()
+            self._events = self._undo.events(self._began)
+            self._undo.close(self._began)
+
+    def roll_back(self) -> None:
+        """Takes the changes back. What others did since is done again; a change that can't be done without those is
+        dropped, and logged."""
+        with self._state.lock:
+            self._check()
+            self._state.roll_back(self._began)
+
+    def _check(self) -> None:
+        if not self._began.is_open:
+            raise UsageError("This transaction is over.", code="transaction_over")

@@ -1,0 +1,143 @@
+"""What one call changed in a session, and how to take back just that.
+
+While calls are open the changes since the oldest of them began are kept, in order, each with the scope it was made in.
+Taking one call back makes the others' changes again on the state in which it began. With no open call nothing is kept.
+
+    began A ── change ── began B ── change ── change ── …        each is linked to the next
+
+The links go forward only: what is before the oldest open call is held by nobody.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from demiurge.sessions.changes import Change, Fold, Held, Slices
+from demiurge.sessions.reducers import ReducerContext
+from demiurge.tools.execution.scope import CallScope
+
+__all__ = ["Began", "UndoLog"]
+
+log = logging.getLogger("demiurge.sessions")
+
+
+@dataclass(eq=False, repr=False, slots=True)
+class Done:
+    """A change that was made. `scope`: None when it is nobody's."""
+
+    change: Change
+    scope: CallScope | None
+    next: Done | Began | None = None
+
+
+@dataclass(eq=False, repr=False, slots=True)
+class Began:
+    """A call began; `held` is the state in which it did, None when the call is over."""
+
+    scope: CallScope
+    held: Held | None
+    next: Done | Began | None = None
+
+    @property
+    def is_open(self) -> bool:
+        return self.held is not None
+
+
+class UndoLog:
+    """The changes since the oldest open call began, and nothing when none is open. Under its session's lock."""
+
+    def __init__(self, slices: Slices) -> None:
+        self._slices = slices
+        self._oldest: Began | None = None
+        self._newest: Done | Began | None = None
+
+    def begin(self, scope: CallScope) -> Began:
+        began = Began(scope, self._slices.held)
+        self._link(began)
+        if self._oldest is None:
+            self._oldest = began
+        return began
+
+    def note(self, change: Change, scope: CallScope | None) -> None:
+        """`change` was made. Kept only if a call is open that it might have to be taken back with, or made again."""
+        if self._oldest is not None and change.concerns_state(self._slices):
+            self._link(Done(change, scope))
+
+    def events(self, began: Began) -> tuple[object, ...]:
+        logs = self._slices.logs
+        return tuple(
+            done.change.event
+            for done in _after(began)
+            if isinstance(done, Done)
+            and isinstance(done.change, Fold)
+            and done.scope is not None
+            and done.scope.within(began.scope)
+            and any(entry.slice_type not in logs for entry in done.change.registrations)
+        )
+
+    def close(self, began: Began) -> None:
+        """The call is over; what only it needed goes."""
+        began.held = None
+        while self._oldest is not None and self._oldest.held is None:
+            self._oldest = next((later for later in _cut(self._oldest) if isinstance(later, Began)), None)
+        if self._oldest is None:
+            self._newest = None
+
+    def roll_back(self, began: Began, context: ReducerContext) -> None:
+        """Leaves the slices as if the changes within this call's scope had not been made."""
+        slices = self._slices
+        now = slices.held
+        assert began.held is not None
+        slices.held = slices.with_logs_of(now, began.held)
+        kept: list[Done | Began] = []
+        bases: list[tuple[Began, Held]] = []
+        for entry in _after(began):
+            if isinstance(entry, Began):
+                if entry.held is not None:
+                    bases.append((entry, slices.held))
+                    kept.append(entry)
+            elif not (entry.scope is not None and entry.scope.within(began.scope)) and _again(entry, slices, context):
+                kept.append(entry)
+        for later, held in bases:
+            later.held = held
+        self._newest = began
+        began.next = None
+        for entry in kept:
+            self._link(entry)
+        self._newest.next = None
+        self.close(began)
+
+    def _link(self, entry: Done | Began) -> None:
+        if self._newest is not None:
+            self._newest.next = entry
+        self._newest = entry
+
+
+def _after(began: Began) -> Iterator[Done | Began]:
+    entry = began.next
+    while entry is not None:
+        yield entry
+        entry = entry.next
+
+
+def _cut(began: Began) -> Iterator[Done | Began]:
+    """What comes after, taken apart on the way, so that whoever still has one of them does not keep the rest."""
+    entry: Done | Began = began
+    while entry.next is not None:
+        later = entry.next
+        entry.next = None
+        entry = later
+        yield entry
+
+
+def _again(done: Done, slices: Slices, context: ReducerContext) -> bool:
+    before = slices.held
+    try:
+        done.change.apply(slices, context)
+    except Exception as error:  # noqa: BLE001  (others' failure to stand alone must not keep this call from going)
+        slices.held = before
+        log.warning("a change was dropped with a call that was taken back: %s", type(error).__name__)
+        return False
+    return True

@@ -1,0 +1,144 @@
+"""What a section alone can be made of."""
+
+from collections.abc import Callable
+from typing import Any, Generic, TypeVar
+
+import pytest
+from tests.prompts.parts import Guest, Room, a_tool, section
+
+from demiurge.prompts import MarkdownSection, PromptValidationError, Section, SectionVisibility
+
+T = TypeVar("T")
+U = TypeVar("U")
+
+
+@pytest.mark.parametrize("key", ["a", "0", "planning.tools", "a_b-c.d", "a" * 64])
+def test_a_key_is_1_to_64_of_its_characters(key: str) -> None:
+    assert section(key).key == key
+
+
+def test_a_key_is_stripped_and_in_lower_case() -> None:
+    assert section("  Guidance\n").key == "guidance"
+
+
+@pytest.mark.parametrize("key", ["", " ", ".a", "-a", "_a", "a b", "a/b", "ä", "a" * 65, "a\nb", None, 3])
+def test_another_key_is_refused(key: Any) -> None:
+    with pytest.raises(PromptValidationError) as caught:
+        MarkdownSection(title="A", key=key, template="")
+    assert caught.value.placeholder == "key"
+    assert isinstance(caught.value, ValueError)
+
+
+@pytest.mark.parametrize("title", ["", "  ", "two\nlines", "two\u2028lines", None])
+def test_a_title_is_a_line_of_text(title: Any) -> None:
+    with pytest.raises(PromptValidationError) as caught:
+        section(title=title)
+    assert (caught.value.section_path, caught.value.placeholder) == (("guidance",), "title")
+
+
+@pytest.mark.parametrize(
+    ("options", "placeholder"),
+    [
+        ({"template": None}, "template"),
+        ({"summary": " "}, "summary"),
+        ({"summary": 3}, "summary"),
+        ({"visibility": "hidden"}, "visibility"),
+        ({"visibility": None}, "visibility"),
+        ({"accepts_overrides": "no"}, "accepts_overrides"),
+        ({"enabled": True}, "enabled"),
+        ({"enabled": "always"}, "enabled"),
+        ({"enabled": lambda params, more: True}, "enabled"),
+        ({"enabled": lambda *params: True}, "enabled"),
+        ({"enabled": lambda **params: True}, "enabled"),
+        ({"enabled": lambda *, clock: True}, "enabled"),
+        ({"enabled": lambda params, session: True}, "enabled"),
+        ({"visibility": lambda params, more: SectionVisibility.FULL}, "visibility"),
+    ],
+)
+def test_a_part_of_another_kind_is_refused_by_its_name(options: dict[str, Any], placeholder: str) -> None:
+    with pytest.raises(PromptValidationError) as caught:
+        section(**options)
+    assert (caught.value.section_path, caught.value.placeholder) == (("guidance",), placeholder)
+
+
+def test_a_question_that_answers_later_is_refused() -> None:
+    async def enabled() -> bool:
+        return True
+
+    with pytest.raises(PromptValidationError, match="at once"):
+        section(enabled=enabled)
+
+
+@pytest.mark.parametrize(
+    "enabled",
+    [
+        lambda: True,
+        lambda params: True,
+        lambda *, session: True,
+        lambda params, *, session: True,
+        lambda params=None, *, session=None: True,
+    ],
+)
+def test_a_question_takes_params_a_session_both_or_nothing(enabled: Callable[..., bool]) -> None:
+    assert section(enabled=enabled).enabled is enabled
+
+
+def test_tools_and_children_of_another_kind_are_a_type_error() -> None:
+    for options in ({"tools": [print]}, {"tools": ["look_up"]}, {"children": ["text"]}, {"children": [a_tool()]}):
+        with pytest.raises(TypeError, match="guidance"):
+            section(**options)
+
+
+def test_a_section_without_a_type_has_no_parameters() -> None:
+    assert section().params_type is None
+    assert MarkdownSection[None](title="A", key="a", template="").params_type is None
+
+
+def test_the_type_is_that_of_the_subscription_or_else_of_the_defaults() -> None:
+    assert section(kind=MarkdownSection[Guest]).params_type is Guest
+    assert section(default_params=Room()).params_type is Room
+    assert section(kind=MarkdownSection[Guest], default_params=Room()).params_type is Guest
+
+
+def test_the_type_reaches_a_section_of_ones_own_in_every_way_of_deriving_it() -> None:
+    class Fixed(MarkdownSection[Guest]):
+        pass
+
+    class Below(Fixed):
+        pass
+
+    class Open(MarkdownSection[T]):
+        pass
+
+    class Swapped(Open[U], Generic[T, U]):
+        pass
+
+    class With(Generic[T]):
+        pass
+
+    class Both(With[int], Fixed):
+        pass
+
+    for kind in (Fixed, Below, Open[Guest], Swapped[Room, Guest], Both):
+        assert section(kind=kind).params_type is Guest
+    assert section(kind=Open).params_type is None
+
+
+def test_a_section_has_to_say_how_it_reads_and_how_it_is_cloned() -> None:
+    with pytest.raises(TypeError, match="abstract"):
+        Section(title="A", key="a")  # type: ignore[abstract]
+
+
+def test_a_clone_has_children_of_its_own_and_hands_on_what_it_is_given() -> None:
+    seen = []
+
+    class Bound(MarkdownSection[None]):
+        def clone(self, **context: Any) -> "Bound":
+            seen.append(context)
+            return Bound(title=self.title, key=self.key, template=self.template)
+
+    original = section("a", kind=MarkdownSection[Guest], children=[section("b", children=[section("c", kind=Bound)])])
+    twin = original.clone(session="another")
+    assert seen == [{"session": "another"}]
+    assert (twin.key, twin.params_type, twin.children[0].key) == ("a", Guest, "b")
+    assert twin.children[0] is not original.children[0]

@@ -1,0 +1,504 @@
+"""A call that is taken back leaves the state that there would be without it, whatever ran at the same time."""
+
+from __future__ import annotations
+
+import gc
+import logging
+import tracemalloc
+import weakref
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+from tests.sessions.shop import Call, Delivered, Sold, Stock, invoked, lines_of, shop
+
+from demiurge.errors import Conflict, UsageError
+from demiurge.sessions import ReducerContext, Session, SlicePolicy, replace_latest, upsert_by
+from demiurge.tools.execution.scope import CallScope, Transactional, entered
+from demiurge.tools.invoked import ToolInvoked
+
+
+def test_a_call_that_fails_leaves_nothing_and_one_that_succeeds_leaves_all() -> None:
+    session = shop()
+    session.broadcast(Delivered("nut", 5))
+    for ends_well in (False, True):
+        call = Call(session)
+        with call.running():
+            session.broadcast(Sold("nut", 2))
+            session[str].seed("sold")
+            session[Delivered].clear()
+        (call.commit if ends_well else call.roll_back)()
+        expected = (Stock(3), ("sold",), ()) if ends_well else (Stock(5), (), (Delivered("nut", 5),))
+        assert (session[Stock].latest(), session[str].all(), session[Delivered].all()) == expected
+
+
+def test_only_the_changes_of_the_call_are_taken_back() -> None:
+    session = shop()
+    one, other = Call(session), Call(session)
+    with one.running():
+        session.broadcast(Delivered("nut", 1))
+    with other.running():
+        session.broadcast(Delivered("bolt", 10))
+    session.broadcast(Delivered("cog", 100))
+    with one.running():
+        session.broadcast(Delivered("nut", 1000))
+    one.roll_back()
+    assert session[Delivered].all() == (Delivered("bolt", 10), Delivered("cog", 100))
+    assert session[Stock].latest() == Stock(110)
+    other.roll_back()
+    assert session[Delivered].all() == (Delivered("cog", 100),)
+    assert session[Stock].latest() == Stock(100)
+
+
+def test_what_a_call_inside_kept_goes_with_the_call_around_it() -> None:
+    session = shop()
+    outer = Call(session)
+    with outer.running():
+        inner = Call(session)
+        with inner.running():
+            session.broadcast(Delivered("nut"))
+        inner.commit()
+        assert outer.transaction.events == inner.transaction.events == (Delivered("nut"),)
+        lost = Call(session)
+        with lost.running():
+            session.broadcast(Delivered("bolt"))
+        lost.roll_back()
+        assert session[Delivered].all() == (Delivered("nut"),)
+    outer.roll_back()
+    assert session[Delivered].all() == ()
+    assert session[Stock].all() == ()
+
+
+def test_what_is_left_of_a_call_that_was_taken_back_changes_nothing() -> None:
+    session = shop()
+    call = Call(session)
+    call.roll_back()
+    changes: list[Callable[[], object]] = [
+        lambda: session.broadcast(Delivered("nut")),
+        lambda: session[Delivered].append(Delivered("nut")),
+        lambda: session[Stock].seed(Stock(1)),
+        lambda: session[Stock].clear(),
+        lambda: session.restore(session.snapshot()),
+        session.reset,
+    ]
+    with call.running():
+        for change in changes:
+            with pytest.raises(Conflict, match="over") as raised:
+                change()
+            assert raised.value.code == "call_over"
+        assert not session.event_bus.publish(invoked(1)).ok
+    assert (session[Delivered].all(), session[Stock].all(), session[ToolInvoked].all()) == ((), (), ())
+
+
+def test_a_change_that_needed_what_was_taken_back_goes_with_it(caplog: pytest.LogCaptureFixture) -> None:
+    session = shop()
+    delivery, sale = Call(session), Call(session)
+    with delivery.running():
+        session.broadcast(Delivered("nut"))
+    with sale.running():
+        session.broadcast(Sold("nut"))
+        session[str].seed("sold")
+    with caplog.at_level(logging.WARNING, "demiurge.sessions"):
+        delivery.roll_back()
+    assert "ValueError" in caplog.text
+    assert (session[Stock].all(), session[str].all()) == ((), ("sold",))
+    assert sale.transaction.events == ()
+    sale.commit()
+    assert sale.transaction.events == ()
+
+
+def test_an_interrupt_while_a_call_is_taken_back_leaves_it_to_be_taken_back_again() -> None:
+    session = shop()
+    presses = [KeyboardInterrupt()]
+
+    def interrupted(values: tuple[str, ...], event: Sold, /, *, context: ReducerContext) -> tuple[str, ...]:
+        if context.session[Stock].latest() == Stock(1) and presses:
+            raise presses.pop()
+        return (*values, event.part)
+
+    session[str].register(Sold, interrupted)
+    session.broadcast(Delivered("nut", 2))
+    call = Call(session)
+    with call.running():
+        session.broadcast(Delivered("nut", 3))
+    session.broadcast(Sold("nut"))
+    with pytest.raises(KeyboardInterrupt):
+        call.roll_back()
+    assert (session[Stock].latest(), session[str].all()) == (Stock(4), ("nut",))
+    call.roll_back()
+    assert (session[Stock].latest(), session[str].all()) == (Stock(1), ("nut",))
+
+
+def test_what_follows_in_a_reducer_is_taken_back_and_done_again_with_it() -> None:
+    session = shop()
+
+    def sell_one(values: tuple[str, ...], event: Delivered, /, *, context: ReducerContext) -> tuple[str, ...]:
+        context.session.broadcast(Sold(event.part))
+        return (*values, event.part)
+
+    session[str].register(Delivered, sell_one)
+    one, other = Call(session), Call(session)
+    with one.running():
+        session.broadcast(Delivered("nut", 10))
+    with other.running():
+        session.broadcast(Delivered("bolt", 5))
+    assert (session[Stock].latest(), other.transaction.events) == (Stock(13), (Delivered("bolt", 5),))
+    one.roll_back()
+    assert (session[Stock].latest(), session[str].all()) == (Stock(4), ("bolt",))
+    other.roll_back()
+    assert (session[Stock].all(), session[str].all()) == ((), ())
+
+
+def test_logs_stay() -> None:
+    session = shop()
+    session[str].register(Delivered, lambda values, event, /, *, context: (*values, event.part), policy=SlicePolicy.LOG)
+    one, other = Call(session), Call(session)
+    with one.running():
+        session.broadcast(Delivered("nut"))
+        session.event_bus.publish(invoked(1, Sold("nut")))
+    with other.running():
+        session.broadcast(Delivered("bolt"))
+    one.roll_back()
+    assert session[str].all() == ("nut", "bolt")
+    assert session[ToolInvoked].all() == (invoked(1, Sold("nut")),)
+    assert (session[Delivered].all(), session[Stock].all()) == ((Delivered("bolt"),), (Stock(1),))
+    assert other.transaction.events == (Delivered("bolt"),)
+
+
+def test_an_event_that_only_logs_want_is_not_among_the_events_of_a_call() -> None:
+    session = shop()
+    session[str].register(bytes, lambda values, event, /, *, context: (*values, event.hex()), policy=SlicePolicy.LOG)
+    call = Call(session)
+    with call.running():
+        session.event_bus.publish(invoked(1, Delivered("nut")))
+        session.broadcast(b"abc")
+        session[Stock].seed(Stock(4))
+        session[str].clear(lambda text: text == "616263")
+    assert call.transaction.events == (Delivered("nut"),)
+    call.commit()
+    assert (call.transaction.events, session[str].all()) == ((Delivered("nut"),), ())
+
+
+def test_the_reducers_of_the_time_of_an_event_are_its_reducers_for_ever() -> None:
+    session = shop()
+    call = Call(session)
+    session.broadcast(Delivered("nut"))
+    session[str].register(Delivered, lambda values, event, /, *, context: (*values, event.part))
+    session.broadcast(Delivered("bolt"))
+    call.roll_back()
+    assert session[str].all() == ("bolt",)
+
+
+def test_a_transaction_ends_once() -> None:
+    session = shop()
+    for end, again in [("commit", "roll_back"), ("roll_back", "commit"), ("commit", "commit")]:
+        transaction = session.begin(CallScope())
+        getattr(transaction, end)()
+        with pytest.raises(UsageError) as raised:
+            getattr(transaction, again)()
+        assert raised.value.code == "transaction_over"
+
+
+def test_no_call_begins_in_a_reducer() -> None:
+    session = Session()
+    session[str].register(Sold, lambda values, event, /, *, context: context.session.begin(CallScope()))
+    with pytest.raises(UsageError, match="in a reducer"):
+        session.broadcast(Sold("nut"))
+
+
+def test_a_runner_takes_a_session_for_what_can_go_back() -> None:
+    assert isinstance(Session(), Transactional)
+
+
+# What it costs.
+
+
+@dataclass(frozen=True)
+class Weighty:
+    """An event that can be weakly referenced."""
+
+    number: int
+
+
+def test_what_is_needed_to_take_calls_back_is_kept_while_one_is_open() -> None:
+    session = Session()
+    session[Weighty].register(Weighty, replace_latest)
+
+    def gone() -> Callable[[], Any]:
+        event = Weighty(1)
+        session.broadcast(event)
+        return weakref.ref(event)
+
+    def alive(*events: Callable[[], Any]) -> list[bool]:
+        session.broadcast(Weighty(0))
+        gc.collect()
+        return [event() is not None for event in events]
+
+    before = gone()
+    assert alive(before) == [False], "no call is open"
+    one = Call(session)
+    early = gone()
+    session.broadcast(Weighty(0))
+    other = Call(session)
+    late = gone()
+    assert alive(early, late) == [True, True]
+    one.commit()
+    assert alive(early, late) == [False, True], "only the other is left, and it began after the first event"
+    last = Call(session)
+    other.roll_back()
+    assert alive(early, late) == [False, False]
+    last.roll_back()
+    assert session[Weighty].latest() == Weighty(0)
+
+
+def test_a_call_that_ends_in_a_longer_one_keeps_only_its_changes() -> None:
+    """Not the states between them."""
+    session = Session()
+    session[Weighty].register(Weighty, replace_latest)
+    outer = Call(session)
+
+    def calls(count: int) -> None:
+        with outer.running():
+            for number in range(count):
+                inner = Call(session)
+                with inner.running():
+                    session[Stock].seed(Stock(number))
+                inner.commit()
+
+    calls(10)
+    tracemalloc.start()
+    calls(1000)
+    kept, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert kept / 1000 < 1000, "bytes for each call inside"
+    outer.roll_back()
+    assert session[Stock].all() == ()
+
+
+def a_call_that_is_kept(session: Session) -> None:
+    call = Call(session)
+    with call.running():
+        session.broadcast(Delivered("nut"))
+    call.commit()
+
+
+def a_call_that_is_taken_back(session: Session) -> None:
+    call, other = Call(session), Call(session)
+    with call.running():
+        session.broadcast(Delivered("nut"))
+    with other.running():
+        session.broadcast(Delivered("nut"))
+    call.roll_back()
+    other.commit()
+
+
+def a_call_that_is_corrected(session: Session) -> None:
+    session.event_bus.publish(invoked(1))
+    session.correct(invoked(1, success=False))
+
+
+def a_snapshot_that_is_restored(session: Session) -> None:
+    snapshot = session.snapshot(include_all=True)
+    session.broadcast(Delivered("nut"))
+    session.restore(snapshot, preserve_logs=False)
+
+
+def a_clone(session: Session) -> None:
+    session.clone().broadcast(Delivered("nut"))
+
+
+@pytest.mark.parametrize(
+    "work",
+    [
+        lambda session: session.broadcast(Delivered("nut")),
+        a_call_that_is_kept,
+        a_call_that_is_taken_back,
+        a_call_that_is_corrected,
+        a_snapshot_that_is_restored,
+        a_clone,
+        lambda session: session[Delivered].latest(),
+    ],
+)
+def test_it_costs_the_same_however_much_there_is(work: Callable[[Session], object]) -> None:
+    """Lines of Python that run, and bytes that are asked for."""
+
+    def cost(history: int) -> tuple[int, int]:
+        session = shop()
+        session[Delivered].seed(())
+        for number in range(history):
+            session.broadcast(Delivered("nut"))
+            session.event_bus.publish(invoked(number + 10))
+        work(session)
+        lines = lines_of(lambda: work(session))
+        tracemalloc.start()
+        work(session)
+        _, peak = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+        return lines, peak
+
+    few_lines, few_bytes = cost(10)
+    many_lines, many_bytes = cost(10_000)
+    assert many_lines == few_lines
+    assert many_bytes < few_bytes + 2000
+
+
+# Any order of anything.
+
+PARTS = st.sampled_from(["nut", "bolt", "cog"])
+
+
+@dataclass(frozen=True)
+class Price:
+    part: str
+    cents: int
+
+
+def log_parts(values: tuple[bytes, ...], event: Any, /, *, context: ReducerContext) -> tuple[bytes, ...]:
+    return (*values, event.part.encode())
+
+
+def several_slices() -> Session:
+    session = shop()
+    session[Price].register(Price, upsert_by(lambda price: price.part))
+    session[Sold].register(Sold, replace_latest)
+    session[bytes].register(Delivered, log_parts, policy=SlicePolicy.LOG)
+    session[bytes].register(Sold, log_parts)
+    return session
+
+
+def state_of(session: Session) -> tuple[tuple[Any, ...], ...]:
+    kinds: tuple[type[Any], ...] = (Delivered, Stock, Price, Sold, str)
+    return tuple(session[kind].all() for kind in kinds)
+
+
+Work = Callable[[Session], object]
+
+
+class OverlappingCalls(RuleBasedStateMachine):
+    """The model folds what was not taken back from the start, each time."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.session = several_slices()
+        self.open: list[Call] = []
+        self.over: list[Call] = []
+        self.done: list[tuple[CallScope | None, object, Work]] = []
+        self.log: list[bytes] = []
+
+    def change(self, who: int, event: object, work: Work) -> None:
+        calls: list[Call | None] = [None, *self.open, *self.over]
+        call = calls[who % len(calls)]
+        if call is None:
+            self.try_to(None, event, work)
+            return
+        with entered(call.scope):
+            scope: CallScope | None = call.scope
+            above = []
+            while scope is not None:
+                above.append(scope)
+                scope = scope.parent
+            if any(scope.state.value == "rolled_back" for scope in above):
+                with pytest.raises(Conflict):
+                    work(self.session)
+            else:
+                owner = next((scope for scope in above if scope.state.value == "open"), None)
+                self.try_to(owner, event, work)
+
+    def try_to(self, owner: CallScope | None, event: object, work: Work) -> None:
+        model = self.folded()
+        try:
+            work(model)
+        except ValueError:
+            with pytest.raises(ValueError, match="sold out"):
+                work(self.session)
+            return
+        work(self.session)
+        self.done.append((owner, event, work))
+        if isinstance(event, Delivered | Sold):
+            self.log.append(event.part.encode())
+
+    def folded(self) -> Session:
+        """And forgets what can't be done any more."""
+        model = several_slices()
+        kept = []
+        for entry in self.done:
+            try:
+                entry[2](model)
+            except ValueError:
+                continue
+            kept.append(entry)
+        self.done = kept
+        return model
+
+    @rule(within=st.none() | st.integers(0, 9))
+    def begin(self, within: int | None) -> None:
+        parent = self.open[within % len(self.open)] if within is not None and self.open else None
+        self.open.append(Call(self.session, parent and parent.scope))
+
+    @precondition(lambda self: self.open)
+    @rule(which=st.integers(0, 9), keep=st.booleans())
+    def end(self, which: int, keep: bool) -> None:
+        call = self.open.pop(which % len(self.open))
+        self.over.append(call)
+        events = tuple(self.events(call))
+        if keep:
+            call.commit()
+            assert call.transaction.events == events
+        else:
+            self.done = [entry for entry in self.done if entry[0] is None or not entry[0].within(call.scope)]
+            call.roll_back()
+            assert call.transaction.events == ()
+
+    @rule(who=st.integers(0, 9), part=PARTS, count=st.integers(1, 3))
+    def deliver(self, who: int, part: str, count: int) -> None:
+        event = Delivered(part, count)
+        self.change(who, event, lambda session: session.broadcast(event))
+
+    @rule(who=st.integers(0, 9), part=PARTS, count=st.integers(1, 3))
+    def sell(self, who: int, part: str, count: int) -> None:
+        event = Sold(part, count)
+        self.change(who, event, lambda session: session[Sold].append(event))
+
+    @rule(who=st.integers(0, 9), part=PARTS, cents=st.integers(1, 3))
+    def price(self, who: int, part: str, cents: int) -> None:
+        event = Price(part, cents)
+        self.change(who, event, lambda session: session.broadcast(event))
+
+    @rule(who=st.integers(0, 9), word=PARTS)
+    def note(self, who: int, word: str) -> None:
+        self.change(who, word, lambda session: session.broadcast(word))
+
+    @rule(who=st.integers(0, 9), count=st.integers(0, 9))
+    def seed(self, who: int, count: int) -> None:
+        self.change(who, None, lambda session: session[Stock].seed(Stock(count)))
+
+    @rule(who=st.integers(0, 9), part=PARTS)
+    def clear(self, who: int, part: str) -> None:
+        self.change(who, None, lambda session: session[Delivered].clear(lambda event: event.part == part))
+
+    @rule(who=st.integers(0, 9))
+    def restore(self, who: int) -> None:
+        snapshot = self.session.snapshot()
+        self.change(who, None, lambda session: session.restore(snapshot))
+
+    def events(self, call: Call) -> list[object]:
+        return [
+            event
+            for scope, event, _ in self.done
+            if event is not None and scope is not None and scope.within(call.scope)
+        ]
+
+    @invariant()
+    def the_state_is_that_of_the_model(self) -> None:
+        assert state_of(self.session) == state_of(self.folded())
+        assert self.session[bytes].all() == tuple(self.log)
+        for call in self.open:
+            assert list(call.transaction.events) == self.events(call)
+
+
+OverlappingCalls.TestCase.settings = settings(max_examples=150, stateful_step_count=40, deadline=None)
+test_any_order_of_calls_and_changes = OverlappingCalls.TestCase
