@@ -31,6 +31,7 @@ __all__ = ["Call"]
 class Call:
     """What the caller gave, then what the stages found out.
 
+    `bound`: the tool, for the stages after `decide`, which need not ask whether there is one.
     `threads`: may a `def` handler go to a worker thread. `started`: the handler has been called and has not returned,
     so from here on an interruption leaves the outcome open. `encoded`: the value's JSON; `plain`: the same as a
     portable value; `rendering`: its text for the model. `told`: the message of a failure that the handler reported
@@ -54,6 +55,7 @@ class Call:
     # decide
     decision: Decision = "deny"
     tool: BoundTool | None = None
+    bound: BoundTool = field(init=False, repr=False, compare=False)
     # decode
     args_text: str | bytes = ""
     args: dict[str, Any] | None = None
@@ -91,11 +93,9 @@ class Call:
     # begin
     changes: Changes | None = None
 
-    @property
-    def bound(self) -> BoundTool:
-        """The tool; only asked for after `decide`."""
-        assert self.tool is not None
-        return self.tool
+    def bind(self, tool: BoundTool) -> None:
+        """This is the tool."""
+        self.tool = self.bound = tool
 
     @property
     def changes_nothing(self) -> bool:

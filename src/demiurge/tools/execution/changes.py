@@ -11,15 +11,14 @@ from typing import Any
 
 from demiurge.tools.execution.cause import log_cause
 from demiurge.tools.execution.interrupt import is_from_outside
-from demiurge.tools.execution.scope import CallScope, ScopeState, innermost_scope
+from demiurge.tools.execution.scope import CallScope, ScopeState, Transactional, innermost_scope
 
 __all__ = ["Changes", "can_go_back"]
 
 
 def can_go_back(thing: object) -> bool:
     """Is it Transactional or Snapshotable?"""
-    kind = type(thing)
-    return hasattr(kind, "begin") or (hasattr(kind, "snapshot") and hasattr(kind, "restore"))
+    return isinstance(thing, Transactional) or (hasattr(thing, "snapshot") and hasattr(thing, "restore"))
 
 
 class Changes:
@@ -33,7 +32,7 @@ class Changes:
     def watch(self, things: Iterable[Any]) -> None:
         """The call's changes to these are its own from here on. Raises what they raise."""
         for thing in things:
-            if hasattr(type(thing), "begin"):
+            if isinstance(thing, Transactional):
                 transaction = thing.begin(self.scope)
                 self._ways_on.append(transaction.commit)
                 self._ways_back.append(transaction.roll_back)

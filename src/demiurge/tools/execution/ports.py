@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
 from demiurge.tools.approvals import ApprovalStore
+from demiurge.tools.authorization import Authorizer
 from demiurge.tools.connections.access import ConnectionAccess
 from demiurge.tools.context import ResourceRegistry
 from demiurge.tools.events import AiEvent
@@ -50,6 +51,7 @@ class Ports:
     connections: ConnectionAccess | None
     ledger: Ledger | None
     can_go_back: tuple[Any, ...]
+    authorizer: Authorizer | None = None
 
     def tell(self, event: AiEvent) -> None:
         """Emits an event. A listener that raises, whatever it is, loses its event, never the call."""

@@ -8,6 +8,7 @@ call is committed its changes pass to the call around it, if there is one; when 
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -65,10 +66,11 @@ class Transaction(Protocol):
         """Takes them back, and nothing that others changed."""
 
 
-@runtime_checkable
-class Transactional(Protocol):
-    """What can tell the changes of one call from those of others."""
+class Transactional(ABC):
+    """What can tell the changes of one call from those of others. By its class only: many a library's object has a
+    method `begin` that means something else."""
 
+    @abstractmethod
     def begin(self, scope: CallScope) -> Transaction: ...
 
 

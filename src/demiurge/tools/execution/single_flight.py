@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import asyncio
 import functools
-import threading
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any
 
 from demiurge.tools.execution.cause import log_cause
+from demiurge.values.forks import lock_over_forks, renew_in_child
 
 __all__ = ["SingleFlight"]
 
@@ -29,8 +29,9 @@ class SingleFlight:
     """Jobs under way, by name; safe to use from several threads."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
+        self._lock = lock_over_forks()
         self._under_way: dict[str, _Flight] = {}
+        renew_in_child(self._forget)
 
     async def run(self, name: str, job: Callable[[], Coroutine[Any, Any, bool]], seconds: float) -> bool:
         """What the job gave; False when it raised, which is logged, or `seconds` are over."""
@@ -54,6 +55,10 @@ class SingleFlight:
             if not leads:
                 end.cancel()
         return flight.outcome.done() and flight.outcome.result()
+
+    def _forget(self) -> None:
+        """In a process that was forked off nothing is under way."""
+        self._under_way.clear()
 
     def _landed(self, name: str, flight: _Flight, task: asyncio.Task[bool]) -> None:
         error = None if task.cancelled() else task.exception()

@@ -1,0 +1,89 @@
+"""A call's changes to several things: kept together or taken back together, whatever one of them does."""
+
+from __future__ import annotations
+
+import pytest
+
+from demiurge.tools.execution.changes import Changes, can_go_back
+from demiurge.tools.execution.scope import CallScope, ScopeState, Transaction, Transactional
+
+
+class Ledgered(Transactional):
+    """Writes down what it is asked; may fail at one of it."""
+
+    def __init__(self, log: list[str], name: str, fails_at: str = "") -> None:
+        self.log, self.name, self.fails_at = log, name, fails_at
+
+    def begin(self, scope: CallScope) -> Transaction:
+        self._note("begin")
+        return self
+
+    def commit(self) -> None:
+        self._note("commit")
+
+    def roll_back(self) -> None:
+        self._note("roll_back")
+
+    def _note(self, what: str) -> None:
+        if what == self.fails_at:
+            raise OSError(what)
+        self.log.append(f"{self.name}.{what}")
+
+
+class Saved:
+    def __init__(self) -> None:
+        self.value = 1
+
+    def snapshot(self) -> int:
+        return self.value
+
+    def restore(self, snapshot: int) -> None:
+        self.value = snapshot
+
+
+class Connection:
+    """Somebody's database connection: its `begin` means something else."""
+
+    def begin(self, nested: bool = False) -> None:
+        raise AssertionError("it is none of ours")
+
+
+def test_what_can_go_back() -> None:
+    assert can_go_back(Ledgered([], "a"))
+    assert can_go_back(Saved())
+    assert not can_go_back(Connection())
+    assert not can_go_back(None)
+
+
+def test_kept_or_taken_back_as_a_whole_and_once() -> None:
+    log: list[str] = []
+    kept, dropped = Changes(), Changes()
+    for changes in (kept, dropped):
+        changes.watch([Ledgered(log, "a"), Ledgered(log, "b")])
+    kept.commit()
+    kept.roll_back()
+    assert kept.scope.state is ScopeState.COMMITTED
+    assert dropped.roll_back()
+    dropped.commit()
+    assert dropped.scope.state is ScopeState.ROLLED_BACK
+    assert log == ["a.begin", "b.begin"] * 2 + ["a.commit", "b.commit", "b.roll_back", "a.roll_back"]
+
+
+def test_one_that_fails_does_not_keep_the_others_from_going_back() -> None:
+    log: list[str] = []
+    saved = Saved()
+    changes = Changes()
+    changes.watch([Ledgered(log, "a"), Ledgered(log, "b", fails_at="roll_back"), saved])
+    saved.value = 2
+    assert not changes.roll_back()
+    assert log == ["a.begin", "b.begin", "a.roll_back"]
+    assert saved.value == 1
+
+
+def test_one_that_can_not_begin_says_so_and_the_others_go_back() -> None:
+    log: list[str] = []
+    changes = Changes()
+    with pytest.raises(OSError, match="begin"):
+        changes.watch([Ledgered(log, "a"), Ledgered(log, "b", fails_at="begin")])
+    assert changes.roll_back()
+    assert log == ["a.begin", "a.roll_back"]

@@ -1,0 +1,158 @@
+"""The session hears of every call once, and what a failed one changed is gone, also among calls that overlap."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from demiurge.sessions import InProcessEventBus, Session
+from demiurge.tools import (
+    Redaction,
+    Tool,
+    ToolContext,
+    ToolEffect,
+    ToolInvoked,
+    ToolPolicy,
+    ToolPolicyContext,
+    ToolResult,
+    ToolRunner,
+    ToolUserError,
+)
+
+
+@dataclass(frozen=True)
+class N:
+    n: int
+
+
+@dataclass(frozen=True)
+class Trace:
+    n: int
+
+
+class Meeting:
+    """Calls that wait for one another inside the handler, each leaving a trace; the odd ones fail."""
+
+    def __init__(self, size: int) -> None:
+        self.size, self.here, self.all_here = size, 0, asyncio.Event()
+
+    async def attend(self, params: N, *, context: ToolContext) -> ToolResult[N]:
+        context.session[Trace].append(Trace(params.n))
+        self.here += 1
+        if self.here == self.size:
+            self.all_here.set()
+        await self.all_here.wait()
+        context.session[Trace].append(Trace(-params.n))
+        if params.n % 2:
+            raise ToolUserError("I am odd.")
+        return ToolResult("came", N(params.n))
+
+
+def tool_of(handler: Callable[..., Any], effect: ToolEffect = ToolEffect.READ_ONLY) -> Tool[N, N]:
+    return Tool[N, N](name="t", description="Works.", handler=handler, effect=effect, redaction=Redaction.allow("n"))
+
+
+POLICY = ToolPolicy(("t",))
+
+
+async def test_of_calls_that_overlap_only_the_failed_ones_are_taken_back() -> None:
+    meeting, session = Meeting(4), Session()
+    runner = ToolRunner([tool_of(meeting.attend)], policy=POLICY, session=session, max_parallel=4)
+    await runner.exec_many([(f"c{n}", "t", {"n": n}) for n in (1, 2, 3, 4)])
+    assert sorted(trace.n for trace in session[Trace].all()) == [-4, -2, 2, 4]
+    assert {n.n for n in session[N].all()} == {2, 4}
+    assert len(session[ToolInvoked].all()) == 4
+    assert {event.call_id: event.result.success for event in session[ToolInvoked].all()} == {
+        "c1": False,
+        "c2": True,
+        "c3": False,
+        "c4": True,
+    }
+
+
+async def test_a_call_within_a_call_goes_back_with_it() -> None:
+    session = Session()
+
+    async def inner(params: N, *, context: ToolContext) -> ToolResult[N]:
+        context.session[Trace].append(Trace(params.n))
+        return ToolResult("inner", N(params.n))
+
+    within = ToolRunner([tool_of(inner)], policy=POLICY, session=session)
+
+    async def outer(params: N, *, context: ToolContext) -> ToolResult[N]:
+        assert (await within.exec("t", {"n": params.n})).ok
+        assert session[Trace].all() == (Trace(params.n),)
+        if params.n == 1:
+            raise ToolUserError("no")
+        return ToolResult("outer", N(-params.n))
+
+    runner = ToolRunner([tool_of(outer)], policy=POLICY, session=session)
+    assert not (await runner.exec("t", {"n": 1})).ok
+    assert session[Trace].all() == ()
+    assert session[N].all() == ()
+    assert (await runner.exec("t", {"n": 2})).ok
+    assert session[Trace].all() == (Trace(2),)
+    assert session[N].all() == (N(2), N(-2))
+
+
+async def test_the_callers_context_brings_its_own_session() -> None:
+    ours, theirs = Session(), Session()
+    runner = ToolRunner([tool_of(lambda params, *, context: ToolResult("ok", params))], policy=POLICY, session=ours)
+    await runner.exec("t", {"n": 1}, ctx=ToolContext(session=theirs))
+    await runner.exec("t", {"n": 2}, ctx=ToolContext())
+    await runner.exec("t", {"n": 3}, ctx=ToolPolicyContext())
+    await runner.exec("t", "nonsense", ctx=ToolContext(session=theirs))
+    assert theirs[N].all() == (N(1),)
+    assert ours[N].all() == (N(2), N(3))
+    assert [event.error_code for event in theirs[ToolInvoked].all()] == [None, "invalid_json"]
+
+
+class OwnBus:
+    """A session of somebody's own make: a bus, and nothing that can go back."""
+
+    session_id = "mine"
+
+    def __init__(self, fails: bool = False) -> None:
+        self.heard: list[ToolInvoked] = []
+        self.fails, self.event_bus = fails, self
+
+    def publish(self, event: ToolInvoked) -> None:
+        self.heard.append(event)
+        if self.fails:
+            raise OSError("no room")
+
+
+@pytest.mark.parametrize("fails", [False, True])
+async def test_a_session_of_ones_own_make_hears_of_calls(fails: bool) -> None:
+    session = OwnBus(fails)
+    runner = ToolRunner([tool_of(lambda params, *, context: ToolResult("ok", params))], policy=POLICY, session=session)
+    answer = await runner.exec("t", {"n": 1})
+    assert answer.ok is not fails
+    assert not (await runner.exec("t", "{")).ok
+    assert [event.session_id for event in session.heard] == ["mine", "mine"]
+
+
+async def test_ctrl_c_in_a_subscriber_takes_the_call_back() -> None:
+    bus = InProcessEventBus()
+    session = Session(bus=bus)
+    kept: list[Any] = []
+
+    def interrupted(event: ToolInvoked) -> None:
+        raise asyncio.CancelledError
+
+    bus.subscribe(ToolInvoked, interrupted)
+    tool = tool_of(lambda params, *, context: ToolResult("ok", params), ToolEffect.STATE_CHANGE)
+    runner = ToolRunner([tool], policy=POLICY, session=session, emit=kept.append)
+    with pytest.raises(asyncio.CancelledError):
+        await runner.exec("t", {"n": 1})
+    assert session[N].all() == ()
+    assert kept[-1].is_error
+
+
+async def test_without_a_session_nothing_is_published() -> None:
+    runner = ToolRunner([tool_of(lambda params, *, context: ToolResult("ok", params))], policy=POLICY)
+    assert (await runner.exec("t", {"n": 1})).ok
