@@ -5,13 +5,13 @@ from demiurge import (
     Budgets,
     BudgetTracker,
     Deadline,
-    TokenUsage,
     ToolContext,
     ToolEffect,
     ToolPolicy,
     ToolRunner,
     tool,
 )
+from demiurge.tools import TokenUsage
 from demiurge.values.clock import FixedClock
 
 SECOND = 1_000_000_000

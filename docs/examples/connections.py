@@ -1,8 +1,6 @@
 from demiurge import (
     AuthCapability,
     ConnectionBroker,
-    Credentials,
-    KeyRing,
     MemoryVault,
     ToolContext,
     ToolEffect,
@@ -11,7 +9,7 @@ from demiurge import (
     ToolRunner,
     tool,
 )
-from demiurge.tools import Connection
+from demiurge.tools import Connection, Credentials, KeyRing
 
 TRACKER = {"Bearer ada-token-2": ["The door squeaks."]}  # ada-token-1 is not good any more
 

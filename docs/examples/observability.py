@@ -1,8 +1,8 @@
 import json
 from collections.abc import Mapping
 
-from demiurge import Redaction, RunSummary, ToolEffect, ToolPolicy, ToolResult, ToolRunner, tool
-from demiurge.tools import GraphRun, SpanSink, ToolSpan
+from demiurge import Redaction, ToolEffect, ToolPolicy, ToolResult, ToolRunner, tool
+from demiurge.tools import GraphRun, RunSummary, SpanSink, ToolSpan
 from demiurge.values.clock import FixedClock
 
 clock = FixedClock(0)  # stands still, so that this page can be checked

@@ -2,10 +2,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from demiurge import (
-    CompositeToolSource,
     PromptValidationError,
     Redaction,
-    StaticToolSource,
     ToolCatalog,
     ToolContext,
     ToolEffect,
@@ -15,7 +13,7 @@ from demiurge import (
     ToolSpec,
     tool,
 )
-from demiurge.tools import BoundTool
+from demiurge.tools import BoundTool, CompositeToolSource, StaticToolSource
 from demiurge.tools.foreign.tool import foreign_id, foreign_tool
 
 
