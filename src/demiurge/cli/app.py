@@ -28,6 +28,7 @@ NOUNS = {
     "state": "Read the state of a module.",
     "journal": "Read, check and export the journal.",
     "replay": "Compute the world again from its journal and compare.",
+    "trace": "Show what an event led to, and what it waits for.",
     "manifest": "Show what a world may do.",
     "model": "Fetch, list and remove the local model.",
 }

@@ -1,0 +1,136 @@
+"""The causal tree of an event: what it led to, how each branch ended, what it waits for (architecture.md 2, rule 6).
+
+A query over the journal's causes: nothing is stored for it, so it shows whatever the records say, also those of a world
+that another process is working on.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias
+
+from demiurge.world.record import Record
+
+__all__ = ["State", "TraceLine", "lineage", "trace"]
+
+State: TypeAlias = Literal["", "ok", "failed", "denied", "rejected", "awaiting_approval", "running"]
+"""How a branch ended at this record, or what it waits for: `awaiting_approval` a person, `running` a receipt. Empty
+where others follow."""
+
+Place: TypeAlias = tuple[str, int]
+"""A unit and a sequence number."""
+
+
+@dataclass(frozen=True, slots=True)
+class TraceLine:
+    """One record of the tree, in the order in which a reader meets them. `depth`: causes between it and the root;
+    `is_last`: no later record has the same cause. `says`: what it is, in a few words; `why`: of a failure."""
+
+    record: Record
+    depth: int
+    is_last: bool
+    state: State
+    says: str
+    why: str = ""
+
+
+def lineage(records: Iterable[Record], root: Place) -> list[Record]:
+    """The record at `root` and all that it led to, in their order. `records` by position."""
+    reached: set[Place] = {root}
+    found = []
+    for record in records:
+        place = (record.unit, record.unit_seq)
+        if place == root or _cause(record) in reached:
+            reached.add(place)
+            found.append(record)
+    return found
+
+
+def trace(records: Sequence[Record]) -> list[TraceLine]:
+    """The tree of a lineage: its first record is the root."""
+    children: dict[Place, list[Record]] = defaultdict(list)
+    for record in records[1:]:
+        cause = _cause(record)
+        assert cause is not None
+        children[cause].append(record)
+    return list(_lines(records[0], children)) if records else []
+
+
+def _lines(root: Record, children: Mapping[Place, list[Record]]) -> Iterator[TraceLine]:
+    waiting = [(root, 0, True)]
+    while waiting:
+        record, depth, is_last = waiting.pop()
+        led_to = children.get((record.unit, record.unit_seq), [])
+        state, why = _state(record, led_to)
+        yield TraceLine(record, depth, is_last, state, _says(record), why)
+        waiting += [(child, depth + 1, child is led_to[-1]) for child in reversed(led_to)]
+
+
+def _cause(record: Record) -> Place | None:
+    if isinstance(record.cause, Mapping):
+        return record.cause["unit"], record.cause["seq"]
+    return None if record.cause is None else (record.unit, record.cause)
+
+
+def _state(record: Record, led_to: Sequence[Record]) -> tuple[State, str]:
+    body = record.body
+    match record.kind:
+        case "intent":
+            return _waits(body, led_to), ""
+        case "receipt" if body["status"] != "ok":
+            return "failed", _reason(body["payload"])
+        case "receipt" if body["payload"].get("ok") is False:
+            return "failed", _reason({"code": body["payload"]["error_code"], **body["payload"]})
+        case "receipt":
+            return ("" if led_to else "ok"), ""
+        case "approval" if body["verdict"] != "approve":
+            return "rejected", body["reason"]
+        case "decision":
+            return "denied", _reason(body)
+        case "step" if "error" in body:
+            return "failed", _reason(body["error"])
+        case "plan_ended":
+            return ("ok", "") if body["status"] == "ok" else ("failed", _reason(body.get("error") or body))
+        case _:
+            return "", ""
+
+
+def _waits(intent: Mapping[str, Any], led_to: Sequence[Record]) -> State:
+    """What an intent waits for. Its decision and a person's no end it as well as its receipt does."""
+    if any(child.kind in ("receipt", "decision") for child in led_to):
+        return ""
+    verdicts = [child.body["verdict"] for child in led_to if child.kind == "approval"]
+    if "approval" in intent and not verdicts:
+        return "awaiting_approval"
+    return "" if any(verdict != "approve" for verdict in verdicts) else "running"
+
+
+def _reason(said: Mapping[str, Any]) -> str:
+    return ": ".join(str(said[name]) for name in ("code", "message") if said.get(name))
+
+
+def _says(record: Record) -> str:
+    body = record.body
+    match record.kind:
+        case "event":
+            value = body["value"]
+            tag = value.get("$tag") if isinstance(value, Mapping) else None
+            return f"{body['schema']} {tag}" if tag else body["schema"]
+        case "intent":
+            params, admitted = body["params"], body.get("admitted", {})
+            what = params.get("tool") or params.get("model") or params.get("path") or params.get("url") or ""
+            return f"{body['kind']} {what} (by {admitted.get('by')}, {admitted.get('rule')})".replace("  ", " ")
+        case "decision":
+            return str(body.get("kind", ""))
+        case "capability_request":
+            return str(body.get("kind", ""))
+        case "approval":
+            return f"{body['verdict']} by {body['by']}"
+        case "plan_ended":
+            return str(body["plan"])
+        case "manifest":
+            return str(body["ref"])
+        case _:
+            return ""
