@@ -30,7 +30,7 @@ def test_it_holds_what_was_appended_in_order(length: int) -> None:
 @given(st.lists(st.tuples(st.integers(0, 80), st.integers(1, 70)), max_size=12))
 def test_those_that_share_a_past_do_not_see_each_other(branches: list[tuple[int, int]]) -> None:
     """Each branch starts from one that is already there."""
-    made = [((), EMPTY)]
+    made: list[tuple[tuple[int, ...], History[int]]] = [((), EMPTY)]
     for start, length in branches:
         values, found = made[start % len(made)]
         for number in range(length):

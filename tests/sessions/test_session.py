@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import gc
-import threading
 import weakref
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
@@ -17,7 +15,6 @@ from tests.sessions.shop import Call, Delivered, Sold, Stock, invoked, shop
 from demiurge.errors import DemiurgeError, InvalidValue, UsageError
 from demiurge.sessions import (
     InProcessEventBus,
-    ReducerContext,
     Session,
     SlicePolicy,
     SnapshotRestoreError,
@@ -49,7 +46,7 @@ def test_its_tags_are_its_own() -> None:
 @pytest.mark.parametrize(
     ("given", "path"),
     [
-        ({"created_at": datetime(2026, 1, 1)}, "created_at"),
+        ({"created_at": datetime(2026, 1, 1)}, "created_at"),  # noqa: DTZ001
         ({"created_at": 7}, "created_at"),
         ({"tags": {"a": 1}}, "tags"),
     ],
@@ -234,74 +231,6 @@ def test_a_call_that_the_log_missed_comes_last_and_its_value_is_not_folded() -> 
     assert session[Stock].all() == ()
 
 
-# Who is told.
-
-
-def test_an_observer_is_told_what_was_and_what_is() -> None:
-    session = shop()
-    told: list[tuple[Any, Any]] = []
-    subscription = session.observe(Stock, lambda old, new: told.append((old, new)))
-    session.broadcast(Delivered("nut"))
-    session.broadcast(Delivered("nut"))
-    session[str].seed("another slice")
-    with pytest.raises(ValueError, match="sold out"):
-        session.broadcast(Sold("nut", 9))
-    assert told == [((), (Stock(1),)), ((Stock(1),), (Stock(2),))]
-    assert subscription.unsubscribe()
-    assert not subscription.unsubscribe()
-    session.broadcast(Delivered("nut"))
-    assert len(told) == 2
-
-
-def test_an_observer_is_told_of_a_roll_back() -> None:
-    session = shop()
-    told: list[Any] = []
-    call = Call(session)
-    with call.running():
-        session.broadcast(Delivered("nut"))
-    session.observe(Stock, lambda old, new: told.append((old, new)))
-    call.roll_back()
-    assert told == [((Stock(1),), ())]
-
-
-def test_an_observer_sees_a_change_of_several_slices_when_it_is_whole() -> None:
-    session = shop()
-    seen: list[Any] = []
-    session.observe(Delivered, lambda old, new: seen.append(session[Stock].latest()))
-    session.broadcast(Delivered("nut", 3))
-    assert seen == [Stock(3)]
-
-
-def test_an_observer_that_fails_is_heard_and_the_change_stays() -> None:
-    session = shop()
-    told: list[Any] = []
-
-    def fail(old: object, new: object) -> None:
-        raise LookupError("no screen")
-
-    session.observe(Stock, fail)
-    session.observe(Stock, lambda old, new: told.append(new))
-    with pytest.raises(LookupError, match="no screen"):
-        session.broadcast(Delivered("nut"))
-    assert told == [(Stock(1),)]
-    session.observe(Stock, fail)
-    with pytest.raises(ExceptionGroup, match="observers failed"):
-        session.broadcast(Delivered("nut"))
-    assert session[Stock].latest() == Stock(2)
-    assert not session.event_bus.publish(invoked(1, Delivered("nut"))).ok
-
-
-def test_an_observer_may_change_the_session() -> None:
-    session = shop()
-    session.observe(Stock, lambda old, new: session[str].append(f"{new[0].count} left"))
-    call = Call(session)
-    with call.running():
-        session.broadcast(Delivered("nut", 3))
-    assert session[str].all() == ("3 left",)
-    call.roll_back()
-    assert session[Stock].all() == ()
-
-
 # Families.
 
 
@@ -420,122 +349,3 @@ def test_only_a_snapshot_can_be_restored(given: Any) -> None:
     with pytest.raises(SnapshotRestoreError) as raised:
         Session().restore(given)
     assert isinstance(raised.value, DemiurgeError)
-
-
-# Threads.
-
-
-@dataclass(frozen=True)
-class Made:
-    by: int
-    number: int
-
-
-@pytest.fixture
-def _hasty(monkeypatch: pytest.MonkeyPatch) -> Any:
-    """Threads take turns as often as they can."""
-    import sys
-
-    before = sys.getswitchinterval()
-    sys.setswitchinterval(1e-6)
-    yield
-    sys.setswitchinterval(before)
-
-
-def all_at_once(*works: Any) -> None:
-    """Starts them together; raises what one of them raised."""
-    start = threading.Barrier(len(works))
-    failed: list[BaseException] = []
-
-    def run(work: Any) -> None:
-        start.wait()
-        try:
-            work()
-        except BaseException as error:  # noqa: BLE001
-            failed.append(error)
-
-    threads = [threading.Thread(target=run, args=(work,)) for work in works]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    if failed:
-        raise failed[0]
-
-
-@pytest.mark.usefixtures("_hasty")
-def test_no_append_of_any_thread_is_lost() -> None:
-    session = shop()
-    session[Made].register(Made, lambda values, event, /, *, context: (*values, event))
-    session[str].register(Made, lambda values, event, /, *, context: (*values, f"{event.by}/{event.number}"))
-
-    def make(by: int) -> None:
-        for number in range(60):
-            session.broadcast(Made(by, number))
-            session.broadcast(Delivered("nut"))
-
-    def look() -> None:
-        while session[Stock].latest() != Stock(240):
-            snapshot = session.snapshot()
-            assert len(snapshot[Made]) == len(snapshot[str])
-            assert len(snapshot[Delivered]) == sum(stock.count for stock in snapshot[Stock])
-
-    all_at_once(*[lambda by=by: make(by) for by in range(4)], look)
-    made = session[Made].all()
-    assert [f"{event.by}/{event.number}" for event in made] == list(session[str].all())
-    for by in range(4):
-        assert [event.number for event in made if event.by == by] == list(range(60))
-    assert len(session[Delivered].all()) == 240
-
-
-@pytest.mark.usefixtures("_hasty")
-def test_calls_of_several_threads_take_back_their_own_changes() -> None:
-    """Each thread's odd calls fail; every call is logged."""
-    session = shop()
-
-    def work(by: int) -> None:
-        for number in range(40):
-            call = Call(session)
-            with call.running():
-                session.broadcast(Delivered("nut"))
-                session[Made].append(Made(by, number))
-                session.event_bus.publish(invoked(by * 1000 + number))
-                if number % 3 == 0:
-                    inner = Call(session)
-                    with inner.running():
-                        session[Made].append(Made(by, 1000 + number))
-                    inner.roll_back()
-            (call.roll_back if number % 2 else call.commit)()
-
-    all_at_once(*[lambda by=by: work(by) for by in range(4)])
-    assert session[Stock].latest() == Stock(80)
-    assert len(session[Delivered].all()) == 80
-    for by in range(4):
-        assert [made.number for made in session[Made].all() if made.by == by] == list(range(0, 40, 2))
-    assert len(session[ToolInvoked].all()) == 160
-    assert len({event.event_id for event in session[ToolInvoked].all()}) == 160
-
-
-@pytest.mark.usefixtures("_hasty")
-def test_a_reader_never_sees_half_a_change() -> None:
-    session = Session()
-
-    def slowly(values: tuple[str, ...], event: Made, /, *, context: ReducerContext) -> tuple[str, ...]:
-        context.session.broadcast(Sold(str(event.number)))
-        return (str(event.number),)
-
-    session[str].register(Made, slowly)
-    session[Sold].register(Sold, replace_latest)
-    done = threading.Event()
-
-    def write() -> None:
-        for number in range(300):
-            session.broadcast(Made(0, number))
-        done.set()
-
-    def read() -> None:
-        while not done.is_set():
-            snapshot = session.snapshot()
-            assert [sale.part for sale in snapshot[Sold]] == list(snapshot[str])
-
-    all_at_once(write, read, read)

@@ -1,4 +1,4 @@
-"""A snapshot's text brings back what it was made of, or says that it can't; it builds nothing that the reader did not name."""
+"""A snapshot's text brings back what it was made of, or says that it can't, and builds only what the reader named."""
 
 from __future__ import annotations
 

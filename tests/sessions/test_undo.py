@@ -11,14 +11,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
-from hypothesis import settings
-from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 from tests.sessions.shop import Call, Delivered, Sold, Stock, invoked, lines_of, shop
 
 from demiurge.errors import Conflict, UsageError
-from demiurge.sessions import ReducerContext, Session, SlicePolicy, replace_latest, upsert_by
-from demiurge.tools.execution.scope import CallScope, Transactional, entered
+from demiurge.sessions import ReducerContext, Session, SlicePolicy, replace_latest
+from demiurge.tools.execution.scope import CallScope, Transactional
 from demiurge.tools.invoked import ToolInvoked
 
 
@@ -95,7 +92,9 @@ def test_what_is_left_of_a_call_that_was_taken_back_changes_nothing() -> None:
 
 
 def test_a_change_that_needed_what_was_taken_back_goes_with_it(caplog: pytest.LogCaptureFixture) -> None:
-    session = shop()
+    session = Session()
+    session[bytes].register(Sold, lambda values, event, /, *, context: (*values, b"sold"))
+    session.install(Stock, initial=Stock)
     delivery, sale = Call(session), Call(session)
     with delivery.running():
         session.broadcast(Delivered("nut"))
@@ -105,7 +104,7 @@ def test_a_change_that_needed_what_was_taken_back_goes_with_it(caplog: pytest.Lo
     with caplog.at_level(logging.WARNING, "demiurge.sessions"):
         delivery.roll_back()
     assert "ValueError" in caplog.text
-    assert (session[Stock].all(), session[str].all()) == ((), ("sold",))
+    assert (session[Stock].all(), session[bytes].all(), session[str].all()) == ((), (), ("sold",))
     assert sale.transaction.events == ()
     sale.commit()
     assert sale.transaction.events == ()
@@ -176,11 +175,15 @@ def test_an_event_that_only_logs_want_is_not_among_the_events_of_a_call() -> Non
     with call.running():
         session.event_bus.publish(invoked(1, Delivered("nut")))
         session.broadcast(b"abc")
-        session[Stock].seed(Stock(4))
         session[str].clear(lambda text: text == "616263")
-    assert call.transaction.events == (Delivered("nut"),)
+    told = [(call.transaction.events, call.transaction.has_direct_changes)]
+    with call.running():
+        session[Stock].seed(Stock(4))
+    told.append((call.transaction.events, call.transaction.has_direct_changes))
     call.commit()
-    assert (call.transaction.events, session[str].all()) == ((Delivered("nut"),), ())
+    told.append((call.transaction.events, call.transaction.has_direct_changes))
+    assert told == [((Delivered("nut"),), False), ((Delivered("nut"),), True), ((Delivered("nut"),), True)]
+    assert session[str].all() == ()
 
 
 def test_the_reducers_of_the_time_of_an_event_are_its_reducers_for_ever() -> None:
@@ -203,11 +206,15 @@ def test_a_transaction_ends_once() -> None:
         assert raised.value.code == "transaction_over"
 
 
-def test_no_call_begins_in_a_reducer() -> None:
+def test_no_call_begins_or_is_taken_back_in_a_reducer() -> None:
     session = Session()
+    call = Call(session)
     session[str].register(Sold, lambda values, event, /, *, context: context.session.begin(CallScope()))
-    with pytest.raises(UsageError, match="in a reducer"):
-        session.broadcast(Sold("nut"))
+    session[str].register(Delivered, lambda values, event, /, *, context: call.transaction.roll_back())
+    for event in (Sold("nut"), Delivered("nut")):
+        with pytest.raises(UsageError, match="in a reducer"):
+            session.broadcast(event)
+    call.commit()
 
 
 def test_a_runner_takes_a_session_for_what_can_go_back() -> None:
@@ -249,10 +256,10 @@ def test_what_is_needed_to_take_calls_back_is_kept_while_one_is_open() -> None:
     one.commit()
     assert alive(early, late) == [False, True], "only the other is left, and it began after the first event"
     last = Call(session)
+    last.commit()
+    end = gone()
     other.roll_back()
-    assert alive(early, late) == [False, False]
-    last.roll_back()
-    assert session[Weighty].latest() == Weighty(0)
+    assert alive(early, late, end) == [False, False, False], "all are over"
 
 
 def test_a_call_that_ends_in_a_longer_one_keeps_only_its_changes() -> None:
@@ -344,161 +351,3 @@ def test_it_costs_the_same_however_much_there_is(work: Callable[[Session], objec
     many_lines, many_bytes = cost(10_000)
     assert many_lines == few_lines
     assert many_bytes < few_bytes + 2000
-
-
-# Any order of anything.
-
-PARTS = st.sampled_from(["nut", "bolt", "cog"])
-
-
-@dataclass(frozen=True)
-class Price:
-    part: str
-    cents: int
-
-
-def log_parts(values: tuple[bytes, ...], event: Any, /, *, context: ReducerContext) -> tuple[bytes, ...]:
-    return (*values, event.part.encode())
-
-
-def several_slices() -> Session:
-    session = shop()
-    session[Price].register(Price, upsert_by(lambda price: price.part))
-    session[Sold].register(Sold, replace_latest)
-    session[bytes].register(Delivered, log_parts, policy=SlicePolicy.LOG)
-    session[bytes].register(Sold, log_parts)
-    return session
-
-
-def state_of(session: Session) -> tuple[tuple[Any, ...], ...]:
-    kinds: tuple[type[Any], ...] = (Delivered, Stock, Price, Sold, str)
-    return tuple(session[kind].all() for kind in kinds)
-
-
-Work = Callable[[Session], object]
-
-
-class OverlappingCalls(RuleBasedStateMachine):
-    """The model folds what was not taken back from the start, each time."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.session = several_slices()
-        self.open: list[Call] = []
-        self.over: list[Call] = []
-        self.done: list[tuple[CallScope | None, object, Work]] = []
-        self.log: list[bytes] = []
-
-    def change(self, who: int, event: object, work: Work) -> None:
-        calls: list[Call | None] = [None, *self.open, *self.over]
-        call = calls[who % len(calls)]
-        if call is None:
-            self.try_to(None, event, work)
-            return
-        with entered(call.scope):
-            scope: CallScope | None = call.scope
-            above = []
-            while scope is not None:
-                above.append(scope)
-                scope = scope.parent
-            if any(scope.state.value == "rolled_back" for scope in above):
-                with pytest.raises(Conflict):
-                    work(self.session)
-            else:
-                owner = next((scope for scope in above if scope.state.value == "open"), None)
-                self.try_to(owner, event, work)
-
-    def try_to(self, owner: CallScope | None, event: object, work: Work) -> None:
-        model = self.folded()
-        try:
-            work(model)
-        except ValueError:
-            with pytest.raises(ValueError, match="sold out"):
-                work(self.session)
-            return
-        work(self.session)
-        self.done.append((owner, event, work))
-        if isinstance(event, Delivered | Sold):
-            self.log.append(event.part.encode())
-
-    def folded(self) -> Session:
-        """And forgets what can't be done any more."""
-        model = several_slices()
-        kept = []
-        for entry in self.done:
-            try:
-                entry[2](model)
-            except ValueError:
-                continue
-            kept.append(entry)
-        self.done = kept
-        return model
-
-    @rule(within=st.none() | st.integers(0, 9))
-    def begin(self, within: int | None) -> None:
-        parent = self.open[within % len(self.open)] if within is not None and self.open else None
-        self.open.append(Call(self.session, parent and parent.scope))
-
-    @precondition(lambda self: self.open)
-    @rule(which=st.integers(0, 9), keep=st.booleans())
-    def end(self, which: int, keep: bool) -> None:
-        call = self.open.pop(which % len(self.open))
-        self.over.append(call)
-        events = tuple(self.events(call))
-        if keep:
-            call.commit()
-            assert call.transaction.events == events
-        else:
-            self.done = [entry for entry in self.done if entry[0] is None or not entry[0].within(call.scope)]
-            call.roll_back()
-            assert call.transaction.events == ()
-
-    @rule(who=st.integers(0, 9), part=PARTS, count=st.integers(1, 3))
-    def deliver(self, who: int, part: str, count: int) -> None:
-        event = Delivered(part, count)
-        self.change(who, event, lambda session: session.broadcast(event))
-
-    @rule(who=st.integers(0, 9), part=PARTS, count=st.integers(1, 3))
-    def sell(self, who: int, part: str, count: int) -> None:
-        event = Sold(part, count)
-        self.change(who, event, lambda session: session[Sold].append(event))
-
-    @rule(who=st.integers(0, 9), part=PARTS, cents=st.integers(1, 3))
-    def price(self, who: int, part: str, cents: int) -> None:
-        event = Price(part, cents)
-        self.change(who, event, lambda session: session.broadcast(event))
-
-    @rule(who=st.integers(0, 9), word=PARTS)
-    def note(self, who: int, word: str) -> None:
-        self.change(who, word, lambda session: session.broadcast(word))
-
-    @rule(who=st.integers(0, 9), count=st.integers(0, 9))
-    def seed(self, who: int, count: int) -> None:
-        self.change(who, None, lambda session: session[Stock].seed(Stock(count)))
-
-    @rule(who=st.integers(0, 9), part=PARTS)
-    def clear(self, who: int, part: str) -> None:
-        self.change(who, None, lambda session: session[Delivered].clear(lambda event: event.part == part))
-
-    @rule(who=st.integers(0, 9))
-    def restore(self, who: int) -> None:
-        snapshot = self.session.snapshot()
-        self.change(who, None, lambda session: session.restore(snapshot))
-
-    def events(self, call: Call) -> list[object]:
-        return [
-            event
-            for scope, event, _ in self.done
-            if event is not None and scope is not None and scope.within(call.scope)
-        ]
-
-    @invariant()
-    def the_state_is_that_of_the_model(self) -> None:
-        assert state_of(self.session) == state_of(self.folded())
-        assert self.session[bytes].all() == tuple(self.log)
-        for call in self.open:
-            assert list(call.transaction.events) == self.events(call)
-
-
-OverlappingCalls.TestCase.settings = settings(max_examples=150, stateful_step_count=40, deadline=None)
-test_any_order_of_calls_and_changes = OverlappingCalls.TestCase

@@ -30,6 +30,10 @@ NOUNS = {
     "replay": "Compute the world again from its journal and compare.",
     "trace": "Show what an event led to, and what it waits for.",
     "manifest": "Show what a world may do.",
+    "defs": "List and show the definitions of a world.",
+    "plan": "Show what a plan does.",
+    "tools": "List and show the tools of a world.",
+    "policy": "Check a policy, and explain what it says of a tool.",
     "model": "Fetch, list and remove the local model.",
 }
 

@@ -2,3 +2,12 @@
 
 Both are a `demiurge.tools.filesystem.Filesystem`. Imports only what is below it: `tools`, `values`, `errors`.
 """
+
+from __future__ import annotations
+
+from demiurge.filesystems.folder import FolderFilesystem
+from demiurge.filesystems.limits import Limits
+from demiurge.filesystems.memory import InMemoryFilesystem
+from demiurge.filesystems.undo import FilesSnapshot
+
+__all__ = ["FilesSnapshot", "FolderFilesystem", "InMemoryFilesystem", "Limits"]

@@ -7,7 +7,7 @@ append copies at most the short one, and whoever holds the history of a moment a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
 from typing import Any, Generic, TypeVar
 
@@ -27,6 +27,19 @@ class History(Generic[T]):
         self._tail = tail
         self._older = older
         self._all = tail if older is None else None
+
+    @staticmethod
+    def of(chunks: Iterable[tuple[Any, ...]]) -> History[Any]:
+        """What `chunks` gave, again."""
+        older: tuple[Any, tuple[Any, ...]] | None = None
+        tail: tuple[Any, ...] = ()
+        for index, chunk in enumerate(chunks):
+            older, tail = ((older, tail) if index else None), chunk
+        return History(tail, older)
+
+    def chunks(self) -> list[tuple[T, ...]]:
+        """The values as the tuples they lie in, oldest first. All but the last are shared with what came before."""
+        return list(self._chunks())[::-1]
 
     def append(self, value: T) -> History[T]:
         if len(self._tail) < _CHUNK:

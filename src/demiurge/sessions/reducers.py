@@ -7,8 +7,8 @@ and refused. The built-in ones work on the history itself, so that their cost do
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, is_dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, is_dataclass
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from demiurge.errors import UsageError
@@ -25,6 +25,7 @@ __all__ = [
     "ReducerContext",
     "Registration",
     "append_all",
+    "event_types_of",
     "reducer",
     "reducers_of",
     "replace_latest",
@@ -145,7 +146,7 @@ class Registration:
         return tuple(given)
 
     def _who(self, event: object) -> str:
-        name = getattr(self.reducer, "__qualname__", type(self.reducer).__name__)
+        name = getattr(self.reducer, "__qualname__", None) or str(self.reducer)
         return f"The reducer {name} of {type(event).__name__} for the slice {self.slice_type.__name__}"
 
 
@@ -154,28 +155,48 @@ def reducers_of(state_type: type[Any], initial: object | Callable[[], object] | 
     if not (is_dataclass(state_type) and state_type.__dataclass_params__.frozen):  # type: ignore[attr-defined]
         raise UsageError(f"{state_type.__name__} is no frozen dataclass, so its methods can't be reducers.")
     found: dict[type[Any], Reducer] = {}
-    for name in dict.fromkeys(name for owner in reversed(state_type.__mro__) for name in vars(owner)):
-        on = getattr(getattr(state_type, name, None), _MARK, None)
-        if on is None:
-            continue
+    for name, on in _marked(state_type):
         if on in found:
             raise UsageError(f"{state_type.__name__} has two reducers for {on.__name__}.")
-        found[on] = _method_reducer(state_type, name, initial)
+        found[on] = MethodReducer(state_type, name, initial)
     if not found:
         raise UsageError(f"{state_type.__name__} has no method with @reducer(on=...).")
     return found
 
 
-def _method_reducer(state_type: type[Any], name: str, initial: object | Callable[[], object] | None) -> Reducer:
-    method = getattr(state_type, name)
+def event_types_of(state_type: type[Any]) -> list[type[Any]]:
+    """The types of event that the marked methods of a class take."""
+    return list(dict.fromkeys(on for _, on in _marked(state_type)))
 
-    def reduce(slice_values: tuple[Any, ...], event: Any, /, *, context: ReducerContext) -> tuple[Any, ...]:
-        if slice_values:
-            return (method(slice_values[-1], event),)
-        if initial is None:
+
+@dataclass(frozen=True, slots=True)
+class MethodReducer:
+    """The method `name` of `state_type`, applied to the latest state. Installed again, it is the same one."""
+
+    state_type: type[Any]
+    name: str
+    initial: object | Callable[[], object] | None = field(compare=False)
+
+    def __str__(self) -> str:
+        return f"{self.state_type.__qualname__}.{self.name}"
+
+    def __call__(self, slice_values: tuple[Any, ...], event: Any, /, *, context: ReducerContext) -> tuple[Any, ...]:
+        if not slice_values and self.initial is None:
             return slice_values
-        state = initial() if callable(initial) and not isinstance(initial, state_type) else initial
-        return (method(state, event),)
+        state = slice_values[-1] if slice_values else self._first()
+        return (getattr(self.state_type, self.name)(state, event),)
 
-    reduce.__qualname__ = method.__qualname__
-    return reduce
+    def _first(self) -> object:
+        made = self.initial
+        return made() if callable(made) and not isinstance(made, self.state_type) else made
+
+
+def _marked(state_type: type[Any]) -> Iterator[tuple[str, type[Any]]]:
+    """The methods with the mark and the type of their events. A method that overrides one has its mark, too."""
+    marks: dict[str, type[Any]] = {}
+    for owner in reversed(state_type.__mro__):
+        for name, value in vars(owner).items():
+            on = getattr(value, _MARK, None)
+            if on is not None:
+                marks[name] = on
+    yield from marks.items()

@@ -27,7 +27,7 @@ from demiurge.sessions.reducers import ReducerContext, Registration, reducers_of
 from demiurge.sessions.slices import SliceAccessor
 from demiurge.sessions.snapshot import SessionSnapshot
 from demiurge.sessions.state import SessionState, SessionTransaction
-from demiurge.tools.execution.scope import CallScope
+from demiurge.tools.execution.scope import CallScope, Transactional
 from demiurge.tools.invoked import ToolInvoked
 from demiurge.values.clock import Clock, Entropy, SystemClock, SystemEntropy
 
@@ -50,7 +50,7 @@ class Subscription:
         return self._end()
 
 
-class Session:
+class Session(Transactional):
     """Safe to use from several threads; reducers, observers and subscribers may use it too, and must not wait for
     another thread that does.
 
@@ -109,8 +109,8 @@ class Session:
             self._state.register(event_type, Registration(state_type, method), None)
 
     def observe(self, slice_type: type[T], observer: Callable[[tuple[T, ...], tuple[T, ...]], object]) -> Subscription:
-        """`observer(old, new)` is called after each change of this slice, also by a roll-back. What it raises goes up
-        to whoever made the change, which stays."""
+        """`observer(old, new)` is called after each change of this slice. What it raises goes up to whoever made the
+        change, which stays; after a roll-back it is logged."""
         self._state.observe(_class(slice_type), observer)
         return Subscription(lambda: self._state.unobserve(slice_type, observer))
 

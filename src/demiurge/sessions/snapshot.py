@@ -26,8 +26,8 @@ __all__ = ["SessionSnapshot"]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SessionSnapshot:
-    """`held`: the slices; `session_id`, `created_at` and `tags` of the snapshot's session, `taken_at` its own
-    (UTC); `tag`: the word it was taken with."""
+    """`held`: the slices; `session_id` and `tags`: of the session; `taken_at`: when (UTC); `tag`: the word it was taken
+    with. `snapshot[T]` are the values of one slice."""
 
     held: Held
     session_id: UUID | str

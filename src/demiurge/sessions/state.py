@@ -7,6 +7,7 @@ change is noted with the call in which it was made, as long as a call is open.
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -20,6 +21,8 @@ from demiurge.sessions.undo import Began, UndoLog
 from demiurge.tools.execution.scope import CallScope, current_scope
 
 __all__ = ["SessionState", "SessionTransaction"]
+
+log = logging.getLogger("demiurge.sessions")
 
 Observer = Callable[[tuple[Any, ...], tuple[Any, ...]], object]
 
@@ -89,16 +92,18 @@ class SessionState:
                 self._is_changing = False
             for change in changes:
                 self._undo.note(change, scope)
-            self._tell(before)
+            errors = self._tell(before)
+            if errors:
+                raise errors[0] if len(errors) == 1 else ExceptionGroup("observers failed", errors)
 
     def begin(self, scope: CallScope) -> SessionTransaction:
         with self.lock:
-            if self._is_changing:
-                raise UsageError("A call can't begin in a reducer.")
+            self._check_no_change()
             return SessionTransaction(self, self._undo, self._undo.begin(scope))
 
     def roll_back(self, began: Began) -> None:
         with self.lock:
+            self._check_no_change()
             before = self._slices.held
             self._is_changing = self._slices.logs_are_closed = True
             try:
@@ -108,7 +113,8 @@ class SessionState:
                 raise
             finally:
                 self._is_changing = self._slices.logs_are_closed = False
-            self._tell(before)
+            for error in self._tell(before):
+                log.warning("an observer of a roll-back failed: %s", type(error).__name__)
 
     def observe(self, slice_type: type[Any], observer: Observer) -> None:
         with self.lock:
@@ -123,6 +129,10 @@ class SessionState:
             self._observers[slice_type] = tuple(observers)
             return True
 
+    def _check_no_change(self) -> None:
+        if self._is_changing:
+            raise UsageError("A call can't begin or be taken back in a reducer.")
+
     def _registered(self, event_type: type[Any]) -> tuple[Registration, ...]:
         return self._registrations.get(event_type) or (Registration(event_type, append_all),)
 
@@ -134,8 +144,8 @@ class SessionState:
             self._slices.held = before
             raise
 
-    def _tell(self, before: Held) -> None:
-        """Tells the observers of each slice that is not what it was. Raises when all were told."""
+    def _tell(self, before: Held) -> list[Exception]:
+        """Tells the observers of each slice that is not what it was. What they raised."""
         now = self._slices.held
         errors: list[Exception] = []
         for kind, observers in tuple(self._observers.items()):
@@ -145,8 +155,7 @@ class SessionState:
                     observer(old.all(), new.all())
                 except Exception as error:  # noqa: BLE001  (the others are to be told all the same)
                     errors.append(error)
-        if errors:
-            raise errors[0] if len(errors) == 1 else ExceptionGroup("observers failed", errors)
+        return errors
 
 
 class SessionTransaction:
@@ -156,8 +165,9 @@ class SessionTransaction:
     def __init__(self, state: SessionState, undo: UndoLog, began: Began) -> None:
         self._state = state
         self._undo = undo
-        self._began = began
+        self._began: Began | None = began
         self._events: tuple[object, ...] = ()
+        self._has_direct_changes = False
 
     @property
     def events(self) -> tuple[object, ...]:
@@ -165,21 +175,31 @@ class SessionTransaction:
         without what was taken back. After a roll-back there is none. Direct changes (`seed`, `clear`, `restore`,
         `reset`) are no events."""
         with self._state.lock:
-            return self._undo.events(self._began) if self._began.is_open else self._events
+            return self._events if self._began is None else self._undo.events(self._began)
+
+    @property
+    def has_direct_changes(self) -> bool:
+        """Is there a change in this call that `events` do not tell? Never after a roll-back."""
+        with self._state.lock:
+            began = self._began
+            return self._has_direct_changes if began is None else self._undo.has_direct_changes(began)
 
     def commit(self) -> None:
         with self._state.lock:
-            self._check()
-            self._events = self._undo.events(self._began)
-            self._undo.close(self._began)
+            began = self._open()
+            self._events = self._undo.events(began)
+            self._has_direct_changes = self._undo.has_direct_changes(began)
+            self._undo.close(began)
+            self._began = None
 
     def roll_back(self) -> None:
         """Takes the changes back. What others did since is done again; a change that can't be done without those is
         dropped, and logged."""
         with self._state.lock:
-            self._check()
-            self._state.roll_back(self._began)
+            self._state.roll_back(self._open())
+            self._began = None
 
-    def _check(self) -> None:
-        if not self._began.is_open:
+    def _open(self) -> Began:
+        if self._began is None:
             raise UsageError("This transaction is over.", code="transaction_over")
+        return self._began

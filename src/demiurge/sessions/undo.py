@@ -5,7 +5,8 @@ Taking one call back makes the others' changes again on the state in which it be
 
     began A ── change ── began B ── change ── change ── …        each is linked to the next
 
-The links go forward only: what is before the oldest open call is held by nobody.
+The links go forward only, and a transaction that is over lets go of its own: so nobody holds what is before the oldest
+open call.
 """
 
 from __future__ import annotations
@@ -40,13 +41,9 @@ class Began:
     held: Held | None
     next: Done | Began | None = None
 
-    @property
-    def is_open(self) -> bool:
-        return self.held is not None
-
 
 class UndoLog:
-    """The changes since the oldest open call began, and nothing when none is open. Under its session's lock."""
+    """The changes since the oldest open call began, and nothing when none is open. Used under its session's lock."""
 
     def __init__(self, slices: Slices) -> None:
         self._slices = slices
@@ -66,22 +63,23 @@ class UndoLog:
             self._link(Done(change, scope))
 
     def events(self, began: Began) -> tuple[object, ...]:
+        """What was broadcast in this call and wanted by slices that are no logs."""
         logs = self._slices.logs
         return tuple(
-            done.change.event
-            for done in _after(began)
-            if isinstance(done, Done)
-            and isinstance(done.change, Fold)
-            and done.scope is not None
-            and done.scope.within(began.scope)
-            and any(entry.slice_type not in logs for entry in done.change.registrations)
+            change.event
+            for change in _within(began)
+            if isinstance(change, Fold) and any(entry.slice_type not in logs for entry in change.registrations)
         )
+
+    def has_direct_changes(self, began: Began) -> bool:
+        """Did this call change slices that are no logs otherwise than by events?"""
+        return any(not isinstance(change, Fold) for change in _within(began))
 
     def close(self, began: Began) -> None:
         """The call is over; what only it needed goes."""
         began.held = None
         while self._oldest is not None and self._oldest.held is None:
-            self._oldest = next((later for later in _cut(self._oldest) if isinstance(later, Began)), None)
+            self._oldest = next((later for later in _after(self._oldest) if isinstance(later, Began)), None)
         if self._oldest is None:
             self._newest = None
 
@@ -103,7 +101,6 @@ class UndoLog:
         for later, held in bases:
             later.held = held
         self._newest = began
-        began.next = None
         for entry in kept:
             self._link(entry)
         self._newest.next = None
@@ -122,14 +119,11 @@ def _after(began: Began) -> Iterator[Done | Began]:
         entry = entry.next
 
 
-def _cut(began: Began) -> Iterator[Done | Began]:
-    """What comes after, taken apart on the way, so that whoever still has one of them does not keep the rest."""
-    entry: Done | Began = began
-    while entry.next is not None:
-        later = entry.next
-        entry.next = None
-        entry = later
-        yield entry
+def _within(began: Began) -> Iterator[Change]:
+    """The changes made in this call, and in those inside it."""
+    for done in _after(began):
+        if isinstance(done, Done) and done.scope is not None and done.scope.within(began.scope):
+            yield done.change
 
 
 def _again(done: Done, slices: Slices, context: ReducerContext) -> bool:

@@ -2,15 +2,17 @@
 
 Snapshots and open calls share values with the present state, so a value that changes changes the past, and no
 roll-back can bring it back. Frozen classes are trusted; of dataclasses and pydantic models that are not frozen the
-attributes are compared, and the items of those that are lists, dicts or sets.
+fields are compared, and the items of those that are lists, dicts or sets.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import fields, is_dataclass
 from operator import is_
 from typing import Any
+
+from pydantic import BaseModel
 
 __all__ = ["Watch"]
 
@@ -29,8 +31,6 @@ class Watch:
         """Makes them as they were; True if one of them was not. What a container held is put back into it."""
         changed = [(thing, before) for thing, before in self._before if not _same(before, _attributes(thing))]
         for thing, before in changed:
-            for name in _attributes(thing).keys() - before.keys():
-                object.__delattr__(thing, name)
             for name, (value, items) in before.items():
                 object.__setattr__(thing, name, value)
                 _fill(value, items)
@@ -40,15 +40,17 @@ class Watch:
 def _can_change(kind: type[Any]) -> bool:
     if is_dataclass(kind):
         return not kind.__dataclass_params__.frozen  # type: ignore[attr-defined]
-    config = getattr(kind, "model_config", None)
-    return isinstance(config, dict) and not config.get("frozen", False)
+    return issubclass(kind, BaseModel) and not kind.model_config.get("frozen", False)
 
 
 def _attributes(thing: Any) -> dict[str, tuple[Any, Any]]:
-    """Each attribute, and a copy of its items if it is a container."""
-    names: Iterable[str] = {field.name for field in fields(thing)} if is_dataclass(thing) else ()
+    """Each field, and a copy of its items if it is a container. What else is there may be a cache."""
+    names: list[str]
+    if is_dataclass(thing):
+        names = [field.name for field in fields(thing)]
+    else:
+        names = [*type(thing).model_fields, "__pydantic_extra__"]
     present = {name: getattr(thing, name) for name in names if hasattr(thing, name)}
-    present.update(getattr(thing, "__dict__", {}))
     return {name: (value, _items(value)) for name, value in present.items()}
 
 

@@ -97,14 +97,17 @@ class ToolPolicy:
             return "require_approval"
         return "allow"
 
+    def rule(self, tool_id: str, effect: ToolEffect) -> dict[str, str]:
+        """The line that decides on an allowed tool: `{"rule": a field of the policy, "tool" or "effect"}`."""
+        if tool_id in self._asked_for:
+            return {"rule": "require_approval_for_tools", "tool": tool_id}
+        if effect in self.require_approval_for_effects:
+            return {"rule": "require_approval_for_effects", "effect": str(effect)}
+        return {"rule": "allowed_tools", "tool": tool_id}
+
     def rule_digest(self, tool_id: str, effect: ToolEffect) -> str:
         """Digest of the rule that makes this tool ask for approval; an approval is bound to it."""
-        rule: dict[str, Any] = {"rule": "allowed_tools", "tool": tool_id}
-        if tool_id in self._asked_for:
-            rule = {"rule": "require_approval_for_tools", "tool": tool_id}
-        elif effect in self.require_approval_for_effects:
-            rule = {"rule": "require_approval_for_effects", "effect": str(effect)}
-        return ref_of(canonical_json.encode(rule))
+        return ref_of(canonical_json.encode(self.rule(tool_id, effect)))
 
     @cached_property
     def digest(self) -> str:

@@ -1,0 +1,65 @@
+"""`demiurge plan`: the steps of a plan, in words."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import click
+
+from demiurge.cli import output
+from demiurge.cli.command import Command, Group
+from demiurge.cli.defs import definitions
+from demiurge.cli.world import Running, opened, running_options
+from demiurge.errors import NotFound
+
+__all__ = ["command"]
+
+
+@click.group(cls=Group, name="plan")
+def command() -> None:
+    pass
+
+
+@command.command(name="show", cls=Command)
+@click.argument("name")
+@running_options
+def show(name: str, **running: Any) -> None:
+    """Show what the plan NAME (such as demiurge/chat_plan@1) does, step by step."""
+    with opened(Running(**running)) as (world, _):
+        plans = {d["name"]: d for d in definitions(world.manifest()) if d["$kind"] == "defplan"}
+    if name not in plans:
+        raise NotFound(f"There is no plan {name}; there are {', '.join(plans) or 'none'}.", code="no_plan")
+    output.result(plans[name], *_lines(plans[name]))
+
+
+def _lines(plan: Mapping[str, Any]) -> Iterator[str]:
+    yield f"{plan['name']}  started by {plan['input']}"
+    edges = plan.get("edges", ())
+    for step in plan["steps"]:
+        after = [edge for edge in edges if edge["to"] == step["id"]]
+        conditions = [f"{edge['from']}{' if ' + _text(edge['when']) if 'when' in edge else ''}" for edge in after]
+        yield f"  {step['id']}: {_does(step)}" + (f"  (after {', '.join(conditions)})" if conditions else "")
+
+
+def _does(step: Mapping[str, Any]) -> str:
+    match step["op"]:
+        case "emit_effect":
+            return f"asks for {step['kind']} under {step['cap']}"
+        case "await_receipt":
+            return f"waits for the receipt of {_text(step['for'])}"
+        case "await_event":
+            return f"waits for {step['event']}"
+        case "raise_event":
+            return f"raises {step['event']}"
+        case "end":
+            return "ends"
+        case other:
+            return str(other)
+
+
+def _text(expression: Any) -> str:
+    if isinstance(expression, Mapping) and set(expression) == {"ref"}:
+        return str(expression["ref"])
+    return json.dumps(expression, ensure_ascii=False, separators=(",", ":"))

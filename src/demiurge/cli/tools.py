@@ -1,0 +1,90 @@
+"""`demiurge tools`: what a model may see here, and under which rules."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import click
+
+from demiurge.cli import output
+from demiurge.cli.command import Command, Group
+from demiurge.cli.world import Running, opened, running_options
+from demiurge.errors import NotFound
+from demiurge.tools.ids import canonical_id
+from demiurge.tools.policy import ToolPolicy, ToolPolicyContext
+from demiurge.tools.spec import ToolSpec
+from demiurge.values import canonical_json
+
+__all__ = ["command"]
+
+BYTES_PER_TOKEN = 4
+"""A rough mean for English and JSON; every model counts in its own way."""
+
+HEADER = ("ID", "EFFECT", "DECISION", "SOURCE", "TOKENS", "SPEC")
+
+
+@click.group(cls=Group, name="tools")
+def command() -> None:
+    pass
+
+
+@command.command(name="ls", cls=Command)
+@click.option("--all", "everything", is_flag=True, help="Those too that the policy denies.")
+@running_options
+def ls(everything: bool, **running: Any) -> None:
+    """List the tools of this world: effect, the policy's decision, source, rough token cost, spec hash."""
+    found = [tool for tool in _tools(Running(**running)) if everything or tool["decision"] != "deny"]
+    rows = [
+        (
+            t["id"],
+            t["effect"],
+            t["decision"],
+            t["source"],
+            f"~{t['tokens']}",
+            t["spec_hash"].removeprefix("sha256:")[:12],
+        )
+        for t in found
+    ]
+    output.result({"tools": found}, *output.table(rows, HEADER))
+
+
+@command.command(name="show", cls=Command)
+@click.argument("tool_id", metavar="ID")
+@running_options
+def show(tool_id: str, **running: Any) -> None:
+    """Print one tool as JSON, with the schema that a model is given."""
+    wanted = canonical_id(tool_id)
+    for tool in _tools(Running(**running), with_schema=True):
+        if tool["id"] == wanted:
+            output.document(tool)
+            return
+    raise NotFound(f"There is no tool {tool_id} here; `demiurge tools ls --all` lists them.", code="no_tool")
+
+
+def _tools(running: Running, *, with_schema: bool = False) -> list[dict[str, Any]]:
+    with opened(running) as (world, _):
+        node = world.manifest()
+    policy = ToolPolicy.from_json(node["tool_policy"])
+    specs = sorted((ToolSpec.from_json(spec) for spec in node["toolset"]), key=lambda spec: spec.name)
+    return [_as_json(spec, policy) | (_details(spec) if with_schema else {}) for spec in specs]
+
+
+def _as_json(spec: ToolSpec, policy: ToolPolicy) -> dict[str, Any]:
+    shown = canonical_json.encode({"name": spec.name, "description": spec.description, **_schema(spec)})
+    return {
+        "id": spec.name,
+        "effect": spec.effect.value,
+        "decision": policy.decide(ToolPolicyContext(run_id=""), spec.name, spec.effect),
+        "source": "shipped" if spec.name.partition("__")[0] in ("core", "introspect", "workspace") else "yours",
+        "tokens": -(-len(shown) // BYTES_PER_TOKEN),
+        "spec_hash": spec.spec_hash,
+    }
+
+
+def _details(spec: ToolSpec) -> dict[str, Any]:
+    return {"description": spec.description, **_schema(spec), "redaction": spec.redaction.to_json()}
+
+
+def _schema(spec: ToolSpec) -> Mapping[str, Any]:
+    return {"input_schema": spec.to_json()["input_schema"]}

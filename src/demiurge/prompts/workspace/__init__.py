@@ -1,0 +1,8 @@
+"""Tools for text files, and the section that brings them into a prompt (seed 004, ToolContext.filesystem)."""
+
+from __future__ import annotations
+
+from demiurge.prompts.workspace.section import WorkspaceToolsSection
+from demiurge.prompts.workspace.tools import workspace_tools
+
+__all__ = ["WorkspaceToolsSection", "workspace_tools"]
