@@ -50,8 +50,9 @@ def section(key: str = "guidance", template: str = "Be kind.", kind: Any = Markd
     return kind(**{"title": key.capitalize(), "key": key, "template": template, **options})
 
 
-def template(*sections: Section[Any], kind: Any = PromptTemplate, **options: Any) -> Any:
-    return kind(ns="hotel", key="desk", sections=sections, **options)
+def template(*sections: Section[Any], kind: Any = PromptTemplate, **options: Any) -> PromptTemplate[Any]:
+    made: PromptTemplate[Any] = kind(ns="hotel", key="desk", sections=sections, **options)
+    return made
 
 
 def prompt(*sections: Section[Any], **options: Any) -> Prompt[Any]:

@@ -18,7 +18,7 @@ from demiurge.prompts import (
     SectionVisibility,
 )
 from demiurge.sessions import Session
-from demiurge.tools import Deadline, Tool, ToolPolicy, ToolRunner
+from demiurge.tools import Deadline, LoopSignal, Tool, ToolPolicy, ToolRunner
 from demiurge.values.clock import FixedClock
 
 for_guest = MarkdownSection[Guest]
@@ -90,6 +90,11 @@ def test_a_value_is_never_read_again(value: str) -> None:
     assert made.render().text == f"## 1. A (a)\n\n<{value}>\n\n## 2. B (b)\n\n3"
     summary = made.render(visibility_overrides={("a",): SectionVisibility.SUMMARY}).text
     assert f"s <{value}>" in summary
+
+
+def test_titles_and_what_is_said_of_tools_are_no_templates() -> None:
+    made = prompt(section("a", "$name", for_guest, title="$name", tools=[a_tool(description="Costs $name.")]))
+    assert made.bind(Guest("Ada")).render().text == ("## 1. $name (a)\n\nAda\n\nTools:\n\n- `look_up`: Costs $name.")
 
 
 def test_a_heading_in_a_value_brings_no_section_and_no_tool() -> None:
@@ -177,10 +182,10 @@ def no_session_of(guest: Guest, *, session: Any) -> bool:
         ({"enabled": no_session}, "'enabled' raised LookupError"),
         ({"enabled": no_session_of}, "'enabled' raised LookupError"),
         ({"visibility": no_session}, "'visibility' raised LookupError"),
-        ({"enabled": lambda: 1}, "'enabled' gave a int"),
-        ({"enabled": lambda: None}, "'enabled' gave a NoneType"),
-        ({"visibility": lambda: "hidden"}, "'visibility' gave a str"),
-        ({"visibility": lambda: None}, "'visibility' gave a NoneType"),
+        ({"enabled": lambda: 1}, "'enabled' gave int"),
+        ({"enabled": lambda: None}, "'enabled' gave NoneType"),
+        ({"visibility": lambda: "hidden"}, "'visibility' gave str"),
+        ({"visibility": lambda: None}, "'visibility' gave NoneType"),
         ({"visibility": lambda: SectionVisibility.SUMMARY}, "no summary"),
     ],
 )
@@ -189,6 +194,24 @@ def test_a_question_that_fails_names_the_section(options: dict[str, Any], said: 
     with pytest.raises(PromptRenderError, match=said) as caught:
         made.render(session=Session())
     assert (caught.value.section_path, caught.value.dataclass_type) == (("top", "a"), Guest)
+
+
+def test_a_question_that_renders_another_prompt_names_its_own_section() -> None:
+    def enabled() -> bool:
+        return bool(text_of(section("inner", "$name", for_guest)))
+
+    with pytest.raises(PromptRenderError) as caught:
+        text_of(section("outer", enabled=enabled))
+    assert caught.value.section_path == ("outer",)
+    assert isinstance(caught.value.__cause__, PromptRenderError)
+
+
+def test_a_question_may_speak_to_the_loop() -> None:
+    def enabled() -> bool:
+        raise LoopSignal("Enough.")
+
+    with pytest.raises(LoopSignal):
+        text_of(section(enabled=enabled))
 
 
 def test_a_question_that_is_interrupted_is_let_through() -> None:

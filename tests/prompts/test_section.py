@@ -52,6 +52,7 @@ def test_a_title_is_a_line_of_text(title: Any) -> None:
         ({"enabled": lambda **params: True}, "enabled"),
         ({"enabled": lambda *, clock: True}, "enabled"),
         ({"enabled": lambda params, session: True}, "enabled"),
+        ({"enabled": lambda session: True}, "enabled"),
         ({"visibility": lambda params, more: SectionVisibility.FULL}, "visibility"),
     ],
 )

@@ -8,7 +8,7 @@ from demiurge.prompts import (
     fold_visibility,
     set_visibility,
 )
-from demiurge.sessions import Session
+from demiurge.sessions import Session, SessionSnapshot
 
 FULL, SUMMARY = SectionVisibility.FULL, SectionVisibility.SUMMARY
 A, B = ("a",), ("b", "c")
@@ -50,5 +50,5 @@ def test_a_snapshot_takes_the_settings_along() -> None:
     set_visibility(session, {A: FULL})
     snapshot = session.snapshot()
     set_visibility(session, {A: SUMMARY})
-    session.restore(snapshot)
+    session.restore(SessionSnapshot.from_json(snapshot.to_json(), [VisibilityOverrides]))
     assert kept(session) == {A: FULL}

@@ -118,7 +118,7 @@ class ToolExecutionContext:
 
     def _runner(self, rendered: RenderedPrompt[Any]) -> ToolRunner:
         registry = self.tool_registry
-        tools = [tool for tool in rendered.tools if registry is None or registry.get(tool.name) == tool]
+        tools = [tool for tool in rendered.tools if registry is None or tool.name in registry]
         all_of_them = ToolPolicy(allowed_tools=tuple(tool.name for tool in tools))
         return ToolRunner(
             tools,

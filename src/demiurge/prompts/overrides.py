@@ -8,7 +8,6 @@ only: which tools there are, what they take and what they do is the code's.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from copy import copy
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeAlias
 
@@ -36,6 +35,7 @@ __all__ = [
 ]
 
 _MAX_DESCRIPTION = 200
+"""As a Tool has it: what is refused here can't fail when the tool is made."""
 
 OverrideFault: TypeAlias = Literal["unknown", "refused", "stale", "invalid"]
 """`unknown`: the prompt has no such part; `refused`: it does not accept overrides; `stale`: its text has changed;
@@ -189,7 +189,7 @@ def reworded(tool: Tool[Any, Any], override: ToolOverride) -> Tool[Any, Any]:
         for name, child in schema["properties"].items()
     }
     words = tool.description if override.description is None else override.description
-    twin = copy(replace(tool, description=words))
+    twin = replace(tool, description=words)
     spec = replace(twin.spec, input_schema=schema, spec_hash="")
     object.__setattr__(twin, "spec", spec)
     object.__setattr__(twin, "bound", replace(twin.bound, spec=spec))

@@ -40,4 +40,6 @@ def predicate(function: Callable[..., Any]) -> Predicate:
     others = [p for p in parameters if p not in positional]
     if len(positional) > 1 or any(p.kind is not p.KEYWORD_ONLY or p.name != "session" for p in others):
         raise ValueError("takes nothing or the parameters, and a keyword-only 'session' if it wants")
+    if positional and positional[0].name == "session":
+        raise ValueError("takes 'session' by keyword only: write (*, session)")
     return Predicate(function, bool(positional), bool(others))

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import MISSING, dataclass, field, fields
 from typing import Any, NamedTuple, TypeVar
 
-from demiurge.prompts.errors import PromptError, PromptRenderError
+from demiurge.prompts.errors import PromptRenderError
 from demiurge.prompts.markdown import params_values
 from demiurge.prompts.placeholders import fill
 from demiurge.prompts.predicate import Predicate
@@ -109,7 +109,7 @@ class Rendering:
     def _is_enabled(self, node: SectionNode) -> bool:
         answer = self._answer(node, node.section.asks_enabled, "enabled", default=True)
         if not isinstance(answer, bool):
-            raise _refusal(node, f"'enabled' gave a {type(answer).__name__}, not True or False")
+            raise _refusal(node, f"'enabled' gave {type(answer).__name__}, not True or False")
         return answer
 
     def _visibility(self, node: SectionNode) -> SectionVisibility:
@@ -120,7 +120,7 @@ class Rendering:
         try:
             visibility = SectionVisibility(answer)
         except ValueError:
-            message = f"'visibility' gave a {type(answer).__name__}, not a SectionVisibility"
+            message = f"'visibility' gave {type(answer).__name__}, not a SectionVisibility"
             raise _refusal(node, message) from None
         if visibility is SectionVisibility.SUMMARY and section.summary is None:
             raise _refusal(node, "it has no summary to show")
@@ -159,7 +159,7 @@ def _how_to_open(node: SectionNode) -> str:
 def _text(node: SectionNode, text: Any) -> str:
     """`text`, if it is one that UTF-8 can write."""
     if not isinstance(text, str):
-        raise _refusal(node, f"its text is a {type(text).__name__}")
+        raise _refusal(node, f"its text is {type(text).__name__}, not str")
     try:
         text.encode()
     except UnicodeEncodeError as error:
@@ -169,10 +169,10 @@ def _text(node: SectionNode, text: Any) -> str:
 
 def _guarded(node: SectionNode, what: str, call: Callable[[], ValueT]) -> ValueT:
     """What `call`, code of the section's author, gives. Raises PromptRenderError for all that it raises, but for
-    what names a place already and what is meant for the loop."""
+    what is meant for the loop."""
     try:
         return call()
-    except (PromptError, LoopSignal):
+    except LoopSignal:
         raise
     except Exception as error:
         raise _refusal(node, f"its {what} raised {type(error).__name__}: {error}") from error

@@ -8,7 +8,8 @@
     ├── BudgetExceededError       the tokens, the money or the time of a run are used up
     ├── LoopSignal                not a failure: a message to the loop around the tool, so it runs through
     ├── InvalidLimit              a deadline or a budget that can't be (an InvalidValue)
-    └── PromptValidationError     a tool, section or prompt was written wrongly (an InvalidValue)
+    └── PromptError               a place in a prompt is at fault; others of this kind are in `prompts`
+        └── PromptValidationError a tool, section or prompt was written wrongly (an InvalidValue)
 
 Codes are closed and messages come from a fixed table (seed 003: exception text and arguments may hold
 secrets, so neither is ever quoted). Two things may be added: the field paths of a validation error, and the
@@ -34,6 +35,7 @@ __all__ = [
     "DeadlineExceededError",
     "InvalidLimit",
     "LoopSignal",
+    "PromptError",
     "PromptValidationError",
     "ToolErrorCode",
     "ToolFailure",
@@ -170,12 +172,11 @@ class LoopSignal(DemiurgeError):
     code = "loop_signal"
 
 
-class PromptValidationError(InvalidValue, ValueError):
-    """A tool, section or prompt that can't be used as written; raised where it is made (seed 004).
+class PromptError(DemiurgeError):
+    """Something about a prompt (seed 004). `section_path`: the keys from the top to the section at fault;
+    `dataclass_type`: the parameters concerned; `placeholder`: the part (`$name`, `description`, `handler`, ...)."""
 
-    `placeholder` names the part at fault (`description`, `handler`, `examples`, ...)."""
-
-    code = "prompt_validation"
+    code = "prompt"
 
     def __init__(
         self,
@@ -190,3 +191,9 @@ class PromptValidationError(InvalidValue, ValueError):
         self.section_path = section_path
         self.dataclass_type = dataclass_type
         self.placeholder = placeholder
+
+
+class PromptValidationError(PromptError, InvalidValue, ValueError):
+    """A tool, section or prompt that can't be used as written; raised where it is made (seed 004)."""
+
+    code = "prompt_validation"

@@ -179,6 +179,11 @@ class Plan:
     def on_update(self, event: UpdateStep) -> Plan:
         return self._folded(event)
 
+    @classmethod
+    def fold_into(cls, session: Session) -> None:
+        """As `fold_plans`; a world asks for it."""
+        fold_plans(session)
+
     def render(self) -> str:
         done = sum(step.status == "done" for step in self.steps)
         head = [f"Objective: {_line(self.objective)}", f"Status: {self.status}, {done} of {len(self.steps)} steps done"]

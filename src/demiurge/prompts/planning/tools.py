@@ -10,7 +10,7 @@ The texts of a plan come from a conversation, so they are private; numbers and s
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar, Generic, TypeVar
 
 from demiurge.prompts.planning.plan import (
     NO_PLAN,
@@ -29,6 +29,9 @@ from demiurge.tools.redaction import Redaction
 from demiurge.tools.result import ToolResult
 
 __all__ = ["planning_tools"]
+
+ParamsT = TypeVar("ParamsT")
+ResultT = TypeVar("ResultT")
 
 
 def planning_tools(*, accepts_overrides: bool = False) -> tuple[Tool[Any, Any], ...]:
@@ -79,11 +82,18 @@ def _named(steps: Sequence[PlanStep]) -> str:
     return f"{len(steps)} steps, {steps[0].step_id} to {steps[-1].step_id}"
 
 
+class _PlanningTool(Tool[ParamsT, ResultT], Generic[ParamsT, ResultT]):
+    """What it does is its value, which a world has when it has the receipt: a call that was interrupted may be made
+    again."""
+
+    works_through_capabilities: ClassVar[bool] = True
+
+
 _SETUP = SetupPlan("Find out why the nightly export is late", ("Read the log of the last run", "Time each stage"))
 
 
 def _setup_tool(accepts_overrides: bool) -> Tool[SetupPlan, SetupPlan]:
-    return Tool[SetupPlan, SetupPlan](
+    return _PlanningTool[SetupPlan, SetupPlan](
         name="planning_setup_plan",
         description="Begin a plan with an objective and its first steps. Replaces the plan that is there.",
         handler=_setup,
@@ -96,7 +106,7 @@ def _setup_tool(accepts_overrides: bool) -> Tool[SetupPlan, SetupPlan]:
 
 def _add_tool(accepts_overrides: bool) -> Tool[AddStep, AddStep]:
     added = AddStep(("Compare the slowest stage with last week's",))
-    return Tool[AddStep, AddStep](
+    return _PlanningTool[AddStep, AddStep](
         name="planning_add_step",
         description="Add one step or several at the end of the active plan.",
         handler=_add,
@@ -110,7 +120,7 @@ def _add_tool(accepts_overrides: bool) -> Tool[AddStep, AddStep]:
 def _update_tool(accepts_overrides: bool) -> Tool[UpdateStep, UpdateStep]:
     begun = UpdateStep(2, status="in_progress")
     done = UpdateStep(1, status="done", note="The upload took 40 of 45 minutes.")
-    return Tool[UpdateStep, UpdateStep](
+    return _PlanningTool[UpdateStep, UpdateStep](
         name="planning_update_step",
         description="Change the title or the status of a step of the active plan, or add a note to it.",
         handler=_update,
@@ -126,7 +136,7 @@ def _update_tool(accepts_overrides: bool) -> Tool[UpdateStep, UpdateStep]:
 
 
 def _read_tool(accepts_overrides: bool) -> Tool[ReadPlan, Plan]:
-    return Tool[ReadPlan, Plan](
+    return _PlanningTool[ReadPlan, Plan](
         name="planning_read_plan",
         description="Show the current plan: its objective, its steps with their status, and their notes.",
         handler=_read,
