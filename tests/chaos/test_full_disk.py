@@ -35,15 +35,19 @@ WRITES = (
 
 
 async def until_refused(chat: Chat, turns: int) -> str | None:
-    """Talk until the disk refuses; how that was said."""
+    """Finish what is open and talk on until the disk refuses; how that was said."""
     state = await chat.state()
-    for turn in range(state["last_request_id"] + 1 if state else 1, turns + 1):
-        try:
+    said = state["last_request_id"] if state else 0
+    try:
+        if said:
+            await chat.resume()
+            await settled(chat, await chat.reply())
+        for turn in range(said + 1, turns + 1):
             reply = await settled(chat, await chat.send(script(0, chat.id, turn)))
-        except Unavailable as error:
-            return error.message
-        if reply.error_code == "disk_full":
-            return reply.message
+            if reply.error_code == "disk_full":
+                return reply.message
+    except Unavailable as error:
+        return error.message
     return None
 
 

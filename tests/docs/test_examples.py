@@ -57,7 +57,7 @@ def test_pages_are_current() -> None:
 def test_the_runners_page_has_every_stage_and_every_code() -> None:
     page = (DOCS / "runner.md").read_text("utf-8")
     assert re.findall(r"^\| `(\w+)` \| .* \| .* \|$", page, re.MULTILINE) == [
-        *("identify", *(stage.__name__ for stage, _ in STAGES), "record")
+        *("identify", *(stage.__name__ for stage, _ in STAGES), "publish", "record")
     ]
     assert dict(re.findall(r"^\| `([a-z_]+)` \| ([^|]*) \|$", page, re.MULTILINE)) == SAFE_MESSAGES
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import re
 import sqlite3
 import stat
 import subprocess
@@ -20,6 +21,7 @@ from tests.tools.orders import NAME, Order, Receipt, Shop, order_tool, runner_fo
 
 from demiurge import SqliteEffectLedger, faults
 from demiurge.errors import Damaged, Unavailable, UsageError
+from demiurge.stores.sqlite import ledger as sqlite_ledger
 from demiurge.tools import LedgerSlot, ToolContext, ToolResult, ToolUserError
 from demiurge.tools.ledger.store import EntryState
 
@@ -247,6 +249,54 @@ def test_a_bit_that_hides_an_entry_is_found_when_the_file_is_opened(path: Path, 
     path.write_bytes(content)
     with pytest.raises(Damaged, match="is damaged"):
         SqliteEffectLedger(path)
+
+
+def flipped(path: Path, pattern: bytes, copy: int, at: int, bit: int) -> None:
+    """Flips one bit of one of the two places where `pattern` is: a row, and an index of it."""
+    content = bytearray(path.read_bytes())
+    places = [found.start() for found in re.finditer(re.escape(pattern), content)]
+    assert len(places) == 2
+    content[places[copy] + at] ^= bit
+    path.write_bytes(content)
+
+
+@pytest.mark.parametrize("copy", [0, 1])
+@pytest.mark.parametrize("column", ["key", "place", "expires_ns"])
+def test_in_a_file_too_large_to_be_checked_no_flipped_bit_makes_a_call_run_twice(
+    path: Path, column: str, copy: int
+) -> None:
+    shop = Shop()
+    with SqliteEffectLedger(path) as ledger:
+        runner_for(order_tool(shop.place), ledger).exec_sync(NAME, ARGS)
+        ledger.record(idempotency_key="large", tool_name="t", params={}, result=ToolResult("m", "x" * 17 * 2**20))
+    with closing(sqlite3.connect(path)) as db:
+        (value,) = db.execute(f"SELECT {column} FROM entry WHERE tool = ?", (NAME,)).fetchone()
+    pattern = value.encode() if isinstance(value, str) else value.to_bytes(8, signed=True)
+    last = len(pattern) - 1
+    flipped(path, pattern, copy, *((last, 1) if column == "key" else (0, pattern[0] & 0x10 or 0x40)))
+    with SqliteEffectLedger(path) as ledger:
+        runner = runner_for(order_tool(shop.place), ledger)
+        for number in range(3):  # each claims, and tidies up
+            assert runner.exec_sync(NAME, {"order_id": f"other {number}"}).ok
+        answer = runner.exec_sync(NAME, ARGS)
+        ledger.prune_expired()
+        again = runner.exec_sync(NAME, ARGS)
+    assert shop.taken.count("o") == 1
+    for each in (answer, again):
+        assert (each.ok, each.record.replayed) == (True, True) or each.error_code == "execution"
+
+
+def test_an_entry_that_its_index_hides_is_said(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with SqliteEffectLedger(path) as ledger:
+        entry = ledger.record(idempotency_key="order-17", tool_name=NAME, params={}, result=ToolResult("m", 1))
+    monkeypatch.setattr(sqlite_ledger, "_CHECKED_BYTES", 0)
+    flipped(path, b"order-17", 1, 7, 1)
+    with SqliteEffectLedger(path) as ledger:
+        for key in ("order-17", LedgerSlot("", NAME, "order-17")):
+            with pytest.raises(Damaged, match="an index hides an entry"):
+                ledger.lookup(key)
+        assert ledger.lookup("order-18") is None
+    assert entry.result_value == 1
 
 
 @pytest.mark.parametrize("bytes_left", [100, 4096, 5000])

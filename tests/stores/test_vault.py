@@ -251,6 +251,68 @@ def test_a_damaged_row_is_no_reason_not_to_read_the_others(path: Path, damage: s
             vault.get(bad.id)
 
 
+BROKEN = [
+    "scopes = '{'",
+    "scopes = CAST(x'ff' AS TEXT)",
+    "provider = CAST(x'67ff' AS TEXT)",
+    "key_id = CAST(x'ff' AS TEXT)",
+    "id = CAST(x'6964ff' AS TEXT)",
+]
+
+
+@pytest.mark.parametrize("damage", BROKEN)
+def test_a_row_that_can_not_be_read_is_revoked_by_the_name_that_its_error_says(path: Path, damage: str) -> None:
+    with SqliteVault(path) as vault:
+        broker = ConnectionBroker(vault, KEYS)
+        bad, good = (broker.add(tenant="ba_1", provider="p", credentials=Credentials(CANARY)) for _ in range(2))
+        kept = vault.get(bad.id)
+        assert kept is not None
+        change(path, f"UPDATE connection SET {damage} WHERE id = '{bad.id}'")
+        with pytest.raises(DamagedConnections) as caught:
+            broker.list("ba_1")
+        (name,) = caught.value.damaged
+        with pytest.raises(NotFound):
+            broker.revoke(name, tenant="ba_2")
+        broker.revoke(name, tenant="ba_1")
+        assert broker.list("ba_1") == (good,)
+        with pytest.raises(NotFound):
+            broker.revoke(name)
+        assert broker.rotate() == 0
+    assert kept.sealed not in path.read_bytes()
+
+
+def test_a_row_of_a_tenant_that_can_not_be_read_is_revoked_by_an_operator(path: Path) -> None:
+    with SqliteVault(path) as vault:
+        broker = ConnectionBroker(vault, KEYS)
+        bad = broker.add(tenant="ba_1", provider="p", credentials=Credentials(CANARY))
+        change(path, "UPDATE connection SET tenant = CAST(x'62615fff' AS TEXT)")
+        with pytest.raises(NotFound):
+            broker.revoke(bad.id, tenant="ba_1")
+        broker.revoke(bad.id)
+        assert vault.list() == ()
+
+
+@pytest.mark.parametrize("damage", ["sealed = x'00'", "sealed = zeroblob(99)", "key_id = 'v0'", "tenant = 'ba_3'"])
+def test_a_row_that_can_not_be_opened_is_revoked_like_any(path: Path, damage: str) -> None:
+    with SqliteVault(path) as vault:
+        broker = ConnectionBroker(vault, KEYS)
+        bad = broker.add(tenant="ba_1", provider="p", credentials=Credentials(CANARY))
+        change(path, f"UPDATE connection SET {damage}")
+        with pytest.raises(DamagedConnections):
+            ConnectionBroker(vault, KeyRing({"v1": bytes(32), "v2": "5a" * 32})).rotate()
+        broker.revoke(bad.id)
+        kept = vault.get(bad.id)
+        assert kept is not None
+        assert (kept.sealed, kept.connection.revoked_at_ms is not None) == (b"", True)
+
+
+def test_a_row_that_can_be_read_is_never_discarded(vault: Vault) -> None:
+    vault.add(row())
+    assert not vault.discard("one")
+    assert not vault.discard("two")
+    assert vault.get("one") == row()
+
+
 def test_a_file_that_is_no_database_is_damage(path: Path) -> None:
     path.write_bytes(b"not a database, but long enough to be read as one" * 100)
     with pytest.raises(Damaged):

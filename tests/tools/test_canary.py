@@ -26,8 +26,6 @@ from demiurge import (
     DeadlineExceededError,
     InMemoryApprovals,
     Redaction,
-    RunSummary,
-    TokenUsage,
     Tool,
     ToolContext,
     ToolEffect,
@@ -39,7 +37,7 @@ from demiurge import (
     ToolUserError,
     ToolValidationError,
 )
-from demiurge.tools import LoopSignal, SpanSink, ToolFailure, ToolSpan, event_to_json
+from demiurge.tools import LoopSignal, RunSummary, SpanSink, TokenUsage, ToolFailure, ToolSpan, event_to_json
 from demiurge.tools.ledger.effects import EffectLedger
 from demiurge.tools.ledger.idempotency import IdempotencyConfig
 from demiurge.values.clock import FixedClock

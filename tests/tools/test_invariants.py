@@ -7,6 +7,7 @@ import asyncio
 import dataclasses
 import json
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,8 +25,6 @@ from demiurge import (
     InvalidValue,
     PromptValidationError,
     Redaction,
-    StaticToolSource,
-    TokenUsage,
     Tool,
     ToolCatalog,
     ToolContext,
@@ -42,7 +41,10 @@ from demiurge import (
 from demiurge.tools import (
     CORE_TOOLS,
     SAFE_MESSAGES,
+    Decision,
     LoopSignal,
+    StaticToolSource,
+    TokenUsage,
     ToolCallResult,
     ToolCallStart,
     ToolFailure,
@@ -50,6 +52,7 @@ from demiurge.tools import (
     event_to_json,
 )
 from demiurge.tools.bound import BoundTool
+from demiurge.tools.foreign.tool import foreign_id, foreign_tool
 from demiurge.tools.ids import canonical_id, is_reserved, is_tool_id
 
 SOURCE = Path(demiurge.tools.__file__).parent
@@ -89,7 +92,7 @@ def events_of(args: Any, policy: ToolPolicy | None = ALLOW, tool_id: str = "web_
     return [*events, result]
 
 
-def test_01_tools_via_toolrunner_only_one_module_calls_handlers() -> None:
+def test_invariant_01_tools_via_toolrunner_only_one_module_calls_handlers() -> None:
     callers = set()
     for file in SOURCE.rglob("*.py"):
         for node in ast.walk(ast.parse(file.read_text())):
@@ -100,7 +103,7 @@ def test_01_tools_via_toolrunner_only_one_module_calls_handlers() -> None:
     assert not callable(TOOL)
 
 
-def test_03_tools_io_via_capabilities() -> None:
+def test_invariant_03_tools_io_via_capabilities() -> None:
     assert all(tool.capabilities for tool in CORE_TOOLS)
     runner = ToolRunner(CORE_TOOLS, policy=ToolPolicy(tuple(tool.name for tool in CORE_TOOLS)))
     for tool in CORE_TOOLS[1:]:
@@ -108,7 +111,7 @@ def test_03_tools_io_via_capabilities() -> None:
         assert runner.exec_sync(tool.name, dict.fromkeys(required, "x")).error_code == "unavailable"
 
 
-def test_04_redaction_required() -> None:
+def test_invariant_04_redaction_required() -> None:
     with pytest.raises(PromptValidationError):
         dataclasses.replace(TOOL, redaction=None)  # type: ignore[arg-type]
     start, end, result = events_of({"text": "x"})
@@ -116,7 +119,7 @@ def test_04_redaction_required() -> None:
     assert CANARY not in repr((start, end, result.value))
 
 
-def test_05_toolcallid_stable() -> None:
+def test_invariant_05_toolcallid_stable() -> None:
     for args in ({"text": "x"}, {"text": 1}, "{", {"text": "raise"}):
         start, end, result = events_of(args)
         assert isinstance(start, ToolCallStart)
@@ -124,7 +127,7 @@ def test_05_toolcallid_stable() -> None:
         assert start.tool_call_id == end.tool_call_id == result.tool_call_id == result.record.tool_call_id == "c1"
 
 
-def test_10_tool_semantics_canonical() -> None:
+def test_invariant_10_tool_semantics_canonical() -> None:
     names = [field.name for field in dataclasses.fields(ToolSpec)]
     assert names == ["name", "description", "input_schema", "effect", "redaction", "spec_hash"]
     record = {field.name for field in dataclasses.fields(ToolInvocationRecord)}
@@ -142,7 +145,7 @@ def test_10_tool_semantics_canonical() -> None:
         assert "pydantic" not in (SOURCE / f"{module}.py").read_text().replace("schema library", "")
 
 
-def test_10_a_spec_hash_covers_everything_else() -> None:
+def test_invariant_10_a_spec_hash_covers_everything_else() -> None:
     spec = TOOL.spec
     changes: list[dict[str, Any]] = [
         {"name": "other"},
@@ -156,19 +159,19 @@ def test_10_a_spec_hash_covers_everything_else() -> None:
     assert dataclasses.replace(spec, spec_hash="") == spec
 
 
-def test_13_json_schema7_parameters_compile_deterministically() -> None:
+def test_invariant_13_json_schema7_parameters_compile_deterministically() -> None:
     assert json.dumps(compile_schema(Query)) == json.dumps(TOOL.spec.input_schema)
     assert not {"$schema", "title", "$defs"} & set(TOOL.spec.input_schema)
 
 
-def test_14_no_manual_schema_duplication() -> None:
+def test_invariant_14_no_manual_schema_duplication() -> None:
     for tool in (*CORE_TOOLS, TOOL):
         assert tool.spec.input_schema == compile_schema(tool.params_type)
     with pytest.raises(TypeError):
         Tool[Query, Found](name="t", description="d", handler=search, input_schema={})  # type: ignore[call-arg]
 
 
-def test_16_tool_id_namespaced() -> None:
+def test_invariant_16_tool_id_namespaced() -> None:
     for tool in CORE_TOOLS:
         assert is_tool_id(tool.name)
         assert is_reserved(tool.name)
@@ -177,39 +180,138 @@ def test_16_tool_id_namespaced() -> None:
         dataclasses.replace(TOOL, name="mcp__mine__tool")
 
 
-def test_17_effect_typed() -> None:
+def test_invariant_17_effect_typed() -> None:
     assert {effect.value for effect in ToolEffect} == {"read_only", "state_change", "external_side_effect"}
     with pytest.raises(PromptValidationError):
         dataclasses.replace(TOOL, effect="harmless")  # type: ignore[arg-type]
 
 
-def test_18_catalog_is_explicit() -> None:
+def test_invariant_18_catalog_is_explicit() -> None:
     assert ToolCatalog.compile([TOOL, *CORE_TOOLS], ALLOW).specs() == (TOOL.spec,)
 
 
-def test_19_policy_is_data() -> None:
+def test_invariant_19_policy_is_data() -> None:
     again = ToolPolicy.from_json(json.loads(json.dumps(ALLOW.to_json())))
     assert again == ALLOW
     assert ToolPolicy(()).digest != ALLOW.digest
 
 
-def test_20_deny_by_default() -> None:
+def test_invariant_20_deny_by_default() -> None:
     for policy in (None, ToolPolicy(), ToolPolicy(("other",))):
         for tool_id in ("web__search", "unknown"):
             assert events_of({"text": "x"}, policy, tool_id)[-1].error_code == "policy_denied"
 
 
-def test_20_require_approval_without_a_person_is_denied() -> None:
+def test_invariant_20_require_approval_without_a_person_is_denied() -> None:
     asking = ToolPolicy(("web__search",), (ToolEffect.READ_ONLY,))
     assert events_of({"text": "x"}, asking)[-1].error_code == "policy_denied"
 
 
-def test_22_tool_id_stability() -> None:
+@dataclass
+class Server:
+    """A source like an MCP server, which may have other tools tomorrow."""
+
+    found: dict[str, BoundTool]
+
+    def get(self, tool_id: str) -> BoundTool | None:
+        return self.found.get(tool_id)
+
+    def specs(self) -> tuple[ToolSpec, ...]:
+        return tuple(tool.spec for tool in self.found.values())
+
+
+def discovered(server: str, name: str, effect: ToolEffect = ToolEffect.EXTERNAL_SIDE_EFFECT) -> dict[str, BoundTool]:
+    tool_id = foreign_id("mcp", server, name)
+    return {
+        tool_id: foreign_tool(
+            name=tool_id,
+            description="Foreign.",
+            input_schema={"type": "object"},
+            call=lambda params, context: ToolResult("m", CANARY),
+            redaction=Redaction.drop_all(),
+            effect=effect,
+        )
+    }
+
+
+def test_invariant_21_mcp_untrusted_by_default() -> None:
+    """By server and by tool, on a list of a person's own; what turns up later is not on it."""
+    server = Server(discovered("files", "read"))
+    policy = ToolPolicy(("mcp__files__read",))
+
+    def seen_and_run(rules: ToolPolicy | None) -> tuple[set[str], set[str]]:
+        runner = ToolRunner(server, policy=rules)
+        run = {tool_id for tool_id in server.found if runner.exec_sync(tool_id, "{}").ok}
+        return {spec.name for spec in ToolCatalog.compile(server, rules)}, run
+
+    assert seen_and_run(None) == (set(), set())
+    assert seen_and_run(policy) == ({"mcp__files__read"}, {"mcp__files__read"})
+    server.found |= discovered("files", "delete") | discovered("mail", "read")
+    assert seen_and_run(policy) == ({"mcp__files__read"}, {"mcp__files__read"})
+    for pattern in ("mcp__files__*", "mcp__files__", "mcp__*", "*"):
+        with suppress(InvalidValue):  # no id, or the id of no tool
+            assert seen_and_run(ToolPolicy((pattern,))) == (set(), set())
+    assert seen_and_run(ToolPolicy((*policy.allowed_tools, "mcp__mail__read")))[1] == {
+        "mcp__files__read",
+        "mcp__mail__read",
+    }
+
+
+def test_invariant_21_mcp_says_nothing_of_itself_that_is_believed() -> None:
+    """Its effect is the strictest unless a person says otherwise, and nothing that it returns is public by itself."""
+    (tool,) = discovered("files", "read").values()
+    assert tool.spec.effect is ToolEffect.EXTERNAL_SIDE_EFFECT
+    asking = ToolPolicy(("mcp__files__read",), (ToolEffect.EXTERNAL_SIDE_EFFECT,))
+    assert ToolRunner([tool], policy=asking).exec_sync("mcp__files__read", "{}").error_code == "policy_denied"
+    result = ToolRunner([tool], policy=ToolPolicy(("mcp__files__read",))).exec_sync("mcp__files__read", "{}")
+    assert (result.ok, result.value) == (True, {})
+    with pytest.raises(PromptValidationError):
+        dataclasses.replace(TOOL, name="mcp__files__read")
+
+
+def test_invariant_22_tool_id_stability() -> None:
     with pytest.raises(PromptValidationError):
         StaticToolSource([TOOL, dataclasses.replace(TOOL)])
 
 
-def test_24_what_a_source_lists_is_what_it_runs() -> None:
+class OfTheRun(ToolPolicy):
+    """Each run has a list of its own: what `configurable.toolIds` is to a graph."""
+
+    def decide(self, ctx: ToolPolicyContext, tool_id: str, effect: ToolEffect) -> Decision:
+        listed = {"run-1": ("web__search",), "run-2": ()}.get(ctx.run_id, ())
+        return super().decide(ctx, tool_id, effect) if tool_id in listed else "deny"
+
+
+@pytest.mark.parametrize("handler", ["def", "async"])
+async def test_invariant_23_tool_config_propagation(handler: str) -> None:
+    """Who asks, and in which run, gets to the policy and to the handler whatever the executor and the form of `ctx`."""
+    seen: list[ToolPolicyContext] = []
+
+    def noting(params: Query, *, context: ToolContext) -> ToolResult[Found]:
+        seen.append(context.caller)
+        return search(params, context=context)
+
+    async def noting_later(params: Query, *, context: ToolContext) -> ToolResult[Found]:
+        return noting(params, context=context)
+
+    tool = dataclasses.replace(TOOL, handler=noting if handler == "def" else noting_later)
+    runner = ToolRunner([tool], policy=OfTheRun(("web__search",)))
+    calls = [("c1", "web__search", {"text": "x"})]
+    for run, code in (("run-1", None), ("run-2", "policy_denied"), ("", "policy_denied")):
+        caller = ToolPolicyContext(run_id=run, actor="user:ada", tenant="acme", roles=("support",))
+        for ctx in (caller, ToolContext(caller=caller)):
+            seen.clear()
+            results = [
+                await runner.exec("web__search", {"text": "x"}, ctx=ctx),
+                runner.exec_sync("web__search", {"text": "x"}, ctx=ctx),
+                *await runner.exec_many(calls, ctx=ctx),
+                *runner.exec_many_sync(calls, ctx=ctx),
+            ]
+            assert [result.error_code for result in results] == [code] * 4
+            assert seen == ([caller] * 4 if code is None else [])
+
+
+def test_invariant_24_what_a_source_lists_is_what_it_runs() -> None:
     source = StaticToolSource([TOOL, *CORE_TOOLS])
     for spec in source.specs():
         bound = source.get(spec.name)
@@ -217,7 +319,7 @@ def test_24_what_a_source_lists_is_what_it_runs() -> None:
         assert bound.spec is spec
 
 
-async def test_25_same_path_for_a_tool_that_is_not_authored_here() -> None:
+async def test_invariant_25_same_path_for_a_tool_that_is_not_authored_here() -> None:
     foreign = BoundTool(
         spec=ToolSpec("mcp__srv__Tool", "Foreign.", {"type": "object"}, redaction=Redaction.drop_all()),
         parse=lambda text: text,
@@ -232,7 +334,7 @@ async def test_25_same_path_for_a_tool_that_is_not_authored_here() -> None:
     assert CANARY not in repr(events)
 
 
-def test_26_connection_id_only() -> None:
+def test_invariant_26_connection_id_only() -> None:
     @dataclass
     class Tied:
         connection_id: str
@@ -278,7 +380,7 @@ async def search_later(params: Query, *, context: ToolContext) -> ToolResult[Fou
 
 
 @pytest.mark.parametrize("changes", [{}, {"inline": True}, {"handler": search_later}], ids=["def", "inline", "async"])
-def test_25_same_path_for_all_executors(changes: dict[str, Any]) -> None:
+def test_invariant_25_same_path_for_all_executors(changes: dict[str, Any]) -> None:
     calls: list[tuple[str, str, Any]] = [
         ("c1", "web__search", '{"text": "x"}'),
         ("c2", "web__search", {"text": "x"}),

@@ -7,9 +7,22 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 import demiurge.tools
-from demiurge import RunSummary, Tool, ToolContext, ToolEffect, ToolExecResult, ToolPolicy, ToolResult, ToolRunner
-from demiurge.values import canonical_json
+from demiurge import (
+    InMemoryApprovals,
+    Tool,
+    ToolContext,
+    ToolEffect,
+    ToolExecResult,
+    ToolPolicy,
+    ToolResult,
+    ToolRunner,
+    tool,
+)
+from demiurge.tools import RunSummary
+from demiurge.values import canonical_json, cbor
 
 SPECIAL = (
     "__getattribute__ __repr__ __str__ __format__ __bytes__ __eq__ __ne__ __lt__ __hash__ __bool__ __len__ __iter__ "
@@ -63,3 +76,45 @@ def test_a_printed_result_shows_neither_arguments_nor_the_models_text() -> None:
     assert "canary" in private.content
     assert "canary" not in f"{private!r} {private.record!r}"
     assert "args" not in private.record.public()
+
+
+@tool(effect=ToolEffect.READ_ONLY)
+def find(words: list[str]) -> str:
+    """Finds."""
+    return words.pop()
+
+
+ARGUMENTS: dict[str, Any] = {"words": ["a", "b"]}
+
+
+@pytest.mark.parametrize("sent", [ARGUMENTS, '{"words": ["a", "b"]}', b'{ "words" : ["a","b"] }'])
+def test_the_digest_is_of_what_was_sent_whatever_becomes_of_the_arguments(sent: Any) -> None:
+    record = ToolRunner([find], policy=ToolPolicy(("find",))).exec_sync("find", sent).record
+    assert record.args == ARGUMENTS
+    assert record.args is not None
+    record.args["words"].append("c")
+    record.args["all"] = True
+    assert record.args_digest == record.public()["args_digest"] == cbor.node_ref(ARGUMENTS)
+
+
+class Listening(RunSummary):
+    def add(self, record: Any) -> None:
+        super().add(record)
+        record.args.clear()
+
+
+def test_a_listener_that_changes_the_arguments_changes_no_digest() -> None:
+    runner = ToolRunner([find], policy=ToolPolicy(("find",)), resources={RunSummary: Listening()})
+    assert runner.exec_sync("find", ARGUMENTS).record.args_digest == cbor.node_ref(ARGUMENTS)
+
+
+def test_it_is_the_digest_that_was_approved() -> None:
+    approvals = InMemoryApprovals()
+    policy = ToolPolicy(("find",), require_approval_for_tools=("find",))
+    result = ToolRunner([find], policy=policy, approvals=approvals).exec_sync("find", ARGUMENTS)
+    (request,) = approvals.pending()
+    assert request.args_digest == result.record.args_digest
+
+
+def test_arguments_that_are_no_object_have_no_digest() -> None:
+    assert ToolRunner([find], policy=ToolPolicy(("find",))).exec_sync("find", "[1]").record.args_digest is None

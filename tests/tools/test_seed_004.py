@@ -24,7 +24,7 @@ from demiurge.tools import (
     ToolResult,
     ToolRunner,
 )
-from demiurge.tools.capabilities import Workspaces
+from demiurge.tools.filesystem import Filesystem
 
 
 @dataclass(frozen=True)
@@ -517,7 +517,7 @@ def test_message_a_blank_line_and_the_value_unless_it_is_excluded(
 
 
 class Files:
-    """Stands for a bound Workspaces."""
+    """Stands for a bound Filesystem."""
 
 
 def test_a_context_is_immutable_and_has_the_seeds_fields() -> None:
@@ -527,11 +527,11 @@ def test_a_context_is_immutable_and_has_the_seeds_fields() -> None:
         ToolContext().prompt = None  # type: ignore[misc]
 
 
-def test_filesystem_is_sugar_for_the_bound_workspaces() -> None:
+def test_filesystem_is_sugar_for_the_bound_files() -> None:
     files: Any = Files()
-    context = ToolContext(resources=ResourceRegistry.build({Workspaces: files}))
+    context = ToolContext(resources=ResourceRegistry.build({Filesystem: files}))
     assert context.filesystem is files
-    assert context.resources.get(Workspaces) is files
+    assert context.resources.get(Filesystem) is files
     assert ToolContext().filesystem is None
 
 

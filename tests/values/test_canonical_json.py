@@ -3,9 +3,11 @@ from __future__ import annotations
 import json
 import struct
 from contextlib import suppress
+from enum import IntEnum
 from typing import Any
 
 import pytest
+import rfc8785
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -179,6 +181,40 @@ def test_one_spelling_however_often_it_is_read_and_written(value: object) -> Non
     again = canonical_json.parse(text)
     assert again == value
     assert canonical_json.encode(again) == text
+
+
+class Word(str):
+    pass
+
+
+class Level(IntEnum):
+    HIGH = 3
+
+
+any_text = st.text(st.characters(codec=None)) | st.text('ab\x00\x1f\x7f"\\\u2028\uffff\U0001f600\ud800', max_size=4)
+any_scalars = (
+    st.none() | st.booleans() | st.integers() | st.integers(2**53 - 2, 2**53) | st.floats() | any_text
+) | st.sampled_from([Word("w"), Level.HIGH, b"", ()])
+any_trees = st.recursive(
+    any_scalars,
+    lambda inner: (
+        st.lists(inner)
+        | st.tuples(inner)
+        | st.dictionaries(any_text, inner)
+        | st.dictionaries(st.sampled_from(["a", "b", "B", "aa", Word("w"), 1, None]), inner)
+    ),
+)
+
+
+@given(any_trees)
+def test_the_quick_way_and_the_long_one_lead_to_the_same_text(value: object) -> None:
+    try:
+        expected = rfc8785.dumps(value)  # type: ignore[arg-type]  # whatever it may be
+    except ValueError:
+        with pytest.raises(InvalidValue):
+            canonical_json.encode(value)
+    else:
+        assert canonical_json.encode(value) == expected
 
 
 @given(st.text() | st.binary(max_size=60))

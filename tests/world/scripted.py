@@ -352,12 +352,13 @@ class Echo:
 
 @asynccontextmanager
 async def running(
-    store: Store, manifest: Manifest, adapters: Sequence[Adapter], *, perform: bool = True
+    store: Store, manifest: Manifest, adapters: Sequence[Adapter], *, perform: bool = True, tail_bytes: int = 700
 ) -> AsyncIterator[Host]:
-    """A started host with a clock and entropy of the test's own."""
+    """A started host with a clock and entropy of the test's own, which takes snapshots after every few records."""
     beginning = START_NS + 3600 * SECOND * sum(head.next_seq for head in store.heads())
     clock = FixedClock(beginning, 1_000_000)
-    host = Host(store, manifest, adapters, clock=clock, entropy=SeededEntropy(beginning), perform=perform)
+    entropy = SeededEntropy(beginning)
+    host = Host(store, manifest, adapters, clock=clock, entropy=entropy, perform=perform, tail_bytes=tail_bytes)
     await host.start()
     try:
         yield host

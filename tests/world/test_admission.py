@@ -126,7 +126,6 @@ def test_a_grant_of_another_type_or_none_is_no_grant(grant: str) -> None:
     [
         ("llm.generate", LLM, "cap_llm", by("workspace__read")),
         ("tool.call", {"tool": "workspace__read"}, "cap_tool", by("workspace__read")),
-        ("workspace.list", LIST, "cap_workspace", TOOL_PLAN),
     ],
 )
 def test_an_effect_is_asked_for_by_whom_it_is_for(kind: str, params: Any, grant: str, origin: Any) -> None:

@@ -6,6 +6,7 @@ see the same chat.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import zip_longest
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from demiurge.apps.demiurge import CHAT, OPEN
 from demiurge.bootstrap.backend import OnFrame
 from demiurge.errors import Conflict, NotFound
+from demiurge.sessions.session import Session
 from demiurge.tools.spec import ToolSpec
 from demiurge.values import canonical_json
 from demiurge.values.clock import SystemClock
@@ -75,6 +77,13 @@ class Chat:
     async def state(self) -> Mapping[str, Any] | None:
         """`demiurge/ChatState@1` as JSON, None for a chat that was never created."""
         return await self.world.state(CHAT, self.id)
+
+    async def session(self) -> Session:
+        """What this chat's tools have folded so far, failed calls in its log alone: `session[Plan].latest()`.
+
+        A copy: what is done to it stays here. Types that this process was not told of (`World.open`) have no values.
+        Raises Damaged, NotFound, Divergence (the types at hand don't take what was stored)."""
+        return await asyncio.to_thread(self.world.sessions.of, self.unit)
 
     async def create(self, title: str = "") -> None:
         """Make the chat; a second time changes nothing."""

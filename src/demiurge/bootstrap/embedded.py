@@ -16,6 +16,7 @@ from demiurge.bootstrap.backend import OnFrame
 from demiurge.bootstrap.models import Models
 from demiurge.bootstrap.socket import Gateway
 from demiurge.errors import NotFound, UsageError
+from demiurge.sessions.codec import EventCodec
 from demiurge.stores.protocol import Store
 from demiurge.tools.catalog import ToolCatalog
 from demiurge.tools.events import event_to_json
@@ -24,13 +25,17 @@ from demiurge.values import canonical_json
 from demiurge.values.clock import Clock
 from demiurge.values.refs import Ref
 from demiurge.world.effect import Adapter
+from demiurge.world.effects.blob import BlobEffects
+from demiurge.world.effects.http import HttpRequests
 from demiurge.world.effects.introspect import Introspect
 from demiurge.world.effects.llm import LlmGenerate
+from demiurge.world.effects.timer import TimerEffects
 from demiurge.world.effects.tool_call import ToolCalls
 from demiurge.world.effects.workspace import WorkspaceEffects
 from demiurge.world.host import Frame, Host
 from demiurge.world.manifest import Manifest
 from demiurge.world.secrets import Secrets
+from demiurge.world.sessions import Sessions, StoredRecords
 from demiurge.world.unit import Unit
 from demiurge.world.verify import verify
 
@@ -39,7 +44,7 @@ __all__ = ["Embedded"]
 
 class Embedded:
     """Owns the store, and closes it. `user` is the actor of everything that comes in through it, `socket` where it is
-    served to others."""
+    served to others, `events` what sessions of chats can hold."""
 
     owner = True
 
@@ -56,11 +61,13 @@ class Embedded:
         blobs: tuple[bytes, ...] = (),
         user: str = "user",
         perform: bool = True,
+        events: EventCodec | None = None,
     ) -> None:
         self.store = store
         self._manifest, self._source, self._clock = manifest, source, clock
         self._environment, self._base_url = environment, base_url
         self._blobs, self._user, self._performs = blobs, user, perform
+        self._sessions = Sessions(StoredRecords(store), events if events is not None else EventCodec())
         self._host: Host | None = None
         self._models: Models | None = None
         self._gateway = Gateway(self, socket)
@@ -75,12 +82,15 @@ class Embedded:
         async with self._starting:
             if self._host is None:
                 self._models = Models()
-                model = LlmGenerate(self._models, Secrets(self._environment), base_url=self._base_url)
+                secrets = Secrets(self._environment)
                 adapters: list[Adapter] = [
-                    model,
-                    ToolCalls(self._source, self._clock),
+                    LlmGenerate(self._models, secrets, base_url=self._base_url),
+                    ToolCalls(self._source, self._clock, self._sessions),
                     WorkspaceEffects(),
                     Introspect(),
+                    BlobEffects(),
+                    TimerEffects(self._clock),
+                    HttpRequests(secrets, self._clock),
                 ]
                 host = Host(self.store, self._manifest, adapters, clock=self._clock, perform=self._performs)
                 self.store.put_blobs(self._blobs)

@@ -20,6 +20,7 @@ from demiurge.bootstrap.embedded import Embedded
 from demiurge.bootstrap.models import Choice, choose, provider_url
 from demiurge.bootstrap.socket import Remote, answers, socket_path
 from demiurge.errors import Conflict, NotFound
+from demiurge.sessions.codec import EventCodec
 from demiurge.stores import SqliteStore
 from demiurge.tools.authoring.tool import Tool
 from demiurge.tools.core import CORE_TOOLS
@@ -33,6 +34,7 @@ from demiurge.world.host import Accepted
 from demiurge.world.manifest import Manifest
 from demiurge.world.messages import user_blob
 from demiurge.world.record import Record, decode_record
+from demiurge.world.sessions import Sessions
 from demiurge.world.unit import Unit
 from demiurge.world.verify import Verified
 from demiurge.world.workspace import WORKSPACE, workspace_reducer
@@ -104,12 +106,33 @@ class Journal(NamedTuple):
         return Verified(**found)
 
 
+class _Shown(NamedTuple):
+    """The records as their owner shows them (`world.sessions.Records`)."""
+
+    backend: Backend
+
+    def count(self, unit: Unit) -> int:
+        return next((count for name, count, *_ in self.backend.heads() if name == str(unit)), 0)
+
+    def receipts(self, unit: Unit, start: int, limit: int) -> Iterator[Record]:
+        records = (decode_record(data, position=at) for at, data in self.backend.rows(str(unit), start, limit))
+        return (record for record in records if record.kind == "receipt")
+
+    def record(self, unit: Unit, seq: int) -> Record:
+        [(position, data)] = self.backend.rows(str(unit), seq, 1)
+        return decode_record(data, position=position)
+
+    def get_blob(self, ref: Ref) -> bytes:
+        return self.backend.get_blob(ref)
+
+
 class World:
     """A durable agent. Use it from one event loop, as `async with World.open(path) as world`."""
 
-    def __init__(self, backend: Backend, choice: Choice) -> None:
+    def __init__(self, backend: Backend, choice: Choice, events: EventCodec | None = None) -> None:
         self.backend = backend
         self.choice = choice
+        self.sessions = Sessions(_Shown(backend), events if events is not None else EventCodec())
         self.blobs = Blobs(backend)
         self.journal = Journal(backend)
 
@@ -127,12 +150,15 @@ class World:
         environment: Mapping[str, str] | None = None,
         create: bool = True,
         perform: bool = True,
+        session_types: Sequence[type[Any]] = (),
     ) -> World:
         """Open the world in the folder `path`, made if there is none; join its owner when another process has it.
 
         `tools` are offered to chats beside the shipped ones, under `policy` (default: `default_policy`). `provider`,
         `model` and `base_url` override the choice that the environment makes. Without `perform` events are taken
-        in and their effects are left to whoever opens the world next. Raises NotFound (no world and not
+        in and their effects are left to whoever opens the world next. `session_types`: dataclasses and pydantic models
+        that tools broadcast in the sessions of chats, and types with `@reducer` methods, beside those that tools
+        declare as their results. Raises NotFound (no world and not
         `create`), Conflict (owned with other tools or policy), UsageError (made by a newer version), Unavailable,
         Damaged.
         """
@@ -140,6 +166,7 @@ class World:
         environment = os.environ if environment is None else environment
         choice = choose(environment, wanted=provider, model=model)
         source = StaticToolSource((*CORE_TOOLS, *tools))
+        events = EventCodec((*(tool.result_type for tool in tools), *session_types))
         prompt = user_blob(app().system_prompt if system_prompt is None else system_prompt, role="system")
         manifest = Manifest.build(
             app().definitions,
@@ -171,9 +198,10 @@ class World:
                 socket=socket_path(folder),
                 blobs=(prompt,),
                 perform=perform,
+                events=events,
             )
 
-        return cls(backend(), choice)
+        return cls(backend(), choice, events)
 
     async def __aenter__(self) -> World:
         try:

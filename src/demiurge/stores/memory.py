@@ -16,10 +16,12 @@ from demiurge.errors import NotFound, UsageError
 from demiurge.stores import rows
 from demiurge.stores.errors import DamagedRow
 from demiurge.stores.protocol import Attempt, Batch, Head, Outgoing, Row, Snapshot
+from demiurge.values.draft import draft_of
 from demiurge.values.refs import Ref, parse_ref, ref_of
 
 __all__ = ["MemoryStore"]
 
+_Row = draft_of(Row)
 _NO_DAMAGE: Mapping[str, DamagedRow] = MappingProxyType({})
 
 
@@ -51,9 +53,9 @@ class _Change:
                 if row.ingress_id in old.ingress or row.ingress_id in new.ingress:
                     raise rows.duplicate_ingress(batch)
                 new.ingress[row.ingress_id] = row.unit_seq
-            stored = Row(row.unit, row.unit_seq, row.kind, row.hash, row.data, row.ingress_id, at)
+            stored = _Row(row.unit, row.unit_seq, row.kind, row.hash, row.data, row.ingress_id, at)
             new.rows.append(stored)
-        self.rows.extend(new.rows[len(new.rows) - len(batch.rows) :])
+            self.rows.append(stored)
         for message in batch.outbox:
             if message.id in self.outbox:
                 raise rows.duplicate_message(batch, message.id)
@@ -61,6 +63,8 @@ class _Change:
         for message_id in batch.delivered:
             self.outbox.pop(message_id, None)
         new.open = batch.open
+        if batch.snapshot is not None:
+            new.snapshots[batch.snapshot.unit_seq] = batch.snapshot
         if batch.rows or old.rows or new.rows:
             self.added[batch.unit] = new
         return list(range(position, position + len(batch.rows)))
@@ -97,9 +101,10 @@ class MemoryStore:
             if blobs:
                 self.put_blobs(blobs)
             for name, added in change.added.items():
-                unit = self._units.setdefault(name, _Unit())
+                unit = self._units.get(name) or self._units.setdefault(name, _Unit())
                 unit.rows.extend(added.rows)
                 unit.ingress.update(added.ingress)
+                unit.snapshots.update(added.snapshots)
                 unit.open = added.open
             self._rows.extend(change.rows)
             self._outbox = change.outbox
@@ -156,10 +161,11 @@ class MemoryStore:
                 raise NotFound(f"There is no unit {snapshot.unit} to take a snapshot of.")
             unit.snapshots[snapshot.unit_seq] = snapshot
 
-    def latest_snapshot(self, unit: str) -> Snapshot | None:
+    def latest_snapshot(self, unit: str, before: int | None = None) -> Snapshot | None:
         with self._using():
             found = self._units.get(unit)
-            return found.snapshots[max(found.snapshots)] if found and found.snapshots else None
+            numbers = [seq for seq in found.snapshots if before is None or seq < before] if found else []
+            return found.snapshots[max(numbers)] if found and numbers else None
 
     # blobs
 

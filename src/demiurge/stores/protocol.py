@@ -91,7 +91,8 @@ class Batch:
     """What one unit writes: rows `expected_seq`, `expected_seq` + 1, ..., its new `open`, and its messages.
 
     `outbox` is added, then every id in `delivered` is taken out (one that isn't there is ignored). A batch
-    without rows for a unit that has none makes no head.
+    without rows for a unit that has none makes no head. `snapshot` is kept as by `put_snapshot`; it is of this unit,
+    after a row that the batch or an earlier one has.
     """
 
     unit: str
@@ -100,6 +101,7 @@ class Batch:
     open: bool
     outbox: tuple[Outgoing, ...] = ()
     delivered: tuple[str, ...] = ()
+    snapshot: Snapshot | None = None
 
 
 class Blobs(Protocol):
@@ -189,8 +191,8 @@ class Journal(Protocol):
         """Raises NotFound when the unit has no rows. The same unit and number again replaces it."""
         ...
 
-    def latest_snapshot(self, unit: str) -> Snapshot | None:
-        """The one with the highest `unit_seq`."""
+    def latest_snapshot(self, unit: str, before: int | None = None) -> Snapshot | None:
+        """The one with the highest `unit_seq`, of those lower than `before`. What it says is not checked."""
         ...
 
 

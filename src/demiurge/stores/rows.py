@@ -40,8 +40,12 @@ class Tail:
 
 
 def check_batches(batches: Sequence[Batch]) -> None:
-    """Raises InvalidValue (code `bad_batch`) unless rows are their batch's, in order, with their hash."""
+    """Raises InvalidValue (code `bad_batch`) unless rows are their batch's, in order, with their hash, and a snapshot
+    is of its unit."""
     for batch in batches:
+        if batch.snapshot is not None and batch.snapshot.unit != batch.unit:
+            message = f"a batch of unit {batch.unit} has a snapshot of {batch.snapshot.unit}"
+            raise InvalidValue(message, code="bad_batch")
         for seq, row in enumerate(batch.rows, batch.expected_seq):
             if row.unit != batch.unit or row.unit_seq != seq:
                 raise InvalidValue(

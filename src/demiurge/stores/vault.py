@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Sequence
 
 from demiurge.errors import Conflict
 from demiurge.tools.connections.connection import SealedConnection
+from demiurge.values.forks import lock_over_forks
 
 __all__ = ["MemoryVault", "exists"]
 
@@ -17,7 +17,7 @@ class MemoryVault:
     blocking = False
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
+        self._lock = lock_over_forks()
         self._rows: dict[str, SealedConnection] = {}
 
     def add(self, row: SealedConnection) -> None:
@@ -40,6 +40,9 @@ class MemoryVault:
                 return False
             self._rows[old.connection.id] = new
             return True
+
+    def discard(self, connection_id: str, tenant: str | None = None) -> bool:
+        return False
 
 
 def exists() -> Conflict:

@@ -15,6 +15,7 @@ from demiurge.late import late
 from demiurge.tools.approvals import ApprovalDecision, ApprovalRequest, ApprovalStore, InMemoryApprovals
 from demiurge.tools.authoring.schema import compile_schema, validate_tool_schema_p0
 from demiurge.tools.authoring.tool import Tool, ToolExample, tool
+from demiurge.tools.authorization import AuthorizationRequest, Authorizer
 from demiurge.tools.bound import BoundTool
 from demiurge.tools.capabilities import (
     AuthCapability,
@@ -52,7 +53,9 @@ from demiurge.tools.events import (
     UsageReport,
     event_to_json,
 )
+from demiurge.tools.filesystem import Filesystem
 from demiurge.tools.ids import canonical_id
+from demiurge.tools.invoked import RejectedToolParams, ToolInvoked
 from demiurge.tools.ledger.effects import EffectLedger, Ledger, LedgerEntry, partition_of
 from demiurge.tools.ledger.idempotency import (
     IdempotencyConfig,
@@ -92,6 +95,8 @@ __all__ = [
     "ApprovalStore",
     "AssistantFinal",
     "AuthCapability",
+    "AuthorizationRequest",
+    "Authorizer",
     "BoundTool",
     "Budget",
     "BudgetExceededError",
@@ -111,6 +116,7 @@ __all__ = [
     "Done",
     "EffectLedger",
     "ErrorEvent",
+    "Filesystem",
     "GraphRun",
     "IdempotencyConfig",
     "IdempotencyStrategy",
@@ -124,6 +130,7 @@ __all__ = [
     "LoopSignal",
     "PromptValidationError",
     "Redaction",
+    "RejectedToolParams",
     "ResourceRegistry",
     "RunSummary",
     "SealedConnection",
@@ -144,6 +151,7 @@ __all__ = [
     "ToolExecResult",
     "ToolFailure",
     "ToolInvocationRecord",
+    "ToolInvoked",
     "ToolPolicy",
     "ToolPolicyContext",
     "ToolRenderableResult",

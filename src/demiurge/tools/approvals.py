@@ -8,13 +8,13 @@ every call and may still deny.
 
 from __future__ import annotations
 
-import threading
 from dataclasses import dataclass, fields, replace
 from typing import Literal, Protocol
 
 from demiurge.errors import Conflict, InvalidValue, NotFound
 from demiurge.values import cbor
 from demiurge.values.clock import Clock, SystemClock
+from demiurge.values.forks import lock_over_forks
 
 __all__ = ["ApprovalDecision", "ApprovalOutcome", "ApprovalRequest", "ApprovalStore", "InMemoryApprovals"]
 
@@ -77,7 +77,7 @@ class InMemoryApprovals:
             raise InvalidValue("must be at least 1", path="ttl_ms")
         self._clock = clock if clock is not None else SystemClock()
         self._ttl_ms = ttl_ms
-        self._lock = threading.Lock()
+        self._lock = lock_over_forks()
         self._pending: dict[str, tuple[ApprovalRequest, int]] = {}
         self._decided: dict[str, ApprovalDecision] = {}
 

@@ -12,7 +12,7 @@ from typing import Any
 from demiurge.tools.effect import ToolEffect
 from demiurge.tools.errors import ToolErrorCode
 from demiurge.tools.policy import Decision
-from demiurge.values import cbor
+from demiurge.values import canonical_json, cbor
 
 __all__ = ["ToolExecResult", "ToolInvocationRecord"]
 
@@ -20,7 +20,8 @@ __all__ = ["ToolExecResult", "ToolInvocationRecord"]
 @dataclass(frozen=True, slots=True)
 class ToolInvocationRecord:
     """One call. Private: `args` are what the model sent (None when they were not one JSON object) and `raw`
-    the provider's own payload, which nothing ever looks into; `public()` and `repr()` leave both out.
+    the provider's own payload, which nothing ever looks into; `public()` and `repr()` leave both out. `sent` is the
+    text that `args` were read from: whoever changes `args` later changes no digest.
 
     `result` is the redacted view, `error` is `{"code", "message"}`. Times are milliseconds since 1970, UTC.
     `effect` and `spec_hash` are None for a tool that was denied or is not there; `decision` is the
@@ -40,18 +41,22 @@ class ToolInvocationRecord:
     raw: Any = field(default=None, repr=False, compare=False)
     approval_id: str | None = None
     replayed: bool = False
+    sent: str | bytes | None = field(default=None, repr=False, compare=False)
 
     @property
     def args_digest(self) -> str | None:
-        """`sha256:<hex>` of the canonical CBOR of `args`, made when it is asked for: few look at every record."""
-        return cbor.node_ref(self.args) if self.args is not None else None
+        """`sha256:<hex>` of the canonical CBOR of the arguments as they were sent, made when it is asked for: few look
+        at every record."""
+        if self.args is None:
+            return None
+        return cbor.node_ref(self.args if self.sent is None else canonical_json.parse_object(self.sent))
 
     def public(self) -> dict[str, Any]:
         """The record as JSON without the arguments and the provider's payload."""
         return {  # in the order of canonical CBOR, which a journal needs it in
             "name": self.name,
             "error": self.error,
-            "effect": self.effect.value if self.effect else None,
+            "effect": None if self.effect is None else str(self.effect),
             "result": self.result,
             "decision": self.decision,
             "replayed": self.replayed,

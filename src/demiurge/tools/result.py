@@ -88,6 +88,8 @@ def _is_json(text: str) -> bool:
 
 def plain_text(text: str) -> str:
     """`text` as exactly a `str` that UTF-8 can write. Raises TypeError, UnicodeEncodeError."""
+    if type(text) is str and text.isascii():
+        return text
     return str.encode(text).decode()
 
 

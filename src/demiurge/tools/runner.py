@@ -16,6 +16,7 @@ from typing import Any, Protocol, TypeAlias, TypeVar
 from demiurge.errors import InvalidValue
 from demiurge.tools.approvals import ApprovalStore
 from demiurge.tools.authoring.signature import is_async_callable
+from demiurge.tools.authorization import Authorizer
 from demiurge.tools.bound import BoundTool
 from demiurge.tools.capabilities import Clock
 from demiurge.tools.connections.access import ConnectionAccess
@@ -37,6 +38,7 @@ from demiurge.tools.policy import ToolPolicy, ToolPolicyContext
 from demiurge.tools.record import ToolExecResult
 from demiurge.tools.source import Tools, as_source
 from demiurge.tools.stages.approve import approve
+from demiurge.tools.stages.authorize import authorize
 from demiurge.tools.stages.begin import begin
 from demiurge.tools.stages.check import check
 from demiurge.tools.stages.claim import claim
@@ -81,6 +83,7 @@ class AskedCall(Protocol):
 
 STAGES: tuple[tuple[Stage, ToolErrorCode], ...] = (
     (decide, ToolErrorCode.POLICY_DENIED),
+    (authorize, ToolErrorCode.AUTHZ_UNAVAILABLE),
     (decode, ToolErrorCode.INVALID_JSON),
     (validate, ToolErrorCode.VALIDATION),
     (limits, ToolErrorCode.BUDGET_EXCEEDED),
@@ -103,7 +106,8 @@ class ToolRunner:
     """Runs tools under a policy; without one it denies all.
 
     `tools`: tools, or a ToolSource. `resources`: capabilities by type (a Clock is bound if there is none); a
-    Deadline, a BudgetTracker and a SpanSink bound here serve all calls, a RunSummary or GraphRun the summary.
+    Deadline, a BudgetTracker, an Authorizer and a SpanSink bound here serve all calls, a RunSummary or GraphRun the
+    summary.
     `emit` is called with each event, in order. `max_parallel`: how many `read_only` calls of one `exec_many`
     may overlap; 1 means none. `ledger`: where calls of tools with an `idempotency` are remembered, say an
     EffectLedger; without one they always run. `connections`: those that calls may use; None: none. Raises
@@ -156,6 +160,7 @@ class ToolRunner:
             connections=connections,
             ledger=ledger,
             can_go_back=tuple(filter(can_go_back, (session, *given.entries.values()))),
+            authorizer=given.get(Authorizer),
         )
 
     def __repr__(self) -> str:

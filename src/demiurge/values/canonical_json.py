@@ -11,12 +11,15 @@ from math import isfinite
 from typing import Any, NoReturn
 
 import rfc8785
-from pydantic_core import from_json
+from pydantic_core import from_json, to_json
 
 from demiurge.errors import InvalidValue
 
 MAX_DEPTH = 128
 """How deep arrays and objects may be nested in text that is read."""
+
+MAX_INTEGER = 2**53 - 1
+"""The largest integer that RFC 8785 writes as a number."""
 
 
 def encode(value: Any) -> bytes:
@@ -26,6 +29,10 @@ def encode(value: Any) -> bytes:
     keys that aren't text and anything that is not JSON.
     A float from 2^53 to 1e21 without a fraction is spelled like an integer, and is read back as one.
     """
+    try:
+        return to_json(_ordered(value))
+    except (TypeError, ValueError, RecursionError):  # something rarer, or nothing that JSON can write
+        pass
     try:
         return rfc8785.dumps(value)
     except (ValueError, RecursionError):
@@ -72,8 +79,27 @@ def parse_object(text: str | bytes) -> dict[str, Any]:
 _TOO_DEEP = f"Arrays and objects are nested deeper than {MAX_DEPTH} levels."
 
 
-_PLAIN = frozenset([str, int, bool, type(None)])
+_ORDINARY = frozenset([str, bool, type(None)])
+_PLAIN = _ORDINARY | {int}
+_TEXT = frozenset([str])
 _LONGEST_PLAIN = 4096
+
+
+def _ordered(value: Any) -> Any:
+    """`value` with the keys of its objects in order, so that pydantic's writer gives its RFC 8785 form, only faster.
+
+    Raises TypeError for all that the two write differently, or might: floats, long integers, subclasses, keys that
+    aren't ASCII."""
+    kind = type(value)
+    if kind in _ORDINARY or (kind is int and -MAX_INTEGER <= value <= MAX_INTEGER):
+        return value
+    if kind is dict:
+        if not _TEXT.issuperset(map(type, value)) or not "".join(value).isascii():
+            raise TypeError
+        return {key: item if type(item := value[key]) in _ORDINARY else _ordered(item) for key in sorted(value)}
+    if kind is list:
+        return [item if type(item) in _ORDINARY else _ordered(item) for item in value]
+    raise TypeError
 
 
 def _plain_object(text: str | bytes) -> dict[str, Any] | None:

@@ -57,6 +57,8 @@ def encode(value: object) -> bytes:
 def encode_item(value: object) -> bytes:
     """The same without the tag: a part of a node, to be joined by `array`."""
     try:
+        if _is_ordered(value, MAX_DEPTH):
+            return dumps(value)
         form = _form(value)
         if form is _Form.ORDERED:
             return dumps(value)
@@ -94,6 +96,22 @@ def digest(value: object) -> bytes:
 def node_ref(value: object) -> Ref:
     """The address of `value`'s node."""
     return ref_of(encode(value))
+
+
+def _is_ordered(value: Any, depth: int) -> bool:
+    """A quick look, which finds the form of most values: are all maps of shapes that are known?"""
+    if type(value) is dict:
+        if tuple(value) not in _shapes:
+            return False
+        value = value.values()
+    elif type(value) is not list:
+        return type(value) in _SIMPLE
+    if depth == 0:
+        return False
+    for item in value:  # noqa: SIM110  (in a generator it takes twice as long)
+        if type(item) not in _SIMPLE and not _is_ordered(item, depth - 1):
+            return False
+    return True
 
 
 def _form(value: object) -> _Form:

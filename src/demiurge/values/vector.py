@@ -14,17 +14,23 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from hashlib import sha256
 from itertools import chain, islice
-from typing import Any, TypeVar, overload
+from typing import Any, NamedTuple, TypeVar, overload
 
-from demiurge.errors import Damaged, InvalidValue
+from demiurge.errors import Damaged, DemiurgeError, InvalidValue
 from demiurge.values import cbor
 from demiurge.values.refs import Ref, parse_ref, ref_digest, ref_from_digest
 
 T = TypeVar("T")
 Get = Callable[[Ref], bytes]
+Lost = Callable[[DemiurgeError], object]
 
 _LEAF = 16
 _FAN = 32
+
+
+class _Source(NamedTuple):
+    get: Get
+    lost: Lost
 
 
 class _Node:
@@ -177,19 +183,21 @@ class Vector(Sequence[T]):
         return {"n": self._length, "levels": self._levels, "top": top, "tail": tail}, fresh
 
     @classmethod
-    def load(cls, node: Mapping[str, Any], get: Get) -> Vector[T]:
+    def load(cls, node: Mapping[str, Any], get: Get, lost: Lost = lambda _error: None) -> Vector[T]:
         """The list that `root` described; chunks are fetched by `get` when first looked at.
 
-        Raises InvalidValue (`bad_vector`) for a node that `root` can't have made; reading raises Damaged for
-        a chunk that doesn't fit its place.
+        Raises InvalidValue (`bad_vector`) for a node that `root` can't have made. Reading raises Damaged for a chunk
+        that doesn't fit its place, and what `get` raises; `lost` is told first, since who only looks at a list may
+        take such an error for one of its own.
         """
+        source = _Source(get, lost)
         vector: Vector[T] = cls()
         vector._length, vector._levels, top, tail = _parse_root(node)
         leaves, over = divmod(vector._length, _LEAF)
         if top is not None:
-            vector._top = _stored(get, ref_digest(top), vector._levels, leaves, _LEAF)
+            vector._top = _stored(source, ref_digest(top), vector._levels, leaves, _LEAF)
         if tail is not None:
-            vector._tail = _stored(get, ref_digest(tail), 0, 1, over)
+            vector._tail = _stored(source, ref_digest(tail), 0, 1, over)
         return vector
 
 
@@ -256,15 +264,23 @@ def _written(node: _Node, level: int, fresh: dict[Ref, bytes]) -> bytes:
     return node.digest
 
 
-def _stored(get: Get, digest: bytes, level: int, leaves: int, width: int) -> _Node:
-    return _Node(None, digest=digest, load=partial(_fetched, get, digest, level, leaves, width))
+def _stored(source: _Source, digest: bytes, level: int, leaves: int, width: int) -> _Node:
+    return _Node(None, digest=digest, load=partial(_fetched, source, digest, level, leaves, width))
 
 
-def _fetched(get: Get, digest: bytes, level: int, leaves: int, width: int) -> tuple[Any, ...]:
+def _fetched(source: _Source, digest: bytes, level: int, leaves: int, width: int) -> tuple[Any, ...]:
+    try:
+        return _read(source, digest, level, leaves, width)
+    except DemiurgeError as error:
+        source.lost(error)
+        raise
+
+
+def _read(source: _Source, digest: bytes, level: int, leaves: int, width: int) -> tuple[Any, ...]:
     """The children of a stored chunk: `width` items of a leaf, or the nodes over `leaves` leaves."""
     ref = ref_from_digest(digest)
     try:
-        chunk = cbor.decode(get(ref))
+        chunk = cbor.decode(source.get(ref))
     except InvalidValue:
         chunk = None
     below = _FAN ** (level - 1) if level else 1
@@ -276,7 +292,7 @@ def _fetched(get: Get, digest: bytes, level: int, leaves: int, width: int) -> tu
     if not all(type(child) is bytes and len(child) == 32 for child in chunk):
         raise Damaged(f"{ref} is not the chunk that its list says it is.")
     sizes = [min(below, leaves - at * below) for at in range(expected)]
-    return tuple(_stored(get, child, level - 1, size, width) for child, size in zip(chunk, sizes, strict=True))
+    return tuple(_stored(source, child, level - 1, size, width) for child, size in zip(chunk, sizes, strict=True))
 
 
 def _parse_root(node: Mapping[str, Any]) -> tuple[int, int, Ref | None, Ref | None]:

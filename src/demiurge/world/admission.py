@@ -3,18 +3,19 @@
 Three decisions, each able to deny alone (architecture.md 1). All are pure functions of the manifest and the request,
 so replay decides the same; each answer names the rule that made it.
 
-An absent list in a grant restricts nothing; an empty list allows nothing.
+What a grant covers, cap type by cap type, is in `enforcers`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from demiurge.tools.effect import ToolEffect
 from demiurge.tools.errors import SAFE_MESSAGES, ToolErrorCode
 from demiurge.tools.policy import ToolPolicyContext
+from demiurge.world.enforcers import ENFORCERS, changes
 from demiurge.world.manifest import EffectType, Manifest
 
 __all__ = ["Admission", "admit", "decide_tool", "tool_effect"]
@@ -71,7 +72,8 @@ def _by_cap(
         return _deny("cap", rule, "no_grant", f"no grant {grant!r} for {effect.kind}")
     if found.expires_ns is not None and now_ns >= found.expires_ns:
         return _deny("cap", rule, "expired", f"the grant {grant} has expired")
-    if origin["kind"] == "tool" and effect.changes and tool_effect(manifest, origin["name"]) is ToolEffect.READ_ONLY:
+    is_reader = origin["kind"] == "tool" and tool_effect(manifest, origin["name"]) is ToolEffect.READ_ONLY
+    if is_reader and changes(effect, params):
         return _deny("cap", rule, "effect_level", f"{origin['name']} is read_only, so it can't ask for {effect.kind}")
     for check in ENFORCERS.get(effect.cap_type, ()):
         problem = check(found.params, effect.kind, params)
@@ -114,61 +116,3 @@ def tool_effect(manifest: Manifest, tool: str) -> ToolEffect:
 
 def _deny(by: str, rule: str, code: str, message: str) -> Admission:
     return Admission("deny", by, rule, code, message)
-
-
-Check = Callable[[Mapping[str, Any], str, Mapping[str, Any]], str | None]
-"""(grant params, effect kind, effect params) -> deny code or None."""
-
-
-def _in_list(field: str, param: str, code: str) -> Check:
-    def check(grant: Mapping[str, Any], _kind: str, params: Mapping[str, Any]) -> str | None:
-        allowed = grant[field]
-        return code if allowed is not None and params.get(param) not in allowed else None
-
-    return check
-
-
-def _at_most(field: str, param: str, code: str) -> Check:
-    def check(grant: Mapping[str, Any], _kind: str, params: Mapping[str, Any]) -> str | None:
-        limit = grant[field]
-        return code if limit is not None and params[param] > limit else None
-
-    return check
-
-
-def _workspace_op(grant: Mapping[str, Any], kind: str, _params: Mapping[str, Any]) -> str | None:
-    op = {"read_bytes": "read", "write_bytes": "write", "commit": "write"}.get(
-        kind.partition(".")[2], kind.partition(".")[2]
-    )
-    return "op_not_allowed" if grant["ops"] is not None and op not in grant["ops"] else None
-
-
-def _workspace_path(grant: Mapping[str, Any], _kind: str, params: Mapping[str, Any]) -> str | None:
-    prefixes = grant["path_prefixes"]
-    if prefixes is None or "path" not in params:
-        return None
-    path = params["path"]
-    inside = any(path == prefix or path.startswith(prefix.rstrip("/") + "/") for prefix in prefixes)
-    return None if inside else "path_not_allowed"
-
-
-ENFORCERS: Mapping[str, tuple[Check, ...]] = {
-    "llm.basic": (
-        _in_list("providers", "provider", "provider_not_allowed"),
-        _in_list("models", "model", "model_not_allowed"),
-        _at_most("max_tokens", "max_tokens", "max_tokens_exceeded"),
-    ),
-    "tool": (_in_list("tools", "tool", "tool_not_allowed"),),
-    "workspace": (
-        _in_list("workspaces", "workspace", "workspace_not_allowed"),
-        _workspace_op,
-        _workspace_path,
-    ),
-    "query": (
-        lambda grant, _kind, params: (
-            "module_not_allowed"
-            if grant["modules"] is not None and params.get("module") not in (None, *grant["modules"])
-            else None
-        ),
-    ),
-}

@@ -20,7 +20,7 @@ from demiurge.values import cbor
 from demiurge.values.clock import Clock
 from demiurge.values.refs import Ref
 from demiurge.world.commit import Committer
-from demiurge.world.effect import Adapter, EffectCall, Restart, Result, Services, failed
+from demiurge.world.effect import Adapter, Deferring, EffectCall, Restart, Result, Services, failed
 from demiurge.world.live import LiveUnit
 from demiurge.world.outcome import Ingress
 from demiurge.world.record import Stamp
@@ -89,6 +89,11 @@ class Dispatcher:
         adapter = self._adapters.get(intent.kind)
         return adapter is None or adapter.restart(intent, self._manifests[intent.manifest]) == "retry"
 
+    def due_ns(self, intent: OpenIntent) -> int | None:
+        """When the effect may begin; None when it may at once."""
+        adapter = self._adapters.get(intent.kind)
+        return adapter.due_ns(intent) if isinstance(adapter, Deferring) else None
+
     async def withdraw(self, live: LiveUnit, intent: OpenIntent) -> None:
         """Answer an intent whose performance was stopped before it began."""
         harmless = self.is_repeatable(intent)
@@ -124,16 +129,20 @@ class Dispatcher:
             self._answers.pop(intent_id, None)
 
     async def _perform(self, live: LiveUnit, intent: OpenIntent, tried: bool) -> None:
-        """From an intent to its durable receipt. What the store refuses is kept until it is taken up again."""
+        """From an intent to its durable receipt. What the store refuses is kept until it is taken up again, and no tool
+        runs before it is: the next call of a unit sees what the last one did by its receipt."""
+        is_tool = intent.kind == "tool.call"
         try:
-            if intent.id not in self._unstored:
-                async with live.one_call if intent.kind == "tool.call" else nullcontext():
+            async with live.one_call if is_tool else nullcontext():
+                if is_tool and live.failure is not None:
+                    raise live.failure
+                if intent.id not in self._unstored:
                     result, exposed = await self._result(live, intent, tried)
-                self._unstored[intent.id] = self._receipt(intent, result, exposed)
-                faults.point("effect.performed")
-            await live.offer(self._unstored[intent.id])
-            del self._unstored[intent.id]
-            faults.point("effect.received")
+                    self._unstored[intent.id] = self._receipt(intent, result, exposed)
+                    faults.point("effect.performed")
+                await live.offer(self._unstored[intent.id])
+                del self._unstored[intent.id]
+                faults.point("effect.received")
         except Exception as fault:  # noqa: BLE001 - whoever waits is told
             error = live.fail(fault)
             waiting = self._answers.get(intent.id)

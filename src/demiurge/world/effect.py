@@ -11,7 +11,7 @@ import asyncio
 from collections.abc import Callable, Coroutine, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple, Protocol, TypeVar
+from typing import Any, Literal, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 from demiurge.errors import Unavailable
 from demiurge.tools.events import AiEvent
@@ -22,7 +22,7 @@ from demiurge.world.record import Record
 from demiurge.world.state import OpenIntent
 from demiurge.world.unit import Unit
 
-__all__ = ["Adapter", "EffectCall", "Reading", "Restart", "Result", "Services", "failed", "succeeded"]
+__all__ = ["Adapter", "Deferring", "EffectCall", "Reading", "Restart", "Result", "Services", "failed", "succeeded"]
 
 T = TypeVar("T")
 
@@ -48,6 +48,10 @@ class Reading(NamedTuple):
     unit_seq: int
     cell: Cell | None
     state_hash: Ref | None
+    head: bytes
+    """Hash of its last record."""
+    manifest: Ref | None
+    """The one that its last ingress was taken under."""
 
     def to_node(self) -> dict[str, Any]:
         return {"unit": str(self.unit), "unit_seq": self.unit_seq, "state_hash": self.state_hash}
@@ -64,6 +68,18 @@ class Services(Protocol):
     def get_blob(self, ref: Ref) -> bytes: ...
 
     async def read_cell(self, unit: Unit) -> Reading: ...
+
+    def keys(self, module: str) -> Iterator[str]:
+        """Of the module's units, in order; one whose cell was deleted is among them."""
+        ...
+
+    def records(self, unit: Unit, from_seq: int = 0) -> Iterator[Record]: ...
+
+    async def giver(
+        self, unit: Unit, ref: Ref, accept: Callable[[Record], bool] = lambda _record: True
+    ) -> Record | None:
+        """A record that `accept` approves of and by which `unit` was given `ref` (`world.exposure`)."""
+        ...
 
     async def send(
         self, schema: str, value: Any, *, ingress_id: str, actor: str, cause: Mapping[str, Any]
@@ -95,6 +111,11 @@ class EffectCall:
     """Set when a re-run handler asked for something else than it did the first time."""
     stalled: Unavailable | None = None
     """Set when the store failed under it: then the call has no outcome, whatever its handler made of that."""
+
+    @property
+    def grant(self) -> Mapping[str, Any]:
+        """The parameters of the grant that the intent was admitted under."""
+        return self.manifest.grants[self.intent.grant].params
 
     async def put_blob(self, data: bytes) -> Ref:
         with self._stalling():
@@ -135,3 +156,12 @@ class Adapter(Protocol):
         ...
 
     async def perform(self, call: EffectCall) -> Result: ...
+
+
+@runtime_checkable
+class Deferring(Protocol):
+    """An adapter whose intents are not to be begun before a time."""
+
+    def due_ns(self, intent: OpenIntent) -> int:
+        """Wall time, from 1970."""
+        ...

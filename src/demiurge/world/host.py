@@ -20,19 +20,25 @@ from demiurge.world.cell import cell_node
 from demiurge.world.commit import Committer
 from demiurge.world.dispatch import Dispatcher, Frame
 from demiurge.world.effect import Adapter, EffectCall, Reading, Result
+from demiurge.world.exposure import giving
 from demiurge.world.live import LiveUnit, read_outgoing
+from demiurge.world.loader import Loader
 from demiurge.world.manifest import Manifest
 from demiurge.world.outcome import Advance, Ingress, Sent
 from demiurge.world.record import Record, Stamp
-from demiurge.world.replay import Manifests, decode_row, fold
+from demiurge.world.replay import Manifests, decode_row
 from demiurge.world.routing import event_digest, routed
 from demiurge.world.state import OpenIntent, UnitState
+from demiurge.world.timers import Sleep, Timers
 from demiurge.world.unit import Unit
 
 __all__ = ["Accepted", "Frame", "Host"]
 
 
 MAX_REASON = 2000
+TAIL_BYTES = 1 << 16
+"""A unit's records since its last snapshot may reach this size before the next one is taken."""
+
 GRACE_S = 5.0
 """How long closing waits for a running effect that could not be repeated."""
 
@@ -57,8 +63,11 @@ class Host:
         clock: Clock | None = None,
         entropy: Entropy | None = None,
         perform: bool = True,
+        tail_bytes: int = TAIL_BYTES,
+        sleep: Sleep = asyncio.sleep,
     ) -> None:
-        """Without `perform` events are taken in and effects are left to whoever starts next."""
+        """Without `perform` events are taken in and effects are left to whoever starts next. `tail_bytes`: see
+        `TAIL_BYTES`; `sleep` takes seconds."""
         self.store = store
         self._performs = perform
         self.notices: list[str] = []
@@ -66,6 +75,8 @@ class Host:
         self._clock: Clock = clock or SystemClock()
         self._entropy: Entropy = entropy or SystemEntropy()
         self._manifests = Manifests(manifest, store.get_blob)
+        self._loader = Loader(store, self._manifests, self.notices)
+        self._tail_bytes = tail_bytes
         self._committer = Committer(store)
         self._dispatcher = Dispatcher(
             store,
@@ -77,6 +88,7 @@ class Host:
             self._entropy.token(8).hex(),
             self._stamp,
         )
+        self._timers = Timers(self._clock, sleep)
         self._units: dict[Unit, LiveUnit] = {}
 
     @property
@@ -108,6 +120,7 @@ class Host:
         if changing:
             await asyncio.wait(changing, timeout=GRACE_S)
         self._dispatcher.closing = True
+        await self._timers.close()
         tasks = [task for live in self._units.values() for task in live.tasks]
         for task in tasks:
             task.cancel()
@@ -239,12 +252,24 @@ class Host:
 
     async def read_cell(self, unit: Unit) -> Reading:
         """A unit's cell with its digest, whose nodes are stored so that it can be followed."""
-        state = self.state(unit)
+        live = self._unit(unit)
+        if live.failure is not None and live.pump is None:  # chunks that were not stored with a step that failed
+            self._recover(live)
+        state = live.state
         if state.cell is None:
-            return Reading(unit, state.seq, None, None)
+            return Reading(unit, state.seq, None, None, state.head, state.manifest)
         node, chunks = cell_node(state.cell)
         await self._committer.write(self.store.put_blobs, [node, *chunks.values()])
-        return Reading(unit, state.seq, state.cell, ref_of(node))
+        return Reading(unit, state.seq, state.cell, ref_of(node), state.head, state.manifest)
+
+    def keys(self, module: str) -> Iterator[str]:
+        return (Unit.parse(head.unit).key for head in self.store.heads(f"{module}/"))
+
+    async def giver(
+        self, unit: Unit, ref: Ref, accept: Callable[[Record], bool] = lambda _record: True
+    ) -> Record | None:
+        """A record that gave `unit` the blob `ref` (`effect.Services`)."""
+        return await asyncio.to_thread(lambda: next(filter(accept, giving(self.store, unit, ref)), None))
 
     def records(self, unit: Unit, from_seq: int = 0) -> Iterator[Record]:
         return map(decode_row, self.store.read(str(unit), from_seq))
@@ -256,7 +281,8 @@ class Host:
         return self.store.get_blob(ref)
 
     async def settle(self, unit: Unit | None = None) -> None:
-        """Wait until nothing goes on by itself in `unit` (or anywhere). Raises what kept a unit from going on.
+        """Wait until nothing goes on by itself in `unit` (or anywhere): only a person, or a time that has not come yet,
+        can move it on. Raises what kept a unit from going on.
 
         What the store refused before is tried once more.
         """
@@ -275,12 +301,11 @@ class Host:
                 raise live.failure
 
     def replay(self) -> Iterator[UnitState]:
-        """Compute every unit again from its ingress: its state after each one. Raises Divergence, Damaged."""
+        """Compute every unit again from its ingress: its state after each. Raises Divergence, Damaged."""
         for problem in self.store.damaged.values():
             raise problem
         for head in list(self.store.heads()):
-            rows = self.store.read(head.unit)
-            yield from fold(self.store.world_id, Unit.parse(head.unit), rows, self._manifests, self.store.get_blob)
+            yield from self._loader.replay(Unit.parse(head.unit))
 
     # -- units --------------------------------------------------------------------------------------------------------
 
@@ -289,7 +314,16 @@ class Host:
         if live is None:
             if str(unit) in self.store.damaged:
                 raise self.store.damaged[str(unit)]
-            live = LiveUnit(self._load(unit), self.manifest, self.store, self._committer, self._publish, self._recover)
+            live = LiveUnit(
+                *self._loader.load(unit),
+                self.manifest,
+                self.store,
+                self._committer,
+                self._loader,
+                self._tail_bytes,
+                self._publish,
+                self._recover,
+            )
             self._units[unit] = live
         return live
 
@@ -315,15 +349,9 @@ class Host:
         sources = [Unit.parse(outgoing.source) for outgoing in self.store.outbox()]
         return list(dict.fromkeys([*units, *sources]))
 
-    def _load(self, unit: Unit) -> UnitState:
-        state = UnitState(self.store.world_id, unit)
-        rows = self.store.read(str(unit))
-        for later in fold(self.store.world_id, unit, rows, self._manifests, self.store.get_blob):
-            state = later
-        return state
-
     def _recover(self, live: LiveUnit) -> None:
-        live.state, live.failure = self._load(live.state.unit), None
+        live.state, live.tail = self._loader.load(live.state.unit)
+        live.failure = None
         self._take_up(live)
 
     def _take_up(self, live: LiveUnit) -> None:
@@ -337,7 +365,18 @@ class Host:
             self._perform(live, intent, tried=intent.id in tried)
 
     def _perform(self, live: LiveUnit, intent: OpenIntent, *, tried: bool) -> None:
-        if self._performs:
+        """Begin an effect, or hold it until its time."""
+        if not self._performs:
+            return
+        due_ns, unit = self._dispatcher.due_ns(intent), live.state.unit
+        if due_ns is None or not self._timers.hold(intent.id, due_ns, lambda: self._wake(unit, intent.id, tried)):
+            self._dispatcher.start(live, intent, tried=tried)
+
+    def _wake(self, unit: Unit, intent_id: bytes, tried: bool) -> None:
+        """The time of a held intent has come; one that was withdrawn meanwhile is left alone."""
+        live = self._awake(unit)
+        intent = live.state.intents.get(intent_id)
+        if intent is not None and intent_id not in live.effects:
             self._dispatcher.start(live, intent, tried=tried)
 
     def _stamp(self, actor: str) -> Stamp:

@@ -12,14 +12,17 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from demiurge import faults
-from demiurge.errors import DemiurgeError, Unavailable
-from demiurge.stores.protocol import Batch, Outgoing, Row, Store
+from demiurge.errors import DemiurgeError, InvalidValue, Unavailable
+from demiurge.stores.protocol import Batch, Outgoing, Row, Snapshot, Store
 from demiurge.values import cbor
+from demiurge.values.refs import ref_of
 from demiurge.world.commit import Committer
+from demiurge.world.loader import Loader
 from demiurge.world.manifest import Manifest
 from demiurge.world.outcome import Advance, Ingress, Sent
 from demiurge.world.record import Record
 from demiurge.world.replay import step
+from demiurge.world.snapshot import snapshot_node
 from demiurge.world.state import UnitState
 from demiurge.world.unit import Unit
 
@@ -45,9 +48,13 @@ class LiveUnit:
     """
 
     state: UnitState
+    tail: int
+    """Size in bytes of the records since the last snapshot."""
     manifest: Manifest
     store: Store
     committer: Committer
+    loader: Loader
+    tail_bytes: int
     publish: Callable[[LiveUnit, Advance], None]
     recover: Callable[[LiveUnit], None]
     awake: bool = False
@@ -56,6 +63,8 @@ class LiveUnit:
     effects: dict[bytes, asyncio.Task[None]] = field(default_factory=dict)
     one_call: asyncio.Lock = field(default_factory=asyncio.Lock)
     """Tools of one unit run one after the other: what one call changes, the next one sees (seed 003, PX)."""
+    snapshot_bytes: int = 0
+    """Size of the last snapshot: the next one waits for a tail as long, so that it is never the larger part."""
     pump: asyncio.Task[None] | None = None
     failure: DemiurgeError | None = None
 
@@ -125,7 +134,7 @@ class LiveUnit:
                 numbers.append(known)
                 continue
             try:
-                outcome = step(self.manifest, state, ingress, self.store.get_blob)
+                outcome = step(self.manifest, state, ingress, self.store.get_blob, self.loader.lost)
             except DemiurgeError as error:  # of this ingress alone: the others go on
                 refused = error
                 numbers.append(None)
@@ -141,8 +150,14 @@ class LiveUnit:
         if rows or delivered:
             outbox = tuple(_outgoing(sent) for outcome in steps for sent in outcome.outbox)
             faults.point("unit.advanced")
-            batch = Batch(name, self.state.seq, tuple(rows), state.is_open, outbox, delivered)
-            await self.committer.append(batch, [blob for outcome in steps for blob in outcome.new_blobs])
+            blobs = [blob for outcome in steps for blob in outcome.new_blobs]
+            tail = self.tail + sum(len(row.data) for row in rows)
+            snapshot = None
+            if tail >= max(self.tail_bytes, self.snapshot_bytes):
+                tail, snapshot = 0, self._snapshot(state, blobs)
+            batch = Batch(name, self.state.seq, tuple(rows), state.is_open, outbox, delivered, snapshot)
+            await self.committer.append(batch, blobs)
+            self.tail = tail
             faults.point("unit.committed")
         self.state = state
         if refused is not None:
@@ -153,6 +168,16 @@ class LiveUnit:
         faults.point("unit.acknowledged")
         for outcome in steps:
             self.publish(self, outcome)
+
+    def _snapshot(self, state: UnitState, blobs: list[bytes]) -> Snapshot | None:
+        """A snapshot of `state`, to be written with the records that made it; its nodes are added to `blobs`."""
+        try:
+            node, chunks = snapshot_node(state)
+        except InvalidValue:
+            return None
+        blobs += [*chunks.values(), node]
+        self.snapshot_bytes = len(node)
+        return Snapshot(str(state.unit), state.seq - 1, state.head, ref_of(node))
 
 
 def _tell(waiting: _Waiting, error: DemiurgeError) -> None:

@@ -199,7 +199,7 @@ class _Loader:
                 d["params_schema"],
                 d["receipt_schema"],
                 d["cap_type"],
-                frozenset({d["origin_scope"]}),
+                frozenset({"plan", "tool"} if d["origin_scope"] == "both" else {d["origin_scope"]}),
                 d.get("changes", False),
             )
             for d in self.by_kind["defeffect"].values()

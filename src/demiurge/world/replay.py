@@ -6,9 +6,9 @@ checking it are the same fold, so a state that was loaded is a state that was ch
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
-from demiurge.errors import Damaged, Divergence
+from demiurge.errors import Damaged, DemiurgeError, Divergence
 from demiurge.stores.protocol import Row
 from demiurge.values.refs import Ref
 from demiurge.world.kernel import advance
@@ -37,11 +37,20 @@ class Manifests:
         return self._known[ref]
 
 
-def step(manifest: Manifest, state: UnitState, ingress: Ingress, get: Blobs) -> Advance:
-    """`advance`, with the blobs that it turns out to need."""
+def step(
+    manifest: Manifest, state: UnitState, ingress: Ingress, get: Blobs, lost: Sequence[DemiurgeError] = ()
+) -> Advance:
+    """`advance`, with the blobs that it turns out to need.
+
+    A list of the cell that comes from a snapshot is read when it is looked at. `lost` gets the error when that fails:
+    then the kernel's outcome, which took it for the reducer's own, counts for nothing, and it is raised.
+    """
     blobs: dict[Ref, bytes] = {}
+    failures = len(lost)
     while True:
         outcome = advance(manifest, state, ingress, blobs)
+        if len(lost) > failures:
+            raise lost[-1]
         if not isinstance(outcome, Need):
             return outcome
         blobs[outcome.ref] = get(outcome.ref)
@@ -57,13 +66,14 @@ def decode_row(row: Row) -> Record:
     return record
 
 
-def fold(world: str, unit: Unit, rows: Iterable[Row], manifests: Manifests, get: Blobs) -> Iterator[UnitState]:
-    """The unit's state after each ingress, oldest first.
+def fold(
+    state: UnitState, rows: Iterable[Row], manifests: Manifests, get: Blobs, lost: Sequence[DemiurgeError] = ()
+) -> Iterator[UnitState]:
+    """A unit's state after each ingress of `rows`, which follow `state`; oldest first. `lost` as for `step`.
 
     Raises Divergence, naming the record, when what the kernel derives is not what the journal holds; Damaged when a
     record or a blob that a step reads is.
     """
-    state = UnitState(world, unit)
     for ingress_row, recorded in _steps(rows):
         first = decode_row(ingress_row)
         if first.prev != state.head:
@@ -72,8 +82,8 @@ def fold(world: str, unit: Unit, rows: Iterable[Row], manifests: Manifests, get:
         assert manifest_ref is not None
         manifest = manifests[manifest_ref]
         ingress = Ingress(first.kind, ingress_row.ingress_id or "", first.body, first.stamp, first.cause, first.refs)
-        outcome = step(manifest, state, ingress, get)
-        _compare(outcome.records, recorded, unit, manifest)
+        outcome = step(manifest, state, ingress, get, lost)
+        _compare(outcome.records, recorded, state.unit, manifest)
         state = outcome.state
         yield state
 

@@ -1,28 +1,49 @@
 """Workspace trees: folders as content-addressed nodes, files as blobs.
 
-A version of a workspace is the address of its root node `{"entries": [{name, kind, hash, size, mode}]}`, entries
-sorted by name (seed 000, workspaces). Writing makes new nodes along one path and shares all others.
+A version of a workspace is the address of its root node `{"entries": [{name, kind, hash, size, mode, annotations?}],
+"annotations"?}`, entries sorted by name (seed 000, workspaces); only the root has annotations of its own, those of all
+else stand in their entry. Changing makes new nodes along one path and shares all others.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from demiurge.errors import DemiurgeError
 from demiurge.values import cbor
 from demiurge.values.refs import Ref, ref_of
 
-__all__ = ["EMPTY", "Entry", "TreeError", "find", "split", "walk", "write"]
+__all__ = [
+    "EMPTY",
+    "Change",
+    "Entry",
+    "TreeError",
+    "annotate",
+    "diff",
+    "find",
+    "remove",
+    "split",
+    "walk",
+    "write",
+]
 
 SEGMENT = re.compile(r"[A-Za-z0-9._~-]{1,255}")
+MAX_DEPTH = 64
 FILE_MODE, FOLDER_MODE = 0o644, 0o755
+ANNOTATIONS_BYTES = 16 * 1024
+"""Most that the annotations of one path take, names and texts together."""
 
 EMPTY = cbor.encode({"entries": []})
 """The root node of an empty workspace."""
+_EMPTY_REF = ref_of(EMPTY)
 
 Get = Callable[[Ref], bytes]
+Changed = tuple[Ref, list[bytes]]
+"""The new root, and the new nodes."""
 
 
 class TreeError(DemiurgeError):
@@ -32,10 +53,33 @@ class TreeError(DemiurgeError):
 
 
 class Entry(NamedTuple):
+    """A file or folder of a tree: `kind` is `file` or `dir`, `ref` its blob or node, `size` in bytes (0: folder)."""
+
     path: str
     kind: str
     ref: Ref
     size: int
+    mode: int = FILE_MODE
+    annotations: Mapping[str, str] = MappingProxyType({})
+
+
+class Change(NamedTuple):
+    """How a path differs: None is where it is missing."""
+
+    path: str
+    kind: str
+    old: Ref | None
+    new: Ref | None
+
+
+@dataclass(slots=True)
+class _Folder:
+    entries: dict[str, dict[str, Any]]
+    annotations: Mapping[str, str]
+
+    def encode(self) -> bytes:
+        node: dict[str, Any] = {"entries": [self.entries[name] for name in sorted(self.entries)]}
+        return cbor.encode(node | ({"annotations": dict(self.annotations)} if self.annotations else {}))
 
 
 def split(path: str) -> list[str]:
@@ -43,59 +87,151 @@ def split(path: str) -> list[str]:
     if not path:
         return []
     segments = path.split("/")
+    if len(segments) > MAX_DEPTH:
+        raise TreeError(f"A path has at most {MAX_DEPTH} segments.")
     for segment in segments:
         if not SEGMENT.fullmatch(segment) or segment in (".", ".."):
             raise TreeError("A path has segments of letters, digits and . _ ~ - separated by single slashes.")
     return segments
 
 
-def _entries(get: Get, root: Ref) -> list[dict[str, Any]]:
-    node = cbor.decode(get(root))
-    entries: list[dict[str, Any]] = node["entries"]
-    return entries
+def _open(get: Get, ref: Ref) -> _Folder:
+    """The empty folder is known without being stored."""
+    node = cbor.decode(EMPTY if ref == _EMPTY_REF else get(ref))
+    return _Folder({entry["name"]: entry for entry in node["entries"]}, node.get("annotations", {}))
+
+
+def _entry(folder: str, entry: Mapping[str, Any]) -> Entry:
+    path = f"{folder}/{entry['name']}".lstrip("/")
+    return Entry(path, entry["kind"], Ref(entry["hash"]), entry["size"], entry["mode"], entry.get("annotations", {}))
 
 
 def find(get: Get, root: Ref, path: str) -> Entry | None:
     """The entry at `path` ("" is the root folder), or None."""
-    found = Entry("", "dir", root, 0)
-    for segment in split(path):
-        if found.kind != "dir":
-            return None
-        entry = next((e for e in _entries(get, found.ref) if e["name"] == segment), None)
+    segments = split(path)
+    found = Entry("", "dir", root, 0, FOLDER_MODE, {} if segments else _open(get, root).annotations)
+    for segment in segments:
+        entry = _open(get, found.ref).entries.get(segment) if found.kind == "dir" else None
         if entry is None:
             return None
-        found = Entry(f"{found.path}/{segment}".lstrip("/"), entry["kind"], Ref(entry["hash"]), entry["size"])
+        found = _entry(found.path, entry)
     return found
 
 
 def walk(get: Get, folder: Entry) -> Iterator[Entry]:
     """The direct children of a folder, in name order."""
-    for entry in _entries(get, folder.ref):
-        yield Entry(f"{folder.path}/{entry['name']}".lstrip("/"), entry["kind"], Ref(entry["hash"]), entry["size"])
+    for entry in _open(get, folder.ref).entries.values():
+        yield _entry(folder.path, entry)
 
 
-def write(get: Get, root: Ref, path: str, blob: Ref, size: int) -> tuple[Ref, list[bytes]]:
-    """The root after `path` holds `blob`, and the new nodes. Raises TreeError when a folder is in the way."""
+# -- changing ----------------------------------------------------------------------------------------------------------
+
+
+def write(get: Get, root: Ref, path: str, blob: Ref, size: int) -> Changed:
+    """`path` holds `blob`; mode and annotations stay. Raises TreeError when a folder is in the way."""
+    *folders, name = split(path) or _refuse("A file needs a name.")
+
+    def edit(folder: _Folder) -> None:
+        old = folder.entries.get(name, {"name": name, "kind": "file", "mode": FILE_MODE})
+        if old["kind"] != "file":
+            raise TreeError(f"{path} is a folder.")
+        folder.entries[name] = {**old, "hash": blob, "size": size}
+
+    return _changed(get, root, folders, edit, create=True)
+
+
+def remove(get: Get, root: Ref, path: str) -> Changed:
+    """`path` is gone. Raises TreeError when there is no such path, or it is a folder that is not empty."""
+    *folders, name = split(path) or _refuse("The top folder can't be removed.")
+
+    def edit(folder: _Folder) -> None:
+        old = folder.entries.pop(name, None)
+        if old is None:
+            raise TreeError(f"There is no {path}.", code="not_found")
+        if old["kind"] == "dir" and _open(get, Ref(old["hash"])).entries:
+            raise TreeError(f"{path} is a folder that is not empty.", code="not_empty")
+
+    return _changed(get, root, folders, edit)
+
+
+def annotate(get: Get, root: Ref, path: str, patch: Mapping[str, str | None]) -> Changed:
+    """`path` has the annotations of `patch` beside those it had; None takes one away.
+
+    Raises TreeError when there is no such path, or the annotations become too long.
+    """
     segments = split(path)
-    if not segments:
-        raise TreeError("A file needs a name.")
+
+    def patched(old: Mapping[str, str]) -> dict[str, str]:
+        new = {name: text for name, text in {**old, **patch}.items() if text is not None}
+        if sum(len(name.encode()) + len(text.encode()) for name, text in new.items()) > ANNOTATIONS_BYTES:
+            raise TreeError(f"The annotations of a path take at most {ANNOTATIONS_BYTES} bytes.", code="too_large")
+        return new
+
+    def edit(folder: _Folder) -> None:
+        if not segments:
+            folder.annotations = patched(folder.annotations)
+            return
+        old = folder.entries.get(segments[-1])
+        if old is None:
+            raise TreeError(f"There is no {path}.", code="not_found")
+        plain = {name: value for name, value in old.items() if name != "annotations"}
+        annotations = patched(old.get("annotations", {}))
+        folder.entries[segments[-1]] = plain | ({"annotations": annotations} if annotations else {})
+
+    return _changed(get, root, segments[:-1], edit)
+
+
+def _refuse(message: str) -> list[str]:
+    raise TreeError(message)
+
+
+def _changed(
+    get: Get, root: Ref, folders: list[str], edit: Callable[[_Folder], None], *, create: bool = False
+) -> Changed:
+    """`edit` the folder at the end of `folders`; with `create` those that are missing are made."""
     nodes: list[bytes] = []
 
-    def put(folder: Ref | None, rest: list[str]) -> Ref:
-        entries = {e["name"]: e for e in _entries(get, folder)} if folder else {}
-        name, old = rest[0], entries.get(rest[0])
-        if len(rest) == 1:
-            if old is not None and old["kind"] != "file":
-                raise TreeError(f"{path} is a folder.")
-            mode = old["mode"] if old else FILE_MODE
-            entries[name] = {"name": name, "kind": "file", "hash": blob, "size": size, "mode": mode}
-        else:
+    def put(ref: Ref, rest: list[str]) -> Ref:
+        folder = _open(get, ref)
+        if rest:
+            name, old = rest[0], folder.entries.get(rest[0])
+            if old is None and not create:
+                raise TreeError(f"There is no folder {name}.", code="not_found")
             if old is not None and old["kind"] != "dir":
                 raise TreeError(f"{name} is a file, so nothing can be put below it.")
-            child = put(Ref(old["hash"]) if old else None, rest[1:])
-            entries[name] = {"name": name, "kind": "dir", "hash": child, "size": 0, "mode": FOLDER_MODE}
-        node = cbor.encode({"entries": [entries[key] for key in sorted(entries)]})
+            child = put(Ref(old["hash"]) if old else _EMPTY_REF, rest[1:])
+            made = {"name": name, "kind": "dir", "size": 0, "mode": FOLDER_MODE}
+            folder.entries[name] = {**(old or made), "hash": child}
+        else:
+            edit(folder)
+        node = folder.encode()
         nodes.append(node)
         return ref_of(node)
 
-    return put(root, segments), nodes
+    return put(root, folders), nodes
+
+
+# -- comparing ---------------------------------------------------------------------------------------------------------
+
+
+def diff(get: Get, old: Entry | None, new: Entry | None) -> Iterator[Change]:
+    """What lies in one tree and not in the same way in the other, in no particular order; equal parts are not opened.
+
+    A folder counts when it was added or removed or its own annotations changed, not for what lies in it.
+    """
+    if old == new:
+        return
+    if old is not None and new is not None and old.kind != new.kind:
+        yield from diff(get, old, None)
+        yield from diff(get, None, new)
+        return
+    there = old or new
+    assert there is not None
+    alike = old is not None and new is not None and old.annotations == new.annotations and old.mode == new.mode
+    if not (alike and there.kind == "dir"):
+        yield Change(there.path, there.kind, old and old.ref, new and new.ref)
+    if there.kind == "dir":
+        before = {entry.path: entry for entry in walk(get, old)} if old else {}
+        after = {entry.path: entry for entry in walk(get, new)} if new else {}
+        for path in before | after:
+            yield from diff(get, before.get(path), after.get(path))

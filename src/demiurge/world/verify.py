@@ -9,15 +9,20 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from demiurge.errors import Damaged, DemiurgeError, NotFound
 from demiurge.stores.protocol import Row, Store
 from demiurge.stores.rows import verify_journal
+from demiurge.values import cbor
 from demiurge.values.refs import Ref, ref_from_digest
+from demiurge.values.vector import Vector
 from demiurge.world.record import GENESIS, Record
 from demiurge.world.replay import decode_row
+from demiurge.world.snapshot import read_snapshot
+from demiurge.world.unit import Unit
 
 __all__ = ["Verified", "verify"]
 
@@ -58,6 +63,7 @@ def verify(store: Store, seal: str | None = None, progress: Callable[[int], None
             head = store.head(unit)
             if head is None or head.next_seq < tail.next_seq:
                 raise Damaged(f"Record {tail.next_seq - 1} of unit {unit} is there, but its head does not know of it.")
+            walk.blobs.check_snapshots(unit)
         walk.blobs.check_rest()
     except DemiurgeError as error:
         problem = str(error)
@@ -92,6 +98,7 @@ class _Blobs:
     def __init__(self, store: Store) -> None:
         self.store = store
         self.good: set[Ref] = set()
+        self.lists: set[Ref] = set()
 
     def check_all(self, record: Record) -> None:
         """Check what `record` exposes. Raises Damaged, naming the record."""
@@ -100,6 +107,35 @@ class _Blobs:
                 self.check(ref)
             except (Damaged, NotFound) as error:
                 raise Damaged(f"record {record.unit} {record.unit_seq} ({record.kind}): {error}") from error
+
+    def check_snapshots(self, unit: str) -> None:
+        """Check that each snapshot stands on a record of the chain and has all its nodes. Raises Damaged."""
+        snapshot = self.store.latest_snapshot(unit)
+        while snapshot is not None:
+            where = f"the snapshot of {unit} after record {snapshot.unit_seq}"
+            anchor = next(self.store.read(unit, snapshot.unit_seq, 1), None)
+            if anchor is None or anchor.hash != snapshot.hash:
+                raise Damaged(f"{where} is of another record")
+            try:
+                state = read_snapshot(snapshot, self.store.world_id, Unit.parse(unit), self.store.get_blob)
+                for value in (state.cell or {}).values():
+                    if isinstance(value, Vector):
+                        self.check_list(value.root()[0])
+            except DemiurgeError as error:
+                raise Damaged(f"{where}: {error}") from error
+            snapshot = self.store.latest_snapshot(unit, snapshot.unit_seq)
+
+    def check_list(self, root: Mapping[str, Any]) -> None:
+        """Check the chunks of a list; those that an earlier one shares are known."""
+        waiting = [(Ref(root["top"]), root["levels"]), (Ref(root["tail"]), 0)]
+        while waiting:
+            ref, level = waiting.pop()
+            if ref is None or ref in self.lists:
+                continue
+            self.lists.add(ref)
+            data = self.store.get_blob(ref)
+            if level:
+                waiting += [(ref_from_digest(child), level - 1) for child in cbor.decode(data)]
 
     def check(self, ref: Ref) -> None:
         waiting = [ref]

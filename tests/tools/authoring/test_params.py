@@ -7,12 +7,14 @@ import math
 from collections import deque
 from dataclasses import dataclass, field, make_dataclass
 from datetime import date, datetime, time, timedelta
+from enum import StrEnum
 from typing import Annotated, Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, TypeAdapter, computed_field
+from pydantic_core import PydanticSerializationError
 
 from demiurge.tools import ToolValidationError, compile_schema
 from demiurge.tools.authoring.kinds import is_flat, kinds_of
@@ -161,6 +163,52 @@ def test_parameters_are_dumped_alike_whatever_is_known_of_their_type(values: dic
     ordered = sorted(items, key=repr)
     assert ParamsDump(nested)(nested(flat(**values), items)) == ({"flat": values, "items": ordered}, True)
     assert ParamsDump(mixed)(mixed(flat(**values), ordered)) == ({"flat": values, "items": ordered}, True)
+
+
+@dataclass
+class Flat:
+    a: int
+    b: bool = True
+    c: str = ""
+
+
+@dataclass
+class Longer(Flat):
+    d: int = 0
+
+
+class Word(StrEnum):
+    W = "w"
+
+
+_ANYTHING = (
+    st.integers()
+    | st.booleans()
+    | st.text(st.characters(codec=None))
+    | st.floats()
+    | st.none()
+    | st.binary()
+    | st.sampled_from([Word.W, [], 10**5000])
+)
+
+
+@given(
+    st.sampled_from([Flat, Longer]),
+    st.integers() | _ANYTHING,
+    st.booleans() | _ANYTHING,
+    st.text() | _ANYTHING,
+)
+def test_a_flat_value_is_taken_for_what_pydantic_takes_it(kind: type[Flat], a: Any, b: Any, c: Any) -> None:
+    value, adapter = kind(a, b, c), TypeAdapter(Flat)
+    try:
+        expected = adapter.dump_json(value, warnings="error")
+        adapter.validate_json(expected, strict=True)
+    except (PydanticSerializationError, ValueError):
+        with pytest.raises(ToolValidationError):
+            ResultCodec(Flat).dump(value)
+    else:
+        assert ResultCodec(Flat).dump(value) == expected
+        assert ParamsDump(Flat)(value) == (json.loads(expected), True)
 
 
 @dataclass

@@ -12,6 +12,8 @@ from demiurge.tools.core.time import CurrentTime, GetCurrentTime, get_current_ti
 ARGUMENTS = {
     "core__get_current_time": {"timezone"},
     "introspect__manifest": set(),
+    "introspect__module": {"name"},
+    "introspect__schemas": {"prefix"},
     "introspect__state": {"module", "key"},
     "workspace__list": {"path", "workspace"},
     "workspace__read": {"path", "workspace"},

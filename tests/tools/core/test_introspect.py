@@ -16,15 +16,15 @@ class Mirror:
         return {"asked": [module, key], "secret": "canary"}
 
     async def schemas(self, prefix: str | None) -> Mapping[str, Any]:
-        return {}
+        return {"names": [prefix]}
 
     async def module(self, name: str) -> Mapping[str, Any]:
-        return {}
+        return {"name": name}
 
 
 RUNNER = ToolRunner(
     CORE_TOOLS,
-    policy=ToolPolicy(("introspect.manifest", "introspect__state")),
+    policy=ToolPolicy(("introspect.manifest", "introspect__state", "introspect__schemas", "introspect__module")),
     resources={Introspection: Mirror()},
 )
 
@@ -39,3 +39,10 @@ async def test_state_is_for_the_model_and_only_its_place_is_public() -> None:
     result = await RUNNER.exec("introspect__state", {"module": "demiurge/Demiurge@1"})
     assert '"asked":["demiurge/Demiurge@1",null]' in result.content
     assert result.value == {"module": "demiurge/Demiurge@1", "key": None}
+
+
+async def test_schemas_and_modules_are_public() -> None:
+    assert (await RUNNER.exec("introspect__schemas", {})).value == {"schemas": {"names": [None]}}
+    assert (await RUNNER.exec("introspect.schemas", {"prefix": "sys/"})).value == {"schemas": {"names": ["sys/"]}}
+    assert (await RUNNER.exec("introspect__module", {"name": "a/B@1"})).value == {"module": {"name": "a/B@1"}}
+    assert (await RUNNER.exec("introspect__module", {})).error_code == "validation"

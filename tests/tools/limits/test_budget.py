@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from demiurge import Budget, BudgetTracker, Deadline, DemiurgeError, InvalidValue, TokenUsage
-from demiurge.tools import BudgetExceededError
+from demiurge import Budget, BudgetTracker, Deadline, DemiurgeError, InvalidValue
+from demiurge.tools import BudgetExceededError, TokenUsage
 from demiurge.values.clock import FixedClock
 
 COUNTS = st.integers(0, 10**9)

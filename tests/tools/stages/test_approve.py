@@ -6,15 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from demiurge import (
-    ApprovalDecision,
-    ApprovalRequest,
-    InMemoryApprovals,
-    ToolPolicy,
-    ToolPolicyContext,
-    ToolRunner,
-    tool,
-)
+from demiurge import InMemoryApprovals, ToolPolicy, ToolPolicyContext, ToolRunner, tool
+from demiurge.tools import ApprovalDecision, ApprovalRequest
 from demiurge.values.clock import FixedClock
 
 ASKING = ToolPolicyContext(run_id="run-1", actor="agent:1", tenant="acme")

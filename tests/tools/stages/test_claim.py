@@ -33,6 +33,7 @@ from demiurge.tools import (
     compute_idempotency_key,
 )
 from demiurge.tools.ledger.store import LedgerRow, MemoryLedgerStore
+from demiurge.tools.stages import claim as stage
 
 ARGS = {"order_id": "o"}
 FAR = datetime(2200, 1, 1, tzinfo=UTC)
@@ -245,6 +246,39 @@ def test_a_def_handler_that_makes_its_own_call_is_told_so(ledger: EffectLedger) 
     assert runner.exec_sync(NAME, ARGS).ok
     assert runner.exec_sync(NAME, ARGS).record.replayed
     assert codes(inner) == ["repeated_call"]
+
+
+def test_a_call_that_nobody_can_tell_is_its_handlers_does_not_wait_for_ever(
+    ledger: EffectLedger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A thread without the handler's context variables, for which the handler waits."""
+    monkeypatch.setattr(stage, "_LONGEST_WAIT_S", 0.02)
+    inner: list[ToolExecResult] = []
+
+    def handler(params: Order, *, context: ToolContext) -> ToolResult[Receipt]:
+        thread = threading.Thread(target=lambda: inner.append(runner.exec_sync(NAME, ARGS)))
+        thread.start()
+        thread.join()
+        return Shop().take(params)
+
+    runner = runner_for(order_tool(handler), ledger)
+    assert runner.exec_sync(NAME, ARGS).ok
+    assert [result.error_code for result in inner] == ["unknown_outcome"]
+    assert runner.exec_sync(NAME, ARGS).record.replayed
+
+
+async def test_the_same_in_an_executor_of_a_loop(ledger: EffectLedger, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stage, "_LONGEST_WAIT_S", 0.02)
+    inner: list[ToolExecResult] = []
+
+    async def handler(params: Order, *, context: ToolContext) -> ToolResult[Receipt]:
+        loop = asyncio.get_running_loop()
+        inner.append(await loop.run_in_executor(None, runner.exec_sync, NAME, ARGS))
+        return Shop().take(params)
+
+    runner = runner_for(order_tool(handler, effect=ToolEffect.READ_ONLY), ledger)
+    assert (await runner.exec(NAME, ARGS)).ok
+    assert [result.error_code for result in inner] == ["timeout"]
 
 
 def test_a_handler_may_make_the_same_call_elsewhere(ledger: EffectLedger) -> None:

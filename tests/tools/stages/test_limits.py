@@ -10,8 +10,6 @@ from typing import Any
 import pytest
 
 from demiurge import (
-    ApprovalDecision,
-    ApprovalRequest,
     Budget,
     Budgets,
     BudgetTracker,
@@ -19,7 +17,6 @@ from demiurge import (
     DeadlineExceededError,
     InMemoryApprovals,
     ResourceRegistry,
-    TokenUsage,
     Tool,
     ToolContext,
     ToolEffect,
@@ -27,7 +24,7 @@ from demiurge import (
     ToolResult,
     ToolRunner,
 )
-from demiurge.tools import SAFE_MESSAGES, ToolCallResult, ToolCallStart
+from demiurge.tools import SAFE_MESSAGES, ApprovalDecision, ApprovalRequest, TokenUsage, ToolCallResult, ToolCallStart
 from demiurge.values.clock import FixedClock
 
 READ = ToolEffect.READ_ONLY

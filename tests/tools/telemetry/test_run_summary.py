@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 from demiurge import (
     Budgets,
     InMemoryApprovals,
-    RunSummary,
     Tool,
     ToolContext,
     ToolEffect,
@@ -24,7 +23,7 @@ from demiurge import (
     ToolResult,
     ToolRunner,
 )
-from demiurge.tools import GraphRun, SpanSink, ToolSpan
+from demiurge.tools import GraphRun, RunSummary, SpanSink, ToolSpan
 from demiurge.tools.ledger.effects import EffectLedger
 from demiurge.tools.ledger.idempotency import IdempotencyConfig
 from demiurge.values import canonical_json

@@ -8,11 +8,14 @@ from typing import Any
 import pytest
 from tests.world.scripted import KEY, Script, Talk, called, chat_manifest, said, stored, talking
 
+from demiurge.apps.demiurge import CHAT
 from demiurge.errors import NotFound, Unavailable
 from demiurge.stores import MemoryStore, Store
 from demiurge.tools.authoring.tool import Tool
 from demiurge.tools.effect import ToolEffect
 from demiurge.tools.policy import ToolPolicy
+from demiurge.tools.telemetry.graph_run import GraphRun
+from demiurge.tools.telemetry.prompt_hash import prompt_hash
 from demiurge.values import canonical_json
 from demiurge.wire import openai_chat, openai_responses
 from demiurge.wire.errors import ProviderError
@@ -32,6 +35,7 @@ from demiurge.wire.items import (
 )
 from demiurge.world.effects.llm import tools_blob
 from demiurge.world.manifest import Manifest
+from demiurge.world.unit import Unit
 
 CLOCK = "core__get_current_time"
 
@@ -288,6 +292,27 @@ async def test_an_answer_becomes_blobs_that_fit_their_schemas(store: Store) -> N
     message = canonical_json.parse_object(get(payload["output_ref"]))
     assert message["content"] == [{"type": "text", "text": "Wait."}]
     assert message["tool_calls"] == [{"id": "c1", "name": CLOCK, "arguments_json": '{"timezone": "Asia/Tokyo"}'}]
+
+
+async def test_the_usage_blob_has_the_hash_of_the_prompt(memory: MemoryStore) -> None:
+    """Seed 003, promptHash: of the messages, the specs that were sent, and the graph with its version."""
+    asks: list[dict[str, Any]] = [{"text": "A"}, {"text": "A"}, {"text": "B"}, {"text": "A", "max_tokens": 5}]
+    hashes = []
+    async with talking(memory, Script(*[said("Hi") for _ in range(5)])) as talk:
+        for n, fields in enumerate([*asks, {"text": "A", "tools_ref": None}]):
+            chat = Talk(talk.host, Unit(CHAT, f"chat-{n}"))
+            await chat.create()
+            await chat.say(**fields)
+            usage = talk.host.get_blob(receipt(chat)["payload"]["usage_ref"])
+            hashes.append(canonical_json.parse_object(usage)["prompt_hash"])
+        [intent] = [record.body for record in chat.records("intent")]
+        specs = talk.host.manifest.toolset.values()
+    assert len(set(hashes)) == 4
+    messages = [{"ref": ref} for ref in intent["params"]["message_refs"]]
+    expected: dict[str, Any] = {"model": "m1", "messages": messages, "temperature": 0, "max_tokens": 100}
+    graph = GraphRun(graph_run_id="any", graph_name="demiurge/Demiurge", graph_version="1")
+    assert hashes[0] == hashes[1] == prompt_hash(**expected, tools=specs, graph=graph)
+    assert hashes[4] == prompt_hash(**expected, graph=graph)
 
 
 async def test_every_blob_of_a_receipt_is_among_its_refs(memory: MemoryStore) -> None:

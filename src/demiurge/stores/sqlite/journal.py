@@ -50,6 +50,7 @@ _PUT_HEAD: Final = """INSERT INTO unit (name, next_seq, hash, open, position, gu
     position = excluded.position, guard = excluded.guard RETURNING id"""
 _INSERT_ROW: Final = """INSERT INTO journal (position, unit, seq, kind, ingress_id, hash, data, guard)
     VALUES (?, ?, ?, ?, ?, ?, ?, ?)"""
+_NO_END: Final = 2**63 - 1
 _HEAD: Final = "SELECT name, next_seq, hash, open, position, guard FROM unit"
 
 
@@ -73,6 +74,8 @@ def append(db: sqlite3.Connection, batches: Sequence[Batch]) -> list[list[int]]:
         elif old is not None and old.open != batch.open:
             _put_head(db, replace(old, open=batch.open))
         _append_messages(db, batch)
+        if batch.snapshot is not None:
+            put_snapshot(db, batch.snapshot)
         positions.append(list(range(position + 1, position + 1 + len(batch.rows))))
         position += len(batch.rows)
     return positions
@@ -223,11 +226,11 @@ def outbox(db: sqlite3.Connection) -> list[Outgoing]:
     return messages
 
 
-def latest_snapshot(db: sqlite3.Connection, unit: str) -> Snapshot | None:
+def latest_snapshot(db: sqlite3.Connection, unit: str, before: int | None) -> Snapshot | None:
     found = db.execute(
-        """SELECT seq, hash, ref FROM snapshot WHERE unit = (SELECT id FROM unit WHERE name = ?)
+        """SELECT seq, hash, ref FROM snapshot WHERE unit = (SELECT id FROM unit WHERE name = ?) AND seq < ?
            ORDER BY seq DESC LIMIT 1""",
-        (unit,),
+        (unit, _NO_END if before is None else before),
     ).fetchone()
     return Snapshot(unit, found[0], found[1], Ref(found[2])) if found else None
 

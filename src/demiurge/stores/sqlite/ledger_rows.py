@@ -1,7 +1,8 @@
 """A ledger's rows as SQL, on a connection that somebody else manages.
 
-Invariant: every column of a row is under its guard, a CRC-32, and is checked when the row is read: an answer is the one
-that was written, or none.
+Invariant: every column of a row is under its guard, a CRC-32, and is checked when the row is read, or taken off because
+it is over: an answer is the one that was written, or none. And no row is taken for absent because an index doesn't lead
+to it: a second one, by a hash, has to say the same. Both are asked in one statement, so that they speak of one moment.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Callable
+from hashlib import sha256
 from pathlib import Path
 from typing import Any, Final
 from zlib import crc32
@@ -26,22 +28,28 @@ _TABLES: Final = (
         id INTEGER PRIMARY KEY, "partition" TEXT NOT NULL, tool TEXT NOT NULL, key TEXT NOT NULL, state TEXT NOT NULL,
         effect BLOB NOT NULL, params_hash TEXT NOT NULL, created_ns INTEGER NOT NULL, expires_ns INTEGER,
         owner TEXT NOT NULL, message TEXT NOT NULL, value BLOB NOT NULL, success INTEGER NOT NULL,
-        excluded INTEGER NOT NULL, rendering TEXT, guard INTEGER NOT NULL, UNIQUE (key, "partition", tool)) {STRICT}""",
+        excluded INTEGER NOT NULL, rendering TEXT, guard INTEGER NOT NULL, place INTEGER NOT NULL,
+        UNIQUE (key, "partition", tool)) {STRICT}""",
+    "CREATE INDEX entry_place ON entry (place)",
     "CREATE INDEX entry_end ON entry (expires_ns) WHERE expires_ns IS NOT NULL",
     "CREATE INDEX entry_open ON entry (state) WHERE state <> 'done'",
 )
-FORMAT: Final = OwnFormat("ledger", 0x44454D4C, 2, _TABLES)  # "DEML"
+FORMAT: Final = OwnFormat("ledger", 0x44454D4C, 3, _TABLES)  # "DEML"
 _COLUMNS: Final = (
     '"partition", tool, key, state, effect, params_hash, created_ns, expires_ns, owner, message, value, success, '
     "excluded, rendering, guard"
 )
+_HASHED: Final = 'INDEXED BY entry_place WHERE place = ? AND key = ? AND "partition" = ?'
 _AT: Final = 'WHERE key = ? AND "partition" = ? AND tool = ?'
-_GET: Final = f"SELECT {_COLUMNS} FROM entry {_AT}"  # noqa: S608
+_GET: Final = f"""SELECT {_COLUMNS}, 1 FROM entry {_AT}
+    UNION ALL SELECT {_COLUMNS}, 0 FROM entry {_HASHED} AND tool = ? LIMIT 1"""  # noqa: S608
+_TOOLS: Final = f"""SELECT tool, 1 FROM entry WHERE key = ? AND "partition" = ?
+    UNION ALL SELECT tool, 0 FROM entry {_HASHED}"""  # noqa: S608
 _OPEN: Final = f"SELECT {_COLUMNS} FROM entry WHERE state <> 'done'"  # noqa: S608
-_PUT: Final = f"INSERT OR REPLACE INTO entry ({_COLUMNS}) VALUES ({', '.join('?' * 15)})"  # noqa: S608
+_PUT: Final = f"INSERT OR REPLACE INTO entry ({_COLUMNS}, place) VALUES ({', '.join('?' * 16)})"  # noqa: S608
 _DELETE: Final = f"DELETE FROM entry {_AT}"  # noqa: S608
-_TIDY: Final = f"""DELETE FROM entry WHERE id IN
-    (SELECT id FROM entry WHERE expires_ns <= ? AND state <> 'claimed' LIMIT {_FEW})"""  # noqa: S608
+_OVER: Final = f"""SELECT id, {_COLUMNS} FROM entry WHERE id IN
+    (SELECT id FROM entry WHERE expires_ns <= ? AND state <> 'claimed' LIMIT ?)"""  # noqa: S608
 
 
 def check_tables(db: sqlite3.Connection, path: Path) -> None:
@@ -59,15 +67,24 @@ class SqliteRows:
         self._db, self._path, self._works_on = db, path, works_on
 
     def get(self, slot: LedgerSlot) -> LedgerRow | None:
-        cells = self._db.execute(_GET, (slot.key, slot.partition, slot.tool_name)).fetchone()
-        return None if cells is None else self._row(cells)
+        partition, tool, key = slot
+        hashed = (_place(partition, key), key, partition, tool)
+        cells = self._db.execute(_GET, (key, partition, tool, *hashed)).fetchone()
+        if cells is None:
+            return None
+        if not cells[-1]:
+            raise self._hidden()
+        return self._row(cells[:-1])
 
     def slots(self, partition: str, key: str) -> list[LedgerSlot]:
-        tools = 'SELECT tool FROM entry WHERE key = ? AND "partition" = ? ORDER BY tool'
-        return [LedgerSlot(partition, tool, key) for (tool,) in self._db.execute(tools, (key, partition))]
+        found = self._db.execute(_TOOLS, (key, partition, _place(partition, key), key, partition)).fetchall()
+        tools = {tool for tool, indexed in found if indexed}
+        if not tools.issuperset(tool for tool, _ in found):
+            raise self._hidden()
+        return [LedgerSlot(partition, tool, key) for tool in sorted(tools)]
 
     def put(self, row: LedgerRow) -> None:
-        self._db.execute(_PUT, (*_cells(row), _guard(_cells(row))))
+        self._db.execute(_PUT, (*_cells(row), _guard(_cells(row)), _place(row.slot.partition, row.slot.key)))
 
     def delete(self, slot: LedgerSlot) -> None:
         self._db.execute(_DELETE, (slot.key, slot.partition, slot.tool_name))
@@ -76,12 +93,10 @@ class SqliteRows:
         return claim.state is EntryState.CLAIMED and self._works_on(claim.owner, claim.effect_id)
 
     def expire(self, now_ns: int) -> int:
-        over = self._delete_dead("expires_ns <= ?", now_ns)
-        statement = "DELETE FROM entry WHERE expires_ns <= ? AND state <> 'claimed'"
-        return over + self._db.execute(statement, (now_ns,)).rowcount
+        return self._delete_dead("expires_ns <= ?", now_ns) + self._delete_over(now_ns, -1)
 
     def tidy(self, now_ns: int) -> None:
-        self._db.execute(_TIDY, (now_ns,))
+        self._delete_over(now_ns, _FEW)
 
     def take_off(self, tool_name: str | None = None) -> int:
         gone = self._delete_dead("?1 IS NULL OR tool = ?1", tool_name)
@@ -102,6 +117,17 @@ class SqliteRows:
         for claim in dead:
             self.delete(claim.slot)
         return len(dead)
+
+    def _delete_over(self, now_ns: int, most: int) -> int:
+        """Of the rows that the index says are over, at most `most` (-1: all), those that say so themselves."""
+        rows = self._db.execute(_OVER, (now_ns, most))
+        over = [(n,) for n, *cells in rows if _is_over(cells, now_ns)]
+        if over:
+            self._db.executemany("DELETE FROM entry WHERE id = ?", over)
+        return len(over)
+
+    def _hidden(self) -> Damaged:
+        return Damaged(f"{self._path} is damaged (an index hides an entry): restore it from a backup.")
 
     def _row(self, cells: tuple[Any, ...]) -> LedgerRow:
         if _guard(cells[:-1]) != cells[-1]:
@@ -130,6 +156,16 @@ class SqliteRows:
 def _cells(row: LedgerRow) -> tuple[Any, ...]:
     """All columns but the guard."""
     return (*row.slot, row.state.value, *row[2:9], int(row.success), int(row.excluded), row.rendering)
+
+
+def _is_over(cells: list[Any], now_ns: int) -> bool:
+    *rest, guard = cells
+    return _guard(tuple(rest)) == guard and rest[7] is not None and rest[7] <= now_ns
+
+
+def _place(partition: str, key: str) -> int:
+    """64 bits of a hash, as SQLite's signed integer; two slots may share one."""
+    return int.from_bytes(sha256(json.dumps((partition, key)).encode()).digest()[:8], signed=True)
 
 
 def _guard(cells: tuple[Any, ...]) -> int:

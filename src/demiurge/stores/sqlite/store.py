@@ -191,9 +191,9 @@ class SqliteStore:
         with self._db.writing("snapshot") as db:
             journal.put_snapshot(db, snapshot)
 
-    def latest_snapshot(self, unit: str) -> Snapshot | None:
+    def latest_snapshot(self, unit: str, before: int | None = None) -> Snapshot | None:
         with self._db.reading() as db:
-            return journal.latest_snapshot(db, unit)
+            return journal.latest_snapshot(db, unit, before)
 
     # blobs
 

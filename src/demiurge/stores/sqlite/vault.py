@@ -60,6 +60,8 @@ class SqliteVault:
             db.execute(f"INSERT INTO connection ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", _columns(row))  # noqa: S608
 
     def get(self, connection_id: str) -> SealedConnection | None:
+        if not _is_text(connection_id):
+            return None
         with self._db.reading() as db:
             db.text_factory = _text
             found = db.execute(f"SELECT {_COLUMNS} FROM connection WHERE id = ?", (connection_id,)).fetchone()  # noqa: S608
@@ -91,6 +93,17 @@ class SqliteVault:
             )
             return changed.rowcount == 1
 
+    def discard(self, connection_id: str, tenant: str | None = None) -> bool:
+        with self._db.writing("vault") as db:
+            db.text_factory = _text
+            found = db.execute(f"SELECT n, {_COLUMNS} FROM connection NOT INDEXED").fetchall()  # noqa: S608
+            for n, *columns in found:
+                theirs = tenant in (None, columns[3])
+                if str(columns[0]) == connection_id and theirs and _is_damaged(columns):
+                    db.execute("DELETE FROM connection WHERE n = ?", (n,))
+                    return True
+        return False
+
     def close(self) -> None:
         self._db.close()
 
@@ -108,7 +121,15 @@ def _columns(row: SealedConnection) -> tuple[object, ...]:
     return (kept.id, kept.provider, kept.credential_type, kept.tenant, scopes, *dates, kept.key_id, row.sealed)
 
 
-def _row(columns: tuple[Any, ...]) -> SealedConnection:
+def _is_damaged(columns: Sequence[Any]) -> bool:
+    try:
+        _row(columns)
+    except Damaged:
+        return True
+    return False
+
+
+def _row(columns: Sequence[Any]) -> SealedConnection:
     name, provider, credential_type, tenant, scopes, expires_at_ms, revoked_at_ms, key_id, sealed = columns
     try:
         "".join((name, provider, credential_type, tenant, scopes, key_id)).encode()
@@ -117,6 +138,15 @@ def _row(columns: tuple[Any, ...]) -> SealedConnection:
         raise Damaged(f"Connection {name!a} is damaged: restore the vault from a backup.") from None
     kept = Connection(name, provider, credential_type, tenant, words, expires_at_ms, revoked_at_ms, key_id)
     return SealedConnection(kept, sealed)
+
+
+def _is_text(name: str) -> bool:
+    """False for the name of a damaged row, which is no UTF-8."""
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _text(data: bytes) -> str:

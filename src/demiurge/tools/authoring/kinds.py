@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-__all__ = ["ANY", "is_flat", "kinds_of"]
+__all__ = ["ANY", "flat_types", "is_flat", "kinds_of"]
 
 ANY = "any"
 
@@ -23,7 +23,8 @@ _CLOSED = frozenset([
 # fmt: on
 _OPENING = ("computed_fields", "extras_schema", "serialization", "serialization_alias")
 _NO_SCHEMAS = ("default", "expected", "metadata", "serialization")
-_SCALARS = ({"type": "bool"}, {"type": "int"}, {"type": "str"})
+_TYPES = {"bool": bool, "int": int, "str": str}
+_SCALARS = [{"type": kind} for kind in _TYPES]
 
 
 def kinds_of(core_schema: Any) -> frozenset[str]:
@@ -62,6 +63,12 @@ def is_flat(core_schema: Any) -> bool:
     arguments = core_schema["schema"]
     is_plain = arguments["type"] == "dataclass-args" and not arguments.get("computed_fields")
     return is_plain and all(_is_scalar(entry) for entry in arguments["fields"])
+
+
+def flat_types(core_schema: Any) -> dict[str, type]:
+    """The fields of a flat type, and what each holds."""
+    entries = {entry["name"]: entry["schema"] for entry in core_schema["schema"]["fields"]}
+    return {name: _TYPES[inner.get("schema", inner)["type"]] for name, inner in entries.items()}
 
 
 def _is_scalar(entry: Mapping[str, Any]) -> bool:

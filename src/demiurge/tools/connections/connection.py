@@ -74,3 +74,7 @@ class Vault(Protocol):
 
     def swap(self, old: SealedConnection, new: SealedConnection) -> bool:
         """Puts `new` in the place of `old`, in one step; False when `old` is not what is there."""
+
+    def discard(self, connection_id: str, tenant: str | None = None) -> bool:
+        """Takes out a row that can't be read, by the id that DamagedConnections says. False when there is none: one
+        that can be read is never taken out. With `tenant`, only if it is theirs."""

@@ -6,10 +6,19 @@ from __future__ import annotations
 from typing import Any
 
 from demiurge.tools.authoring.tool import Tool
-from demiurge.tools.core.introspect import manifest, state
+from demiurge.tools.core.introspect import manifest, module, schemas, state
 from demiurge.tools.core.time import get_current_time
 from demiurge.tools.core.workspace import list_files, read, write
 
 __all__ = ["CORE_TOOLS"]
 
-CORE_TOOLS: tuple[Tool[Any, Any], ...] = (get_current_time, list_files, read, write, manifest, state)
+CORE_TOOLS: tuple[Tool[Any, Any], ...] = (
+    get_current_time,
+    list_files,
+    read,
+    write,
+    manifest,
+    schemas,
+    module,
+    state,
+)

@@ -1,5 +1,5 @@
-"""`introspect__*`: a world looking at itself, read only. The manifest is public; of a state, only where it
-is kept."""
+"""`introspect__*`: a world looking at itself, read only. The manifest, with its schemas and modules, is public; of a
+state, only where it is kept."""
 
 from __future__ import annotations
 
@@ -14,7 +14,20 @@ from demiurge.tools.errors import ToolErrorCode, ToolFailure
 from demiurge.tools.redaction import Redaction
 from demiurge.tools.result import ToolResult
 
-__all__ = ["ManifestView", "ReadManifest", "ReadState", "StateView", "manifest", "state"]
+__all__ = [
+    "ManifestView",
+    "ModuleView",
+    "ReadManifest",
+    "ReadModule",
+    "ReadSchemas",
+    "ReadState",
+    "SchemasView",
+    "StateView",
+    "manifest",
+    "module",
+    "schemas",
+    "state",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +62,29 @@ class StateView:
     state: dict[str, Any]
 
 
+@dataclass(frozen=True, slots=True)
+class ReadSchemas:
+    prefix: str | None = field(
+        default=None,
+        metadata={"description": "Start of the names whose types to show. Left out: all names, no types."},
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class SchemasView:
+    schemas: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class ReadModule:
+    name: str = field(metadata={"description": "Full module name with its version."})
+
+
+@dataclass(frozen=True, slots=True)
+class ModuleView:
+    module: dict[str, Any]
+
+
 async def _manifest(params: ReadManifest, *, context: ToolContext) -> ToolResult[ManifestView]:
     found = await _world(context).manifest()
     return ToolResult(message="The manifest of this world.", value=ManifestView(dict(found)))
@@ -57,6 +93,16 @@ async def _manifest(params: ReadManifest, *, context: ToolContext) -> ToolResult
 async def _state(params: ReadState, *, context: ToolContext) -> ToolResult[StateView]:
     found = await _world(context).state(params.module, params.key)
     return ToolResult(message="The stored state.", value=StateView(params.module, params.key, dict(found)))
+
+
+async def _schemas(params: ReadSchemas, *, context: ToolContext) -> ToolResult[SchemasView]:
+    found = await _world(context).schemas(params.prefix)
+    return ToolResult(message="The schemas of this world.", value=SchemasView(dict(found)))
+
+
+async def _module(params: ReadModule, *, context: ToolContext) -> ToolResult[ModuleView]:
+    found = await _world(context).module(params.name)
+    return ToolResult(message="The module.", value=ModuleView(dict(found)))
 
 
 def _world(context: ToolContext) -> Introspection:
@@ -81,5 +127,23 @@ state = CoreTool[ReadState, StateView](
     handler=_state,
     effect=ToolEffect.READ_ONLY,
     redaction=Redaction.allow("module", "key"),
+    capabilities=(Introspection,),
+)
+
+schemas = CoreTool[ReadSchemas, SchemasView](
+    name="introspect__schemas",
+    description="List the schemas of this world, or show the types of those whose names start with a prefix.",
+    handler=_schemas,
+    effect=ToolEffect.READ_ONLY,
+    redaction=Redaction.allow("schemas"),
+    capabilities=(Introspection,),
+)
+
+module = CoreTool[ReadModule, ModuleView](
+    name="introspect__module",
+    description="Show what a module of this world declares: its state, its events, its key and its source.",
+    handler=_module,
+    effect=ToolEffect.READ_ONLY,
+    redaction=Redaction.allow("module"),
     capabilities=(Introspection,),
 )

@@ -24,13 +24,13 @@ from pydantic_core import from_json
 from demiurge.errors import Damaged, InvalidValue
 from demiurge.tools.authoring.params import ResultCodec
 from demiurge.tools.errors import ToolValidationError
-from demiurge.tools.ledger.idempotency import DEFAULT_TTL, check_ttl, compute_params_hash
+from demiurge.tools.ledger.idempotency import DEFAULT_TTL, check_ttl, compute_params_hash, ttl_ns
 from demiurge.tools.ledger.store import EntryState, LedgerRow, LedgerSlot, LedgerStore, MemoryLedgerStore, Rows, Write
 from demiurge.tools.ledger.watchers import Watchers
 from demiurge.tools.result import ToolResult, plain_text
 from demiurge.values.clock import Clock, Entropy, SystemClock, SystemEntropy
 
-__all__ = ["Claim", "EffectLedger", "Ledger", "LedgerEntry", "partition_of", "ttl_ns"]
+__all__ = ["Claim", "EffectLedger", "Ledger", "LedgerEntry", "partition_of"]
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
@@ -121,6 +121,7 @@ class EffectLedger:
         self._clock = clock if clock is not None else SystemClock()
         self._entropy = entropy if entropy is not None else SystemEntropy()
         self._store: LedgerStore = store if store is not None else MemoryLedgerStore()
+        self.blocking = self._store.blocking
         self._watchers = Watchers()
 
     # for people and other executors
@@ -220,10 +221,6 @@ class EffectLedger:
         return isinstance(key, str | LedgerSlot) and self.lookup(key) is not None
 
     # for the runner: see Ledger
-
-    @property
-    def blocking(self) -> bool:
-        return self._store.blocking
 
     def find(self, slot: LedgerSlot, now_ns: int) -> LedgerRow | None:
         seen: LedgerRow | None = None
@@ -339,10 +336,6 @@ def partition_of(*, tenant: str = "", connection_id: str | None = None, session:
     if not tenant and connection_id is None and not session and not run:
         return ""
     return json.dumps([tenant, connection_id, session, *([run] if run else [])], ensure_ascii=False)
-
-
-def ttl_ns(ttl: timedelta | None) -> int | None:
-    return None if ttl is None else ttl // _MICROSECOND * 1000
 
 
 def _slots(rows: Rows, key: str | LedgerSlot) -> list[LedgerSlot]:

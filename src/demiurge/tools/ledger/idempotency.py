@@ -9,7 +9,7 @@ by the arguments as they were sent.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 from enum import StrEnum
 from functools import lru_cache
@@ -32,9 +32,11 @@ __all__ = [
     "compute_params_hash",
     "hash_json",
     "make_key",
+    "ttl_ns",
 ]
 
 DEFAULT_TTL = timedelta(hours=24)
+_MICROSECOND = timedelta(microseconds=1)
 _LONGEST_TTL = timedelta(days=36_525)
 
 
@@ -52,14 +54,16 @@ class IdempotencyConfig:
     """How calls of a tool are recognised as the same, and for how long (seed 004).
 
     `param_keys`: names of fields, for `params` only. `key_fn(params) -> str`: for `custom` only. `ttl`: above 0 and
-    at most 100 years; None: for ever. `scope`: text without ':' before the key; "session" also keeps sessions (or
-    runs, where there is no session) apart. Raises PromptValidationError, a ValueError."""
+    at most 100 years; None: for ever; `ttl_ns` is the same in nanoseconds. `scope`: text without ':' before the key;
+    "session" also keeps sessions (or runs, where there is no session) apart. Raises PromptValidationError, a
+    ValueError."""
 
     strategy: IdempotencyStrategy | str = IdempotencyStrategy.AUTO
     param_keys: tuple[str, ...] = ()
     key_fn: Callable[[Any], str] | None = None
     ttl: timedelta | None = DEFAULT_TTL
     scope: str = "session"
+    ttl_ns: int | None = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         try:
@@ -76,6 +80,7 @@ class IdempotencyConfig:
             check_ttl(self.ttl)
         except InvalidValue as error:
             _refuse(error.message)
+        object.__setattr__(self, "ttl_ns", ttl_ns(self.ttl))
         if not isinstance(self.scope, str) or ":" in self.scope:
             _refuse("'scope' is text without ':'")
         object.__setattr__(self, "scope", str.__str__(self.scope))
@@ -95,6 +100,11 @@ def check_ttl(ttl: object) -> None:
     """Raises InvalidValue unless `ttl` is None or a timedelta above 0 and of at most 100 years."""
     if ttl is not None and not (isinstance(ttl, timedelta) and timedelta() < ttl <= _LONGEST_TTL):
         raise InvalidValue("'ttl' is a timedelta above 0 and of at most 100 years, or None for ever")
+
+
+def ttl_ns(ttl: timedelta | None) -> int | None:
+    """In nanoseconds; None for ever."""
+    return None if ttl is None else ttl // _MICROSECOND * 1000
 
 
 def _refuse(message: str) -> NoReturn:
@@ -144,18 +154,18 @@ def compute_idempotency_key(*, tool_name: str, params: Any, config: IdempotencyC
 def make_key(tool_name: str, params: Any, config: IdempotencyConfig, dump: Callable[[], DumpedParams]) -> str | None:
     """As `compute_idempotency_key`; `dump` is asked where a hash is needed."""
     match config.strategy:
-        case IdempotencyStrategy.NONE:
-            return None
+        case IdempotencyStrategy.AUTO:
+            key = f"{tool_name}:{dump().hash()}"
+        case IdempotencyStrategy.PARAMS:
+            key = f"{tool_name}:{dump().hash_of(config.param_keys)}"
         case IdempotencyStrategy.CUSTOM:
             assert config.key_fn is not None
             key = config.key_fn(params)
             if not isinstance(key, str) or not key:
                 raise InvalidValue("a key_fn gives text that is not empty")
             key = str.__str__(key)
-        case IdempotencyStrategy.PARAMS:
-            key = f"{tool_name}:{dump().hash_of(config.param_keys)}"
         case _:
-            key = f"{tool_name}:{dump().hash()}"
+            return None
     return f"{config.scope}:{key}" if config.scope else key
 
 

@@ -6,11 +6,12 @@ process. So the ledger decides inside such a block, and a claim is taken by one 
 
 from __future__ import annotations
 
-import threading
 from contextlib import AbstractContextManager
 from enum import StrEnum
 from heapq import heapify, heappop, heappush
 from typing import Literal, NamedTuple, Protocol, Self, TypeAlias
+
+from demiurge.values.forks import lock_over_forks, renew_in_child
 
 __all__ = ["EntryState", "LedgerRow", "LedgerSlot", "LedgerStore", "MemoryLedgerStore", "Rows", "Write"]
 
@@ -116,11 +117,12 @@ class MemoryLedgerStore:
     blocking = False
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
+        self._lock = lock_over_forks()
         self._done: dict[LedgerSlot, LedgerRow] = {}
         self._open: dict[LedgerSlot, LedgerRow] = {}
         self._tools: set[str] = set()
         self._ends: list[tuple[int, LedgerSlot, bytes]] = []
+        renew_in_child(self._doubt_all)
 
     def reading(self) -> Self:
         return self
@@ -207,3 +209,8 @@ class MemoryLedgerStore:
 
     def open_rows(self) -> list[LedgerRow]:
         return list(self._open.values())
+
+    def _doubt_all(self) -> None:
+        """In a process that was forked off nobody works on what was claimed before."""
+        for row in self.open_rows():
+            self.put(row._replace(state=EntryState.IN_DOUBT, owner=""))

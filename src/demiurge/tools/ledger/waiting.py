@@ -2,9 +2,9 @@
 
 Invariant: no call waits for a claim that can't end before the call itself does. A handler that makes its own call
 again would; so would two handlers that each make the other's, and whoever waits in a call that blocks the event loop
-that the claim needs. Who would close such a circle is told so instead, in this process; what another process waits for
-is not known, there only a time limit helps. Nor is a call known as its handler's that a thread makes without the
-handler's context variables.
+that the claim needs. Who would close such a circle is told so instead, in this process. What another process waits for
+is not known, nor is a call known as its handler's that a thread makes without its handler's context variables: there
+only a time limit helps, and every wait has one.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from typing import Protocol, TypeAlias
 
 from demiurge.tools.errors import ToolErrorCode, ToolFailure
 from demiurge.tools.ledger.store import LedgerRow
+from demiurge.values.forks import lock_over_forks, renew_in_child
 
 __all__ = ["Bell", "Holding", "LoopBell", "ThreadBell", "blocking_its_loop", "end_hold", "hold", "waiting_for"]
 
@@ -27,10 +28,20 @@ Holding: TypeAlias = "contextvars.Token[_Held]"
 _held: contextvars.ContextVar[_Held] = contextvars.ContextVar("demiurge_held_claims", default=None)
 """What the code that runs here belongs to, the innermost first: claims, by their effect id, and calls that block a
 loop."""
-_lock = threading.Lock()
+_lock = lock_over_forks()
 _waits: dict[object, tuple[frozenset[object], bytes]] = {}
 _loops: dict[object, int] = {}
 _blocked: dict[int, object] = {}
+
+
+def _forget() -> None:
+    """In a process that was forked off only this thread goes on, and it waits for nobody."""
+    _waits.clear()
+    for thread in _blocked.keys() - {threading.get_ident()}:
+        del _blocked[thread]
+
+
+renew_in_child(_forget)
 
 
 def hold(claim: LedgerRow, loop_thread: int | None) -> Holding:

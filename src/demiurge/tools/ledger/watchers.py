@@ -8,14 +8,14 @@ taken the slot passes the news on.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Hashable
 
 from demiurge.tools.ledger.store import LedgerSlot
+from demiurge.values.forks import lock_over_forks, renew_in_child
 
 __all__ = ["Watchers"]
 
-_lock = threading.Lock()
+_lock = lock_over_forks()
 
 
 class Watchers:
@@ -24,6 +24,7 @@ class Watchers:
     def __init__(self) -> None:
         self._waiting: dict[LedgerSlot, dict[Hashable, dict[object, Callable[[], None]]]] = {}
         self._woken: set[object] = set()
+        renew_in_child(self._forget)
 
     def add(self, slot: LedgerSlot, wake: Callable[[], None], place: Hashable) -> Callable[[], None]:
         """`wake` is called, from any thread, until the function that it returns is called."""
@@ -45,6 +46,11 @@ class Watchers:
                 self.wake_next(slot)
 
         return stop
+
+    def _forget(self) -> None:
+        """In a process that was forked off nobody watches."""
+        self._waiting.clear()
+        self._woken.clear()
 
     def wake_next(self, slot: LedgerSlot) -> None:
         """The slot is free: one of each place looks."""

@@ -7,12 +7,12 @@ counts once. Reaching a limit is within the budget; going beyond it is not.
 
 from __future__ import annotations
 
-import threading
 from dataclasses import dataclass, fields
 from datetime import timedelta
 
 from demiurge.tools.errors import BudgetDimension, BudgetExceededError, InvalidLimit
 from demiurge.tools.limits.deadline import Deadline
+from demiurge.values.forks import lock_over_forks
 
 __all__ = ["Budget", "BudgetTracker", "TokenUsage"]
 
@@ -62,7 +62,7 @@ class BudgetTracker:
 
     def __init__(self, budget: Budget) -> None:
         self.budget = budget
-        self._lock = threading.Lock()
+        self._lock = lock_over_forks()
         self._latest: dict[str, tuple[TokenUsage, int]] = {}
         self._consumed = TokenUsage()
         self._cost_micros = 0

@@ -32,7 +32,7 @@ _MOST_FAULTS = 3
 def check(ports: Ports, call: Call) -> None:
     result = call.result
     assert result is not None
-    if {type(result.success), type(result.exclude_value_from_context)} != {bool}:
+    if (type(result.success), type(result.exclude_value_from_context)) != (bool, bool):
         log_fault(f"result of {call.tool_id}", "has a flag that is not True or False")
         raise ToolFailure(ToolErrorCode.OUTPUT_VALIDATION)
     rendering = ""

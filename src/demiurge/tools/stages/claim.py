@@ -1,9 +1,9 @@
 """Stage: the call takes its slot in the ledger, or waits for the equal call that has it (seed 004).
 
 The last thing before the handler, and atomic: of equal calls at once, in tasks, threads or processes, one runs. The
-others wait, no longer than the call may take, and are answered by what it did; when it changed nothing, the next one
-runs. A doubt is taken over by a tool that can find out (`reconcile` runs in the handler's place) or that only reads
-(it runs again).
+others wait, no longer than the call may take and never for ever, and are answered by what it did; when it changed
+nothing, the next one runs. A doubt is taken over by a tool that can find out (`reconcile` runs in the handler's place)
+or that only reads (it runs again).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from collections.abc import Awaitable
 from demiurge.tools.errors import ToolErrorCode, ToolFailure
 from demiurge.tools.execution.call import Call
 from demiurge.tools.execution.ports import Ports
-from demiurge.tools.ledger.effects import Claim, Ledger, ttl_ns
+from demiurge.tools.ledger.effects import Claim, Ledger
 from demiurge.tools.ledger.reconcile import reconciling
 from demiurge.tools.ledger.store import EntryState, LedgerRow, LedgerSlot
 from demiurge.tools.ledger.waiting import Bell, LoopBell, ThreadBell, hold, waiting_for
@@ -22,6 +22,8 @@ from demiurge.tools.stages.recall import answer_from, ask, asks_elsewhere
 
 __all__ = ["claim"]
 
+_LONGEST_WAIT_S = 600.0
+"""How long a call waits that nothing else limits: what it waits for may wait for this very call, unseen."""
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.001, 0.05
 """How long a waiter sleeps between two looks at a ledger that other processes write to; each time twice as long."""
 
@@ -61,7 +63,7 @@ def _begin(call: Call, got: Claim) -> None:
         return
     call.holding = hold(got.mine, call.thread if call.threads else None)
     if call.reconciling:
-        call.tool = reconciling(call.bound)
+        call.bind(reconciling(call.bound))
 
 
 def _take(ports: Ports, call: Call, ledger: Ledger, slot: LedgerSlot) -> Claim:
@@ -70,7 +72,7 @@ def _take(ports: Ports, call: Call, ledger: Ledger, slot: LedgerSlot) -> Claim:
     got = ledger.claim(
         slot,
         params_hash=call.params_hash,
-        ttl_ns=ttl_ns(config.ttl),
+        ttl_ns=config.ttl_ns,
         now_ns=ports.clock.now_ns(),
         even_in_doubt=call.may_end_doubt,
     )
@@ -86,7 +88,7 @@ async def _wait(ports: Ports, call: Call, there: LedgerRow, take: functools.part
     ledger, slot = ports.ledger, there.slot
     assert ledger is not None
     bell: Bell = LoopBell() if call.threads else ThreadBell()
-    left_s = None if call.limit_ms is None else call.limit_ms / 1000
+    left_s = _LONGEST_WAIT_S if call.limit_ms is None else call.limit_ms / 1000
     pause_s = _FIRST_PAUSE_S
     stop = ledger.watch(slot, bell.ring, bell.place)
     try:
@@ -99,20 +101,18 @@ async def _wait(ports: Ports, call: Call, there: LedgerRow, take: functools.part
                     return got
                 assert got.there is not None
                 found = got.there
-            if left_s is not None and left_s <= 0:
+            if left_s <= 0:
                 raise ToolFailure(ToolErrorCode.TIMEOUT if call.changes_nothing else ToolErrorCode.UNKNOWN_OUTCOME)
-            most_s = left_s if not ledger.blocking else pause_s if left_s is None else min(left_s, pause_s)
-            passed_s = await _listen(ports, found, bell, most_s)
-            left_s = None if left_s is None else left_s - passed_s
+            left_s -= await _listen(ports, found, bell, min(left_s, pause_s) if ledger.blocking else left_s)
             pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
     finally:
         stop()
 
 
-async def _listen(ports: Ports, there: LedgerRow, bell: Bell, most_s: float | None) -> float:
+async def _listen(ports: Ports, there: LedgerRow, bell: Bell, most_s: float) -> float:
     """Waits for the bell; how many seconds have passed."""
     begun_ns = ports.clock.monotonic_ns()
     with waiting_for(there):
         rang = await bell.wait(most_s)
     passed_s = (ports.clock.monotonic_ns() - begun_ns) / 1e9
-    return passed_s if rang or most_s is None else max(passed_s, most_s)
+    return passed_s if rang else max(passed_s, most_s)

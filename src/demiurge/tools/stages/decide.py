@@ -29,4 +29,4 @@ def decide(ports: Ports, call: Call) -> None:
         raise ToolFailure(ToolErrorCode.POLICY_DENIED)
     if tool is None or tool.spec.name != call.tool_id:  # a source that answers with another tool has not got this one
         raise ToolFailure(ToolErrorCode.UNAVAILABLE)
-    call.tool = tool
+    call.bind(tool)

@@ -27,20 +27,24 @@ def decode(ports: Ports, call: Call) -> None:
     `validation`."""
     raw = call.raw_args
     try:
-        if isinstance(raw, Mapping):
-            raw = json.dumps(dict(raw), allow_nan=False)
-        if not isinstance(raw, str | bytes):
-            raise ToolFailure(ToolErrorCode.INVALID_JSON)
-        if _is_too_long(raw):
+        text = raw if isinstance(raw, str) else _text(raw)
+        if len(text) > MAX_ARGUMENT_BYTES // 4 and _is_too_long(text):  # in UTF-8 a character has up to 4 bytes
             raise ToolFailure(ToolErrorCode.VALIDATION, fields=("the object is longer than 1 MiB",))
-        args = canonical_json.parse_object(raw)
+        args = canonical_json.parse_object(text)
     except (InvalidValue, ValueError, TypeError, RecursionError) as error:
         raise ToolFailure(ToolErrorCode.INVALID_JSON) from error
-    call.args_text = raw
+    call.args_text = text
     call.args = args
 
 
+def _text(raw: object) -> str | bytes:
+    if isinstance(raw, Mapping):
+        return json.dumps(dict(raw), allow_nan=False)
+    if not isinstance(raw, bytes):
+        raise ToolFailure(ToolErrorCode.INVALID_JSON)
+    return raw
+
+
 def _is_too_long(text: str | bytes) -> bool:
-    if isinstance(text, str) and len(text) > MAX_ARGUMENT_BYTES // 4:  # in UTF-8 a character has up to 4 bytes
-        return len(text.encode(errors="surrogatepass")) > MAX_ARGUMENT_BYTES
-    return len(text) > MAX_ARGUMENT_BYTES
+    data = text.encode(errors="surrogatepass") if isinstance(text, str) else text
+    return len(data) > MAX_ARGUMENT_BYTES

@@ -11,8 +11,11 @@ from demiurge.tools.execution.call import Call
 from demiurge.tools.execution.ports import Ports
 from demiurge.tools.ids import canonical_call_id, canonical_id
 from demiurge.values.clock import new_id
+from demiurge.values.draft import draft_of
 
 __all__ = ["identify"]
+
+_Event = draft_of(ToolCallStart)
 
 
 def identify(ports: Ports, call: Call) -> None:
@@ -25,4 +28,4 @@ def identify(ports: Ports, call: Call) -> None:
     call.tool_id = canonical_id(call.requested_id)
     call.started_ns = ports.clock.now_ns()
     if ports.emit is not None:
-        ports.tell(ToolCallStart(call.tool_call_id, call.tool_id))
+        ports.tell(_Event(call.tool_call_id, call.tool_id))

@@ -18,9 +18,11 @@ from demiurge.tools.execution.cause import log_fault
 from demiurge.tools.execution.ports import Ports
 from demiurge.tools.limits.budget import BudgetTracker
 from demiurge.tools.limits.deadline import Deadline
+from demiurge.values.draft import draft_of
 
 __all__ = ["in_time", "limits"]
 
+_Context = draft_of(ToolContext)
 _MS = timedelta(milliseconds=1)
 
 
@@ -74,7 +76,7 @@ def _context(ports: Ports, call: Call) -> ToolContext:
     template = call.template
     if template is None:
         resources = ports.resources
-        return ToolContext(
+        return _Context(
             session=ports.session if ports.session is not None else NullSession(),
             deadline=resources.get(Deadline),
             budget_tracker=resources.get(BudgetTracker),

@@ -25,14 +25,16 @@ T = TypeVar("T")
 
 
 def recall(ports: Ports, call: Call) -> Awaitable[None] | None:
-    """A call in doubt goes on only if its tool can find out, or changes nothing."""
+    """A call in doubt goes on only if its tool can find out, or changes nothing. Where nobody is going to be asked and
+    nothing waits for a disk, `claim` is next and finds the same."""
     config = call.bound.idempotency
     if ports.ledger is None or config is None or config.strategy is IdempotencyStrategy.NONE:
         return None
     call.slot, call.params_hash = _identity(call, config)
     if asks_elsewhere(ports, call):
         return _recall(ports, call, ports.ledger, call.slot)
-    _found(call, ports.ledger.find(call.slot, ports.clock.now_ns()))
+    if call.decision != "allow" or ports.ledger.blocking:
+        _found(call, ports.ledger.find(call.slot, ports.clock.now_ns()))
     return None
 
 

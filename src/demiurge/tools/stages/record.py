@@ -15,8 +15,11 @@ from demiurge.tools.execution.ports import Ports
 from demiurge.tools.record import ToolExecResult, ToolInvocationRecord
 from demiurge.tools.telemetry.run_summary import OK
 from demiurge.tools.telemetry.spans import ToolSpan
+from demiurge.values.draft import draft_of
 
 __all__ = ["record"]
+
+_Event, _Answer, _Record = draft_of(ToolCallResult), draft_of(ToolExecResult), draft_of(ToolInvocationRecord)
 
 
 def record(ports: Ports, call: Call) -> None:
@@ -27,14 +30,14 @@ def record(ports: Ports, call: Call) -> None:
         entry = _entry(ports, call, None, ended_ns)
         event = None
         if ports.emit is not None:
-            event = ToolCallResult(call.tool_call_id, _copied(call.view), replayed=call.replayed)
-        answer = ToolExecResult(True, call.view, None, None, call.tool_call_id, call.content, entry)
+            event = _Event(call.tool_call_id, _copied(call.view), replayed=call.replayed)
+        answer = _Answer(True, call.view, None, None, call.tool_call_id, call.content, entry)
     else:
         code, public = failure.error_code, public_failure(ports, failure)
         entry = _entry(ports, call, {"code": code.value, "message": public["message"]}, ended_ns)
-        event = ToolCallResult(call.tool_call_id, public, is_error=True, replayed=call.replayed)
+        event = _Event(call.tool_call_id, public, is_error=True, replayed=call.replayed)
         content = explain(ports, call, failure)
-        answer = ToolExecResult(False, None, code, public["message"], call.tool_call_id, content, entry)
+        answer = _Answer(False, None, code, public["message"], call.tool_call_id, content, entry)
     call.answer = answer
     ports.summary.add(entry)
     if event is not None:
@@ -52,7 +55,7 @@ def _copied(view: Any) -> Any:
 
 def _entry(ports: Ports, call: Call, error: dict[str, str] | None, ended_ns: int) -> ToolInvocationRecord:
     spec = call.tool.spec if call.tool is not None else None
-    return ToolInvocationRecord(
+    return _Record(
         call.tool_call_id,
         call.tool_id,
         call.args,
@@ -67,6 +70,7 @@ def _entry(ports: Ports, call: Call, error: dict[str, str] | None, ended_ns: int
         raw=call.payload,
         approval_id=call.granted,
         replayed=call.replayed,
+        sent=call.args_text,
     )
 
 

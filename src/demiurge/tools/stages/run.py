@@ -19,7 +19,6 @@ from __future__ import annotations
 import asyncio
 import functools
 from collections.abc import Awaitable, Callable
-from contextlib import nullcontext
 from typing import Any
 
 from demiurge.tools.errors import (
@@ -47,11 +46,16 @@ __all__ = ["run"]
 async def run(ports: Ports, call: Call) -> None:
     if call.replayed:
         return None
-    with entered(call.changes.scope) if call.changes is not None else nullcontext():
-        if not call.bound.requires_connection:
-            return await _run(ports, call)
-        async with lent(ports, call):
-            return await _run(ports, call)
+    work = _run_connected if call.bound.requires_connection else _run
+    if call.changes is None:
+        return await work(ports, call)
+    with entered(call.changes.scope):
+        return await work(ports, call)
+
+
+async def _run_connected(ports: Ports, call: Call) -> None:
+    async with lent(ports, call):
+        return await _run(ports, call)
 
 
 async def _run(ports: Ports, call: Call) -> None:

@@ -13,7 +13,6 @@ from demiurge.tools.errors import ToolErrorCode
 from demiurge.tools.execution.call import Call
 from demiurge.tools.execution.cause import log_cause
 from demiurge.tools.execution.ports import Ports
-from demiurge.tools.ledger.effects import ttl_ns
 from demiurge.tools.ledger.store import LedgerRow
 from demiurge.tools.ledger.waiting import end_hold
 from demiurge.tools.stages.recall import ask, asks_elsewhere
@@ -40,7 +39,7 @@ def _settle(ports: Ports, call: Call, claim: LedgerRow) -> Awaitable[None] | Non
                 value=call.encoded,
                 rendering=call.rendering,
                 excluded=result.exclude_value_from_context,
-                ttl_ns=ttl_ns(config.ttl),
+                ttl_ns=config.ttl_ns,
                 now_ns=ports.clock.now_ns(),
             )
         except Exception as error:  # noqa: BLE001  (the tool has run: its answer is better than none)

@@ -1,9 +1,10 @@
 """One digest for everything that a model was asked, so that equal prompts can be found (seed 003 P1, promptHash).
 
-It covers all that can change the answer: two prompts that differ in a tool call, a tool's result or a tool's schema
-differ in their digest. It is made from RFC 8785 JSON, where a number has one spelling whatever language wrote it
-(1.0 and 1 are one temperature), and it names its version, so that digests of another recipe are never mistaken for
-this one's. It says nothing about the prompt to those who don't have it, and nothing of which run it was.
+It covers what the model was shown: two prompts that differ in a tool call, a tool's result or a tool's schema differ in
+their digest. How it was told to answer (a forced tool, a response format) is not in the recipe. It is made from RFC
+8785 JSON, where a number has one spelling whatever language wrote it (1.0 and 1 are one temperature), and it names its
+version, so that digests of another recipe are never mistaken for this one's. It says nothing about the prompt to those
+who don't have it, and nothing of which run it was.
 """
 
 from __future__ import annotations

@@ -7,7 +7,6 @@ make up any number of names, so calls that named no tool which may run count und
 
 from __future__ import annotations
 
-import threading
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -15,6 +14,7 @@ from demiurge.tools.errors import ToolErrorCode
 from demiurge.tools.ids import UNNAMED
 from demiurge.tools.record import ToolInvocationRecord
 from demiurge.tools.telemetry.graph_run import GraphRun
+from demiurge.values.forks import lock_over_forks
 
 __all__ = ["OK", "RunSummary"]
 
@@ -43,7 +43,7 @@ class RunSummary:
 
     def __init__(self, graph: GraphRun | None = None) -> None:
         self.graph = graph
-        self._lock = threading.Lock()
+        self._lock = lock_over_forks()
         self._tallies: dict[tuple[str, str], _Tally] = {}
         self._replayed = 0
         self._approved = 0

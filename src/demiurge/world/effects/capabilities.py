@@ -86,3 +86,13 @@ class WorldIntrospection:
         found = await _ask(self._call, "introspect.state", module=wanted, key=which)
         state = canonical_json.parse(self._call.get_blob(found["state_ref"])) if found["state_ref"] else None
         return {"module": wanted, "key": which, "state": state, **found["reading"]}
+
+    async def schemas(self, prefix: str | None) -> Mapping[str, Any]:
+        found = await _ask(self._call, "introspect.schemas", prefix=prefix)
+        types = canonical_json.parse_object(self._call.get_blob(Ref(found["schemas_ref"])))
+        names = sorted(types)
+        return {"names": names} if prefix is None else {"names": names, "types": types}
+
+    async def module(self, name: str) -> Mapping[str, Any]:
+        found = await _ask(self._call, "introspect.module", name=name)
+        return canonical_json.parse_object(self._call.get_blob(Ref(found["module_ref"])))

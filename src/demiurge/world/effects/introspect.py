@@ -1,35 +1,129 @@
-"""`introspect.*`: a world looking at itself. The host reads, the receipt names what it saw (architecture.md 2)."""
+"""`introspect.*`: a world looking at itself. The host reads, the receipt names what it saw (architecture.md 2).
+
+Of a cell it names unit, number and state hash; of a definition, the manifest it stands in. A state hash of a cell that
+was only counted is text: to be told that a state exists is not to be shown it.
+"""
 
 from __future__ import annotations
 
-from demiurge.errors import DemiurgeError
+from collections.abc import Awaitable, Callable, Mapping
+from itertools import islice
+from typing import Any
+
+from demiurge.errors import DemiurgeError, NotFound
 from demiurge.values import canonical_json
+from demiurge.values.refs import ref_from_digest
 from demiurge.world.effect import EffectCall, Restart, Result, failed, succeeded
-from demiurge.world.manifest import Manifest
+from demiurge.world.manifest import Manifest, ModuleType
 from demiurge.world.state import OpenIntent
 from demiurge.world.unit import Unit
 
 __all__ = ["Introspect"]
 
+CELLS, MAX_CELLS = 100, 1000
+"""How many cells one answer lists, if nothing is said and at most."""
+
 
 class Introspect:
-    kinds = ("introspect.manifest", "introspect.state")
+    kinds = (
+        "introspect.manifest",
+        "introspect.state",
+        "introspect.journal_head",
+        "introspect.list_cells",
+        "introspect.schemas",
+        "introspect.module",
+    )
 
     def restart(self, intent: OpenIntent, manifest: Manifest) -> Restart:
         return "retry"
 
     async def perform(self, call: EffectCall) -> Result:
-        if call.intent.kind == "introspect.manifest":
-            return succeeded(manifest_ref=call.services.manifest.ref)
-        params = call.intent.params
-        module = call.manifest.modules.get(params["module"])
-        if module is None:
-            return failed("not_found", f"There is no module {params['module']}.")
         try:
-            reading = await call.services.read_cell(Unit(module.name, params["key"]))
+            return await _ANSWERS[call.intent.kind](call, call.intent.params)
         except DemiurgeError as error:
             return failed(error.code, error.message)
-        if reading.cell is None:
-            return succeeded(state_ref=None, reading=reading.to_node())
-        view = call.manifest.schemas.validator(module.state).to_json(reading.cell)
-        return succeeded(state_ref=await call.put_blob(canonical_json.encode(view)), reading=reading.to_node())
+
+
+def _module(manifest: Manifest, name: str) -> ModuleType:
+    try:
+        return manifest.modules[name]
+    except KeyError:
+        raise NotFound(f"There is no module {name}.") from None
+
+
+async def _manifest(call: EffectCall, _params: Mapping[str, Any]) -> Result:
+    return succeeded(manifest_ref=call.services.manifest.ref)
+
+
+async def _state(call: EffectCall, params: Mapping[str, Any]) -> Result:
+    module = _module(call.manifest, params["module"])
+    reading = await call.services.read_cell(Unit(module.name, params["key"]))
+    if reading.cell is None:
+        return succeeded(state_ref=None, reading=reading.to_node())
+    view = call.manifest.schemas.validator(module.state).to_json(reading.cell)
+    return succeeded(state_ref=await call.put_blob(canonical_json.encode(view)), reading=reading.to_node())
+
+
+async def _journal_head(call: EffectCall, params: Mapping[str, Any]) -> Result:
+    """Where a unit's chain stands; of the unit that asks, when no module is named."""
+    name = params["module"]
+    unit = call.unit if name is None else Unit(_module(call.manifest, name).name, params["key"] or "")
+    reading = await call.services.read_cell(unit)
+    return succeeded(head=ref_from_digest(reading.head), manifest_ref=reading.manifest, reading=reading.to_node())
+
+
+async def _list_cells(call: EffectCall, params: Mapping[str, Any]) -> Result:
+    """A page of a module's cells by key, after `cursor`. A unit that can't be read is listed with its problem."""
+    module, after = _module(call.manifest, params["module"]), params["cursor"]
+    most = min(params["limit"] or CELLS, MAX_CELLS)
+    keys = (key for key in call.services.keys(module.name) if after is None or key > after)
+    page = list(islice(keys, most + 1))
+    cells = [await _cell(call, Unit(module.name, key)) for key in page[:most]]
+    return succeeded(
+        cells=[c for c in cells if c is not None], next_cursor=page[most - 1] if len(page) > most else None
+    )
+
+
+async def _cell(call: EffectCall, unit: Unit) -> dict[str, Any] | None:
+    try:
+        reading = await call.services.read_cell(unit)
+    except DemiurgeError as error:
+        nothing = {"unit": str(unit), "unit_seq": 0, "state_hash": None}
+        return {"key": unit.key, "reading": nothing, "problem": error.code}
+    if reading.cell is None:
+        return None
+    return {"key": unit.key, "reading": reading.to_node(), "problem": None}
+
+
+async def _schemas(call: EffectCall, params: Mapping[str, Any]) -> Result:
+    """The types whose names begin with `prefix`, as a JSON blob `{name: type}`."""
+    manifest, prefix = call.services.manifest, params["prefix"] or ""
+    found = {name: manifest.schemas.get(name) for name in manifest.schemas.names if name.startswith(prefix)}
+    ref = await call.put_blob(canonical_json.encode(found))
+    return succeeded(schemas_ref=ref, count=len(found), manifest_ref=manifest.ref)
+
+
+async def _one_module(call: EffectCall, params: Mapping[str, Any]) -> Result:
+    """What a module declares, as a JSON blob; `source` is the address that its code is pinned to."""
+    manifest = call.services.manifest
+    module = _module(manifest, params["name"])
+    view = {
+        "name": module.name,
+        "state": module.state,
+        "event": module.event,
+        "key_schema": module.key_schema,
+        "arms": {tag: schema for schema, tag in module.arms.items()},
+        "source": manifest.sources[module.name],
+        "is_pinned_source": module.name not in manifest.unchecked_modules(),
+    }
+    return succeeded(module_ref=await call.put_blob(canonical_json.encode(view)), manifest_ref=manifest.ref)
+
+
+_ANSWERS: Mapping[str, Callable[[EffectCall, Mapping[str, Any]], Awaitable[Result]]] = {
+    "introspect.manifest": _manifest,
+    "introspect.state": _state,
+    "introspect.journal_head": _journal_head,
+    "introspect.list_cells": _list_cells,
+    "introspect.schemas": _schemas,
+    "introspect.module": _one_module,
+}

@@ -18,6 +18,8 @@ from demiurge.models.providers import provider
 from demiurge.models.request import GenerateRequest
 from demiurge.models.scrub import scrub
 from demiurge.tools.spec import ToolSpec
+from demiurge.tools.telemetry.graph_run import GraphRun
+from demiurge.tools.telemetry.prompt_hash import prompt_hash
 from demiurge.values import canonical_json
 from demiurge.values.refs import Ref, ref_of
 from demiurge.wire import openai_chat, openai_responses
@@ -162,6 +164,7 @@ async def _receipt(call: EffectCall, request: GenerateRequest, completion: Compl
         "reasoning": usage.reasoning if usage else 0,
         "model": completion.model or request.model,
         "cost_micros": micros,
+        "prompt_hash": _prompt_hash(call, request),
     }
     return succeeded(
         output_ref=await call.put_blob(assistant_blob(completion, calls, items_ref)),
@@ -172,6 +175,20 @@ async def _receipt(call: EffectCall, request: GenerateRequest, completion: Compl
         output_items_ref=items_ref,
         finish_reason=completion.finish_reason,
         usage_ref=await call.put_blob(canonical_json.encode(details)),
+    )
+
+
+def _prompt_hash(call: EffectCall, request: GenerateRequest) -> Ref:
+    """Of what was asked, so that equal prompts can be found (seed 003, promptHash). Messages go in by their addresses,
+    which say as much as their bytes; the graph is the module that asked."""
+    name, _, version = call.unit.module.partition("@")
+    return prompt_hash(
+        model=request.model,
+        messages=[{"ref": ref} for ref in call.intent.params["message_refs"]],
+        temperature=None if request.temperature is None else float(request.temperature),
+        max_tokens=request.max_tokens,
+        tools=request.specs,
+        graph=GraphRun(graph_run_id=str(call.unit), graph_name=name, graph_version=version),
     )
 
 

@@ -2,11 +2,18 @@
 
 The kernel has decided before this runs, and a person where the policy asks for one; the runner decides again and takes
 that decision once, so a call that changed in between is refused (architecture.md 4).
+
+A call works on a copy of its unit's session. Its receipt names the events that it folded, and from time to time the
+whole state before it (`world.sessions`).
 """
 
 from __future__ import annotations
 
+import logging
+from contextlib import nullcontext
+
 from demiurge import faults
+from demiurge.errors import DemiurgeError
 from demiurge.tools.approvals import ApprovalDecision, ApprovalRequest
 from demiurge.tools.capabilities import Introspection, Workspaces
 from demiurge.tools.effect import ToolEffect
@@ -22,18 +29,22 @@ from demiurge.world.effect import EffectCall, Restart, Result, failed, succeeded
 from demiurge.world.effects.capabilities import WorldIntrospection, WorldWorkspaces
 from demiurge.world.manifest import Manifest
 from demiurge.world.messages import tool_blob
+from demiurge.world.recorder import Recorder
+from demiurge.world.sessions import Sessions
 from demiurge.world.state import OpenIntent
 
 __all__ = ["ToolCalls"]
 
+log = logging.getLogger("demiurge.world")
+
 
 class ToolCalls:
-    """The adapter. `source` holds every tool that this process can run."""
+    """The adapter. `source` holds every tool that this process can run. Without `sessions` handlers have none."""
 
     kinds = ("tool.call",)
 
-    def __init__(self, source: ToolSource, clock: Clock) -> None:
-        self._source, self._clock = source, clock
+    def __init__(self, source: ToolSource, clock: Clock, sessions: Sessions | None = None) -> None:
+        self._source, self._clock, self._sessions = source, clock, sessions
 
     def restart(self, intent: OpenIntent, manifest: Manifest) -> Restart:
         """A read may be repeated, and so may what the record answers; else only the tool itself can find out."""
@@ -50,6 +61,11 @@ class ToolCalls:
         tool, pinned = self._source.get(params["tool"]), call.manifest.toolset.get(params["tool"])
         if tool is not None and (pinned is None or tool.spec.spec_hash != pinned.spec_hash):
             return failed("unavailable", "This tool has changed since the call was proposed.")
+        try:
+            recorder = self._recorder(call)
+        except DemiurgeError as error:
+            log.error("the session of %s can't be had: %s", call.unit, error.message)
+            return failed("unavailable", f"The session of this chat can't be read: {error.message}")
         proposed = canonical_json.parse_object(call.get_blob(params["call_ref"]))
         sink = _Sink()
         runner = ToolRunner(
@@ -60,17 +76,19 @@ class ToolCalls:
                 Introspection: WorldIntrospection(call),
             },
             approvals=_Decision(call, self._clock),
+            session=recorder.session if recorder is not None else None,
             emit=call.progress,
             blobs=sink,
             clock=self._clock,
         )
-        result = await runner.exec(
-            params["tool"],
-            proposed["arguments_json"],
-            tool_call_id=params["tool_call_id"],
-            ctx=ToolPolicyContext(run_id=str(call.unit), actor=call.actor),
-            approval_id=call.intent.id.hex(),
-        )
+        with recorder.recording() if recorder is not None else nullcontext():
+            result = await runner.exec(
+                params["tool"],
+                proposed["arguments_json"],
+                tool_call_id=params["tool_call_id"],
+                ctx=ToolPolicyContext(run_id=str(call.unit), actor=call.actor),
+                approval_id=call.intent.id.hex(),
+            )
         faults.point("tool.ran")
         for data in sink.kept:
             await call.put_blob(data)
@@ -83,7 +101,32 @@ class ToolCalls:
             message_ref=await call.put_blob(tool_blob(params["tool_call_id"], result.content)),
             view_ref=await call.put_blob(view) if view is not None else None,
             record_ref=await call.put_blob(canonical_json.encode(result.record.public())),
+            **await self._recorded(call, recorder, result.ok),
         )
+
+    def _recorder(self, call: EffectCall) -> Recorder | None:
+        """None where the receipt has no place for events, as under the manifest of an older version."""
+        receipt = call.manifest.schemas.get(call.manifest.effects[call.intent.kind].receipt)
+        if self._sessions is None or "events_ref" not in receipt["record"]:
+            return None
+        return Recorder(self._sessions.of(call.unit), self._sessions.codec)
+
+    async def _recorded(self, call: EffectCall, recorder: Recorder | None, is_ok: bool) -> dict[str, Ref]:
+        """What the receipt says of the session."""
+        if recorder is None or self._sessions is None:
+            return {}
+        named: dict[str, Ref] = {}
+        events = recorder.events if is_ok else None
+        if events is not None:
+            named["events_ref"] = await call.put_blob(events)
+        checkpoint = self._sessions.checkpoint(call.unit)
+        if checkpoint is not None:
+            for data in checkpoint.blobs:
+                await call.put_blob(data)
+            call.refs += checkpoint.kept
+            named["session_ref"] = await call.put_blob(checkpoint.data)
+            self._sessions.stored(call.unit, checkpoint)
+        return named
 
     def _tools(self, call: EffectCall) -> ToolSource:
         tool = self._source.get(call.intent.params["tool"])

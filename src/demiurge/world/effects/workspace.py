@@ -1,73 +1,131 @@
 """`workspace.*`: versioned trees of files, addressed by name so that the cap can check what is touched.
 
 Reads name the version they saw. A write makes a new root and changes nothing; a commit publishes it when the head is
-the expected one, and a conflict is a result (seed 000).
+the expected one, and a conflict is a result (seed 000). Only a root that an effect made for this workspace and this
+unit can be committed: a tree that somebody wrote by hand could name any blob of the world, and so show it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Awaitable, Callable, Mapping
+from itertools import islice
+from typing import Any, NamedTuple
 
 from demiurge.errors import DemiurgeError
-from demiurge.values.refs import Ref
+from demiurge.values.refs import Ref, ref_of
 from demiurge.world import trees
 from demiurge.world.effect import EffectCall, Reading, Restart, Result, failed, succeeded
+from demiurge.world.effects.blob import readable
 from demiurge.world.manifest import Manifest
+from demiurge.world.record import Record
 from demiurge.world.state import OpenIntent
+from demiurge.world.trees import Changed, TreeError
 from demiurge.world.unit import Unit
+from demiurge.world.urls import is_inside
 from demiurge.world.workspace import WORKSPACE
 
 __all__ = ["WorkspaceEffects"]
 
 ENTRIES = 10_000
-"""Most entries that one listing returns."""
+"""Most entries that one listing or comparison returns; a grant may say less."""
 
 
 class WorkspaceEffects:
-    kinds = ("workspace.list", "workspace.read_bytes", "workspace.write_bytes", "workspace.commit")
+    kinds = (
+        "workspace.resolve",
+        "workspace.list",
+        "workspace.read_ref",
+        "workspace.read_bytes",
+        "workspace.write_bytes",
+        "workspace.remove",
+        "workspace.diff",
+        "workspace.annotations_get",
+        "workspace.annotations_set",
+        "workspace.commit",
+    )
 
     def restart(self, intent: OpenIntent, manifest: Manifest) -> Restart:
         """All are repeatable: a commit's event is taken once, whatever happens."""
         return "retry"
 
     async def perform(self, call: EffectCall) -> Result:
-        perform = {
-            "workspace.list": _list,
-            "workspace.read_bytes": _read,
-            "workspace.write_bytes": _write,
-            "workspace.commit": _commit,
-        }[call.intent.kind]
         try:
-            return await perform(call, call.intent.params)
+            return await _ANSWERS[call.intent.kind](call, call.intent.params)
         except DemiurgeError as error:
             return failed(error.code, error.message)
 
 
-async def _root(call: EffectCall, params: Mapping[str, Any]) -> tuple[Reading, int, Ref]:
-    """The tree to work on: (what was read, version, root); version 0 is empty."""
-    reading = await call.services.read_cell(Unit(WORKSPACE, params["workspace"]))
+class _Versions(NamedTuple):
+    """A workspace as it was read: its versions' roots, oldest first; version 0 is empty."""
+
+    name: str
+    reading: Reading
+    roots: list[Ref]
+
+    def pick(self, version: int | None) -> tuple[int, Ref]:
+        """A version's number and root, None being the newest. Raises TreeError."""
+        number = len(self.roots) if version is None else version
+        if number > len(self.roots):
+            raise TreeError(f"Workspace {self.name} has no version {number}.", code="not_found")
+        return number, self.roots[number - 1] if number else ref_of(trees.EMPTY)
+
+
+async def _versions(call: EffectCall, name: str) -> _Versions:
+    reading = await call.services.read_cell(Unit(WORKSPACE, name))
     versions = reading.cell["versions"] if reading.cell is not None else []
-    version = len(versions) if params["version"] is None else params["version"]
-    if version > len(versions):
-        raise trees.TreeError(f"Workspace {params['workspace']} has no version {version}.", code="not_found")
-    root = versions[version - 1]["root_hash"] if version else await call.services.put_blob(trees.EMPTY)
-    return reading, version, root
+    return _Versions(name, reading, [Ref(version["root_hash"]) for version in versions])
+
+
+async def _root(call: EffectCall, params: Mapping[str, Any]) -> tuple[Reading, int, Ref]:
+    """The tree to work on: (what was read, version, root)."""
+    versions = await _versions(call, params["workspace"])
+    return versions.reading, *versions.pick(params["version"])
+
+
+def _limit(call: EffectCall, name: str, size: int, what: str, otherwise: int | None = None) -> None:
+    """Raises TreeError (`too_large`) for more than the grant's `name` allows."""
+    granted = call.grant.get(name)
+    most = min((limit for limit in (granted, otherwise) if limit is not None), default=None)
+    if most is not None and size > most:
+        raise TreeError(f"{what} is more than the {most} that are allowed.", code="too_large")
+
+
+# -- reading -----------------------------------------------------------------------------------------------------------
+
+
+async def _resolve(call: EffectCall, params: Mapping[str, Any]) -> Result:
+    """Whether a workspace has a version, and its root: text, because it shows nothing by itself."""
+    versions = await _versions(call, params["workspace"])
+    reading, head = versions.reading.to_node(), len(versions.roots)
+    version = head if params["version"] is None else params["version"]
+    if not head or version > head:
+        nothing = dict.fromkeys(("resolved_version", "head", "root_hash"))
+        return succeeded(exists=False, **nothing, reading=reading)
+    root = versions.pick(version)[1]
+    return succeeded(exists=True, resolved_version=version, head=head, root_hash=root, reading=reading)
 
 
 async def _list(call: EffectCall, params: Mapping[str, Any]) -> Result:
     reading, version, root = await _root(call, params)
     folder = trees.find(call.get_blob, root, params["path"])
     if folder is None or folder.kind != "dir":
-        raise trees.TreeError(
-            f"There is no folder {params['path']} in workspace {params['workspace']}.", code="not_found"
-        )
+        raise TreeError(f"There is no folder {params['path']} in workspace {params['workspace']}.", code="not_found")
     entries = [
         {"path": entry.path, "kind": entry.kind, "size": entry.size} for entry in trees.walk(call.get_blob, folder)
     ]
-    if len(entries) > ENTRIES:
-        raise trees.TreeError(f"The folder has more than {ENTRIES} entries.", code="too_large")
+    _limit(call, "max_entries", len(entries), "The number of entries", ENTRIES)
     return succeeded(version=version, entries=entries, reading=reading.to_node())
+
+
+async def _read_ref(call: EffectCall, params: Mapping[str, Any]) -> Result:
+    """What lies at a path, by address; None when nothing does."""
+    reading, version, root = await _root(call, params)
+    entry = trees.find(call.get_blob, root, params["path"])
+    node = None
+    if entry is not None:
+        _limit(call, "max_bytes", entry.size, "The file's size")
+        node = {"kind": entry.kind, "hash": entry.ref, "size": entry.size, "mode": entry.mode}
+    return succeeded(version=version, entry=node, reading=reading.to_node())
 
 
 async def _read(call: EffectCall, params: Mapping[str, Any]) -> Result:
@@ -75,27 +133,71 @@ async def _read(call: EffectCall, params: Mapping[str, Any]) -> Result:
     entry = trees.find(call.get_blob, root, params["path"])
     if entry is None or entry.kind != "file":
         what = "is a folder" if entry is not None else "does not exist"
-        raise trees.TreeError(f"{params['path']} {what} in workspace {params['workspace']}.", code="not_found")
+        raise TreeError(f"{params['path']} {what} in workspace {params['workspace']}.", code="not_found")
+    _limit(call, "max_bytes", entry.size, "The file's size")
     return succeeded(version=version, bytes_ref=entry.ref, size=entry.size, reading=reading.to_node())
 
 
-async def _write(call: EffectCall, params: Mapping[str, Any]) -> Result:
+async def _diff(call: EffectCall, params: Mapping[str, Any]) -> Result:
+    """What differs between two versions at and below a path."""
+    versions = await _versions(call, params["workspace"])
+    (a, old), (b, new) = versions.pick(params["version_a"]), versions.pick(params["version_b"])
+    entries = (trees.find(call.get_blob, root, params["path"]) for root in (old, new))
+    found = list(islice(trees.diff(call.get_blob, *entries), ENTRIES + 1))
+    _limit(call, "max_entries", len(found), "The number of changes", ENTRIES)
+    changes = [
+        {"path": change.path, "kind": change.kind, "old_hash": change.old, "new_hash": change.new}
+        for change in sorted(found, key=lambda change: (change.path, change.new is not None))
+    ]
+    return succeeded(version_a=a, version_b=b, changes=changes, reading=versions.reading.to_node())
+
+
+async def _annotations_get(call: EffectCall, params: Mapping[str, Any]) -> Result:
     reading, version, root = await _root(call, params)
-    size = len(call.get_blob(params["bytes_ref"]))
-    new_root, nodes = trees.write(call.get_blob, root, params["path"], params["bytes_ref"], size)
+    entry = trees.find(call.get_blob, root, params["path"])
+    if entry is None:
+        raise TreeError(f"There is no {params['path']} in workspace {params['workspace']}.", code="not_found")
+    return succeeded(version=version, annotations=dict(entry.annotations), reading=reading.to_node())
+
+
+# -- changing ----------------------------------------------------------------------------------------------------------
+
+
+async def _changed(call: EffectCall, params: Mapping[str, Any], change: Callable[[trees.Get, Ref], Changed]) -> Result:
+    reading, version, root = await _root(call, params)
+    new_root, nodes = change(call.get_blob, root)
     for node in nodes:
         await call.put_blob(node)
     return succeeded(version=version, new_root_hash=new_root, reading=reading.to_node())
 
 
+async def _write(call: EffectCall, params: Mapping[str, Any]) -> Result:
+    """A tool's bytes come from its capability, which has just stored them; a plan's were given to its unit."""
+    ref = params["bytes_ref"]
+    if call.intent.origin["kind"] == "plan":
+        await readable(call, ref)
+    size = len(call.get_blob(ref))
+    _limit(call, "max_bytes", size, "The file's size")
+    return await _changed(call, params, lambda get, root: trees.write(get, root, params["path"], ref, size))
+
+
+async def _remove(call: EffectCall, params: Mapping[str, Any]) -> Result:
+    return await _changed(call, params, lambda get, root: trees.remove(get, root, params["path"]))
+
+
+async def _annotations_set(call: EffectCall, params: Mapping[str, Any]) -> Result:
+    return await _changed(call, params, lambda get, root: trees.annotate(get, root, params["path"], params["patch"]))
+
+
 async def _commit(call: EffectCall, params: Mapping[str, Any]) -> Result:
     commit = {name: params[name] for name in ("workspace", "expected_head", "root_hash", "owner")}
+    commit["expected_head"] = await _checked_head(call, params)
     cause = {"unit": str(call.unit), "seq": call.intent.seq, "index": 0}
     records = await call.services.send(
         "sys/WorkspaceCommit@1",
         commit,
         ingress_id=f"intent:{call.intent.id.hex()}",
-        actor=params["owner"],
+        actor=call.actor,
         cause=cause,
     )
     for record in records:
@@ -105,3 +207,50 @@ async def _commit(call: EffectCall, params: Mapping[str, Any]) -> Result:
             value = record.body["value"]
             return succeeded(ok=False, version=value["actual"], expected=value["expected"])
     return failed("commit_failed", "The workspace did not take the commit.")
+
+
+async def _checked_head(call: EffectCall, params: Mapping[str, Any]) -> int | None:
+    """The head to expect. Raises TreeError for a root that may not be committed.
+
+    Under a grant for some paths only those may differ from the head, so then there is always one that is expected.
+    """
+    versions = await _versions(call, params["workspace"])
+    root, expected = Ref(params["root_hash"]), params["expected_head"]
+    if root == ref_of(trees.EMPTY):
+        await call.services.put_blob(trees.EMPTY)
+    elif root not in versions.roots and not await _is_made(call, params["workspace"], root):
+        raise TreeError("No effect made this tree for this workspace.", code="not_found")
+    prefixes = call.grant.get("path_prefixes")
+    if prefixes is None or (expected is not None and expected != len(versions.roots)):
+        return None if expected is None else int(expected)
+    head, old = versions.pick(None)
+    whole = (trees.find(call.get_blob, tree, "") for tree in (old, root))
+    for change in trees.diff(call.get_blob, *whole):
+        if not any(is_inside(change.path, prefix) for prefix in prefixes):
+            raise TreeError(f"The grant {call.intent.grant} does not cover {change.path}.", code="path_not_allowed")
+    return head
+
+
+async def _is_made(call: EffectCall, workspace: str, root: Ref) -> bool:
+    def by_an_effect(record: Record) -> bool:
+        if record.kind != "receipt" or record.body["payload"].get("new_root_hash") != root:
+            return False
+        assert isinstance(record.cause, int)
+        asked = next(iter(call.services.records(call.unit, record.cause))).body
+        return bool(asked["kind"].startswith("workspace.") and asked["params"]["workspace"] == workspace)
+
+    return await call.services.giver(call.unit, root, by_an_effect) is not None
+
+
+_ANSWERS: Mapping[str, Callable[[EffectCall, Mapping[str, Any]], Awaitable[Result]]] = {
+    "workspace.resolve": _resolve,
+    "workspace.list": _list,
+    "workspace.read_ref": _read_ref,
+    "workspace.read_bytes": _read,
+    "workspace.write_bytes": _write,
+    "workspace.remove": _remove,
+    "workspace.diff": _diff,
+    "workspace.annotations_get": _annotations_get,
+    "workspace.annotations_set": _annotations_set,
+    "workspace.commit": _commit,
+}

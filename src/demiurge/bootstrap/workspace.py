@@ -1,0 +1,94 @@
+"""`Workspace`: the versions of a named tree of files, to look at.
+
+Like a chat it holds nothing of its own: what it shows is in its unit and in blobs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from demiurge.errors import NotFound
+from demiurge.values.refs import Ref
+from demiurge.world import trees
+from demiurge.world.trees import Change, Entry
+from demiurge.world.workspace import WORKSPACE
+
+if TYPE_CHECKING:
+    from demiurge.bootstrap.world import World
+
+__all__ = ["Version", "Workspace"]
+
+
+@dataclass(frozen=True, slots=True)
+class Version:
+    """`number` from 1; `created_ns` is wall time, in nanoseconds since 1970."""
+
+    number: int
+    root: Ref
+    owner: str
+    created_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class Workspace:
+    """A workspace by its name. Methods raise NotFound for one that nobody has written to, a version that it lacks or a
+    path that is not there, TreeError for what is no path."""
+
+    world: World = field(repr=False)
+    name: str
+
+    async def versions(self) -> list[Version]:
+        """All of them, oldest first."""
+        state = await self.world.state(WORKSPACE, self.name)
+        if state is None:
+            names = ", ".join(await self.world.keys(WORKSPACE)) or "none"
+            raise NotFound(f"There is no workspace {self.name}; there are: {names}.", code="no_workspace")
+        return [
+            Version(number, Ref(version["root_hash"]), version["owner"], _nanoseconds(version["created_at"]))
+            for number, version in enumerate(state["versions"], 1)
+        ]
+
+    async def version(self, number: int | None = None) -> Version:
+        """That version, or the newest."""
+        versions = await self.versions()
+        if number is None:
+            return versions[-1]
+        if not 1 <= number <= len(versions):
+            raise NotFound(f"Workspace {self.name} has the versions 1 to {len(versions)}.", code="no_version")
+        return versions[number - 1]
+
+    async def find(self, path: str, number: int | None = None) -> Entry:
+        """The file or folder at `path` ("" is the root)."""
+        version = await self.version(number)
+        entry = trees.find(self._get, version.root, path)
+        if entry is None:
+            where = f"{self.name}@{version.number}"
+            raise NotFound(f"There is no {path} in {where}; `demiurge ws ls {where}` lists what is.", code="no_path")
+        return entry
+
+    async def children(self, path: str, number: int | None = None) -> Sequence[Entry]:
+        """What is in a folder, by name; a file is by itself."""
+        entry = await self.find(path, number)
+        return (entry,) if entry.kind == "file" else tuple(trees.walk(self._get, entry))
+
+    async def read(self, path: str, number: int | None = None) -> bytes:
+        """What is in a file."""
+        entry = await self.find(path, number)
+        if entry.kind != "file":
+            raise NotFound(f"{path or 'The root'} is a folder.", code="no_path")
+        return self._get(entry.ref)
+
+    async def diff(self, old: int, new: int | None = None, path: str = "") -> list[Change]:
+        """What differs between two versions at and below `path`, sorted by it."""
+        roots = [(await self.version(number)).root for number in (old, new)]
+        before, after = (trees.find(self._get, root, path) for root in roots)
+        return sorted(trees.diff(self._get, before, after), key=lambda change: (change.path, change.new is not None))
+
+    def _get(self, ref: Ref) -> bytes:
+        return self.world.blobs.get(ref)
+
+
+def _nanoseconds(time: Any) -> int:
+    return int(time)

@@ -1,0 +1,72 @@
+"""`blob.put` and `blob.get`: bytes by address, for plans and tools that have no other way to them.
+
+A ref in the parameters is text, not a `hash`: what a unit names it does not thereby hold (`world.exposure`). One that
+it may not read is answered as one that does not exist.
+"""
+
+from __future__ import annotations
+
+from demiurge.errors import DemiurgeError, InvalidValue, NotFound
+from demiurge.values.refs import Ref, parse_ref, ref_of
+from demiurge.world.effect import EffectCall, Restart, Result, failed, succeeded
+from demiurge.world.enforcers import INLINE_BYTES
+from demiurge.world.manifest import Manifest
+from demiurge.world.state import OpenIntent
+
+__all__ = ["BlobEffects", "readable"]
+
+
+async def readable(call: EffectCall, text: str) -> Ref:
+    """The ref that `text` is, if the unit that asks was given it. Raises NotFound, InvalidValue (not a ref)."""
+    ref = parse_ref(text)
+    if await call.services.giver(call.unit, ref) is None:
+        raise NotFound(f"There is no blob {ref} here.")
+    return ref
+
+
+class BlobEffects:
+    kinds = ("blob.put", "blob.get")
+
+    def restart(self, intent: OpenIntent, manifest: Manifest) -> Restart:
+        """The same bytes have the same address, however often they are put."""
+        return "retry"
+
+    async def perform(self, call: EffectCall) -> Result:
+        try:
+            return await (_put(call) if call.intent.kind == "blob.put" else _get(call))
+        except DemiurgeError as error:
+            return failed(error.code, error.message)
+
+
+async def _put(call: EffectCall) -> Result:
+    """Store bytes, or make sure of what is stored; with `blob_ref`, only if that is their address."""
+    wanted, content = call.intent.params["blob_ref"], call.intent.params["content"]
+    if content["$tag"] == "bytes":
+        data: bytes = content["$value"]
+    else:
+        data = call.get_blob(await readable(call, content["$value"]))
+        _check_size(call, len(data))
+    if wanted is not None and parse_ref(wanted) != ref_of(data):
+        raise InvalidValue("These bytes have another address.", code="wrong_ref")
+    return succeeded(blob_ref=await call.put_blob(data), size=len(data))
+
+
+async def _get(call: EffectCall) -> Result:
+    """A blob's bytes, or those of `range`: `start` inclusive, `end` exclusive. `size` is the whole blob's."""
+    ref = await readable(call, call.intent.params["blob_ref"])
+    data = call.get_blob(ref)
+    size, part = len(data), call.intent.params["range"]
+    if part is not None:
+        if not part["start"] <= part["end"] <= size:
+            raise InvalidValue(f"The blob has {size} bytes.", code="bad_range")
+        data = data[part["start"] : part["end"]]
+    if len(data) > INLINE_BYTES:
+        raise InvalidValue(f"Ask for at most {INLINE_BYTES} bytes at once, with a range.", code="too_large")
+    _check_size(call, len(data))
+    return succeeded(blob_ref=ref, size=size, bytes=data)
+
+
+def _check_size(call: EffectCall, size: int) -> None:
+    limit = call.grant.get("max_bytes")
+    if limit is not None and size > limit:
+        raise InvalidValue(f"The grant {call.intent.grant} covers at most {limit} bytes.", code="too_large")

@@ -1,0 +1,88 @@
+"""Reading what a server sends, never more of it than is allowed: neither on the wire nor unpacked.
+
+A few kilobytes of gzip can unpack to gigabytes, so unpacking stops at the limit and not after it.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import AsyncIterable
+
+from demiurge.errors import DemiurgeError
+
+__all__ = ["BodyRefused", "read_body"]
+
+SLACK = 1024
+"""What packing may add to a body that packs badly."""
+
+
+class BodyRefused(DemiurgeError):
+    """A body that is too large or can't be unpacked."""
+
+    code = "response_too_large"
+
+
+async def read_body(chunks: AsyncIterable[bytes], encoding: str, limit: int) -> bytes:
+    """The unpacked body of at most `limit` bytes; `encoding` is the value of Content-Encoding.
+
+    Raises BodyRefused (`response_too_large`, `bad_encoding`).
+    """
+    name = encoding.strip().lower()
+    if name not in ("", "identity", "gzip", "x-gzip", "deflate"):
+        raise BodyRefused("The answer is packed in a way that was not asked for.", code="bad_encoding")
+    unpack = _Plain() if name in ("", "identity") else _Zlib(gzip=name != "deflate")
+    body = bytearray()
+    received = 0
+    async for chunk in chunks:
+        received += len(chunk)
+        if received > limit + SLACK:
+            raise _too_large(limit)
+        body += unpack.feed(chunk, limit - len(body) + 1)
+        if len(body) > limit:
+            raise _too_large(limit)
+    if not unpack.complete:
+        raise BodyRefused("The answer breaks off in the middle of its packing.", code="bad_encoding")
+    return bytes(body)
+
+
+def _too_large(limit: int) -> BodyRefused:
+    return BodyRefused(f"The answer is larger than {limit} bytes.")
+
+
+class _Plain:
+    complete = True
+
+    def feed(self, data: bytes, most: int) -> bytes:
+        return data[:most]
+
+
+class _Zlib:
+    """Unpacks gzip (any number of members) or deflate (with or without zlib's own frame)."""
+
+    def __init__(self, *, gzip: bool) -> None:
+        self._window = 31 if gzip else 15
+        self._stream = zlib.decompressobj(self._window)
+        self._begun = False
+
+    @property
+    def complete(self) -> bool:
+        return self._stream.eof or not self._begun
+
+    def feed(self, data: bytes, most: int) -> bytes:
+        """At most `most` bytes, and then the caller gives up."""
+        out = bytearray()
+        while data and len(out) < most:
+            if self._stream.eof:
+                if self._window != 31:
+                    break
+                self._stream, self._begun = zlib.decompressobj(self._window), False
+            try:
+                out += self._stream.decompress(data, most - len(out))
+            except zlib.error as error:
+                if self._begun or self._window != 15:
+                    raise BodyRefused("The answer can't be unpacked.", code="bad_encoding") from error
+                self._window, self._stream = -15, zlib.decompressobj(-15)
+                continue
+            self._begun = True
+            data = self._stream.unused_data or self._stream.unconsumed_tail
+        return bytes(out)

@@ -1,0 +1,297 @@
+"""`http.request`: one request to one checked address.
+
+A name is resolved once, what it stands for is checked, and the connection goes to exactly that address: the name is
+only told to the server (Host, and SNI with its certificate). So a name that means something else a moment later leads
+nowhere new. Redirects are followed only as far as asked, and each hop is checked like a first request. No proxies, no
+cookies, no connection that is used twice. What broke after it may have been carried out is `unknown_outcome`, unless it
+may be repeated.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import ssl
+from collections.abc import AsyncIterable, Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from ipaddress import ip_address
+from typing import Any
+
+import httpx
+
+from demiurge.errors import DemiurgeError, InvalidValue, Unavailable
+from demiurge.values.clock import Clock
+from demiurge.world.effect import EffectCall, Restart, Result, failed, succeeded
+from demiurge.world.effects.addresses import networks, refused
+from demiurge.world.effects.blob import readable
+from demiurge.world.effects.bodies import BodyRefused, read_body
+from demiurge.world.enforcers import SAFE_METHODS, http_problem
+from demiurge.world.manifest import Manifest
+from demiurge.world.secrets import Secrets
+from demiurge.world.state import OpenIntent
+from demiurge.world.urls import WebUrl, joined, parse_url
+
+__all__ = ["HttpRefused", "HttpRequests", "Resolve", "resolve"]
+
+MAX_BODY = 16 * 1024 * 1024
+MAX_REDIRECTS = 10
+MAX_ADDRESSES = 4
+HEADERS, HEADER_BYTES = 100, 16 * 1024
+TIMEOUT_S, MAX_TIMEOUT_S, CONNECT_S = 30.0, 300.0, 10.0
+
+_REDIRECTS = frozenset({301, 302, 303, 307, 308})
+_KEPT_ELSEWHERE = frozenset({"accept", "accept-language", "content-language", "content-type", "range", "user-agent"})
+"""What goes along to another origin: nothing that says who asks."""
+_NOT_KEPT = frozenset({"set-cookie", "set-cookie2", "authentication-info", "proxy-authenticate"})
+"""Headers of an answer that never get into a receipt: they let their reader act as somebody."""
+
+_NOBODY = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+"""Trusts no one; for http, which asks nobody."""
+
+Resolve = Callable[[str, int], Awaitable[Sequence[str]]]
+"""The addresses of a name, best first. Raises OSError."""
+
+
+class HttpRefused(DemiurgeError):
+    """A request that is not made, or whose answer is not taken."""
+
+    code = "request_refused"
+
+
+async def resolve(host: str, port: int) -> Sequence[str]:
+    """As the machine does it (`Resolve`)."""
+    found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    return list(dict.fromkeys(str(entry[4][0]) for entry in found))
+
+
+@dataclass(frozen=True, slots=True)
+class _Hop:
+    method: str
+    url: WebUrl
+    headers: Mapping[str, str]
+    body: bytes
+
+
+@dataclass(slots=True)
+class _Answer:
+    status: int
+    url: WebUrl
+    headers: Mapping[str, str]
+    body: bytes
+
+
+@dataclass(slots=True)
+class _Journey:
+    """What one performance is bound by, and how far it has come: `sent` once a server may have acted on it."""
+
+    grant: Mapping[str, Any]
+    limit: int
+    secrets: list[str] = field(default_factory=list)
+    sent: bool = False
+
+
+class HttpRequests:
+    """The adapter. `tls` is what https trusts; `resolve` and `connect_s` (seconds) are for tests and odd networks."""
+
+    kinds = ("http.request",)
+
+    def __init__(
+        self,
+        secrets: Secrets,
+        clock: Clock,
+        *,
+        resolve: Resolve = resolve,
+        tls: ssl.SSLContext | None = None,
+        connect_s: float = CONNECT_S,
+    ) -> None:
+        self._secrets, self._clock, self._resolve, self._connect_s = secrets, clock, resolve, connect_s
+        self._tls = tls
+
+    def restart(self, intent: OpenIntent, manifest: Manifest) -> Restart:
+        """A read may be repeated, and so may what the server recognises by a key; nobody knows of anything else."""
+        names = {name.lower() for name in intent.params["headers"] or ()}
+        harmless = intent.params["method"].upper() in SAFE_METHODS or "idempotency-key" in names
+        return "retry" if harmless else "in_doubt"
+
+    async def perform(self, call: EffectCall) -> Result:
+        params, started = call.intent.params, self._clock.now_ns()
+        granted = call.grant.get("max_body")
+        journey = _Journey(call.grant, MAX_BODY if granted is None else min(granted, MAX_BODY))
+        try:
+            hop = await self._first(call, journey)
+            asked_ms = params["timeout_ms"]
+            seconds = TIMEOUT_S if asked_ms is None else min(asked_ms / 1000, MAX_TIMEOUT_S)
+            async with asyncio.timeout(seconds):
+                answer = await self._follow(journey, hop, min(params["max_redirects"] or 0, MAX_REDIRECTS))
+        except (TimeoutError, httpx.TimeoutException):
+            return self._broken(call, journey, "timeout", "No complete answer came in time.")
+        except httpx.TransportError:
+            return self._broken(call, journey, "connection_broken", "The connection broke before the answer was there.")
+        except DemiurgeError as error:
+            return failed(error.code, error.message)
+        body = answer.body
+        return succeeded(
+            status=answer.status,
+            url=str(answer.url),
+            headers=answer.headers,
+            body_ref=await call.put_blob(body) if body else None,
+            size=len(body),
+            timings={"start_ns": started, "end_ns": self._clock.now_ns()},
+        )
+
+    def _broken(self, call: EffectCall, journey: _Journey, code: str, message: str) -> Result:
+        if journey.sent and self.restart(call.intent, call.manifest) != "retry":
+            return failed("unknown_outcome", f"{message} It is not known whether the request was carried out.")
+        return failed(code, message)
+
+    async def _first(self, call: EffectCall, journey: _Journey) -> _Hop:
+        """The request as it was asked for, with its secrets and its body. Raises DemiurgeError."""
+        params = call.intent.params
+        headers = {"accept": "*/*", "user-agent": "demiurge"}
+        for name, value in (params["headers"] or {}).items():
+            headers[name.lower()] = self._header(call, journey, name.lower(), value)
+        body = b""
+        if params["body_ref"] is not None:
+            # A tool's body comes from its capability, which has just stored it.
+            by_plan = call.intent.origin["kind"] == "plan"
+            ref = await readable(call, params["body_ref"]) if by_plan else params["body_ref"]
+            body = call.get_blob(ref)
+        if len(body) > journey.limit:
+            raise HttpRefused(f"The request's body is larger than {journey.limit} bytes.", code="body_too_large")
+        return _Hop(params["method"].upper(), parse_url(params["url"]), headers, body)
+
+    def _header(self, call: EffectCall, journey: _Journey, name: str, value: Mapping[str, Any]) -> str:
+        if value["$tag"] == "literal":
+            text: str = value["$value"]
+            return text
+        secret = self._secrets.resolve(call.manifest, value)
+        if not secret.isascii() or not secret.isprintable():
+            raise Unavailable("The secret holds characters that a header can't have.", code="secret_unavailable")
+        journey.secrets.append(secret)
+        return f"Bearer {secret}" if name == "authorization" and " " not in secret else secret
+
+    async def _follow(self, journey: _Journey, hop: _Hop, redirects: int) -> _Answer:
+        """The last answer; one that redirects is an answer like any other when none are to be followed."""
+        for _ in range(redirects + 1):
+            answer = await self._exchange(journey, hop, follows=redirects > 0)
+            location = answer.headers.get("location")
+            if redirects == 0 or answer.status not in _REDIRECTS or location is None:
+                return answer
+            hop = _next_hop(journey.grant, hop, answer.status, location)
+        raise HttpRefused(f"There were more than {redirects} redirects.", code="too_many_redirects")
+
+    async def _exchange(self, journey: _Journey, hop: _Hop, *, follows: bool) -> _Answer:
+        """One request to the first checked address that takes a connection."""
+        addresses = await self._addresses(journey.grant, hop.url)
+        for address in addresses:
+            try:
+                return await self._ask(journey, hop, address, follows=follows)
+            except (httpx.ConnectError, httpx.ConnectTimeout) as error:
+                if _is_about_trust(error):
+                    message = f"{hop.url.host} could not prove that it is {hop.url.host}."
+                    raise HttpRefused(message, code="tls_failed") from None
+        raise HttpRefused(f"No connection to {hop.url.host} could be made.", code="connect_failed")
+
+    async def _addresses(self, grant: Mapping[str, Any], url: WebUrl) -> list[str]:
+        """Where the request may go. One answer of the resolver is all that counts."""
+        granted = networks(sorted(grant.get("internal_networks") or ()))
+        try:
+            ip_address(url.host)
+            found: Sequence[str] = [url.host]
+        except ValueError:
+            try:
+                found = await self._resolve(url.host, url.port)
+            except OSError:
+                raise HttpRefused(f"There is no address for {url.host}.", code="name_not_found") from None
+        why = {address: refused(address, granted) for address in found}
+        allowed = [address for address in found if why[address] is None]
+        if not allowed:
+            kinds = ", ".join(sorted({kind for kind in why.values() if kind is not None})) or "no"
+            raise HttpRefused(f"{url.host} leads to a {kinds} address.", code="address_refused")
+        return allowed[:MAX_ADDRESSES]
+
+    async def _ask(self, journey: _Journey, hop: _Hop, address: str, *, follows: bool) -> _Answer:
+        url = hop.url
+        headers = {"host": url.authority, **hop.headers, "accept-encoding": "gzip, deflate", "connection": "close"}
+        limits = httpx.Timeout(None, connect=self._connect_s).as_dict()
+        extensions: dict[str, Any] = {"timeout": limits, "sni_hostname": url.host, "trace": _noting(journey)}
+        there = httpx.URL(scheme=url.scheme, host=address, port=url.port, raw_path=url.target.encode())
+        request = httpx.Request(hop.method, there, headers=headers, content=hop.body, extensions=extensions)
+        trust = self._trust() if url.scheme == "https" else _NOBODY
+        async with httpx.AsyncHTTPTransport(verify=trust, trust_env=False) as transport:
+            response = await transport.handle_async_request(request)
+            try:
+                kept = _kept(journey, response.headers)
+                skips = hop.method == "HEAD" or (follows and response.status_code in _REDIRECTS and "location" in kept)
+                body = b"" if skips else await _body(journey, response)
+            finally:
+                await response.aclose()
+        return _Answer(response.status_code, url, kept, body)
+
+    def _trust(self) -> ssl.SSLContext:
+        """Made once, and only when it is needed: it reads every certificate of the machine's authorities."""
+        if self._tls is None:
+            self._tls = httpx.create_ssl_context(trust_env=False)
+        return self._tls
+
+
+def _is_about_trust(error: BaseException | None) -> bool:
+    while error is not None:
+        if isinstance(error, ssl.SSLError):
+            return True
+        error = error.__cause__ or error.__context__
+    return False
+
+
+def _noting(journey: _Journey) -> Callable[[str, Any], Awaitable[None]]:
+    async def note(event: str, _info: Any) -> None:
+        if event == "http11.send_request_headers.started":
+            journey.sent = True
+
+    return note
+
+
+async def _body(journey: _Journey, response: httpx.Response) -> bytes:
+    length = response.headers.get("content-length", "")
+    if length.isdecimal() and int(length[:20]) > journey.limit:
+        raise BodyRefused(f"The answer is larger than {journey.limit} bytes.")
+    assert isinstance(response.stream, AsyncIterable)
+    body = await read_body(response.stream, response.headers.get("content-encoding", ""), journey.limit)
+    for secret in journey.secrets:
+        body = body.replace(secret.encode(), b"[secret]")
+    return body
+
+
+def _kept(journey: _Journey, headers: httpx.Headers) -> dict[str, str]:
+    """An answer's headers as a receipt holds them. Raises HttpRefused when there are too many."""
+    if len(headers.raw) > HEADERS or sum(len(name) + len(value) for name, value in headers.raw) > HEADER_BYTES:
+        raise HttpRefused("The answer's headers are too long.", code="headers_too_large")
+    kept: dict[str, str] = {}
+    for name, value in headers.multi_items():
+        text = value
+        for secret in journey.secrets:
+            text = text.replace(secret, "[secret]")
+        if name.lower() not in _NOT_KEPT:
+            kept[name.lower()] = f"{kept[name.lower()]}, {text}" if name.lower() in kept else text
+    return kept
+
+
+def _next_hop(grant: Mapping[str, Any], hop: _Hop, status: int, location: str) -> _Hop:
+    """The request that a redirect asks for, under the same grant. Raises HttpRefused."""
+    try:
+        url = joined(hop.url, location)
+    except InvalidValue:
+        raise HttpRefused("A redirect leads to no web address.", code="redirect_refused") from None
+    if hop.url.scheme == "https" and url.scheme == "http":
+        raise HttpRefused("A redirect leads from https to http.", code="redirect_refused")
+    following = replace(hop, url=url)
+    if (status == 303 and hop.method != "HEAD") or (status in (301, 302) and hop.method == "POST"):
+        headers = {name: value for name, value in hop.headers.items() if not name.startswith("content-")}
+        following = replace(following, method="GET", body=b"", headers=headers)
+    if url.origin != hop.url.origin:
+        headers = {name: value for name, value in following.headers.items() if name in _KEPT_ELSEWHERE}
+        following = replace(following, headers=headers)
+    problem = http_problem(grant, following.method, url)
+    if problem is not None:
+        raise HttpRefused(f"A redirect leads to what the grant does not cover: {problem}.", code="redirect_refused")
+    return following

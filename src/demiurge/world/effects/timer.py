@@ -1,0 +1,31 @@
+"""`timer.set`: a receipt at a given time, and the time is all it says.
+
+The host holds the intent until then (`world.timers`), so nothing is attempted before, a restart changes nothing, and
+`settle` does not wait for it: time goes on by itself.
+"""
+
+from __future__ import annotations
+
+from demiurge.values.clock import Clock
+from demiurge.world.effect import EffectCall, Restart, Result, succeeded
+from demiurge.world.manifest import Manifest
+from demiurge.world.state import OpenIntent
+
+__all__ = ["TimerEffects"]
+
+
+class TimerEffects:
+    kinds = ("timer.set",)
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+
+    def due_ns(self, intent: OpenIntent) -> int:
+        due: int = intent.params["deliver_at_ns"]
+        return due
+
+    def restart(self, intent: OpenIntent, manifest: Manifest) -> Restart:
+        return "retry"
+
+    async def perform(self, call: EffectCall) -> Result:
+        return succeeded(delivered_at_ns=self._clock.now_ns(), key=call.intent.params["key"])

@@ -1,0 +1,123 @@
+"""Loading a unit: its newest good snapshot, and the records after it fed to the kernel again.
+
+A snapshot that is damaged, or that does not fit the chain where it stands, is passed over for an older one, in the end
+for the very beginning, and the user is told. So loading costs the tail, however long the history is, and no loss of a
+snapshot is a loss (architecture.md 2, rule 5).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from typing import NamedTuple
+
+from demiurge.errors import Damaged, DemiurgeError, Divergence, NotFound, Unavailable
+from demiurge.stores.protocol import Row, Snapshot, Store
+from demiurge.values.refs import Ref
+from demiurge.world.replay import Manifests, fold
+from demiurge.world.snapshot import read_snapshot, snapshot_node
+from demiurge.world.state import UnitState
+from demiurge.world.unit import Unit
+
+__all__ = ["Loaded", "Loader"]
+
+
+class Loaded(NamedTuple):
+    """A unit's state as of its last record; `tail` is the size in bytes of the records after its snapshot."""
+
+    state: UnitState
+    tail: int
+
+
+class Loader:
+    """Loads the units of one store. `notices` takes sentences for the user."""
+
+    def __init__(self, store: Store, manifests: Manifests, notices: list[str]) -> None:
+        self._store, self._manifests, self._notices = store, manifests, notices
+        self.lost: list[DemiurgeError] = []
+        """Errors of lists that were looked at and could not be read; whoever runs a step looks here (see `step`)."""
+
+    def load(self, unit: Unit) -> Loaded:
+        """Raises Damaged, Divergence, NotFound when the journal itself, or a blob that a step reads, is at fault."""
+        for snapshot in self.snapshots(unit):
+            try:
+                return self._from(unit, snapshot)
+            except (Damaged, Divergence, NotFound) as problem:
+                place = f"the snapshot of {unit} after record {snapshot.unit_seq}"
+                self._notices.append(f"{place} is passed over: {problem}")
+        return self._folded(UnitState(self._store.world_id, unit), self._store.read(str(unit)))
+
+    def snapshots(self, unit: Unit) -> Iterator[Snapshot]:
+        """Newest first."""
+        found = self._store.latest_snapshot(str(unit))
+        while found is not None:
+            yield found
+            found = self._store.latest_snapshot(str(unit), found.unit_seq)
+
+    def replay(self, unit: Unit) -> Iterator[UnitState]:
+        """The unit computed from its first record, and every snapshot of it compared: its state after each ingress.
+
+        Raises Divergence, Damaged.
+        """
+        kept = {snapshot.unit_seq + 1: snapshot for snapshot in self.snapshots(unit)}
+        rows = self._store.read(str(unit))
+        for state in fold(UnitState(self._store.world_id, unit), rows, self._manifests, self._store.get_blob):
+            snapshot = kept.pop(state.seq, None)
+            if snapshot is not None:
+                self._compare(state, snapshot)
+            yield state
+        for snapshot in kept.values():
+            raise Divergence(f"the snapshot of {unit} after record {snapshot.unit_seq} is of no moment of its history")
+
+    def _compare(self, state: UnitState, snapshot: Snapshot) -> None:
+        if snapshot.hash != state.head or self._store.get_blob(snapshot.ref) != snapshot_node(state)[0]:
+            where = f"the snapshot of {state.unit} after record {snapshot.unit_seq}"
+            raise Divergence(f"{where} is not what replay computes")
+
+    def _from(self, unit: Unit, snapshot: Snapshot) -> Loaded:
+        rows = self._store.read(str(unit), snapshot.unit_seq)
+        anchor = next(rows, None)
+        if anchor is None or anchor.hash != snapshot.hash:
+            raise Damaged("there is another record at that place")
+        get = self._chunks(unit, snapshot)
+        state = read_snapshot(snapshot, self._store.world_id, unit, get, self.lost.append)
+        return self._folded(state, rows)
+
+    def _folded(self, state: UnitState, rows: Iterator[Row]) -> Loaded:
+        tail = 0
+
+        def weighed() -> Iterator[Row]:
+            nonlocal tail
+            for row in rows:
+                tail += len(row.data)
+                yield row
+
+        for later in fold(state, weighed(), self._manifests, self._store.get_blob, self.lost):
+            state = later
+        return Loaded(state, tail)
+
+    def _chunks(self, unit: Unit, snapshot: Snapshot) -> Callable[[Ref], bytes]:
+        """Reads the nodes of a snapshot; a list's that is damaged or lost is computed again, and put back."""
+
+        def get(ref: Ref) -> bytes:
+            try:
+                return self._store.get_blob(ref)
+            except (Damaged, NotFound) as problem:
+                if ref == snapshot.ref:
+                    raise
+                self._notices.append(f"a list of {unit} is computed again: {problem}")
+                chunks = self._recomputed(unit, snapshot)
+                if ref not in chunks:
+                    raise
+                with suppress(Unavailable):
+                    self._store.put_blobs(list(chunks.values()))
+                return chunks[ref]
+
+        return get
+
+    def _recomputed(self, unit: Unit, snapshot: Snapshot) -> dict[Ref, bytes]:
+        state = UnitState(self._store.world_id, unit)
+        rows = self._store.read(str(unit), 0, snapshot.unit_seq + 1)
+        for later in fold(state, rows, self._manifests, self._store.get_blob):
+            state = later
+        return snapshot_node(state)[1]

@@ -1,0 +1,120 @@
+"""A unit's whole state as one node, so that a unit is loaded without reading its whole history.
+
+A snapshot is a cache of the fold of the records up to its number: it may be lost, and one that does not fit its chain
+is passed over. Lists of the cell are chunked nodes beside it: those that an earlier snapshot stored are shared, so it
+costs what changed since (architecture.md 3). Equal states have equal nodes, which is how `replay` checks them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import fields
+from typing import Any
+
+from demiurge.errors import Damaged, DemiurgeError, InvalidValue
+from demiurge.stores.protocol import Snapshot
+from demiurge.values import cbor
+from demiurge.values.refs import Ref
+from demiurge.values.vector import Vector
+from demiurge.world.cell import Cell
+from demiurge.world.plan import PlanInstance
+from demiurge.world.state import OpenIntent, Request, UnitState
+from demiurge.world.unit import Unit
+
+__all__ = ["read_snapshot", "snapshot_node"]
+
+FORMAT = 1
+
+
+def snapshot_node(state: UnitState) -> tuple[bytes, dict[Ref, bytes]]:
+    """The node, and the chunks of the cell's lists that no earlier call returned (see `Vector.root`): to be stored
+    together, or not at all.
+
+    Raises InvalidValue when a running plan holds what is no plain data: such a state can only be computed.
+    """
+    cell, chunks = _cell_node(state.cell)
+    node = {
+        "format": FORMAT,
+        "world": state.world,
+        "unit": str(state.unit),
+        "seq": state.seq,
+        "head": state.head,
+        "manifest": state.manifest,
+        "cell": cell,
+        "plans": [plan.to_node() for plan in state.plans.values()],
+        "intents": [_intent_node(intent) for intent in state.intents.values()],
+        "next_plan": state.next_plan,
+    }
+    return cbor.encode(node), chunks
+
+
+def read_snapshot(
+    snapshot: Snapshot,
+    world: str,
+    unit: Unit,
+    get: Callable[[Ref], bytes],
+    lost: Callable[[DemiurgeError], object] = lambda _error: None,
+) -> UnitState:
+    """The state that `snapshot` keeps. Lists are read by `get` when they are looked at, and `lost` is told when that
+    fails.
+
+    Raises Damaged when the node is another unit's, of another record, or no snapshot; and what `get` raises.
+    """
+    try:
+        node = cbor.decode(get(snapshot.ref))
+        said = (node["format"], node["world"], node["unit"], node["seq"], node["head"])
+        if said != (FORMAT, world, str(unit), snapshot.unit_seq + 1, snapshot.hash):
+            raise Damaged(f"{snapshot.ref} is no snapshot of {unit} after record {snapshot.unit_seq}")
+        return UnitState(
+            world,
+            unit,
+            node["seq"],
+            node["head"],
+            node["manifest"],
+            _read_cell(node["cell"], get, lost),
+            {plan["id"]: _read_plan(plan) for plan in node["plans"]},
+            {intent["id"]: _read_intent(intent) for intent in node["intents"]},
+            node["next_plan"],
+        )
+    except (InvalidValue, LookupError, TypeError, ValueError, AttributeError) as error:
+        raise Damaged(f"{snapshot.ref} can't be read as a snapshot") from error
+
+
+def _cell_node(cell: Cell | None) -> tuple[list[Any] | None, dict[Ref, bytes]]:
+    """Fields in their order, which a reducer may see: `[name, is it a list, value or root]`."""
+    if cell is None:
+        return None, {}
+    node: list[Any] = []
+    fresh: dict[Ref, bytes] = {}
+    for name, value in cell.items():
+        if isinstance(value, Vector):
+            root, chunks = value.root()
+            node.append([name, True, root])
+            fresh |= chunks
+        else:
+            node.append([name, False, value])
+    return node, fresh
+
+
+def _read_cell(node: Any, get: Callable[[Ref], bytes], lost: Callable[[DemiurgeError], object]) -> Cell | None:
+    if node is None:
+        return None
+    return {name: Vector.load(value, get, lost) if is_list else value for name, is_list, value in node}
+
+
+def _read_plan(node: Mapping[str, Any]) -> PlanInstance:
+    receipts = dict(node["receipts"])
+    return PlanInstance(**{**node, "done": set(node["done"]), "receipts": receipts})
+
+
+def _intent_node(intent: OpenIntent) -> dict[str, Any]:
+    node = {field.name: getattr(intent, field.name) for field in fields(intent)}
+    node["requests"] = [
+        [ordinal, [request.kind, request.params_digest, request.intent, request.answer]]
+        for ordinal, request in intent.requests.items()
+    ]
+    return node
+
+
+def _read_intent(node: Mapping[str, Any]) -> OpenIntent:
+    return OpenIntent(**{**node, "requests": {ordinal: Request(*request) for ordinal, request in node["requests"]}})

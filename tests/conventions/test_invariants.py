@@ -1,0 +1,79 @@
+"""The invariants of seed 003 that are about where things are, each by its number and name; read off the source."""
+
+import ast
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+SOURCE = Path(__file__).parents[2] / "src" / "demiurge"
+TREES = {path.relative_to(SOURCE).as_posix(): ast.parse(path.read_text("utf-8")) for path in SOURCE.rglob("*.py")}
+
+
+def files_with(found: Callable[[ast.AST], bool]) -> set[str]:
+    return {name for name, tree in TREES.items() if any(found(node) for node in ast.walk(tree))}
+
+
+def packages(files: set[str]) -> set[str]:
+    return {name.partition("/")[0] for name in files}
+
+
+def imported(tree: ast.Module) -> Iterator[str]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            yield node.module or ""
+
+
+def _name(node: ast.AST) -> str:
+    """`Tool` of `Tool`, `Tool[...]`, `Tool(...)` and `Tool.wrap`."""
+    while isinstance(node, ast.Subscript | ast.Call | ast.Attribute):
+        node = node.func if isinstance(node, ast.Call) else node.value
+    return node.id if isinstance(node, ast.Name) else ""
+
+
+def _defines_a_tool(node: ast.AST) -> bool:
+    if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+        return any(_name(decorator) == "tool" for decorator in node.decorator_list)
+    return isinstance(node, ast.Call) and _name(node.func).endswith("Tool") and isinstance(node.func, ast.Subscript)
+
+
+def _makes(*names: str) -> Callable[[ast.AST], bool]:
+    return lambda node: isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in names
+
+
+def _class(name: str) -> Callable[[ast.AST], bool]:
+    return lambda node: isinstance(node, ast.ClassDef) and node.name == name
+
+
+def test_invariant_02_tools_in_packages() -> None:
+    """Tools are defined in the library's packages, each kind of thing in its own: none by the application around it."""
+    assert packages(files_with(_defines_a_tool)) == {"tools", "prompts"}
+    assert files_with(_class("ToolSpec")) == {"tools/spec.py"}
+    assert files_with(_class("ToolInvocationRecord")) == {"tools/record.py"}
+    encoders = files_with(lambda node: isinstance(node, ast.FunctionDef) and node.name == "encode_tools")
+    assert packages(encoders) == {"wire", "models"}  # a small local model has a format of its own
+
+
+def test_invariant_06_graphs_are_not_the_runtimes_business() -> None:
+    """Who loops around a model is an application or somebody else's framework: the library imports none of those, and
+    nothing below the application layer asks a model again because of what a tool said."""
+    for name, tree in TREES.items():
+        roots = {module.partition(".")[0] for module in imported(tree)}
+        assert not {root for root in roots if root.startswith(("langchain", "langgraph"))}, name
+    asks = files_with(lambda node: isinstance(node, ast.Attribute) and node.attr == "generate")
+    assert asks == {"bootstrap/models.py", "world/effects/llm.py"}
+    for name in asks:
+        assert "ToolRunner" not in ast.dump(TREES[name])
+
+
+def test_invariant_09_binding_in_composition_root() -> None:
+    """Tools meet the adapters behind their capabilities in `bootstrap`; a runner is made where a call is performed; and
+    only the entry points know which tools are shipped."""
+    adapters = _makes("LlmGenerate", "ToolCalls", "WorkspaceEffects", "Introspect", "ModelClient")
+    assert packages(files_with(adapters)) == {"bootstrap"}
+    shipped = {name for name, tree in TREES.items() if "demiurge.tools.core" in imported(tree)}
+    assert packages(shipped) - {"tools"} <= {"bootstrap", "cli"}
+    assert files_with(_makes("ToolRunner")) == {"prompts/executor.py", "world/effects/tool_call.py"}
+    defining = files_with(_defines_a_tool)
+    capabilities = {"SystemClock", "SystemEntropy", "WorldWorkspaces", "WorldIntrospection", "ResourceRegistry"}
+    assert not defining & files_with(_makes(*capabilities))
