@@ -26,6 +26,7 @@ NOUNS = {
     "event": "Send events.",
     "blob": "Store and read raw bytes by address.",
     "state": "Read the state of a module.",
+    "ws": "Look at the files of a workspace.",
     "journal": "Read, check and export the journal.",
     "replay": "Compute the world again from its journal and compare.",
     "trace": "Show what an event led to, and what it waits for.",

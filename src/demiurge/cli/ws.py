@@ -1,0 +1,131 @@
+"""`demiurge ws`: the files of a workspace, now and at any of its versions."""
+
+from __future__ import annotations
+
+import difflib
+import re
+import sys
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from typing import NamedTuple
+
+import click
+
+from demiurge.bootstrap.workspace import Workspace
+from demiurge.cli import output
+from demiurge.cli.command import Command, Group
+from demiurge.cli.settings import settings
+from demiurge.cli.world import opened
+from demiurge.values.refs import Ref
+from demiurge.world.trees import Change
+
+__all__ = ["command"]
+
+PLACE = re.compile(r"(?P<name>[^@/]+)(?:@(?P<version>[0-9]+))?(?:/(?P<path>.*))?")
+
+
+class Place(NamedTuple):
+    """`NAME[@VERSION][/PATH]`; `version` None is the newest."""
+
+    name: str
+    version: int | None
+    path: str
+
+
+class PlaceType(click.ParamType):  # type: ignore[type-arg]  # generic since click 8.4, which is not required
+    name = "place"
+
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> Place:
+        found = PLACE.fullmatch(value)
+        if found is None:
+            self.fail(f"{value!r} is not NAME[@VERSION][/PATH], such as main@3/notes.txt.", param, ctx)
+        version = found["version"]
+        return Place(found["name"], None if version is None else int(version), (found["path"] or "").rstrip("/"))
+
+
+PLACES = PlaceType()
+
+
+@click.group(cls=Group, name="ws")
+def command() -> None:
+    pass
+
+
+@command.command(name="ls", cls=Command)
+@click.argument("place", type=PLACES, metavar="NAME[@VERSION][/PATH]")
+def ls(place: Place) -> None:
+    """List a folder."""
+    with opened() as (world, portal):
+        entries = portal.run(Workspace(world, place.name).children(place.path, place.version))
+    rows = [(entry.path + ("/" if entry.kind == "dir" else ""), str(entry.size)) for entry in entries]
+    shown = [{"path": e.path, "kind": e.kind, "size": e.size, "hash": e.ref} for e in entries]
+    output.result({"entries": shown}, *(output.table(rows, ("PATH", "BYTES")) if rows else ["(empty)"]))
+
+
+@command.command(name="cat", cls=Command)
+@click.argument("place", type=PLACES, metavar="NAME[@VERSION]/PATH")
+def cat(place: Place) -> None:
+    """Print a file; on a terminal without what would steer it."""
+    with opened() as (world, portal):
+        data = portal.run(Workspace(world, place.name).read(place.path, place.version))
+    if settings().json:
+        output.document({"path": place.path, "text": data.decode(errors="replace"), "size": len(data)})
+    elif output.is_terminal(sys.stdout):
+        output.write(output.plain(data.decode(errors="replace")), end="")
+    else:
+        sys.stdout.flush()
+        sys.stdout.buffer.write(data)
+
+
+@command.command(name="log", cls=Command)
+@click.argument("place", type=PLACES, metavar="NAME")
+def log(place: Place) -> None:
+    """List the versions of a workspace, newest first."""
+    with opened() as (world, portal):
+        versions = portal.run(Workspace(world, place.name).versions())[::-1]
+    rows = [(str(version.number), _when(version.created_ns), version.owner) for version in versions]
+    shown = [
+        {"version": version.number, "created_at": when, "owner": owner, "root_hash": version.root}
+        for version, (_, when, owner) in zip(versions, rows, strict=True)
+    ]
+    output.result({"versions": shown}, *output.table(rows, ("VERSION", "WHEN", "BY")))
+
+
+@command.command(name="diff", cls=Command)
+@click.argument("place", type=PLACES, metavar="NAME@VERSION[/PATH]")
+@click.argument("with_version", type=int, required=False)
+def diff(place: Place, with_version: int | None) -> None:
+    """Show what changed between VERSION and WITH_VERSION (default: the newest)."""
+    if place.version is None:
+        raise click.UsageError("Say which version to compare with, as in main@3.")
+    with opened() as (world, portal):
+        workspace = Workspace(world, place.name)
+        changes = portal.run(workspace.diff(place.version, with_version, place.path))
+        lines = [] if settings().json else [line for change in changes for line in _lines(change, world.blobs.get)]
+    shown = [{"path": c.path, "kind": c.kind, "old_hash": c.old, "new_hash": c.new} for c in changes]
+    output.result({"changes": shown}, *(lines or ["Nothing changed."]))
+
+
+def _lines(change: Change, get: Callable[[Ref], bytes]) -> Iterator[str]:
+    if change.kind == "dir":
+        if change.old is None or change.new is None:
+            yield f"{'+' if change.old is None else '-'} {change.path}/"
+        return
+    old, new = (None if ref is None else _text(get(ref)) for ref in (change.old, change.new))
+    if (change.old is not None and old is None) or (change.new is not None and new is None):
+        became = "added" if change.old is None else "removed" if change.new is None else "changed"
+        yield f"{change.path}: not text, {became}"
+        return
+    names = ("/dev/null" if old is None else f"a/{change.path}", "/dev/null" if new is None else f"b/{change.path}")
+    yield from difflib.unified_diff((old or "").splitlines(), (new or "").splitlines(), *names, lineterm="")
+
+
+def _text(data: bytes) -> str | None:
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        return None
+
+
+def _when(nanoseconds: int) -> str:
+    return datetime.fromtimestamp(nanoseconds / 1e9, UTC).isoformat(timespec="seconds").removesuffix("+00:00") + "Z"
