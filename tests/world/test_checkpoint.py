@@ -15,6 +15,7 @@ from demiurge.sessions import Session, reducer
 from demiurge.sessions.codec import EventCodec
 from demiurge.tools.errors import ToolErrorCode
 from demiurge.tools.invoked import ToolInvoked
+from demiurge.values import cbor
 from demiurge.values.refs import Ref, ref_of
 from demiurge.world.checkpoint import Checkpoint, Pieces, heard, read_checkpoint, write_checkpoint
 
@@ -62,7 +63,7 @@ class Blobs:
 
 
 def call(number: int, code: str | None = None) -> ToolInvoked:
-    return heard(number.to_bytes(32, "big"), "tool", f"c{number}", number * 1_000_000, "s", code, f"message {number}")
+    return heard(cbor.digest(number), "tool", f"c{number}", number * 1_000_000, "s", code, f"message {number}")
 
 
 def contents(session: Session) -> dict[type[Any], tuple[Any, ...]]:
@@ -72,7 +73,8 @@ def contents(session: Session) -> dict[type[Any], tuple[Any, ...]]:
 @given(st.lists(st.lists(st.integers(0, 999), max_size=120), min_size=1, max_size=5))
 def test_what_is_read_is_what_was_written_however_often_it_is_done(rounds: list[list[int]]) -> None:
     blobs = Blobs()
-    session, pieces = blobs.session(), {}
+    session = blobs.session()
+    pieces: Pieces = {}
     for index, numbers in enumerate(rounds):
         for number in numbers:
             session.broadcast(call(number, "timeout" if number % 3 == 0 else None))
@@ -87,7 +89,8 @@ def test_what_is_read_is_what_was_written_however_often_it_is_done(rounds: list[
 
 def test_a_checkpoint_costs_what_is_new() -> None:
     blobs = Blobs()
-    session, pieces, sizes = blobs.session(), {}, []
+    session, sizes = blobs.session(), []
+    pieces: Pieces = {}
     for number in range(1000):
         session.broadcast(Note("x" * 100))
         if number % 100 == 99:

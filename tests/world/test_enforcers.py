@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -12,7 +13,7 @@ from tests.world.effects.asking import asking_manifest
 from tests.world.scripted import START_NS, chat_manifest
 
 from demiurge.world.admission import Admission, admit
-from demiurge.world.manifest import Manifest
+from demiurge.world.manifest import Grant, Manifest
 
 GET = {"method": "GET", "url": "https://api.example/v1/items?q=1"}
 TIMER = {"deliver_at_ns": 1}
@@ -52,7 +53,7 @@ def literal(text: str) -> dict[str, str]:
         ({"hosts": ["api.example"]}, {"url": "https://evil.example?api.example"}, "host_not_allowed"),
         ({"hosts": ["bücher.example"]}, {"url": "https://xn--bcher-kva.example/"}, ""),
         ({"hosts": ["xn--bcher-kva.example"]}, {"url": "https://BÜCHER.example/"}, ""),
-        ({"hosts": ["api.example"]}, {"url": "https://аpi.example/"}, "host_not_allowed"),
+        ({"hosts": ["api.example"]}, {"url": "https://\u0430pi.example/"}, "host_not_allowed"),
         ({"hosts": ["::1"]}, {"url": "https://[0::1]/"}, ""),
         ({"hosts": ["not a host", ""]}, {}, "host_not_allowed"),
         ({"methods": ["get"]}, {}, ""),
@@ -169,10 +170,24 @@ def test_every_workspace_effect_belongs_to_one_op(op: str, kinds: list[str]) -> 
 
 
 @pytest.mark.parametrize(
-    ("method", "code"), [("GET", "no_grant"), ("HEAD", "no_grant"), ("POST", "no_grant"), ("delete", "no_grant")]
+    ("tool", "method", "code"),
+    [
+        ("workspace__read", "GET", "policy_denied"),
+        ("workspace__read", "head", "policy_denied"),
+        ("workspace__read", "POST", "effect_level"),
+        ("workspace__read", "delete", "effect_level"),
+        ("workspace__write", "POST", "policy_denied"),
+    ],
 )
-def test_the_shipped_app_grants_no_way_out(method: str, code: str) -> None:
-    assert by_tool(chat_manifest(), "workspace__write", method, "").code == code
+def test_a_tool_that_only_reads_can_not_send_a_change(tool: str, method: str, code: str) -> None:
+    manifest = replace(chat_manifest(), grants={"web": Grant("web", "http.out", {}, None)})
+    assert by_tool(manifest, tool, method, "web").code == code
+
+
+def test_the_shipped_app_grants_no_way_out() -> None:
+    manifest = chat_manifest()
+    assert by_tool(manifest, "workspace__write", "GET", "").code == "no_grant"
+    assert {grant.cap_type for grant in manifest.grants.values()}.isdisjoint({"http.out", "blob", "timer"})
 
 
 def by_tool(manifest: Manifest, tool: str, method: str, grant: str) -> Admission:

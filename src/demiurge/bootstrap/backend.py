@@ -66,8 +66,8 @@ class Backend(Protocol):
         """Up to `limit` records: (position, record bytes). `start` is a unit's sequence number, or a position."""
         ...
 
-    def heads(self) -> list[tuple[str, int, bytes, int]]:
-        """(unit, number of records, hash of the last, its position), by unit name."""
+    def heads(self, prefix: str = "") -> list[tuple[str, int, bytes, int]]:
+        """(unit, number of records, hash of the last, its position) of those whose names begin so, by unit name."""
         ...
 
     def verify(self, seal: str | None = None) -> dict[str, Any]: ...

@@ -188,8 +188,8 @@ class Embedded:
         found = self.store.read_all(start) if unit is None else self.store.read(unit, start)
         return [(row.position, row.data) for row in islice(found, limit)]
 
-    def heads(self) -> list[tuple[str, int, bytes, int]]:
-        return [(head.unit, head.next_seq, head.hash, head.position) for head in self.store.heads()]
+    def heads(self, prefix: str = "") -> list[tuple[str, int, bytes, int]]:
+        return [(head.unit, head.next_seq, head.hash, head.position) for head in self.store.heads(prefix)]
 
     def verify(self, seal: str | None = None) -> dict[str, Any]:
         done = verify(self.store, seal)

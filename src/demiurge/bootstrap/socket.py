@@ -244,8 +244,8 @@ class Remote:
     def rows(self, unit: str | None, start: int, limit: int) -> list[tuple[int, bytes]]:
         return [(position, data) for position, data in self._now("rows", unit, start, limit)]
 
-    def heads(self) -> list[tuple[str, int, bytes, int]]:
-        return [(unit, count, digest, position) for unit, count, digest, position in self._now("heads")]
+    def heads(self, prefix: str = "") -> list[tuple[str, int, bytes, int]]:
+        return [(unit, count, digest, position) for unit, count, digest, position in self._now("heads", prefix)]
 
     def verify(self, seal: str | None = None) -> dict[str, Any]:
         return dict(self._now("verify", seal))

@@ -112,7 +112,7 @@ class _Shown(NamedTuple):
     backend: Backend
 
     def count(self, unit: Unit) -> int:
-        return next((count for name, count, *_ in self.backend.heads() if name == str(unit)), 0)
+        return next((count for name, count, *_ in self.backend.heads(str(unit)) if name == str(unit)), 0)
 
     def receipts(self, unit: Unit, start: int, limit: int) -> Iterator[Record]:
         records = (decode_record(data, position=at) for at, data in self.backend.rows(str(unit), start, limit))
@@ -236,7 +236,8 @@ class World:
         return Accepted(unit, seq, Ref(digest))
 
     async def settle(self, unit: str | Unit | None = None, on_frame: OnFrame | None = None) -> None:
-        """Wait until only a person can go on. `on_frame` sees what happens meanwhile; frames are not stored."""
+        """Wait until only a person, or a time that has not come, can move things on. `on_frame` sees what happens
+        meanwhile; frames are not stored."""
         await self.backend.settle(str(unit) if unit is not None else None, on_frame)
 
     async def state(self, module: str, key: str | None = None) -> Mapping[str, Any] | None:

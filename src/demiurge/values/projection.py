@@ -73,12 +73,18 @@ def _collector(expr: TypeExpr, follows: Mapping[str, Collect]) -> Collect | None
         return partial(_map, key, entry) if key or entry else None
     if kind in ("list", "set", "option"):
         inner = _collector(body, follows)
+        if inner is _leaf and kind != "option":
+            return _leaves
         return partial(_option if kind == "option" else _items, inner) if inner else None
     return None
 
 
 def _leaf(value: Any, out: list[Ref]) -> None:
     out.append(value)
+
+
+def _leaves(value: Any, out: list[Ref]) -> None:
+    out.extend(value)
 
 
 def _record(fields: dict[str, Collect], value: Any, out: list[Ref]) -> None:

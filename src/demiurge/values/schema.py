@@ -14,7 +14,7 @@ from typing import Any
 from pydantic_core import ErrorDetails, ValidationError
 
 from demiurge.errors import InvalidValue, NotFound
-from demiurge.values import projection
+from demiurge.values import cbor, projection
 from demiurge.values.normal_form import compiled
 from demiurge.values.refs import Ref
 from demiurge.values.type_expr import Definitions, TypeExpr, kind_of, problems, type_problems
@@ -44,6 +44,7 @@ class Schemas:
         _raise_all(problems(defs))
         self._defs: Definitions = deepcopy(dict(defs))
         self._validators: dict[str, Validator] = {}
+        self._fields: dict[str, dict[str, Validator]] = {}
         self.names: tuple[str, ...] = tuple(sorted(self._defs))
 
     def __contains__(self, name: object) -> bool:
@@ -63,9 +64,19 @@ class Schemas:
         if not isinstance(schema, str):
             _raise_all(list(type_problems(schema, self._defs, "type")))
             return Validator(deepcopy(dict(schema)), self._defs)
-        if schema not in self._validators:
-            self._validators[schema] = Validator(self.get(schema), self._defs)
-        return self._validators[schema]
+        found = self._validators.get(schema)
+        if found is None:
+            found = self._validators[schema] = Validator(self.get(schema), self._defs)
+        return found
+
+    def fields(self, schema: str) -> Mapping[str, Validator]:
+        """A validator for each field of a definition that is a record, in canonical order; made once. Raises NotFound."""
+        found = self._fields.get(schema)
+        if found is None:
+            record = self.get(schema)["record"]
+            names = sorted(record, key=cbor.encode_item)
+            found = self._fields[schema] = {name: Validator(record[name], self._defs) for name in names}
+        return found
 
 
 class Validator:

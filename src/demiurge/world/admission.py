@@ -32,7 +32,7 @@ class Admission:
     message: str = ""
 
     def to_node(self) -> dict[str, Any]:
-        node = {"verdict": self.verdict, "by": self.by, "rule": self.rule}
+        node = {"by": self.by, "rule": self.rule, "verdict": self.verdict}
         return node | ({"code": self.code, "message": self.message} if self.code else {})
 
 

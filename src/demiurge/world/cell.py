@@ -7,13 +7,13 @@ lists are persistent vectors whose chunks are stored once (architecture.md 3).
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from demiurge.errors import InvalidValue
 from demiurge.values import cbor
 from demiurge.values.refs import Ref, ref_of
-from demiurge.values.schema import Schemas
+from demiurge.values.schema import Schemas, Validator
 from demiurge.values.vector import Vector
 from demiurge.world.reducer import Emit, Step
 
@@ -24,6 +24,7 @@ Cell = Mapping[str, Any]
 
 EVENTS_PER_STEP = 256
 BYTES_PER_STEP = 1 << 20
+_ATOMS = frozenset([str, int, bool, bytes, type(None), Vector])
 
 
 def apply_step(schemas: Schemas, schema: str, cell: Cell | None, step: Step) -> tuple[Cell | None, list[Emit], bytes]:
@@ -34,18 +35,19 @@ def apply_step(schemas: Schemas, schema: str, cell: Cell | None, step: Step) -> 
     """
     fields: Mapping[str, Any] = schemas.get(schema)["record"]
     _check_names(fields, step)
-    changed = {name: _checked(schemas, fields, name, value) for name, value in step.set.items()}
-    added = {name: _checked(schemas, fields, name, list(items)) for name, items in step.append.items()}
+    checks = schemas.fields(schema)
+    changed = {name: _checked(checks[name], name, step.set[name]) for name in _ordered(checks, step.set)}
+    added = {name: _checked(checks[name], name, list(step.append[name])) for name in _ordered(checks, step.append)}
     if len(step.events) > EVENTS_PER_STEP:
         raise InvalidValue(f"the step emits more than {EVENTS_PER_STEP} events")
     emitted = [_emitted(schemas, f"events[{index}]", emit) for index, emit in enumerate(step.events)]
     encoded = cbor.encode(
         {
             "set": changed,
+            "blobs": [ref_of(blob) for blob in step.blobs],
             "append": added,
             "delete": step.delete,
             "events": [[e.schema, e.value] for e in emitted],
-            "blobs": [ref_of(blob) for blob in step.blobs],
         }
     )
     if len(encoded) > BYTES_PER_STEP:
@@ -92,6 +94,13 @@ def _check_names(fields: Mapping[str, Any], step: Step) -> None:
 
 def own_copy(value: Any) -> Any:
     """A copy that a reducer may scribble on without changing what it was given; vectors can't be changed anyway."""
+    kind = type(value)
+    if kind in _ATOMS:
+        return value
+    if kind is dict:
+        return {name: part if type(part) in _ATOMS else own_copy(part) for name, part in value.items()}
+    if kind is list:
+        return [part if type(part) in _ATOMS else own_copy(part) for part in value]
     if isinstance(value, Mapping):
         return {name: own_copy(part) for name, part in value.items()}
     return [own_copy(part) for part in value] if isinstance(value, list) else value
@@ -100,16 +109,16 @@ def own_copy(value: Any) -> Any:
 def _emitted(schemas: Schemas, name: str, emit: Emit) -> Emit:
     if emit.schema not in schemas:
         raise InvalidValue(f"there is no schema {emit.schema}", path=name)
-    return Emit(emit.schema, _within(name, lambda: schemas.validator(emit.schema).normalise(emit.value)))
+    return Emit(emit.schema, _checked(schemas.validator(emit.schema), name, emit.value))
 
 
-def _checked(schemas: Schemas, fields: Mapping[str, Any], name: str, value: Any) -> Any:
-    return _within(name, lambda: schemas.validator(fields[name]).normalise(value))
+def _ordered(checks: Mapping[str, Validator], given: Mapping[str, Any]) -> Iterable[str]:
+    return [name for name in checks if name in given] if len(given) > 1 else given
 
 
-def _within(name: str, check: Callable[[], Any]) -> Any:
+def _checked(check: Validator, name: str, value: Any) -> Any:
     try:
-        return check()
+        return check.normalise(value)
     except InvalidValue as error:
         problem = str(error).removeprefix(f"{error.path}: ") if error.path else str(error)
         dot = "." if error.path and not error.path.startswith("[") else ""

@@ -67,6 +67,7 @@ class Dispatcher:
         self._store, self._committer, self._manifests = store, committer, manifests
         self._services, self._clock, self._token, self._stamp = services, clock, token, stamp
         self._adapters = {kind: adapter for adapter in adapters for kind in adapter.kinds}
+        self._deferring = {kind: a for kind, a in self._adapters.items() if isinstance(a, Deferring)}
         self._answers: dict[bytes, asyncio.Future[Result]] = {}
         self._unstored: dict[bytes, Ingress] = {}
         self.watchers: list[Callable[[Frame], None]] = []
@@ -91,8 +92,8 @@ class Dispatcher:
 
     def due_ns(self, intent: OpenIntent) -> int | None:
         """When the effect may begin; None when it may at once."""
-        adapter = self._adapters.get(intent.kind)
-        return adapter.due_ns(intent) if isinstance(adapter, Deferring) else None
+        adapter = self._deferring.get(intent.kind)
+        return adapter.due_ns(intent) if adapter is not None else None
 
     async def withdraw(self, live: LiveUnit, intent: OpenIntent) -> None:
         """Answer an intent whose performance was stopped before it began."""

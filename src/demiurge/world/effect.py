@@ -130,6 +130,13 @@ class EffectCall:
         with self._stalling():
             return await self._at_home(self.services.request(self, kind, params))
 
+    async def send(self, schema: str, value: Any) -> list[Record]:
+        """Submit the event that the effect comes to: once, however often the call is performed."""
+        cause = {"unit": str(self.unit), "seq": self.intent.seq, "index": 0}
+        ingress_id = f"intent:{self.intent.id.hex()}"
+        with self._stalling():
+            return await self.services.send(schema, value, ingress_id=ingress_id, actor=self.actor, cause=cause)
+
     async def _at_home(self, work: Coroutine[Any, Any, T]) -> T:
         """Await `work` on the host's loop: a `def` handler may run a loop of its own, in its thread."""
         if asyncio.get_running_loop() is self.loop:

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 from demiurge.errors import InvalidValue
@@ -42,7 +43,7 @@ def evaluate(expression: Any, env: Environment) -> Any:
 
 
 def _value(expression: Any, env: Environment) -> Any:
-    if not isinstance(expression, Mapping):
+    if type(expression) is not dict and not isinstance(expression, Mapping):
         if isinstance(expression, list):
             raise ExpressionError('a list is written {"list": [...]}')
         return expression
@@ -75,8 +76,8 @@ def _operation(expression: Mapping[str, Any], env: Environment) -> Any:
 
 
 def _reference(path: str, env: Environment) -> Any:
-    head, *fields = path.removeprefix("@").split(".")
-    if head == "plan" and fields[:1] == ["input"]:
+    head, fields = _parsed(path)
+    if head == "plan" and fields[:1] == ("input",):
         value, fields = env["input"], fields[1:]
     elif head == "event" and "event" in env:
         value = env["event"]
@@ -89,7 +90,15 @@ def _reference(path: str, env: Environment) -> Any:
     return value
 
 
+@lru_cache(4096)
+def _parsed(path: str) -> tuple[str, tuple[str, ...]]:
+    head, *fields = path.removeprefix("@").split(".")
+    return head, tuple(fields)
+
+
 def _get(container: Any, key: Any) -> Any:
+    if type(container) is dict and key in container:
+        return container[key]
     if isinstance(container, Mapping) and key in container:
         return container[key]
     if isinstance(container, Sequence) and type(key) is int and 0 <= key < len(container):

@@ -147,7 +147,7 @@ class Host:
         """
         unit, target, value, refs = self._checked(schema, value, key)
         ingress_id = f"key:{idempotency_key}" if idempotency_key else f"new:{self._entropy.token(16).hex()}"
-        body = {"schema": target, "value": value}
+        body = {"value": value, "schema": target}
         seq = await self._awake(unit).offer(Ingress("event", ingress_id, body, self._stamp(actor), None, refs))
         assert seq is not None
         if idempotency_key:
@@ -159,7 +159,7 @@ class Host:
     ) -> list[Record]:
         """Submit an event once and return the records of its step, also when it was submitted before."""
         unit, target, value, refs = self._checked(schema, value, None)
-        body = {"schema": target, "value": value}
+        body = {"value": value, "schema": target}
         seq = await self._unit(unit).offer(Ingress("event", ingress_id, body, self._stamp(actor), cause, refs))
         assert seq is not None
         step: list[Record] = []
@@ -401,7 +401,7 @@ class Host:
         except DemiurgeError as error:
             self.notices.append(f"An event for {sent.target} waits: {error}")
             return
-        body = {"schema": sent.schema, "value": sent.value}
+        body = {"value": sent.value, "schema": sent.schema}
         stamp = self._stamp(str(sent.cause["unit"]))
         target.enqueue(Ingress("event", f"sent:{sent.id}", body, stamp, sent.cause, refs), sent.id)
 

@@ -9,13 +9,14 @@ policy or a provider does wrong becomes a recorded outcome; nothing is thrown fo
 from __future__ import annotations
 
 import hashlib
-from collections import deque
+from collections import ChainMap, deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Literal
 
 from demiurge.errors import DemiurgeError, InvalidValue
 from demiurge.values import cbor
+from demiurge.values.draft import draft_of
 from demiurge.values.refs import Ref, ref_of
 from demiurge.world.admission import admit, decide_tool
 from demiurge.world.approval import question, refusal
@@ -32,6 +33,11 @@ from demiurge.world.unit import Unit
 
 __all__ = ["advance"]
 
+_Advance = draft_of(Advance)
+_Context = draft_of(ReducerContext)
+_OpenIntent = draft_of(OpenIntent)
+_Stamp = draft_of(Stamp)
+
 EVENTS_PER_INGRESS = 4096
 MESSAGE = 1000
 """Longest error text of a step, in characters."""
@@ -44,7 +50,7 @@ def advance(manifest: Manifest, unit_state: UnitState, ingress: Ingress, blobs: 
         step.process()
     except MissingBlob as missing:
         return Need(missing.ref)
-    return Advance(
+    return _Advance(
         step.state,
         tuple(step.records),
         tuple(i for i in step.ready if i.id in step.state.intents),
@@ -59,14 +65,14 @@ class _Run:
 
     def __init__(self, manifest: Manifest, state: UnitState, ingress: Ingress, blobs: Mapping[Ref, bytes]) -> None:
         self.manifest, self.state, self.ingress = manifest, state, ingress
-        self.blobs = dict(blobs)
+        self.blobs: ChainMap[Ref, bytes] = ChainMap({}, blobs)  # type: ignore[arg-type]  # only the first is written to
         self.records: list[Record] = []
         self.ready: list[OpenIntent] = []
         self.sent: list[Sent] = []
         self.new_blobs: list[bytes] = []
         self.answers: list[tuple[bytes, Mapping[str, Any]]] = []
         self.tasks: deque[Callable[[], None]] = deque()
-        self.derived = Stamp(ingress.stamp.time_ns)
+        self.derived = _Stamp(ingress.stamp.time_ns)
         self.events = 0
         self.owned: set[int] = set()
 
@@ -165,7 +171,7 @@ class _Run:
         Its value is already normalised and its route known, so nothing can go wrong any more.
         """
         self.events += 1
-        body = {"schema": emit.schema, "value": emit.value}
+        body = {"value": emit.value, "schema": emit.schema}
         refs = self.manifest.schemas.validator(emit.schema).refs(emit.value)
         seq = self.record("event", body, cause, refs)
         if target is not None and target[0] != self.state.unit:
@@ -186,7 +192,7 @@ class _Run:
 
     def reduce(self, schema: str, value: Any, cause: int) -> None:
         module = self.manifest.modules[self.state.unit.module]
-        context = ReducerContext(
+        context = _Context(
             stamp=self.ingress.stamp,
             key=self.state.unit.key,
             origin=self.origin_of(cause),
@@ -269,7 +275,7 @@ class _Run:
         if not ended:
             return
         del self.state.plans[plan_id]
-        body: dict[str, Any] = {"plan": instance.plan, "id": plan_id, "status": "error" if error else "ok"}
+        body: dict[str, Any] = {"id": plan_id, "plan": instance.plan, "status": "error" if error else "ok"}
         if error:
             body |= {"code": error[0], "message": error[1]}
         seq = self.record("plan_ended", body, cause)
@@ -320,10 +326,10 @@ class _Run:
             if params["call_ref"] not in self.blobs:
                 raise MissingBlob(params["call_ref"])
             approval = question(self.manifest, params, self.blobs[params["call_ref"]], stamp)
-        body = {"id": intent_id, "kind": kind, "params": params, "grant": grant, "origin": dict(origin)}
+        body = {"id": intent_id, "kind": kind, "grant": grant, "origin": dict(origin), "params": params}
         body |= {"admitted": admission.to_node()} | ({"approval": approval} if approval else {})
         seq = self.record("intent", body, cause, validator.refs(params))
-        intent = OpenIntent(intent_id, seq, kind, params, grant, origin, stamp.actor, self.manifest.ref, approval)
+        intent = _OpenIntent(intent_id, seq, kind, params, grant, origin, stamp.actor, self.manifest.ref, approval)
         self.state.intents[intent_id] = intent
         if approval is None:
             self.ready.append(intent)
@@ -377,7 +383,7 @@ class _Port:
         digest = cbor.digest(params)
         identity = [unit.world, str(unit.unit), self.cause, self.instance.id, self.index, kind, digest, grant]
         intent_id = cbor.digest(identity)
-        origin = {"kind": "plan", "name": self.instance.plan, "id": self.instance.id}
+        origin = {"id": self.instance.id, "kind": "plan", "name": self.instance.plan}
         self.step.emit_effect(intent_id, kind, grant, params, origin, self.cause)
         return intent_id
 

@@ -181,10 +181,18 @@ def run(plan: Plan, instance: PlanInstance, port: PlanPort) -> bool:
 
 
 def _settled(plan: Plan, instance: PlanInstance, step_id: str) -> bool:
-    return step_id not in instance.done and all(e.source in instance.done for e in plan.incoming[step_id])
+    done = instance.done
+    if step_id in done:
+        return False
+    for edge in plan.incoming[step_id]:
+        if edge.source not in done:
+            return False
+    return True
 
 
 def _open(edge: Edge, instance: PlanInstance) -> bool:
+    if edge.when is True:
+        return True
     value = evaluate(edge.when, _environment(instance))
     if type(value) is not bool:
         raise ExpressionError(f"the guard {edge.source} -> {edge.target} is not a bool")

@@ -8,17 +8,21 @@ read one field and know no schema.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
+from hashlib import sha256
 from typing import Any
+
+from cbor2 import CBORDecodeError, dumps, loads
 
 from demiurge.errors import Damaged, InvalidValue
 from demiurge.stores.rows import GENESIS
 from demiurge.values import cbor
+from demiurge.values.draft import draft_of
 from demiurge.values.refs import Ref, ref_digest, ref_from_digest
 
-__all__ = ["GENESIS", "Cause", "Record", "Stamp", "decode_record", "seal_record"]
+__all__ = ["GENESIS", "Cause", "Record", "Stamp", "decode_record", "read_record", "seal_record"]
 
 Cause = int | Mapping[str, Any] | None
 """The sequence number of the causing record of this unit; or `{unit, seq, index}` of an event that another unit sent;
@@ -37,16 +41,14 @@ class Stamp:
     actor: str = ""
     manifest: Ref | None = None
 
-    def to_node(self) -> dict[str, Any]:
-        if self.manifest is None:
-            return {"t": self.time_ns}
-        return {"t": self.time_ns, "e": self.entropy, "a": self.actor, "m": ref_digest(self.manifest)}
-
     @classmethod
     def from_node(cls, node: Mapping[str, Any]) -> Stamp:
         if "m" not in node:
-            return cls(node["t"])
-        return cls(node["t"], node["e"], node["a"], ref_from_digest(node["m"]))
+            return _Stamp(node["t"])
+        return _Stamp(node["t"], node["e"], node["a"], ref_from_digest(node["m"]))
+
+
+_Stamp = draft_of(Stamp)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +73,9 @@ class Record:
         return self.stamp.manifest is not None
 
 
+_Record = draft_of(Record)
+
+
 def seal_record(
     unit: str,
     unit_seq: int,
@@ -82,38 +87,107 @@ def seal_record(
     refs: Sequence[Ref] = (),
 ) -> Record:
     """Encode and hash one record. `body` must hold only what canonical CBOR can carry."""
-    node: dict[str, Any] = {
-        "unit": unit,
-        "seq": unit_seq,
-        "kind": kind,
-        "cause": cause,
-        "stamp": stamp.to_node(),
-        "body": body,
-        "prev": prev,
-    }
-    unique = tuple(dict.fromkeys(refs))
-    if unique:
-        node["refs"] = [ref_digest(ref) for ref in unique]
-    data = cbor.encode(node)
-    return Record(unit, unit_seq, kind, cause, stamp, body, prev, hashlib.sha256(data).digest(), data, unique)
+    unique = tuple(dict.fromkeys(refs)) if refs else ()
+    data = _encoded(unit, unit_seq, kind, cause, stamp, body, prev, unique)
+    return _Record(unit, unit_seq, kind, cause, stamp, body, prev, sha256(data).digest(), data, unique)
 
 
 def decode_record(data: bytes, *, position: int | None = None) -> Record:
-    """Read a stored record back. Raises Damaged when the bytes are not a record."""
+    """Read a stored record back. Raises Damaged when the bytes are not a record in canonical form."""
+    record = read_record(data, sha256(data).digest(), position)
     try:
-        node = cbor.decode(data)
-        return Record(
+        again = _encoded(
+            record.unit, record.unit_seq, record.kind, record.cause, record.stamp, record.body, record.prev, record.refs
+        )
+    except (InvalidValue, TypeError, ValueError, AttributeError) as error:
+        raise _undecodable(position) from error
+    if again != data:
+        raise _undecodable(position)
+    return record
+
+
+def read_record(data: bytes, digest: bytes, position: int | None) -> Record:
+    """The same for bytes whose hash is `digest`, without the look at their form: for whoever encodes the record again
+    and compares."""
+    try:
+        node = loads(data[3:], max_depth=cbor.MAX_DEPTH, allow_indefinite=False, allow_duplicate_keys=False)
+        stamp = node["stamp"]
+        refs = node.get("refs")
+        return _Record(
             node["unit"],
             node["seq"],
             node["kind"],
             node["cause"],
-            Stamp.from_node(node["stamp"]),
+            Stamp.from_node(stamp),
             node["body"],
             node["prev"],
-            hashlib.sha256(data).digest(),
+            digest,
             data,
-            tuple(ref_from_digest(digest) for digest in node.get("refs", ())),
+            tuple(map(ref_from_digest, refs)) if refs else (),
             position,
         )
-    except (InvalidValue, KeyError, TypeError, AttributeError) as error:
-        raise Damaged(f"record at position {position} can't be decoded") from error
+    except (CBORDecodeError, InvalidValue, KeyError, TypeError, ValueError, OverflowError, AttributeError) as error:
+        raise _undecodable(position) from error
+
+
+def _encoded(
+    unit: str,
+    unit_seq: int,
+    kind: str,
+    cause: Cause,
+    stamp: Stamp,
+    body: Mapping[str, Any],
+    prev: bytes,
+    refs: Sequence[Ref],
+) -> bytes:
+    """The node `{seq, body, kind, prev, refs (if any), unit, cause, stamp}`, put together from its parts: its keys, in
+    canonical order, are always the same."""
+    return b"".join(
+        (
+            _WITH_REFS if refs else _WITHOUT_REFS,
+            dumps(unit_seq),
+            b"\x64body",
+            cbor.encode_item([body])[1:],  # in a list, so that it is taken to be as deep as it will be
+            b"\x64kind",
+            _known_text(kind),
+            b"\x64prev\x58\x20",
+            prev,
+            _refs(refs) if refs else b"",
+            b"\x64unit",
+            _known_text(unit),
+            b"\x65cause",
+            dumps(cause) if type(cause) is int else cbor.encode_item(cause),
+            b"\x65stamp",
+            _derived_stamp(stamp.time_ns) if stamp.manifest is None else _stamp(stamp, stamp.manifest),
+        )
+    )
+
+
+_WITHOUT_REFS = cbor.encode({})[:3] + b"\xa7\x63seq"
+_WITH_REFS = cbor.encode({})[:3] + b"\xa8\x63seq"
+
+_known_text = lru_cache(4096)(cbor.encode_item)
+
+
+@lru_cache(16)
+def _derived_stamp(time_ns: int) -> bytes:
+    return cbor.encode_item({"t": time_ns})
+
+
+def _stamp(stamp: Stamp, manifest: Ref) -> bytes:
+    return cbor.encode_item({"a": stamp.actor, "e": stamp.entropy, "m": ref_digest(manifest), "t": stamp.time_ns})
+
+
+def _refs(refs: Sequence[Ref]) -> bytes:
+    """Digests of 32 bytes, each behind its head `58 20`."""
+    digests = bytes.fromhex("5820" + "5820".join([ref[7:] for ref in refs]))
+    return b"\x64refs" + _list_head(len(refs)) + digests
+
+
+@lru_cache(1024)
+def _list_head(length: int) -> bytes:
+    return cbor.encode_item([None] * length)[:-length]
+
+
+def _undecodable(position: int | None) -> Damaged:
+    return Damaged(f"record at position {position} can't be decoded")

@@ -6,7 +6,7 @@ checking it are the same fold, so a state that was loaded is a state that was ch
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from demiurge.errors import Damaged, DemiurgeError, Divergence
 from demiurge.stores.protocol import Row
@@ -14,7 +14,7 @@ from demiurge.values.refs import Ref
 from demiurge.world.kernel import advance
 from demiurge.world.manifest import Manifest
 from demiurge.world.outcome import Advance, Ingress, Need
-from demiurge.world.record import Record, decode_record
+from demiurge.world.record import Record, decode_record, read_record
 from demiurge.world.state import UnitState
 from demiurge.world.unit import Unit
 
@@ -45,7 +45,7 @@ def step(
     A list of the cell that comes from a snapshot is read when it is looked at. `lost` gets the error when that fails:
     then the kernel's outcome, which took it for the reducer's own, counts for nothing, and it is raised.
     """
-    blobs: dict[Ref, bytes] = {}
+    blobs = _OnDemand(get)
     failures = len(lost)
     while True:
         outcome = advance(manifest, state, ingress, blobs)
@@ -53,17 +53,51 @@ def step(
             raise lost[-1]
         if not isinstance(outcome, Need):
             return outcome
-        blobs[outcome.ref] = get(outcome.ref)
+        blobs.known[outcome.ref] = get(outcome.ref)
+
+
+class _OnDemand(Mapping[Ref, bytes]):
+    """Blobs as a step asks for them, so that few steps run twice. What can't be read is not here: then the kernel says
+    that it needs it, and whoever runs it gets the error."""
+
+    def __init__(self, get: Blobs) -> None:
+        self._get = get
+        self.known: dict[Ref, bytes] = {}
+
+    def __getitem__(self, ref: Ref) -> bytes:
+        if ref not in self.known:
+            try:
+                self.known[ref] = self._get(ref)
+            except DemiurgeError:
+                raise KeyError(ref) from None
+        return self.known[ref]
+
+    def __iter__(self) -> Iterator[Ref]:
+        return iter(self.known)
+
+    def __len__(self) -> int:
+        return len(self.known)
 
 
 def decode_row(row: Row) -> Record:
     """A stored row as a record. Raises Damaged when its bytes name another place than the one it lies in."""
     record = decode_record(row.data, position=row.position)
-    if (record.unit, record.unit_seq, record.kind) != (row.unit, row.unit_seq, row.kind):
+    _check_place(record, row)
+    return record
+
+
+def _ingress(row: Row) -> Record:
+    """The same, of a record that the kernel is about to encode again, which shows whether its form is canonical."""
+    record = read_record(row.data, row.hash, row.position)
+    _check_place(record, row)
+    return record
+
+
+def _check_place(record: Record, row: Row) -> None:
+    if record.unit_seq != row.unit_seq or record.unit != row.unit or record.kind != row.kind:
         raise Damaged(f"record {row.unit} {row.unit_seq} says that it is {record.unit} {record.unit_seq}")
     if record.is_ingress != (row.ingress_id is not None):
         raise Damaged(f"record {row.unit} {row.unit_seq} has lost what tells whether it came from outside")
-    return record
 
 
 def fold(
@@ -75,15 +109,19 @@ def fold(
     record or a blob that a step reads is.
     """
     for ingress_row, recorded in _steps(rows):
-        first = decode_row(ingress_row)
+        first = _ingress(ingress_row)
         if first.prev != state.head:
             raise Damaged(f"record {first.unit} {first.unit_seq} does not follow the one before it")
         manifest_ref = first.stamp.manifest
         assert manifest_ref is not None
         manifest = manifests[manifest_ref]
         ingress = Ingress(first.kind, ingress_row.ingress_id or "", first.body, first.stamp, first.cause, first.refs)
-        outcome = step(manifest, state, ingress, get, lost)
-        _compare(outcome.records, recorded, state.unit, manifest)
+        try:
+            outcome = step(manifest, state, ingress, get, lost)
+            _compare(outcome.records, recorded, state.unit, manifest)
+        except Exception:
+            decode_row(ingress_row)  # when it is no record in canonical form, that is what is wrong
+            raise
         state = outcome.state
         yield state
 

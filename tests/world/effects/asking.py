@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -18,6 +19,7 @@ from demiurge.world.host import Host
 from demiurge.world.manifest import Manifest, system_definitions
 from demiurge.world.record import Record
 from demiurge.world.reducer import Emit, ReducerContext, Step
+from demiurge.world.timers import Sleep
 
 EVENT = SCHEMAS["ex/Ev@1"]["variant"] | {"Given": {"ref": "ex/Given@1"}}
 EFFECTS = {d["kind"]: d for d in system_definitions() if d["$kind"] == "defeffect" and d["origin_scope"] == "both"}
@@ -122,7 +124,7 @@ async def asking(
     grants: Mapping[str, Mapping[str, Any]],
     *,
     clock: Clock | None = None,
-    sleep: Callable[[float], Any] | None = None,
+    sleep: Sleep = asyncio.sleep,
     manifest: Manifest | None = None,
     perform: bool = True,
 ) -> AsyncIterator[Asker]:
@@ -135,7 +137,7 @@ async def asking(
         clock=clock or FixedClock(beginning, 1_000_000),
         entropy=SeededEntropy(beginning),
         perform=perform,
-        **({"sleep": sleep} if sleep is not None else {}),
+        sleep=sleep,
     )
     await host.start()
     try:

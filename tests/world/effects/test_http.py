@@ -209,7 +209,7 @@ async def test_a_name_that_leads_inside_is_refused(memory: MemoryStore, address:
         "http://[::ffff:7f00:1]/",
         "http://[0:0:0:0:0:0:0:1]/",
         "http://169.254.169.254/latest/meta-data/",
-        "http://１２７.０.０.１/",
+        "http://\uff11\uff12\uff17.\uff10.\uff10.\uff11/",
         "http://127.0.0.1./",
     ],
 )

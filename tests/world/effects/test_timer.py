@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 from tests.world.effects.asking import Asker, asking
 from tests.world.scripted import SECOND, START_NS, A
@@ -12,7 +13,7 @@ from demiurge.values.clock import FixedClock
 from demiurge.world.effects.timer import TimerEffects
 from demiurge.world.timers import LONGEST_S
 
-GRANTS = {"timer": {}}
+GRANTS: dict[str, dict[str, Any]] = {"timer": {}}
 HOUR = 3600 * SECOND
 
 

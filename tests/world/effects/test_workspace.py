@@ -245,16 +245,16 @@ async def test_a_grant_for_some_paths_publishes_changes_to_those_alone(memory: M
 
 @pytest.mark.parametrize("kind", ["resolve", "remove", "diff", "annotations_set"])
 async def test_what_was_interrupted_is_done_again(memory: MemoryStore, kind: str) -> None:
-    params: dict[str, Any] = {
+    asked: dict[str, dict[str, Any]] = {
         "resolve": {},
         "remove": {"path": "a"},
         "diff": {"version_a": 0, "path": ""},
         "annotations_set": {"path": "a", "patch": {"x": "y"}},
-    }[kind]
+    }
     async with working(memory) as asker:
         await put(asker, "a", b"1")
         before = asker.host.state(A).seq
-    await interrupted(memory, GRANTS, f"workspace.{kind}", **HERE, **params)
+    await interrupted(memory, GRANTS, f"workspace.{kind}", **HERE, **asked[kind])
     async with working(memory) as asker:
         await asker.host.settle()
         assert asker.outcome(before)["status"] == "ok"

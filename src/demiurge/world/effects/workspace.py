@@ -192,14 +192,7 @@ async def _annotations_set(call: EffectCall, params: Mapping[str, Any]) -> Resul
 async def _commit(call: EffectCall, params: Mapping[str, Any]) -> Result:
     commit = {name: params[name] for name in ("workspace", "expected_head", "root_hash", "owner")}
     commit["expected_head"] = await _checked_head(call, params)
-    cause = {"unit": str(call.unit), "seq": call.intent.seq, "index": 0}
-    records = await call.services.send(
-        "sys/WorkspaceCommit@1",
-        commit,
-        ingress_id=f"intent:{call.intent.id.hex()}",
-        actor=call.actor,
-        cause=cause,
-    )
+    records = await call.send("sys/WorkspaceCommit@1", commit)
     for record in records:
         if record.kind == "event" and record.body["schema"] == "sys/WorkspaceCommitted@1":
             return succeeded(ok=True, version=record.body["value"]["version"], expected=None)

@@ -1,0 +1,121 @@
+"""A recorded chat world: chats that grow long, with a model that answers from a script and a tool that runs."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from demiurge.apps.demiurge import CHAT, app
+from demiurge.models.request import GenerateRequest
+from demiurge.stores import Store
+from demiurge.tools.authoring.tool import Tool
+from demiurge.tools.effect import ToolEffect
+from demiurge.tools.policy import ToolPolicy
+from demiurge.tools.source import StaticToolSource
+from demiurge.values.clock import SystemClock
+from demiurge.values.refs import Ref, ref_of
+from demiurge.wire.items import Completion, Message, Text, ToolCall, Usage
+from demiurge.world.effects.llm import LlmGenerate, tools_blob
+from demiurge.world.effects.tool_call import ToolCalls
+from demiurge.world.host import Host
+from demiurge.world.manifest import Manifest
+from demiurge.world.messages import user_blob
+from demiurge.world.secrets import Secrets
+from demiurge.world.unit import Unit
+from demiurge.world.workspace import WORKSPACE, workspace_reducer
+
+__all__ = ["CHAT", "chat_unit", "events_manifest", "host_of", "record", "say"]
+
+SYSTEM = user_blob("Be brief.", role="system")
+ADD = "add"
+EVERY = 4
+"""One turn of so many calls the tool."""
+
+
+async def _add(a: int, b: int) -> int:
+    """Add two numbers."""
+    return a + b
+
+
+SOURCE = StaticToolSource([Tool.wrap(_add, name=ADD, effect=ToolEffect.READ_ONLY)])
+
+
+class Script:
+    """Answers in a sentence; a message that ends in `?` gets a tool call first."""
+
+    def __init__(self) -> None:
+        self.calls = 0
+
+    async def generate(self, request: GenerateRequest, *, on_event: Any = None) -> Completion:
+        last = request.items[-1]
+        text = last.parts[0].text if isinstance(last, Message) and isinstance(last.parts[0], Text) else ""
+        if text.endswith("?"):
+            self.calls += 1
+            call = ToolCall(f"call_{self.calls}", ADD, f'{{"a": 2, "b": {self.calls}}}')
+            return Completion("", (call,), "tool_calls", Usage(200, 20), (call,), "resp_1", "m1")
+        answer = f"That is answer {len(request.items)}, in about as many words as an answer to a short question has."
+        message = Message("assistant", (Text(answer),))
+        return Completion(answer, (), "stop", Usage(200, 20), (message,), "resp_1", "m1")
+
+
+def events_manifest() -> Manifest:
+    """The shipped app under a policy that allows the tool."""
+    reducers = {**app().reducers, WORKSPACE: workspace_reducer()}
+    policy = ToolPolicy(allowed_tools=(ADD,))
+    settings = {"system_ref": ref_of(SYSTEM)}
+    return Manifest.build(
+        app().definitions, app().root, reducers, tool_policy=policy, toolset=SOURCE.specs(), settings=settings
+    )
+
+
+def host_of(store: Store) -> Host:
+    store.put_blob(SYSTEM)
+    adapters = [LlmGenerate(Script(), Secrets({"LLM_API_KEY": "none"})), ToolCalls(SOURCE, SystemClock())]
+    return Host(store, events_manifest(), adapters)
+
+
+def chat_unit(number: int) -> Unit:
+    return Unit(CHAT, f"chat-{number}")
+
+
+async def say(host: Host, chat: int, turn: int, tools: Ref) -> None:
+    """One turn of a chat, from the message to its answer."""
+    unit = chat_unit(chat)
+    text = f"This is message {turn} of the chat; what is 2 and {turn}" + ("?" if turn % EVERY == 0 else ".")
+    value = {
+        "chat_id": unit.key,
+        "request_id": turn,
+        "text": text,
+        "message_ref": await host.put_blob(user_blob(text)),
+        "model": "m1",
+        "provider": "openai-responses",
+        "max_tokens": 100,
+        "tools_ref": tools,
+        "tool_choice": None,
+    }
+    await host.submit("demiurge/UserMessage@1", value)
+    await host.settle(unit)
+
+
+async def record(store: Store, records: int, chats: int) -> int:
+    """Let `chats` chats talk until the world has at least this many records; the number of turns."""
+    host = host_of(store)
+    await host.start()
+    tools = await host.put_blob(tools_blob("openai-responses", SOURCE.specs()))
+    turns = 0
+
+    async def one(chat: int) -> None:
+        nonlocal turns
+        unit = chat_unit(chat)
+        cell = host.state(unit).cell
+        if cell is None:
+            await host.submit("demiurge/ChatCreated@1", {"chat_id": unit.key, "title": "t", "created_at_ms": 1})
+        turn = 0 if cell is None else cell["last_request_id"]
+        while host.state(unit).seq < records // chats:
+            turn += 1
+            await say(host, chat, turn, tools)
+            turns += 1
+
+    await asyncio.gather(*(one(chat) for chat in range(chats)))
+    await host.close()
+    return turns
