@@ -69,3 +69,13 @@ def test_nothing_but_the_named_field_is_left_at_the_top(value: Any) -> None:
     view = Redaction.allow("a").apply("m", value)
     for item in view if isinstance(view, list) else [view]:
         assert item is None or isinstance(item, list) or set(item) <= {"a"}
+
+
+def test_fields_can_not_be_changed_afterwards() -> None:
+    fields = ["total"]
+    redaction = Redaction("top_level", fields)  # type: ignore[arg-type]
+    fields.append("secret")
+    assert redaction.fields == ("total",)
+    assert redaction == Redaction.allow("total")
+    with pytest.raises(InvalidValue, match="tuple"):
+        Redaction("top_level", "total")  # type: ignore[arg-type]

@@ -77,6 +77,7 @@ def test_an_address_has_one_form(text: str, origin: tuple[str, str, int], target
         "http://" + "a" * 64 + ".example/",
         "http://" + "ü" * 5000 + ".example/",
         "http://example.com/" + "a" * 9000,
+        "http://example.com/" + "ü" * 8000,
     ],
 )
 def test_what_can_be_read_in_two_ways_is_refused(text: str) -> None:

@@ -34,6 +34,9 @@ class Redaction:
     def __post_init__(self) -> None:
         if self.mode not in get_args(RedactionMode):
             raise InvalidValue("a redaction mode is one of drop_all, message_only, paths, top_level", path="mode")
+        if not isinstance(self.fields, list | tuple):
+            raise InvalidValue("the public fields are a tuple of names", path="fields")
+        object.__setattr__(self, "fields", tuple(self.fields))
         takes_fields = self.mode in ("paths", "top_level")
         if takes_fields and not self.fields:
             raise InvalidValue(f"redaction '{self.mode}' needs at least one field", path="fields")

@@ -15,6 +15,7 @@ from demiurge import faults
 from demiurge.errors import DemiurgeError, InvalidValue, Unavailable
 from demiurge.stores.protocol import Batch, Outgoing, Row, Snapshot, Store
 from demiurge.values import cbor
+from demiurge.values.draft import draft_of
 from demiurge.values.refs import ref_of
 from demiurge.world.commit import Committer
 from demiurge.world.loader import Loader
@@ -29,6 +30,9 @@ from demiurge.world.unit import Unit
 __all__ = ["LiveUnit", "read_outgoing"]
 
 log = logging.getLogger("demiurge.world")
+
+
+_Row = draft_of(Row)
 
 
 @dataclass(slots=True)
@@ -189,7 +193,7 @@ def _tell(waiting: _Waiting, error: DemiurgeError) -> None:
 def _rows(records: Sequence[Record], ingress_id: str) -> list[Row]:
     """Only a step's first record, the ingress itself, carries its id."""
     return [
-        Row(record.unit, record.unit_seq, record.kind, record.hash, record.data, None if index else ingress_id)
+        _Row(record.unit, record.unit_seq, record.kind, record.hash, record.data, None if index else ingress_id)
         for index, record in enumerate(records)
     ]
 

@@ -68,6 +68,8 @@ def parse_url(text: str) -> WebUrl:
         raise _invalid("has a port that does not exist")
     path = quote(found["path"] or "/", safe=_PRINTABLE)
     target = path + quote(found["query"] or "", safe=_PRINTABLE)
+    if len(target) > MAX_URL:
+        raise _invalid("is too long")
     return WebUrl(scheme, host_form(authority["host"]), port, path, target)
 
 

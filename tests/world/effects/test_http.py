@@ -33,6 +33,9 @@ def literal(text: str) -> dict[str, str]:
     return {"$tag": "literal", "$value": text}
 
 
+KEY = {"Idempotency-Key": literal("k1")}
+
+
 def adapter(**more: Any) -> HttpRequests:
     return HttpRequests(Secrets({"ROBOT": CANARY}), FixedClock(START_NS, SECOND), **more)
 
@@ -107,6 +110,13 @@ async def test_the_answer_to_a_head_has_no_body_and_keeps_its_headers(memory: Me
     async with site({"/": found}) as there, asking(memory, [adapter()], {"http.out": LOOPBACK}) as asker:
         payload = await asker.payload("http.request", method="HEAD", url=f"http://127.0.0.1:{there.port}")
         assert (payload["headers"]["content-length"], payload["size"]) == ("99", 0)
+
+
+@pytest.mark.parametrize("target", ["/a/../b", "/a/./b?c=../d", "/%7Ea/%2e", "//a", "/a;b,c|d{e}'\"", "/?"])
+async def test_the_very_path_that_was_checked_is_sent(memory: MemoryStore, target: str) -> None:
+    async with site({}) as there, asking(memory, [adapter()], {"http.out": LOOPBACK}) as asker:
+        await asker.payload("http.request", method="GET", url=f"http://127.0.0.1:{there.port}{target}")
+        assert [asked.target for asked in there.asked] == [target]
 
 
 # -- secrets -----------------------------------------------------------------------------------------------------------
@@ -377,13 +387,13 @@ async def test_nothing_that_says_who_asks_goes_to_another_origin(memory: MemoryS
         site({"/": moved(302, f"http://127.0.0.1:{other.port}/"), "/same": moved(302, "/")}) as first,
         asking(memory, [adapter()], {}, manifest=manifest) as asker,
     ):
-        headers = {"authorization": ROBOT, "x-mine": literal("1"), "accept": literal("text/plain")}
+        headers = {"authorization": ROBOT, "x-mine": literal("1"), "accept": literal("text/plain"), **KEY}
         url = f"http://127.0.0.1:{first.port}/same"
         await asker.payload("http.request", method="GET", url=url, headers=headers, max_redirects=2)
         assert [a.headers.get("authorization") for a in first.asked] == [f"Bearer {CANARY}"] * 2
         [asked] = other.asked
         assert not {"authorization", "x-mine"} & set(asked.headers)
-        assert asked.headers["accept"] == "text/plain"
+        assert (asked.headers["accept"], asked.headers["idempotency-key"]) == ("text/plain", "k1")
 
 
 @pytest.mark.parametrize(
@@ -546,9 +556,6 @@ async def test_a_body_to_send_is_limited_as_well(memory: MemoryStore) -> None:
 
 
 # -- when things break -------------------------------------------------------------------------------------------------
-
-
-KEY = {"Idempotency-Key": literal("k1")}
 
 
 @pytest.mark.parametrize(

@@ -53,6 +53,26 @@ _OUR_BUGS: Final = (
 )
 
 
+class _Reading:
+    """The block of `Connections.reading`. A class, because a generator costs more than the reads that it is for."""
+
+    __slots__ = ("_connections", "_db")
+
+    def __init__(self, connections: Connections) -> None:
+        self._connections = connections
+
+    def __enter__(self) -> sqlite3.Connection:
+        self._db = self._connections.take_reader()
+        return self._db
+
+    def __exit__(self, kind: object, error: BaseException | None, tb: object) -> None:
+        if error is None:
+            self._connections.give_back(self._db)
+            return
+        self._db.close()
+        self._connections.raise_translated(error)
+
+
 class Connections:
     """Connections to the database `path`, made if `create`. Raises Unavailable, Damaged (no database)."""
 
@@ -87,20 +107,18 @@ class Connections:
                 raise
             faults.point(f"{name}.after_commit")
 
-    @contextmanager
-    def reading(self) -> Iterator[sqlite3.Connection]:
+    def reading(self) -> _Reading:
         """A connection to read from. Keep the block short: it must not outlive one answer."""
+        return _Reading(self)
+
+    def take_reader(self) -> sqlite3.Connection:
         self._check_open()
         with self._readers_lock:
-            db = self._readers.pop() if self._readers else None
-        with self._translating():
-            if db is None:
-                db = self._connect("rw", "PRAGMA query_only = 1", *_SETTINGS)
-            try:
-                yield db
-            except BaseException:
-                db.close()
-                raise
+            if self._readers:
+                return self._readers.pop()
+        return self._connect("rw", "PRAGMA query_only = 1", *_SETTINGS)
+
+    def give_back(self, db: sqlite3.Connection) -> None:
         with self._readers_lock:
             if not self._closed and len(self._readers) < _IDLE_READERS:
                 self._readers.append(db)
@@ -148,14 +166,19 @@ class Connections:
     def _translating(self) -> Iterator[None]:
         try:
             yield
-        except sqlite3.Error as error:
+        except BaseException as error:
+            self.raise_translated(error)
+            raise
+
+    def raise_translated(self, error: BaseException) -> None:
+        """Raise what `error` means to those who know no SQLite; return when it is not of SQLite or of the disk."""
+        if isinstance(error, sqlite3.Error):
             translated = self._translated(error)
-            if translated is error:
-                raise
-            raise translated from error
-        except UnicodeDecodeError as error:  # text that isn't, in a row or in SQLite's own message about one
+            if translated is not error:
+                raise translated from error
+        elif isinstance(error, UnicodeDecodeError):  # text that isn't, in a row or in SQLite's own message about one
             raise self._damaged(error) from error
-        except OSError as error:
+        elif isinstance(error, OSError):
             raise unavailable(error, self._path.parent) from error
 
     def _translated(self, error: sqlite3.Error) -> Exception:

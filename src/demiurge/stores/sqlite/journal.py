@@ -20,6 +20,7 @@ from demiurge.errors import Damaged, NotFound
 from demiurge.stores import rows
 from demiurge.stores.errors import DamagedRow
 from demiurge.stores.protocol import Attempt, Batch, Head, Outgoing, Row, Snapshot
+from demiurge.values.draft import draft_of
 from demiurge.values.refs import Ref
 
 __all__ = [
@@ -39,6 +40,8 @@ __all__ = [
     "units_page",
     "world_page",
 ]
+
+_Row = draft_of(Row)
 
 Cells = tuple[Any, ...]  # what SQLite gives back for one row: columns of mixed types
 
@@ -167,7 +170,7 @@ def unit_names(db: sqlite3.Connection, page: Iterable[Cells], names: dict[int, s
 def make_rows(page: Iterable[Cells], names: dict[int, str]) -> Iterator[Row]:
     """Rows from their cells, each checked. Raises DamagedRow."""
     for position, unit, seq, kind, ingress_id, digest, data, guard in page:
-        row = Row(names[unit], seq, kind, digest, data, ingress_id, position)
+        row = _Row(names[unit], seq, kind, digest, data, ingress_id, position)
         if not isinstance(data, bytes) or sha256(data).digest() != digest:
             raise DamagedRow(row.unit, seq, "its bytes don't match its hash")
         if _row_guard(position, row) != guard:

@@ -40,7 +40,9 @@ HEADERS, HEADER_BYTES = 100, 16 * 1024
 TIMEOUT_S, MAX_TIMEOUT_S, CONNECT_S = 30.0, 300.0, 10.0
 
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
-_KEPT_ELSEWHERE = frozenset({"accept", "accept-language", "content-language", "content-type", "range", "user-agent"})
+_KEPT_ELSEWHERE = frozenset(
+    {"accept", "accept-language", "content-language", "content-type", "idempotency-key", "range", "user-agent"}
+)
 """What goes along to another origin: nothing that says who asks."""
 _NOT_KEPT = frozenset({"set-cookie", "set-cookie2", "authentication-info", "proxy-authenticate"})
 """Headers of an answer that never get into a receipt: they let their reader act as somebody."""
@@ -214,8 +216,13 @@ class HttpRequests:
         url = hop.url
         headers = {"host": url.authority, **hop.headers, "accept-encoding": "gzip, deflate", "connection": "close"}
         limits = httpx.Timeout(None, connect=self._connect_s).as_dict()
-        extensions: dict[str, Any] = {"timeout": limits, "sni_hostname": url.host, "trace": _noting(journey)}
-        there = httpx.URL(scheme=url.scheme, host=address, port=url.port, raw_path=url.target.encode())
+        extensions: dict[str, Any] = {
+            "timeout": limits,
+            "sni_hostname": url.host,
+            "target": url.target.encode(),  # as it was checked, whatever another reader makes of it
+            "trace": _noting(journey),
+        }
+        there = httpx.URL(scheme=url.scheme, host=address, port=url.port)
         request = httpx.Request(hop.method, there, headers=headers, content=hop.body, extensions=extensions)
         trust = self._trust() if url.scheme == "https" else _NOBODY
         async with httpx.AsyncHTTPTransport(verify=trust, trust_env=False) as transport:
