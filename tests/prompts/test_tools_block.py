@@ -1,6 +1,7 @@
 """How tools read in a prompt."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import pytest
 from pydantic import BaseModel, Field
@@ -81,3 +82,26 @@ def test_examples_come_in_their_order() -> None:
     examples = tuple(ToolExample(f"{word}.", Ask(word), Found(word)) for word in "cab")
     lines = block(a_tool(examples=examples)).splitlines()
     assert [line for line in lines if "Example" in line] == [f"  - Example: {word}." for word in "cab"]
+
+
+def test_an_example_leaves_out_what_the_schema_does_not_know() -> None:
+    """A model is never shown a null that the tool's schema has no place for."""
+
+    @dataclass(frozen=True)
+    class Part:
+        name: str
+        note: str | None = None
+
+    @dataclass(frozen=True)
+    class Order:
+        parts: list[Part]
+        extra: dict[str, Any]
+        due: str | None = None
+
+    def order(params: Order, *, context: ToolContext) -> ToolResult[None]:
+        return ToolResult("ordered")
+
+    example = ToolExample[Order, None]("One part.", Order([Part("bolt"), Part("nut", "M4")], {"a": None}), None)
+    tool = Tool[Order, None](name="order", description="Orders.", handler=order, examples=(example,))
+    shown = examples_text(tool)
+    assert '{"parts":[{"name":"bolt"},{"name":"nut","note":"M4"}],"extra":{"a":null}}' in shown

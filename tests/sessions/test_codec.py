@@ -146,6 +146,19 @@ def test_a_session_is_given_the_reducers_of_the_types() -> None:
     assert session[Sold].all() == ()
 
 
+def test_reducers_that_no_session_takes_are_refused_at_once() -> None:
+    @dataclass
+    class Changeable:
+        count: int = 0
+
+        @reducer(on=Sold)
+        def on_sold(self, event: Sold) -> Changeable:
+            return self
+
+    with pytest.raises(UsageError, match="Changeable is no frozen dataclass"):
+        EventCodec([Changeable])
+
+
 def test_a_digest_tells_other_types_and_other_reducers_apart() -> None:
     assert EventCodec([Total, Sold]).digest == EventCodec([Sold, Total]).digest
     assert len({EventCodec(kinds).digest for kinds in ([Sold], [Total], [Total, Last], [])}) == 4

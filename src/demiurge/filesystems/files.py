@@ -99,16 +99,16 @@ class TreeFilesystem(Transactional):
             self._check_writable()
             node = self._file(path)
             text = decoded(path, self._tree.load(path, self._limits.file_bytes).data)
-            count = text.count(old)
-            if count == 0:
+            first, count = text.find(old), text.count(old)
+            if first < 0:
                 raise ToolUserError(f"The old text is not in {path}: read it again, and copy it exactly.")
-            if count > 1 and not replace_all:
+            if not replace_all and text.find(old, first + 1) >= 0:  # also where two places overlap
                 raise ToolUserError(
-                    f"The old text is {count} times in {path}: take more of what is around the place, or replace all."
+                    f"The old text is {max(count, 2)} times in {path}: take more of what is around the place, or replace all."
                 )
             data = _encoded(text.replace(old, new))
             self._replace(path, node, data)
-        return FileEdit(path, count, text.count("\n", 0, text.index(old)) + 1, len(data))
+        return FileEdit(path, count, text.count("\n", 0, first) + 1, len(data))
 
     def delete(self, path: str, *, recursive: bool = False) -> None:
         path = file_path(path)

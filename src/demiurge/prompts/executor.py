@@ -54,7 +54,8 @@ class ProviderCall(Protocol):
     def function(self) -> ProviderFunction: ...
 
 
-Asked: TypeAlias = AskedCall | ProviderCall | tuple[str, str, RawArgs]
+Asked: TypeAlias = AskedCall | ProviderCall | Mapping[str, Any] | tuple[str, str, RawArgs]
+"""A Mapping: a call as Chat Completions sends it, `{"id", "function": {"name", "arguments"}}`."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,7 +83,7 @@ class ToolExecutionContext:
     policy: ToolPolicy | None = None
     approvals: ApprovalStore | None = None
     connections: ConnectionAccess | None = None
-    provider_payload: Mapping[str, Any] | None = None
+    provider_payload: Mapping[str, Any] | None = field(default=None, repr=False)
     caller: ToolPolicyContext = field(default_factory=ToolPolicyContext)
     tool_context: ToolContext = field(init=False, repr=False, compare=False)
     """What every handler is given, but for the id of its call."""
@@ -92,10 +93,13 @@ class ToolExecutionContext:
     def __post_init__(self) -> None:
         rendered = self.rendered_prompt
         if rendered is None:
-            if isinstance(self.prompt, NullPrompt):
-                raise PromptValidationError("give a prompt, or a rendered one", placeholder="rendered_prompt")
+            if not isinstance(self.prompt, Prompt):
+                raise PromptValidationError("give a Prompt, or a rendered one", placeholder="rendered_prompt")
             rendered = self.prompt.render(session=self.session)
             object.__setattr__(self, "rendered_prompt", rendered)
+        if isinstance(self.prompt, NullPrompt):
+            ns, key = rendered.descriptor.ns, rendered.descriptor.key
+            object.__setattr__(self, "prompt", NullPrompt(ns, key, f"{ns}/{key}"))
         object.__setattr__(self, "prompt_name", self.prompt_name or self.prompt.name)
         object.__setattr__(self, "tool_context", self._tool_context(rendered))
         object.__setattr__(self, "runner", self._runner(rendered))
@@ -171,6 +175,8 @@ class ToolExecutor(ToolExecutionContext):
 
 
 def _asked(call: Asked) -> AskedCall | tuple[str, str, RawArgs]:
+    if isinstance(call, Mapping):
+        return call["id"], call["function"]["name"], call["function"].get("arguments") or "{}"
     if isinstance(call, tuple) or not hasattr(call, "function"):
         return call
     return call.id, call.function.name, call.function.arguments or "{}"

@@ -89,7 +89,8 @@ class Prompt(Generic[OutputT]):
         for value in params:
             kind = type(value)
             if kind not in self.template.params_types:
-                message = f"prompt {self.name!r}: no section takes a {kind.__name__}"
+                known = ", ".join(sorted(taken.__name__ for taken in self.template.params_types)) or "nothing"
+                message = f"prompt {self.name!r}: no section takes a {kind.__name__}; what they take: {known}"
                 raise PromptValidationError(message, dataclass_type=kind, placeholder="params")
             if kind in given:
                 message = f"prompt {self.name!r}: two {kind.__name__} are given"

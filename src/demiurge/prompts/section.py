@@ -85,6 +85,9 @@ class Section(ABC, Generic[ParamsT]):
         if self.asks_visibility is None:
             self.visibility = self._constant(visibility)
 
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.key!r}>"
+
     @abstractmethod
     def render_body(self, params: ParamsT, *, session: Any = None, template: str | None = None) -> str:
         """The text below the heading, for these parameters (None for a section without). `session` is never None in a
@@ -115,6 +118,8 @@ class Section(ABC, Generic[ParamsT]):
         return plain
 
     def _all(self, name: str, given: Iterable[Any] | None, kind: type) -> tuple[Any, ...]:
+        if isinstance(given, kind):
+            raise TypeError(f"section {self.key!r}: {name} are several {kind.__name__}s: put this one into a list")
         entries = () if given is None else tuple(given)
         for entry in entries:
             if not isinstance(entry, kind):

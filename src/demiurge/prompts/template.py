@@ -116,6 +116,8 @@ class PromptTemplate(Generic[OutputT]):
         if name is not None and not (isinstance(name, str) and name):
             raise PromptValidationError(f"prompt {self.key!r}: a name is text", placeholder="name")
         object.__setattr__(self, "name", name)
+        if isinstance(self.sections, Section):
+            raise TypeError(f"prompt {self.key!r}: sections are several Sections: put this one into a list")
         sections = tuple(self.sections)
         for section in sections:
             if not isinstance(section, Section):
@@ -200,7 +202,14 @@ def _check_texts(node: SectionNode) -> None:
             raise _refusal(node, f"the {what}, {error}", placeholder="$") from error
         for name in used:
             if name not in node.placeholders:
-                raise _refusal(node, f"the {what} has ${name}, which no parameter fills", placeholder=name)
+                message = f"the {what} has ${name}, which no parameter fills; {_parameters(node)}"
+                raise _refusal(node, message, placeholder=name)
+
+
+def _parameters(node: SectionNode) -> str:
+    if node.section.params_type is None:
+        return f"a section with parameters is made as {type(node.section).__name__}[Params](...)"
+    return f"there are: {', '.join(sorted(node.placeholders)) or 'none'}"
 
 
 def _check_tools(nodes: Iterable[SectionNode]) -> None:

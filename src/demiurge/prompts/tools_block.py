@@ -11,6 +11,8 @@ from collections.abc import Iterable, Mapping
 from textwrap import indent
 from typing import Any
 
+from pydantic_core import from_json, to_json
+
 from demiurge.tools.authoring.params import ResultCodec
 from demiurge.tools.authoring.tool import Tool, ToolExample
 from demiurge.tools.effect import ToolEffect
@@ -33,6 +35,27 @@ def examples_text(tool: Tool[Any, Any]) -> str:
     return "\n".join(_example(tool, example, inputs) for example in tool.examples)
 
 
+def _arguments(tool: Tool[Any, Any], params: Any, inputs: ResultCodec) -> str:
+    """As a model would write them: what is None by default is left out, for the schema knows no null."""
+    if params is None:
+        return "{}"
+    tree = from_json(inputs.dump(params))
+    return to_json(_as_called(tree, tool.spec.input_schema)).decode()
+
+
+def _as_called(tree: Any, schema: Mapping[str, Any]) -> Any:
+    if isinstance(tree, list):
+        return [_as_called(item, schema.get("items", {})) for item in tree]
+    if not isinstance(tree, dict):
+        return tree
+    known, required = schema.get("properties", {}), schema.get("required", ())
+    return {
+        name: _as_called(value, known.get(name, {}))
+        for name, value in tree.items()
+        if not (value is None and name in known and name not in required)
+    }
+
+
 def _entry(tool: Tool[Any, Any], examples: str) -> str:
     effect = "" if tool.effect is ToolEffect.EXTERNAL_SIDE_EFFECT else f" ({tool.effect})"
     head = f"- `{tool.name}`{effect}: {_hanging(tool.description, 2)}"
@@ -40,7 +63,7 @@ def _entry(tool: Tool[Any, Any], examples: str) -> str:
 
 
 def _example(tool: Tool[Any, Any], example: ToolExample[Any, Any], inputs: ResultCodec) -> str:
-    arguments = "{}" if example.input is None else inputs.dump(example.input).decode()
+    arguments = _arguments(tool, example.input, inputs)
     result = render_value(example.output, tool.bound.dump(example.output))
     lines = [f"- Example: {_hanging(example.description.strip(), 2)}", f"  - input:{_code(arguments)}"]
     return "\n".join([*lines, f"  - output:{_code(result)}"] if result else lines)

@@ -45,7 +45,7 @@ def event_classes(kinds: Iterable[Any]) -> dict[type[Any], list[Any]]:
 
 class EventCodec:
     """`kinds`: dataclasses and pydantic models, as `event_classes` takes them. Raises UsageError for two classes that
-    share module and name, InvalidValue for one that pydantic can't handle."""
+    share module and name and for reducers that no session takes, InvalidValue for what pydantic can't handle."""
 
     def __init__(self, kinds: Iterable[Any] = ()) -> None:
         self._forms: dict[type[Any], list[ResultCodec]] = {}
@@ -61,6 +61,7 @@ class EventCodec:
         for owner in self._names:
             short = owner.__name__
             self._classes[short] = None if short in self._classes else owner
+        self.prepare(Session())
 
     @property
     def classes(self) -> Collection[type[Any]]:

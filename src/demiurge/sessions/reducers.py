@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, is_dataclass
+from inspect import signature
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from demiurge.errors import UsageError
@@ -30,6 +31,7 @@ __all__ = [
     "reducers_of",
     "replace_latest",
     "replace_latest_by",
+    "takes_an_event",
     "upsert_by",
 ]
 
@@ -122,24 +124,24 @@ class Registration:
             given = self.reducer(values, event, context=context)
         except BaseException as error:
             watch.put_back()
-            error.add_note(f"raised by {self._who(event)}")
+            error.add_note(f"raised by the {self._who(event)}")
             raise
         if watch.put_back():
             raise ReducerError(
-                f"{self._who(event)} changed in place what it was given: return new values.", code="reducer_mutation"
+                f"The {self._who(event)} changed in place what it was given: return new values.", code="reducer_mutation"
             )
         return history if given is values else History(self._checked(given, event))
 
     def _checked(self, given: object, event: object) -> tuple[Any, ...]:
         if not isinstance(given, tuple | list):
             raise ReducerError(
-                f"{self._who(event)} returned {type(given).__name__}: return a tuple of {self.slice_type.__name__}.",
+                f"The {self._who(event)} returned {type(given).__name__}: return a tuple of {self.slice_type.__name__}.",
                 code="reducer_result",
             )
         for kind in set(map(type, given)):
             if not issubclass(kind, self.slice_type):
                 raise ReducerError(
-                    f"{self._who(event)} returned a tuple with a {kind.__name__} in it: return only"
+                    f"The {self._who(event)} returned a tuple with a {kind.__name__} in it: return only"
                     f" {self.slice_type.__name__}.",
                     code="reducer_result",
                 )
@@ -147,7 +149,20 @@ class Registration:
 
     def _who(self, event: object) -> str:
         name = getattr(self.reducer, "__qualname__", None) or str(self.reducer)
-        return f"The reducer {name} of {type(event).__name__} for the slice {self.slice_type.__name__}"
+        return f"reducer {name} of {type(event).__name__} for the slice {self.slice_type.__name__}"
+
+
+def takes_an_event(function: Callable[..., Any]) -> bool:
+    """Can it be called as a reducer? True for what does not tell."""
+    try:
+        parameters = signature(function)
+    except (TypeError, ValueError):
+        return True
+    try:
+        parameters.bind((), None, context=None)
+    except TypeError:
+        return False
+    return True
 
 
 def reducers_of(state_type: type[Any], initial: object | Callable[[], object] | None) -> dict[type[Any], Reducer]:

@@ -125,9 +125,10 @@ class Session(Transactional):
         policies: Collection[SlicePolicy] = frozenset({SlicePolicy.STATE}),
         include_all: bool = False,
     ) -> SessionSnapshot:
-        """The slices with one of `policies`, or all, as they are now. Costs the same whatever they hold."""
+        """The slices with one of `policies`, or all, as they are now. Costs the same whatever they hold. Raises
+        ValueError for what is no policy."""
         held, logs = self._state.held, self._state.logs
-        wanted = set(SlicePolicy) if include_all else set(policies)
+        wanted = set(SlicePolicy) if include_all else {SlicePolicy(policy) for policy in policies}
         kept = {kind: history for kind, history in held.items() if _policy(kind, logs) in wanted}
         return SessionSnapshot(MappingProxyType(kept), self.session_id, self._now(), tag, self.tags)
 

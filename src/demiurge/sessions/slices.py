@@ -9,7 +9,7 @@ from demiurge.errors import InvalidValue, UsageError
 from demiurge.sessions.changes import Clear, Seed
 from demiurge.sessions.history import EMPTY, History
 from demiurge.sessions.policy import SlicePolicy
-from demiurge.sessions.reducers import HistoryReducer, Reducer, Registration
+from demiurge.sessions.reducers import HistoryReducer, Reducer, Registration, takes_an_event
 from demiurge.sessions.state import SessionState
 
 __all__ = ["SliceAccessor"]
@@ -26,6 +26,9 @@ class SliceAccessor(Generic[T]):
     def __init__(self, state: SessionState, slice_type: type[T]) -> None:
         self._state = state
         self._type = slice_type
+
+    def __repr__(self) -> str:
+        return f"<slice {self._type.__name__}: {len(self.all())} values>"
 
     def all(self) -> tuple[T, ...]:
         """The values, oldest first."""
@@ -61,10 +64,14 @@ class SliceAccessor(Generic[T]):
     def register(self, event_type: type[Any], reducer: Reducer, *, policy: SlicePolicy | None = None) -> None:
         """From now on `reducer` folds events of exactly `event_type` into this slice, once, however often it is
         registered. `policy`: of the slice; None leaves it as it is, STATE at first. Raises UsageError for what is no
-        reducer, for a built-in one whose events could not be values of this slice, and for a second policy that is not
+        reducer or no policy, for a built-in one whose events could not be values of this slice, and for a second policy that is not
         the first."""
         if not isinstance(event_type, type) or not callable(reducer):
             raise UsageError("A reducer is registered as a type of event and a function.")
+        if not takes_an_event(reducer):
+            raise UsageError("A reducer is a function of (slice_values, event, *, context).")
+        if policy is not None and not isinstance(policy, SlicePolicy):
+            raise UsageError("The policy of a slice is SlicePolicy.STATE or SlicePolicy.LOG.")
         if isinstance(reducer, HistoryReducer) and not issubclass(event_type, self._type):
             raise UsageError(
                 f"A built-in reducer would put a {event_type.__name__} into the slice {self._type.__name__}:"

@@ -21,7 +21,7 @@ from demiurge.world.commit import Committer
 from demiurge.world.dispatch import Dispatcher, Frame
 from demiurge.world.effect import Adapter, EffectCall, Reading, Result
 from demiurge.world.exposure import giving
-from demiurge.world.live import LiveUnit, read_outgoing
+from demiurge.world.live import FRESH, LiveUnit, read_outgoing
 from demiurge.world.loader import Loader
 from demiurge.world.manifest import Manifest
 from demiurge.world.outcome import Advance, Ingress, Sent
@@ -146,7 +146,7 @@ class Host:
         event's), Unavailable (the disk).
         """
         unit, target, value, refs = self._checked(schema, value, key)
-        ingress_id = f"key:{idempotency_key}" if idempotency_key else f"new:{self._entropy.token(16).hex()}"
+        ingress_id = f"key:{idempotency_key}" if idempotency_key else f"{FRESH}{self._entropy.token(16).hex()}"
         body = {"value": value, "schema": target}
         seq = await self._awake(unit).offer(Ingress("event", ingress_id, body, self._stamp(actor), None, refs))
         assert seq is not None

@@ -27,9 +27,12 @@ from demiurge.world.snapshot import snapshot_node
 from demiurge.world.state import UnitState
 from demiurge.world.unit import Unit
 
-__all__ = ["LiveUnit", "read_outgoing"]
+__all__ = ["FRESH", "LiveUnit", "read_outgoing"]
 
 log = logging.getLogger("demiurge.world")
+
+FRESH = "new:"
+"""How the id of an ingress begins that was drawn for it: nobody can have offered it before."""
 
 
 _Row = draft_of(Row)
@@ -133,7 +136,9 @@ class LiveUnit:
         refused: DemiurgeError | None = None
         for waiting in taken:
             ingress = waiting.ingress
-            known = taken_now.get(ingress.id, self.store.find_ingress(name, ingress.id))
+            known = taken_now.get(ingress.id)
+            if known is None and not ingress.id.startswith(FRESH):
+                known = self.store.find_ingress(name, ingress.id)
             if known is not None:
                 numbers.append(known)
                 continue

@@ -38,9 +38,11 @@ class Recorder:
     @contextmanager
     def recording(self) -> Iterator[Recorder]:
         """The call is made in here."""
-        with entered(self._scope):
-            yield self
-        self._scope.state = ScopeState.COMMITTED
+        try:
+            with entered(self._scope):
+                yield self
+        finally:
+            self._scope.state = ScopeState.COMMITTED
 
     @property
     def events(self) -> bytes | None:

@@ -18,7 +18,7 @@ MAX_KEY = 256
 
 def event_digest(schema: str, value: Any, key: str) -> bytes:
     """An event's identity: what it says and to which cell."""
-    return cbor.digest({"schema": schema, "value": value, "key": key})
+    return cbor.digest({"key": key, "value": value, "schema": schema})
 
 
 def routed(manifest: Manifest, schema: str, value: Any) -> tuple[Unit, str, Any] | None:

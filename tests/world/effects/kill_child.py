@@ -18,6 +18,7 @@ from demiurge.stores import SqliteStore
 from demiurge.values.clock import SystemClock
 from demiurge.values.refs import ref_of
 from demiurge.world import trees
+from demiurge.world.effect import Adapter
 from demiurge.world.effects.blob import BlobEffects
 from demiurge.world.effects.http import HttpRequests
 from demiurge.world.effects.introspect import Introspect
@@ -53,7 +54,7 @@ def work(port: int) -> list[tuple[str, dict[str, Any]]]:
 def open_host(store: SqliteStore) -> Host:
     clock = SystemClock()
     web = HttpRequests(Secrets({}), clock)
-    adapters = [web, TimerEffects(clock), BlobEffects(), WorkspaceEffects(), Introspect()]
+    adapters: list[Adapter] = [web, TimerEffects(clock), BlobEffects(), WorkspaceEffects(), Introspect()]
     return Host(store, asking_manifest(GRANTS), adapters, clock=clock)
 
 

@@ -16,18 +16,20 @@ __all__ = ["PlanningConfig", "PlanningToolsSection"]
 
 @dataclass(frozen=True, slots=True)
 class PlanningConfig:
-    """What a planning section is like, wherever it is put."""
+    """What a planning section is like, wherever it is put. Raises ValueError for a strategy that there is not."""
 
     strategy: PlanningStrategy = PlanningStrategy.REACT
     accepts_overrides: bool = False
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "strategy", PlanningStrategy(self.strategy))
 
 
 class PlanningToolsSection(MarkdownSection[None]):
     """Instructions and four tools; `session[Plan].latest()` is the plan. `config`, when given, stands for the other
     two. `accepts_overrides` holds for the text and for the tools.
 
-    The tools work in the session of their call, whichever that is; one that was never given to a planning section is
-    to be prepared with `fold_plans`."""
+    The tools work in the session of their call, whichever that is. Raises TypeError for what is no session."""
 
     def __init__(
         self,
@@ -37,6 +39,8 @@ class PlanningToolsSection(MarkdownSection[None]):
         strategy: PlanningStrategy = PlanningStrategy.REACT,
         accepts_overrides: bool = False,
     ) -> None:
+        if not isinstance(session, Session):
+            raise TypeError(f"a planning section keeps its plan in a Session, not in {type(session).__name__}")
         self.config = PlanningConfig(strategy, accepts_overrides) if config is None else config
         self.session = session
         super().__init__(

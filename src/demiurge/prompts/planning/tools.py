@@ -20,6 +20,7 @@ from demiurge.prompts.planning.plan import (
     ReadPlan,
     SetupPlan,
     UpdateStep,
+    fold_plans,
 )
 from demiurge.tools.authoring.tool import Tool, ToolExample
 from demiurge.tools.context import NullSession, ToolContext
@@ -37,7 +38,7 @@ ResultT = TypeVar("ResultT")
 def planning_tools(*, accepts_overrides: bool = False) -> tuple[Tool[Any, Any], ...]:
     """`planning_setup_plan`, `planning_add_step`, `planning_update_step`, `planning_read_plan`.
 
-    They work in any session that `fold_plans` was called for, and fail with `unavailable` where there is none."""
+    They work in the session of their call, and fail with `unavailable` where there is none."""
     return (
         _setup_tool(accepts_overrides),
         _add_tool(accepts_overrides),
@@ -71,6 +72,7 @@ def _read(params: ReadPlan, *, context: ToolContext) -> ToolResult[Plan]:
 def _plan(context: ToolContext) -> Plan:
     if isinstance(context.session, NullSession):
         raise ToolFailure(ToolErrorCode.UNAVAILABLE)
+    fold_plans(context.session)  # one that nobody prepared would keep the events and no plan
     plan: Plan | None = context.session[Plan].latest()
     return plan or NO_PLAN
 

@@ -52,17 +52,25 @@ class Changes:
         return self._each(reversed(self._ways_back))
 
     def _each(self, steps: Iterable[Callable[[], object]]) -> bool:
-        """All of them, whatever each does; what came from outside goes up when the last is done."""
+        """All of them, whatever each does. One that is interrupted is done again, and the interrupt goes up when the
+        last is done."""
         sound = True
         outside: BaseException | None = None
         for step in steps:
-            try:
-                step()
-            except BaseException as error:  # noqa: BLE001  (the other steps are due, whatever this one does)
+            error = _error_of(step)
+            if error is not None and is_from_outside(error):
+                outside, error = error, _error_of(step)
+            if error is not None:
                 sound = False
-                if is_from_outside(error):
-                    outside = error
                 log_cause("session", error)
         if outside is not None:
             raise outside
         return sound
+
+
+def _error_of(step: Callable[[], object]) -> BaseException | None:
+    try:
+        step()
+    except BaseException as error:  # noqa: BLE001  (the other steps are due, whatever this one does)
+        return error
+    return None

@@ -57,7 +57,8 @@ class CallScope:
 
 
 class Transaction(Protocol):
-    """The changes of one scope to one thing. Exactly one of the two methods is called, once."""
+    """The changes of one scope to one thing. Exactly one of the two methods is called, once; and once more if an
+    interrupt (Ctrl-C) broke it off."""
 
     def commit(self) -> None:
         """Keeps them: from now on they belong to the scope around it, or to nobody."""
@@ -101,8 +102,15 @@ def current_scope() -> CallScope | None:
 
 
 def innermost_scope() -> CallScope | None:
-    """The scope that a new call is made in, whatever became of it."""
-    return _current.get()
+    """The scope that a new call is made in: the innermost that is not committed, since that one's changes are those of
+    the scope around it. So a task that each call leaves behind to make the next one drags no chain of scopes along."""
+    scope = _current.get()
+    while scope is not None and scope.state is ScopeState.COMMITTED:
+        scope = scope.parent
+    if scope is not None:
+        while scope.parent is not None and scope.parent.state is ScopeState.COMMITTED:
+            scope.parent = scope.parent.parent
+    return scope
 
 
 @contextmanager

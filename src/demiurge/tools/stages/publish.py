@@ -3,12 +3,12 @@
 It always runs, after the ledger has the result and before anybody outside is told. A result that is folded by every
 reducer and taken by every subscriber is kept, with all that the handler changed; else the call has failed, and its
 session and resources are as if it had never been. The ledger keeps the result: the next equal call publishes it again.
+Whatever breaks in, the log has one entry for the call, and that says what became of it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID
@@ -19,7 +19,7 @@ from demiurge.tools.execution.call import Call
 from demiurge.tools.execution.cause import log_cause
 from demiurge.tools.execution.explain import explain, public_failure
 from demiurge.tools.execution.ports import Ports
-from demiurge.tools.execution.scope import entered
+from demiurge.tools.execution.scope import ScopeState, entered
 from demiurge.tools.invoked import RejectedToolParams, ToolInvoked
 from demiurge.tools.result import ToolResult
 
@@ -34,23 +34,26 @@ def publish(ports: Ports, call: Call) -> None:
     session = _session(ports, call)
     if call.changes is None and session is None:
         return
+    event_id = UUID(bytes=ports.entropy.token(16), version=4)
     try:
         if call.failure is None:
-            _keep(ports, call, session)
+            _keep(ports, call, session, event_id)
         else:
             _take_back(call)
             if session is not None:
-                _told(session, _event(ports, call, session))
+                _told(session, _event(ports, call, session, event_id))
     except BaseException:
-        call.failure = call.failure or ToolFailure(ToolErrorCode.UNKNOWN_OUTCOME)
-        _take_back(call)
+        if call.changes is None or call.changes.scope.state is not ScopeState.COMMITTED:
+            call.failure = call.failure or ToolFailure(ToolErrorCode.UNKNOWN_OUTCOME)
+            _take_back(call)
+            _correct(ports, call, session, event_id)
         raise
 
 
-def _keep(ports: Ports, call: Call, session: Any) -> None:
+def _keep(ports: Ports, call: Call, session: Any, event_id: UUID) -> None:
     changes = call.changes
     if session is not None:
-        event = _event(ports, call, session)
+        event = _event(ports, call, session, event_id)
         if changes is None:
             errors = _told(session, event)
         else:
@@ -59,8 +62,7 @@ def _keep(ports: Ports, call: Call, session: Any) -> None:
         if errors:
             call.failure = ToolFailure(ToolErrorCode.EXECUTION, safe_message=_NOT_KEPT)
             _take_back(call)
-            corrected = _event(ports, call, session)
-            _correct(session, replace(corrected, event_id=event.event_id, created_at=event.created_at))
+            _correct(ports, call, session, event_id)
             return
     if changes is not None:
         changes.commit()
@@ -91,14 +93,17 @@ def _told(session: Any, event: ToolInvoked) -> Sequence[BaseException]:
     return errors
 
 
-def _correct(session: Any, event: ToolInvoked) -> None:
+def _correct(ports: Ports, call: Call, session: Any, event_id: UUID) -> None:
+    """Puts what became of the call into the log, in the place of what was said of it before."""
+    if not hasattr(session, "correct"):
+        return
     try:
-        session.correct(event)
+        session.correct(_event(ports, call, session, event_id))
     except Exception as error:  # noqa: BLE001
         log_cause("session", error)
 
 
-def _event(ports: Ports, call: Call, session: Any) -> ToolInvoked:
+def _event(ports: Ports, call: Call, session: Any, event_id: UUID) -> ToolInvoked:
     failure, template = call.failure, call.template
     prompt = template.prompt if template is not None else None
     result = call.result
@@ -121,7 +126,7 @@ def _event(ports: Ports, call: Call, session: Any) -> ToolInvoked:
         created_at=_EPOCH + timedelta(microseconds=ports.clock.now_ns() // 1000),
         rendered_output=text,
         call_id=call.tool_call_id,
-        event_id=UUID(bytes=ports.entropy.token(16), version=4),
+        event_id=event_id,
         error_code=code,
         replayed=call.replayed,
     )
