@@ -1,19 +1,27 @@
-"""Runs every benchmark: `python -m bench`. `python -m bench.tool_call` runs that one alone."""
+"""Runs every benchmark: `python -m bench`; with `--full` up to a million records. `python -m bench.tool_call` runs that
+one alone."""
 
 from __future__ import annotations
 
 import platform
+import sys
+from collections.abc import Iterable
 
-from bench import journal
+from bench import history, journal
 from bench.tool_call import report
+
+
+def _show(title: str | None, lines: Iterable[tuple[str, str, str]]) -> None:
+    print((title or "").strip())
+    for what, figure, ratio in lines:
+        print(f"  {what:<66} {figure:>18}  {ratio:>6}")
+    print()
 
 
 def main() -> None:
     print(f"Python {platform.python_version()}, {platform.machine()}; ratios are to the first line of each group\n")
-    print((journal.__doc__ or "").strip())
-    for what, figure, ratio in journal.run():
-        print(f"  {what:<58} {figure:>18}  {ratio:>6}")
-    print()
+    _show(journal.__doc__, journal.run())
+    _show(history.__doc__, history.run(full="--full" in sys.argv))
     report.run()
 
 

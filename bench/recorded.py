@@ -15,6 +15,7 @@ from demiurge.tools.source import StaticToolSource
 from demiurge.values.clock import SystemClock
 from demiurge.values.refs import Ref, ref_of
 from demiurge.wire.items import Completion, Message, Text, ToolCall, Usage
+from demiurge.world.effect import Adapter
 from demiurge.world.effects.llm import LlmGenerate, tools_blob
 from demiurge.world.effects.tool_call import ToolCalls
 from demiurge.world.host import Host
@@ -24,7 +25,7 @@ from demiurge.world.secrets import Secrets
 from demiurge.world.unit import Unit
 from demiurge.world.workspace import WORKSPACE, workspace_reducer
 
-__all__ = ["CHAT", "chat_unit", "events_manifest", "host_of", "record", "say"]
+__all__ = ["chat_unit", "chats_manifest", "host_of", "put_tools", "record", "say"]
 
 SYSTEM = user_blob("Be brief.", role="system")
 ADD = "add"
@@ -41,24 +42,27 @@ SOURCE = StaticToolSource([Tool.wrap(_add, name=ADD, effect=ToolEffect.READ_ONLY
 
 
 class Script:
-    """Answers in a sentence; a message that ends in `?` gets a tool call first."""
+    """Answers in a sentence; a message that ends in `?` gets so many tool calls at once first."""
 
-    def __init__(self) -> None:
-        self.calls = 0
+    def __init__(self, at_once: int = 1) -> None:
+        self.at_once, self.calls = at_once, 0
+
+    def call(self) -> ToolCall:
+        self.calls += 1
+        return ToolCall(f"call_{self.calls}", ADD, f'{{"a": 2, "b": {self.calls}}}')
 
     async def generate(self, request: GenerateRequest, *, on_event: Any = None) -> Completion:
         last = request.items[-1]
-        text = last.parts[0].text if isinstance(last, Message) and isinstance(last.parts[0], Text) else ""
+        text = last.content[0].text if isinstance(last, Message) and isinstance(last.content[0], Text) else ""
         if text.endswith("?"):
-            self.calls += 1
-            call = ToolCall(f"call_{self.calls}", ADD, f'{{"a": 2, "b": {self.calls}}}')
-            return Completion("", (call,), "tool_calls", Usage(200, 20), (call,), "resp_1", "m1")
+            calls = tuple(self.call() for _ in range(self.at_once))
+            return Completion("", calls, "tool_calls", Usage(200, 20), calls, "resp_1", "m1")
         answer = f"That is answer {len(request.items)}, in about as many words as an answer to a short question has."
         message = Message("assistant", (Text(answer),))
         return Completion(answer, (), "stop", Usage(200, 20), (message,), "resp_1", "m1")
 
 
-def events_manifest() -> Manifest:
+def chats_manifest() -> Manifest:
     """The shipped app under a policy that allows the tool."""
     reducers = {**app().reducers, WORKSPACE: workspace_reducer()}
     policy = ToolPolicy(allowed_tools=(ADD,))
@@ -68,20 +72,25 @@ def events_manifest() -> Manifest:
     )
 
 
-def host_of(store: Store) -> Host:
+def host_of(store: Store, at_once: int = 1) -> Host:
+    """A host that is not started yet; the model asks for `at_once` tool calls when it asks for any."""
     store.put_blob(SYSTEM)
-    adapters = [LlmGenerate(Script(), Secrets({"LLM_API_KEY": "none"})), ToolCalls(SOURCE, SystemClock())]
-    return Host(store, events_manifest(), adapters)
+    adapters: list[Adapter] = [
+        LlmGenerate(Script(at_once), Secrets({"LLM_API_KEY": "none"})),
+        ToolCalls(SOURCE, SystemClock()),
+    ]
+    return Host(store, chats_manifest(), adapters)
 
 
 def chat_unit(number: int) -> Unit:
     return Unit(CHAT, f"chat-{number}")
 
 
-async def say(host: Host, chat: int, turn: int, tools: Ref) -> None:
-    """One turn of a chat, from the message to its answer."""
+async def say(host: Host, chat: int, turn: int, tools: Ref, *, asks: bool | None = None) -> None:
+    """One turn of a chat, from the message to its answer; with a tool call if it `asks`."""
     unit = chat_unit(chat)
-    text = f"This is message {turn} of the chat; what is 2 and {turn}" + ("?" if turn % EVERY == 0 else ".")
+    asks = turn % EVERY == 0 if asks is None else asks
+    text = f"This is message {turn} of the chat; what is 2 and {turn}" + ("?" if asks else ".")
     value = {
         "chat_id": unit.key,
         "request_id": turn,
@@ -97,11 +106,15 @@ async def say(host: Host, chat: int, turn: int, tools: Ref) -> None:
     await host.settle(unit)
 
 
+async def put_tools(host: Host) -> Ref:
+    return await host.put_blob(tools_blob("openai-responses", SOURCE.specs()))
+
+
 async def record(store: Store, records: int, chats: int) -> int:
     """Let `chats` chats talk until the world has at least this many records; the number of turns."""
     host = host_of(store)
     await host.start()
-    tools = await host.put_blob(tools_blob("openai-responses", SOURCE.specs()))
+    tools = await put_tools(host)
     turns = 0
 
     async def one(chat: int) -> None:

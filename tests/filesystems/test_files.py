@@ -82,16 +82,17 @@ def test_an_exact_replacement(files: TreeFilesystem) -> None:
     [
         ("z", "y", "not in a"),
         ("x", "y", "2 times"),
+        ("oo", "y", "2 times"),
         ("", "y", "empty"),
         ("x", "x", "the same"),
         ("x", "\ud800", "half"),
     ],
 )
 def test_a_replacement_that_is_refused_changes_nothing(files: TreeFilesystem, old: str, new: str, reason: str) -> None:
-    files.write("a", "x x")
+    files.write("a", "x x ooo")
     with pytest.raises(ToolUserError, match=reason):
         files.edit("a", old, new)
-    assert files.read("a").text == "x x"
+    assert files.read("a").text == "x x ooo"
 
 
 def test_deleting(files: TreeFilesystem) -> None:

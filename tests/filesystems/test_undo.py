@@ -18,7 +18,7 @@ from demiurge.filesystems import FolderFilesystem, InMemoryFilesystem, Limits
 from demiurge.filesystems.files import TreeFilesystem
 from demiurge.filesystems.memory import MemoryTree
 from demiurge.filesystems.spool import Spool
-from demiurge.filesystems.tree import Named, Node
+from demiurge.filesystems.tree import Blob, Named, Node
 from demiurge.tools.errors import ToolUserError
 from demiurge.tools.execution.scope import CallScope, ScopeState, Transaction, entered
 from demiurge.values.clock import SystemClock
@@ -236,6 +236,50 @@ def test_what_others_changed_later_stays(files: TreeFilesystem) -> None:
     assert tree(files) == {"shared": "2", "first": None, "first/b": "2"}
     keep.roll_back()
     assert tree(files) == {"shared": "0"}
+
+
+class Pressed(MemoryTree):
+    """Ctrl-C comes at the change with this number."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.left = -1
+
+    def put(self, path: str, blob: Blob) -> None:
+        self._press()
+        super().put(path, blob)
+
+    def remove(self, path: str) -> None:
+        self._press()
+        super().remove(path)
+
+    def _press(self) -> None:
+        self.left -= 1
+        if self.left == 0:
+            raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("at", [1, 2, 3, 4])
+def test_what_an_interrupt_breaks_off_can_be_taken_back_again(at: int) -> None:
+    pressed = Pressed()
+    files = TreeFilesystem(pressed, Spool(None), Limits(), SystemClock())
+    files.write("shared", "0")
+    files.write("gone", "0")
+    (first, undo), (second, keep) = opened(files), opened(files)
+    with entered(second):
+        files.write("others", "2")
+    with entered(first):
+        files.write("shared", "1")
+        files.write("others", "1")
+        files.write("folder/a", "1")
+        files.delete("gone")
+    pressed.left = at
+    with pytest.raises(KeyboardInterrupt):
+        undo.roll_back()
+    undo.roll_back()
+    assert tree(files) == {"shared": "0", "gone": "0", "others": "2"}
+    keep.roll_back()
+    assert tree(files) == {"shared": "0", "gone": "0"}
 
 
 def test_what_is_committed_belongs_to_the_call_around_it(files: TreeFilesystem) -> None:

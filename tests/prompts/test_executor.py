@@ -22,6 +22,7 @@ from demiurge.prompts import (
     SectionVisibility,
     ToolExecutor,
     VisibilityExpansionRequired,
+    set_visibility,
 )
 from demiurge.sessions import InProcessEventBus, Session, replace_latest
 from demiurge.tools import (
@@ -167,9 +168,10 @@ def test_the_handler_is_given_the_seeds_context() -> None:
 def test_calls_come_as_the_wire_or_a_providers_library_gives_them() -> None:
     desk = Desk()
     of_a_library = SimpleNamespace(id="b", function=SimpleNamespace(name="note", arguments='{"text": "2"}'))
-    messages, _ = desk.executor().execute([ToolCall("a", "note", '{"text": "1"}'), of_a_library])
-    assert [m["tool_call_id"] for m in messages] == ["a", "b"]
-    assert [event.params for event in desk.heard] == [Asked("1"), Asked("2")]
+    sent = {"id": "c", "type": "function", "function": {"name": "note", "arguments": '{"text": "3"}'}}
+    messages, _ = desk.executor().execute([ToolCall("a", "note", '{"text": "1"}'), of_a_library, sent])
+    assert [m["tool_call_id"] for m in messages] == ["a", "b", "c"]
+    assert [event.params for event in desk.heard] == [Asked("1"), Asked("2"), Asked("3")]
 
 
 @pytest.mark.parametrize(
@@ -194,6 +196,16 @@ def test_what_can_not_run_is_answered_and_told_once(name: str, arguments: str, c
     assert event.params == RejectedToolParams(arguments, event.result.message)
     assert desk.untouched
     assert desk.runs == 0
+
+
+def test_a_tool_without_a_handler_is_answered() -> None:
+    desk = Desk()
+    tool = Tool[Asked, Note](name="later", description="Is not written yet.", handler=None)
+    section = MarkdownSection[None](title="Later", key="later", template="Wait.", tools=[tool])
+    desk.prompt = Prompt(PromptTemplate[None](ns="tests", key="later", sections=[section]))
+    assert '"error_code":"unavailable"' in desk.execute(name="later")
+    assert desk.only.error_code == "unavailable"
+    assert desk.untouched
 
 
 def test_a_tool_without_parameters_works() -> None:
@@ -427,6 +439,44 @@ def test_after_a_failed_publication_the_ledger_publishes_the_stored_value() -> N
     assert type(desk.heard[1].result.value) is Note
 
 
+@pytest.mark.parametrize("fails_at_first", [False, True])
+def test_what_is_hidden_from_the_model_stays_hidden_in_a_replay(fails_at_first: bool) -> None:
+    desk, ledger = Desk(idempotency=IdempotencyConfig()), EffectLedger()
+    desk.handler = lambda params, context: ToolResult("noted", Note("hidden"), exclude_value_from_context=True)
+    if fails_at_first:
+        desk.bus.subscribe(ToolInvoked, raises_always)
+    first = desk.execute(effect_ledger=ledger)
+    desk.bus.unsubscribe(ToolInvoked, raises_always)
+    assert desk.execute(effect_ledger=ledger) == "noted"
+    assert "hidden" not in first
+    event = desk.session[ToolInvoked].all()[-1]
+    assert event.replayed
+    assert event.rendered_output == "noted"
+    assert event.result == ToolResult("noted", Note("hidden"), exclude_value_from_context=True)
+    assert desk.session[Note].latest() == Note("hidden")
+    assert desk.runs == 1
+
+
+def test_a_session_is_not_answered_with_what_another_did() -> None:
+    ledger = EffectLedger()
+    desks = [Desk(idempotency=IdempotencyConfig()) for _ in range(2)]
+    for desk in desks:
+        assert desk.execute(effect_ledger=ledger).startswith("noted")
+    assert [(desk.runs, desk.only.replayed) for desk in desks] == [(1, False), (1, False)]
+
+
+def test_after_the_deadline_nothing_is_answered_from_the_ledger_either() -> None:
+    clock = FixedClock(10**18)
+    deadline = Deadline(datetime.fromtimestamp(10**9 + 60, UTC), clock=clock)
+    desk, ledger = Desk(idempotency=IdempotencyConfig()), EffectLedger()
+    desk.execute(effect_ledger=ledger, deadline=deadline)
+    executor = desk.executor(effect_ledger=ledger, deadline=deadline)
+    clock.advance(61 * 10**9)
+    with pytest.raises(PromptEvaluationError):
+        executor.execute([("c1", "note", {"text": "a"})])
+    assert [event.error_code for event in desk.heard] == [None, "deadline_exceeded"]
+
+
 def test_a_replay_folds_into_the_session_again() -> None:
     desk, ledger = Desk(idempotency=IdempotencyConfig()), EffectLedger()
     desk.execute(effect_ledger=ledger)
@@ -444,6 +494,45 @@ def test_no_tool_outside_the_prompt_can_run() -> None:
     assert '"error_code":"policy_denied"' in desk.execute(tool_registry={})
     assert desk.runs == 0
     assert desk.execute(policy=policy).startswith("noted")
+
+
+@pytest.mark.parametrize("name", ["NOTE", "note ", "note.", ".note", "functions.note", "n\u200bote", "ｎote", "note\0"])
+def test_what_only_looks_like_the_name_of_a_tool_can_not_run(name: str) -> None:
+    desk = Desk()
+    assert '"error_code":"policy_denied"' in desk.execute(name=name)
+    assert not desk.only.result.success
+    assert desk.runs == 0
+
+
+def test_a_registry_can_not_put_another_tool_in_the_place_of_the_prompts() -> None:
+    desk, other = Desk(), Desk()
+    desk.execute(tool_registry={"note": other.tool})
+    assert '"error_code":"policy_denied"' in desk.execute(name="another", tool_registry={"another": other.tool})
+    assert other.runs == 0
+
+
+def test_a_section_that_is_opened_later_opens_nothing_for_the_prompt_that_was_rendered_before() -> None:
+    desk = Desk()
+    section = MarkdownSection[None](
+        title="Desk",
+        key="desk",
+        template="Take notes.",
+        tools=[desk.tool],
+        summary="Notes.",
+        visibility=SectionVisibility.SUMMARY,
+    )
+    desk.prompt = Prompt(PromptTemplate[None](ns="tests", key="desk", sections=[section]))
+    before = desk.executor()
+    with pytest.raises(VisibilityExpansionRequired) as raised:
+        before.execute(
+            [("c1", "open_sections", {"section_keys": ["desk"], "reason": "to note"}), ("c2", "note", {"text": "a"})]
+        )
+    assert [event.error_code for event in desk.heard] == ["cancelled", "cancelled"]
+    set_visibility(desk.session, raised.value.requested_overrides)
+    messages, _ = before.execute([("c3", "note", {"text": "a"})])
+    assert '"error_code":"policy_denied"' in messages[0]["content"]
+    assert desk.runs == 0
+    assert desk.execute().startswith("noted")
 
 
 def test_what_a_disabled_section_holds_can_not_run() -> None:
@@ -491,3 +580,13 @@ async def test_async_handlers_run_both_ways() -> None:
 def test_without_a_prompt_there_is_nothing_to_execute() -> None:
     with pytest.raises(PromptValidationError, match="prompt"):
         ToolExecutor(session=Session())
+    template: Any = PromptTemplate[None](ns="tests", key="desk")
+    with pytest.raises(PromptValidationError, match="a Prompt"):
+        ToolExecutor(prompt=template)
+
+
+def test_a_rendered_prompt_alone_tells_its_name() -> None:
+    desk = Desk()
+    executor = ToolExecutor(rendered_prompt=desk.prompt.render(), session=desk.session)
+    executor.execute([("c1", "note", {"text": "a"})])
+    assert (executor.prompt_name, desk.only.prompt_name) == ("tests/desk", "tests/desk")

@@ -126,7 +126,7 @@ def test_bind_gives_the_prompt_and_a_later_value_replaces_an_earlier_one() -> No
 @pytest.mark.parametrize("params", [(Room(),), ("Ada",), (None,), (Guest,), (Guest("A"), Guest("B")), ({"name": "A"},)])
 def test_what_no_section_takes_is_refused_and_nothing_is_bound(params: tuple[Any, ...]) -> None:
     made = prompt(section("a", "$name", for_guest))
-    with pytest.raises(PromptValidationError) as caught:
+    with pytest.raises(PromptValidationError, match="Guest") as caught:
         made.bind(*params)
     assert (caught.value.dataclass_type, caught.value.placeholder) == (type(params[-1]), "params")
     assert made.params == ()

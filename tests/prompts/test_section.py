@@ -88,6 +88,14 @@ def test_tools_and_children_of_another_kind_are_a_type_error() -> None:
     for options in ({"tools": [print]}, {"tools": ["look_up"]}, {"children": ["text"]}, {"children": [a_tool()]}):
         with pytest.raises(TypeError, match="guidance"):
             section(**options)
+    with pytest.raises(TypeError, match="into a list"):
+        section(tools=a_tool())
+    with pytest.raises(TypeError, match="into a list"):
+        section(children=section())
+
+
+def test_a_section_is_shown_by_its_kind_and_key() -> None:
+    assert repr(section()) == "<MarkdownSection 'guidance'>"
 
 
 def test_a_section_without_a_type_has_no_parameters() -> None:

@@ -56,6 +56,10 @@ def test_a_placeholder_is_a_field_of_the_parameters() -> None:
     assert refused(inside(section("a", "$name $surname", kind))) == (("top", "a"), Guest, "surname")
     assert refused(section("a", "$name")) == (("a",), None, "name")
     assert refused(section("a", "x", kind, summary="for $surname")) == (("a",), Guest, "surname")
+    with pytest.raises(PromptValidationError, match="there are: name, nights"):
+        template(section("a", "$surname", kind))
+    with pytest.raises(PromptValidationError, match=r"is made as MarkdownSection\[Params\]"):
+        template(section("a", "$name"))
 
 
 def test_a_dollar_sign_that_begins_nothing_is_refused() -> None:
@@ -107,6 +111,8 @@ def test_ns_key_and_name() -> None:
 def test_what_is_no_section_is_a_type_error() -> None:
     with pytest.raises(TypeError, match="str"):
         template("guidance")  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="into a list"):
+        PromptTemplate(ns="hotel", key="desk", sections=section())
 
 
 def test_a_template_is_frozen_and_does_not_follow_the_list_it_was_made_of() -> None:

@@ -351,3 +351,11 @@ def test_what_can_not_be_installed(state_type: type[Any], why: str) -> None:
 def test_what_can_not_be_registered(event_type: Any, given: Any) -> None:
     with pytest.raises(UsageError, match="reducer"):
         Session()[Stock].register(event_type, given)
+
+
+def test_a_function_that_takes_no_event_is_no_reducer() -> None:
+    def forgot(slice_values: tuple[Stock, ...], event: Sold) -> tuple[Stock, ...]:
+        return slice_values
+
+    with pytest.raises(UsageError, match=r"\(slice_values, event, \*, context\)"):
+        Session()[Stock].register(Sold, forgot)  # type: ignore[arg-type]

@@ -137,6 +137,15 @@ def test_a_policy_is_for_good() -> None:
     for kind in (str, ToolInvoked):
         with pytest.raises(UsageError, match="other policy"):
             session[kind].register(kind, replace_latest, policy=SlicePolicy.STATE)
+    word: Any = "log"
+    with pytest.raises(UsageError, match="SlicePolicy"):
+        session[Sold].register(Sold, replace_latest, policy=word)
+
+
+def test_a_slice_is_shown_without_its_values() -> None:
+    session = Session()
+    session[str].seed(["secret", "secret"])
+    assert repr(session[str]) == "<slice str: 2 values>"
 
 
 def test_reset_empties_all_and_keeps_the_reducers() -> None:
@@ -320,6 +329,8 @@ def test_which_slices_are_in_a_snapshot() -> None:
     assert held(policies={SlicePolicy.LOG}) == (0, 1)
     assert held(policies=SlicePolicy) == held(include_all=True) == held(policies=(), include_all=True) == (1, 1)
     assert held(policies=()) == (0, 0)
+    with pytest.raises(ValueError, match="SlicePolicy"):
+        held(policies=["log of sales"])
 
 
 def test_logs_are_restored_when_asked_for() -> None:

@@ -54,7 +54,7 @@ class Embedded:
         manifest: Manifest,
         source: ToolSource,
         *,
-        environment: Mapping[str, str],
+        secrets: Secrets,
         base_url: str | None,
         clock: Clock,
         socket: Path,
@@ -65,7 +65,7 @@ class Embedded:
     ) -> None:
         self.store = store
         self._manifest, self._source, self._clock = manifest, source, clock
-        self._environment, self._base_url = environment, base_url
+        self._secrets, self._base_url = secrets, base_url
         self._blobs, self._user, self._performs = blobs, user, perform
         self._sessions = Sessions(StoredRecords(store), events if events is not None else EventCodec())
         self._host: Host | None = None
@@ -82,15 +82,14 @@ class Embedded:
         async with self._starting:
             if self._host is None:
                 self._models = Models()
-                secrets = Secrets(self._environment)
                 adapters: list[Adapter] = [
-                    LlmGenerate(self._models, secrets, base_url=self._base_url),
+                    LlmGenerate(self._models, self._secrets, base_url=self._base_url),
                     ToolCalls(self._source, self._clock, self._sessions),
                     WorkspaceEffects(),
                     Introspect(),
                     BlobEffects(),
                     TimerEffects(self._clock),
-                    HttpRequests(secrets, self._clock),
+                    HttpRequests(self._secrets, self._clock),
                 ]
                 host = Host(self.store, self._manifest, adapters, clock=self._clock, perform=self._performs)
                 self.store.put_blobs(self._blobs)

@@ -1,4 +1,4 @@
-"""Which model answers: the provider whose key is in the environment, else the local one."""
+"""Which model answers: the provider whose key is in the environment or the vault, else the local one."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import NamedTuple
 
+from demiurge.bootstrap.secrets import holds
 from demiurge.models import GenerateRequest, LocalEngine, ModelClient, find_key, provider
 from demiurge.models.local.fetch import Progress
 from demiurge.tools.events import AiEvent, Status
@@ -15,6 +16,8 @@ from demiurge.wire.items import Completion
 __all__ = ["Choice", "Models", "choose", "provider_url"]
 
 LOCAL = "local"
+MODEL_KEY = ("llm/api", 1)
+"""The secret that the shipped app asks a provider's key from."""
 
 
 class Choice(NamedTuple):
@@ -27,7 +30,8 @@ class Choice(NamedTuple):
 def choose(environment: Mapping[str, str], *, wanted: str | None = None, model: str | None = None) -> Choice:
     """The provider that is asked for, or the one whose key is set, or the local model. Raises UsageError."""
     if wanted is None:
-        wanted = "openai-responses" if find_key(provider("openai-responses"), environment) else LOCAL
+        keyed = find_key(provider("openai-responses"), environment) or holds(environment, *MODEL_KEY)
+        wanted = "openai-responses" if keyed else LOCAL
     row = provider(wanted)
     return Choice(row.name, model or row.default_model)
 

@@ -18,6 +18,7 @@ from demiurge.bootstrap.backend import Backend, OnFrame
 from demiurge.bootstrap.chat import Chat
 from demiurge.bootstrap.embedded import Embedded
 from demiurge.bootstrap.models import Choice, choose, provider_url
+from demiurge.bootstrap.secrets import open_secrets
 from demiurge.bootstrap.socket import Remote, answers, socket_path
 from demiurge.errors import Conflict, NotFound
 from demiurge.sessions.codec import EventCodec
@@ -192,7 +193,7 @@ class World:
                 store,
                 manifest,
                 source,
-                environment=environment,
+                secrets=open_secrets(environment, folder),
                 base_url=provider_url(environment, base_url),
                 clock=SystemClock(),
                 socket=socket_path(folder),

@@ -104,7 +104,8 @@ class TreeFilesystem(Transactional):
                 raise ToolUserError(f"The old text is not in {path}: read it again, and copy it exactly.")
             if not replace_all and text.find(old, first + 1) >= 0:  # also where two places overlap
                 raise ToolUserError(
-                    f"The old text is {max(count, 2)} times in {path}: take more of what is around the place, or replace all."
+                    f"The old text is {max(count, 2)} times in {path}: "
+                    "take more of what is around the place, or replace all."
                 )
             data = _encoded(text.replace(old, new))
             self._replace(path, node, data)
@@ -142,9 +143,10 @@ class TreeFilesystem(Transactional):
 
     def begin(self, scope: CallScope) -> Transaction:
         """From now on, changes in `scope` can be taken back."""
+        transaction = _FilesTransaction(self._undo, self._lock, scope)
         with self._lock:
-            self._undo.begin(scope)
-        return _FilesTransaction(self._undo, self._lock, scope)
+            self._undo.begin(scope)  # last, so that nothing is begun that nobody can end
+        return transaction
 
     def snapshot(self) -> FilesSnapshot:
         """This moment. Costs nothing now; what is changed later is kept for as long as the snapshot is held."""

@@ -27,7 +27,7 @@ from demiurge.filesystems.paths import above, parent
 from demiurge.filesystems.spool import Kept, Spool
 from demiurge.filesystems.tree import Blob, Node, Tree
 from demiurge.tools.errors import ToolUserError
-from demiurge.tools.execution.scope import CallScope, current_scope
+from demiurge.tools.execution.scope import CallScope, ScopeState, current_scope
 
 __all__ = ["FilesSnapshot", "Mark", "Undo"]
 
@@ -80,6 +80,9 @@ class Undo:
         self._snapshots: weakref.WeakSet[FilesSnapshot] = weakref.WeakSet()
 
     def begin(self, scope: CallScope) -> None:
+        for other in tuple(self._touched):
+            if other.state is ScopeState.COMMITTED:  # what broke in (no stack left, Ctrl-C) kept it from its end
+                self.commit(other)
         self._touched.setdefault(scope, set())
 
     def change(self, path: str, value: Blob | Mark) -> None:
@@ -104,11 +107,8 @@ class Undo:
 
     def commit(self, scope: CallScope) -> None:
         """The scope's changes belong to the nearest open scope around it, or to nobody."""
-        paths = self._touched.pop(scope, None)
-        if not paths:
-            return
         heir = self._owner(scope.parent)
-        for path in paths:
+        for path in self._touched.get(scope, ()):
             history = self._histories.get(path)
             if history is None:
                 continue
@@ -124,12 +124,13 @@ class Undo:
                 if later is None or later.owner is not entry.owner
             ]
             self._touched[heir].add(path)
+        self._touched.pop(scope, None)
 
     def roll_back(self, scope: CallScope) -> None:
         """Takes the changes of the scope and of those inside it back. Does what it can, then raises what it met:
-        Unavailable, ToolUserError."""
+        Unavailable, ToolUserError. What an interrupt breaks off can be done again."""
         inside = {other for other in self._touched if other.within(scope)}
-        paths = set().union(*(self._touched.pop(other) for other in inside))
+        paths = set().union(*(self._touched[other] for other in inside))
         failure: DemiurgeError | None = None
         targets: dict[str, _State] = {}
         for path in paths:
@@ -139,26 +140,36 @@ class Undo:
                 failure = error
                 self._drop(path)
             else:
-                if history is not None and (state := _without(history, inside)) is not None:
+                if history is not None and (state := _below(history, inside)) is not None:
                     targets[path] = state
         try:
             self._bring(targets, self._put_back)
-        finally:
-            for path in paths:
-                self._settle(path)
+        except DemiurgeError as error:
+            failure = error
+        for path in paths:
+            self._take_out(path, inside)
+        for other in inside:
+            del self._touched[other]
         if failure is not None:
             raise failure
 
-    def _settle(self, path: str) -> None:
-        """After something was taken out of the path's history."""
+    def _take_out(self, path: str, owners: set[CallScope]) -> None:
+        """What `owners` put at the path is there no more."""
         history = self._histories.get(path)
         if history is None:
             return
-        if not history.entries:
+        left = [entry for entry in history.entries if entry.owner not in owners]
+        if not left:
             self._drop(path)
             return
-        with suppress(DemiurgeError):  # then what is there counts as changed by somebody else
-            history.stamp = self._stamp(path)
+        if history.entries[-1].owner in owners:
+            left[-1].state = None
+        history.entries = left
+        self._restamp(path)
+
+    def _restamp(self, path: str) -> None:
+        with suppress(DemiurgeError):  # else what is there counts as changed by somebody else
+            self._histories[path].stamp = self._stamp(path)
 
     def snapshot(self) -> FilesSnapshot:
         made = FilesSnapshot(self)
@@ -272,6 +283,7 @@ class Undo:
     def _put_back(self, path: str, value: Blob | Mark) -> None:
         self._save(path)
         self._write(path, value)
+        self._restamp(path)
 
     def _bring(self, targets: Mapping[str, _State], change: Callable[[str, Blob | Mark], None]) -> None:
         """Makes each path what it shall be: first from the bottom up what has to go, then from the top down what has to
@@ -315,16 +327,12 @@ class Undo:
             change(path, blob)
 
 
-def _without(history: _History, owners: set[CallScope]) -> _State | None:
-    """Takes the entries of `owners` out. What has to be at the path now, None if that doesn't change."""
-    is_theirs = history.entries[-1].owner in owners
-    history.entries = [entry for entry in history.entries if entry.owner not in owners]
-    if not is_theirs:
+def _below(history: _History, owners: set[CallScope]) -> _State | None:
+    """What has to be at the path without the entries of `owners`, None if that is what is there."""
+    if history.entries[-1].owner not in owners:
         return None
-    if not history.entries:
-        return history.base
-    state, history.entries[-1].state = history.entries[-1].state, None
-    return state
+    left = [entry for entry in history.entries if entry.owner not in owners]
+    return left[-1].state if left else history.base
 
 
 def _kind(state: _State) -> str | None:

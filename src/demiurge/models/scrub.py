@@ -1,26 +1,37 @@
-"""Keep the key out of error text: providers quote it, whole or cut short by a limit of length.
+"""Keep the key out of what others say: providers quote it, whole, in another spelling, or cut short by a limit of
+length.
 
-Invariant: no text that passed through `scrub` holds the key, its URL-quoted form, or, at the end, a piece of
-its beginning that is long enough to matter.
+Invariant: no text that passed through `scrub` holds the key, its form in a URL, in base64, in hexadecimal or in JSON,
+or, at the end, a piece of its beginning that is long enough to matter.
 """
 
 from __future__ import annotations
 
+import re
 from urllib.parse import quote
 
+from demiurge.tools.connections.leak import spellings
 from demiurge.wire.errors import ProviderError
 
-__all__ = ["scrub", "scrub_error"]
+__all__ = ["scrub", "scrub_error", "written_forms"]
 
 _MASK = "[key]"
 _PIECE = 6
+_PERCENT = re.compile(r"%[0-9A-F]{2}")
+
+
+def written_forms(key: str) -> tuple[str, ...]:
+    """The ways in which a key may be quoted, the longest first."""
+    quoted = quote(key, safe="")
+    forms = {*spellings(key), quoted, _PERCENT.sub(lambda found: found[0].lower(), quoted), quote(key)}
+    return tuple(sorted(forms, key=lambda form: (-len(form), form)))
 
 
 def scrub(text: str, key: str | None) -> str:
     """Return `text` without `key`."""
     if not key:
         return text
-    for form in (key, quote(key, safe="")):
+    for form in written_forms(key):
         text = text.replace(form, _MASK)
     body = text.rstrip("…). ")
     for length in range(min(len(key) - 1, len(body)), _PIECE - 1, -1):

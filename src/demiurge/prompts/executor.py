@@ -94,7 +94,7 @@ class ToolExecutionContext:
         rendered = self.rendered_prompt
         if rendered is None:
             if not isinstance(self.prompt, Prompt):
-                raise PromptValidationError("give a Prompt, or a rendered one", placeholder="rendered_prompt")
+                raise PromptValidationError("give a prompt: a Prompt, or a rendered one", placeholder="rendered_prompt")
             rendered = self.prompt.render(session=self.session)
             object.__setattr__(self, "rendered_prompt", rendered)
         if isinstance(self.prompt, NullPrompt):

@@ -148,9 +148,11 @@ class PromptDescriptor:
         return made
 
     def section(self, path: SectionPath) -> SectionDescriptor | None:
+        """None for one that isn't there, or has no text to override."""
         return next((part for part in self.sections if part.path == path), None)
 
     def tool(self, name: str) -> ToolDescriptor | None:
+        """None for one that isn't there."""
         return next((part for part in self.tools if part.name == name), None)
 
     def check(self, override: PromptOverride) -> None:

@@ -168,6 +168,7 @@ class Prompt(Generic[OutputT]):
         known = self.template.by_path
         for path in given or ():
             if path not in known:
-                raise PromptRenderError(f"prompt {self.name!r} has no section {path!r}", section_path=path)
+                message = f"prompt {self.name!r} has no section {path!r}; a path is a tuple of keys"
+                raise PromptRenderError(message, section_path=path)
         kept = session[VisibilityOverrides].latest()
         return {**(kept.by_path() if kept is not None else {}), **(given or {})}

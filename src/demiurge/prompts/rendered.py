@@ -43,6 +43,7 @@ class RenderedPrompt(Generic[OutputT]):
 
     @property
     def allow_extra_keys(self) -> bool:
+        """May the answer have keys that its type does not have?"""
         return self.structured_output is not None and self.structured_output.allow_extra_keys
 
     def parse_output(self, text: str | bytes) -> OutputT:

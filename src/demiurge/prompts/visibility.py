@@ -45,10 +45,14 @@ class SectionVisibility(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class SetVisibilityOverride:
-    """From now on, show the section at `path` so."""
+    """From now on, show the section at `path` so. Raises TypeError for a path that is no tuple."""
 
     path: SectionPath
     visibility: SectionVisibility
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.path, tuple):
+            raise TypeError(f"a path is a tuple of keys, such as ('guidance',), not {self.path!r}")
 
 
 @dataclass(frozen=True, slots=True)

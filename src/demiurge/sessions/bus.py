@@ -36,6 +36,7 @@ class PublishResult:
 
     @property
     def handled_count(self) -> int:
+        """How many were called."""
         return len(self.handlers_invoked)
 
     @property

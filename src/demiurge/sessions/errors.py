@@ -24,8 +24,12 @@ class ReducerError(DemiurgeError):
 
 
 class SnapshotError(DemiurgeError):
+    """A snapshot can't be written as text."""
+
     code = "snapshot"
 
 
 class SnapshotRestoreError(SnapshotError):
+    """This is no snapshot, or not one that can be restored here. Nothing was changed."""
+
     code = "snapshot_restore"

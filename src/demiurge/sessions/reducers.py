@@ -128,14 +128,16 @@ class Registration:
             raise
         if watch.put_back():
             raise ReducerError(
-                f"The {self._who(event)} changed in place what it was given: return new values.", code="reducer_mutation"
+                f"The {self._who(event)} changed in place what it was given: return new values.",
+                code="reducer_mutation",
             )
         return history if given is values else History(self._checked(given, event))
 
     def _checked(self, given: object, event: object) -> tuple[Any, ...]:
         if not isinstance(given, tuple | list):
             raise ReducerError(
-                f"The {self._who(event)} returned {type(given).__name__}: return a tuple of {self.slice_type.__name__}.",
+                f"The {self._who(event)} returned {type(given).__name__}:"
+                f" return a tuple of {self.slice_type.__name__}.",
                 code="reducer_result",
             )
         for kind in set(map(type, given)):

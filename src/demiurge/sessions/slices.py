@@ -35,6 +35,7 @@ class SliceAccessor(Generic[T]):
         return self._state.history(self._type).all()
 
     def latest(self) -> T | None:
+        """The newest value; None if there is none."""
         return self._state.history(self._type).latest()
 
     def where(self, predicate: Callable[[T], bool]) -> tuple[T, ...]:
@@ -64,8 +65,8 @@ class SliceAccessor(Generic[T]):
     def register(self, event_type: type[Any], reducer: Reducer, *, policy: SlicePolicy | None = None) -> None:
         """From now on `reducer` folds events of exactly `event_type` into this slice, once, however often it is
         registered. `policy`: of the slice; None leaves it as it is, STATE at first. Raises UsageError for what is no
-        reducer or no policy, for a built-in one whose events could not be values of this slice, and for a second policy that is not
-        the first."""
+        reducer or no policy, for a built-in one whose events could not be values of this slice, and for a second
+        policy that is not the first."""
         if not isinstance(event_type, type) or not callable(reducer):
             raise UsageError("A reducer is registered as a type of event and a function.")
         if not takes_an_event(reducer):

@@ -99,7 +99,10 @@ class SessionState:
     def begin(self, scope: CallScope) -> SessionTransaction:
         with self.lock:
             self._check_no_change()
-            return SessionTransaction(self, self._undo, self._undo.begin(scope))
+            began = Began(scope, self._slices.held)
+            transaction = SessionTransaction(self, self._undo, began)
+            self._undo.begin(began)  # last, so that nothing is begun that nobody can end
+            return transaction
 
     def roll_back(self, began: Began) -> None:
         with self.lock:

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 from demiurge.sessions.changes import Change, Fold, Held, Slices
 from demiurge.sessions.reducers import ReducerContext
-from demiurge.tools.execution.scope import CallScope
+from demiurge.tools.execution.scope import CallScope, ScopeState
 
 __all__ = ["Began", "UndoLog"]
 
@@ -41,6 +41,11 @@ class Began:
     held: Held | None
     next: Done | Began | None = None
 
+    @property
+    def is_over(self) -> bool:
+        """Nobody will take it back; also when what broke in (no stack left, Ctrl-C) kept it from being closed."""
+        return self.held is None or self.scope.state is ScopeState.COMMITTED
+
 
 class UndoLog:
     """The changes since the oldest open call began, and nothing when none is open. Used under its session's lock."""
@@ -50,12 +55,10 @@ class UndoLog:
         self._oldest: Began | None = None
         self._newest: Done | Began | None = None
 
-    def begin(self, scope: CallScope) -> Began:
-        began = Began(scope, self._slices.held)
+    def begin(self, began: Began) -> None:
         self._link(began)
         if self._oldest is None:
             self._oldest = began
-        return began
 
     def note(self, change: Change, scope: CallScope | None) -> None:
         """`change` was made. Kept only if a call is open that it might have to be taken back with, or made again."""
@@ -78,7 +81,7 @@ class UndoLog:
     def close(self, began: Began) -> None:
         """The call is over; what only it needed goes."""
         began.held = None
-        while self._oldest is not None and self._oldest.held is None:
+        while self._oldest is not None and self._oldest.is_over:
             self._oldest = next((later for later in _after(self._oldest) if isinstance(later, Began)), None)
         if self._oldest is None:
             self._newest = None

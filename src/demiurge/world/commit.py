@@ -7,15 +7,18 @@ wait for it, and alone a unit waits for no timer (architecture.md 2).
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple, ParamSpec, TypeVar
 
 from demiurge.errors import InvalidValue
 from demiurge.stores.errors import DamagedRow, UnitConflict
 from demiurge.stores.protocol import Batch, Store
+from demiurge.values.refs import Ref, ref_of
 
 __all__ = ["Committer"]
+
+HELD_BYTES = 1 << 20
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -32,6 +35,7 @@ class Committer:
 
     def __init__(self, store: Store) -> None:
         self._store = store
+        self._held: dict[Ref, bytes] = {}
         self._thread = ThreadPoolExecutor(1, "demiurge-store")
         self._pending: list[_Pending] = []
         self._writing: asyncio.Task[None] | None = None
@@ -39,6 +43,29 @@ class Committer:
     async def write(self, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Run another store call on the writer's thread."""
         return await asyncio.get_running_loop().run_in_executor(self._thread, lambda: work(*args, **kwargs))
+
+    async def hold(self, data: bytes) -> Ref:
+        """Keep a blob until the next append, which stores it in its transaction: for what nobody can know of before a
+        record names it. Many of them are not waited for, but stored now."""
+        ref = ref_of(data)
+        self._held[ref] = data
+        if sum(map(len, self._held.values())) > HELD_BYTES:
+            held = dict(self._held)
+            await self.write(self._store.put_blobs, list(held.values()))
+            self._stored(held)
+        return ref
+
+    def get_blob(self, ref: Ref) -> bytes:
+        """One that is stored or held. Raises as `Blobs.get_blob`."""
+        held = self._held.get(ref)
+        return self._store.get_blob(ref) if held is None else held
+
+    def has_blob(self, ref: Ref) -> bool:
+        return ref in self._held or self._store.has_blob(ref)
+
+    def _stored(self, blobs: Iterable[Ref]) -> None:
+        for ref in blobs:
+            self._held.pop(ref, None)
 
     async def append(self, batch: Batch, blobs: Sequence[bytes]) -> None:
         """Write a batch and the blobs it names; durable on return. Raises what `Store.append` raises."""
@@ -67,8 +94,10 @@ class Committer:
             _refuse(pending, error)
 
     async def _append(self, taken: Sequence[_Pending]) -> None:
-        blobs = [blob for pending in taken for blob in pending.blobs]
+        held = dict(self._held)
+        blobs = [*held.values(), *(blob for pending in taken for blob in pending.blobs)]
         await self.write(self._store.append, [pending.batch for pending in taken], blobs=blobs)
+        self._stored(held)
         for pending in taken:
             pending.done.set_result(None)
 

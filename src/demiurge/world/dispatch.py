@@ -99,7 +99,7 @@ class Dispatcher:
         """Answer an intent whose performance was stopped before it began."""
         harmless = self.is_repeatable(intent)
         tried = bool(self._store.attempts([intent.id]))
-        await live.offer(self._receipt(intent, IN_DOUBT if tried and not harmless else STOPPED, ()))
+        await live.offer(self._receipt(intent, IN_DOUBT if tried and not harmless else STOPPED))
 
     async def request(self, live: LiveUnit, call: EffectCall, kind: str, params: Mapping[str, Any]) -> Result:
         """A capability request of a running tool; a re-run tool is answered from what was recorded, in order."""
@@ -138,8 +138,8 @@ class Dispatcher:
                 if is_tool and live.failure is not None:
                     raise live.failure
                 if intent.id not in self._unstored:
-                    result, exposed = await self._result(live, intent, tried)
-                    self._unstored[intent.id] = self._receipt(intent, result, exposed)
+                    result, call = await self._result(live, intent, tried)
+                    self._unstored[intent.id] = self._receipt(intent, result, call)
                     faults.point("effect.performed")
                 await live.offer(self._unstored[intent.id])
                 del self._unstored[intent.id]
@@ -150,16 +150,16 @@ class Dispatcher:
             if waiting is not None and not waiting.done():
                 waiting.set_exception(error)
 
-    async def _result(self, live: LiveUnit, intent: OpenIntent, tried: bool) -> tuple[Result, Sequence[Ref]]:
-        """What came of an intent, and the blobs that it exposes. Raises Unavailable: then there is no result yet."""
+    async def _result(self, live: LiveUnit, intent: OpenIntent, tried: bool) -> tuple[Result, EffectCall | None]:
+        """What came of an intent, and the performance, if there was one. Raises Unavailable: there is no result yet."""
         manifest = self._manifests[intent.manifest]
         adapter = self._adapters.get(intent.kind)
         if adapter is None:
-            return failed("no_adapter", f"Nothing here performs {intent.kind}."), ()
+            return failed("no_adapter", f"Nothing here performs {intent.kind}."), None
         restart: Restart | None = adapter.restart(intent, manifest) if tried else None
         attempts = self._attempts(intent) if tried else 0
         if restart == "in_doubt" or attempts == MAX_ATTEMPTS:
-            return (GAVE_UP if restart == "retry" else IN_DOUBT), ()
+            return (GAVE_UP if restart == "retry" else IN_DOUBT), None
         call = EffectCall(
             unit=live.state.unit,
             intent=intent,
@@ -178,9 +178,9 @@ class Dispatcher:
         except asyncio.CancelledError:
             if self.closing:
                 raise
-            return STOPPED, ()
+            return STOPPED, None
         faults.point("effect.attempted")
-        return await self._outcome(adapter, call), call.refs
+        return await self._outcome(adapter, call), call
 
     def _attempts(self, intent: OpenIntent) -> int:
         """How many attempts have been begun."""
@@ -204,23 +204,27 @@ class Dispatcher:
             result = failed("effect_failed", type(error).__name__) if harmless else IN_DOUBT
         if call.stalled is not None:  # whatever the adapter made of it
             raise call.stalled
-        return IN_DOUBT if call.in_doubt else result
+        return IN_DOUBT if call.in_doubt else {**result, "payload": call.injections.masked(result["payload"])}
 
-    def _receipt(self, intent: OpenIntent, result: Result, exposed: Sequence[Ref]) -> Ingress:
+    def _receipt(self, intent: OpenIntent, result: Result, call: EffectCall | None = None) -> Ingress:
+        """The receipt of a result: the blobs that it exposes, and the secrets that were handed out for it."""
         manifest = self._manifests[intent.manifest]
         schema = manifest.effects[intent.kind].receipt if result["status"] == "ok" else "sys/EffectError@1"
         validator = manifest.schemas.validator(schema)
+        exposed = call.refs if call is not None else ()
         refs: tuple[Ref, ...] = tuple(exposed)
         try:
             payload = validator.normalise(result["payload"])
             refs = (*validator.refs(payload), *refs)
-            missing = [ref for ref in refs if not self._store.has_blob(ref)]
+            missing = [ref for ref in refs if not self._committer.has_blob(ref)]
             if missing:
                 raise InvalidValue("names a blob that is not stored", path=missing[0])
         except InvalidValue as error:
             result, refs = failed("receipt_invalid", f"The answer to {intent.kind} was malformed ({error.path})."), ()
             payload = result["payload"]
         body = {"intent": intent.id, "status": result["status"], "payload": payload}
+        if call is not None and call.injections.journaled:
+            body["secrets"] = call.injections.journaled
         return Ingress("receipt", f"receipt:{intent.id.hex()}", body, self._stamp(intent.actor), intent.seq, refs)
 
     def _show(self, frame: Frame) -> None:

@@ -17,6 +17,7 @@ from demiurge.errors import Unavailable
 from demiurge.tools.events import AiEvent
 from demiurge.values.refs import Ref
 from demiurge.world.cell import Cell
+from demiurge.world.injection import Injections
 from demiurge.world.manifest import Manifest
 from demiurge.world.record import Record
 from demiurge.world.state import OpenIntent
@@ -63,7 +64,13 @@ class Services(Protocol):
     @property
     def manifest(self) -> Manifest: ...
 
-    async def put_blob(self, data: bytes) -> Ref: ...
+    async def hold_blob(self, data: bytes) -> Ref:
+        """Store a blob, at the latest with the records that name it."""
+        ...
+
+    async def put_blob(self, data: bytes) -> Ref:
+        """Durable on return."""
+        ...
 
     def get_blob(self, ref: Ref) -> bytes: ...
 
@@ -106,6 +113,8 @@ class EffectCall:
     loop: asyncio.AbstractEventLoop = field(default_factory=asyncio.get_running_loop)
     refs: list[Ref] = field(default_factory=list)
     """Blobs that the receipt exposes beside those in its payload."""
+    injections: Injections = field(default_factory=Injections)
+    """The secrets that the adapter was handed: what it stores and answers is masked."""
     requests: int = 0
     in_doubt: bool = False
     """Set when a re-run handler asked for something else than it did the first time."""
@@ -118,8 +127,9 @@ class EffectCall:
         return self.manifest.grants[self.intent.grant].params
 
     async def put_blob(self, data: bytes) -> Ref:
+        data = self.injections.masked_bytes(data)
         with self._stalling():
-            ref = await self._at_home(self.services.put_blob(data))
+            ref = await self._at_home(self.services.hold_blob(data))
         self.refs.append(ref)
         return ref
 

@@ -2,19 +2,23 @@
 
 An expression is JSON (seed 001; behaviour as AgentOS had it):
 
-* a plain string, number, boolean or null, or a tagged constant (`{"text": "x"}`, `{"nat": 1}`, `{"null": {}}`);
+* a plain string, whole number, boolean or null, or a tagged constant (`{"text": "x"}`, `{"nat": 1}`, `{"null": {}}`,
+  `{"bytes_b64": "aGk="}`);
 * a constructor: `{"record": {f: E}}`, `{"list": [E]}`, `{"set": [E]}`, `{"map": [{"key": E, "value": E}]}`,
   `{"variant": {"tag": T, "value": E}}`;
-* a reference: `{"ref": "@plan.input.a.b"}`, `{"ref": "@var:name.a"}`, `{"ref": "@event.a"}`;
+* a reference: `{"ref": "@plan.input.a.b"}`, `{"ref": "@var:name.a"}`, `{"ref": "@step:id.a"}`, `{"ref": "@event.a"}`;
 * an operation: `{"op": NAME, "args": [E]}` with a name of `OPS`.
 
-Evaluation is pure. It raises `ExpressionError`, which ends the plan with a recorded result.
+Evaluation is pure. It raises `ExpressionError`, which ends the plan with a recorded result. `and` and `or` look at their
+second argument only when the first has not decided, so that it may read what the first has made sure of. No value is
+larger than `MAX_TEXT` or `MAX_BITS`, whatever is computed: a plan can't be a bomb.
 """
 
 from __future__ import annotations
 
+import base64
 import operator
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -22,24 +26,60 @@ from demiurge.errors import InvalidValue
 from demiurge.values import cbor
 from demiurge.values.refs import ref_of
 
-__all__ = ["OPS", "Environment", "ExpressionError", "evaluate"]
+__all__ = ["CONSTANTS", "OPS", "Environment", "ExpressionError", "evaluate", "parse_ref", "references"]
 
 Environment = Mapping[str, Any]
-"""`{"input": value, "vars": {name: value}, "event": value}`."""
+"""`{"input": value, "vars": {name: value}, "steps": {id: value}, "event": value}`; the last two may be absent."""
+
+MAX_TEXT = 1 << 20
+"""Most characters that `concat` makes."""
+
+MAX_BITS = 256
+"""Largest whole number that arithmetic makes."""
 
 CONSTANTS = frozenset({"text", "nat", "int", "bool", "dec128", "hash", "uuid", "time_ns", "duration_ns"})
 
 
 class ExpressionError(Exception):
-    """An expression that has no value: a missing reference or field, a wrong type, a division by zero."""
+    """An expression that has no value: a missing reference or field, a wrong type, a division by zero.
+
+    `code` is that of the plan's recorded end."""
+
+    code = "plan_failed"
 
 
 def evaluate(expression: Any, env: Environment) -> Any:
     """The value of `expression` under `env`. Raises ExpressionError, whatever is wrong with either."""
     try:
         return _value(expression, env)
-    except (TypeError, ValueError, LookupError, AttributeError, ArithmeticError, RecursionError) as error:
+    except (TypeError, ValueError, LookupError, AttributeError, ArithmeticError, RecursionError, InvalidValue) as error:
         raise ExpressionError(f"not an expression: {type(error).__name__}") from error
+
+
+def references(expression: Any) -> Iterator[str]:
+    """Every reference that an expression may read, in the order written; of what is no expression, none."""
+    if not isinstance(expression, Mapping):
+        return
+    if "op" in expression:
+        inner: Any = expression.get("args", ())
+    else:
+        form, body = next(iter(expression.items()), ("", None))
+        if form == "ref" and isinstance(body, str):
+            yield body
+        inner = _inner(form, body)
+    if isinstance(inner, Sequence) and not isinstance(inner, str):
+        for part in inner:
+            yield from references(part)
+
+
+def _inner(form: str, body: Any) -> Any:
+    """The expressions that a form is made of."""
+    if form in ("list", "set"):
+        return body
+    if not isinstance(body, Mapping):
+        entries = body if form == "map" and isinstance(body, Sequence) else ()
+        return [part for entry in entries if isinstance(entry, Mapping) for part in entry.values()]
+    return list(body.values()) if form == "record" else [body.get("value")] if form == "variant" else ()
 
 
 def _value(expression: Any, env: Environment) -> Any:
@@ -62,13 +102,16 @@ def _value(expression: Any, env: Environment) -> Any:
 
 
 def _operation(expression: Mapping[str, Any], env: Environment) -> Any:
-    name = expression["op"]
+    name, given = expression["op"], expression.get("args", ())
     if name not in OPS:
         raise ExpressionError(f"unknown operation {name!r}")
     arity, run = OPS[name]
-    args = [_value(arg, env) for arg in expression.get("args", ())]
-    if len(args) != arity:
-        raise ExpressionError(f"{name} takes {arity} arguments, not {len(args)}")
+    if len(given) != arity:
+        raise ExpressionError(f"{name} takes {arity} arguments, not {len(given)}")
+    args = [_value(given[0], env)]
+    if name in DECIDES and args[0] is DECIDES[name]:
+        return args[0]
+    args += [_value(arg, env) for arg in given[1:]]
     try:
         return run(*args)
     except (TypeError, ValueError, KeyError, IndexError, ArithmeticError, InvalidValue) as error:
@@ -76,13 +119,15 @@ def _operation(expression: Mapping[str, Any], env: Environment) -> Any:
 
 
 def _reference(path: str, env: Environment) -> Any:
-    head, fields = _parsed(path)
+    head, fields = parse_ref(path)
     if head == "plan" and fields[:1] == ("input",):
         value, fields = env["input"], fields[1:]
     elif head == "event" and "event" in env:
         value = env["event"]
     elif head.startswith("var:") and head[4:] in env["vars"]:
         value = env["vars"][head[4:]]
+    elif head.startswith("step:") and head[5:] in env.get("steps", ()):
+        value = env["steps"][head[5:]]
     else:
         raise ExpressionError(f"{path} is not set")
     for name in fields:
@@ -91,7 +136,8 @@ def _reference(path: str, env: Environment) -> Any:
 
 
 @lru_cache(4096)
-def _parsed(path: str) -> tuple[str, tuple[str, ...]]:
+def parse_ref(path: str) -> tuple[str, tuple[str, ...]]:
+    """`@var:name.a.b` as `("var:name", ("a", "b"))`."""
     head, *fields = path.removeprefix("@").split(".")
     return head, tuple(fields)
 
@@ -110,12 +156,19 @@ def _map(entries: Any, env: Environment) -> dict[Any, Any]:
     return {_value(entry["key"], env): _value(entry["value"], env) for entry in entries}
 
 
+def _set(parts: Any, env: Environment) -> list[Any]:
+    """Without repetitions, in the order of the elements' canonical CBOR, as a set of a schema is."""
+    found = {cbor.encode_item(value): value for value in [_value(part, env) for part in parts]}
+    return [found[key] for key in sorted(found)]
+
+
 _FORMS: Mapping[str, Callable[[Any, Environment], Any]] = {
     "ref": _reference,
     "null": lambda _body, _env: None,
+    "bytes_b64": lambda body, _env: base64.b64decode(body, validate=True),
     "record": lambda body, env: {name: _value(part, env) for name, part in body.items()},
     "list": lambda body, env: [_value(part, env) for part in body],
-    "set": lambda body, env: [_value(part, env) for part in body],
+    "set": _set,
     "map": _map,
     "variant": lambda body, env: {"$tag": body["tag"], "$value": _value(body.get("value"), env)},
 }
@@ -125,7 +178,10 @@ def _numbers(run: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
     def checked(left: Any, right: Any) -> Any:
         if type(left) is not int or type(right) is not int:
             raise TypeError
-        return run(left, right)
+        made = run(left, right)
+        if made.bit_length() > MAX_BITS:
+            raise OverflowError
+        return made
 
     return checked
 
@@ -146,6 +202,12 @@ def _texts(run: Callable[[str, str], Any]) -> Callable[[Any, Any], Any]:
         return run(left, right)
 
     return checked
+
+
+def _concat(left: str, right: str) -> str:
+    if len(left) + len(right) > MAX_TEXT:
+        raise OverflowError
+    return left + right
 
 
 def _truths(run: Callable[[bool, bool], bool]) -> Callable[[Any, Any], bool]:
@@ -197,7 +259,7 @@ OPS: Mapping[str, tuple[int, Callable[..., Any]]] = {
     "and": (2, _truths(operator.and_)),
     "or": (2, _truths(operator.or_)),
     "not": (1, _not),
-    "concat": (2, _texts(operator.add)),
+    "concat": (2, _texts(_concat)),
     "starts_with": (2, _texts(str.startswith)),
     "ends_with": (2, _texts(str.endswith)),
     "contains": (2, _contains),
@@ -210,3 +272,6 @@ OPS: Mapping[str, tuple[int, Callable[..., Any]]] = {
     "hash_bytes": (1, ref_of),
 }
 """Name -> (number of arguments, function)."""
+
+DECIDES: Mapping[str, bool] = {"and": False, "or": True}
+"""What the first argument of an operation has to be for the second to be left alone."""

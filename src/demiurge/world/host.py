@@ -184,7 +184,7 @@ class Host:
             raise UsageError(f"The event's own key is {unit.key!r}, not {key!r}.", code="wrong_key")
         refs = tuple(validator.refs(value))
         for ref in refs:
-            if not self.store.has_blob(ref):
+            if not self._committer.has_blob(ref):
                 raise NotFound(f"There is no blob {ref} here; store it first with `demiurge blob put`.")
         return unit, target_schema, target_value, refs
 
@@ -274,11 +274,15 @@ class Host:
     def records(self, unit: Unit, from_seq: int = 0) -> Iterator[Record]:
         return map(decode_row, self.store.read(str(unit), from_seq))
 
+    async def hold_blob(self, data: bytes) -> Ref:
+        """Store a blob with the next records (`Committer.hold`)."""
+        return await self._committer.hold(data)
+
     async def put_blob(self, data: bytes) -> Ref:
         return await self._committer.write(self.store.put_blob, data)
 
     def get_blob(self, ref: Ref) -> bytes:
-        return self.store.get_blob(ref)
+        return self._committer.get_blob(ref)
 
     async def settle(self, unit: Unit | None = None) -> None:
         """Wait until nothing goes on by itself in `unit` (or anywhere): only a person, or a time that has not come yet,

@@ -15,7 +15,7 @@ from dataclasses import replace
 from typing import Any, Literal
 
 from demiurge.errors import DemiurgeError, InvalidValue
-from demiurge.values import cbor
+from demiurge.values import canonical_json, cbor
 from demiurge.values.draft import draft_of
 from demiurge.values.refs import Ref, ref_of
 from demiurge.world.admission import admit, decide_tool
@@ -24,7 +24,7 @@ from demiurge.world.cell import apply_step, own_copy
 from demiurge.world.expr import ExpressionError
 from demiurge.world.manifest import Manifest
 from demiurge.world.outcome import Advance, Ingress, Need, Sent
-from demiurge.world.plan import PlanInstance, run
+from demiurge.world.plan import Ended, PlanInstance, hear, run
 from demiurge.world.record import Cause, Record, Stamp, seal_record
 from demiurge.world.reducer import Emit, MissingBlob, ReducerContext
 from demiurge.world.routing import routed
@@ -183,10 +183,20 @@ class _Run:
         self.consume(schema, value, seq)
 
     def consume(self, schema: str, value: Any, seq: int) -> None:
-        """Start the plans that this event triggers, then queue it for the reducer it is routed to."""
-        for trigger in self.manifest.triggers.get(schema, ()):
-            self.start_plan(trigger.plan, trigger.correlate_by, value, seq)
+        """Offer the event to the plans that wait, start those that it triggers, then queue it for the unit's reducer.
+
+        A module's event is heard under its own schema, and its arm under the arm's.
+        """
         module = self.manifest.modules.get(self.state.unit.module)
+        heard_as = {schema: value}
+        if module is not None and schema == module.event and value["$tag"] in module.tags:
+            heard_as[module.tags[value["$tag"]]] = value["$value"]
+        for instance in self.state.plans.values():
+            if instance.waits:
+                self.offer(instance, heard_as, seq)
+        for form, part in heard_as.items():
+            for trigger in self.manifest.triggers.get(form, ()):
+                self.start_plan(trigger.plan, trigger.correlate_by, part, seq)
         if module is not None and schema == module.event:
             self.tasks.append(lambda: self.reduce(schema, value, seq))
 
@@ -241,19 +251,25 @@ class _Run:
     # -- plans --------------------------------------------------------------------------------------------------------
 
     def start_plan(self, name: str, correlate_by: str | None, value: Any, cause: int) -> None:
-        correlation = _correlation(value, correlate_by) if correlate_by else ""
+        correlation = _field(value, correlate_by) if correlate_by else ""
         instance = PlanInstance(
             self.state.next_plan,
             name,
             self.manifest.ref,
             cause,
             value,
-            correlation,
+            _text(correlation),
             {"correlation_id": correlation},
         )
         self.state.next_plan += 1
         self.own(instance)
         self.tasks.append(lambda: self.run_plan(instance.id, cause))
+
+    def offer(self, instance: PlanInstance, heard_as: Mapping[str, Any], cause: int) -> None:
+        """Let the steps that wait now for this event, under one of its schemas, look at it when their turn comes."""
+        offers = [(step_id, heard_as[want]) for step_id, want in instance.waits.items() if want in heard_as]
+        if offers:
+            self.tasks.append(lambda: self.run_plan(instance.id, cause, offers))
 
     def own(self, instance: PlanInstance) -> PlanInstance:
         """Take an instance that this step may change."""
@@ -261,24 +277,38 @@ class _Run:
         self.state.plans[instance.id] = instance
         return instance
 
-    def run_plan(self, plan_id: int, cause: int) -> None:
-        """Move a plan on; whatever goes wrong in it ends it with a record that the unit's reducer can see."""
+    def run_plan(self, plan_id: int, cause: int, offers: Sequence[tuple[str, Any]] | None = None) -> None:
+        """Move a plan on; whatever goes wrong in it ends it with a record that the unit's reducer can see.
+
+        With `offers` (see `hear`) only when it takes one.
+        """
         instance = self.state.plans.get(plan_id)
         if instance is None:
             return
+        if plan_id not in self.owned:
+            instance = self.own(instance.copy())
         manifest = self.manifest_of(instance.manifest)
+        plan, port = manifest.plans[instance.plan], _Port(self, manifest, instance, cause)
+        ended: Ended | None = None
         error: tuple[str, str] | None = None
         try:
-            ended = run(manifest.plans[instance.plan], instance, _Port(self, manifest, instance, cause))
+            if offers is not None and not hear(plan, instance, offers, port):
+                return
+            ended = run(plan, instance, port)
         except (ExpressionError, DemiurgeError) as problem:
-            ended, error = True, ("plan_failed", str(problem))
-        if not ended:
+            code = problem.code if isinstance(problem, ExpressionError) else "plan_failed"
+            error = code, str(problem)[:MESSAGE]
+        if ended is None and error is None:
             return
         del self.state.plans[plan_id]
         body: dict[str, Any] = {"id": plan_id, "plan": instance.plan, "status": "error" if error else "ok"}
+        refs: Sequence[Ref] = ()
         if error:
             body |= {"code": error[0], "message": error[1]}
-        seq = self.record("plan_ended", body, cause)
+        elif plan.output is not None and ended is not None:
+            body["result"] = ended.result
+            refs = manifest.schemas.validator(plan.output).refs(ended.result)
+        seq = self.record("plan_ended", body, cause, refs)
         module = self.manifest.modules.get(self.state.unit.module)
         if error and module is not None and "sys/PlanFailed@1" in module.arms:
             value = {
@@ -387,6 +417,9 @@ class _Port:
         self.step.emit_effect(intent_id, kind, grant, params, origin, self.cause)
         return intent_id
 
+    def checked(self, schema: str, value: Any) -> Any:
+        return self.manifest.schemas.validator(schema).normalise(value)
+
     def raise_event(self, schema: str, value: Any) -> None:
         manifest = self.step.manifest  # those who take the event live under it
         checked = manifest.schemas.validator(schema).normalise(value)
@@ -394,11 +427,15 @@ class _Port:
         self.step.raise_event(Emit(schema, checked), routed(manifest, schema, checked), self.cause)
 
 
-def _correlation(value: Any, path: str) -> str:
-    """The field that a trigger correlates by, as text; empty when the event has no such field."""
+def _field(value: Any, path: str) -> Any:
+    """The field that a trigger correlates by; "" when the event has no such field."""
     for name in path.split("."):
         value = value.get(name) if isinstance(value, Mapping) else None
-    return str(value) if value is not None else ""
+    return value if value is not None else ""
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else canonical_json.encode(value).decode()
 
 
 def _failed(code: str, message: str) -> dict[str, Any]:

@@ -143,7 +143,7 @@ class LiveUnit:
                 numbers.append(known)
                 continue
             try:
-                outcome = step(self.manifest, state, ingress, self.store.get_blob, self.loader.lost)
+                outcome = step(self.manifest, state, ingress, self.committer.get_blob, self.loader.lost)
             except DemiurgeError as error:  # of this ingress alone: the others go on
                 refused = error
                 numbers.append(None)

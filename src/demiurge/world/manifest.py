@@ -8,6 +8,7 @@ was made (seed 001, architecture.md 3). `sys/*` definitions are built in and can
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
@@ -84,11 +85,36 @@ class Trigger:
 
 @dataclass(frozen=True, slots=True)
 class Secret:
-    """`alias@version` bound to places where its value may be found, tried in order (`env:NAME`)."""
+    """`alias@version` bound to places where its value may be found, tried in order: `env:NAME`, `file:PATH`,
+    `vault:NAME`. Only effects under `allowed_caps` (grants by name), asked for by `allowed_plans`, get it; None: any,
+    empty: none."""
 
     alias: str
     version: int
     bindings: tuple[str, ...]
+    allowed_caps: frozenset[str] | None = None
+    allowed_plans: frozenset[str] | None = None
+
+    @classmethod
+    def from_definition(cls, definition: Mapping[str, Any]) -> Secret:
+        """From a `defsecret`. Raises InvalidValue."""
+        alias, _, version = str(definition["name"]).rpartition("@")
+        if not alias or not version.isdecimal():
+            raise InvalidValue("a secret's name is alias@version", path=str(definition["name"]))
+        bindings = (definition["binding_id"], *definition.get("else_binding_ids", ()))
+        for binding in bindings:
+            if not _BINDING.fullmatch(binding):
+                raise InvalidValue(
+                    f"{binding!r} is none of env:NAME, file:/PATH, file:~/PATH, vault:NAME", path=definition["name"]
+                )
+        allowed = [definition.get(name) for name in ("allowed_caps", "allowed_plans")]
+        return cls(alias, int(version), bindings, *(None if names is None else frozenset(names) for names in allowed))
+
+    def __str__(self) -> str:
+        return f"{self.alias}@{self.version}"
+
+
+_BINDING = re.compile(r"env:[^=\0]+|file:~?/[^\0]+|vault:[^\0]+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -273,10 +299,13 @@ class _Loader:
 
     def secrets(self) -> dict[tuple[str, int], Secret]:
         found: dict[tuple[str, int], Secret] = {}
-        for name, d in self.by_kind.get("defsecret", {}).items():
-            alias, _, version = name.rpartition("@")
-            bindings = (d["binding_id"], *d.get("else_binding_ids", ()))
-            found[alias, int(version)] = Secret(alias, int(version), bindings)
+        for definition in self.by_kind.get("defsecret", {}).values():
+            try:
+                secret = Secret.from_definition(definition)
+            except InvalidValue as error:
+                self.problems.append(error.message)
+            else:
+                found[secret.alias, secret.version] = secret
         return found
 
     def routes(self, modules: Mapping[str, ModuleType]) -> dict[str, Route]:

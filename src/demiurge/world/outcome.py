@@ -18,8 +18,9 @@ __all__ = ["Advance", "Ingress", "Need", "Sent"]
 class Ingress:
     """What comes in from outside `advance`. `id` makes it idempotent within the unit.
 
-    kind and body: `event` {schema, value}; `receipt` {intent, status, payload}; `approval` {intent, verdict, reason,
-    by}; `capability_request` {parent, ordinal, kind, params}. `refs` are the blobs that the body exposes.
+    kind and body: `event` {schema, value}; `receipt` {intent, status, payload, secrets?: [{alias, version, digest?}]};
+    `approval` {intent, verdict, reason, by}; `capability_request` {parent, ordinal, kind, params}. `refs` are the blobs
+    that the body exposes.
     """
 
     kind: str

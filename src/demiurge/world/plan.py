@@ -3,117 +3,104 @@
 A plan is data (seeds 000 and 001). `run` moves one instance as far as it can go and says what it wants through a
 `PlanPort`; it does no I/O. An effect's receipt is bound as `{status, payload}`, so a plan sees failures; whatever goes
 wrong inside a plan ends it with a recorded error (architecture.md 4).
+
+A step begins when all steps before it are done or skipped and one of its edges is open. An edge is open when the step
+that it leaves was *done* and its guard holds; a step without an open edge is skipped. So a branch that is not taken is
+skipped to its end without repeating its guard, and what comes after the branches runs when one of them did. A step
+is decided on once: a variable that changes while it waits changes nothing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from demiurge.errors import InvalidValue
 from demiurge.values.refs import Ref
-from demiurge.world.expr import ExpressionError, evaluate
+from demiurge.world.expr import ExpressionError, evaluate, parse_ref, references
 
-__all__ = ["Plan", "PlanInstance", "PlanPort", "parse_plan", "run"]
+__all__ = ["BOUND", "Edge", "Ended", "Plan", "PlanInstance", "PlanPort", "hear", "parse_plan", "run"]
 
-FIELDS: Mapping[str, tuple[str, ...]] = {
-    "emit_effect": ("kind", "params", "cap", "bind"),
-    "await_receipt": ("for", "bind"),
-    "raise_event": ("event", "value"),
-    "assign": ("expr", "bind"),
-    "end": (),
-}
-"""What a step of each op has to have."""
-
-BOUND = {"emit_effect": "effect_id_as", "await_receipt": "as", "assign": "as"}
+BOUND = {"emit_effect": "effect_id_as", "await_receipt": "as", "await_event": "as", "assign": "as"}
 """The field of `bind` that names the variable an op sets."""
 
+EFFECTS_PER_MOVE = 64
+"""Most effects that an instance may ask for between two ingresses."""
 
-@dataclass(frozen=True, slots=True)
-class Edge:
+MAX_VALUE = 1 << 20
+MAX_DEPTH = 64
+"""What a step may bind, emit or raise: bytes of its texts and one for each of its parts, and how deep they nest."""
+
+
+class Edge(NamedTuple):
     source: str
     target: str
     when: Any = True
 
 
+class Invariant(NamedTuple):
+    """A condition that holds throughout, from when all the variables (`vars`) and steps that it reads are there."""
+
+    condition: Any
+    vars: frozenset[str]
+    steps: frozenset[str]
+
+
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """`steps` in declaration order; `incoming` holds the edges into each step."""
+    """`steps` in declaration order; `incoming` holds the edges into each step; `read_steps` those that a `@step:` ref
+    names, whose values are kept."""
 
     name: str
     input: str
+    output: str | None
+    locals: Mapping[str, str]
     steps: Mapping[str, Mapping[str, Any]]
     incoming: Mapping[str, tuple[Edge, ...]]
-    edges: tuple[Edge, ...]
-
-    def problems(self, *, effects: Container[str], grants: Container[str], schemas: Container[str]) -> Iterator[str]:
-        """What does not resolve, one sentence each."""
-        if self.input not in schemas:
-            yield f"{self.name}: there is no schema {self.input}"
-        for step_id, step in self.steps.items():
-            for problem in _step_problems(step, effects, grants, schemas, self._handles()):
-                yield f"{self.name}.{step_id}: {problem}"
-        for edge in self.edges:
-            if edge.source not in self.steps or edge.target not in self.steps:
-                yield f"{self.name}: edge {edge.source} -> {edge.target} names no step"
-        if not self._acyclic():
-            yield f"{self.name}: its edges run in a circle"
-
-    def _handles(self) -> set[str]:
-        """References to the effects that this plan emits."""
-        emitting = [step for step in self.steps.values() if step.get("op") == "emit_effect"]
-        return {f"@var:{step['bind'].get('effect_id_as')}" for step in emitting if "bind" in step}
-
-    def _acyclic(self) -> bool:
-        done: set[str] = set()
-        while True:
-            free = {s for s in self.steps if s not in done and all(e.source in done for e in self.incoming[s])}
-            if not free:
-                return len(done) == len(self.steps) or any(e.source not in self.steps for e in self.edges)
-            done |= free
+    invariants: tuple[Invariant, ...]
+    read_steps: frozenset[str]
 
 
 def parse_plan(definition: Mapping[str, Any]) -> Plan:
     """A plan from its `defplan` definition. Raises InvalidValue for two steps with one id."""
     edges = tuple(Edge(e["from"], e["to"], e.get("when", True)) for e in definition.get("edges", ()))
     steps = {step["id"]: step for step in definition["steps"]}
-    incoming = {step_id: tuple(e for e in edges if e.target == step_id) for step_id in steps}
     if len(steps) != len(definition["steps"]):
         raise InvalidValue(f"{definition['name']} has two steps with one id", code="bad_manifest")
-    return Plan(definition["name"], definition["input"], steps, incoming, edges)
+    conditions = definition.get("invariants", ())
+    expressions = [*conditions, *(edge.when for edge in edges), *(e for step in steps.values() for e in _parts(step))]
+    return Plan(
+        definition["name"],
+        definition["input"],
+        definition.get("output"),
+        definition.get("locals", {}),
+        steps,
+        {step_id: tuple(e for e in edges if e.target == step_id) for step_id in steps},
+        tuple(Invariant(c, _named([c], "var:"), _named([c], "step:")) for c in conditions),
+        _named(expressions, "step:"),
+    )
 
 
-def _step_problems(
-    step: Mapping[str, Any],
-    effects: Container[str],
-    grants: Container[str],
-    schemas: Container[str],
-    handles: set[str],
-) -> Iterator[str]:
-    op = str(step.get("op"))
-    if op not in FIELDS:
-        yield f"unknown op {op!r}"
-        return
-    missing = [name for name in FIELDS[op] if name not in step]
-    if op in BOUND and BOUND[op] not in step.get("bind", {}):
-        missing.append(f"bind.{BOUND[op]}")
-    if missing:
-        yield f"{', '.join(missing)} is missing"
-        return
-    if op == "emit_effect" and step["kind"] not in effects:
-        yield f"there is no effect {step['kind']}"
-    if op == "emit_effect" and step["cap"] not in grants:
-        yield f"there is no grant {step['cap']}"
-    if op == "raise_event" and step["event"] not in schemas:
-        yield f"there is no schema {step['event']}"
-    if op == "await_receipt" and step["for"] not in [{"ref": handle} for handle in handles]:
-        yield "it awaits no effect of this plan"
+def _parts(step: Mapping[str, Any]) -> list[Any]:
+    """A step's expressions."""
+    return [step[name] for name in ("params", "where", "value", "expr", "result") if name in step]
+
+
+def _named(expressions: Sequence[Any], prefix: str) -> frozenset[str]:
+    """What the refs of some expressions name, of those whose head begins with `prefix`."""
+    heads = (parse_ref(path)[0] for expression in expressions for path in references(expression))
+    return frozenset(head.removeprefix(prefix) for head in heads if head.startswith(prefix))
 
 
 @dataclass(slots=True)
 class PlanInstance:
-    """One run of a plan. `done` holds finished and skipped steps; `receipts` those that came in, by intent."""
+    """One run of a plan.
+
+    `done` holds finished steps, `skipped` those that were not taken, `begun` those with a guard that wait; `receipts`
+    what came in, by intent; `waits` the event that each open `await_event` wants; `results` what steps bound that a
+    `@step:` ref names.
+    """
 
     id: int
     plan: str
@@ -124,6 +111,10 @@ class PlanInstance:
     vars: dict[str, Any] = field(default_factory=dict)
     done: set[str] = field(default_factory=set)
     receipts: dict[bytes, Any] = field(default_factory=dict)
+    skipped: set[str] = field(default_factory=set)
+    begun: set[str] = field(default_factory=set)
+    waits: dict[str, str] = field(default_factory=dict)
+    results: dict[str, Any] = field(default_factory=dict)
 
     def copy(self) -> PlanInstance:
         return PlanInstance(
@@ -136,10 +127,15 @@ class PlanInstance:
             dict(self.vars),
             set(self.done),
             dict(self.receipts),
+            set(self.skipped),
+            set(self.begun),
+            dict(self.waits),
+            dict(self.results),
         )
 
     def to_node(self) -> dict[str, Any]:
-        return {
+        """The instance as plain data; what most plans never have is there only when it is."""
+        node: dict[str, Any] = {
             "id": self.id,
             "plan": self.plan,
             "manifest": self.manifest,
@@ -150,6 +146,18 @@ class PlanInstance:
             "done": sorted(self.done),
             "receipts": [[intent, result] for intent, result in sorted(self.receipts.items())],
         }
+        rare = {
+            "skipped": sorted(self.skipped),
+            "begun": sorted(self.begun),
+            "waits": self.waits,
+            "results": self.results,
+        }
+        return node | {name: value for name, value in rare.items() if value}
+
+    @classmethod
+    def from_node(cls, node: Mapping[str, Any]) -> PlanInstance:
+        sets = {name: set(node.get(name, ())) for name in ("done", "skipped", "begun")}
+        return cls(**{**node, **sets, "receipts": dict(node["receipts"])})
 
 
 class PlanPort(Protocol):
@@ -160,79 +168,171 @@ class PlanPort(Protocol):
 
     def raise_event(self, schema: str, value: Any) -> None: ...
 
+    def checked(self, schema: str, value: Any) -> Any:
+        """The normal form of a value of the plan's own. Raises InvalidValue."""
 
-def run(plan: Plan, instance: PlanInstance, port: PlanPort) -> bool:
-    """Move `instance` until it waits or ends; True when it has ended. Raises ExpressionError."""
+
+class Ended(NamedTuple):
+    """A plan that has come to its end; `result` is that of its `end` step."""
+
+    result: Any
+
+
+class InvariantViolation(ExpressionError):
+    code = "invariant_violation"
+
+
+def run(plan: Plan, instance: PlanInstance, port: PlanPort) -> Ended | None:
+    """Move `instance` until it waits (None) or ends. Raises ExpressionError, InvalidValue, and what `port` raises."""
+    emitted = 0
+    _hold(plan, instance)
     while True:
-        ready = [step_id for step_id in plan.steps if _ready(plan, instance, step_id)]
-        ready.sort(key=lambda step_id: plan.steps[step_id]["op"] != "emit_effect")
-        moved = False
-        for step_id in ready:
+        settled = len(instance.done) + len(instance.skipped)
+        for step_id in _ready(plan, instance):
             step = plan.steps[step_id]
             if step["op"] == "end":
-                return True
-            if _take(step, instance, port):
-                instance.done.add(step_id)
-                moved = True
-        if len(instance.done) == len(plan.steps):
-            return True
-        if not moved and not _skip(plan, instance):
-            return False
+                return _end(plan, instance, step, port)
+            emitted += step["op"] == "emit_effect"
+            if emitted > EFFECTS_PER_MOVE:
+                raise ExpressionError(f"the plan asks for more than {EFFECTS_PER_MOVE} effects at once")
+            if _take(plan, instance, step_id, step, port):
+                _finish(plan, instance, step_id)
+        total = len(instance.done) + len(instance.skipped)
+        if total == len(plan.steps):
+            return _end(plan, instance, {}, port)
+        if total == settled:
+            return None
 
 
-def _settled(plan: Plan, instance: PlanInstance, step_id: str) -> bool:
-    done = instance.done
-    if step_id in done:
+def hear(plan: Plan, instance: PlanInstance, offers: Sequence[tuple[str, Any]], port: PlanPort) -> bool:
+    """Offer an event to waiting steps, as `(step id, the event's value)`; True when one took it.
+
+    Raises ExpressionError when a `where` has no value or is no bool.
+    """
+    heard = False
+    for step_id, value in offers:
+        step = plan.steps[step_id]
+        if step_id in instance.waits and _is_true(
+            step.get("where", True), {**_environment(instance), "event": value}, f"{step_id}'s where"
+        ):
+            del instance.waits[step_id]
+            _bind(plan, instance, step, value, port)
+            _finish(plan, instance, step_id)
+            heard = True
+    return heard
+
+
+def _ready(plan: Plan, instance: PlanInstance) -> list[str]:
+    """The steps that may run now, effects first, in declaration order; those that can't ever are marked as skipped."""
+    effects, others = [], []
+    done, skipped = instance.done, instance.skipped
+    for step_id, edges in plan.incoming.items():
+        if step_id in done or step_id in skipped:
+            continue
+        if step_id not in instance.begun:
+            if not all(edge.source in done or edge.source in skipped for edge in edges):
+                continue
+            if edges and not any(_is_open(edge, instance) for edge in edges):
+                skipped.add(step_id)
+                continue
+            if any(edge.when is not True for edge in edges):
+                instance.begun.add(step_id)
+        (effects if plan.steps[step_id]["op"] == "emit_effect" else others).append(step_id)
+    return effects + others
+
+
+def _is_open(edge: Edge, instance: PlanInstance) -> bool:
+    if edge.source in instance.skipped:
         return False
-    for edge in plan.incoming[step_id]:
-        if edge.source not in done:
-            return False
-    return True
+    return edge.when is True or _is_true(
+        edge.when, _environment(instance), f"the guard {edge.source} -> {edge.target}"
+    )
 
 
-def _open(edge: Edge, instance: PlanInstance) -> bool:
-    if edge.when is True:
-        return True
-    value = evaluate(edge.when, _environment(instance))
+def _is_true(condition: Any, env: Mapping[str, Any], what: str) -> bool:
+    value = evaluate(condition, env)
     if type(value) is not bool:
-        raise ExpressionError(f"the guard {edge.source} -> {edge.target} is not a bool")
+        raise ExpressionError(f"{what} is not a bool")
     return value
 
 
-def _ready(plan: Plan, instance: PlanInstance, step_id: str) -> bool:
-    edges = plan.incoming[step_id]
-    return _settled(plan, instance, step_id) and (not edges or any(_open(e, instance) for e in edges))
-
-
-def _skip(plan: Plan, instance: PlanInstance) -> bool:
-    """Mark steps whose guards are all false; True when there were any."""
-    closed = [
-        step_id
-        for step_id, edges in plan.incoming.items()
-        if edges and _settled(plan, instance, step_id) and not any(_open(e, instance) for e in edges)
-    ]
-    instance.done.update(closed)
-    return bool(closed)
-
-
 def _environment(instance: PlanInstance) -> dict[str, Any]:
-    return {"input": instance.input, "vars": instance.vars}
+    return {"input": instance.input, "vars": instance.vars, "steps": instance.results}
 
 
-def _take(step: Mapping[str, Any], instance: PlanInstance, port: PlanPort) -> bool:
+def _take(plan: Plan, instance: PlanInstance, step_id: str, step: Mapping[str, Any], port: PlanPort) -> bool:
     """Perform one ready step; False when it still waits."""
     env = _environment(instance)
     match step["op"]:
         case "emit_effect":
-            params = evaluate(step["params"], env)
-            instance.vars[step["bind"]["effect_id_as"]] = port.emit_effect(step["kind"], step["cap"], params)
+            intent = port.emit_effect(step["kind"], step["cap"], _bounded(evaluate(step["params"], env)))
+            _bind(plan, instance, step, intent, port)
         case "await_receipt":
             intent = evaluate(step["for"], env)
+            if type(intent) is not bytes:
+                raise ExpressionError(f"{step_id} awaits what is no effect")
             if intent not in instance.receipts:
                 return False
-            instance.vars[step["bind"]["as"]] = instance.receipts[intent]
+            _bind(plan, instance, step, instance.receipts[intent], port)
+        case "await_event":
+            instance.waits.setdefault(step_id, step["event"])
+            return False
         case "raise_event":
-            port.raise_event(step["event"], evaluate(step["value"], env))
+            port.raise_event(step["event"], _bounded(evaluate(step["value"], env)))
         case "assign":
-            instance.vars[step["bind"]["as"]] = evaluate(step["expr"], env)
+            _bind(plan, instance, step, _bounded(evaluate(step["expr"], env)), port)
     return True
+
+
+def _bind(plan: Plan, instance: PlanInstance, step: Mapping[str, Any], value: Any, port: PlanPort) -> None:
+    name = step["bind"][BOUND[step["op"]]]
+    if name in plan.locals:
+        value = port.checked(plan.locals[name], value)
+    instance.vars[name] = value
+    if step["id"] in plan.read_steps:
+        instance.results[step["id"]] = value
+
+
+def _finish(plan: Plan, instance: PlanInstance, step_id: str) -> None:
+    instance.done.add(step_id)
+    instance.begun.discard(step_id)
+    _hold(plan, instance)
+
+
+def _hold(plan: Plan, instance: PlanInstance) -> None:
+    """Raises InvariantViolation when one of the plan's invariants does not hold."""
+    for number, (condition, names, steps) in enumerate(plan.invariants):
+        is_judged = names <= instance.vars.keys() and steps <= instance.results.keys()
+        if is_judged and not _is_true(condition, _environment(instance), f"invariant {number}"):
+            raise InvariantViolation(f"invariant {number} does not hold")
+
+
+def _end(plan: Plan, instance: PlanInstance, step: Mapping[str, Any], port: PlanPort) -> Ended:
+    """The end at `step`, or (when it is empty) where no step is left."""
+    if plan.output is None:
+        return Ended(None)
+    if "result" not in step:
+        raise ExpressionError("the plan came to its end without a result")
+    return Ended(port.checked(plan.output, _bounded(evaluate(step["result"], _environment(instance)))))
+
+
+def _bounded(value: Any) -> Any:
+    """`value`, when it is no larger than a step may make. Raises ExpressionError."""
+    left = MAX_VALUE
+    todo: list[Iterator[Any]] = [iter((value,))]
+    while todo:
+        part = next(todo[-1], todo)
+        if part is todo:
+            todo.pop()
+            continue
+        left -= 1
+        if isinstance(part, str | bytes):
+            left -= len(part)
+        elif isinstance(part, Mapping):
+            left -= sum(len(key) for key in part if isinstance(key, str))
+            todo.append(iter(part.values()))
+        elif isinstance(part, Sequence):
+            todo.append(iter(part))
+        if left < 0 or len(todo) > MAX_DEPTH:
+            raise ExpressionError("a value is too large or nested too deep")
+    return value

@@ -1,38 +1,160 @@
 """Secrets: names in the journal, values only in the copy that an adapter is handed.
 
-A `sys/TextOrSecretRef@1` names `alias@version`; the manifest binds it to places such as `env:NAME` (seed 001). Nothing
-but the adapter that needs the value ever asks for it, and what it got is never stored, logged or put into an error.
+A `sys/TextOrSecretRef@1` names `alias@version`; the manifest in force binds it to places (seed 001). They are asked in
+their order, at dispatch and not before: one where nothing is is passed over, one that can't be trusted or read stops
+the search. What was found is never stored, logged or put into an error; the receipt says that it was handed out, with
+a digest that nobody can check guesses against without this world's key.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+import hmac
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
 
-from demiurge.errors import Unavailable
-from demiurge.world.manifest import Manifest
+from demiurge.errors import DemiurgeError, Unavailable
+from demiurge.stores.secret_file import read_secret
+from demiurge.stores.secret_vault import SecretVault
+from demiurge.tools.connections.credentials import Secret as SecretText
+from demiurge.world.effect import EffectCall
+from demiurge.world.manifest import Manifest, Secret
 
-__all__ = ["Secrets"]
+__all__ = ["Place", "Secrets", "mend"]
+
+DIGEST_DIGITS = 16
+
+DigestKey = Callable[[], bytes]
+"""The key that digests of this world's secrets are made with; made by the first call. Raises Unavailable."""
+
+
+class Place(NamedTuple):
+    """A binding of a secret as it was found: `state` is `found`, `absent`, or `refused` for the reason `why`."""
+
+    binding: str
+    state: str
+    why: str = ""
 
 
 class Secrets:
-    """Resolves secret refs against an environment mapping that the composition root passes in."""
+    """Finds secrets in an environment, in files and in a vault. Without a `digest_key` receipts hold no digests."""
 
-    def __init__(self, environment: Mapping[str, str]) -> None:
-        self._environment = environment
+    def __init__(
+        self,
+        environment: Mapping[str, str],
+        *,
+        vault: SecretVault | None = None,
+        digest_key: DigestKey | None = None,
+    ) -> None:
+        self._environment, self._vault, self._digest_key = environment, vault, digest_key
 
-    def resolve(self, manifest: Manifest, value: Mapping[str, Any] | None) -> str:
-        """The secret's text. Raises Unavailable (`secret_unavailable`) with what to set; a literal is refused."""
+    def inject(self, call: EffectCall, value: Mapping[str, Any] | None) -> str:
+        """The text of the secret that `value` names, for this performance alone.
+
+        Raises Unavailable: `secret_unavailable`, with what to set (also for a literal, which would be journaled), or
+        `secret_not_allowed` (this grant or plan may not have it).
+        """
         if value is None or value["$tag"] != "secret":
-            raise Unavailable("A key must be named as a secret, never written out.", code="secret_unavailable")
-        alias, version = value["$value"]["alias"], value["$value"]["version"]
-        secret = manifest.secrets.get((alias, version))
-        if secret is None:
-            raise Unavailable(f"There is no secret {alias}@{version}.", code="secret_unavailable")
-        names = [binding.removeprefix("env:") for binding in secret.bindings]
-        for name in names:
-            found = self._environment.get(name, "").strip()
-            if found:
+            raise _missing("A key must be named as a secret, never written out.")
+        name = value["$value"]["alias"], value["$value"]["version"]
+        declared = call.services.manifest.secrets.get(name)
+        if declared is None or name not in call.manifest.secrets:
+            raise _missing(f"There is no secret {name[0]}@{name[1]}.")
+        problem = _not_allowed(call, call.services.manifest, declared)
+        if problem:
+            raise Unavailable(problem, code="secret_not_allowed")
+        found = self.find(declared)
+        if found is None:
+            raise _missing(f"The secret {declared} has no value: {mend(declared)}.")
+        call.injections.add(self._said(call, declared, found), found)
+        return found.reveal()
+
+    def find(self, secret: Secret) -> SecretText | None:
+        """Its value. Raises Unavailable, Damaged for a place that is refused."""
+        for binding in secret.bindings:
+            found = self._at(binding, secret.version)
+            if found is not None:
                 return found
-        wanted = " or ".join(names)
-        raise Unavailable(f"No key for the model: set {wanted} in the environment.", code="secret_unavailable")
+        return None
+
+    def look(self, secret: Secret) -> Iterator[Place]:
+        """Every place of a secret; raises nothing."""
+        for binding in secret.bindings:
+            try:
+                found = self._at(binding, secret.version)
+            except DemiurgeError as error:
+                yield Place(binding, "refused", error.message)
+            else:
+                yield Place(binding, "absent" if found is None else "found")
+
+    def digest(self, alias: str, value: SecretText) -> str | None:
+        """Tells two values of an alias apart; None without a key. Raises Unavailable."""
+        if self._digest_key is None:
+            return None
+        text = f"{alias}\0{value.reveal()}".encode()
+        return hmac.digest(self._digest_key(), text, "sha256").hex()[:DIGEST_DIGITS]
+
+    def _at(self, binding: str, version: int) -> SecretText | None:
+        scheme, _, where = binding.partition(":")
+        match scheme:
+            case "env":
+                text = self._environment.get(where, "").strip()
+                return SecretText(text) if text else None
+            case "file":
+                return read_secret(self._path(where))
+            case "vault":
+                return self._vault.get(where, version) if self._vault is not None else None
+            case _:
+                return None
+
+    def _path(self, where: str) -> Path:
+        home = self._environment.get("HOME", "")
+        return Path(home, where[2:]) if where.startswith("~/") and home else Path(where)
+
+    def _said(self, call: EffectCall, secret: Secret, value: SecretText) -> Mapping[str, Any]:
+        try:
+            digest = self.digest(secret.alias, value)
+        except Unavailable as error:
+            call.stalled = error  # the world's own folder failed: as when a blob can't be stored
+            raise
+        said = {"alias": secret.alias, "version": secret.version}
+        return said if digest is None else {**said, "digest": digest}
+
+
+def mend(secret: Secret) -> str:
+    """What to do so that a value is found, to follow a colon."""
+    by_scheme: dict[str, list[str]] = {}
+    for binding in secret.bindings:
+        scheme, _, where = binding.partition(":")
+        by_scheme.setdefault(scheme, []).append(where)
+    ways = []
+    if "env" in by_scheme:
+        ways.append(f"set {' or '.join(by_scheme['env'])} in the environment")
+    if "file" in by_scheme:
+        ways.append(f"write it to {' or '.join(by_scheme['file'])} (mode 0600)")
+    if "vault" in by_scheme:
+        which = "" if secret.version == 1 else f" --version {secret.version}"
+        ways.append(f"run `demiurge secrets set {by_scheme['vault'][0]}{which}`")
+    return ", or ".join(ways) or "bind it to a place in the manifest"
+
+
+def _not_allowed(call: EffectCall, manifest: Manifest, secret: Secret) -> str:
+    """Why this performance may not have the secret, by the manifest in force; empty when it may.
+
+    A grant counts only while it is one for this effect: an older manifest could have given its name to another.
+    """
+    intent = call.intent
+    if secret.allowed_caps is not None:
+        grant, effect = manifest.grants.get(intent.grant), manifest.effects.get(intent.kind)
+        fits = grant is not None and effect is not None and grant.cap_type == effect.cap_type
+        if not fits or intent.grant not in secret.allowed_caps:
+            return f"The secret {secret} is not for effects under the grant {intent.grant}."
+    if secret.allowed_plans is not None:
+        origin = intent.origin
+        if origin["kind"] != "plan" or origin["name"] not in secret.allowed_plans:
+            return f"The secret {secret} is not for what {origin['name']} asks for."
+    return ""
+
+
+def _missing(message: str) -> Unavailable:
+    return Unavailable(message, code="secret_unavailable")

@@ -72,7 +72,7 @@ def read_snapshot(
             node["head"],
             node["manifest"],
             _read_cell(node["cell"], get, lost),
-            {plan["id"]: _read_plan(plan) for plan in node["plans"]},
+            {plan["id"]: PlanInstance.from_node(plan) for plan in node["plans"]},
             {intent["id"]: _read_intent(intent) for intent in node["intents"]},
             node["next_plan"],
         )
@@ -100,11 +100,6 @@ def _read_cell(node: Any, get: Callable[[Ref], bytes], lost: Callable[[DemiurgeE
     if node is None:
         return None
     return {name: Vector.load(value, get, lost) if is_list else value for name, is_list, value in node}
-
-
-def _read_plan(node: Mapping[str, Any]) -> PlanInstance:
-    receipts = dict(node["receipts"])
-    return PlanInstance(**{**node, "done": set(node["done"]), "receipts": receipts})
 
 
 def _intent_node(intent: OpenIntent) -> dict[str, Any]:

@@ -1,5 +1,7 @@
 """The planning section: what it puts into a prompt and into its session."""
 
+from typing import Any
+
 import pytest
 
 from demiurge.prompts.planning import (
@@ -71,6 +73,21 @@ def test_a_config_says_the_same_as_the_keywords() -> None:
         assert all(tool.accepts_overrides for tool in section.tools)
 
 
+def test_a_strategy_may_be_its_word() -> None:
+    word: Any = "plan_act_reflect"
+    assert PlanningToolsSection(session=Session(), strategy=word).config == PlanningConfig(
+        PlanningStrategy.PLAN_ACT_REFLECT
+    )
+    with pytest.raises(ValueError, match="'slowly'"):
+        PlanningConfig(strategy="slowly")  # type: ignore[arg-type]
+
+
+def test_a_section_needs_a_session() -> None:
+    nothing: Any = None
+    with pytest.raises(TypeError, match="a Session, not in NoneType"):
+        PlanningToolsSection(session=nothing)
+
+
 def test_a_clone_is_the_same_for_another_session() -> None:
     section = PlanningToolsSection(session=Session(), strategy=PlanningStrategy.PLAN_ACT_REFLECT)
     other = Session()
@@ -100,7 +117,6 @@ def test_a_clone_needs_a_session() -> None:
 def test_the_tools_follow_the_session_of_the_call() -> None:
     session, other = Session(), Session()
     section = PlanningToolsSection(session=session)
-    PlanningToolsSection(session=other)
     policy = ToolPolicy(tuple(tool.name for tool in section.tools))
     runner = ToolRunner(section.tools, policy=policy, session=other)
     assert runner.exec_sync("planning_setup_plan", {"objective": "Move house"}).ok

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import signal
+
 import pytest
 
 from demiurge.tools.execution.changes import Changes, can_go_back
@@ -78,6 +80,29 @@ def test_one_that_fails_does_not_keep_the_others_from_going_back() -> None:
     assert not changes.roll_back()
     assert log == ["a.begin", "b.begin", "a.roll_back"]
     assert saved.value == 1
+
+
+class Interrupted(Saved):
+    """Ctrl-C comes while it goes back for the first time."""
+
+    presses = 1
+
+    def restore(self, snapshot: int) -> None:
+        if self.presses:
+            self.presses -= 1
+            signal.raise_signal(signal.SIGINT)
+        super().restore(snapshot)
+
+
+def test_what_an_interrupt_breaks_off_is_done_again_before_the_interrupt_goes_up() -> None:
+    things = [Interrupted(), Saved(), Interrupted()]
+    changes = Changes()
+    changes.watch(things)
+    for thing in things:
+        thing.value = 7
+    with pytest.raises(KeyboardInterrupt):
+        changes.roll_back()
+    assert [thing.value for thing in things] == [1, 1, 1]
 
 
 def test_one_that_can_not_begin_says_so_and_the_others_go_back() -> None:

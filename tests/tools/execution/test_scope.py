@@ -50,6 +50,27 @@ def test_a_scope_is_within_itself_and_what_is_around_it() -> None:
     assert not inner.within(other)
 
 
+def test_a_new_call_is_made_in_the_innermost_one_that_is_not_committed() -> None:
+    """However many calls have each begun the next one: those that are over are held by nobody."""
+    outer = CallScope()
+    scope = outer
+    for _ in range(50):
+        with entered(scope):
+            following = CallScope(innermost_scope())
+        if scope is not outer:
+            scope.state = ScopeState.COMMITTED
+        scope = following
+    with entered(scope):
+        assert innermost_scope() is scope
+        assert scope.parent is outer
+        outer.state = ScopeState.ROLLED_BACK
+        with pytest.raises(Conflict):
+            current_scope()
+    scope.state = ScopeState.COMMITTED
+    with entered(scope):
+        assert innermost_scope() is outer
+
+
 async def test_tasks_and_threads_take_it_along() -> None:
     scope = CallScope()
     with entered(scope):

@@ -151,6 +151,24 @@ async def test_ctrl_c_in_a_subscriber_takes_the_call_back() -> None:
         await runner.exec("t", {"n": 1})
     assert session[N].all() == ()
     assert kept[-1].is_error
+    assert [event.error_code for event in session[ToolInvoked].all()] == ["unknown_outcome"]
+
+
+async def test_ctrl_c_before_the_session_has_heard_is_in_its_log_all_the_same() -> None:
+    bus = InProcessEventBus()
+
+    def interrupted(event: ToolInvoked) -> None:
+        raise asyncio.CancelledError
+
+    bus.subscribe(ToolInvoked, interrupted)
+    session = Session(bus=bus)
+    tool = tool_of(lambda params, *, context: ToolResult("ok", params))
+    runner = ToolRunner([tool], policy=POLICY, session=session)
+    for name in ("t", "unknown"):
+        with pytest.raises(asyncio.CancelledError):
+            await runner.exec(name, {"n": 1})
+    assert [event.error_code for event in session[ToolInvoked].all()] == ["unknown_outcome", "policy_denied"]
+    assert session[N].all() == ()
 
 
 async def test_without_a_session_nothing_is_published() -> None:

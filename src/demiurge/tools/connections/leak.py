@@ -16,7 +16,7 @@ from typing import final
 
 from demiurge.tools.connections.credentials import Kept, Secret
 
-__all__ = ["LeakWatch"]
+__all__ = ["LeakWatch", "spellings"]
 
 _PERCENT = re.compile(r"(?:%[0-9A-Fa-f]{2})+")
 _MAIL = re.compile(r"=\r?\n|(?:=[0-9A-F]{2})+")
@@ -34,8 +34,8 @@ class LeakWatch(Kept):
     __slots__ = ("_spellings",)
 
     def __init__(self, secrets: Iterable[Secret]) -> None:
-        spellings = frozenset(form for secret in secrets for form in _spellings(secret.reveal()))
-        self._spellings: Callable[[], frozenset[str]] = lambda: spellings
+        found = frozenset(form for secret in secrets for form in spellings(secret.reveal()))
+        self._spellings: Callable[[], frozenset[str]] = lambda: found
 
     def finds(self, *texts: str) -> bool:
         """Is one of the secrets in one of the texts, in any of its spellings?"""
@@ -70,7 +70,8 @@ def _unescaped(found: re.Match[str]) -> str:
     return text
 
 
-def _spellings(text: str) -> Iterator[str]:
+def spellings(text: str) -> Iterator[str]:
+    """A secret, and what it becomes by accident."""
     yield text
     data = text.encode()
     others = [json.dumps(text)[1:-1], json.dumps(text, ensure_ascii=False)[1:-1]]

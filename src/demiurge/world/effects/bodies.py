@@ -57,32 +57,34 @@ class _Plain:
 
 
 class _Zlib:
-    """Unpacks gzip (any number of members) or deflate (with or without zlib's own frame)."""
+    """Unpacks gzip (any number of members) or deflate, which some send in zlib's frame and some without."""
 
     def __init__(self, *, gzip: bool) -> None:
-        self._window = 31 if gzip else 15
-        self._stream = zlib.decompressobj(self._window)
-        self._begun = False
+        self._gzip, self._stream = gzip, zlib.decompressobj(31)
+        self._begun, self._held = False, b""
 
     @property
     def complete(self) -> bool:
-        return self._stream.eof or not self._begun
+        return self._stream.eof or not (self._begun or self._held)
 
     def feed(self, data: bytes, most: int) -> bytes:
         """At most `most` bytes, and then the caller gives up."""
+        if not self._gzip and not self._begun:
+            data = self._held = self._held + data
+            if len(data) < 2:
+                return b""
+            framed = data[0] & 15 == 8 and int.from_bytes(data[:2], "big") % 31 == 0
+            self._stream, self._held = zlib.decompressobj(15 if framed else -15), b""
         out = bytearray()
         while data and len(out) < most:
             if self._stream.eof:
-                if self._window != 31:
+                if not self._gzip:
                     break
-                self._stream, self._begun = zlib.decompressobj(self._window), False
+                self._stream = zlib.decompressobj(31)
+            self._begun = True
             try:
                 out += self._stream.decompress(data, most - len(out))
             except zlib.error as error:
-                if self._begun or self._window != 15:
-                    raise BodyRefused("The answer can't be unpacked.", code="bad_encoding") from error
-                self._window, self._stream = -15, zlib.decompressobj(-15)
-                continue
-            self._begun = True
+                raise BodyRefused("The answer can't be unpacked.", code="bad_encoding") from error
             data = self._stream.unused_data or self._stream.unconsumed_tail
         return bytes(out)

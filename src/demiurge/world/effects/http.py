@@ -131,7 +131,7 @@ class HttpRequests:
             return self._broken(call, journey, "connection_broken", "The connection broke before the answer was there.")
         except DemiurgeError as error:
             return failed(error.code, error.message)
-        body = answer.body
+        body = call.injections.masked_bytes(answer.body)
         return succeeded(
             status=answer.status,
             url=str(answer.url),
@@ -166,7 +166,7 @@ class HttpRequests:
         if value["$tag"] == "literal":
             text: str = value["$value"]
             return text
-        secret = self._secrets.resolve(call.manifest, value)
+        secret = self._secrets.inject(call, value)
         if not secret.isascii() or not secret.isprintable():
             raise Unavailable("The secret holds characters that a header can't have.", code="secret_unavailable")
         journey.secrets.append(secret)

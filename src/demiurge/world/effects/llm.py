@@ -94,7 +94,7 @@ class LlmGenerate:
             temperature=params["temperature"],
             max_tokens=params["max_tokens"],
             response_format=TextFormat(**form["$value"]) if form is not None else None,
-            api_key=self._secrets.resolve(call.manifest, params["api_key"]) if keyed else None,
+            api_key=self._secrets.inject(call, params["api_key"]) if keyed else None,
             base_url=self._base_url,
             idempotency_key=call.intent.id.hex(),
         )
@@ -151,7 +151,7 @@ async def _receipt(call: EffectCall, request: GenerateRequest, completion: Compl
     calls = _named(call, completion.tool_calls)
     completion = replace(completion, tool_calls=calls, items=_renamed(completion.items, calls))
     pending: list[bytes] = []
-    items = items_blob(completion.items, lambda data: _put_later(pending, data))
+    items = items_blob(completion.items, lambda data: _put_later(pending, call.injections.masked_bytes(data)))
     for data in pending:
         await call.put_blob(data)
     items_ref = await call.put_blob(items)

@@ -65,7 +65,8 @@ class ToolCalls:
             recorder = self._recorder(call)
         except DemiurgeError as error:
             log.error("the session of %s can't be had: %s", call.unit, error.message)
-            return failed("unavailable", f"The session of this chat can't be read: {error.message}")
+            code = "unavailable" if call.restart != "reconcile" else "unknown_outcome"
+            return failed(code, f"The session of this chat can't be read: {error.message}")
         proposed = canonical_json.parse_object(call.get_blob(params["call_ref"]))
         sink = _Sink()
         runner = ToolRunner(

@@ -1,0 +1,43 @@
+"""A key of 32 random bytes in a file of its own, made when it is first needed.
+
+Invariant: once made, the key stays: it is never overwritten, also not by a second process that makes one at the same
+moment.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from demiurge.errors import Unavailable
+from demiurge.stores.secret_file import CODE, locked_folder, read_closed, write_closed
+from demiurge.tools.connections.credentials import Secret
+from demiurge.values.clock import Entropy
+
+__all__ = ["made_key", "read_key"]
+
+_DIGITS = re.compile(rb"[0-9a-fA-F]{64}\s*")
+
+
+def read_key(path: Path) -> Secret | None:
+    """The 64 hexadecimal digits in `path`; None when there is no such file. Raises Unavailable."""
+    data = read_closed(path, 80)
+    if data is None:
+        return None
+    if not _DIGITS.fullmatch(data):
+        data = b""
+        raise Unavailable(f"{path} holds no key, which is 64 hexadecimal digits: restore it.", code=CODE)
+    return Secret(data.decode().strip())
+
+
+def made_key(path: Path, entropy: Entropy) -> Secret:
+    """The same, made if need be, and its folder too. Raises Unavailable."""
+    found = read_key(path)
+    if found is not None:
+        return found
+    with locked_folder(path.parent):
+        found = read_key(path)
+        if found is None:
+            found = Secret(entropy.token(32).hex())
+            write_closed(path, found.reveal().encode() + b"\n")
+        return found

@@ -1,0 +1,61 @@
+"""What an effect was handed of secrets: which ones, for its receipt, and their values, to keep them out of it.
+
+An adapter gets a value to send it away, and whoever it was sent to may send it back. So all that an effect stores or
+answers is searched for the values that it was handed, in the spellings that they get by accident (seed 001; aos.md 5:
+redaction).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, final
+
+from demiurge.models.scrub import written_forms
+from demiurge.tools.connections.credentials import Kept, Secret
+
+__all__ = ["Injections"]
+
+MASK = "[secret]"
+SHORTEST = 12
+"""A shorter value (a local server's `none` or `ollama`) is a word of ordinary texts."""
+
+
+@final
+class Injections(Kept):
+    """The secrets of one performance, in the order in which they were handed out."""
+
+    __slots__ = ("_secrets", "journaled")
+
+    def __init__(self) -> None:
+        self._secrets: list[Secret] = []
+        self.journaled: list[Mapping[str, Any]] = []
+        """`{alias, version, digest?}` each: what the receipt says."""
+
+    def add(self, said: Mapping[str, Any], secret: Secret) -> None:
+        if said not in self.journaled:
+            self.journaled.append(said)
+            self._secrets.append(secret)
+
+    def masked_bytes(self, data: bytes) -> bytes:
+        """`data` with `[secret]` in place of each value."""
+        for form in self._forms():
+            data = data.replace(form.encode(), MASK.encode())
+        return data
+
+    def masked(self, value: Any) -> Any:
+        """The same for every text in a receipt's payload."""
+        if not self._secrets:
+            return value
+        if isinstance(value, str):
+            for form in self._forms():
+                value = value.replace(form, MASK)
+            return value
+        if isinstance(value, bytes):
+            return self.masked_bytes(value)
+        if isinstance(value, Mapping):
+            return {self.masked(name): self.masked(part) for name, part in value.items()}
+        return [self.masked(part) for part in value] if isinstance(value, list | tuple) else value
+
+    def _forms(self) -> list[str]:
+        values = [secret.reveal() for secret in self._secrets]
+        return [form for value in values if len(value) >= SHORTEST for form in written_forms(value)]

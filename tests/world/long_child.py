@@ -1,0 +1,50 @@
+"""A fresh process that opens a long world: `long_child.py FOLDER DEED` prints what it saw, how long it took (wall
+seconds) and its peak memory (MiB) as JSON. Deeds: `state`, `submit`, `verify`, `replay`."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import resource
+import sys
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from tests.world.scripted import A, poke, running, tiny
+
+from demiurge.stores import SqliteStore
+from demiurge.world.host import Host
+from demiurge.world.verify import verify
+
+
+async def submitted(store: SqliteStore) -> int:
+    async with running(store, tiny(), [], tail_bytes=1 << 16) as host:
+        return (await host.submit("ex/Ev@1", poke("one more"))).seq
+
+
+def seen(store: SqliteStore, deed: str) -> Mapping[str, Any]:
+    if deed == "submit":
+        return {"seq": asyncio.run(submitted(store))}
+    if deed == "verify":
+        done = verify(store)
+        return {"ok": done.ok, "records": done.records}
+    host = Host(store, tiny(), [])
+    if deed == "replay":
+        return {"ingress": sum(1 for _ in host.replay())}
+    cell = host.state(A).cell
+    assert cell is not None
+    return {"n": cell["n"], "first": cell["log"][0], "last": cell["log"][-1], "notices": host.notices}
+
+
+def main(folder: str, deed: str) -> None:
+    begun = time.perf_counter()
+    with SqliteStore.open(folder) as store:
+        found = seen(store, deed)
+    took = time.perf_counter() - begun
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    print(json.dumps({**found, "seconds": round(took, 3), "peak_mib": round(peak)}))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], sys.argv[2])
