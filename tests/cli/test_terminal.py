@@ -256,3 +256,17 @@ def test_the_history_is_private(terminal: Callable[..., Terminal], provider: Any
     assert screen.end() == 0
     assert "hi" in (world / "history").read_text()
     assert (world / "history").stat().st_mode & 0o777 == 0o600
+
+
+def test_a_secret_is_asked_for_and_not_shown(
+    terminal: Callable[..., Terminal], demiurge: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("LLM_API_KEY")
+    screen = terminal("secrets", "set", "llm/api")
+    screen.expect("Value of llm/api:")
+    time.sleep(0.3)  # until the prompt has turned the echo off
+    screen.type("canary-0123456789\n")
+    assert screen.end() == 0
+    assert "canary" not in screen.text
+    [row] = demiurge("secrets", "ls", "--json").document["secrets"]
+    assert row["state"] == "found"

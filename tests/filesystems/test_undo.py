@@ -390,3 +390,24 @@ def asked(entries: int) -> int:
 
 def test_the_cost_of_a_call_does_not_grow_with_the_tree() -> None:
     assert asked(10) == asked(1_000)
+
+
+def test_a_call_that_was_kept_from_its_end_costs_the_later_ones_nothing() -> None:
+    """Its scope is committed, but what broke in (no stack left, Ctrl-C) came before the files heard of it."""
+
+    def asked_after(end: Callable[[CallScope, Transaction], None]) -> int:
+        counted = Counted()
+        files = TreeFilesystem(counted, Spool(None), Limits(), SystemClock())
+        scope, keep = opened(files)
+        with entered(scope):
+            files.write("a", "1")
+        end(scope, keep)
+        opened(files)[1].commit()
+        counted.asked = 0
+        files.write("a", "2")
+        return counted.asked
+
+    def kept_from_its_end(scope: CallScope, keep: Transaction) -> None:
+        scope.state = ScopeState.COMMITTED
+
+    assert asked_after(kept_from_its_end) == asked_after(lambda scope, keep: keep.commit())

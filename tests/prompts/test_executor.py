@@ -496,7 +496,9 @@ def test_no_tool_outside_the_prompt_can_run() -> None:
     assert desk.execute(policy=policy).startswith("noted")
 
 
-@pytest.mark.parametrize("name", ["NOTE", "note ", "note.", ".note", "functions.note", "n\u200bote", "ｎote", "note\0"])
+@pytest.mark.parametrize(
+    "name", ["NOTE", "note ", "note.", ".note", "functions.note", "n\u200bote", "\uff4eote", "note\0"]
+)
 def test_what_only_looks_like_the_name_of_a_tool_can_not_run(name: str) -> None:
     desk = Desk()
     assert '"error_code":"policy_denied"' in desk.execute(name=name)

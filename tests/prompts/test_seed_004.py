@@ -145,6 +145,18 @@ def test_a_handler_publishes_on_the_bus_of_its_session() -> None:
     assert heard == [Event("x")]
 
 
+def test_without_a_session_a_handler_publishes_to_nobody() -> None:
+    def handler(params: Params, *, context: ToolContext) -> ToolResult[Result]:
+        published = context.session.event_bus.publish(Event(params.name))
+        published.raise_if_errors()
+        assert (published.ok, published.handled_count, published.event) == (True, 0, Event("x"))
+        assert (context.session.session_id, dict(context.session.tags)) == (None, {})
+        return ToolResult("ok", Result(params.name))
+
+    messages, _ = ToolExecutor(prompt=a_prompt(a_tool(handler=handler))).execute([("c", "say", {"name": "x"})])
+    assert messages[0]["content"].startswith("ok")
+
+
 def test_resources_come_from_workspace_sections_and_from_the_loop() -> None:
     seen: list[ToolContext] = []
 
@@ -401,7 +413,7 @@ def test_the_registration_example_of_the_seed() -> None:
         ),
     )
 
-    template: PromptTemplate[None] = PromptTemplate(
+    template = PromptTemplate(
         ns="examples/tooling",
         key="demo",
         sections=[

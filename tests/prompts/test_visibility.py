@@ -1,5 +1,9 @@
 """Settings of visibility in a session."""
 
+from typing import Any
+
+import pytest
+
 from demiurge.prompts import (
     ClearVisibilityOverride,
     SectionVisibility,
@@ -36,6 +40,12 @@ def test_setting_needs_no_preparation_and_may_be_repeated() -> None:
     set_visibility(session, {A: FULL, B: SUMMARY})
     set_visibility(session, {A: SUMMARY})
     assert kept(session) == {A: SUMMARY, B: SUMMARY}
+
+
+def test_a_path_is_not_a_text() -> None:
+    path: Any = "a"
+    with pytest.raises(TypeError, match="tuple of keys"):
+        set_visibility(Session(), {path: FULL})
 
 
 def test_there_is_one_value_whatever_happened() -> None:

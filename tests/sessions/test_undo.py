@@ -15,7 +15,7 @@ from tests.sessions.shop import Call, Delivered, Sold, Stock, invoked, lines_of,
 
 from demiurge.errors import Conflict, UsageError
 from demiurge.sessions import ReducerContext, Session, SlicePolicy, replace_latest
-from demiurge.tools.execution.scope import CallScope, Transactional
+from demiurge.tools.execution.scope import CallScope, ScopeState, Transactional
 from demiurge.tools.invoked import ToolInvoked
 
 
@@ -260,6 +260,24 @@ def test_what_is_needed_to_take_calls_back_is_kept_while_one_is_open() -> None:
     end = gone()
     other.roll_back()
     assert alive(early, late, end) == [False, False, False], "all are over"
+
+
+def test_a_call_that_was_kept_from_its_end_is_not_open_for_ever() -> None:
+    """Its scope is committed, but what broke in (no stack left, Ctrl-C) came before the session heard of it."""
+    session = Session()
+    left = Call(session)
+    with left.running():
+        session[Stock].seed(Stock(1))
+    left.scope.state = ScopeState.COMMITTED
+    Call(session).commit()
+    event = Weighty(1)
+    session.broadcast(event)
+    found = weakref.ref(event)
+    del event
+    session[Weighty].clear()
+    gc.collect()
+    assert found() is None
+    assert session[Stock].all() == (Stock(1),)
 
 
 def test_a_call_that_ends_in_a_longer_one_keeps_only_its_changes() -> None:

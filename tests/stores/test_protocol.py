@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from dataclasses import replace
 from hashlib import sha256
 from itertools import pairwise
 
@@ -285,6 +286,27 @@ class TestAttemptsAndSnapshots:
         store.put_snapshot(better)
         assert store.latest_snapshot("a") == better
         assert store.latest_snapshot("b") is None
+
+    def test_the_snapshot_before_a_record_is_the_next_older_one(self, store: Store) -> None:
+        store.append([batch("a", 0, 10)])
+        old, new = (Snapshot("a", seq, row("a", seq).hash, ref_of(b"state")) for seq in (4, 9))
+        store.put_snapshot(old)
+        store.put_snapshot(new)
+        assert store.latest_snapshot("a", 9) == old
+        assert store.latest_snapshot("a", 10) == new
+        assert store.latest_snapshot("a", 4) is None
+
+    def test_a_snapshot_is_written_with_its_batch_or_not_at_all(self, store: Store) -> None:
+        snapshot = Snapshot("a", 1, row("a", 1).hash, ref_of(b"state"))
+        with pytest.raises(UnitConflict):
+            store.append([replace(batch("a", 0, 2), snapshot=snapshot), batch("b", 5, 1)])
+        assert store.latest_snapshot("a") is None
+        store.append([replace(batch("a", 0, 2), snapshot=snapshot)])
+        assert store.latest_snapshot("a") == snapshot
+
+    def test_a_batch_has_no_snapshot_of_another_unit(self, store: Store) -> None:
+        with pytest.raises(InvalidValue, match="snapshot of b"):
+            store.append([replace(batch("a", 0, 1), snapshot=Snapshot("b", 0, bytes(32), ref_of(b"")))])
 
     def test_there_is_no_snapshot_of_nothing(self, store: Store) -> None:
         with pytest.raises(NotFound, match="unit a"):

@@ -19,7 +19,7 @@ from demiurge.tools.connections.credentials import Secret
 from demiurge.values.clock import Entropy, SystemEntropy
 from demiurge.world.secrets import Secrets
 
-__all__ = ["VaultPlaces", "holds", "open_secrets", "open_vault", "vault_places"]
+__all__ = ["VaultPlaces", "holds", "open_secrets", "open_vault", "read_secrets", "vault_places"]
 
 KEY_VARIABLE = "DEMIURGE_VAULT_KEY"
 DIGEST_KEY = "digest.key"
@@ -66,6 +66,13 @@ def open_secrets(environment: Mapping[str, str], folder: Path) -> Secrets:
         return bytes.fromhex(made_key(folder / DIGEST_KEY, SystemEntropy()).reveal())
 
     return Secrets(environment, vault=open_vault(environment), digest_key=digest_key)
+
+
+def read_secrets(environment: Mapping[str, str], folder: Path) -> Secrets:
+    """The same for looking on: a world that has no digest key yet gets none, and its secrets no digests."""
+    key = read_key(folder / DIGEST_KEY)
+    known = None if key is None else bytes.fromhex(key.reveal())
+    return Secrets(environment, vault=open_vault(environment), digest_key=None if known is None else lambda: known)
 
 
 def holds(environment: Mapping[str, str], alias: str, version: int) -> bool:

@@ -35,6 +35,7 @@ NOUNS = {
     "plan": "Show what a plan does.",
     "tools": "List and show the tools of a world.",
     "policy": "Check a policy, and explain what it says of a tool.",
+    "secrets": "Keep the values that effects need and nobody may see.",
     "model": "Fetch, list and remove the local model.",
 }
 

@@ -20,15 +20,19 @@ from typing import Literal
 
 import click
 
+from demiurge.bootstrap.models import MODEL_KEY
+from demiurge.bootstrap.secrets import holds, open_vault, read_secrets, vault_places
 from demiurge.cli import output
 from demiurge.cli.command import Command
 from demiurge.cli.failure import OutcomeError
 from demiurge.cli.progress import engine_is_installed
+from demiurge.cli.secrets import declared_secrets
 from demiurge.cli.settings import settings
 from demiurge.cli.world import opened
 from demiurge.errors import DemiurgeError, NotFound
 from demiurge.models.local import LOCAL_MODEL, cache_folder, locate
 from demiurge.models.providers import PROVIDERS
+from demiurge.world.secrets import mend
 
 __all__ = ["command"]
 
@@ -126,6 +130,8 @@ def _model() -> Iterator[Check]:
     keyed = _names_of_keys(os.environ)
     if keyed:
         yield Check("keys", "ok", f"{' and '.join(keyed)} set")
+    elif keyed := ["llm/api"] if holds(os.environ, *MODEL_KEY) else []:
+        yield Check("keys", "ok", "llm/api is in the vault")
     else:
         yield Check("keys", "ok", "no key is set, so the local model answers")
     engine, weights = engine_is_installed(), locate()
@@ -155,7 +161,43 @@ def _world() -> Iterator[Check]:
         yield Check("world", "ok", f"{info['world_id']} in {folder}, owned by {owner}")
 
 
-CHECKS: tuple[Callable[[], Iterator[Check]], ...] = (_interpreter, _disk, _sockets, _model, _world)
+def _vault() -> Iterator[Check]:
+    """Where the vault and its key are, and whether they fit together."""
+    places, vault = vault_places(os.environ), open_vault(os.environ)
+    if places is None or vault is None:
+        yield Check("vault", "ok", "none: no home folder is known")
+        return
+    where = f"{places.vault}, its key in {places.key or 'DEMIURGE_VAULT_KEY'}"
+    try:
+        names = vault.names()
+        for alias, version in names:
+            vault.get(alias, version)
+    except DemiurgeError as error:
+        yield Check("vault", "fail", where, error.message)
+    else:
+        detail = f"{len(names)} value{'s' * (len(names) > 1)} in {where}" if names else f"nothing yet in {where}"
+        yield Check("vault", "ok", detail, "" if names else "`demiurge secrets set ALIAS` puts the first one there.")
+
+
+def _secrets() -> Iterator[Check]:
+    """Whether each secret of the world is found; the model's own key, which not every model needs, only if it is."""
+    try:
+        declared, secrets = declared_secrets(), read_secrets(os.environ, settings().folder())
+    except DemiurgeError:
+        return  # said of the world itself
+    for secret in declared:
+        name = f"secret {secret}"
+        first = next((place for place in secrets.look(secret) if place.state != "absent"), None)
+        if first is not None and first.state == "found":
+            yield Check(name, "ok", f"found at {first.binding}")
+        elif first is not None:
+            yield Check(name, "fail", f"refused at {first.binding}", first.why)
+        elif (secret.alias, secret.version) != MODEL_KEY:
+            text = mend(secret)
+            yield Check(name, "warn", "has no value", f"{text[0].upper()}{text[1:]}.")
+
+
+CHECKS: tuple[Callable[[], Iterator[Check]], ...] = (_interpreter, _disk, _sockets, _model, _vault, _world, _secrets)
 
 
 def _names_of_keys(environment: Mapping[str, str]) -> list[str]:

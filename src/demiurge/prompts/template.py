@@ -208,7 +208,7 @@ def _check_texts(node: SectionNode) -> None:
 
 def _parameters(node: SectionNode) -> str:
     if node.section.params_type is None:
-        return f"a section with parameters is made as {type(node.section).__name__}[Params](...)"
+        return f"a section with parameters is made as {type(node.section).__name__}[Params]"
     return f"there are: {', '.join(sorted(node.placeholders)) or 'none'}"
 
 

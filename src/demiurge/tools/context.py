@@ -21,6 +21,7 @@ __all__ = [
     "NullAdapter",
     "NullBus",
     "NullPrompt",
+    "NullPublication",
     "NullSession",
     "NullSlice",
     "ResourceRegistry",
@@ -88,6 +89,20 @@ class NullSlice:
         return None
 
 
+@dataclass(frozen=True, slots=True)
+class NullPublication:
+    """What became of an event that nobody listens to: nothing went wrong."""
+
+    event: Any
+    handlers_invoked: tuple[()] = ()
+    errors: tuple[()] = ()
+    handled_count: int = 0
+    ok: bool = True
+
+    def raise_if_errors(self) -> None:
+        return None
+
+
 class NullBus:
     """An event bus that nobody listens to."""
 
@@ -97,14 +112,16 @@ class NullBus:
     def unsubscribe(self, event_type: type[Any], handler: Callable[[Any], None]) -> bool:
         return False
 
-    def publish(self, event: Any) -> None:
-        return None
+    def publish(self, event: Any) -> NullPublication:
+        return NullPublication(event)
 
 
 class NullSession:
     """A session without state."""
 
     event_bus = NullBus()
+    session_id = None
+    tags: Mapping[str, str] = MappingProxyType({})
 
     def __getitem__(self, slice_type: type[Any]) -> NullSlice:
         return NullSlice()

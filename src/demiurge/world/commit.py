@@ -73,7 +73,7 @@ class Committer:
         self._pending.append(_Pending(batch, blobs, done))
         if self._writing is None or self._writing.done():
             self._writing = asyncio.create_task(self._write_all())
-        await asyncio.shield(done)
+        await done
 
     async def _write_all(self) -> None:
         while self._pending:
@@ -99,7 +99,8 @@ class Committer:
         await self.write(self._store.append, [pending.batch for pending in taken], blobs=blobs)
         self._stored(held)
         for pending in taken:
-            pending.done.set_result(None)
+            if not pending.done.done():  # whoever waited was cancelled
+                pending.done.set_result(None)
 
     async def close(self) -> None:
         """Finish what has begun."""
@@ -109,5 +110,7 @@ class Committer:
 
 
 def _refuse(pending: _Pending, error: Exception) -> None:
+    if pending.done.done():
+        return
     pending.done.set_exception(error)
     pending.done.exception()  # looked at, also when nobody waits any more

@@ -166,7 +166,7 @@ class Dispatcher:
             manifest=manifest,
             actor=intent.actor,
             services=self._services,
-            progress=lambda event: self._show(Frame(live.state.unit, intent.id, event)),
+            progress=lambda event: self._show(Frame(live.state.unit, intent.id, call.injections.masked(event))),
             restart=restart,
             requests=len(intent.requests) if restart == "reconcile" else 0,
         )

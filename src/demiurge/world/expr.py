@@ -9,9 +9,9 @@ An expression is JSON (seed 001; behaviour as AgentOS had it):
 * a reference: `{"ref": "@plan.input.a.b"}`, `{"ref": "@var:name.a"}`, `{"ref": "@step:id.a"}`, `{"ref": "@event.a"}`;
 * an operation: `{"op": NAME, "args": [E]}` with a name of `OPS`.
 
-Evaluation is pure. It raises `ExpressionError`, which ends the plan with a recorded result. `and` and `or` look at their
-second argument only when the first has not decided, so that it may read what the first has made sure of. No value is
-larger than `MAX_TEXT` or `MAX_BITS`, whatever is computed: a plan can't be a bomb.
+Evaluation is pure. It raises `ExpressionError`, which ends the plan with a recorded result. `and` and `or` look at
+their second argument only when the first has not decided, so that it may read what the first has made sure of. No value
+is larger than `MAX_TEXT` or `MAX_BITS`, whatever is computed: a plan can't be a bomb.
 """
 
 from __future__ import annotations

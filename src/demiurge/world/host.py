@@ -15,6 +15,7 @@ from demiurge import faults
 from demiurge.errors import Conflict, DemiurgeError, InvalidValue, NotFound, UsageError
 from demiurge.stores.protocol import Store
 from demiurge.values.clock import Clock, Entropy, SystemClock, SystemEntropy
+from demiurge.values.draft import draft_of
 from demiurge.values.refs import Ref, ref_from_digest, ref_of
 from demiurge.world.cell import cell_node
 from demiurge.world.commit import Committer
@@ -33,6 +34,8 @@ from demiurge.world.timers import Sleep, Timers
 from demiurge.world.unit import Unit
 
 __all__ = ["Accepted", "Frame", "Host"]
+
+_Ingress, _Stamp = draft_of(Ingress), draft_of(Stamp)
 
 
 MAX_REASON = 2000
@@ -148,7 +151,7 @@ class Host:
         unit, target, value, refs = self._checked(schema, value, key)
         ingress_id = f"key:{idempotency_key}" if idempotency_key else f"{FRESH}{self._entropy.token(16).hex()}"
         body = {"value": value, "schema": target}
-        seq = await self._awake(unit).offer(Ingress("event", ingress_id, body, self._stamp(actor), None, refs))
+        seq = await self._awake(unit).offer(_Ingress("event", ingress_id, body, self._stamp(actor), None, refs))
         assert seq is not None
         if idempotency_key:
             body = dict(next(self.records(unit, seq)).body)
@@ -160,7 +163,7 @@ class Host:
         """Submit an event once and return the records of its step, also when it was submitted before."""
         unit, target, value, refs = self._checked(schema, value, None)
         body = {"value": value, "schema": target}
-        seq = await self._unit(unit).offer(Ingress("event", ingress_id, body, self._stamp(actor), cause, refs))
+        seq = await self._unit(unit).offer(_Ingress("event", ingress_id, body, self._stamp(actor), cause, refs))
         assert seq is not None
         step: list[Record] = []
         for record in self.records(unit, seq):
@@ -384,7 +387,7 @@ class Host:
             self._dispatcher.start(live, intent, tried=tried)
 
     def _stamp(self, actor: str) -> Stamp:
-        return Stamp(self._clock.now_ns(), self._entropy.token(16), actor, self.manifest.ref)
+        return _Stamp(self._clock.now_ns(), self._entropy.token(16), actor, self.manifest.ref)
 
     def _publish(self, live: LiveUnit, outcome: Advance) -> None:
         """What may happen only now that the records are durable."""

@@ -8,6 +8,7 @@ redaction).
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import fields, is_dataclass, replace
 from typing import Any, final
 
 from demiurge.models.scrub import written_forms
@@ -43,9 +44,11 @@ class Injections(Kept):
         return data
 
     def masked(self, value: Any) -> Any:
-        """The same for every text in a receipt's payload."""
+        """The same for every text in a receipt's payload, or in an event of a stream."""
         if not self._secrets:
             return value
+        if is_dataclass(value) and not isinstance(value, type):
+            return replace(value, **{field.name: self.masked(getattr(value, field.name)) for field in fields(value)})
         if isinstance(value, str):
             for form in self._forms():
                 value = value.replace(form, MASK)
@@ -54,7 +57,7 @@ class Injections(Kept):
             return self.masked_bytes(value)
         if isinstance(value, Mapping):
             return {self.masked(name): self.masked(part) for name, part in value.items()}
-        return [self.masked(part) for part in value] if isinstance(value, list | tuple) else value
+        return type(value)(map(self.masked, value)) if isinstance(value, list | tuple) else value
 
     def _forms(self) -> list[str]:
         values = [secret.reveal() for secret in self._secrets]

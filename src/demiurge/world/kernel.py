@@ -15,7 +15,7 @@ from dataclasses import replace
 from typing import Any, Literal
 
 from demiurge.errors import DemiurgeError, InvalidValue
-from demiurge.values import canonical_json, cbor
+from demiurge.values import cbor
 from demiurge.values.draft import draft_of
 from demiurge.values.refs import Ref, ref_of
 from demiurge.world.admission import admit, decide_tool
@@ -189,7 +189,7 @@ class _Run:
         """
         module = self.manifest.modules.get(self.state.unit.module)
         heard_as = {schema: value}
-        if module is not None and schema == module.event and value["$tag"] in module.tags:
+        if module is not None and schema == module.event and module.tags and value["$tag"] in module.tags:
             heard_as[module.tags[value["$tag"]]] = value["$value"]
         for instance in self.state.plans.values():
             if instance.waits:
@@ -258,7 +258,7 @@ class _Run:
             self.manifest.ref,
             cause,
             value,
-            _text(correlation),
+            str(correlation),
             {"correlation_id": correlation},
         )
         self.state.next_plan += 1
@@ -432,10 +432,6 @@ def _field(value: Any, path: str) -> Any:
     for name in path.split("."):
         value = value.get(name) if isinstance(value, Mapping) else None
     return value if value is not None else ""
-
-
-def _text(value: Any) -> str:
-    return value if isinstance(value, str) else canonical_json.encode(value).decode()
 
 
 def _failed(code: str, message: str) -> dict[str, Any]:

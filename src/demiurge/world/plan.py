@@ -244,9 +244,7 @@ def _ready(plan: Plan, instance: PlanInstance) -> list[str]:
 def _is_open(edge: Edge, instance: PlanInstance) -> bool:
     if edge.source in instance.skipped:
         return False
-    return edge.when is True or _is_true(
-        edge.when, _environment(instance), f"the guard {edge.source} -> {edge.target}"
-    )
+    return edge.when is True or _is_true(edge.when, _environment(instance), f"the guard {edge.source} -> {edge.target}")
 
 
 def _is_true(condition: Any, env: Mapping[str, Any], what: str) -> bool:

@@ -147,7 +147,7 @@ def _encoded(
             _WITH_REFS if refs else _WITHOUT_REFS,
             dumps(unit_seq),
             b"\x64body",
-            cbor.encode_item([body])[1:],  # in a list, so that it is taken to be as deep as it will be
+            _body(body),
             b"\x64kind",
             _known_text(kind),
             b"\x64prev\x58\x20",
@@ -156,9 +156,9 @@ def _encoded(
             b"\x64unit",
             _known_text(unit),
             b"\x65cause",
-            dumps(cause) if type(cause) is int else cbor.encode_item(cause),
+            dumps(cause) if cause is None or type(cause) is int else cbor.encode_item(cause),
             b"\x65stamp",
-            _derived_stamp(stamp.time_ns) if stamp.manifest is None else _stamp(stamp, stamp.manifest),
+            _stamp(stamp),
         )
     )
 
@@ -169,13 +169,23 @@ _WITH_REFS = cbor.encode({})[:3] + b"\xa8\x63seq"
 _known_text = lru_cache(4096)(cbor.encode_item)
 
 
-@lru_cache(16)
-def _derived_stamp(time_ns: int) -> bytes:
-    return cbor.encode_item({"t": time_ns})
+def _body(body: Mapping[str, Any]) -> bytes:
+    digest = body["digest"] if len(body) == 1 and "digest" in body else None
+    if type(digest) is bytes and len(digest) == 32:  # a step's: every second record of some units
+        return b"\xa1\x66digest\x58\x20" + digest
+    return cbor.encode_item([body])[1:]  # in a list, so that it is taken to be as deep as it will be
 
 
-def _stamp(stamp: Stamp, manifest: Ref) -> bytes:
-    return cbor.encode_item({"a": stamp.actor, "e": stamp.entropy, "m": ref_digest(manifest), "t": stamp.time_ns})
+def _stamp(stamp: Stamp) -> bytes:
+    if stamp.manifest is None:
+        return b"\xa1\x61t" + dumps(stamp.time_ns)
+    actor, entropy = _known_text(stamp.actor), dumps(stamp.entropy)
+    return b"".join((b"\xa4\x61a", actor, b"\x61e", entropy, _known_manifest(stamp.manifest), dumps(stamp.time_ns)))
+
+
+@lru_cache(256)
+def _known_manifest(ref: Ref) -> bytes:
+    return b"\x61m\x58\x20" + ref_digest(ref) + b"\x61t"
 
 
 def _refs(refs: Sequence[Ref]) -> bytes:

@@ -178,6 +178,7 @@ def test_without_a_session_there_is_no_plan_to_promise() -> None:
     runner = ToolRunner(TOOLS, policy=POLICY)
     result = runner.exec_sync("planning_setup_plan", {"objective": "Move house"})
     assert result.error_code is ToolErrorCode.UNAVAILABLE
+    assert result.safe_message == "There is no session here to keep a plan in."
 
 
 def test_the_texts_of_a_plan_are_private() -> None:

@@ -11,6 +11,10 @@ import pytest
 
 from demiurge.sessions import InProcessEventBus, Session
 from demiurge.tools import (
+    Budgets,
+    EffectLedger,
+    IdempotencyConfig,
+    InMemoryApprovals,
     Redaction,
     Tool,
     ToolContext,
@@ -169,6 +173,55 @@ async def test_ctrl_c_before_the_session_has_heard_is_in_its_log_all_the_same() 
             await runner.exec(name, {"n": 1})
     assert [event.error_code for event in session[ToolInvoked].all()] == ["unknown_outcome", "policy_denied"]
     assert session[N].all() == ()
+
+
+class NoView(Redaction):
+    def apply(self, message: str, value: Any) -> Any:
+        raise RuntimeError("no view")
+
+
+class Deaf(EffectLedger):
+    def claim(self, *args: Any, **options: Any) -> Any:
+        raise OSError("no disk")
+
+
+ASKS = ToolPolicy(("t",), require_approval_for_effects=(ToolEffect.EXTERNAL_SIDE_EFFECT,))
+OUTCOMES: dict[str, tuple[dict[str, Any], dict[str, Any], Any]] = {
+    "ok": ({}, {}, {"n": 1}),
+    "nobody listens": ({}, {"emit": lambda event: 1 / 0}, {"n": 1}),
+    "policy_denied": ({}, {"policy": ToolPolicy()}, {"n": 1}),
+    "approval_required": ({}, {"policy": ASKS, "approvals": InMemoryApprovals()}, {"n": 1}),
+    "invalid_json": ({}, {}, "{"),
+    "validation": ({}, {}, {"m": 1}),
+    "connection_unavailable": ({"requires_connection": True}, {}, {"n": 1}),
+    "execution": ({"idempotency": IdempotencyConfig()}, {"ledger": Deaf()}, {"n": 1}),
+    "output_validation": ({}, {}, {"n": -1}),
+    "redaction_failed": ({"redaction": NoView()}, {}, {"n": 1}),
+    "result_too_large": ({}, {"policy": ToolPolicy(("t",), budgets=Budgets(max_result_bytes=2))}, {"n": 1}),
+}
+
+
+@pytest.mark.parametrize("outcome", OUTCOMES)
+def test_one_event_for_each_outcome_that_says_what_the_answer_says(outcome: str) -> None:
+    def handler(params: N, *, context: ToolContext) -> ToolResult[N]:
+        context.session[Trace].append(Trace(params.n))
+        value: Any = params if params.n > 0 else Trace(params.n)
+        return ToolResult("ok", value)
+
+    of_tool, of_runner, raw_args = OUTCOMES[outcome]
+    given = {"redaction": Redaction.allow("n"), **of_tool}
+    tool = Tool[N, N](name="t", description="Works.", handler=handler, **given)
+    session = Session(session_id="s")
+    heard: list[ToolInvoked] = []
+    session.event_bus.subscribe(ToolInvoked, heard.append)
+    runner = ToolRunner([tool], session=session, **{"policy": POLICY, **of_runner})
+    answer = runner.exec_sync("t", raw_args)
+    assert answer.error_code == (None if answer.ok else outcome)
+    (event,) = session[ToolInvoked].all()
+    assert heard == [event]
+    assert (event.error_code, event.rendered_output) == (answer.error_code, answer.content)
+    assert event.result.success is answer.ok
+    assert bool(session[N].all()) is bool(session[Trace].all()) is answer.ok
 
 
 async def test_without_a_session_nothing_is_published() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import json
 from collections.abc import Mapping
 from functools import cache
 from importlib import resources
@@ -11,6 +10,7 @@ from typing import Any, NamedTuple
 
 from demiurge.apps.demiurge import reducer
 from demiurge.apps.demiurge.reducer import OPEN
+from demiurge.world.manifest import read_folder
 from demiurge.world.reducer import Reducer
 
 __all__ = ["CHAT", "OPEN", "App", "app"]
@@ -31,17 +31,13 @@ class App(NamedTuple):
 
 @cache
 def app() -> App:
-    """The shipped app, read from its data files."""
-    definitions: list[Mapping[str, Any]] = []
-    root: Mapping[str, Any] = {}
-    system_prompt = ""
-    for path in sorted(resources.files(__package__).joinpath("air").iterdir(), key=lambda path: path.name):
-        text = path.read_text("utf-8")
-        if path.name == "system.txt":
-            system_prompt = text.strip()
-        elif path.name == "manifest.json":
-            root = json.loads(text)
-        else:
-            definitions.extend(json.loads(text))
+    """The shipped app, read from its data files. Raises BadManifest."""
+    files = resources.files(__package__).joinpath("air")
+    folder = read_folder(files)
     source = inspect.getsource(reducer).encode()
-    return App(definitions, root, {CHAT: Reducer(reducer.reduce, source)}, system_prompt)
+    return App(
+        [part.content for part in folder.definitions],
+        folder.root(),
+        {CHAT: Reducer(reducer.reduce, source)},
+        files.joinpath("system.txt").read_text("utf-8").strip(),
+    )

@@ -71,7 +71,7 @@ def _read(params: ReadPlan, *, context: ToolContext) -> ToolResult[Plan]:
 
 def _plan(context: ToolContext) -> Plan:
     if isinstance(context.session, NullSession):
-        raise ToolFailure(ToolErrorCode.UNAVAILABLE)
+        raise ToolFailure(ToolErrorCode.UNAVAILABLE, safe_message="There is no session here to keep a plan in.")
     fold_plans(context.session)  # one that nobody prepared would keep the events and no plan
     plan: Plan | None = context.session[Plan].latest()
     return plan or NO_PLAN

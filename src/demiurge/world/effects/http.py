@@ -13,7 +13,7 @@ import asyncio
 import socket
 import ssl
 from collections.abc import AsyncIterable, Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from ipaddress import ip_address
 from typing import Any
 
@@ -88,7 +88,6 @@ class _Journey:
 
     grant: Mapping[str, Any]
     limit: int
-    secrets: list[str] = field(default_factory=list)
     sent: bool = False
 
 
@@ -151,7 +150,7 @@ class HttpRequests:
         params = call.intent.params
         headers = {"accept": "*/*", "user-agent": "demiurge"}
         for name, value in (params["headers"] or {}).items():
-            headers[name.lower()] = self._header(call, journey, name.lower(), value)
+            headers[name.lower()] = self._header(call, name.lower(), value)
         body = b""
         if params["body_ref"] is not None:
             # A tool's body comes from its capability, which has just stored it.
@@ -162,14 +161,13 @@ class HttpRequests:
             raise HttpRefused(f"The request's body is larger than {journey.limit} bytes.", code="body_too_large")
         return _Hop(params["method"].upper(), parse_url(params["url"]), headers, body)
 
-    def _header(self, call: EffectCall, journey: _Journey, name: str, value: Mapping[str, Any]) -> str:
+    def _header(self, call: EffectCall, name: str, value: Mapping[str, Any]) -> str:
         if value["$tag"] == "literal":
             text: str = value["$value"]
             return text
         secret = self._secrets.inject(call, value)
         if not secret.isascii() or not secret.isprintable():
             raise Unavailable("The secret holds characters that a header can't have.", code="secret_unavailable")
-        journey.secrets.append(secret)
         return f"Bearer {secret}" if name == "authorization" and " " not in secret else secret
 
     async def _follow(self, journey: _Journey, hop: _Hop, redirects: int) -> _Answer:
@@ -228,7 +226,7 @@ class HttpRequests:
         async with httpx.AsyncHTTPTransport(verify=trust, trust_env=False) as transport:
             response = await transport.handle_async_request(request)
             try:
-                kept = _kept(journey, response.headers)
+                kept = _kept(response.headers)
                 skips = hop.method == "HEAD" or (follows and response.status_code in _REDIRECTS and "location" in kept)
                 body = b"" if skips else await _body(journey, response)
             finally:
@@ -263,23 +261,17 @@ async def _body(journey: _Journey, response: httpx.Response) -> bytes:
     if length.isdecimal() and int(length[:20]) > journey.limit:
         raise BodyRefused(f"The answer is larger than {journey.limit} bytes.")
     assert isinstance(response.stream, AsyncIterable)
-    body = await read_body(response.stream, response.headers.get("content-encoding", ""), journey.limit)
-    for secret in journey.secrets:
-        body = body.replace(secret.encode(), b"[secret]")
-    return body
+    return await read_body(response.stream, response.headers.get("content-encoding", ""), journey.limit)
 
 
-def _kept(journey: _Journey, headers: httpx.Headers) -> dict[str, str]:
+def _kept(headers: httpx.Headers) -> dict[str, str]:
     """An answer's headers as a receipt holds them. Raises HttpRefused when there are too many."""
     if len(headers.raw) > HEADERS or sum(len(name) + len(value) for name, value in headers.raw) > HEADER_BYTES:
         raise HttpRefused("The answer's headers are too long.", code="headers_too_large")
     kept: dict[str, str] = {}
     for name, value in headers.multi_items():
-        text = value
-        for secret in journey.secrets:
-            text = text.replace(secret, "[secret]")
         if name.lower() not in _NOT_KEPT:
-            kept[name.lower()] = f"{kept[name.lower()]}, {text}" if name.lower() in kept else text
+            kept[name.lower()] = f"{kept[name.lower()]}, {value}" if name.lower() in kept else value
     return kept
 
 

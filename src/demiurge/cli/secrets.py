@@ -1,0 +1,169 @@
+"""`demiurge secrets`: what a world needs to know and must not say.
+
+A value comes from stdin or is asked for without being shown; it is no argument, because arguments stand in the shell's
+history and in the list of processes. Nothing here prints one.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+import click
+
+from demiurge.apps.demiurge import app
+from demiurge.bootstrap.secrets import VaultPlaces, open_vault, read_secrets, vault_places
+from demiurge.cli import output
+from demiurge.cli.command import Command, Group
+from demiurge.cli.settings import settings
+from demiurge.cli.world import opened
+from demiurge.errors import DemiurgeError, InvalidValue, NotFound, Unavailable
+from demiurge.stores.secret_vault import SecretVault
+from demiurge.tools.connections.credentials import MAX_SECRET_CHARACTERS, Secret
+from demiurge.values.clock import SystemEntropy
+from demiurge.world.manifest import Secret as Declared
+from demiurge.world.secrets import Secrets, mend
+
+__all__ = ["command", "declared_secrets"]
+
+LONGEST_ALIAS = 128
+
+
+def alias_argument(_context: click.Context, _parameter: click.Parameter, given: str) -> str:
+    """A click callback. Raises click.BadParameter."""
+    if not (given.isascii() and given.isprintable() and 1 <= len(given) <= LONGEST_ALIAS) or set(given) & set(" @"):
+        raise click.BadParameter("it is 1 to 128 characters of ASCII, without spaces and '@', such as llm/api")
+    return given
+
+
+@click.group(cls=Group, name="secrets")
+def command() -> None:
+    pass
+
+
+@command.command(name="set", cls=Command)
+@click.argument("alias", callback=alias_argument)
+@click.option("--version", type=click.IntRange(1), default=1, show_default=True, help="Which version of it.")
+def set_(alias: str, version: int) -> None:
+    """Keep the value of the secret ALIAS in your vault, in place of the one before.
+
+    The value is asked for, or read from stdin when that is no terminal; it is never an argument.
+    """
+    vault, places = _vault()
+    secret = _asked(alias)
+    vault.put(alias, version, secret, SystemEntropy())
+    document = {"alias": alias, "version": version, "vault": str(places.vault), "key": _key_place(places)}
+    output.result(document, f"{alias}@{version} is in {places.vault}, sealed with the key in {_key_place(places)}.")
+    if _bound(alias, version) is False:
+        output.notice(f"No secret of this world is bound to vault:{alias} in version {version}, so nothing uses it.")
+
+
+@command.command(name="ls", cls=Command)
+def ls() -> None:
+    """List secrets: those that the world declares and where each is found, and those in your vault. No values.
+
+    A digest tells two values apart, and can be found in the receipts of the effects that were handed the value.
+    """
+    folder = settings().folder()
+    secrets = read_secrets(os.environ, folder)
+    rows = [_row(secrets, secret) for secret in declared_secrets()]
+    bound = {(binding, row["version"]) for row in rows for binding in row["bindings"]}
+    vault = open_vault(os.environ)
+    stored = vault.names() if vault is not None else []
+    rest = [name for name in stored if (f"vault:{name[0]}", name[1]) not in bound]
+    rows += [{"alias": alias, "version": version, "bindings": {}, "state": "unused"} for alias, version in rest]
+    header = ("SECRET", "STATE", "DIGEST", "WHERE")
+    lines = [(f"{r['alias']}@{r['version']}", r["state"], r.get("digest") or "", _where(r)) for r in rows]
+    output.result({"secrets": rows}, *output.table(lines, header))
+
+
+@command.command(name="rm", cls=Command)
+@click.argument("alias", callback=alias_argument)
+@click.option("--version", type=click.IntRange(1), default=1, show_default=True, help="Which version of it.")
+def rm(alias: str, version: int) -> None:
+    """Take the secret ALIAS out of your vault."""
+    vault, places = _vault()
+    if not vault.discard(alias, version):
+        raise NotFound(f"{alias}@{version} is not in {places.vault}; `demiurge secrets ls` shows what is.")
+    output.result({"alias": alias, "version": version, "ok": True}, f"{alias}@{version} is out of {places.vault}.")
+
+
+def declared_secrets() -> list[Declared]:
+    """Those of the world that the global options name, or those that a new one would have. Raises as `World.open`."""
+    definitions: list[Mapping[str, Any]] = app().definitions
+    try:
+        with opened() as (world, _):
+            definitions = world.manifest()["definitions"]
+    except NotFound:
+        pass
+    return [Declared.from_definition(d) for d in definitions if d["$kind"] == "defsecret"]
+
+
+def _row(secrets: Secrets, secret: Declared) -> dict[str, Any]:
+    places = list(secrets.look(secret))
+    first = next((place for place in places if place.state != "absent"), None)
+    row: dict[str, Any] = {
+        "alias": secret.alias,
+        "version": secret.version,
+        "bindings": {place.binding: place.state for place in places},
+        "state": "missing" if first is None else first.state,
+    }
+    if first is None:
+        return row | {"mend": mend(secret)}
+    if first.state == "refused":
+        return row | {"mend": first.why}
+    found = secrets.find(secret)
+    return row | {"digest": None if found is None else secrets.digest(secret.alias, found)}
+
+
+def _where(row: Mapping[str, Any]) -> str:
+    if row["state"] in ("missing", "refused"):
+        return str(row["mend"])
+    return next((binding for binding, state in row["bindings"].items() if state == "found"), "only in the vault")
+
+
+def _vault() -> tuple[SecretVault, VaultPlaces]:
+    vault, places = open_vault(os.environ), vault_places(os.environ)
+    if vault is None or places is None:
+        raise Unavailable("There is no home folder to keep a vault in: set HOME, or DEMIURGE_VAULT and its key.")
+    return vault, places
+
+
+def _key_place(places: VaultPlaces) -> str:
+    return "DEMIURGE_VAULT_KEY" if places.key is None else str(places.key)
+
+
+def _asked(alias: str) -> Secret:
+    """The value, without the line end that closes it. Raises InvalidValue."""
+    if sys.stdin.isatty():
+        given = click.prompt(f"Value of {alias}", hide_input=True, err=True).encode()
+    else:
+        given = sys.stdin.buffer.read(4 * MAX_SECRET_CHARACTERS + 2)
+    problem, secret = _read(given)
+    given = b""
+    if secret is None:
+        raise InvalidValue(problem, code="bad_secret")
+    return secret
+
+
+def _read(given: bytes) -> tuple[str, Secret | None]:
+    try:
+        text = given.decode().removesuffix("\n").removesuffix("\r")
+    except UnicodeDecodeError:
+        return "The value is not UTF-8 text.", None
+    if not text.strip():
+        return "There is no value on stdin: pipe it in, as in `demiurge secrets set llm/api < key.txt`.", None
+    if len(text) > MAX_SECRET_CHARACTERS:
+        return f"The value has more than {MAX_SECRET_CHARACTERS} characters.", None
+    return "", Secret(text)
+
+
+def _bound(alias: str, version: int) -> bool | None:
+    """Whether a declared secret looks there; None when the world can't be asked."""
+    try:
+        declared = declared_secrets()
+    except DemiurgeError:
+        return None
+    return any(secret.version == version and f"vault:{alias}" in secret.bindings for secret in declared)

@@ -1,0 +1,33 @@
+"""A manifest: all that a world may do, as hashed data.
+
+Schemas, modules, plans, effects, caps and grants, policy, tool policy, toolset, secrets, routing, triggers and
+settings are one canonical node. Its address is in the stamp of every ingress, so each record says under which rules it
+was made (seed 001, architecture.md 3). A new manifest is checked (`check`) and every problem reported at once; one
+that is stored is only resolved (`resolve`), so that what was taken once is taken for ever. `sys/*` definitions are
+built in and can't be redefined.
+"""
+
+from demiurge.world.manifest.check import problems
+from demiurge.world.manifest.folder import Folder, read_folder
+from demiurge.world.manifest.model import Manifest
+from demiurge.world.manifest.parts import EffectType, Grant, ModuleType, Route, Rule, Secret, Trigger
+from demiurge.world.manifest.problem import BadManifest, Place, Problem
+from demiurge.world.manifest.system import system_definitions
+
+__all__ = [
+    "BadManifest",
+    "EffectType",
+    "Folder",
+    "Grant",
+    "Manifest",
+    "ModuleType",
+    "Place",
+    "Problem",
+    "Route",
+    "Rule",
+    "Secret",
+    "Trigger",
+    "problems",
+    "read_folder",
+    "system_definitions",
+]

@@ -1,0 +1,126 @@
+"""A manifest as files: a folder of JSON, in which every part keeps its place, so that a problem can say where it is.
+
+A file `*.json` holds one object or a list of them, each with a `$kind`. `def*` objects are definitions. An object of
+`$kind` `manifest` holds sections of the root: `defaults`, `routing`, `triggers`, `settings`, `tool_policy`,
+`toolsets`; there may be several, so that routing and triggers can have files of their own. The order of the files does
+not matter to what is meant, and other files are left alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from importlib.resources.abc import Traversable
+from typing import Any, NamedTuple
+
+from demiurge.errors import InvalidValue
+from demiurge.tools.policy import ToolPolicy
+from demiurge.tools.spec import ToolSpec
+from demiurge.values import canonical_json
+from demiurge.world.manifest.problem import BadManifest, Place, Problem
+
+__all__ = ["LISTS", "Folder", "Part", "read_folder"]
+
+LISTS = (("defaults", "cap_grants"), ("routing", "events"), ("triggers",), ("toolsets",))
+"""Sections that are lists: those of several fragments are one after the other."""
+
+MAX_FILE = 4 << 20
+
+
+class Part(NamedTuple):
+    """A definition, or a fragment of the root, and where it stands."""
+
+    content: Any
+    place: Place
+
+
+class Folder(NamedTuple):
+    """A manifest's parts. `problems` are those of reading them."""
+
+    parts: tuple[Part, ...]
+    problems: tuple[Problem, ...] = ()
+
+    @classmethod
+    def of(cls, definitions: Iterable[Mapping[str, Any]], root: Mapping[str, Any]) -> Folder:
+        """Parts that come from no file: a definition's place is its name, the root's `manifest`."""
+        named = [Part(d, Place(str(d.get("name", f"definition {index}")))) for index, d in enumerate(definitions)]
+        return cls((*named, Part({"$kind": "manifest", **root}, Place("manifest"))))
+
+    @property
+    def definitions(self) -> list[Part]:
+        return [part for part in self.parts if part.content["$kind"] != "manifest"]
+
+    @property
+    def fragments(self) -> list[Part]:
+        """Those of the root."""
+        return [part for part in self.parts if part.content["$kind"] == "manifest"]
+
+    def root(self) -> dict[str, Any]:
+        """All fragments as one. Of a folder without problems."""
+        root: dict[str, Any] = {}
+        for fragment in self.fragments:
+            for section, value in fragment.content.items():
+                joined = section in root and section not in ("$kind", "air_version")
+                root[section] = _joined(root[section], value) if joined else value
+        return root
+
+    def tool_policy(self) -> ToolPolicy | None:
+        """What the root says about tools. Raises InvalidValue."""
+        given = self.root().get("tool_policy")
+        return ToolPolicy.from_json(given) if given is not None else None
+
+    def toolset(self) -> tuple[ToolSpec, ...]:
+        """The tools of the toolsets that the root names. Of a folder without problems."""
+        sets = {d.content["name"]: d.content["tools"] for d in self.definitions if d.content["$kind"] == "deftoolset"}
+        return tuple(ToolSpec.from_json(spec) for name in self.root().get("toolsets", ()) for spec in sets[name])
+
+
+def _joined(first: Any, second: Any) -> Any:
+    if isinstance(first, list):
+        return [*first, *second]
+    return {
+        **first,
+        **{name: _joined(first[name], value) if name in first else value for name, value in second.items()},
+    }
+
+
+def read_folder(folder: Traversable) -> Folder:
+    """Every JSON file of a folder (a `Path` will do), by name. Raises BadManifest when it is none."""
+    if not folder.is_dir():
+        raise BadManifest(
+            [Problem(str(folder), "", "is no folder", "name one that holds the JSON files of a manifest")]
+        )
+    parts: list[Part] = []
+    problems: list[Problem] = []
+    files = sorted((f for f in folder.iterdir() if f.name.endswith(".json") and f.is_file()), key=lambda f: f.name)
+    for file in files:
+        for found in _read(file):
+            if isinstance(found, Part):
+                parts.append(found)
+            else:
+                problems.append(found)
+    if not files:
+        problems.append(Problem(str(folder), "", "holds no JSON file", "put the definitions into files named *.json"))
+    return Folder(tuple(parts), tuple(problems))
+
+
+def _read(file: Traversable) -> Iterator[Part | Problem]:
+    place = Place(file.name)
+    try:
+        data = file.read_bytes()
+        if len(data) > MAX_FILE:
+            yield place.wrong(f"is larger than {MAX_FILE >> 20} MiB", "split it into several files")
+            return
+        content = canonical_json.parse(data.removeprefix(b"\xef\xbb\xbf"))
+    except OSError as error:
+        yield place.wrong(f"can't be read: {type(error).__name__}", "make it a readable file")
+        return
+    except InvalidValue as error:
+        yield place.wrong(f"is no JSON: {error.message}", "correct the text")
+        return
+    whole = not isinstance(content, list)
+    for index, part in enumerate([content] if whole else content):
+        at = place if whole else place.at(index)
+        if isinstance(part, dict) and isinstance(part.get("$kind"), str):
+            yield Part(part, at)
+        else:
+            yield at.wrong("is no object with a $kind", 'write {"$kind": "defschema", ...} or another kind')

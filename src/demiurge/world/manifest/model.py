@@ -1,0 +1,99 @@
+"""A manifest, resolved: what the kernel runs under."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from types import MappingProxyType
+from typing import Any
+
+from demiurge.tools.policy import ToolPolicy
+from demiurge.tools.spec import ToolSpec
+from demiurge.values import cbor
+from demiurge.values.refs import Ref, ref_of
+from demiurge.values.schema import Schemas
+from demiurge.world.manifest.check import problems
+from demiurge.world.manifest.folder import Folder
+from demiurge.world.manifest.parts import EffectType, Grant, ModuleType, Route, Rule, Secret, Trigger
+from demiurge.world.manifest.problem import BadManifest
+from demiurge.world.manifest.resolve import Resolved, resolve
+from demiurge.world.manifest.system import system_definitions
+from demiurge.world.plan import Plan
+from demiurge.world.reducer import Reducer
+
+__all__ = ["Manifest"]
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """A resolved manifest. Make one with `build` (from definitions) or `load` (from a stored node)."""
+
+    ref: Ref
+    node: bytes
+    schemas: Schemas
+    modules: Mapping[str, ModuleType]
+    plans: Mapping[str, Plan]
+    effects: Mapping[str, EffectType]
+    grants: Mapping[str, Grant]
+    rules: tuple[Rule, ...] | None
+    tool_policy: ToolPolicy
+    toolset: Mapping[str, ToolSpec]
+    secrets: Mapping[tuple[str, int], Secret]
+    routes: Mapping[str, Route]
+    triggers: Mapping[str, tuple[Trigger, ...]]
+    settings: Mapping[str, Any]
+    reducers: Mapping[str, Reducer] = field(repr=False)
+    sources: Mapping[str, Ref] = field(repr=False)
+    """Address of each module's source as pinned by this manifest."""
+
+    @classmethod
+    def build(
+        cls,
+        definitions: Iterable[Mapping[str, Any]],
+        root: Mapping[str, Any],
+        reducers: Mapping[str, Reducer],
+        *,
+        tool_policy: ToolPolicy,
+        toolset: Sequence[ToolSpec] = (),
+        settings: Mapping[str, Any] = MappingProxyType({}),
+    ) -> Manifest:
+        """Make a manifest from an app's definitions and its root (`defaults`, `routing`, `triggers`, `settings`).
+
+        Raises BadManifest with all that is wrong.
+        """
+        definitions = list(definitions)
+        found = problems(Folder.of(definitions, root), reducers)
+        if found:
+            raise BadManifest(found)
+        node = {
+            "root": dict(root) | {"settings": {**root.get("settings", {}), **settings}},
+            "system": [dict(definition) for definition in system_definitions()],
+            "definitions": [dict(definition) for definition in definitions],
+            "sources": {name: ref_of(reducer.source) for name, reducer in sorted(reducers.items())},
+            "tool_policy": tool_policy.to_json(),
+            "toolset": [spec.to_json() for spec in toolset],
+        }
+        return cls.load(cbor.encode(node), reducers)
+
+    @classmethod
+    def load(cls, node: bytes, reducers: Mapping[str, Reducer]) -> Manifest:
+        """Resolve a stored manifest node; `reducers` is the code at hand, by module name. Raises InvalidValue."""
+        return cls(ref=ref_of(node), node=node, reducers=reducers, **_resolved(node)._asdict())
+
+    def route(self, schema: str) -> Route | None:
+        return self.routes.get(schema)
+
+    def unchecked_modules(self) -> list[str]:
+        """Modules whose source is not the one that this manifest pins: their history can't be checked by it."""
+        return sorted(
+            name
+            for name, ref in self.sources.items()
+            if name not in self.reducers or ref_of(self.reducers[name].source) != ref
+        )
+
+
+@lru_cache(8)
+def _resolved(node: bytes) -> Resolved:
+    """An open plan's own manifest is asked for at each of its moves."""
+    return resolve(cbor.decode(node))

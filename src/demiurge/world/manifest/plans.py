@@ -1,0 +1,299 @@
+"""What can be said of a plan before it runs: its graph, its references, what is set where it is read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from demiurge.world.manifest.expressions import Scope, Type, bool_problems, expression_problems
+from demiurge.world.manifest.known import Known
+from demiurge.world.manifest.problem import Place, Problem
+from demiurge.world.manifest.shapes import STEPS, did_you_mean
+from demiurge.world.plan import BOUND
+
+__all__ = ["plan_problems"]
+
+MAX_STEPS = 256
+RECEIPT = {"record": {"status": {"text": {}}, "payload": None}}
+"""What `await_receipt` binds; what the payload is depends on the status."""
+
+Step = Mapping[str, Any]
+
+
+def plan_problems(definition: Mapping[str, Any], place: Place, known: Known) -> Iterator[Problem]:
+    """All that is wrong with a plan whose own fields have the right form."""
+    yield from known.missing("schema", definition["input"], place.at("input"))
+    yield from known.missing("schema", definition.get("output"), place.at("output"))
+    form = list(_form(definition["steps"], place.at("steps")))
+    yield from form
+    if form:  # the graph of steps that can't be read says nothing
+        return
+    graph = _Graph(definition, place, known)
+    wrong = list(graph.edge_problems())
+    yield from wrong
+    if wrong:
+        return
+    yield from graph.dead_steps()
+    yield from graph.names()
+    for index, step in enumerate(definition["steps"]):
+        yield from graph.step(step, place.at("steps", index))
+    for index, edge in enumerate(definition.get("edges", ())):
+        if edge.get("when", True) is not True:
+            yield from bool_problems(edge["when"], place.at("edges", index, "when"), graph.scope(edge["to"]))
+    for index, condition in enumerate(definition.get("invariants", ())):
+        yield from bool_problems(condition, place.at("invariants", index), graph.everything())
+    yield from graph.derived()
+
+
+def _form(steps: Sequence[Any], place: Place) -> Iterator[Problem]:
+    if not 0 < len(steps) <= MAX_STEPS:
+        yield place.wrong(f"a plan has 1 to {MAX_STEPS} steps, not {len(steps)}", "add or take away steps")
+    seen: set[str] = set()
+    for index, step in enumerate(steps):
+        at = place.at(index)
+        if not isinstance(step, Mapping):
+            yield at.wrong("is no step", 'write {"id": ..., "op": ..., ...}')
+            continue
+        op = step.get("op")
+        if not isinstance(op, str) or op not in STEPS:
+            yield at.at("op").wrong(f"there is no op {op!r}", did_you_mean(op, STEPS, "leave the step out"))
+        else:
+            yield from STEPS[op](step, at)
+        if isinstance(step.get("id"), str):
+            if step["id"] in seen:
+                yield at.at("id").wrong(f"two steps have the id {step['id']}", "give each its own")
+            seen.add(step["id"])
+
+
+class _Graph:
+    """A plan's steps and edges, and which steps come before which."""
+
+    def __init__(self, definition: Mapping[str, Any], place: Place, known: Known) -> None:
+        self.definition, self.place, self.known = definition, place, known
+        self.steps: dict[str, Step] = {step["id"]: step for step in definition["steps"]}
+        self.edges: Sequence[Mapping[str, Any]] = definition.get("edges", ())
+        self.sources: dict[str, list[str]] = {step_id: [] for step_id in self.steps}
+        for edge in self.edges:
+            if edge["to"] in self.steps and edge["from"] in self.steps:
+                self.sources[edge["to"]].append(edge["from"])
+        self.order = self._order()
+        self.before: dict[str, set[str]] = {}
+        for step_id in self.order:
+            self.before[step_id] = {s for source in self.sources[step_id] for s in (source, *self.before[source])}
+        self.input: Type = known.schemas.get(definition["input"])
+        self.types: dict[str, Type] = {step_id: self._type(step) for step_id, step in self.steps.items()}
+
+    def _order(self) -> list[str]:
+        """The steps, each after those before it; without those that run in a circle."""
+        order: list[str] = []
+        done: set[str] = set()
+        while free := [s for s in self.steps if s not in done and all(b in done for b in self.sources[s])]:
+            order += free
+            done.update(free)
+        return order
+
+    def _type(self, step: Step) -> Type:
+        """The type of what a step binds."""
+        local = self.definition.get("locals", {}).get(_variable(step))
+        if step["op"] == "await_receipt":
+            return RECEIPT
+        schema = local if local is not None else step["event"] if step["op"] == "await_event" else None
+        return {"ref": schema} if schema in self.known.schemas else None
+
+    # -- edges --------------------------------------------------------------------------------------------------------
+
+    def edge_problems(self) -> Iterator[Problem]:
+        seen: set[tuple[str, str]] = set()
+        for index, edge in enumerate(self.edges):
+            at, ends = self.place.at("edges", index), (edge["from"], edge["to"])
+            for name, step_id in zip(("from", "to"), ends, strict=True):
+                if step_id not in self.steps:
+                    fix = did_you_mean(step_id, self.steps, "name a step of this plan")
+                    yield at.at(name).wrong(f"there is no step {step_id}", fix)
+            if ends in seen:
+                yield at.wrong(f"two edges lead from {ends[0]} to {ends[1]}", "join their guards with or")
+            seen.add(ends)
+            if edge.get("when") is False:
+                yield at.at("when").wrong("this edge never opens", "leave the edge out")
+            if self.steps.get(edge["from"], {}).get("op") == "end":
+                yield at.wrong("an end has nothing after it", "leave the edge out")
+        circle = [step_id for step_id in self.steps if step_id not in self.order]
+        if circle:
+            yield self.place.at("edges").wrong(f"{', '.join(circle)} run in a circle", "repeat work in the reducer")
+
+    def dead_steps(self) -> Iterator[Problem]:
+        """A step that nothing leads past an `end` without edges: when that runs first, the others never do."""
+        for index, step in enumerate(self.definition["steps"]):
+            if step["op"] == "end" and not self.sources[step["id"]]:
+                others = [s for s in self.steps if self.sources[s]]
+                if others:
+                    what = f"it ends the plan at once, so {', '.join(others)} can't be reached"
+                    yield self.place.at("steps", index).wrong(what, "add edges that lead to it")
+
+    # -- names --------------------------------------------------------------------------------------------------------
+
+    def names(self) -> Iterator[Problem]:
+        """Handles that are bound twice, and locals that nothing sets."""
+        handles: set[str] = set()
+        for index, step in enumerate(self.definition["steps"]):
+            name = _variable(step)
+            at = self.place.at("steps", index, "bind")
+            if name == "correlation_id":
+                yield at.wrong("correlation_id is set by the trigger", "choose another name")
+            if name in handles or (name and step["op"] == "emit_effect" and name in self._set_by_others(step)):
+                yield at.wrong(f"the handle {name} is bound twice", "give each effect its own handle")
+            if step["op"] == "emit_effect" and name is not None:
+                handles.add(name)
+        settable = {_variable(s) for s in self.steps.values() if s["op"] in ("assign", "await_event")}
+        for name, schema in self.definition.get("locals", {}).items():
+            at = self.place.at("locals", name)
+            yield from self.known.missing("schema", schema, at)
+            if name not in settable:
+                yield at.wrong(f"no assign or await_event sets {name}", "leave it out")
+
+    def _set_by_others(self, step: Step) -> set[str | None]:
+        return {_variable(other) for other in self.steps.values() if other is not step}
+
+    def scope(self, step_id: str, event: Type = None, *, has_event: bool = False) -> Scope:
+        """What may be read where `step_id` is about to begin."""
+        before = [self.steps[s] for s in self.order if s in self.before[step_id]]
+        every = frozenset(name for step in self.steps.values() if (name := _variable(step)) is not None)
+        return Scope(
+            self.known.schemas,
+            self.input,
+            self._vars(before),
+            {step["id"]: self.types[step["id"]] for step in before if _variable(step) is not None},
+            every,
+            event,
+            has_event,
+        )
+
+    def everything(self) -> Scope:
+        """What an invariant may read."""
+        steps = list(self.steps.values())
+        bound = {step["id"]: self.types[step["id"]] for step in steps if _variable(step) is not None}
+        return Scope(self.known.schemas, self.input, self._vars(steps), bound)
+
+    def _vars(self, steps: Sequence[Step]) -> dict[str, Type]:
+        """Variables that these steps set, with their types where all agree."""
+        found: dict[str, Type] = {"correlation_id": None}
+        for step in steps:
+            name = _variable(step)
+            if name is not None:
+                made = self.types[step["id"]]
+                found[name] = made if found.get(name, made) == made else None
+        return found
+
+    # -- steps --------------------------------------------------------------------------------------------------------
+
+    def step(self, step: Step, place: Place) -> Iterator[Problem]:
+        scope = self.scope(step["id"])
+        match step["op"]:
+            case "emit_effect":
+                yield from expression_problems(step["params"], place.at("params"), scope)
+                yield from self._effect(step, place)
+                yield from self._secrets(step["params"], step, place.at("params"))
+            case "await_receipt":
+                yield from self._awaited(step, place.at("for"))
+            case "await_event":
+                yield from self.known.missing("schema", step["event"], place.at("event"))
+                if "where" in step:
+                    event = {"ref": step["event"]} if step["event"] in self.known.schemas else None
+                    inside = self.scope(step["id"], event, has_event=True)
+                    yield from bool_problems(step["where"], place.at("where"), inside)
+                elif self.definition["name"] in self.known.correlated:
+                    fix = 'add a where, such as {"op": "eq", "args": [{"ref": "@event.FIELD"}, ...]}'
+                    yield place.wrong("a plan that is correlated would take any event here", fix)
+            case "raise_event":
+                yield from self.known.missing("schema", step["event"], place.at("event"))
+                yield from expression_problems(step["value"], place.at("value"), scope)
+            case "assign":
+                yield from expression_problems(step["expr"], place.at("expr"), scope)
+            case "end":
+                if ("result" in step) != (self.definition.get("output") is not None):
+                    fix = "leave it out or declare output" if "result" in step else "add it, or leave out output"
+                    yield place.wrong("an end has a result exactly when the plan has an output", fix)
+                yield from expression_problems(step.get("result"), place.at("result"), scope)
+
+    def _effect(self, step: Step, place: Place) -> Iterator[Problem]:
+        effect = self.known.effects.get(step["kind"])
+        if effect is None:
+            fix = did_you_mean(step["kind"], self.known.effects, "define it")
+            yield place.at("kind").wrong(f"there is no effect {step['kind']}", fix)
+        elif effect.get("origin_scope") == "tool":
+            yield place.at("kind").wrong(f"{step['kind']} is for tools", "let a tool ask for it")
+        if step["cap"] not in self.known.grants:
+            fix = did_you_mean(step["cap"], self.known.grants, "add it to defaults.cap_grants")
+            yield place.at("cap").wrong(f"there is no grant {step['cap']}", fix)
+        elif effect is not None:
+            granted, wanted = self.known.grants[step["cap"]], effect.get("cap_type")
+            if granted is not None and granted != wanted:
+                what = f"the grant {step['cap']} is of type {granted}, and {step['kind']} needs {wanted}"
+                yield place.at("cap").wrong(what, f"name a grant of type {wanted}")
+
+    def _awaited(self, step: Step, place: Place) -> Iterator[Problem]:
+        handles = {f"@var:{s['bind']['effect_id_as']}": i for i, s in self.steps.items() if s["op"] == "emit_effect"}
+        awaited = step["for"]
+        name = awaited.get("ref") if isinstance(awaited, Mapping) and set(awaited) == {"ref"} else None
+        if not isinstance(name, str) or name not in handles:
+            yield place.wrong("it awaits no effect of this plan", 'write {"ref": "@var:HANDLE"}')
+        elif handles[name] not in self.before[step["id"]]:
+            yield place.wrong(
+                "it awaits an effect that is not asked for before it", f"add an edge from {handles[name]}"
+            )
+
+    def _secrets(self, params: Any, step: Step, place: Place) -> Iterator[Problem]:
+        """Secrets that are written out in the parameters of an effect."""
+        for alias, version in _named_secrets(params):
+            name = f"{alias}@{version}"
+            secret = self.known.names("defsecret").get(name)
+            if secret is None:
+                fix = did_you_mean(name, self.known.names("defsecret"), "define it with defsecret")
+                yield place.wrong(f"there is no secret {name}", fix)
+                continue
+            for field, mine in (("allowed_caps", step["cap"]), ("allowed_plans", self.definition["name"])):
+                allowed = secret.get(field)
+                if isinstance(allowed, list) and mine not in allowed:
+                    yield place.wrong(f"{mine} may not have the secret {name}", f"add it to the secret's {field}")
+
+    def derived(self) -> Iterator[Problem]:
+        """`required_caps` and `allowed_effects` are what the steps say; who writes them wants to be told otherwise."""
+        emitting = [step for step in self.steps.values() if step["op"] == "emit_effect"]
+        for field, own in (("required_caps", "cap"), ("allowed_effects", "kind")):
+            used = sorted({step[own] for step in emitting})
+            if field in self.definition and sorted(set(self.definition[field])) != used:
+                yield self.place.at(field).wrong(
+                    f"the steps say {', '.join(used) or 'none'}", "write these, or leave it out"
+                )
+
+
+def _variable(step: Step) -> str | None:
+    """The variable that a step binds."""
+    op = step["op"]
+    return str(step["bind"][BOUND[op]]) if op in BOUND else None
+
+
+def _named_secrets(expression: Any) -> Iterator[tuple[Any, Any]]:
+    """`(alias, version)` of each secret that an expression names literally."""
+    if isinstance(expression, list):
+        for part in expression:
+            yield from _named_secrets(part)
+    if not isinstance(expression, Mapping):
+        return
+    variant = expression.get("variant")
+    if isinstance(variant, Mapping) and variant.get("tag") == "secret":
+        value = variant.get("value")
+        record = value.get("record") if isinstance(value, Mapping) else None
+        if isinstance(record, Mapping):
+            alias, version = _constant(record.get("alias")), _constant(record.get("version"))
+            if isinstance(alias, str) and type(version) is int:
+                yield alias, version
+            return
+    for part in expression.values():
+        yield from _named_secrets(part)
+
+
+def _constant(expression: Any) -> Any:
+    if isinstance(expression, Mapping) and len(expression) == 1:
+        return next((body for form, body in expression.items() if form in ("text", "nat", "int")), None)
+    return expression

@@ -1,0 +1,122 @@
+"""A model's key in the environment and in the vault, providers that send it back, kill -9 in between: it is in no byte
+of the world, of what commands print or log, or of what goes over the owner's socket."""
+
+from __future__ import annotations
+
+import json
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from tests.canaries import bytes_below, found, quoted
+
+GIVEN = "canary-environment-0123456789"
+KEPT = "canary-vault-9876543210-abcdef"
+VAULT_KEY = "c0ffee" * 10 + "c0de"
+VALUES = (GIVEN, KEPT, VAULT_KEY)
+
+
+def everything(value: str) -> str:
+    return " ".join(quoted(value).values())
+
+
+@contextmanager
+def tapped(path: Path) -> Iterator[list[bytes]]:
+    """All that goes over the socket at `path` while the block runs, both ways."""
+    real = path.with_suffix(".real")
+    path.rename(real)
+    heard: list[bytes] = []
+    listener = socket.socket(socket.AF_UNIX)
+    listener.bind(str(path))
+    listener.listen()
+
+    def pass_on(source: socket.socket, target: socket.socket) -> None:
+        with source, target:
+            try:
+                while data := source.recv(65536):
+                    heard.append(data)
+                    target.sendall(data)
+                target.shutdown(socket.SHUT_WR)
+            except OSError:
+                return
+
+    def serve() -> None:
+        while True:
+            try:
+                guest, _ = listener.accept()
+            except OSError:
+                return
+            owner = socket.socket(socket.AF_UNIX)
+            owner.connect(str(real))
+            for source, target in ((guest.dup(), owner.dup()), (owner, guest)):
+                threading.Thread(target=pass_on, args=(source, target), daemon=True).start()
+
+    threading.Thread(target=serve, daemon=True).start()
+    try:
+        yield heard
+    finally:
+        listener.shutdown(socket.SHUT_RDWR)
+        listener.close()
+
+
+def test_no_key_is_in_a_byte_of_the_world(process: Any, provider: Any, world: Path, tmp_path: Path) -> None:
+    said: list[str] = []
+    vault = {"LLM_API_KEY": "", "DEMIURGE_VAULT_KEY": VAULT_KEY}
+
+    def run(*words: str, given: dict[str, str] = vault, stdin: str = "", status: int = 0) -> Any:
+        done = process(*words, stdin=stdin, given=given)
+        said.extend((done.out, done.err))
+        assert done.status == status, done
+        return done
+
+    def refusing(value: str) -> Any:
+        return provider.raw(json.dumps({"error": {"message": everything(value)}}).encode(), 401, "application/json")
+
+    write = provider.call("workspace__write", {"path": "a.txt", "text": "hello"})
+    listing = provider.call("workspace__list", {}, "call_2")
+    run("secrets", "set", "llm/api", stdin=KEPT)
+    provider.say(provider.answer(write), provider.answer(listing), provider.answer(provider.text("Written.")))
+    run("chat", "-m", "Write a file.", "--yes", "-vv")
+    provider.say(refusing(KEPT))
+    run("chat", "-m", "Fail.", "-vv", status=1)
+    run("chat", "-m", "Fail again.", "--json", "--log-json", "-v", status=1)
+    provider.say(provider.answer(provider.text(f"You sent {everything(KEPT)}.")))
+    run("chat", "-m", "What is my key?")
+    assert provider.keys == [f"Bearer {KEPT}"]
+
+    environment = {"LLM_API_KEY": GIVEN}
+    provider.say(refusing(GIVEN))
+    run("chat", "-m", "Fail.", "-vv", given=environment, status=1)
+    call = provider.call("workspace__write", {"path": "b.txt", "text": "b"}, "call_3")
+    provider.say(provider.answer(call), provider.answer(provider.text("Never heard."), held=True))
+    killed = process.start("chat", "-m", "Write another.", "--yes", "-vv", given=environment)
+    while len(provider.seen) < 2:
+        assert killed.poll() is None
+    with tapped(world / "owner.sock") as heard:
+        run("state", "get", "demiurge/Demiurge@1", "--key", "main")
+        run("secrets", "ls")
+        run("journal", "export")
+        run("doctor")
+        assert heard
+    killed.kill()
+    ended = process.finish(killed)
+    said.extend((ended.out, ended.err))
+    provider.say(provider.answer(provider.text(f"Again: {everything(GIVEN)}")))
+    run("chat", "-m", "And now?", "-vv", given=environment)
+    run("journal", "export", "--out", str(tmp_path / "journal.jsonl"))
+    run("trace", "--chat", "main")
+    run("trace", "--chat", "main", "--json")
+    run("secrets", "ls", "--json")
+    run("doctor", "--json")
+    run("journal", "verify")
+    run("replay")
+    assert found(VALUES, *said) == []
+    assert found(VALUES, *heard) == []
+    assert found(VALUES, *bytes_below(tmp_path)) == []
+    records = [json.loads(line) for line in (tmp_path / "journal.jsonl").read_text().splitlines()]
+    handed = [record["body"]["secrets"] for record in records if "secrets" in record["body"]]
+    digests = {entry["digest"] for entries in handed for entry in entries}
+    assert len(digests) == 2, "one for each value"

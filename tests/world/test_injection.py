@@ -1,0 +1,76 @@
+"""What was handed to an effect is in nothing that comes of it."""
+
+from __future__ import annotations
+
+import json
+from base64 import b64encode, urlsafe_b64encode
+from urllib.parse import quote
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from demiurge.tools.connections.credentials import Secret
+from demiurge.tools.events import TextDelta
+from demiurge.world.injection import MASK, Injections
+
+CANARY = "canary/0123+456789=%"
+
+
+def injected(*values: str) -> Injections:
+    made = Injections()
+    for number, value in enumerate(values):
+        made.add({"alias": f"a/{number}", "version": 1}, Secret(value))
+    return made
+
+
+SPELLINGS = [
+    CANARY,
+    quote(CANARY),
+    quote(CANARY, safe=""),
+    quote(CANARY, safe="").replace("%2F", "%2f").replace("%2B", "%2b").replace("%3D", "%3d"),
+    CANARY.encode().hex(),
+    CANARY.encode().hex().upper(),
+    json.dumps(CANARY),
+]
+
+
+@pytest.mark.parametrize("spelling", SPELLINGS)
+@given(before=st.text(), after=st.text())
+def test_no_spelling_gets_through(spelling: str, before: str, after: str) -> None:
+    shown = injected(CANARY).masked(before + spelling + after)
+    assert spelling not in shown
+    assert MASK in shown
+    assert spelling.encode() not in injected(CANARY).masked_bytes((before + spelling + after).encode())
+
+
+@given(before=st.binary(max_size=20), after=st.binary(max_size=20))
+def test_base64_of_a_longer_text_gives_nothing_away(before: bytes, after: bytes) -> None:
+    for encode in (b64encode, urlsafe_b64encode):
+        whole = encode(before + CANARY.encode() + after)
+        assert len(injected(CANARY).masked_bytes(whole)) <= len(whole) - 4 * len(CANARY) // 3 + len(MASK) + 1
+
+
+def test_every_text_of_a_payload_is_searched_and_its_shape_stays() -> None:
+    payload = {"a": [CANARY, 1, None], CANARY: {"b": f"x{CANARY}y"}, "c": CANARY.encode(), "d": True}
+    expected = {"a": [MASK, 1, None], MASK: {"b": f"x{MASK}y"}, "c": MASK.encode(), "d": True}
+    assert injected(CANARY).masked(payload) == expected
+    assert injected(CANARY).masked(TextDelta(CANARY)) == TextDelta(MASK)
+
+
+def test_one_secret_may_be_the_beginning_of_another() -> None:
+    shown = injected(CANARY, CANARY + CANARY).masked(f"{CANARY}{CANARY} {CANARY}")
+    assert "canary" not in shown
+
+
+def test_without_secrets_and_for_short_ones_all_stays_as_it_is() -> None:
+    payload = {"text": f"ollama and {CANARY}"}
+    assert Injections().masked(payload) is payload
+    assert injected("ollama").masked(payload) == payload
+
+
+def test_neither_shows_nor_travels() -> None:
+    made = injected(CANARY)
+    assert CANARY not in repr(made) + repr(made.journaled)
+    with pytest.raises(TypeError):
+        made.__reduce_ex__(2)
