@@ -7,7 +7,8 @@ import platform
 import sys
 from collections.abc import Iterable
 
-from bench import history, journal
+from bench import history, journal, steps
+from bench.steps import race
 from bench.tool_call import report
 
 
@@ -22,6 +23,7 @@ def main() -> None:
     print(f"Python {platform.python_version()}, {platform.machine()}; ratios are to the first line of each group\n")
     _show(journal.__doc__, journal.run())
     _show(history.__doc__, history.run(full="--full" in sys.argv))
+    _show(steps.__doc__, race.run())
     report.run()
 
 

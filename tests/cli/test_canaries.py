@@ -85,7 +85,7 @@ def test_no_key_is_in_a_byte_of_the_world(process: Any, provider: Any, world: Pa
     run("chat", "-m", "Fail again.", "--json", "--log-json", "-v", status=1)
     provider.say(provider.answer(provider.text(f"You sent {everything(KEPT)}.")))
     run("chat", "-m", "What is my key?")
-    assert provider.keys == [f"Bearer {KEPT}"]
+    assert set(provider.keys) == {f"Bearer {KEPT}"}
 
     environment = {"LLM_API_KEY": GIVEN}
     provider.say(refusing(GIVEN))

@@ -308,7 +308,6 @@ NOT_RESULTS: list[Any] = [
     {"total": 1},
     ToolResult(message="m", value={"total": 1}),
     ToolResult(message="m", value=R("canary")),  # type: ignore[arg-type]
-    ToolResult(message="m", value=None),
     ToolResult(message=3, value=R(1)),  # type: ignore[arg-type]
     ToolResult(message="\ud800", value=R(1)),
 ]
@@ -323,6 +322,16 @@ def test_a_result_of_another_form_is_output_validation(returned: Any) -> None:
     result = Run(made(handler)).runner.exec_sync("math__add", ARGS)
     assert result.error_code == "output_validation"
     assert "canary" not in result.content
+
+
+def test_a_success_may_have_no_value() -> None:
+    """Seed 004, ToolResult: `value: PayloadT | None`, whatever the declared result."""
+
+    def handler(params: P, *, context: ToolContext) -> ToolResult[R]:
+        return ToolResult(message="nothing to add", value=None)
+
+    result = Run(made(handler)).runner.exec_sync("math__add", ARGS)
+    assert (result.ok, result.value, result.content) == (True, None, "nothing to add")
 
 
 def test_an_excluded_value_is_not_in_the_text() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -12,7 +13,7 @@ from demiurge.tools.authoring.tool import Tool
 from demiurge.tools.effect import ToolEffect
 from demiurge.tools.policy import ToolPolicy
 from demiurge.world.admission import Admission, admit, decide_tool
-from demiurge.world.manifest import Manifest
+from demiurge.world.manifest import Manifest, Rule
 
 CHAT_PLAN = {"kind": "plan", "name": "demiurge/chat_plan@1", "id": 1}
 TOOL_PLAN = {"kind": "plan", "name": "demiurge/tool_plan@1", "id": 1}
@@ -148,7 +149,8 @@ PLAN = {"kind": "plan", "name": "ex/plan@1", "id": 1}
 
 
 def by_policy(given: Sequence[Mapping[str, Any]] | None) -> Admission:
-    return decide(tiny(rules=given), "ex.echo", {"text": "x"}, "echo", PLAN)
+    found = tuple(Rule(rule["when"], rule["decision"]) for rule in given) if given is not None else None
+    return decide(replace(tiny(), rules=found), "ex.echo", {"text": "x"}, "echo", PLAN)
 
 
 def test_the_first_rule_that_matches_decides() -> None:

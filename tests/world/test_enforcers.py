@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.world.effects.asking import asking_manifest
+from tests.world.effects.asking import asking_manifest, grant_name
 from tests.world.scripted import START_NS, chat_manifest
 
 from demiurge.world.admission import Admission, admit
@@ -25,7 +25,7 @@ def decide(cap: str, kind: str, params: Mapping[str, Any], **grant: Any) -> Admi
     effect = manifest.effects[kind]
     checked = manifest.schemas.validator(effect.params).normalise(params)
     origin = {"kind": "plan", "name": f"ex/ask.{kind}@1", "id": 1}
-    return admit(manifest, effect, checked, cap, origin, now_ns=START_NS, actor="user")
+    return admit(manifest, effect, checked, grant_name(cap), origin, now_ns=START_NS, actor="user")
 
 
 def out(params: Mapping[str, Any], **grant: Any) -> str:

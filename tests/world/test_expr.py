@@ -12,11 +12,12 @@ from tests.world.scripted import ref
 from demiurge.values import cbor
 from demiurge.values.refs import ref_of
 from demiurge.values.vector import Vector
-from demiurge.world.expr import OPS, ExpressionError, evaluate
+from demiurge.world.expr import OPS, ExpressionError, evaluate, references
 
 ENV = {
     "input": {"n": 3, "deep": {"er": ["x", "y"]}, "none": None, "choice": {"$tag": "Tag", "$value": 5}},
     "vars": {"v": {"payload": {"code": "c"}}, "list": [1, 2], "text": "héllo"},
+    "steps": {"first": {"made": 8}},
     "event": {"id": 9},
 }
 
@@ -38,7 +39,9 @@ def op(name: str, *args: Any) -> dict[str, Any]:
         ({"dec128": "0.5"}, "0.5"),
         ({"null": {}}, None),
         ({"list": [1, {"text": "a"}]}, [1, "a"]),
-        ({"set": [2, 1]}, [2, 1]),
+        ({"set": [2, 1, 2]}, [1, 2]),
+        ({"bytes_b64": "aGk="}, b"hi"),
+        ({"map": [{"key": 1, "value": 2}]}, {1: 2}),
         ({"record": {"a": {"nat": 1}, "b": ref("@plan.input.n")}}, {"a": 1, "b": 3}),
         ({"map": [{"key": "k", "value": {"nat": 1}}]}, {"k": 1}),
         ({"variant": {"tag": "T", "value": 1}}, {"$tag": "T", "$value": 1}),
@@ -48,6 +51,7 @@ def op(name: str, *args: Any) -> dict[str, Any]:
         (ref("@plan.input.none"), None),
         (ref("@plan.input.choice.$tag"), "Tag"),
         (ref("@var:v.payload.code"), "c"),
+        (ref("@step:first.made"), 8),
         (ref("@event.id"), 9),
     ],
 )
@@ -81,7 +85,11 @@ def test_a_form_has_a_value(expression: Any, value: Any) -> None:
         (op("gt", 3, 2), True),
         (op("ge", 1, 2), False),
         (op("and", True, False), False),
+        (op("and", True, True), True),
+        (op("and", False, ref("@var:gone")), False),
         (op("or", True, False), True),
+        (op("or", True, "no bool"), True),
+        (op("or", False, True), True),
         (op("not", False), True),
         (op("concat", "a", "b"), "ab"),
         (op("starts_with", "abc", "ab"), True),
@@ -142,6 +150,15 @@ def test_every_operation_is_tested_above() -> None:
         op("eq", 1),
         op("not", 1),
         op("and", True, 1),
+        op("and", 0, True),
+        op("and", None, True),
+        op("or", False, None),
+        op("and", False),
+        op("mul", 2**200, 2**200),
+        op("concat", "x" * (1 << 20), "x"),
+        {"bytes_b64": "a"},
+        {"bytes_b64": 7},
+        {"set": [ref("@var:odd")]},
         op("lt", 1, "a"),
         op("lt", True, False),
         op("lt", {"list": []}, {"list": []}),
@@ -212,3 +229,28 @@ def test_any_json_at_all_is_a_value_or_an_expression_error(expression: Any) -> N
     except ExpressionError:
         return
     assert evaluate(expression, ENV) == first
+
+
+@pytest.mark.parametrize(
+    ("expression", "read"),
+    [
+        (ref("@var:a.b"), ["@var:a.b"]),
+        (op("eq", ref("@plan.input.x"), {"list": [ref("@var:y")]}), ["@plan.input.x", "@var:y"]),
+        (
+            {"record": {"a": ref("@step:s"), "b": {"variant": {"tag": "T", "value": ref("@event")}}}},
+            ["@step:s", "@event"],
+        ),
+        ({"map": [{"key": ref("@var:k"), "value": ref("@var:v")}]}, ["@var:k", "@var:v"]),
+        ({"text": {"ref": "@var:x"}}, []),
+        ({"op": "eq", "args": 7}, []),
+        ({"map": [1]}, []),
+        ("@var:x", []),
+    ],
+)
+def test_an_expression_says_what_it_reads(expression: Any, read: list[str]) -> None:
+    assert list(references(expression)) == read
+
+
+@given(EXPRESSIONS)
+def test_what_any_json_reads_can_be_asked(expression: Any) -> None:
+    assert all(isinstance(path, str) for path in references(expression))

@@ -53,7 +53,7 @@ def kept(state: UnitState, store: Store) -> UnitState:
     node, chunks = snapshot_node(state)
     store.put_blobs([node, *chunks.values()])
     snapshot = Snapshot(str(state.unit), state.seq - 1, state.head, ref_of(node))
-    return read_snapshot(snapshot, state.world, state.unit, store.get_blob, pytest.fail)
+    return read_snapshot(snapshot, state.world, state.unit, store.get_blob)
 
 
 class Counting(MemoryStore):

@@ -7,8 +7,8 @@ import pysqlite3
 
 sys.modules["sqlite3"] = pysqlite3
 sys.path.insert(0, str(Path(__file__).parents[1]))
-from dbos import DBOS, SetWorkflowID
-from timing import main
+from dbos import DBOS, SetWorkflowID  # noqa: E402 - after the SQLite that it is to find
+from timing import main  # noqa: E402
 
 
 @DBOS.step()

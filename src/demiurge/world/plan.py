@@ -224,7 +224,8 @@ def hear(plan: Plan, instance: PlanInstance, offers: Sequence[tuple[str, Any]], 
 
 def _ready(plan: Plan, instance: PlanInstance) -> list[str]:
     """The steps that may run now, effects first, in declaration order; those that can't ever are marked as skipped."""
-    effects, others = [], []
+    effects: list[str] = []
+    others: list[str] = []
     done, skipped = instance.done, instance.skipped
     for step_id, edges in plan.incoming.items():
         if step_id in done or step_id in skipped:

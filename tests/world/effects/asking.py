@@ -51,7 +51,7 @@ def asking_manifest(grants: Mapping[str, Mapping[str, Any]], definitions: Sequen
         obey,
         grants=[
             {"name": "echo", "cap": "ex/echo@1", "params": {}},
-            *({"name": name, "cap": CAPS[name], "params": params} for name, params in grants.items()),
+            *({"name": grant_name(cap), "cap": CAPS[cap], "params": params} for cap, params in grants.items()),
         ],
         triggers=[{"event": p["input"], "plan": p["name"]} for p in plans],
         schemas={
@@ -63,9 +63,14 @@ def asking_manifest(grants: Mapping[str, Mapping[str, Any]], definitions: Sequen
     )
 
 
+def grant_name(cap: str) -> str:
+    return cap.replace(".", "_")
+
+
 def _plan(kind: str, cap: str) -> dict[str, Any]:
     params = {"ref": "@plan.input.params"}
-    go = {"id": "go", "op": "emit_effect", "kind": kind, "cap": cap, "params": params, "bind": {"effect_id_as": "h"}}
+    grant, bind = grant_name(cap), {"effect_id_as": "h"}
+    go = {"id": "go", "op": "emit_effect", "kind": kind, "cap": grant, "params": params, "bind": bind}
     edges = [{"from": "go", "to": "wait", "when": True}]
     return plan([go, awaiting("wait", "h", "r")], edges, name=f"ex/ask.{kind}@1", on=f"ex/{kind}@1")
 

@@ -38,7 +38,7 @@ def check(ports: Ports, call: Call) -> None:
     rendering = ""
     try:
         call.message = plain_text(result.message)
-        if result.value is not None or result.success:
+        if result.value is not None:
             call.encoded = call.bound.dump(result.value)
             call.plain = portable(from_json(call.encoded, allow_inf_nan=False))
             if call.rendering is not None:

@@ -54,7 +54,7 @@ def answer_from(call: Call, there: LedgerRow) -> None:
     if there.state is not EntryState.DONE:
         raise ToolFailure(ToolErrorCode.UNKNOWN_OUTCOME)
     try:
-        value = None if not there.success and there.value == b"null" else call.bound.load(there.value)
+        value = None if there.value == b"null" else call.bound.load(there.value)
     except ToolValidationError as error:  # the type has changed since
         raise ToolFailure(ToolErrorCode.OUTPUT_VALIDATION) from error
     call.result = ToolResult(there.message, value, there.success, there.excluded)

@@ -127,8 +127,8 @@ def _kind(expression: Any, scope: Scope) -> str | None:
     if form != "ref":
         return form if form in FORMS else None
     try:
-        found = _ref_type(body, scope)
-    except (NoField, TypeError, AttributeError):
+        found = _ref_type(str(body), scope)
+    except NoField:
         return None
     if found is None or "option" in found:
         return None
@@ -152,12 +152,13 @@ def _operation(expression: Mapping[str, Any], place: Place, scope: Scope, depth:
 
 
 def _constant(form: str, body: Any, place: Place) -> Iterator[Problem]:
-    fits = {"bool": bool, "nat": int, "int": int}.get(form)
-    if fits is None:
-        wrong = not isinstance(body, str) and not (form.endswith("_ns") and type(body) is int)
+    if form in ("nat", "int"):
+        fits = type(body) is int and (form == "int" or body >= 0)
+    elif form == "bool":
+        fits = type(body) is bool
     else:
-        wrong = type(body) is not fits or (form == "nat" and body < 0)
-    if wrong:
+        fits = isinstance(body, str) or (form.endswith("_ns") and type(body) is int)
+    if not fits:
         yield place.at(form).wrong(f"is no constant of type {form}", "correct it, or leave the tag out")
 
 

@@ -14,7 +14,7 @@ from demiurge.world.plan import BOUND
 __all__ = ["plan_problems"]
 
 MAX_STEPS = 256
-RECEIPT = {"record": {"status": {"text": {}}, "payload": None}}
+RECEIPT: Mapping[str, Any] = {"record": {"status": {"text": {}}, "payload": None}}
 """What `await_receipt` binds; what the payload is depends on the status."""
 
 Step = Mapping[str, Any]

@@ -145,47 +145,49 @@ _rule = _object(
     {"decision": _one_of("allow", "deny")}, {"when": _object({}, dict.fromkeys(sorted(RULE_FIELDS), _text))}
 )
 
+_FIELDS: Mapping[str, tuple[Mapping[str, Check], Mapping[str, Check]]] = {
+    "defschema": ({"type": _anything}, {}),
+    "defmodule": (
+        {"module_kind": _one_of("reducer"), "abi": _object({"state": _name, "event": _name})},
+        {"key_schema": _name},
+    ),
+    "defplan": (
+        {"input": _name, "steps": _list_of(_anything)},
+        {
+            "output": _name,
+            "locals": _map_of(_name),
+            "edges": _list_of(_edge),
+            "invariants": _list_of(_anything),
+            "required_caps": _texts,
+            "allowed_effects": _texts,
+        },
+    ),
+    "defeffect": (
+        {
+            "kind": _kind,
+            "params_schema": _name,
+            "receipt_schema": _name,
+            "cap_type": _text,
+            "origin_scope": _one_of("plan", "tool", "both"),
+        },
+        {"changes": _flag},
+    ),
+    "defcap": ({"cap_type": _text, "schema": _anything}, {}),
+    "defpolicy": ({"rules": _list_of(_rule)}, {}),
+    "defsecret": (
+        {"binding_id": _secret},
+        {
+            "else_binding_ids": _list_of(_secret),
+            "allowed_caps": _or_null(_texts),
+            "allowed_plans": _or_null(_names),
+        },
+    ),
+    "deftoolset": ({"tools": _list_of(_tool)}, {}),
+}
+
 DEFINITIONS: Mapping[str, Check] = {
     kind: _object({"$kind": _text, "name": _name, **required}, optional)
-    for kind, (required, optional) in {
-        "defschema": ({"type": _anything}, {}),
-        "defmodule": (
-            {"module_kind": _one_of("reducer"), "abi": _object({"state": _name, "event": _name})},
-            {"key_schema": _name},
-        ),
-        "defplan": (
-            {"input": _name, "steps": _list_of(_anything)},
-            {
-                "output": _name,
-                "locals": _map_of(_name),
-                "edges": _list_of(_edge),
-                "invariants": _list_of(_anything),
-                "required_caps": _texts,
-                "allowed_effects": _texts,
-            },
-        ),
-        "defeffect": (
-            {
-                "kind": _kind,
-                "params_schema": _name,
-                "receipt_schema": _name,
-                "cap_type": _text,
-                "origin_scope": _one_of("plan", "tool", "both"),
-            },
-            {"changes": _flag},
-        ),
-        "defcap": ({"cap_type": _text, "schema": _anything}, {}),
-        "defpolicy": ({"rules": _list_of(_rule)}, {}),
-        "defsecret": (
-            {"binding_id": _secret},
-            {
-                "else_binding_ids": _list_of(_secret),
-                "allowed_caps": _or_null(_texts),
-                "allowed_plans": _or_null(_names),
-            },
-        ),
-        "deftoolset": ({"tools": _list_of(_tool)}, {}),
-    }.items()
+    for kind, (required, optional) in _FIELDS.items()
 }
 """Kind -> its form."""
 
