@@ -99,3 +99,15 @@ async def test_a_world_without_the_secret_says_what_to_do(tmp_path: Path) -> Non
         "or run `demiurge secrets set llm/api`."
     )
     assert not (tmp_path / "w" / "digest.key").exists()
+
+
+async def test_a_world_that_is_open_takes_a_new_value_with_its_next_effect(tmp_path: Path) -> None:
+    home = {"HOME": str(tmp_path / "home")}
+    with serving() as provider:
+        provider.say(Provider.answer(Provider.text("Yes.")))
+        given = home | {"OPENAI_BASE_URL": provider.url}
+        async with World.open(tmp_path / "w", environment=given, provider="openai-responses") as world:
+            for value in ("sk-first", "sk-second"):
+                put(home, value=value)
+                assert (await world.chat().send("Hello?")).status == "done"
+        assert provider.keys == ["Bearer sk-first", "Bearer sk-second"]

@@ -96,14 +96,19 @@ def test_no_key_is_in_a_byte_of_the_world(process: Any, provider: Any, world: Pa
     while len(provider.seen) < 2:
         assert killed.poll() is None
     with tapped(world / "owner.sock") as heard:
+        provider.say(provider.answer(provider.text(f"As a guest: {everything(GIVEN)}")))
+        run("chat", "two", "-m", "And mine?")
+        provider.say(refusing(GIVEN))
+        run("chat", "two", "-m", "And now?", status=1)
         run("state", "get", "demiurge/Demiurge@1", "--key", "main")
         run("secrets", "ls")
         run("journal", "export")
         run("doctor")
-        assert heard
+        assert any(b"As a guest" in data for data in heard)
     killed.kill()
     ended = process.finish(killed)
     said.extend((ended.out, ended.err))
+    assert found(VALUES, json.dumps(provider.seen)) == [], "what a chat is told of itself"
     provider.say(provider.answer(provider.text(f"Again: {everything(GIVEN)}")))
     run("chat", "-m", "And now?", "-vv", given=environment)
     run("journal", "export", "--out", str(tmp_path / "journal.jsonl"))

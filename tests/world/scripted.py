@@ -352,13 +352,28 @@ class Echo:
 
 @asynccontextmanager
 async def running(
-    store: Store, manifest: Manifest, adapters: Sequence[Adapter], *, perform: bool = True, tail_bytes: int = 700
+    store: Store,
+    manifest: Manifest,
+    adapters: Sequence[Adapter],
+    *,
+    perform: bool = True,
+    tail_bytes: int = 700,
+    kept_code: bool = False,
 ) -> AsyncIterator[Host]:
     """A started host with a clock and entropy of the test's own, which takes snapshots after every few records."""
     beginning = START_NS + 3600 * SECOND * sum(head.next_seq for head in store.heads())
     clock = FixedClock(beginning, 1_000_000)
     entropy = SeededEntropy(beginning)
-    host = Host(store, manifest, adapters, clock=clock, entropy=entropy, perform=perform, tail_bytes=tail_bytes)
+    host = Host(
+        store,
+        manifest,
+        adapters,
+        clock=clock,
+        entropy=entropy,
+        perform=perform,
+        tail_bytes=tail_bytes,
+        kept_code=kept_code,
+    )
     await host.start()
     try:
         yield host

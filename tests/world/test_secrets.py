@@ -38,7 +38,7 @@ def secret(*bindings: str, **more: Any) -> Secret:
 
 
 def manifest(*bindings: str, **more: Any) -> Manifest:
-    return asking_manifest({"http.out": GRANT}, [declared(*bindings, **more)] if bindings else [])
+    return asking_manifest({"http.out": GRANT, "blob": {}}, [declared(*bindings, **more)] if bindings else [])
 
 
 def adapter(environment: Mapping[str, str], key: bytes = KEY) -> HttpRequests:
@@ -166,7 +166,7 @@ def test_a_binding_to_no_place_is_refused_with_the_manifest(binding: str) -> Non
 
 @pytest.mark.parametrize("name", ["web/robot", "web/robot@", "@1", "web/robot@x"])
 def test_so_is_a_name_without_a_version(name: str) -> None:
-    with pytest.raises(InvalidValue, match="alias@version"):
+    with pytest.raises(InvalidValue, match="versioned name"):
         asking_manifest({"http.out": GRANT}, [declared("env:ROBOT") | {"name": name}])
 
 
@@ -177,12 +177,12 @@ def test_so_is_a_name_without_a_version(name: str) -> None:
     ("allowed", "code"),
     [
         ({}, None),
-        ({"allowed_caps": ["http.out"]}, None),
-        ({"allowed_plans": ["ex/ask.http.request@1"], "allowed_caps": ["http.out"]}, None),
+        ({"allowed_caps": ["http_out"]}, None),
+        ({"allowed_plans": ["ex/ask.http.request@1"], "allowed_caps": ["http_out"]}, None),
         ({"allowed_caps": []}, "secret_not_allowed"),
         ({"allowed_caps": ["echo"]}, "secret_not_allowed"),
         ({"allowed_plans": []}, "secret_not_allowed"),
-        ({"allowed_plans": ["ex/other@1"]}, "secret_not_allowed"),
+        ({"allowed_plans": ["ex/ask.blob.get@1"]}, "secret_not_allowed"),
     ],
 )
 async def test_only_the_caps_and_plans_that_it_names_get_it(

@@ -34,7 +34,7 @@ class Backend(Protocol):
 
     async def settle(self, unit: str | None, on_frame: OnFrame | None = None) -> None: ...
 
-    async def state(self, module: str, key: str) -> Mapping[str, Any] | None:
+    async def state(self, module: str, key: str, at: int | None = None) -> Mapping[str, Any] | None:
         """The cell as JSON-ready data; None when there is none."""
         ...
 
@@ -47,6 +47,10 @@ class Backend(Protocol):
     async def decide(self, approval_id: str, approve: bool, reason: str) -> None: ...
 
     async def cancel(self, unit: str, reason: str) -> None: ...
+
+    async def fork(self, folder: str, at: int | None) -> dict[str, Any]:
+        """The fields of `fork.Fork`; `folder` is absolute."""
+        ...
 
     async def replay(self) -> dict[str, Any]: ...
 

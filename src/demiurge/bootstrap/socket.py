@@ -35,7 +35,7 @@ MAX_FRAME = 1 << 30
 MAX_PATH = 100
 """Longest path that a socket can have everywhere."""
 
-ASYNC_OPS = frozenset({"submit", "settle", "state", "keys", "approvals", "decide", "cancel", "replay", "info"})
+ASYNC_OPS = frozenset({"submit", "settle", "state", "keys", "approvals", "decide", "cancel", "fork", "replay", "info"})
 SYNC_OPS = frozenset({"manifest", "put_blob", "get_blob", "rows", "heads", "verify"})
 
 LENGTH = struct.Struct(">I")
@@ -210,8 +210,8 @@ class Remote:
 
         await self._later("settle", unit, on_frame=show)
 
-    async def state(self, module: str, key: str) -> Mapping[str, Any] | None:
-        found: Mapping[str, Any] | None = await self._later("state", module, key)
+    async def state(self, module: str, key: str, at: int | None = None) -> Mapping[str, Any] | None:
+        found: Mapping[str, Any] | None = await self._later("state", module, key, at)
         return found
 
     async def keys(self, module: str) -> list[str]:
@@ -225,6 +225,9 @@ class Remote:
 
     async def cancel(self, unit: str, reason: str) -> None:
         await self._later("cancel", unit, reason)
+
+    async def fork(self, folder: str, at: int | None) -> dict[str, Any]:
+        return dict(await self._later("fork", folder, at))
 
     async def replay(self) -> dict[str, Any]:
         return dict(await self._later("replay"))

@@ -182,9 +182,14 @@ def _vault() -> Iterator[Check]:
 def _secrets() -> Iterator[Check]:
     """Whether each secret of the world is found; the model's own key, which not every model needs, only if it is."""
     try:
-        declared, secrets = declared_secrets(), read_secrets(os.environ, settings().folder())
+        declared = declared_secrets()
     except DemiurgeError:
         return  # said of the world itself
+    try:
+        secrets = read_secrets(os.environ, settings().folder())
+    except DemiurgeError as error:
+        yield Check("secrets", "fail", "no digest of them can be made", error.message)
+        return
     for secret in declared:
         name = f"secret {secret}"
         first = next((place for place in secrets.look(secret) if place.state != "absent"), None)

@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
 import click
 
 from demiurge.cli import output
 from demiurge.cli.command import Command, Group
+from demiurge.cli.failure import OutcomeError
 from demiurge.cli.world import Running, opened, running_options
+from demiurge.values import cbor
+from demiurge.world.manifest import BadManifest, problems, read_folder, system_definitions
 
 __all__ = ["command"]
+
+KINDS = ("schema", "module", "plan", "effect", "cap", "policy", "secret", "toolset")
 
 
 @click.group(cls=Group, name="manifest")
@@ -25,14 +34,38 @@ def get(**running: object) -> None:
 
 
 @command.command(name="check", cls=Command)
+@click.argument("folder", metavar="[DIR]", required=False)
 @running_options
-def check(**running: object) -> None:
-    """Resolve every reference of the manifest, and say all that is wrong with it at once."""
+def check(folder: str | None, **running: object) -> None:
+    """Check the manifest in the JSON files of DIR, and say all that is wrong with it at once, each with its file, the
+    place in it and what to do. Without DIR: resolve that of the world."""
+    if folder is not None:
+        _check_folder(Path(folder))
+        return
     with opened(Running(**running)) as (world, portal):  # type: ignore[arg-type]
         found, ref = world.manifest(), portal.run(world.info())["manifest"]
-    counts = {
-        kind: sum(definition["$kind"] == f"def{kind}" for definition in (*found["definitions"], *found["system"]))
-        for kind in ("schema", "module", "plan", "effect", "cap", "policy", "secret")
-    }
-    told = ", ".join(f"{count} {kind}{'' if count == 1 else 's'}" for kind, count in counts.items())
-    output.result({"ok": True, "ref": ref, **counts}, f"The manifest {ref} is sound: {told}.")
+    _tell(f"The manifest {ref} is sound", ref, (*found["definitions"], *found["system"]))
+
+
+def _check_folder(path: Path) -> None:
+    folder = read_folder(path)
+    found = problems(folder)
+    if found:
+        shown = {"ok": False, "problems": [problem._asdict() for problem in found]}
+        raise OutcomeError(BadManifest.code, str(BadManifest(found)), shown)
+    definitions = [part.content for part in folder.definitions]
+    ref = cbor.node_ref([definitions, folder.root()])
+    _tell(f"{path} is sound", ref, (*definitions, *system_definitions()))
+
+
+def _tell(sentence: str, ref: str, definitions: Iterable[Mapping[str, Any]]) -> None:
+    kinds = [definition["$kind"] for definition in definitions]
+    counts = {kind: kinds.count(f"def{kind}") for kind in KINDS}
+    told = ", ".join(_counted(kind, count) for kind, count in counts.items() if count)
+    output.result({"ok": True, "ref": ref, **counts}, f"{sentence}: {told}.")
+
+
+def _counted(kind: str, count: int) -> str:
+    if count == 1:
+        return f"1 {kind}"
+    return f"{count} {kind.removesuffix('y') + 'ies' if kind.endswith('y') else kind + 's'}"

@@ -8,7 +8,7 @@ Each format is a module with the same five names: `encode_tools`, `encode_messag
 
 from __future__ import annotations
 
-from demiurge.wire import openai_chat, openai_responses
+from demiurge.wire import anthropic, openai_chat, openai_responses
 from demiurge.wire.errors import PROVIDER_ERROR_CODES, ProviderError, provider_error
 from demiurge.wire.items import (
     Audio,
@@ -51,6 +51,7 @@ __all__ = [
     "ToolChoice",
     "ToolOutput",
     "Usage",
+    "anthropic",
     "openai_chat",
     "openai_responses",
     "provider_error",

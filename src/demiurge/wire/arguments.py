@@ -28,6 +28,7 @@ import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from demiurge.errors import InvalidValue
 from demiurge.tools.ids import UNNAMED, canonical_id
@@ -36,7 +37,15 @@ from demiurge.wire.errors import ProviderError
 from demiurge.wire.fields import mend_surrogates
 from demiurge.wire.items import ToolCall
 
-__all__ = ["INVALID_ARGUMENTS_KEY", "MAX_CALLS", "DraftCall", "call_name", "finish_calls", "replay_arguments"]
+__all__ = [
+    "INVALID_ARGUMENTS_KEY",
+    "MAX_CALLS",
+    "DraftCall",
+    "call_name",
+    "finish_calls",
+    "replay_arguments",
+    "replay_object",
+]
 
 INVALID_ARGUMENTS_KEY = "invalid_arguments"
 
@@ -102,6 +111,12 @@ def replay_arguments(call: ToolCall) -> str:
     if not call.invalid or _is_object(call.arguments_json):
         return call.arguments_json
     return json.dumps({INVALID_ARGUMENTS_KEY: call.arguments_json}, ensure_ascii=False)
+
+
+def replay_object(call: ToolCall) -> dict[str, Any]:
+    """The same for formats whose calls hold an object. Raises InvalidValue for a call that claims to be valid and is
+    not."""
+    return canonical_json.parse_object(replay_arguments(call))
 
 
 def _arguments(draft: DraftCall) -> tuple[str, bool]:

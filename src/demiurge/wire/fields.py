@@ -88,8 +88,14 @@ def storable(raw: Mapping[str, Any]) -> dict[str, Any] | None:
     return kept
 
 
-def usage(prompt: int | None, completion: int | None, cached: int | None, reasoning: int | None) -> Usage | None:
+def usage(
+    prompt: int | None,
+    completion: int | None,
+    cached: int | None,
+    reasoning: int | None,
+    cache_written: int | None = None,
+) -> Usage | None:
     """None unless the provider counted at least one side."""
     if prompt is None and completion is None:
         return None
-    return Usage(prompt or 0, completion or 0, cached or 0, reasoning or 0)
+    return Usage(prompt or 0, completion or 0, cached or 0, reasoning or 0, cache_written or 0)

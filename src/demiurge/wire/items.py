@@ -47,6 +47,7 @@ _AUDIO_FORMATS = {
     "audio/wave": "wav",
     "audio/x-wav": "wav",
 }
+_BLOCKS = frozenset({"container_upload", "fallback", "mcp_tool_listing", "mcp_tool_use", "server_tool_use"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,9 +133,20 @@ class Reasoning:
 
 @dataclass(frozen=True, slots=True)
 class Opaque:
-    """A provider's own item, kept whole: `raw["type"]` names it (`web_search_call`, `compaction`, ...)."""
+    """A provider's own item, kept whole: `raw["type"]` names it (`web_search_call`, `server_tool_use`, ...)."""
 
     raw: Mapping[str, Any] = field(hash=False)
+
+    @property
+    def is_block(self) -> bool:
+        """Whether it is a content block of Anthropic's Messages, not an output item of OpenAI's Responses: items
+        have ids, blocks seldom."""
+        kind = self.raw.get("type")
+        if not isinstance(kind, str):
+            return False
+        if kind in _BLOCKS or kind.endswith("_tool_result"):
+            return True
+        return not kind.endswith(("_call", "_output")) and "id" not in self.raw and "call_id" not in self.raw
 
 
 Item: TypeAlias = Message | ToolCall | ToolOutput | Reasoning | Opaque
@@ -142,18 +154,20 @@ Item: TypeAlias = Message | ToolCall | ToolOutput | Reasoning | Opaque
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """Tokens. `cached` is the part of `prompt` that was read from a cache, `reasoning` a part of
-    `completion`."""
+    """Tokens. `cached` is the part of `prompt` that was read from a cache, `cache_written` the part that was
+    put there, `reasoning` a part of `completion`."""
 
     prompt: int
     completion: int
     cached: int = 0
     reasoning: int = 0
+    cache_written: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Completion:
-    """One finished answer. `text` and `tool_calls` are views of `items`, which keeps the provider's order."""
+    """One finished answer. `text` and `tool_calls` are views of `items`, which keeps the provider's order;
+    `raw_finish_reason` is the provider's own word, None if it gave none."""
 
     text: str
     tool_calls: tuple[ToolCall, ...]
@@ -162,6 +176,7 @@ class Completion:
     items: tuple[Item, ...]
     response_id: str | None = None
     model: str | None = None
+    raw_finish_reason: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,7 @@ Rules worth knowing:
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from demiurge.errors import InvalidValue
@@ -28,6 +28,7 @@ from demiurge.tools.events import AiEvent, Status
 from demiurge.tools.spec import ToolSpec
 from demiurge.values import canonical_json
 from demiurge.wire import fields
+from demiurge.wire.answer import StreamedAnswer
 from demiurge.wire.arguments import DraftCall, finish_calls, replay_arguments
 from demiurge.wire.chat_deltas import ChatDeltas
 from demiurge.wire.errors import ProviderError, provider_error
@@ -48,7 +49,7 @@ from demiurge.wire.items import (
     ToolOutput,
     Usage,
 )
-from demiurge.wire.stream import JsonEvent, JsonStream, TextStream, read_plain
+from demiurge.wire.stream import JsonEvent
 
 __all__ = ["Decoder", "decode", "encode_messages", "encode_text_format", "encode_tools"]
 
@@ -211,6 +212,7 @@ def decode(body: Mapping[str, Any]) -> Completion:
         items=(*items, *calls),
         response_id=response_id,
         model=fields.label(body, "model"),
+        raw_finish_reason=fields.label(choice, "finish_reason"),
     )
 
 
@@ -278,69 +280,25 @@ def _usage(body: Mapping[str, Any]) -> Usage | None:
     )
 
 
-class Decoder:
-    """One streamed answer. `feed` takes bytes as they come and never raises; `close` gives the completion,
-    or raises the ProviderError that the stream stands for (`truncated` if it ended in the middle)."""
+class Decoder(StreamedAnswer):
+    """One streamed answer; see `StreamedAnswer`."""
 
     def __init__(self) -> None:
-        self._stream = JsonStream()
-        self._text = TextStream()
+        super().__init__(decode)
         self._deltas = ChatDeltas()
-        self._shown: set[str] = set()
-        self._outcome: Completion | ProviderError | None = None
 
-    def feed(self, chunk: bytes) -> list[AiEvent]:
-        """The events that these bytes complete: text deltas, and a status when reasoning or a call begins."""
-        return self._take_all(self._stream.feed(chunk))
-
-    def close(self) -> Completion:
-        if self._outcome is None:
-            self._take_all(self._stream.close())
-        if self._outcome is None:
-            self._outcome = self._stream.failure or self._assembled()
-        if isinstance(self._outcome, ProviderError):
-            raise self._outcome
-        return self._outcome
-
-    def _assembled(self) -> Completion | ProviderError:
-        try:
-            if not self._deltas.started:
-                return decode(read_plain(self._stream))
-            if not self._stream.done and not self._deltas.finished:
-                return ProviderError(code="truncated")
-            return decode(self._deltas.body())
-        except ProviderError as error:
-            return error
-
-    def _take_all(self, found: Sequence[JsonEvent]) -> list[AiEvent]:
-        events: list[AiEvent] = []
-        for event in found:
-            if self._outcome is not None:
-                break
-            events += self._take(event)
-        return events
-
-    def _take(self, event: JsonEvent) -> list[AiEvent]:
+    def _take(self, event: JsonEvent) -> Iterator[AiEvent]:
         chunk = event.body
         if chunk.get("error") or event.name == "error":
-            self._outcome = provider_error(chunk)
-            return []
-        try:
-            shown = self._deltas.add(chunk)
-        except ProviderError as error:
-            self._outcome = error
-            return []
-        events: list[AiEvent] = []
+            raise provider_error(chunk)
+        shown = self._deltas.add(chunk)
         if shown.thinks:
-            events += self._show("thinking", Status(phase="thinking"))
+            yield from self._once("thinking", Status(phase="thinking"))
         for text in shown.texts:
-            events += self._text.push(text)
+            yield from self._text.push(text)
         for position, name in shown.calls:
-            events += self._show(f"call {position}", Status(phase="tool_use", label=name))
-        return events
+            yield from self._once(f"call {position}", Status(phase="tool_use", label=name))
 
-    def _show(self, once: str, status: Status) -> list[AiEvent]:
-        if once in self._shown:
-            return []
-        self._shown.add(once)
-        return [status]
+    def _body(self) -> Mapping[str, Any] | None:
+        over = self._stream.done or self._deltas.finished
+        return self._deltas.body() if self._deltas.started and over else None

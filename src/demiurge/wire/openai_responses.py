@@ -20,7 +20,7 @@ Rules worth knowing:
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from demiurge.errors import InvalidValue
@@ -28,6 +28,7 @@ from demiurge.tools.events import AiEvent, Status
 from demiurge.tools.spec import ToolSpec
 from demiurge.values import canonical_json
 from demiurge.wire import fields
+from demiurge.wire.answer import StreamedAnswer
 from demiurge.wire.arguments import DraftCall, call_name, finish_calls, replay_arguments
 from demiurge.wire.errors import ProviderError, provider_error
 from demiurge.wire.items import (
@@ -48,7 +49,7 @@ from demiurge.wire.items import (
     ToolOutput,
     Usage,
 )
-from demiurge.wire.stream import JsonEvent, JsonStream, TextStream, read_plain
+from demiurge.wire.stream import JsonEvent
 
 __all__ = ["Decoder", "decode", "encode_messages", "encode_text_format", "encode_tools"]
 
@@ -106,8 +107,8 @@ def encode_text_format(text_format: TextFormat) -> dict[str, Any]:
 def encode_messages(items: Sequence[Item]) -> dict[str, Any]:
     """`{"input": [...]}`, one entry per item, in order; system messages stay entries.
 
-    Left out: assistant messages without text and reasoning of another format. Raises InvalidValue for a role
-    that does not exist here and for images or sound in an assistant's message.
+    Left out: assistant messages without text, and reasoning and opaque items of another format. Raises
+    InvalidValue for a role that does not exist here and for images or sound in an assistant's message.
     """
     entries = (_encode_item(item) for item in items)
     return {"input": [entry for entry in entries if entry is not None]}
@@ -125,7 +126,7 @@ def _encode_item(item: Item) -> dict[str, Any] | None:
         case Reasoning(raw=raw):
             return dict(raw) if raw is not None and raw.get("type") == "reasoning" else None
         case Opaque(raw=raw):
-            return dict(raw)
+            return None if item.is_block else dict(raw)
 
 
 def _encode_message(message: Message) -> dict[str, Any] | None:
@@ -183,6 +184,8 @@ def decode(body: Mapping[str, Any]) -> Completion:
         items=tuple(items),
         response_id=response_id,
         model=fields.label(body, "model"),
+        raw_finish_reason=fields.label(fields.mapping(body, "incomplete_details"), "reason")
+        or fields.label(body, "status"),
     )
 
 
@@ -258,78 +261,37 @@ def _usage(body: Mapping[str, Any]) -> Usage | None:
     )
 
 
-class Decoder:
-    """One streamed answer. `feed` takes bytes as they come and never raises; `close` gives the completion,
-    or raises the ProviderError that the stream stands for (`truncated` without a final response object)."""
+class Decoder(StreamedAnswer):
+    """One streamed answer; see `StreamedAnswer`. It is `truncated` without a final response object."""
 
     def __init__(self) -> None:
-        self._stream = JsonStream()
-        self._text = TextStream()
+        super().__init__(decode)
         self._items: dict[int, Mapping[str, Any]] = {}
-        self._reasoning_shown = False
-        self._outcome: Completion | ProviderError | None = None
 
-    def feed(self, chunk: bytes) -> list[AiEvent]:
-        """The events that these bytes complete: text deltas, and a status when reasoning or a call begins."""
-        return self._take_all(self._stream.feed(chunk))
-
-    def close(self) -> Completion:
-        if self._outcome is None:
-            self._take_all(self._stream.close())
-        if self._outcome is None:
-            self._outcome = self._stream.failure or self._from_plain_body()
-        if isinstance(self._outcome, ProviderError):
-            raise self._outcome
-        return self._outcome
-
-    def _from_plain_body(self) -> Completion | ProviderError:
-        try:
-            return decode(read_plain(self._stream))
-        except ProviderError as error:
-            return error
-
-    def _take_all(self, found: Sequence[JsonEvent]) -> list[AiEvent]:
-        events: list[AiEvent] = []
-        for event in found:
-            if self._outcome is not None:
-                break
-            events += self._take(event)
-        return events
-
-    def _take(self, event: JsonEvent) -> Sequence[AiEvent]:
+    def _take(self, event: JsonEvent) -> Iterator[AiEvent]:
         body = event.body
         kind = fields.text(body, "type") or event.name
         if kind in _TEXT_DELTAS:
-            return self._text.push(fields.raw_text(body, "delta"))
-        if kind in _REASONING_DELTAS:
-            return self._show_reasoning()
-        if kind == "response.output_item.added":
+            yield from self._text.push(fields.raw_text(body, "delta"))
+        elif kind in _REASONING_DELTAS:
+            yield from self._once("thinking", Status(phase="thinking"))
+        elif kind == "response.output_item.added":
             item = fields.mapping(body, "item")
             if item.get("type") == "function_call":
                 name = fields.text(item, "name")
-                return [Status(phase="tool_use", label=call_name(name) if name else None)]
+                yield Status(phase="tool_use", label=call_name(name) if name else None)
         elif kind == "response.output_item.done":
             index = fields.count(body, "output_index")
             self._items[len(self._items) if index is None else index] = fields.mapping(body, "item")
         elif kind in _TERMINAL:
-            return self._finish(body)
+            yield from self._settle(self._final(fields.mapping(body, "response")))
         elif kind == "error" or (kind == "message" and body.get("error")):
-            self._outcome = provider_error(body)
-        return []
+            raise provider_error(body)
 
-    def _show_reasoning(self) -> Sequence[AiEvent]:
-        if self._reasoning_shown:
-            return []
-        self._reasoning_shown = True
-        return [Status(phase="thinking")]
-
-    def _finish(self, body: Mapping[str, Any]) -> Sequence[AiEvent]:
-        response = fields.mapping(body, "response")
+    def _final(self, response: Mapping[str, Any]) -> Mapping[str, Any]:
         if self._items and response.get("output") in (None, []):
-            response = {**response, "output": [self._items[index] for index in sorted(self._items)]}
-        try:
-            self._outcome = completion = decode(response)
-        except ProviderError as error:
-            self._outcome = error
-            return []
-        return self._text.finish(completion.text)
+            return {**response, "output": [self._items[index] for index in sorted(self._items)]}
+        return response
+
+    def _body(self) -> None:
+        return None

@@ -68,6 +68,11 @@ class JsonStream:
         body = _object(pending.data)
         return [] if body is None else [JsonEvent(pending.event, body)]
 
+    @property
+    def is_plain(self) -> bool:
+        """Whether the input had no event at all so far."""
+        return self._plain is not None
+
     def plain_body(self) -> bytes | None:
         """The whole input, if it had no event at all: a host that answers a stream request with plain
         JSON."""

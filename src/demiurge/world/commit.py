@@ -20,6 +20,10 @@ __all__ = ["Committer"]
 
 HELD_BYTES = 1 << 20
 
+SMALL, RECENT = 4096, 4096
+"""Blobs of up to so many bytes are kept in memory once they were read, and so many of them: each turn of a chat reads
+the turns before it again."""
+
 P = ParamSpec("P")
 T = TypeVar("T")
 
@@ -36,6 +40,8 @@ class Committer:
     def __init__(self, store: Store) -> None:
         self._store = store
         self._held: dict[Ref, bytes] = {}
+        self._held_bytes = 0
+        self._recent: dict[Ref, bytes] = {}
         self._thread = ThreadPoolExecutor(1, "demiurge-store")
         self._pending: list[_Pending] = []
         self._writing: asyncio.Task[None] | None = None
@@ -48,8 +54,10 @@ class Committer:
         """Keep a blob until the next append, which stores it in its transaction: for what nobody can know of before a
         record names it. Many of them are not waited for, but stored now."""
         ref = ref_of(data)
-        self._held[ref] = data
-        if sum(map(len, self._held.values())) > HELD_BYTES:
+        if ref not in self._held:
+            self._held[ref] = data
+            self._held_bytes += len(data)
+        if self._held_bytes > HELD_BYTES:
             held = dict(self._held)
             await self.write(self._store.put_blobs, list(held.values()))
             self._stored(held)
@@ -57,15 +65,21 @@ class Committer:
 
     def get_blob(self, ref: Ref) -> bytes:
         """One that is stored or held. Raises as `Blobs.get_blob`."""
-        held = self._held.get(ref)
-        return self._store.get_blob(ref) if held is None else held
+        found = self._held.get(ref, self._recent.get(ref))
+        if found is None:
+            found = self._store.get_blob(ref)
+            if len(found) <= SMALL:
+                if len(self._recent) >= RECENT:
+                    self._recent.clear()
+                self._recent[ref] = found
+        return found
 
     def has_blob(self, ref: Ref) -> bool:
         return ref in self._held or self._store.has_blob(ref)
 
     def _stored(self, blobs: Iterable[Ref]) -> None:
         for ref in blobs:
-            self._held.pop(ref, None)
+            self._held_bytes -= len(self._held.pop(ref, b""))
 
     async def append(self, batch: Batch, blobs: Sequence[bytes]) -> None:
         """Write a batch and the blobs it names; durable on return. Raises what `Store.append` raises."""

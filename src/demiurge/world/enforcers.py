@@ -66,6 +66,12 @@ def _at_most(field: str, param: str, code: str) -> Check:
     return check
 
 
+def _literal_key(_grant: Mapping[str, Any], _kind: str, params: Mapping[str, Any]) -> str | None:
+    """A key is named as a secret: written out it would be journaled with the intent."""
+    key = params.get("api_key")
+    return "literal_secret" if key is not None and key["$tag"] == "literal" else None
+
+
 # -- workspaces, cells, blobs ------------------------------------------------------------------------------------------
 
 _WORKSPACE_OPS = {
@@ -185,6 +191,7 @@ ENFORCERS: Mapping[str, tuple[Check, ...]] = {
         _in_list("providers", "provider", "provider_not_allowed"),
         _in_list("models", "model", "model_not_allowed"),
         _at_most("max_tokens", "max_tokens", "max_tokens_exceeded"),
+        _literal_key,
     ),
     "tool": (_in_list("tools", "tool", "tool_not_allowed"),),
     "workspace": (

@@ -68,16 +68,18 @@ class Host:
         perform: bool = True,
         tail_bytes: int = TAIL_BYTES,
         sleep: Sleep = asyncio.sleep,
+        kept_code: bool = False,
     ) -> None:
         """Without `perform` events are taken in and effects are left to whoever starts next. `tail_bytes`: see
-        `TAIL_BYTES`; `sleep` takes seconds."""
+        `TAIL_BYTES`; `sleep` takes seconds. With `kept_code` what was recorded under other code is computed with
+        that code, which is a program out of the store (see `kept_code`)."""
         self.store = store
         self._performs = perform
         self.notices: list[str] = []
         """Sentences for the user about what was found at start."""
         self._clock: Clock = clock or SystemClock()
         self._entropy: Entropy = entropy or SystemEntropy()
-        self._manifests = Manifests(manifest, store.get_blob)
+        self._manifests = Manifests(manifest, store.get_blob, kept_code=kept_code)
         self._loader = Loader(store, self._manifests, self.notices)
         self._tail_bytes = tail_bytes
         self._committer = Committer(store)

@@ -7,7 +7,7 @@ redaction).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import fields, is_dataclass, replace
 from typing import Any, final
 
@@ -25,17 +25,20 @@ SHORTEST = 12
 class Injections(Kept):
     """The secrets of one performance, in the order in which they were handed out."""
 
-    __slots__ = ("_secrets", "journaled")
+    __slots__ = ("_forms", "journaled")
 
     def __init__(self) -> None:
-        self._secrets: list[Secret] = []
+        self._forms: Callable[[], tuple[str, ...]] = lambda: ()  # a closure, which no listing of attributes shows
         self.journaled: list[Mapping[str, Any]] = []
         """`{alias, version, digest?}` each: what the receipt says."""
 
     def add(self, said: Mapping[str, Any], secret: Secret) -> None:
         if said not in self.journaled:
             self.journaled.append(said)
-            self._secrets.append(secret)
+            value = secret.reveal()
+            forms = {*self._forms(), *(written_forms(value) if len(value) >= SHORTEST else ())}
+            ordered = tuple(sorted(forms, key=len, reverse=True))
+            self._forms = lambda: ordered
 
     def masked_bytes(self, data: bytes) -> bytes:
         """`data` with `[secret]` in place of each value."""
@@ -45,7 +48,7 @@ class Injections(Kept):
 
     def masked(self, value: Any) -> Any:
         """The same for every text in a receipt's payload, or in an event of a stream."""
-        if not self._secrets:
+        if not self.journaled:
             return value
         if is_dataclass(value) and not isinstance(value, type):
             return replace(value, **{field.name: self.masked(getattr(value, field.name)) for field in fields(value)})
@@ -57,8 +60,6 @@ class Injections(Kept):
             return self.masked_bytes(value)
         if isinstance(value, Mapping):
             return {self.masked(name): self.masked(part) for name, part in value.items()}
-        return type(value)(map(self.masked, value)) if isinstance(value, list | tuple) else value
-
-    def _forms(self) -> list[str]:
-        values = [secret.reveal() for secret in self._secrets]
-        return [form for value in values if len(value) >= SHORTEST for form in written_forms(value)]
+        if isinstance(value, tuple):
+            return tuple(map(self.masked, value))
+        return list(map(self.masked, value)) if isinstance(value, list) else value

@@ -82,6 +82,7 @@ class _Run:
             "receipt": self.on_receipt,
             "approval": self.on_approval,
             "capability_request": self.on_capability_request,
+            "fork": self.on_fork,
         }[self.ingress.kind]
         handle()
         while self.tasks:
@@ -157,6 +158,11 @@ class _Run:
         effect = self.manifest.effects.get(body["kind"])
         grant = self.grant_of(effect.cap_type) if effect else ""
         self.emit_effect(intent_id, body["kind"], grant, body["params"], origin, seq)
+
+    def on_fork(self) -> None:
+        """From here on the unit is another world's: what it asks for now has another identity."""
+        self.record_ingress()
+        self.state.world = self.ingress.body["world"]
 
     def grant_of(self, cap_type: str) -> str:
         """The one grant of this cap type; none when there are none or several."""

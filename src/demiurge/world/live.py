@@ -27,7 +27,7 @@ from demiurge.world.snapshot import snapshot_node
 from demiurge.world.state import UnitState
 from demiurge.world.unit import Unit
 
-__all__ = ["FRESH", "LiveUnit", "read_outgoing"]
+__all__ = ["FRESH", "LiveUnit", "outgoing_of", "read_outgoing", "rows_of"]
 
 log = logging.getLogger("demiurge.world")
 
@@ -152,12 +152,12 @@ class LiveUnit:
             number = outcome.records[0].unit_seq if outcome.records else None
             numbers.append(number)
             taken_now[ingress.id] = number
-            rows += _rows(outcome.records, ingress.id)
+            rows += rows_of(outcome.records, ingress.id)
             steps.append(outcome)
             state = outcome.state
         delivered = tuple(w.delivers for w in taken if w.delivers is not None and not w.taken.done())
         if rows or delivered:
-            outbox = tuple(_outgoing(sent) for outcome in steps for sent in outcome.outbox)
+            outbox = tuple(outgoing_of(sent) for outcome in steps for sent in outcome.outbox)
             faults.point("unit.advanced")
             blobs = [blob for outcome in steps for blob in outcome.new_blobs]
             tail = self.tail + sum(len(row.data) for row in rows)
@@ -195,7 +195,7 @@ def _tell(waiting: _Waiting, error: DemiurgeError) -> None:
         waiting.taken.exception()
 
 
-def _rows(records: Sequence[Record], ingress_id: str) -> list[Row]:
+def rows_of(records: Sequence[Record], ingress_id: str) -> list[Row]:
     """Only a step's first record, the ingress itself, carries its id."""
     return [
         _Row(record.unit, record.unit_seq, record.kind, record.hash, record.data, None if index else ingress_id)
@@ -203,7 +203,8 @@ def _rows(records: Sequence[Record], ingress_id: str) -> list[Row]:
     ]
 
 
-def _outgoing(sent: Sent) -> Outgoing:
+def outgoing_of(sent: Sent) -> Outgoing:
+    """A message as it is stored."""
     data = cbor.encode({"schema": sent.schema, "value": sent.value, "cause": dict(sent.cause)})
     return Outgoing(sent.id, str(sent.cause["unit"]), str(sent.target), data)
 

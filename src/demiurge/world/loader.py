@@ -14,6 +14,7 @@ from typing import NamedTuple
 from demiurge.errors import Damaged, DemiurgeError, Divergence, NotFound, Unavailable
 from demiurge.stores.protocol import Row, Snapshot, Store
 from demiurge.values.refs import Ref
+from demiurge.world.origin import newborn
 from demiurge.world.replay import Manifests, fold
 from demiurge.world.snapshot import read_snapshot, snapshot_node
 from demiurge.world.state import UnitState
@@ -37,19 +38,22 @@ class Loader:
         self.lost: list[DemiurgeError] = []
         """Errors of lists that were looked at and could not be read; whoever runs a step looks here (see `step`)."""
 
-    def load(self, unit: Unit) -> Loaded:
-        """Raises Damaged, Divergence, NotFound when the journal itself, or a blob that a step reads, is at fault."""
-        for snapshot in self.snapshots(unit):
+    def load(self, unit: Unit, length: int | None = None) -> Loaded:
+        """The unit as it is, or as it was when it had `length` records.
+
+        Raises Damaged, Divergence, NotFound when the journal itself, or a blob that a step reads, is at fault.
+        """
+        for snapshot in self.snapshots(unit, length):
             try:
-                return self._from(unit, snapshot)
+                return self._from(unit, snapshot, length)
             except (Damaged, Divergence, NotFound) as problem:
                 place = f"the snapshot of {unit} after record {snapshot.unit_seq}"
                 self._notices.append(f"{place} is passed over: {problem}")
-        return self._folded(UnitState(self._store.world_id, unit), self._store.read(str(unit)))
+        return self._folded(newborn(self._store, unit), self._store.read(str(unit), 0, length))
 
-    def snapshots(self, unit: Unit) -> Iterator[Snapshot]:
-        """Newest first."""
-        found = self._store.latest_snapshot(str(unit))
+    def snapshots(self, unit: Unit, before: int | None = None) -> Iterator[Snapshot]:
+        """Newest first; those of records with a lower number than `before`."""
+        found = self._store.latest_snapshot(str(unit), before)
         while found is not None:
             yield found
             found = self._store.latest_snapshot(str(unit), found.unit_seq)
@@ -61,7 +65,7 @@ class Loader:
         """
         kept = {snapshot.unit_seq + 1: snapshot for snapshot in self.snapshots(unit)}
         rows = self._store.read(str(unit))
-        for state in fold(UnitState(self._store.world_id, unit), rows, self._manifests, self._store.get_blob):
+        for state in fold(newborn(self._store, unit), rows, self._manifests, self._store.get_blob):
             snapshot = kept.pop(state.seq, None)
             if snapshot is not None:
                 self._compare(state, snapshot)
@@ -74,8 +78,9 @@ class Loader:
             where = f"the snapshot of {state.unit} after record {snapshot.unit_seq}"
             raise Divergence(f"{where} is not what replay computes")
 
-    def _from(self, unit: Unit, snapshot: Snapshot) -> Loaded:
-        rows = self._store.read(str(unit), snapshot.unit_seq)
+    def _from(self, unit: Unit, snapshot: Snapshot, length: int | None) -> Loaded:
+        limit = None if length is None else length - snapshot.unit_seq
+        rows = self._store.read(str(unit), snapshot.unit_seq, limit)
         anchor = next(rows, None)
         if anchor is None or anchor.hash != snapshot.hash:
             raise Damaged("there is another record at that place")
@@ -116,7 +121,7 @@ class Loader:
         return get
 
     def _recomputed(self, unit: Unit, snapshot: Snapshot) -> dict[Ref, bytes]:
-        state = UnitState(self._store.world_id, unit)
+        state = newborn(self._store, unit)
         rows = self._store.read(str(unit), 0, snapshot.unit_seq + 1)
         for later in fold(state, rows, self._manifests, self._store.get_blob):
             state = later

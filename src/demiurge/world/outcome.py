@@ -19,8 +19,8 @@ class Ingress:
     """What comes in from outside `advance`. `id` makes it idempotent within the unit.
 
     kind and body: `event` {schema, value}; `receipt` {intent, status, payload, secrets?: [{alias, version, digest?}]};
-    `approval` {intent, verdict, reason, by}; `capability_request` {parent, ordinal, kind, params}. `refs` are the blobs
-    that the body exposes.
+    `approval` {intent, verdict, reason, by}; `capability_request` {parent, ordinal, kind, params}; `fork` {world, from,
+    position}: the unit goes over to a new world. `refs` are the blobs that the body exposes.
     """
 
     kind: str

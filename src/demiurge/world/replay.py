@@ -7,10 +7,13 @@ checking it are the same fold, so a state that was loaded is a state that was ch
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
 
-from demiurge.errors import Damaged, DemiurgeError, Divergence
+from demiurge.errors import Damaged, DemiurgeError, Divergence, InvalidValue, NotFound
 from demiurge.stores.protocol import Row
 from demiurge.values.refs import Ref
+from demiurge.world.kept_code import kept_reducer
 from demiurge.world.kernel import advance
 from demiurge.world.manifest import Manifest
 from demiurge.world.outcome import Advance, Ingress, Need
@@ -25,16 +28,26 @@ Blobs = Callable[[Ref], bytes]
 
 
 class Manifests:
-    """Manifests by address, resolved once each with the code at hand."""
+    """Manifests by address, resolved once each with the code at hand; with `kept_code`, a module whose source has
+    changed has the code that the manifest pins (see `world.kept_code`)."""
 
-    def __init__(self, current: Manifest, get: Blobs) -> None:
-        self.current, self._get = current, get
+    def __init__(self, current: Manifest, get: Blobs, *, kept_code: bool = False) -> None:
+        self.current, self._get, self._kept_code = current, get, kept_code
         self._known: dict[Ref, Manifest] = {current.ref: current}
 
     def __getitem__(self, ref: Ref) -> Manifest:
         if ref not in self._known:
-            self._known[ref] = Manifest.load(self._get(ref), self.current.reducers)
+            manifest = Manifest.load(self._get(ref), self.current.reducers)
+            self._known[ref] = self._as_it_was(manifest) if self._kept_code else manifest
         return self._known[ref]
+
+    def _as_it_was(self, manifest: Manifest) -> Manifest:
+        """A source that is gone, or can't be run, leaves the code at hand."""
+        found = dict(manifest.reducers)
+        for name in manifest.unchecked_modules():
+            with suppress(NotFound, Damaged, InvalidValue):
+                found[name] = kept_reducer(self._get(manifest.sources[name]))
+        return replace(manifest, reducers=found)
 
 
 def step(

@@ -132,5 +132,7 @@ def _says(record: Record) -> str:
             return str(body["plan"])
         case "manifest":
             return str(body["ref"])
+        case "receipt" if body.get("secrets"):
+            return "with " + ", ".join(f"{handed['alias']}@{handed['version']}" for handed in body["secrets"])
         case _:
             return ""

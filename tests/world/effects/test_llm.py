@@ -427,29 +427,36 @@ async def test_the_second_binding_is_tried_when_the_first_is_empty(memory: Memor
     assert model.requests[0].api_key == "sk-other"
 
 
-@pytest.mark.parametrize(
-    "key",
-    [
-        {"null": {}},
-        {"variant": {"tag": "literal", "value": "sk-written-out"}},
-        {"variant": {"tag": "secret", "value": {"record": {"alias": "llm/other", "version": 1}}}},
-        {"variant": {"tag": "secret", "value": {"record": {"alias": "llm/api", "version": 2}}}},
-    ],
-)
-async def test_a_key_that_is_no_declared_secret_is_refused(memory: MemoryStore, key: Any) -> None:
-    def leaky(definition: Mapping[str, Any]) -> Mapping[str, Any]:
+def with_key(key: Mapping[str, Any]) -> Manifest:
+    """The shipped app with another `api_key` in its plan."""
+
+    def changed(definition: Mapping[str, Any]) -> Mapping[str, Any]:
         if definition["name"] != "demiurge/chat_plan@1":
             return definition
         ask, *rest = definition["steps"]
         fields = {**ask["params"]["record"], "api_key": key}
         return {**definition, "steps": [{**ask, "params": {"record": fields}}, *rest]}
 
+    return chat_manifest(definitions=changed)
+
+
+async def test_a_provider_that_needs_a_key_is_not_asked_without_the_name_of_one(memory: MemoryStore) -> None:
     model = Script()
-    async with talking(memory, model, manifest=chat_manifest(definitions=leaky)) as talk:
+    async with talking(memory, model, manifest=with_key({"null": {}})) as talk:
         await talk.say("x")
         assert talk.turn["code"] == "secret_unavailable"
-        assert "sk-written-out" not in str(receipt(talk))
     assert model.requests == []
+
+
+async def test_a_key_that_is_written_out_is_denied_before_it_is_in_an_intent(memory: MemoryStore) -> None:
+    model = Script()
+    rules = with_key({"variant": {"tag": "literal", "value": "sk-written-out"}})
+    async with talking(memory, model, manifest=rules) as talk:
+        await talk.say("x")
+        assert talk.turn["code"] == "literal_secret"
+        assert talk.records("intent") == []
+    assert model.requests == []
+    assert not any(b"sk-written-out" in row.data for row in memory.read_all())
 
 
 async def test_the_local_model_is_asked_without_a_key(memory: MemoryStore) -> None:

@@ -108,9 +108,7 @@ def _schemas(folder: Folder, known: Known) -> Iterator[Problem]:
                 wrong = True
                 yield Place(place.file, f"{place.path}.{path}".removeprefix(".")).wrong(sentence, "correct the type")
     if not wrong:
-        places = {
-            content.get("name"): place for content, place in folder.definitions if content["$kind"] == "defschema"
-        }
+        places = {str(d.content.get("name")): d.place for d in folder.definitions if d.content["$kind"] == "defschema"}
         for line in schema_problems({name: d for name, d in named.items() if NAME.fullmatch(name)}):
             name, _, sentence = line.partition(": ")
             yield places.get(name, Place(name)).wrong(sentence, "make a part of it an option or a list")
@@ -199,7 +197,7 @@ def _defaults(folder: Folder, known: Known) -> Iterator[Problem]:
     for content, place in folder.fragments:
         defaults = content.get("defaults")
         yield from known.missing("policy", _field(defaults, "policy", None), place.at("defaults", "policy"))
-    schemas = Schemas({name: expr for name, expr in known.schemas.items() if NAME.fullmatch(name)})
+    schemas = Schemas(known.schemas)
     for grant, place in listed(folder, "defaults", "cap_grants"):
         if isinstance(grant, Mapping):
             yield from known.missing("cap", grant.get("cap"), place.at("cap"))
@@ -209,11 +207,11 @@ def _defaults(folder: Folder, known: Known) -> Iterator[Problem]:
 
 
 def _grant(grant: Mapping[str, Any], place: Place, known: Known, schemas: Schemas) -> Iterator[Problem]:
-    cap = known.names("defcap").get(str(grant.get("cap")), {})
-    try:
-        schemas.validator(cap["schema"]).normalise(grant.get("params", {}))
-    except KeyError:
+    schema = known.names("defcap").get(str(grant.get("cap")), {}).get("schema")
+    if not isinstance(schema, Mapping):
         return
+    try:
+        schemas.validator(schema).normalise(grant.get("params", {}))
     except InvalidValue as error:
         if error.code == "invalid_value":  # else the cap's own schema is wrong, which is told where it stands
             sentence = str(error).removeprefix(f"{error.path}: ") if error.path else str(error)
@@ -222,13 +220,14 @@ def _grant(grant: Mapping[str, Any], place: Place, known: Known, schemas: Schema
 
 
 def _routing(folder: Folder, known: Known) -> Iterator[Problem]:
-    routed: dict[str, str] = {WORKSPACE_ROUTE["event"]: WORKSPACE_ROUTE["module"]}
+    routed = {WORKSPACE_ROUTE["event"]}
     by_arm: dict[str, str] = {}
     routes = [(route, place) for route, place in listed(folder, "routing", "events") if isinstance(route, Mapping)]
     for route, place in routes:
         event, name = str(route.get("event")), str(route.get("module"))
-        if routed.setdefault(event, name) is not name:
+        if event in routed:
             yield place.wrong(f"{event} has two routes", "keep one: an event goes to one module")
+        routed.add(event)
         module = known.names("defmodule").get(name)
         if module is None:
             yield from known.missing("module", route.get("module"), place.at("module"))

@@ -6,10 +6,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from demiurge.values.type_expr import TypeExpr, type_problems
+from demiurge.values.type_expr import TypeExpr, problems, type_problems
 from demiurge.world.manifest.folder import Folder
 from demiurge.world.manifest.problem import Place, Problem
-from demiurge.world.manifest.shapes import did_you_mean
+from demiurge.world.manifest.shapes import NAME, did_you_mean
 from demiurge.world.manifest.system import system_definitions
 
 __all__ = ["Known", "listed"]
@@ -67,8 +67,12 @@ class Known:
 
 
 def _sound(types: Mapping[str, Any]) -> dict[str, TypeExpr]:
-    left = dict(types)
-    while bad := [name for name, expr in left.items() if any(type_problems(expr, left, ""))]:
+    left = {name: expr for name, expr in types.items() if NAME.fullmatch(name)}
+    while bad := [name for name, expr in left.items() if any(type_problems(expr, left, ""))] or _endless(left):
         for name in bad:
             del left[name]
     return left
+
+
+def _endless(types: Mapping[str, TypeExpr]) -> list[str]:
+    return [line.partition(": ")[0] for line in problems(types)]

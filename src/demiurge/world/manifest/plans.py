@@ -253,7 +253,8 @@ class _Graph:
                 continue
             for field, mine in (("allowed_caps", step["cap"]), ("allowed_plans", self.definition["name"])):
                 allowed = secret.get(field)
-                if isinstance(allowed, list) and mine not in allowed:
+                is_known = field == "allowed_plans" or mine in self.known.grants
+                if isinstance(allowed, list) and is_known and mine not in allowed:
                     yield place.wrong(f"{mine} may not have the secret {name}", f"add it to the secret's {field}")
 
     def derived(self) -> Iterator[Problem]:

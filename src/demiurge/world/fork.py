@@ -1,0 +1,247 @@
+"""Forks: a new world that has another one's past up to a moment, and its own future.
+
+Each unit's records are taken over as they are. Then it takes in a `fork` record, by which it becomes the new world's,
+and a receipt `unknown_outcome` for every intent that was open: in the other world it may yet take effect, or have taken
+it, so here it does not run (architecture.md 2, rule 4). What units had sent each other and had not arrived is on its
+way again. The source is only read.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from itertools import groupby
+from typing import Final
+
+from demiurge.errors import Damaged, InvalidValue, NotFound
+from demiurge.stores.protocol import Batch, Outgoing, Row, Snapshot, Store
+from demiurge.values.refs import Ref, ref_from_digest, ref_of
+from demiurge.world.effect import failed
+from demiurge.world.host import TAIL_BYTES
+from demiurge.world.live import outgoing_of, rows_of
+from demiurge.world.loader import Loader
+from demiurge.world.manifest import Manifest
+from demiurge.world.moment import moment
+from demiurge.world.origin import Origin, origins, set_origins
+from demiurge.world.outcome import Advance, Ingress, Sent
+from demiurge.world.record import Stamp
+from demiurge.world.replay import Manifests, decode_row, step
+from demiurge.world.snapshot import snapshot_node
+from demiurge.world.state import OpenIntent, UnitState
+from demiurge.world.unit import Unit
+
+__all__ = ["Forked", "fork"]
+
+SENT: Final = "sent:"
+ENDED: Final = failed("unknown_outcome", "The world was forked before this was answered; it may take effect in the other.")
+
+PAGE_ROWS, PAGE_BYTES = 1000, 8 << 20
+"""So much is written in one transaction."""
+
+_NAMED: Final = re.compile(rb"sha256:([0-9a-f]{64})|(?=\x58\x20(.{32}))", re.DOTALL)
+"""How a blob names others: as text, or as the 32 bytes of a digest in a node."""
+
+
+@dataclass(frozen=True, slots=True)
+class Forked:
+    """`records` and `units` were taken over, up to `position` of the source; `ended` intents were open there."""
+
+    world_id: str
+    position: int
+    records: int
+    units: int
+    ended: int
+
+
+def fork(
+    source: Store,
+    target: Store,
+    manifest: Manifest,
+    stamp: Callable[[str], Stamp],
+    *,
+    at: int | None,
+    actor: str,
+    blobs: Sequence[bytes] = (),
+    tail_bytes: int = TAIL_BYTES,
+) -> Forked:
+    """Make the empty `target` a fork of `source` at a position, or of the present. `stamp` stamps what `actor` does
+    now, under `manifest`, whose settings name `blobs`.
+
+    Raises NotFound (no such position), Damaged and Divergence (the source's records up to there), Unavailable.
+    """
+    for problem in source.damaged.values():
+        raise problem
+    position = moment(source, at)
+    messages = source.outbox()  # before the records after `position`, so that a message is found here or there
+    target.put_blobs([manifest.node, *(reducer.source for reducer in manifest.reducers.values()), *blobs])
+    copy = _Copy(source, target)
+    lengths = copy.past(position)
+    set_origins(target, (*origins(source), Origin(source.world_id, copy.records)))
+    waiting: dict[str, list[Outgoing]] = defaultdict(list)
+    for message in _undelivered(source, messages, lengths, position):
+        waiting[message.source].append(message)
+    turn = _Turn(copy, manifest, stamp, actor, position, tail_bytes)
+    for name in lengths:
+        turn.take(Unit.parse(name), lengths[name], waiting[name])
+    copy.flush()
+    return Forked(target.world_id, position, copy.records, len(lengths), turn.ended)
+
+
+def _undelivered(
+    source: Store, messages: Iterable[Outgoing], lengths: dict[str, int], position: int
+) -> Iterable[Outgoing]:
+    """What was in the outbox at `position`, in the order of delivery: it was delivered later, or is there still."""
+    found: dict[str, Outgoing] = {}
+    for row in source.read_all(position + 1):
+        if row.ingress_id is not None and row.ingress_id.startswith(SENT):
+            record = decode_row(row)
+            assert isinstance(record.cause, dict)
+            name, body = row.ingress_id.removeprefix(SENT), record.body
+            sent = Sent(name, Unit.parse(row.unit), body["schema"], body["value"], record.cause)
+            if record.cause["seq"] < lengths.get(record.cause["unit"], 0):
+                found[name] = outgoing_of(sent)
+    for message in messages:
+        number = int(message.id.removeprefix(f"{message.source}#").partition(".")[0])
+        if number < lengths.get(message.source, 0):
+            found.setdefault(message.id, message)
+    return found.values()
+
+
+class _Copy:
+    """Writes to the target: rows, and before them the blobs that they name, and that those name."""
+
+    def __init__(self, source: Store, target: Store) -> None:
+        self.source, self.target = source, target
+        self.records = 0
+        self.bytes: dict[str, int] = defaultdict(int)
+        """Of each unit's records."""
+        self._batches: list[Batch] = []
+        self._blobs: list[bytes] = []
+        self._size = 0
+        self._known: set[Ref] = set()
+
+    def past(self, position: int) -> dict[str, int]:
+        """Take over all rows up to `position`; how many each unit has, by its first."""
+        lengths: dict[str, int] = {}
+        page: list[Row] = []
+        for row in self.source.read_all():
+            if row.position > position:
+                break
+            record = decode_row(row)
+            try:
+                self.blobs(record.refs)
+            except (Damaged, NotFound) as error:
+                raise Damaged(f"record {row.unit} {row.unit_seq} ({row.kind}): {error}") from error
+            page.append(replace(row, position=0))
+            lengths[row.unit] = row.unit_seq + 1
+            self.bytes[row.unit] += len(row.data)
+            self._size += len(row.data)
+            if len(page) == PAGE_ROWS or self._size > PAGE_BYTES:
+                self._rows(page)
+                page = []
+        self._rows(page)
+        return lengths
+
+    def _rows(self, page: Sequence[Row]) -> None:
+        self.records += len(page)
+        for unit, group in groupby(page, lambda row: row.unit):
+            rows = tuple(group)
+            self._batches.append(Batch(unit, rows[0].unit_seq, rows, False))
+        self.flush()
+
+    def batch(self, batch: Batch, blobs: Iterable[bytes]) -> None:
+        """Write what is new; the blobs that `blobs` name and the source has come along."""
+        self._batches.append(batch)
+        for data in blobs:
+            self._add(ref_of(data), data)
+            self.blobs(self._named(data))
+        if len(self._batches) >= PAGE_ROWS or self._size > PAGE_BYTES:
+            self.flush()
+
+    def blobs(self, refs: Iterable[Ref]) -> None:
+        """Take over blobs of the source, with all that they name and it has. Raises NotFound, Damaged."""
+        waiting = list(refs)
+        while waiting:
+            ref = waiting.pop()
+            if ref not in self._known:
+                data = self.source.get_blob(ref)
+                self._add(ref, data)
+                waiting += self._named(data)
+
+    def _add(self, ref: Ref, data: bytes) -> None:
+        self._known.add(ref)
+        self._blobs.append(data)
+        self._size += len(data)
+
+    def _named(self, data: bytes) -> list[Ref]:
+        found = (Ref(f"sha256:{text.decode()}") if text else ref_from_digest(raw) for text, raw in _NAMED.findall(data))
+        return [ref for ref in dict.fromkeys(found) if ref not in self._known and self.source.has_blob(ref)]
+
+    def flush(self) -> None:
+        self.target.append(self._batches, blobs=self._blobs)
+        self._batches, self._blobs, self._size = [], [], 0
+
+
+class _Turn:
+    """Lets units go over to the new world."""
+
+    def __init__(
+        self,
+        copy: _Copy,
+        manifest: Manifest,
+        stamp: Callable[[str], Stamp],
+        actor: str,
+        position: int,
+        tail_bytes: int,
+    ) -> None:
+        self.copy, self.manifest, self.stamp, self.actor = copy, manifest, stamp, actor
+        self.position, self.tail_bytes = position, tail_bytes
+        self.ended = 0
+        self.loader = Loader(copy.source, Manifests(manifest, copy.source.get_blob), [])
+
+    def take(self, unit: Unit, length: int, messages: Sequence[Outgoing]) -> None:
+        """A unit that had `length` records, and `messages` on their way."""
+        state = self.loader.load(unit, length).state
+        body = {
+            "world": self.copy.target.world_id,
+            "from": self.copy.source.world_id,
+            "position": self.position,
+        }
+        left = list(state.intents.values())
+        self.ended += len(left)
+        steps: list[Advance] = []
+        rows: list[Row] = []
+        made: dict[Ref, bytes] = {}
+
+        def get(ref: Ref) -> bytes:
+            """What replay will find in the new world, and nothing else."""
+            return made[ref] if ref in made else self.copy.target.get_blob(ref)
+
+        fork = Ingress("fork", f"fork:{self.copy.target.world_id}", body, self.stamp(self.actor))
+        for ingress in (fork, *map(self._end, left)):
+            outcome = step(self.manifest, state, ingress, get, self.loader.lost)
+            rows += rows_of(outcome.records, ingress.id)
+            made |= {ref_of(blob): blob for blob in outcome.new_blobs}
+            steps.append(outcome)
+            state = outcome.state
+        outbox = (*messages, *(outgoing_of(sent) for outcome in steps for sent in outcome.outbox))
+        blobs = list(made.values())
+        snapshot = self._snapshot(state, blobs) if self.copy.bytes[str(unit)] >= self.tail_bytes else None
+        self.copy.batch(
+            Batch(str(unit), length, tuple(rows), state.is_open, outbox, snapshot=snapshot),
+            blobs,
+        )
+
+    def _end(self, intent: OpenIntent) -> Ingress:
+        body = {"intent": intent.id, **ENDED}
+        return Ingress("receipt", f"receipt:{intent.id.hex()}", body, self.stamp(intent.actor), intent.seq)
+
+    def _snapshot(self, state: UnitState, blobs: list[bytes]) -> Snapshot | None:
+        try:
+            node, chunks = snapshot_node(state)
+        except InvalidValue:
+            return None
+        blobs += [*chunks.values(), node]
+        return Snapshot(str(state.unit), state.seq - 1, state.head, ref_of(node))

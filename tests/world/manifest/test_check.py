@@ -1,0 +1,536 @@
+"""Every kind of mistake in a manifest is told with its place and with what to do (aos 1.6)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import pairwise
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from tests.world.scripted import SCHEMAS, awaiting, edge, emitting, plan, ref, tiny
+
+from demiurge.apps.demiurge import app
+from demiurge.world.manifest import BadManifest, Folder, Manifest, Problem, problems
+
+OK = {"record": {"room": ref("@plan.input.room"), "status": "s", "detail": "d"}}
+END = {"id": "end", "op": "end"}
+LLM_GRANT = {"name": "l", "cap": "sys/llm.basic@1", "params": {"max_tokens": "x"}}
+SECRET = {"variant": {"tag": "secret", "value": {"record": {"alias": "x/key", "version": {"nat": 1}}}}}
+
+
+def wrong(**change: Any) -> tuple[Problem, ...]:
+    with pytest.raises(BadManifest) as raised:
+        tiny(**change)
+    assert raised.value.code == "bad_manifest"
+    for problem in raised.value.problems:
+        assert str(problem) in str(raised.value)
+        assert problem.fix
+    return raised.value.problems
+
+
+def in_plan(*steps: Mapping[str, Any], edges: Any = (), **more: Any) -> dict[str, Any]:
+    return {"plans": [{**plan(steps, edges), **more}]}
+
+
+def defined(kind: str, name: str, /, **content: Any) -> dict[str, Any]:
+    return {"definitions": [{"$kind": kind, "name": name, **content}]}
+
+
+def assign(step_id: str, expr: Any) -> dict[str, Any]:
+    return {"id": step_id, "op": "assign", "expr": expr, "bind": {"as": step_id}}
+
+
+def waiting(step_id: str, **more: Any) -> dict[str, Any]:
+    return {"id": step_id, "op": "await_event", "event": "ex/Told@1", "bind": {"as": step_id}, **more}
+
+
+def effect(**over: Any) -> dict[str, Any]:
+    content = {"kind": "ex.more", "params_schema": "ex/EchoParams@1", "receipt_schema": "ex/EchoReceipt@1"}
+    return defined("defeffect", "ex/more@1", **{**content, "cap_type": "echo", "origin_scope": "plan", **over})
+
+
+def module(**abi: Any) -> dict[str, Any]:
+    content = {"state": "ex/State@1", "event": "ex/Ev@1", **abi}
+    return defined("defmodule", "ex/More@1", module_kind="reducer", abi=content)
+
+
+def trigger(**over: Any) -> dict[str, Any]:
+    return {"triggers": [{"event": "ex/Ask@1", "plan": "ex/plan@1", **over}]}
+
+
+NAMES: dict[str, tuple[dict[str, Any], str, str, str]] = {
+    "built in": (defined("defschema", "sys/Mine@1", type={"text": {}}), "sys/Mine@1", "name", "sys/* is reserved"),
+    "no version": (defined("defschema", "ex/Mine", type={"text": {}}), "ex/Mine", "name", "no versioned name"),
+    "version 0": (defined("defschema", "ex/Mine@0", type={"text": {}}), "ex/Mine@0", "name", "no versioned name"),
+    "twice": (defined("defschema", "ex/Ev@1", type={"text": {}}), "ex/Ev@1", "", "ex/Ev@1 is defined twice"),
+    "kind": (
+        defined("defshema", "ex/X@1"),
+        "ex/X@1",
+        "$kind",
+        "there is no kind 'defshema'; perhaps you mean defschema",
+    ),
+    "missing field": (defined("defcap", "ex/x@1", schema={"record": {}}), "ex/x@1", "", "cap_type is missing"),
+    "unknown field": (
+        defined("defschema", "ex/X@1", type={"text": {}}, tpye=1),
+        "ex/X@1",
+        "tpye",
+        "is no field of this; perhaps you mean type",
+    ),
+    "not text": (defined("defcap", "ex/x@1", cap_type=7, schema={"record": {}}), "ex/x@1", "cap_type", "is no text"),
+    "surrogate": (defined("defcap", "ex/x@1", cap_type="\ud800", schema={"record": {}}), "ex/x@1", "", "can't be kept"),
+}
+SCHEMA: dict[str, tuple[dict[str, Any], str, str, str]] = {
+    "no type": (defined("defschema", "ex/X@1", type={"txt": {}}), "ex/X@1", "type", "there is no type 'txt'"),
+    "dangling": (
+        defined("defschema", "ex/X@1", type={"record": {"a": {"list": {"ref": "ex/Gone@1"}}}}),
+        "ex/X@1",
+        "type.a[]",
+        "there is no definition 'ex/Gone@1'",
+    ),
+    "endless": (
+        defined("defschema", "ex/X@1", type={"record": {"x": {"ref": "ex/X@1"}}}),
+        "ex/X@1",
+        "",
+        "no finite value",
+    ),
+    "cap": (defined("defcap", "ex/x@1", cap_type="x", schema={"list": 1}), "ex/x@1", "schema[]", "a type is an object"),
+}
+PARTS: dict[str, tuple[dict[str, Any], str, str, str]] = {
+    "state": (module(state="ex/None@1"), "ex/More@1", "abi.state", "there is no schema ex/None@1"),
+    "state is no record": (module(state="ex/Name@1"), "ex/More@1", "abi.state", "ex/Name@1 is no record"),
+    "event": (module(event="ex/None@1"), "ex/More@1", "abi.event", "there is no schema ex/None@1"),
+    "event is a text": (module(event="ex/Name@1"), "ex/More@1", "abi.event", "neither a record nor a variant"),
+    "no code": (module(), "ex/More@1", "", "no code is registered"),
+    "arms": (
+        {"schemas": {"ex/BoardEv@1": {"variant": {"A": {"ref": "ex/Note@1"}, "B": {"ref": "ex/Note@1"}}}}},
+        "ex/Board@1",
+        "abi.event",
+        "the arms A and B of ex/BoardEv@1 are of one schema",
+    ),
+    "arm": (
+        {"schemas": {"ex/BoardEv@1": {"variant": {"A": {"ref": "ex/Note@1"}, "B": {"text": {}}}}}},
+        "ex/Board@1",
+        "abi.event",
+        "the arm B of ex/BoardEv@1 is no schema of its own",
+    ),
+    "params": (effect(params_schema="ex/P@1"), "ex/more@1", "params_schema", "there is no schema ex/P@1"),
+    "scope": (effect(origin_scope="reducer"), "ex/more@1", "origin_scope", "write plan or tool or both"),
+    "effect kind": (effect(kind="more"), "ex/more@1", "kind", "is no kind of effect"),
+    "effect twice": (effect(kind="tool.call"), "ex/more@1", "kind", "the effect tool.call is defined twice"),
+    "cap type": (effect(cap_type="ehco"), "ex/more@1", "cap_type", "no cap is of type ehco; perhaps you mean echo"),
+    "binding": (
+        defined("defsecret", "x/key@1", binding_id="LLM_KEY"),
+        "x/key@1",
+        "binding_id",
+        "names no place of a secret; write env:NAME",
+    ),
+    "secret's cap": (
+        defined("defsecret", "x/key@1", binding_id="env:K", allowed_caps=["echo", "ecko"]),
+        "x/key@1",
+        "allowed_caps[1]",
+        "there is no grant ecko; perhaps you mean echo",
+    ),
+    "secret's plan": (
+        defined("defsecret", "x/key@1", binding_id="env:K", allowed_plans=["ex/gone@1"]),
+        "x/key@1",
+        "allowed_plans[0]",
+        "there is no plan ex/gone@1",
+    ),
+    "tool": (defined("deftoolset", "ex/t@1", tools=[{"name": "x"}]), "ex/t@1", "tools[0]", "is no tool"),
+    "rule's field": (
+        {"rules": [{"when": {"effect_knid": "ex.echo"}, "decision": "deny"}]},
+        "ex/policy@1",
+        "rules[0].when.effect_knid",
+        "perhaps you mean effect_kind",
+    ),
+    "rule's decision": (
+        {"rules": [{"when": {}, "decision": "alow"}]},
+        "ex/policy@1",
+        "rules[0].decision",
+        "write allow or deny",
+    ),
+    "rule of nothing": (
+        {"rules": [{"when": {"effect_kind": "ex.ehco"}, "decision": "deny"}]},
+        "ex/policy@1",
+        "rules[0].when.effect_kind",
+        "there is no ex.ehco, so the rule matches nothing; perhaps you mean ex.echo",
+    ),
+    "rule of no plan": (
+        {"rules": [{"when": {"origin_kind": "plan", "origin_name": "ex/gone@1"}, "decision": "deny"}]},
+        "ex/policy@1",
+        "rules[0].when.origin_name",
+        "there is no plan ex/gone@1",
+    ),
+    "rule of no origin": (
+        {"rules": [{"when": {"origin_kind": "reducer"}, "decision": "deny"}]},
+        "ex/policy@1",
+        "rules[0].when.origin_kind",
+        "there is no reducer",
+    ),
+}
+ROOT: dict[str, tuple[dict[str, Any], str, str, str]] = {
+    "cap": (
+        {"grants": [{"name": "echo", "cap": "ex/none@1"}]},
+        "manifest",
+        "defaults.cap_grants[0].cap",
+        "there is no cap ex/none@1",
+    ),
+    "params": (
+        {
+            "grants": [
+                {"name": "echo", "cap": "ex/echo@1"},
+                LLM_GRANT,
+            ]
+        },
+        "manifest",
+        "defaults.cap_grants[1].params.max_tokens",
+        "see the parameters of sys/llm.basic@1",
+    ),
+    "grant twice": (
+        {"grants": [{"name": "echo", "cap": "ex/echo@1"}, {"name": "echo", "cap": "ex/echo@1"}]},
+        "manifest",
+        "defaults.cap_grants[1]",
+        "the grant echo is given twice",
+    ),
+    "expiry": (
+        {"grants": [{"name": "echo", "cap": "ex/echo@1", "expiry_ns": -1}]},
+        "manifest",
+        "defaults.cap_grants[0].expiry_ns",
+        "no whole number",
+    ),
+    "trigger's plan": (trigger(plan="ex/palm@1"), "manifest", "triggers[0].plan", "perhaps you mean ex/plan@1"),
+    "trigger's event": (trigger(event="ex/Poke@1"), "manifest", "triggers[0].plan", "no plan with input ex/Poke@1"),
+    "trigger's schema": (trigger(event="ex/Gone@1"), "manifest", "triggers[0].event", "there is no schema ex/Gone@1"),
+    "correlation": (
+        trigger(correlate_by="m"),
+        "manifest",
+        "triggers[0].correlate_by",
+        "ex/Ask@1 has no field m to correlate by",
+    ),
+    "trigger twice": (
+        {"triggers": [*trigger()["triggers"], *trigger()["triggers"]]},
+        "manifest",
+        "triggers[1]",
+        "ex/Ask@1 triggers ex/plan@1 twice",
+    ),
+}
+STEPS: dict[str, tuple[dict[str, Any], str, str]] = {
+    "no steps": (in_plan(), "steps", "1 to 256 steps, not 0"),
+    "too many": (in_plan(*(assign(f"s{n}", 1) for n in range(257))), "steps", "not 257"),
+    "op": (in_plan({"id": "x", "op": "asign"}), "steps[0].op", "there is no op 'asign'; perhaps you mean assign"),
+    "bind": (in_plan({"id": "x", "op": "assign", "expr": 1, "bind": {}}), "steps[0].bind", "as is missing"),
+    "id": (in_plan({**END, "id": "an end"}), "steps[0].id", "is no name"),
+    "id twice": (in_plan(assign("x", 1), assign("x", 2)), "steps[1].id", "two steps have the id x"),
+    "no step": (in_plan(7), "steps[0]", "is no step"),  # type: ignore[arg-type]
+    "field": (in_plan({**END, "reslut": 1}), "steps[0].reslut", "perhaps you mean result"),
+    "edge": (in_plan(END, edges=[edge("en", "end")]), "edges[0].from", "there is no step en; perhaps you mean end"),
+    "edge twice": (
+        in_plan(assign("x", 1), END, edges=[edge("x", "end"), edge("x", "end", {"bool": True})]),
+        "edges[1]",
+        "two edges lead from x to end",
+    ),
+    "edge that never opens": (
+        in_plan(assign("x", 1), END, edges=[edge("x", "end", False)]),
+        "edges[0].when",
+        "never opens",
+    ),
+    "after the end": (in_plan(END, assign("x", 1), edges=[edge("end", "x")]), "edges[0]", "nothing after it"),
+    "circle": (
+        in_plan(assign("x", 1), assign("y", 1), assign("z", 1), edges=[edge("x", "y"), edge("y", "x"), edge("y", "z")]),
+        "edges",
+        "x, y, z run in a circle",
+    ),
+    "unreachable": (
+        in_plan(END, assign("x", 1), assign("y", 1), edges=[edge("x", "y")]),
+        "steps[0]",
+        "so y can't be reached",
+    ),
+    "effect": (in_plan(emitting("x", "h", "t", kind="ex.ehco")), "steps[0].kind", "perhaps you mean ex.echo"),
+    "grant": (in_plan(emitting("x", "h", "t", cap="none")), "steps[0].cap", "there is no grant none"),
+    "wrong grant": (
+        in_plan(emitting("x", "h", "t", kind="blob.put")),
+        "steps[0].cap",
+        "the grant echo is of type echo, and blob.put needs blob",
+    ),
+    "for a tool": (
+        {**in_plan(emitting("x", "h", "t", kind="ex.more")), **effect(origin_scope="tool")},
+        "steps[0].kind",
+        "ex.more is for tools",
+    ),
+    "handle twice": (in_plan(emitting("x", "h", "t"), emitting("y", "h", "t")), "steps[1].bind", "bound twice"),
+    "handle overwritten": (
+        in_plan(emitting("x", "h", "t"), {**assign("y", 1), "bind": {"as": "h"}}),
+        "steps[0].bind",
+        "bound twice",
+    ),
+    "awaits nothing": (in_plan(awaiting("x", "h", "r")), "steps[0].for", "it awaits no effect of this plan"),
+    "awaits too early": (
+        in_plan(emitting("x", "h", "t"), awaiting("y", "h", "r")),
+        "steps[1].for",
+        "not asked for before it; add an edge from x",
+    ),
+    "event": (in_plan({"id": "x", "op": "raise_event", "event": "ex/E@1", "value": 1}), "steps[0].event", "no schema"),
+    "any event": (in_plan(waiting("x")), "steps[0]", "would take any event"),
+    "where": (in_plan(waiting("x", where=ref("@event.status"))), "steps[0].where", "is of type text, not bool"),
+    "where's field": (
+        in_plan(waiting("x", where={"op": "eq", "args": [ref("@event.statu"), 1]})),
+        "steps[0].where.args[0].ref",
+        "there is no statu",
+    ),
+    "result without output": (in_plan({**END, "result": 1}), "steps[0]", "leave it out or declare output"),
+    "output without result": (in_plan(END, output="ex/Note@1"), "steps[0]", "add it, or leave out output"),
+    "output": (in_plan({**END, "result": 1}, output="ex/Gone@1"), "output", "there is no schema ex/Gone@1"),
+    "input": ({"plans": [plan([END], on="ex/Aks@1")], "triggers": []}, "input", "perhaps you mean ex/Ask@1"),
+    "correlation_id": (
+        in_plan({**assign("x", 1), "bind": {"as": "correlation_id"}}),
+        "steps[0].bind",
+        "set by the trigger",
+    ),
+    "local": (in_plan(assign("x", 1), locals={"x": "ex/Gone@1"}), "locals.x", "there is no schema ex/Gone@1"),
+    "unset local": (in_plan(assign("x", 1), locals={"y": "ex/Note@1"}), "locals.y", "no assign or await_event sets y"),
+    "required_caps": (in_plan(END, required_caps=["echo"]), "required_caps", "the steps say none"),
+    "allowed_effects": (
+        in_plan(emitting("x", "h", "t"), allowed_effects=[]),
+        "allowed_effects",
+        "the steps say ex.echo",
+    ),
+    "secret": (in_plan(emitting("x", "h", SECRET)), "steps[0].params", "there is no secret x/key@1"),
+    "secret of others": (
+        {
+            **in_plan(emitting("x", "h", SECRET)),
+            **defined("defsecret", "x/key@1", binding_id="env:K", allowed_plans=[]),
+        },
+        "steps[0].params",
+        "ex/plan@1 may not have the secret x/key@1",
+    ),
+}
+
+
+def expr(expression: Any, *before: Mapping[str, Any]) -> dict[str, Any]:
+    """A plan whose last step, at the end of a chain, has this expression."""
+    steps = [*before, assign("last", expression)]
+    return in_plan(*steps, edges=[edge(a["id"], b["id"]) for a, b in pairwise(steps)])
+
+
+def nested(depth: int) -> Any:
+    return {"list": [nested(depth - 1)]} if depth else 1
+
+
+FORMS: dict[str, tuple[dict[str, Any], str, str]] = {
+    "list": (expr([1]), "steps[0].expr", 'write {"list": [...]}'),
+    "fraction": (expr(0.5), "steps[0].expr", "has a fraction"),
+    "two forms": (expr({"text": "x", "nat": 1}), "steps[0].expr", "an expression is one form"),
+    "form": (expr({"txt": "x"}), "steps[0].expr", "there is no form 'txt'; perhaps you mean text"),
+    "inside": (
+        expr({"record": {"a": {"list": [{"nat": -1}]}}}),
+        "steps[0].expr.record.a.list[0].nat",
+        "no constant of type nat",
+    ),
+    "operation": (expr({"op": "equals", "args": []}), "steps[0].expr.op", "there is no operation 'equals'"),
+    "arity": (expr({"op": "eq", "args": [1]}), "steps[0].expr", "eq takes 2 arguments"),
+    "operation's field": (
+        expr({"op": "not", "args": [True], "arg": 1}),
+        "steps[0].expr.arg",
+        "no field of an operation",
+    ),
+    "map": (expr({"map": {}}), "steps[0].expr.map", "a map is a list of entries"),
+    "variant": (expr({"variant": {"value": 1}}), "steps[0].expr.variant", "a variant is a tag and a value"),
+    "null": (expr({"null": None}), "steps[0].expr.null", "null has nothing inside"),
+    "bytes": (expr({"bytes_b64": "%"}), "steps[0].expr.bytes_b64", "is no base64"),
+    "deep": (expr(nested(70)), "steps[0].expr" + ".list[0]" * 65, "nested too deep"),
+    "no reference": (expr(ref("var:x")), "steps[0].expr.ref", "is no reference"),
+    "reference to nowhere": (expr(ref("@vars.x")), "steps[0].expr.ref", "@vars.x is no reference"),
+    "input's field": (expr(ref("@plan.input.txt")), "steps[0].expr.ref", "there is no txt"),
+    "below a text": (expr(ref("@plan.input.text.x")), "steps[0].expr.ref", "there is no x"),
+    "plan": (expr(ref("@plan.inputs")), "steps[0].expr.ref", "there is no inputs"),
+    "variable": (expr(ref("@var:x")), "steps[0].expr.ref", "nothing sets x"),
+    "receipt": (
+        expr(ref("@var:r.palyoad"), emitting("go", "h", "t"), awaiting("w", "h", "r")),
+        "steps[2].expr.ref",
+        "there is no palyoad",
+    ),
+    "variable of another branch": (
+        in_plan(assign("a", 1), assign("b", ref("@var:a"))),
+        "steps[1].expr.ref",
+        "a is not set before this; add edges",
+    ),
+    "event elsewhere": (expr(ref("@event.x")), "steps[0].expr.ref", "there is no event here"),
+    "step": (expr(ref("@step:gone")), "steps[0].expr.ref", "no step gone before this binds a value"),
+    "guard": (
+        in_plan(assign("a", 1), END, edges=[edge("a", "end", ref("@plan.input.n"))]),
+        "edges[0].when",
+        "is of type nat, not bool",
+    ),
+    "guard that computes": (
+        in_plan(assign("a", 1), END, edges=[edge("a", "end", {"op": "len", "args": ["x"]})]),
+        "edges[0].when",
+        "is of type int, not bool",
+    ),
+    "guard on what comes later": (
+        in_plan(assign("a", 1), assign("b", 1), END, edges=[edge("a", "end", ref("@var:b"))]),
+        "edges[0].when.ref",
+        "b is not set before this",
+    ),
+    "invariant": (in_plan(END, invariants=[{"text": "x"}]), "invariants[0]", "is of type text, not bool"),
+    "invariant of the event": (in_plan(END, invariants=[ref("@event")]), "invariants[0].ref", "no event here"),
+    "invariant of nothing": (in_plan(END, invariants=[ref("@var:x")]), "invariants[0].ref", "nothing sets x"),
+}
+
+
+def cases(*groups: Mapping[str, tuple[Any, ...]]) -> list[Any]:
+    return [pytest.param(*case, id=name) for group in groups for name, case in group.items()]
+
+
+@pytest.mark.parametrize(("change", "file", "path", "told"), cases(NAMES, SCHEMA, PARTS, ROOT))
+def test_a_mistake_is_told_where_it_is(change: dict[str, Any], file: str, path: str, told: str) -> None:
+    assert_told(wrong(**change), file, path, told)
+
+
+@pytest.mark.parametrize(("change", "path", "told"), cases(STEPS, FORMS))
+def test_a_mistake_in_a_plan_is_told_where_it_is(change: dict[str, Any], path: str, told: str) -> None:
+    assert_told(wrong(**change), "ex/plan@1", path, told)
+
+
+def assert_told(found: tuple[Problem, ...], file: str, path: str, told: str) -> None:
+    said = [str(p) for p in found if (p.file, p.path) == (file, path)]
+    assert any(told in line for line in said), found
+
+
+def routed(*events: Mapping[str, Any], modules: Any = ()) -> list[str]:
+    """The problems of the shipped app with other routes."""
+    root = {**app().root, "routing": {"events": list(events)}}
+    return [str(p) for p in problems(Folder.of([*app().definitions, *modules], root))]
+
+
+CHAT = {"event": "demiurge/ChatEvent@1", "module": "demiurge/Demiurge@1", "key_field": "$value.chat_id"}
+MESSAGE = {**CHAT, "event": "demiurge/UserMessage@1"}
+
+
+@pytest.mark.parametrize(
+    ("events", "told"),
+    [
+        (
+            [{**CHAT, "event": "demiurge/ChatRequest@1"}],
+            "events[0].event: demiurge/ChatRequest@1 is no event of module",
+        ),
+        ([{**CHAT, "module": "demiurge/Gone@1"}], "events[0].module: there is no module demiurge/Gone@1"),
+        ([{"event": CHAT["event"], "module": CHAT["module"]}], "events[0]: a route has a key_field exactly when"),
+        (
+            [{**CHAT, "key_field": "chat_id"}],
+            "key_field: the event is a variant, whose fields are in $value; write $value.chat_id",
+        ),
+        (
+            [{**CHAT, "key_field": "$value.chatid"}],
+            "has no field chatid; name a field that every event of the module has",
+        ),
+        ([{**CHAT, "key_field": "$value.request_id"}], "ChatCreated@1 has no field request_id"),
+        (
+            [{**MESSAGE, "key_field": "$value.request_id"}],
+            "has nat there, and a key is text",
+        ),
+        ([{**CHAT, "key_field": "$value..x"}], "key_field: is no path of fields"),
+        ([CHAT, CHAT], "events[1]: demiurge/ChatEvent@1 has two routes"),
+        ([{**CHAT, "inbox": 1}], "events[0].inbox: is no field of this"),
+    ],
+)
+def test_a_route_leads_somewhere(events: list[Any], told: str) -> None:
+    assert any(told in line for line in routed(*events)), routed(*events)
+
+
+def test_an_arm_of_two_routed_events_needs_a_route_of_its_own() -> None:
+    abi = {"state": "demiurge/ChatState@1", "event": "ex/Twin@1"}
+    twin = [
+        {"$kind": "defschema", "name": "ex/Twin@1", "type": {"variant": {"U": {"ref": "demiurge/UserMessage@1"}}}},
+        {
+            "$kind": "defmodule",
+            "name": "ex/Twin@1",
+            "module_kind": "reducer",
+            "key_schema": "demiurge/ChatId@1",
+            "abi": abi,
+        },
+    ]
+    other = {"event": "ex/Twin@1", "module": "ex/Twin@1", "key_field": "$value.chat_id"}
+    [told] = routed(CHAT, other, modules=twin)
+    assert "demiurge/UserMessage@1 is an arm of two routed events" in told
+    assert routed(CHAT, other, MESSAGE, modules=twin) == []
+
+
+def test_every_problem_is_told_at_once() -> None:
+    found = wrong(
+        plans=[plan([emitting("x", "h", ref("@var:y"), cap="none"), awaiting("y", "g", "r")])],
+        definitions=[{"$kind": "defschema", "name": "ex/Bad@1", "type": {"txt": {}}}],
+        grants=[{"name": "a", "cap": "ex/none@1"}],
+        rules=[{"when": {}, "decision": "alow"}],
+        triggers=[{"event": "ex/Ask@1", "plan": "ex/none@1"}],
+    )
+    assert [(p.file, p.path) for p in found] == [
+        ("ex/policy@1", "rules[0].decision"),
+        ("ex/Bad@1", "type"),
+        ("ex/plan@1", "steps[0].params.record.text.ref"),
+        ("ex/plan@1", "steps[0].cap"),
+        ("ex/plan@1", "steps[1].for"),
+        ("manifest", "defaults.cap_grants[0].cap"),
+        ("manifest", "triggers[0].plan"),
+    ]
+
+
+def test_one_mistake_is_told_once() -> None:
+    """What refers to a definition with a mistake is no mistake of its own."""
+    broken = {**SCHEMAS["ex/Ask@1"]["record"], "n": {"natt": {}}}
+    assert [(p.file, p.path) for p in wrong(schemas={"ex/Ask@1": {"record": broken}})] == [("ex/Ask@1", "type.n")]
+
+
+def test_the_shipped_app_is_sound() -> None:
+    assert problems(Folder.of(app().definitions, app().root), {*app().reducers, "sys/Workspace@1"}) == ()
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers(-3, 3) | st.sampled_from(["x", "ex/X@1", "manifest", "$kind", "defplan"]),
+    lambda inner: (
+        st.lists(inner, max_size=2)
+        | st.dictionaries(st.sampled_from(["$kind", "name", "type", "steps", "id", "op", "ref"]), inner, max_size=3)
+    ),
+    max_leaves=6,
+)
+
+
+@st.composite
+def spoiled(draw: st.DrawFn) -> tuple[list[Any], Any]:
+    """The shipped app with some of its values replaced by anything."""
+    parts: Any = draw(st.sampled_from([[*app().definitions, dict(app().root)]]))
+    for _ in range(draw(st.integers(1, 3))):
+        parts = _replaced(draw, parts)
+    *definitions, root = parts
+    return [d for d in definitions if isinstance(d, dict) and isinstance(d.get("$kind"), str)], root
+
+
+def _replaced(draw: st.DrawFn, value: Any, depth: int = 0) -> Any:
+    if depth and (not isinstance(value, dict | list) or not value or draw(st.integers(0, 4)) == 0):
+        return draw(JSON)
+    if isinstance(value, dict):
+        name = draw(st.sampled_from(sorted(value)))
+        return {**value, name: _replaced(draw, value[name], depth + 1)}
+    index = draw(st.integers(0, len(value) - 1))
+    return [*value[:index], _replaced(draw, value[index], depth + 1), *value[index + 1 :]]
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@given(spoiled())
+def test_whatever_is_written_is_sound_or_told(parts: tuple[list[Any], Any]) -> None:
+    definitions, root = parts
+    root = {**root, "$kind": "manifest"} if isinstance(root, dict) else {"$kind": "manifest"}
+    found = problems(Folder.of(definitions, root))
+    assert all(problem.wrong and problem.fix for problem in found)
+    if not found:
+        names = [d["name"] for d in definitions if d["$kind"] == "defmodule"]
+        reducers = dict.fromkeys((*names, "sys/Workspace@1"))
+        assert problems(Folder.of(definitions, root), reducers) == ()
+
+
+def test_a_manifest_is_its_bytes() -> None:
+    made = tiny()
+    assert Manifest.load(made.node, made.reducers).ref == made.ref == tiny().ref
+    assert tiny(source=b"2").ref != made.ref
+    assert tiny(settings={"x": 1}).ref != made.ref
