@@ -52,6 +52,8 @@ POINTS: Final[Mapping[str, str]] = MappingProxyType(
         "file.after_rename": "a file has its new bytes, the folder is not yet durable",
         "file.before_rename": "a file's new bytes are durable beside it, it has its old ones",
         "file.half_written": "half of a file's new bytes are beside it",
+        "fork.after_rename": "a fork has its folder, the folder above is not yet durable",
+        "fork.before_rename": "a fork is whole and closed, and not yet where it belongs",
         "journal.before_rows": "a transaction is open, no row is written",
         "journal.before_commit": "rows, heads and outbox are written, not yet durable",
         "journal.after_commit": "rows are durable, the caller doesn't know yet",

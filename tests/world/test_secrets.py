@@ -150,6 +150,11 @@ def test_a_place_that_can_not_be_trusted_stops_the_search(tmp_path: Path) -> Non
     assert "chmod 600" in refused_place.why
 
 
+def test_a_variable_that_is_no_text_is_refused() -> None:
+    with pytest.raises(Unavailable, match="not UTF-8"):
+        Secrets({"ROBOT": "canary\udcff"}).find(secret("env:ROBOT"))
+
+
 def test_a_missing_secret_says_all_that_would_help() -> None:
     assert mend(secret("env:A", "env:B", "file:/x", "vault:r")) == (
         "set A or B in the environment, or write it to /x (mode 0600), or run `demiurge secrets set r`"

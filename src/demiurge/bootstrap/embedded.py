@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from demiurge.bootstrap.backend import OnFrame
+from demiurge.bootstrap.fork import make_fork
 from demiurge.bootstrap.models import Models
 from demiurge.bootstrap.socket import Gateway
 from demiurge.errors import NotFound, UsageError
@@ -22,8 +23,9 @@ from demiurge.tools.catalog import ToolCatalog
 from demiurge.tools.events import event_to_json
 from demiurge.tools.source import ToolSource
 from demiurge.values import canonical_json
-from demiurge.values.clock import Clock
+from demiurge.values.clock import Clock, SystemEntropy
 from demiurge.values.refs import Ref
+from demiurge.world.cell import Cell
 from demiurge.world.effect import Adapter
 from demiurge.world.effects.blob import BlobEffects
 from demiurge.world.effects.http import HttpRequests
@@ -32,8 +34,13 @@ from demiurge.world.effects.llm import LlmGenerate
 from demiurge.world.effects.timer import TimerEffects
 from demiurge.world.effects.tool_call import ToolCalls
 from demiurge.world.effects.workspace import WorkspaceEffects
+from demiurge.world.fork import Forked, fork
 from demiurge.world.host import Frame, Host
+from demiurge.world.loader import Loader
 from demiurge.world.manifest import Manifest
+from demiurge.world.moment import length_at, moment
+from demiurge.world.record import Stamp
+from demiurge.world.replay import Manifests
 from demiurge.world.secrets import Secrets
 from demiurge.world.sessions import Sessions, StoredRecords
 from demiurge.world.unit import Unit
@@ -118,15 +125,27 @@ class Embedded:
         finally:
             host.watchers.remove(show)
 
-    async def state(self, module: str, key: str) -> Mapping[str, Any] | None:
-        found = self._manifest.modules.get(module)
+    async def state(self, module: str, key: str, at: int | None = None) -> Mapping[str, Any] | None:
+        if at is not None:
+            return await asyncio.to_thread(self._state_at, Unit(module, key), at)
+        return self._view(self._manifest, module, self._reading().state(Unit(module, key)).cell)
+
+    def _state_at(self, unit: Unit, at: int) -> Mapping[str, Any] | None:
+        """A cell as it was, seen under the manifest that it was made under."""
+        length = length_at(self.store, str(unit), moment(self.store, at))
+        manifests = Manifests(self._manifest, self.store.get_blob)
+        state = Loader(self.store, manifests, []).load(unit, length).state
+        manifest = self._manifest if state.manifest is None else manifests[state.manifest]
+        return self._view(manifest, unit.module, state.cell)
+
+    def _view(self, manifest: Manifest, module: str, cell: Cell | None) -> Mapping[str, Any] | None:
+        found = manifest.modules.get(module)
         if found is None:
-            known = ", ".join(sorted(self._manifest.modules))
+            known = ", ".join(sorted(manifest.modules))
             raise NotFound(f"There is no module {module}; there are {known}.", code="unknown_module")
-        cell = self._reading().state(Unit(module, key)).cell
         view: Mapping[str, Any] | None = None
         if cell is not None:
-            view = self._manifest.schemas.validator(found.state).to_json(cell)
+            view = manifest.schemas.validator(found.state).to_json(cell)
         return view
 
     def _reading(self) -> Host:
@@ -159,6 +178,17 @@ class Embedded:
     async def cancel(self, unit: str, reason: str) -> None:
         host = await self.host()
         await host.cancel(Unit.parse(unit), reason=reason, actor=self._user)
+
+    async def fork(self, folder: str, at: int | None) -> dict[str, Any]:
+        entropy = SystemEntropy()
+
+        def stamp(actor: str) -> Stamp:
+            return Stamp(self._clock.now_ns(), entropy.token(16), actor, self._manifest.ref)
+
+        def build(target: Store) -> Forked:
+            return fork(self.store, target, self._manifest, stamp, at=at, actor=self._user, blobs=self._blobs)
+
+        return asdict(await asyncio.to_thread(make_fork, Path(folder), entropy, build))
 
     async def replay(self) -> dict[str, Any]:
         numbers = {str(state.unit): state.seq for state in self._reading().replay()}

@@ -1,7 +1,7 @@
 """Making a fork in a folder: it is built beside it, and gets its name when it is whole.
 
-A crash at any moment leaves the folder as it was, or the fork in it; and at most a hidden folder `.world_....fork` beside
-it, which nothing reads.
+A crash at any moment leaves the folder as it was, or the fork in it; and at most a hidden folder `.world_....fork`
+beside it, which nothing reads.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from demiurge import faults
 from demiurge.errors import Conflict
@@ -22,7 +22,7 @@ from demiurge.stores.errors import unavailable
 from demiurge.values.clock import Entropy, new_id
 from demiurge.world.fork import Forked
 
-__all__ = ["Fork", "make_fork"]
+__all__ = ["Fork", "absolute", "make_fork"]
 
 _TAKEN: Final = frozenset({errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR, errno.EBUSY})
 
@@ -45,9 +45,10 @@ class Fork:
     def __fspath__(self) -> str:
         return str(self.folder)
 
-    @classmethod
-    def from_node(cls, node: dict[str, Any]) -> Fork:
-        return cls(**{**node, "folder": Path(node["folder"])})
+
+def absolute(path: str | Path) -> Path:
+    """Where `path` leads from here."""
+    return Path(path).absolute()
 
 
 def make_fork(folder: Path, entropy: Entropy, build: Callable[[Store], Forked]) -> Forked:

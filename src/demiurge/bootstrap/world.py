@@ -17,6 +17,7 @@ from demiurge.apps.demiurge import CHAT, app
 from demiurge.bootstrap.backend import Backend, OnFrame
 from demiurge.bootstrap.chat import Chat
 from demiurge.bootstrap.embedded import Embedded
+from demiurge.bootstrap.fork import Fork, absolute
 from demiurge.bootstrap.models import Choice, choose, provider_url
 from demiurge.bootstrap.secrets import open_secrets
 from demiurge.bootstrap.socket import Remote, answers, socket_path
@@ -241,9 +242,12 @@ class World:
         meanwhile; frames are not stored."""
         await self.backend.settle(str(unit) if unit is not None else None, on_frame)
 
-    async def state(self, module: str, key: str | None = None) -> Mapping[str, Any] | None:
-        """A cell as JSON-ready data, None when there is none. Raises NotFound for an unknown module."""
-        return await self.backend.state(module, key or "")
+    async def state(self, module: str, key: str | None = None, at: int | None = None) -> Mapping[str, Any] | None:
+        """A cell as JSON-ready data, None when there is none; with `at` as it was at that position of the journal.
+
+        Raises NotFound for an unknown module, and for a position that the journal does not reach.
+        """
+        return await self.backend.state(module, key or "", at)
 
     async def keys(self, module: str) -> list[str]:
         """The keys of a module's units."""
@@ -256,6 +260,17 @@ class World:
         Divergence or Damaged, naming the record.
         """
         return await self.backend.replay()
+
+    async def fork(self, path: str | Path, at: int | None = None) -> Fork:
+        """Make a new world in `path`, an empty folder or none yet, that has this one's past up to position `at` (None:
+        now) and goes its own way from there. `World.open` takes what this returns.
+
+        A position inside a step stands for the step's end. What was open there, calls that wait for a person among it,
+        ends in the fork as `unknown_outcome`; nothing runs twice, and this world stays as it is. Raises Conflict
+        (`exists`: something is in `path`), NotFound (no such position), Damaged, Divergence, Unavailable.
+        """
+        folder = absolute(path)
+        return Fork(folder, **await self.backend.fork(str(folder), at))
 
     async def approvals(self) -> list[dict[str, Any]]:
         """Calls that wait for a person."""

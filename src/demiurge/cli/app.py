@@ -29,6 +29,7 @@ NOUNS = {
     "ws": "Look at the files of a workspace.",
     "journal": "Read, check and export the journal.",
     "replay": "Compute the world again from its journal and compare.",
+    "fork": "Make a new world from a moment of this one.",
     "trace": "Show what an event led to, and what it waits for.",
     "manifest": "Show what a world may do.",
     "defs": "List and show the definitions of a world.",

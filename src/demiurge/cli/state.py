@@ -23,15 +23,20 @@ def command() -> None:
 @command.command(name="get", cls=Command)
 @click.argument("module")
 @click.option("--key", metavar="K", default="", callback=utf8_text, help="Which cell, for a module that has keys.")
-def get(module: str, key: str) -> None:
-    """Print one cell of MODULE (such as demiurge/Demiurge@1) as JSON."""
+@click.option("--at", type=click.IntRange(min=0), metavar="POSITION", help="As it was after this record.")
+def get(module: str, key: str, at: int | None) -> None:
+    """Print one cell of MODULE (such as demiurge/Demiurge@1) as JSON.
+
+    `demiurge journal tail` shows positions; one inside a step stands for the step's end.
+    """
     with opened() as (world, portal):
-        state = portal.run(world.state(module, key))
+        state = portal.run(world.state(module, key, at))
         if state is None:
             keys = portal.run(world.keys(module))
             names = ", ".join(keys[:SHOWN]) + (" ..." if len(keys) > SHOWN else "")
             hint = f"say --key with one of: {names}" if keys else "nothing was sent to it yet"
-            raise NotFound(f"{module} has no cell {key!r}; {hint}.", code="no_cell")
+            when = "has" if at is None else f"had, at position {at},"
+            raise NotFound(f"{module} {when} no cell {key!r}; {hint}.", code="no_cell")
     output.document(state)
 
 

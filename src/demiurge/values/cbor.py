@@ -33,6 +33,7 @@ _TOO_DEEP = f"Lists and maps are nested deeper than {MAX_DEPTH} levels."
 _SIMPLE = frozenset([str, int, type(None), bool, bytes])
 _SCALARS = _SIMPLE | {float}
 _SHAPES_KEPT, _LONGEST_SHAPE = 4096, 1024  # maps, characters
+_MANY = 8  # items for which one look at all of them is quicker than a look at each
 
 _shapes: set[tuple[str, ...]] = set()
 """Key sequences known to be in canonical order: maps of one type share one, so most need no check."""
@@ -108,6 +109,8 @@ def _is_ordered(value: Any, depth: int) -> bool:
         return type(value) in _SIMPLE
     if depth == 0:
         return False
+    if len(value) > _MANY and _SIMPLE.issuperset(map(type, value)):
+        return True
     for item in value:  # noqa: SIM110  (in a generator it takes twice as long)
         if type(item) not in _SIMPLE and not _is_ordered(item, depth - 1):
             return False

@@ -35,7 +35,7 @@ from demiurge.world.unit import Unit
 __all__ = ["Forked", "fork"]
 
 SENT: Final = "sent:"
-ENDED: Final = failed("unknown_outcome", "The world was forked before this was answered; it may take effect in the other.")
+ENDED: Final = failed("unknown_outcome", "The world was forked while this was open: here it is not done again.")
 
 PAGE_ROWS, PAGE_BYTES = 1000, 8 << 20
 """So much is written in one transaction."""

@@ -98,14 +98,20 @@ class Secrets:
         scheme, _, where = binding.partition(":")
         match scheme:
             case "env":
-                text = self._environment.get(where, "").strip()
-                return SecretText(text) if text else None
+                return self._variable(where)
             case "file":
                 return read_secret(self._path(where))
             case "vault":
                 return self._vault.get(where, version) if self._vault is not None else None
             case _:
                 return None
+
+    def _variable(self, name: str) -> SecretText | None:
+        text = self._environment.get(name, "").strip()
+        if any("\ud800" <= character <= "\udfff" for character in text):
+            text = ""  # a traceback may show this frame's variables
+            raise _missing(f"{name} in the environment holds bytes that are not UTF-8 text: set it again.")
+        return SecretText(text) if text else None
 
     def _path(self, where: str) -> Path:
         home = self._environment.get("HOME", "")

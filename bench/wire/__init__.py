@@ -1,0 +1,5 @@
+"""The wire formats on recorded traffic: what was tried, what came out equal, and where not, why.
+
+`DEMIURGE_CORPORA=<folder> python -m bench.wire` reads `wire/*.jsonl.gz` and `local_wire/` in that folder. Nothing is
+sent anywhere; the official SDKs, which read the same bytes, live in an environment of their own.
+"""

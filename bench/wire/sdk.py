@@ -1,0 +1,113 @@
+"""What the official SDKs make of recorded bytes: runs in their environment, reads interactions and writes one answer
+each, as JSON lines.
+
+The bytes go through the SDK's own client and transport; only the socket is replaced. An answer is `text`, `calls`
+(id, name, arguments), `finish` and `usage` (prompt, completion, cached, reasoning, cache_written), or `error`.
+"""
+
+import base64
+import contextlib
+import json
+import sys
+import time
+
+import anthropic
+import httpx2
+import openai
+from openai.lib.streaming.chat import ChatCompletionStreamState
+
+
+def main():
+    for line in sys.stdin:
+        row = json.loads(line)
+        body = base64.b64decode(row["body"])
+        response = {"status_code": row["status"], "headers": {"content-type": row["content_type"]}, "content": body}
+        http = httpx2.Client(transport=httpx2.MockTransport(lambda _, kept=response: httpx2.Response(**kept)))
+        start = time.perf_counter()
+        try:
+            answer = READERS[row["api"]](http, row["stream"])
+        except Exception as error:
+            answer = {"error": type(error).__name__, "status": getattr(error, "status_code", None)}
+        answer["seconds"] = time.perf_counter() - start
+        with contextlib.suppress(BrokenPipeError):
+            print(json.dumps(answer), flush=True)
+
+
+def chat(http, stream):
+    client = openai.OpenAI(api_key="none", http_client=http, max_retries=0)
+    made = client.chat.completions.create(model="m", messages=[], stream=stream)
+    if stream:
+        state = ChatCompletionStreamState()
+        for chunk in made:
+            state.handle_chunk(chunk)
+        made = state.current_completion_snapshot
+    choice = made.choices[0]
+    message = choice.message
+    text = message.content or ""
+    if not isinstance(text, str):
+        text = "".join(part["text"] for part in text if part["type"] == "text")
+    calls = [[call.id, call.function.name, call.function.arguments] for call in message.tool_calls or ()]
+    return {
+        "text": text + (message.refusal or ""),
+        "calls": calls,
+        "finish": choice.finish_reason,
+        "usage": tokens(made.usage, "prompt_tokens", "completion_tokens"),
+    }
+
+
+def responses(http, stream):
+    client = openai.OpenAI(api_key="none", http_client=http, max_retries=0)
+    made = client.responses.create(model="m", input="", stream=stream)
+    if stream:
+        last = None
+        for event in made:
+            last = getattr(event, "response", None) or last
+        made = last
+    parts = [part for item in made.output if item.type == "message" for part in item.content]
+    details = made.incomplete_details
+    return {
+        "text": "".join(part.text if part.type == "output_text" else part.refusal for part in parts),
+        "calls": [[item.call_id, item.name, item.arguments] for item in made.output if item.type == "function_call"],
+        "finish": (details.reason if details else None) or made.status,
+        "usage": tokens(made.usage, "input_tokens", "output_tokens"),
+    }
+
+
+def messages(http, stream):
+    client = anthropic.Anthropic(api_key="none", http_client=http, max_retries=0)
+    if stream:
+        with client.beta.messages.stream(model="m", max_tokens=1, messages=[]) as events:
+            made = events.get_final_message()
+    else:
+        made = client.beta.messages.create(model="m", max_tokens=1, messages=[])
+    usage = made.usage
+    read, written = usage.cache_read_input_tokens or 0, usage.cache_creation_input_tokens or 0
+    details = getattr(usage, "output_tokens_details", None)
+    thought = getattr(details, "thinking_tokens", None) or 0
+    return {
+        "text": "".join(block.text for block in made.content if block.type == "text"),
+        "calls": [[block.id, block.name, block.input] for block in made.content if block.type == "tool_use"],
+        "finish": made.stop_reason,
+        "usage": [(usage.input_tokens or 0) + read + written, usage.output_tokens, read, thought, written],
+    }
+
+
+def tokens(usage, prompt, completion):
+    """None where nothing was counted."""
+    if usage is None:
+        return None
+    cached = getattr(usage, f"{prompt}_details", None)
+    reasoning = getattr(usage, f"{completion}_details", None)
+    return [
+        getattr(usage, prompt),
+        getattr(usage, completion),
+        getattr(cached, "cached_tokens", None) or 0,
+        getattr(reasoning, "reasoning_tokens", None) or 0,
+        0,
+    ]
+
+
+READERS = {"chat": chat, "responses": responses, "messages": messages}
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,40 @@
+"""`demiurge fork`: a new world from a moment of this one."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+
+import click
+
+from demiurge.cli import output
+from demiurge.cli.command import Command
+from demiurge.cli.world import opened
+
+__all__ = ["command"]
+
+
+@click.command(cls=Command, name="fork")
+@click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
+@click.option("--at", type=click.IntRange(min=0), metavar="POSITION", help="With all up to this record; default: now.")
+def command(folder: Path, at: int | None) -> None:
+    """Make a new world in DIR, an empty folder or none yet, with this one's past.
+
+    `demiurge journal tail` shows positions; one inside a step stands for the step's end. What was open there ends in
+    the new world as unknown_outcome. This world stays as it is.
+    """
+    with opened() as (world, portal):
+        made = portal.run(world.fork(folder, at))
+    ended = f", and {made.ended} open effects ended as unknown_outcome" if made.ended else ""
+    output.result(
+        {
+            "world": str(made.folder),
+            "world_id": made.world_id,
+            "position": made.position,
+            "records": made.records,
+            "units": made.units,
+            "ended": made.ended,
+        },
+        f"Made a fork in {made.folder}: {made.records} records up to position {made.position}{ended}.",
+        f"Talk with it: {shlex.join(['demiurge', '-w', str(folder), 'chat'])}",
+    )
