@@ -1,16 +1,19 @@
-"""(d) Malformed traffic, derived from the recorded: never anything but a ProviderError, never a call that may run with
-arguments that the provider did not send.
+"""(d) Malformed traffic, derived from the recorded: never an exception but ProviderError, never a broken call that may
+run.
 
-* cut: the stream ends early. Then there is an error, or the very calls of the whole (what was cut said nothing).
+* cut: the stream ends early. Then there is an error, or the text and calls of the whole (what was cut said nothing
+  more). Where the whole is an error that came after the finish reason, an answer without calls is right.
 * perturbed: an event is lost, doubled, moved, or has a byte changed. Then there is an error or a completion whose valid
   calls each have one JSON object.
 * short: the last character of the last call's arguments is missing. Then that call is invalid, its text verbatim.
+* stopped: the answer says that it was stopped while it wrote its last call. Then that call is invalid, and no other.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 from bench.wire.interactions import Interaction, decoded, read
@@ -30,30 +33,34 @@ def derived_failures(entry: Interaction) -> Iterator[tuple[str, str | None]]:
     whole = decoded(entry)
     if entry.stream:
         for at in positions(f"{entry.name} cut", _CUTS, len(entry.body)):
-            yield "cut", _attempt(entry, entry.body[:at], lambda result: _cut_is_right(result, whole))
+            yield "cut", _attempt(entry, entry.body[:at], partial(_cut_is_right, whole=whole))
         for body in _damaged(entry):
             yield "perturbed", _attempt(entry, body, _valid_calls_are_objects)
     if isinstance(whole, Completion) and whole.tool_calls:
         short = _without_last_character(entry)
         if short is not None:
             text, body = short
-            yield "short", _attempt(entry, body, lambda result: _is_flagged(result, text))
+            yield "short", _attempt(entry, body, partial(_is_flagged, text=text))
+        stopped = None if entry.stream else _stopped(json.loads(entry.body), entry.api)
+        if stopped is not None:
+            yield "stopped", _attempt(entry, json.dumps(stopped).encode(), partial(_is_cut, whole=whole))
 
 
-def _attempt(entry: Interaction, body: bytes, judge: Any) -> str | None:
+def _attempt(entry: Interaction, body: bytes, judge: Callable[[Completion | ProviderError], str | None]) -> str | None:
     try:
         result = read(entry.wire, body)
-    except Exception as error:
+    except Exception as error:  # noqa: BLE001 - this is what must not happen
         return f"raises {type(error).__name__}: {error}"
-    verdict: str | None = judge(result)
-    return verdict
+    return judge(result)
 
 
 def _cut_is_right(result: Completion | ProviderError, whole: Completion | ProviderError) -> str | None:
     if isinstance(result, ProviderError):
         return None
-    same = isinstance(whole, Completion) and result.tool_calls == whole.tool_calls and result.text == whole.text
-    return None if same else "a cut stream is an answer"
+    if isinstance(whole, ProviderError):
+        return "a cut stream has calls" if result.tool_calls else None
+    same = result.tool_calls == whole.tool_calls and result.text == whole.text
+    return None if same else "a cut stream is another answer"
 
 
 def _valid_calls_are_objects(result: Completion | ProviderError) -> str | None:
@@ -74,6 +81,29 @@ def _is_flagged(result: Completion | ProviderError, text: str) -> str | None:
     if not call.invalid:
         return "a short call is not flagged"
     return None if call.arguments_json == text else "a short call is not verbatim"
+
+
+def _is_cut(result: Completion | ProviderError, whole: Completion) -> str | None:
+    if isinstance(result, ProviderError):
+        return f"{result.code} in place of an invalid call"
+    before = [call.invalid for call in whole.tool_calls[:-1]]
+    right = [call.invalid for call in result.tool_calls] == [*before, True] and result.finish_reason == "length"
+    return None if right else "not the call that was cut is flagged"
+
+
+def _stopped(body: dict[str, Any], api: str) -> dict[str, Any] | None:
+    """The body, stopped for its length; None if it does not end with a call."""
+    if api == "chat":
+        choice = body["choices"][0]
+        choice["finish_reason"] = "length"
+        return body if choice["message"].get("tool_calls") else None
+    last = body["content" if api == "messages" else "output"][-1]
+    if api == "messages":
+        body["stop_reason"] = "max_tokens"
+        return body if last["type"] == "tool_use" else None
+    body |= {"status": "incomplete", "incomplete_details": {"reason": "max_output_tokens"}}
+    last["status"] = "incomplete"
+    return body if last["type"] == "function_call" else None
 
 
 def _damaged(entry: Interaction) -> Iterator[bytes]:
@@ -100,17 +130,17 @@ def _without_last_character(entry: Interaction) -> tuple[str, bytes] | None:
         body = json.loads(entry.body)
         text = _shorten(body, entry.api)
         return None if text is None else (text, json.dumps(body).encode())
-    blocks = entry.body.replace(b"\r\n", b"\n").split(b"\n\n")
-    for at in range(len(blocks) - 1, -1, -1):
-        head, mark, data = blocks[at].rpartition(b"data:")
-        if not mark or not data.strip().startswith(b"{"):
+    lines = entry.body.splitlines(keepends=True)
+    for at in range(len(lines) - 1, -1, -1):
+        data = lines[at].removeprefix(b"data:").strip()
+        if not lines[at].startswith(b"data:") or not data.startswith(b"{"):
             continue
         event = json.loads(data)
         if _shorten_event(event, entry.api):
             whole = decoded(entry)
             assert isinstance(whole, Completion)
-            blocks[at] = head + b"data: " + json.dumps(event).encode()
-            return whole.tool_calls[-1].arguments_json[:-1], b"\n\n".join(blocks)
+            lines[at] = b"data: " + json.dumps(event).encode() + b"\n"
+            return whole.tool_calls[-1].arguments_json[:-1], b"".join(lines)
     return None
 
 

@@ -1,25 +1,21 @@
 import asyncio
-from collections.abc import Mapping
+import inspect
 from pathlib import Path
-from typing import Any
+
+import shop_order
 
 from demiurge.stores import MemoryStore
 from demiurge.tools import ToolPolicy
 from demiurge.world.effect import EffectCall, Restart, Result, failed, succeeded
 from demiurge.world.host import Host
 from demiurge.world.manifest import Manifest, read_folder
-from demiurge.world.reducer import Reducer, ReducerContext, Step
+from demiurge.world.reducer import Reducer
 from demiurge.world.state import OpenIntent
 from demiurge.world.unit import Unit
 from demiurge.world.workspace import WORKSPACE, workspace_reducer
 
 ORDER = "shop/Order@1"
-
-
-def reduce(state: Mapping[str, Any] | None, event: Mapping[str, Any], context: ReducerContext) -> Step:
-    """The order's history; what to do next, the plan knows."""
-    what = event["$value"].get("what") or event["$value"].get("message") or ""
-    return Step(append={"history": [f"{event['$tag']} {what}".strip()]})
+CODE = {ORDER: Reducer(shop_order.reduce, inspect.getsource(shop_order).encode()), WORKSPACE: workspace_reducer()}
 
 
 class Stock:
@@ -38,9 +34,8 @@ class Stock:
 
 async def main() -> None:
     folder = read_folder(Path("shop"))
-    reducers = {ORDER: Reducer(reduce, Path(__file__).read_bytes()), WORKSPACE: workspace_reducer()}
     definitions = [part.content for part in folder.definitions]
-    manifest = Manifest.build(definitions, folder.root(), reducers, tool_policy=ToolPolicy())
+    manifest = Manifest.build(definitions, folder.root(), CODE, tool_policy=ToolPolicy())
 
     host = Host(MemoryStore("example"), manifest, [Stock()])
     await host.start()
@@ -53,7 +48,7 @@ async def main() -> None:
     for key in ("A-1", "A-2"):
         state = host.state(Unit(ORDER, key))
         print(key, list(state.cell["history"]) if state.cell else None, "open" if state.is_open else "done")
-    print("replayed:", len([state for state in host.replay()]), "steps")
+    print("replayed:", len(list(host.replay())), "steps")
     await host.close()
 
 

@@ -19,10 +19,10 @@ ELSEWHERE = {"meta.after_commit", "meta.before_commit", "outbox.before_delivery"
     "snapshot.before_commit",
     "vault.after_commit",
     "vault.before_commit",
-    *(name for name in faults.POINTS if name.startswith(("file.", "ledger."))),
+    *(name for name in faults.POINTS if name.startswith(("file.", "fork.", "ledger."))),
 }
-"""Points that a chat does not pass; their own tests are in tests/stores, tests/filesystems and
-tests/world/test_host.py."""
+"""Points that a chat does not pass; their own tests are in tests/stores, tests/filesystems,
+tests/bootstrap/test_fork.py and tests/world/test_host.py."""
 
 QUICK = ((1, 2), (3, 1))
 FULL = ((1, 1), (2, 1), (3, 1), (3, 2, 1), (5, 3), (8, 2), (13, 1), (21,))

@@ -18,11 +18,20 @@ import demiurge
 import demiurge.tools
 from demiurge import ToolCatalog, ToolEffect, ToolInvocationRecord, ToolPolicy, ToolRunner, ToolSpec, tool
 from demiurge.tools.events import Status, TextDelta
-from demiurge.wire import Completion, NamedTool, ProviderError, ToolCall, ToolOutput, openai_chat, openai_responses
+from demiurge.wire import (
+    Completion,
+    NamedTool,
+    ProviderError,
+    ToolCall,
+    ToolOutput,
+    anthropic,
+    openai_chat,
+    openai_responses,
+)
 
 GOLDEN = Path(__file__).with_name("golden")
-FORMATS: dict[str, ModuleType] = {"chat": openai_chat, "responses": openai_responses}
-BOTH = pytest.mark.parametrize("api", sorted(FORMATS))
+FORMATS: dict[str, ModuleType] = {"chat": openai_chat, "messages": anthropic, "responses": openai_responses}
+EACH = pytest.mark.parametrize("api", sorted(FORMATS))
 
 
 def with_calls(stream: bool) -> dict[str, dict[str, Any]]:
@@ -86,12 +95,13 @@ def test_invariant_08_a_stream_that_ends_early_gives_no_call_that_was_not_made(d
 
 
 def test_invariant_08_nobody_else_assembles() -> None:
-    """Only decoders know how calls come in pieces: the event names of one format, the module for the other's."""
+    """Only decoders know how calls come in pieces: the event names of two formats, the module for the third's."""
     for file in Path(demiurge.__file__).parent.rglob("*.py"):
         if file.parent.name != "wire":
             text = file.read_text()
             assert "response.function_call" not in text, file
             assert "chat_deltas" not in text, file
+            assert "content_block" not in text, file
 
 
 # -- 11: WIRE_FORMATS_ARE_ADAPTERS
@@ -112,10 +122,12 @@ def test_invariant_11_wire_formats_are_adapters() -> None:
     )
     responses = {"type": "function_call", "id": "fc_1", "call_id": "call_1", **function}
     by_responses = openai_responses.decode({"id": "r", "status": "completed", "model": "m", "output": [responses]})
-    for completion in (by_chat, by_responses):
+    block = {"type": "tool_use", "id": "call_1", "name": "docs__read", "input": {"path": "a"}}
+    by_messages = anthropic.decode({"id": "m", "stop_reason": "tool_use", "model": "m", "content": [block]})
+    for completion in (by_chat, by_responses, by_messages):
         (call,) = completion.tool_calls
         assert isinstance(call, ToolCall)
-        assert (call.id, call.name, call.arguments_json) == ("call_1", "docs__read", '{"path":"a"}')
+        assert (call.id, call.name, json.loads(call.arguments_json)) == ("call_1", "docs__read", {"path": "a"})
         assert completion.finish_reason == "tool_calls"
 
 
@@ -162,39 +174,47 @@ SCHEMA = {"type": "object", "properties": {"path": {"type": "string"}}, "require
 SPEC = ToolSpec("docs__read", "Read a file.", SCHEMA, ToolEffect.READ_ONLY)
 
 
+SCHEMAS = ("parameters", "input_schema")
+
+
 def keys(value: Any) -> Any:
-    """The key sets of nested objects; `parameters` are the schema's own."""
+    """The key sets of nested objects; a schema's are its own."""
     if isinstance(value, dict):
-        return {name: None if name == "parameters" else keys(item) for name, item in value.items()}
+        return {name: None if name in SCHEMAS else keys(item) for name, item in value.items()}
     return [keys(item) for item in value] if isinstance(value, list) else None
 
 
 DEFINITIONS: dict[str, Any] = {
+    "messages": {"name": None, "description": None, "input_schema": None},
     "chat": {"type": None, "function": {"name": None, "description": None, "parameters": None}},
     "responses": {"type": None, "name": None, "description": None, "parameters": None, "strict": None},
 }
 RESULTS: dict[str, Any] = {
+    "messages": {"type": None, "tool_use_id": None, "content": None},
     "chat": {"role": None, "tool_call_id": None, "content": None},
     "responses": {"type": None, "call_id": None, "output": None},
 }
 RETURNED: dict[str, Callable[[dict[str, Any]], Any]] = {
     "chat": lambda body: body["messages"],
+    "messages": lambda body: body["messages"][-1]["content"],
     "responses": lambda body: body["input"],
 }
 
 
-@BOTH
+@EACH
 def test_invariant_15_golden_fixtures_a_definition_has_exactly_these_keys(api: str) -> None:
     body = FORMATS[api].encode_tools([SPEC])
     assert set(body) == {"tools"}
     assert keys(body["tools"]) == [DEFINITIONS[api]]
     (definition,) = body["tools"]
     function = definition.get("function", definition)
-    assert (definition["type"], function["name"], function["parameters"]) == ("function", "docs__read", SCHEMA)
+    assert function["name"] == "docs__read"
+    assert definition.get("type", "function") == "function"
+    assert [function[name] for name in SCHEMAS if name in function] == [SCHEMA]
     assert set(FORMATS[api].encode_tools([SPEC], NamedTool("docs__read"))) == {"tools", "tool_choice"}
 
 
-@BOTH
+@EACH
 def test_invariant_15_golden_fixtures_a_result_message_has_exactly_these_keys(api: str) -> None:
     (message,) = RETURNED[api](FORMATS[api].encode_messages([ToolOutput("call_1", "text")]))
     assert keys(message) == RESULTS[api]

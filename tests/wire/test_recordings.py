@@ -25,13 +25,15 @@ from demiurge.wire import (
     ProviderError,
     Reasoning,
     ToolCall,
+    Usage,
+    anthropic,
     openai_chat,
     openai_responses,
     provider_error,
 )
 
 _GOLDEN = Path(__file__).with_name("golden")
-_FORMATS: dict[str, ModuleType] = {"chat": openai_chat, "responses": openai_responses}
+_FORMATS: dict[str, ModuleType] = {"chat": openai_chat, "messages": anthropic, "responses": openai_responses}
 
 
 @dataclass(frozen=True)
@@ -52,8 +54,8 @@ def _golden() -> Iterator[Recording]:
 
 
 def _wire(folder: Path) -> Iterator[Recording]:
-    for path in sorted(folder.glob("openai_*.jsonl.gz")):
-        wire_format = openai_chat if "chat" in path.name else openai_responses
+    for path in sorted(folder.glob("*.jsonl.gz")):
+        wire_format = next(wire_format for api, wire_format in _FORMATS.items() if api in path.name)
         with gzip.open(path, "rt", encoding="utf-8") as lines:
             for line in lines:
                 row = json.loads(line)
@@ -63,7 +65,7 @@ def _wire(folder: Path) -> Iterator[Recording]:
 
 
 def _local(folder: Path) -> Iterator[Recording]:
-    paths = {"/v1/chat/completions": openai_chat, "/v1/responses": openai_responses}
+    paths = {"/v1/chat/completions": openai_chat, "/v1/messages": anthropic, "/v1/responses": openai_responses}
     for path in sorted(folder.glob("*/*.request.json")):
         request = json.loads(path.read_text(encoding="utf-8"))
         wire_format = paths.get(request["path"])
@@ -141,6 +143,11 @@ def _check(completion: Completion) -> None:
         assert completion.tool_calls
 
 
+def _counts(usage: Usage) -> list[int]:
+    counts = [usage.prompt, usage.completion, usage.cached, usage.reasoning]
+    return [*counts, usage.cache_written] if usage.cache_written else counts
+
+
 @pytest.mark.parametrize("recording", list(_golden()), ids=_name)
 def test_a_golden_answer_decodes_as_noted(recording: Recording) -> None:
     result = _decoded(recording)
@@ -153,7 +160,7 @@ def test_a_golden_answer_decodes_as_noted(recording: Recording) -> None:
         "text": result.text,
         "calls": [[call.id, call.name, call.arguments_json, call.invalid] for call in result.tool_calls],
         "finish_reason": result.finish_reason,
-        "usage": [usage.prompt, usage.completion, usage.cached, usage.reasoning] if usage else None,
+        "usage": _counts(usage) if usage else None,
         "items": [type(item).__name__ for item in result.items],
     }
 
@@ -204,6 +211,8 @@ def test_what_was_decoded_can_be_sent_back(recording: Recording) -> None:
         return
     if recording.format is openai_responses:
         again = openai_responses.decode({"id": result.response_id, "output": _input(result)})
+    elif recording.format is anthropic:
+        again = anthropic.decode({"id": result.response_id, "content": _content(result)})
     else:
         choices = [{"message": message, "finish_reason": "x"} for message in _messages(result)]
         again = openai_chat.decode({"id": result.response_id, "choices": choices or [{"finish_reason": "x"}]})
@@ -216,6 +225,15 @@ def _input(result: Completion) -> list[dict[str, Any]]:
         if isinstance(item, Reasoning | Opaque):
             assert entry == item.raw
     return entries
+
+
+def _content(result: Completion) -> list[dict[str, Any]]:
+    messages = anthropic.encode_messages(result.items)["messages"]
+    assert len(messages) == (1 if result.items else 0)
+    content: list[dict[str, Any]] = messages[0]["content"] if messages else []
+    verbatim = [item.raw for item in result.items if isinstance(item, Reasoning | Opaque)]
+    assert [block for block in content if block["type"] not in ("text", "tool_use")] == verbatim
+    return content
 
 
 def _messages(result: Completion) -> list[dict[str, Any]]:

@@ -313,7 +313,10 @@ def test_1_6_everything_that_is_wrong_is_told_at_once() -> None:
 
 def test_6_an_empty_allowlist_allows_nothing() -> None:
     """Absent means anything, empty nothing: there, both meant anything."""
-    grants = [{"name": "echo", "cap": "ex/echo@1"}, {"name": "blob", "cap": "sys/blob@1", "params": {"ops": []}}]
+    grants: list[dict[str, Any]] = [
+        {"name": "echo", "cap": "ex/echo@1"},
+        {"name": "blob", "cap": "sys/blob@1", "params": {"ops": []}},
+    ]
     params = {
         "record": {"blob_ref": {"null": {}}, "content": {"variant": {"tag": "bytes", "value": {"bytes_b64": ""}}}}
     }

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.world.scripted import (
+    MAIN,
     START_NS,
     SYSTEM,
     A,
@@ -18,16 +19,14 @@ from tests.world.scripted import (
     Talk,
     called,
     chat_adapters,
-    chat_manifest,
     plain,
     poke,
     running,
     said,
     stored,
-    talking,
     tiny,
 )
-from tests.world.test_replay import ACTIONS, MANIFESTS, POLICY, Held, act, chat_tools, check
+from tests.world.test_replay import ACTIONS, MANIFESTS, TURNS, Conversation, Held, act, check, well_formed
 
 from demiurge.errors import Damaged, NotFound
 from demiurge.stores import MemoryStore, Store
@@ -38,8 +37,9 @@ from demiurge.world.host import Host
 from demiurge.world.loader import Loader
 from demiurge.world.manifest import Manifest
 from demiurge.world.moment import length_at, moment
-from demiurge.world.record import Record, Stamp
+from demiurge.world.record import Record, Stamp, decode_record
 from demiurge.world.replay import Manifests
+from demiurge.world.state import UnitState
 from demiurge.world.unit import Unit
 from demiurge.world.verify import verify
 
@@ -59,36 +59,300 @@ def forked(
 
 
 def contents(store: Store) -> Any:
-    return list(store.read_all()), store.outbox(), sorted(store.iter_blobs()), [*store.heads()]
+    return list(store.read_all()), store.outbox(), sorted(store.iter_blobs()), list(store.heads())
 
 
-def steps(store: Store) -> list[int]:
+def ends(store: Store) -> list[int]:
     """The last position of each step, and 0."""
-    ends = [row.position - 1 for row in store.read_all() if row.ingress_id is not None]
-    return [*ends, *([max(row.position for row in store.read_all())] if ends else [0])]
+    rows = list(store.read_all())
+    return [row.position - 1 for row in rows if row.ingress_id is not None] + [row.position for row in rows[-1:]]
+
+
+def then(store: Store, manifest: Manifest, position: int) -> dict[str, UnitState]:
+    """Each unit as it was."""
+    loader = Loader(store, Manifests(manifest, store.get_blob), [])
+    lengths = {head.unit: length_at(store, head.unit, position) for head in store.heads()}
+    return {unit: loader.load(Unit.parse(unit), length).state for unit, length in lengths.items() if length}
 
 
 def own(store: Store, made: Forked) -> list[Record]:
     """What a fork has of its own."""
-    return [record for record in stored(store) if (record.position or 0) > made.records]
+    return [decode_record(row.data, position=row.position) for row in store.read_all(made.records + 1)]
 
 
-def is_fork_of(source: Store, target: Store, made: Forked) -> None:
-    past = [row for row in source.read_all() if row.position <= made.position]
-    taken = [row for row in target.read_all() if row.position <= made.records]
-    assert taken == past
-    intents = {record.body["id"]: record for record in stored(target) if record.kind == "intent"}
-    left = set(intents) - {record.body["intent"] for record in map(_record, taken) if record.kind != "intent"}
-    ends = [r for r in own(target, made) if r.kind == "receipt"]
-    assert len(ends) == made.ended
-    assert {r.body["payload"]["code"] for r in ends} <= {"unknown_outcome"}
-    assert {r.body["intent"] for r in ends} <= left
-    names = {row.unit for row in past}
-    assert {r.unit for r in own(target, made) if r.kind == "fork"} == names
-    assert made.units == len(names)
+def is_fork_of(source: Store, manifest: Manifest, target: Store, made: Forked) -> None:
+    """What a fork has at its beginning: the past, and an end to whatever was open in it."""
+    assert list(target.read_all(0, made.records)) == [r for r in source.read_all() if r.position <= made.position]
+    was = then(source, manifest, made.position)
+    assert {r.unit for r in own(target, made) if r.kind == "fork"} == set(was)
+    ended = [record.body for record in own(target, made) if record.kind == "receipt"]
+    assert [body["payload"]["code"] for body in ended] == ["unknown_outcome"] * made.ended
+    assert {body["intent"] for body in ended} == {intent for state in was.values() for intent in state.intents}
+    check(target, manifest)
 
 
-def _record(row: Any) -> Any:
-    from demiurge.world.replay import decode_row
+def intents(store: Store) -> list[bytes]:
+    return [record.body["id"] for record in stored(store) if record.kind == "intent"]
 
-    return decode_row(row)
+
+# -- the small world --------------------------------------------------------------------------------------------------
+
+
+async def history(store: Store, *pokes: str) -> None:
+    async with running(store, tiny(), [Echo()]) as host:
+        for what in pokes:
+            await host.submit("ex/Ev@1", poke(what))
+            await host.settle()
+
+
+async def test_a_fork_of_each_moment_has_that_past_and_goes_its_own_way(store: Store) -> None:
+    await history(store, "ask:x,y", "hello", "post:n", "fail:x", "ask:z")
+    before = contents(store)
+    for position in ends(store):
+        target, made = forked(store, tiny(), position)
+        is_fork_of(store, tiny(), target, made)
+        assert made.position == made.records == position
+        echo = Echo()
+        async with running(target, tiny(), [echo]) as host:
+            await host.settle()
+            assert echo.performed == [], "what was open there is not done here"
+            await host.submit("ex/Ev@1", poke("ask:new"))
+            await host.settle()
+            assert echo.performed == ["new"]
+        check(target, tiny())
+        assert intents(target)[-1] not in intents(store), "what it asks for has an identity of its own"
+    assert contents(store) == before, "the source is as it was"
+
+
+async def test_a_fork_of_the_present_is_the_default(store: Store) -> None:
+    await history(store, "hello", "ask:x")
+    target, made = forked(store, tiny())
+    assert made.position == max(row.position for row in store.read_all())
+    is_fork_of(store, tiny(), target, made)
+
+
+async def test_a_position_inside_a_step_stands_for_its_end(store: Store) -> None:
+    await history(store, "ask:x", "hello")
+    wholes = ends(store)
+    for position in range(wholes[-1] + 1):
+        assert moment(store, position) == min(end for end in wholes if end >= position)
+    assert forked(store, tiny(), wholes[1] - 1)[1].position == wholes[1]
+
+
+async def test_a_position_that_is_not_there_is_refused(store: Store) -> None:
+    await history(store, "hello")
+    for position in (-1, 4):
+        with pytest.raises(NotFound, match="positions are 0 to 3") as raised:
+            forked(store, tiny(), position)
+        assert raised.value.code == "no_position"
+
+
+async def test_a_message_on_its_way_arrives_once(store: Store) -> None:
+    await history(store, "post:n,m", "hello", "post:o")
+    async with running(store, tiny(), [], perform=False) as host:
+        await host.submit("ex/Ev@1", poke("post:p"))
+    for position in ends(store):
+        target, _ = forked(store, tiny(), position)
+        sent = [r.body["value"] for r in stored(target) if r.kind == "event" and r.body["schema"] == "ex/Note@1"]
+        async with running(target, tiny(), []) as host:
+            await host.settle()
+            cell = host.state(BOARD).cell
+        expected = list(dict.fromkeys(value["text"] for value in sent))
+        assert (plain(cell["notes"]) if cell is not None else []) == expected
+        check(target, tiny())
+
+
+async def test_what_came_later_is_left_out(store: Store) -> None:
+    await history(store, "ask:x")
+    position = ends(store)[-1]
+    later = store.put_blob(b"a text of later")
+    await history(store, "ask:later")
+    target, _ = forked(store, tiny(), position)
+    assert not target.has_blob(later)
+    assert all(b"later" not in row.data for row in target.read_all())
+
+
+async def test_a_fork_begins_at_a_snapshot_and_not_at_the_first_record(store: Store) -> None:
+    await history(store, *(f"line {number}" for number in range(30)))
+    target, _ = forked(store, tiny())
+    snapshot = target.latest_snapshot(str(A))
+    head = target.head(str(A))
+    assert snapshot is not None
+    assert head is not None
+    assert snapshot.unit_seq == head.next_seq - 1
+    assert target.latest_snapshot(str(A), snapshot.unit_seq) is None, "the source's are of another world"
+    host = Host(target, tiny(), [])
+    assert len(plain(host.state(A).cell)["log"]) == 30
+    assert host.notices == []
+    check(target, tiny())
+    plainer, _ = forked(store, tiny(), tail_bytes=1 << 20)
+    assert plainer.latest_snapshot(str(A)) is None
+    check(plainer, tiny())
+
+
+async def test_a_fork_of_a_fork_at_each_moment_of_either(store: Store) -> None:
+    await history(store, "ask:x", "post:n")
+    first, _ = forked(store, tiny(), ends(store)[2])
+    async with running(first, tiny(), [Echo()]) as host:
+        await host.submit("ex/Ev@1", poke("ask:y"))
+        await host.submit("ex/Ev@1", poke("hello", "c"))
+        await host.settle()
+    for position in ends(first):
+        second, made = forked(first, tiny(), position, world="world_3")
+        is_fork_of(first, tiny(), second, made)
+        async with running(second, tiny(), [Echo()]) as host:
+            await host.submit("ex/Ev@1", poke("ask:z", "c"))
+            await host.submit("ex/Ev@1", poke("post:o"))
+            await host.settle()
+        check(second, tiny())
+        third, made = forked(second, tiny(), world="world_4")
+        is_fork_of(second, tiny(), third, made)
+
+
+async def test_a_fork_goes_on_under_the_manifest_that_it_was_made_with(store: Store) -> None:
+    async with running(store, tiny(), [Echo({"x": asyncio.Event()})]) as host:
+        await host.submit("ex/Ev@1", poke("ask:x"))
+    denying = tiny(rules=[{"when": {}, "decision": "deny"}])
+    target, made = forked(store, denying)
+    is_fork_of(store, denying, target, made)
+    async with running(target, denying, [Echo()]) as host:
+        cell = host.state(A).cell
+        assert cell is not None
+        assert list(cell["log"]) == ["asked", "error:unknown_outcome"]
+        await host.submit("ex/Ev@1", poke("ask:y"))
+        assert list(plain(host.state(A).cell)["log"])[-1] == "error:policy_denied"
+
+
+async def test_a_past_that_lacks_a_blob_is_not_taken_over(memory: MemoryStore) -> None:
+    await history(memory, "ask:x")
+    [manifest] = [record for record in stored(memory) if record.kind == "manifest"]
+    del memory._blobs[Ref(manifest.refs[0])]
+    with pytest.raises(Damaged, match=r"record ex/Room@1/a 1 \(manifest\)"):
+        forked(memory, tiny())
+
+
+async def test_a_state_of_the_past_is_computed_from_the_snapshot_before_it(store: Store) -> None:
+    seen: dict[int, Any] = {}
+    async with running(store, tiny(), [Echo()]) as host:
+        for number in range(20):
+            await host.submit("ex/Ev@1", poke(f"line {number}"))
+            seen[moment(store, None)] = plain(host.state(A))
+    for position, state in seen.items():
+        assert plain(then(store, tiny(), position)[str(A)]) == state
+    assert length_at(store, "ex/Room@1/nobody", 3) == 0
+
+
+async def play(actions: Sequence[tuple[Any, ...]], place: float) -> None:
+    """A history, the fork of one of its moments while it goes on, and its end."""
+    source, manifest, answered, held = MemoryStore("world_1"), MANIFESTS["same"], list[Any](), Held()
+    async with running(source, manifest, [held]) as host:
+        for action in actions:
+            if action[0] != "restart":
+                await act(host, held, action, answered)
+        wholes = ends(source) or [0]
+        target, made = forked(source, manifest, wholes[int(place * (len(wholes) - 1))])
+        is_fork_of(source, manifest, target, made)
+        echo = Echo()
+        async with running(target, manifest, [echo]) as other:
+            await other.settle()
+            assert echo.performed == []
+            assert not other.state(A).is_open, "everything that was open has come to an end"
+        while held.waiting:
+            await act(host, held, ("answer", "ok", True), answered)
+    check(target, manifest)
+    check(source, manifest)
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(st.lists(ACTIONS, max_size=14), st.floats(0, 1))
+def test_any_history_forks_anywhere(actions: list[tuple[Any, ...]], place: float) -> None:
+    asyncio.run(play(actions, place))
+
+
+# -- chats ------------------------------------------------------------------------------------------------------------
+
+
+def performed(store: Store) -> list[bytes]:
+    return [record.body["intent"] for record in stored(store) if record.kind == "receipt"]
+
+
+async def goes_on(conversation: Conversation, target: Store) -> None:
+    """Whatever was open is over, and the chat answers."""
+    ran = list(conversation.ran)
+    conversation.model.answers[:] = [said("so"), said("spare")]
+    async with running(target, conversation.manifest, chat_adapters(conversation.model, conversation.tools)) as host:
+        await host.settle()
+        talk = Talk(host)
+        assert host.approvals() == []
+        assert conversation.ran == ran, "no tool runs again"
+        if target.head(str(MAIN)) is None:
+            await talk.create()
+        conversation.model.answers[:] = [said("good"), said("spare")]
+        await talk.say("and now?")
+        well_formed(talk)
+        assert talk.turn["status"] == "done"
+    check(target, conversation.manifest)
+    assert len(performed(target)) == len(set(performed(target))), "an intent has one receipt"
+
+
+async def test_a_chat_forks_at_every_position() -> None:
+    conversation = Conversation()
+    wrote = called(("w1", "workspace__list", {}), ("c1", "change", {"n": 1}))
+    conversation.model.answers[:] = [wrote, called(("c2", "asked", {"n": 2})), said("decided")]
+    async with running(
+        conversation.store, conversation.manifest, chat_adapters(conversation.model, conversation.tools)
+    ) as host:
+        talk = Talk(host)
+        await talk.create()
+        await talk.say("do it")
+        [(_, waiting)] = host.approvals()
+        await host.decide(waiting.id, approve=True, reason="so", actor="anna")
+        await host.settle()
+        assert talk.turn["status"] == "done"
+    assert conversation.ran == ["change 1", "asked 2"]
+    for position in ends(conversation.store):
+        target, made = forked(conversation.store, conversation.manifest, position, tail_bytes=4000)
+        is_fork_of(conversation.store, conversation.manifest, target, made)
+        await goes_on(conversation, target)
+    assert verify(conversation.store).ok
+
+
+async def test_a_call_that_waits_for_a_person_ends_in_the_fork_and_waits_on_in_the_source() -> None:
+    conversation = Conversation()
+    conversation.model.answers[:] = [called(("c1", "asked", {"n": 1})), said("done")]
+    async with running(
+        conversation.store, conversation.manifest, chat_adapters(conversation.model, conversation.tools)
+    ) as host:
+        talk = Talk(host)
+        await talk.create()
+        await talk.say("do it")
+        target, made = forked(conversation.store, conversation.manifest)
+        assert made.ended == 1
+        model = Script(said("I see."))
+        async with running(target, conversation.manifest, chat_adapters(model, conversation.tools)) as other:
+            await other.settle()
+            there = Talk(other)
+            [output] = there.outputs()
+            assert "unknown_outcome" in output["content"]
+            assert there.turn["status"] == "done", "the model was told, and answered"
+            [(_, waiting)] = host.approvals()
+            with pytest.raises(NotFound):
+                await other.decide(waiting.id, approve=True, reason="", actor="anna")
+        await host.decide(waiting.id, approve=True, reason="", actor="anna")
+        await host.settle()
+    assert conversation.ran == ["asked 1"]
+
+
+async def converse(actions: Sequence[tuple[Any, ...]], place: float) -> None:
+    conversation = Conversation()
+    await conversation.part([action for action in actions if action[0] != "restart"])
+    wholes = ends(conversation.store)
+    target, made = forked(conversation.store, conversation.manifest, wholes[int(place * (len(wholes) - 1))])
+    is_fork_of(conversation.store, conversation.manifest, target, made)
+    await goes_on(conversation, target)
+
+
+@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(st.lists(TURNS, max_size=5), st.floats(0, 1))
+def test_any_chat_forks_anywhere(actions: list[tuple[Any, ...]], place: float) -> None:
+    asyncio.run(converse(actions, place))

@@ -6,7 +6,7 @@ While it is open, other processes of the same user are let in at its socket.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from itertools import islice
 from pathlib import Path
@@ -69,11 +69,12 @@ class Embedded:
         user: str = "user",
         perform: bool = True,
         events: EventCodec | None = None,
+        kept_code: bool = False,
     ) -> None:
         self.store = store
         self._manifest, self._source, self._clock = manifest, source, clock
         self._secrets, self._base_url = secrets, base_url
-        self._blobs, self._user, self._performs = blobs, user, perform
+        self._blobs, self._user, self._performs, self._kept_code = blobs, user, perform, kept_code
         self._sessions = Sessions(StoredRecords(store), events if events is not None else EventCodec())
         self._host: Host | None = None
         self._models: Models | None = None
@@ -98,7 +99,14 @@ class Embedded:
                     TimerEffects(self._clock),
                     HttpRequests(self._secrets, self._clock),
                 ]
-                host = Host(self.store, self._manifest, adapters, clock=self._clock, perform=self._performs)
+                host = Host(
+                    self.store,
+                    self._manifest,
+                    adapters,
+                    clock=self._clock,
+                    perform=self._performs,
+                    kept_code=self._kept_code,
+                )
                 self.store.put_blobs(self._blobs)
                 await host.start()
                 self._host = host
@@ -133,7 +141,7 @@ class Embedded:
     def _state_at(self, unit: Unit, at: int) -> Mapping[str, Any] | None:
         """A cell as it was, seen under the manifest that it was made under."""
         length = length_at(self.store, str(unit), moment(self.store, at))
-        manifests = Manifests(self._manifest, self.store.get_blob)
+        manifests = Manifests(self._manifest, self.store.get_blob, kept_code=self._kept_code)
         state = Loader(self.store, manifests, []).load(unit, length).state
         manifest = self._manifest if state.manifest is None else manifests[state.manifest]
         return self._view(manifest, unit.module, state.cell)
@@ -150,7 +158,7 @@ class Embedded:
 
     def _reading(self) -> Host:
         """A host that only reads: looking at a world starts nothing."""
-        return self._host or Host(self.store, self._manifest, [], clock=self._clock)
+        return self._host or Host(self.store, self._manifest, [], clock=self._clock, kept_code=self._kept_code)
 
     async def keys(self, module: str) -> list[str]:
         return [Unit.parse(head.unit).key for head in self.store.heads(f"{module}/")]
@@ -185,10 +193,12 @@ class Embedded:
         def stamp(actor: str) -> Stamp:
             return Stamp(self._clock.now_ns(), entropy.token(16), actor, self._manifest.ref)
 
-        def build(target: Store) -> Forked:
-            return fork(self.store, target, self._manifest, stamp, at=at, actor=self._user, blobs=self._blobs)
+        def build(target: Store, share: Callable[[Ref], object]) -> Forked:
+            return fork(
+                self.store, target, self._manifest, stamp, at=at, actor=self._user, blobs=self._blobs, share=share
+            )
 
-        return asdict(await asyncio.to_thread(make_fork, Path(folder), entropy, build))
+        return asdict(await asyncio.to_thread(make_fork, self.store, Path(folder), entropy, build))
 
     async def replay(self) -> dict[str, Any]:
         numbers = {str(state.unit): state.seq for state in self._reading().replay()}

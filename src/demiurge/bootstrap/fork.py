@@ -11,8 +11,9 @@ import os
 import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeAlias
 
 from demiurge import faults
 from demiurge.errors import Conflict
@@ -20,6 +21,7 @@ from demiurge.stores import SqliteStore, Store
 from demiurge.stores.blob_files import sync_folder
 from demiurge.stores.errors import unavailable
 from demiurge.values.clock import Entropy, new_id
+from demiurge.values.refs import Ref
 from demiurge.world.fork import Forked
 
 __all__ = ["Fork", "absolute", "make_fork"]
@@ -46,13 +48,22 @@ class Fork:
         return str(self.folder)
 
 
+Build: TypeAlias = Callable[[Store, Callable[[Ref], object]], Forked]
+"""Fills a store; calls the second before it puts a blob that the source has."""
+
+
+def _no_files(_ref: Ref) -> None:
+    pass
+
+
 def absolute(path: str | Path) -> Path:
     """Where `path` leads from here."""
     return Path(path).absolute()
 
 
-def make_fork(folder: Path, entropy: Entropy, build: Callable[[Store], Forked]) -> Forked:
-    """Have `build` fill the store of a new world, and put it in `folder`, which is empty or not there.
+def make_fork(source: Store, folder: Path, entropy: Entropy, build: Build) -> Forked:
+    """Have `build` fill the store of a new world with what is in `source`, and put it in `folder`, which is empty or
+    not there.
 
     Raises Conflict (`exists`: something is there), Unavailable, and what `build` raises.
     """
@@ -64,7 +75,7 @@ def make_fork(folder: Path, entropy: Entropy, build: Callable[[Store], Forked]) 
         if os.path.lexists(folder) and (not folder.is_dir() or any(folder.iterdir())):
             raise taken
         with SqliteStore.create(site, world_id) as store:
-            done = build(store)
+            done = build(store, partial(store.share_blob, source) if isinstance(source, SqliteStore) else _no_files)
         faults.point("fork.before_rename")
         os.rename(site, folder)
         faults.point("fork.after_rename")

@@ -201,6 +201,7 @@ class World:
                 blobs=(prompt,),
                 perform=perform,
                 events=events,
+                kept_code=environment.get("DEMIURGE_KEPT_CODE") == "1",
             )
 
         return cls(backend(), choice, events)

@@ -39,7 +39,7 @@ def _lines(plan: Mapping[str, Any]) -> Iterator[str]:
     edges = plan.get("edges", ())
     for step in plan["steps"]:
         after = [edge for edge in edges if edge["to"] == step["id"]]
-        conditions = [f"{edge['from']}{' if ' + _text(edge['when']) if 'when' in edge else ''}" for edge in after]
+        conditions = [f"{edge['from']}{_guard(edge)}" for edge in after]
         yield f"  {step['id']}: {_does(step)}" + (f"  (after {', '.join(conditions)})" if conditions else "")
 
 
@@ -50,13 +50,20 @@ def _does(step: Mapping[str, Any]) -> str:
         case "await_receipt":
             return f"waits for the receipt of {_text(step['for'])}"
         case "await_event":
-            return f"waits for {step['event']}"
+            where = f" where {_text(step['where'])}" if "where" in step else ""
+            return f"waits for {step['event']}{where}"
         case "raise_event":
             return f"raises {step['event']}"
+        case "assign":
+            return f"sets {step['bind']['as']} to {_text(step['expr'])}"
         case "end":
-            return "ends"
+            return f"ends with {_text(step['result'])}" if "result" in step else "ends"
         case other:
             return str(other)
+
+
+def _guard(edge: Mapping[str, Any]) -> str:
+    return "" if edge.get("when", True) is True else f" if {_text(edge['when'])}"
 
 
 def _text(expression: Any) -> str:

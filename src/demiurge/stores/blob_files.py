@@ -3,7 +3,8 @@
 Invariant: a file under `sha256/` was complete and on disk before it got its name, and its name is on disk
 before `put` returns: temp file, write, fsync, rename, fsync of the folder. A crash leaves at most a temp
 file, in `tmp/`, which the next start removes. Bytes are checked against the name at every read. No link is
-followed, and what bears no name of ours is left alone.
+followed, and what bears no name of ours is left alone. A fork's file may be a second name of one of the world
+that it comes from: neither writes to it.
 """
 
 from __future__ import annotations
@@ -67,6 +68,22 @@ class BlobFiles:
             for folder in touched:
                 sync_folder(folder)
 
+    def link(self, other: BlobFiles, digest: bytes) -> None:
+        """Give another folder's file a second name here, where there is one and the file system can. `put` of the same
+        bytes makes it durable, or writes them where there is none."""
+        source, target = other._path(digest), self._path(digest)
+        with self._failing():
+            try:
+                there = open_folder(source.parent)
+            except FileNotFoundError:
+                return
+            try:
+                self._make_folder(target.parent)
+                with _opened(target.parent) as here, contextlib.suppress(OSError, NotImplementedError):
+                    os.link(source.name, target.name, src_dir_fd=there, dst_dir_fd=here, follow_symlinks=False)
+            finally:
+                os.close(there)
+
     def get(self, digest: bytes) -> bytes | None:
         """The bytes as they are, unchecked; None when there is no such file."""
         with self._failing(), self._reading(digest) as file:
@@ -95,7 +112,7 @@ class BlobFiles:
         path = self._path(digest)
         try:
             with _opened(path.parent) as folder:
-                file = open_file(path, os.O_RDONLY, dir_fd=folder)
+                file = open_file(path, os.O_RDONLY, dir_fd=folder, shared=True)
         except FileNotFoundError:
             yield None
             return

@@ -63,10 +63,11 @@ def open_folder(path: Path, *, make: bool = False) -> int:
     return descriptor
 
 
-def open_file(path: Path, flags: int, *, dir_fd: int | None = None) -> int:
+def open_file(path: Path, flags: int, *, dir_fd: int | None = None, shared: bool = False) -> int:
     """A descriptor of the plain file `path`, or of its last part in the folder `dir_fd`; made with mode 0600.
 
-    Raises Unavailable (`strange_entry`: a link, no file, somebody else's, or one with a second name), OSError.
+    Raises Unavailable (`strange_entry`: a link, no file, somebody else's, or one with a second name unless it may be
+    `shared`, being read only and checked), OSError.
     """
     flags |= os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
     try:
@@ -74,7 +75,7 @@ def open_file(path: Path, flags: int, *, dir_fd: int | None = None) -> int:
     except OSError as error:
         raise (strange(path) if error.errno in _FOREIGN else error) from error
     try:
-        if not _is_own(os.fstat(descriptor)):
+        if not _is_own(os.fstat(descriptor), shared=shared):
             raise strange(path)
     except BaseException:
         os.close(descriptor)
@@ -104,5 +105,5 @@ def check_file(path: Path) -> None:
         path.chmod(0o600)
 
 
-def _is_own(found: os.stat_result) -> bool:
-    return stat.S_ISREG(found.st_mode) and found.st_uid == os.geteuid() and found.st_nlink == 1
+def _is_own(found: os.stat_result, *, shared: bool = False) -> bool:
+    return stat.S_ISREG(found.st_mode) and found.st_uid == os.geteuid() and (shared or found.st_nlink == 1)

@@ -146,7 +146,7 @@ class Opaque:
             return False
         if kind in _BLOCKS or kind.endswith("_tool_result"):
             return True
-        return not kind.endswith(("_call", "_output")) and "id" not in self.raw and "call_id" not in self.raw
+        return not kind.endswith(("_call", "_output")) and not self.raw.keys() & {"id", "call_id", "role"}
 
 
 Item: TypeAlias = Message | ToolCall | ToolOutput | Reasoning | Opaque

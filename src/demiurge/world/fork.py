@@ -64,10 +64,11 @@ def fork(
     at: int | None,
     actor: str,
     blobs: Sequence[bytes] = (),
+    share: Callable[[Ref], object] = lambda _ref: None,
     tail_bytes: int = TAIL_BYTES,
 ) -> Forked:
     """Make the empty `target` a fork of `source` at a position, or of the present. `stamp` stamps what `actor` does
-    now, under `manifest`, whose settings name `blobs`.
+    now, under `manifest`, whose settings name `blobs`. `share` is called before a blob of the source is put.
 
     Raises NotFound (no such position), Damaged and Divergence (the source's records up to there), Unavailable.
     """
@@ -75,10 +76,10 @@ def fork(
         raise problem
     position = moment(source, at)
     messages = source.outbox()  # before the records after `position`, so that a message is found here or there
-    target.put_blobs([manifest.node, *(reducer.source for reducer in manifest.reducers.values()), *blobs])
-    copy = _Copy(source, target)
+    copy = _Copy(source, target, share)
     lengths = copy.past(position)
-    set_origins(target, (*origins(source), Origin(source.world_id, copy.records)))
+    target.put_blobs([manifest.node, *(reducer.source for reducer in manifest.reducers.values()), *blobs])
+    set_origins(target, (*copy.origins, Origin(source.world_id, copy.records)))
     waiting: dict[str, list[Outgoing]] = defaultdict(list)
     for message in _undelivered(source, messages, lengths, position):
         waiting[message.source].append(message)
@@ -112,9 +113,11 @@ def _undelivered(
 class _Copy:
     """Writes to the target: rows, and before them the blobs that they name, and that those name."""
 
-    def __init__(self, source: Store, target: Store) -> None:
-        self.source, self.target = source, target
+    def __init__(self, source: Store, target: Store, share: Callable[[Ref], object]) -> None:
+        self.source, self.target, self._share = source, target, share
         self.records = 0
+        self.origins = [Origin(origin.world, 0) for origin in origins(source)]
+        """The source's, by the positions that the target gives."""
         self.bytes: dict[str, int] = defaultdict(int)
         """Of each unit's records."""
         self._batches: list[Batch] = []
@@ -125,6 +128,7 @@ class _Copy:
     def past(self, position: int) -> dict[str, int]:
         """Take over all rows up to `position`; how many each unit has, by its first."""
         lengths: dict[str, int] = {}
+        known = origins(self.source)
         page: list[Row] = []
         for row in self.source.read_all():
             if row.position > position:
@@ -135,6 +139,10 @@ class _Copy:
             except (Damaged, NotFound) as error:
                 raise Damaged(f"record {row.unit} {row.unit_seq} ({row.kind}): {error}") from error
             page.append(replace(row, position=0))
+            self.records += 1
+            for index, origin in enumerate(known):
+                if row.position <= origin.until:
+                    self.origins[index] = Origin(origin.world, self.records)
             lengths[row.unit] = row.unit_seq + 1
             self.bytes[row.unit] += len(row.data)
             self._size += len(row.data)
@@ -145,7 +153,6 @@ class _Copy:
         return lengths
 
     def _rows(self, page: Sequence[Row]) -> None:
-        self.records += len(page)
         for unit, group in groupby(page, lambda row: row.unit):
             rows = tuple(group)
             self._batches.append(Batch(unit, rows[0].unit_seq, rows, False))
@@ -167,6 +174,7 @@ class _Copy:
             ref = waiting.pop()
             if ref not in self._known:
                 data = self.source.get_blob(ref)
+                self._share(ref)
                 self._add(ref, data)
                 waiting += self._named(data)
 

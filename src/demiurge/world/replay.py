@@ -165,5 +165,7 @@ def _divergence(where: str, manifest: Manifest) -> Divergence:
     changed = manifest.unchecked_modules()
     if changed:
         names = ", ".join(changed)
-        return Divergence(f"{where} can't be checked: the code of {names} is not what it ran on", code="unchecked")
+        why = f"the code of {names} is not what it ran on"
+        mend = "if this world is yours, DEMIURGE_KEPT_CODE=1 uses the code that is kept in it"
+        return Divergence(f"{where} can't be checked: {why}; {mend}", code="unchecked")
     return Divergence(f"{where} is not what replay computes")

@@ -209,6 +209,10 @@ class SqliteStore:
                 inline.put(db, new)
         return [ref_of(data) for data in blobs]
 
+    def share_blob(self, other: SqliteStore, ref: Ref) -> None:
+        """Let `put_blobs` of what `other` has in a file make no second file of it, where that can be."""
+        self._files.link(other._files, ref_digest(parse_ref(ref)))
+
     def get_blob(self, ref: Ref) -> bytes:
         digest = ref_digest(parse_ref(ref))
         with self._db.reading() as db:

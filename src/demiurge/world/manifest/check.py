@@ -18,7 +18,7 @@ from demiurge.world.manifest.folder import LISTS, Folder, Part
 from demiurge.world.manifest.known import Known, listed
 from demiurge.world.manifest.plans import plan_problems
 from demiurge.world.manifest.problem import Place, Problem
-from demiurge.world.manifest.shapes import NAME, did_you_mean, form_problems
+from demiurge.world.manifest.shapes import NAME, did_you_mean, form_problems, is_readable
 from demiurge.world.manifest.system import RESERVED, WORKSPACE_ROUTE, system_definitions
 
 __all__ = ["problems"]
@@ -85,7 +85,7 @@ def _references(folder: Folder, known: Known, modules: Container[str] | None) ->
     yield from _schemas(folder, known)
     for part in folder.definitions:
         check = _CHECKS.get(part.content["$kind"])
-        if check is not None and not any(form_problems(part.content, part.place)):
+        if check is not None and is_readable(part.content, part.place):
             yield from check(part, known)
             if modules is not None and part.content["$kind"] == "defmodule" and part.content["name"] not in modules:
                 yield part.place.wrong("no code is registered for this module", "register its reducer, or leave it out")

@@ -92,6 +92,13 @@ class _Graph:
             done.update(free)
         return order
 
+    def _circle(self) -> list[str]:
+        """The steps that run in circles: of those that have no place in the order, the ones that lead to each other."""
+        left = [step_id for step_id in self.steps if step_id not in self.order]
+        while ends := [s for s in left if not any(s in self.sources[after] for after in left)]:
+            left = [step_id for step_id in left if step_id not in ends]
+        return left
+
     def _type(self, step: Step) -> Type:
         """The type of what a step binds."""
         local = self.definition.get("locals", {}).get(_variable(step))
@@ -117,12 +124,12 @@ class _Graph:
                 yield at.at("when").wrong("this edge never opens", "leave the edge out")
             if self.steps.get(edge["from"], {}).get("op") == "end":
                 yield at.wrong("an end has nothing after it", "leave the edge out")
-        circle = [step_id for step_id in self.steps if step_id not in self.order]
+        circle = self._circle()
         if circle:
             yield self.place.at("edges").wrong(f"{', '.join(circle)} run in a circle", "repeat work in the reducer")
 
     def dead_steps(self) -> Iterator[Problem]:
-        """A step that nothing leads past an `end` without edges: when that runs first, the others never do."""
+        """An `end` that nothing leads to: it runs first, and what waits for another step never does."""
         for index, step in enumerate(self.definition["steps"]):
             if step["op"] == "end" and not self.sources[step["id"]]:
                 others = [s for s in self.steps if self.sources[s]]

@@ -13,7 +13,7 @@ from demiurge.tools.spec import ToolSpec
 from demiurge.world.manifest.parts import RULE_FIELDS, Secret
 from demiurge.world.manifest.problem import Place, Problem
 
-__all__ = ["DEFINITIONS", "ROOT", "STEPS", "Check", "did_you_mean", "form_problems"]
+__all__ = ["DEFINITIONS", "ROOT", "STEPS", "Check", "did_you_mean", "form_problems", "is_readable"]
 
 Check = Callable[[Any, Place], Iterator[Problem]]
 
@@ -229,6 +229,13 @@ ROOT: Check = _object(
     },
 )
 """The form of a fragment of the root."""
+
+
+def is_readable(content: Mapping[str, Any], place: Place) -> bool:
+    """Whether a definition has the right form, unknown fields aside, so that its references can be followed."""
+    required, optional = _FIELDS[content["$kind"]]
+    known = {"$kind", "name", *required, *optional}
+    return not any(form_problems({name: part for name, part in content.items() if name in known}, place))
 
 
 def form_problems(content: Mapping[str, Any], place: Place) -> Iterator[Problem]:
