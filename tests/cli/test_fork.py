@@ -27,7 +27,8 @@ def roles(demiurge: Any, *options: str) -> list[str]:
 def turns(demiurge: Any) -> list[int]:
     """Where the user's messages came in."""
     records = demiurge("--json", "journal", "tail", "-n", "100").document["records"]
-    return [r["position"] for r in records if r["cause"] is None and "UserMessage" in r["body"]["value"].get("$tag", "")]
+    came_in = [r for r in records if r["kind"] == "event" and r["cause"] is None]
+    return [r["position"] for r in came_in if r["body"]["value"]["$tag"] == "UserMessage"]
 
 
 def test_a_fork_of_the_present_can_be_looked_at_and_talked_with(

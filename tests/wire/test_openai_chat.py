@@ -214,6 +214,7 @@ def test_an_answer_with_everything() -> None:
         ),
         response_id="c_1",
         model="m",
+        raw_finish_reason="tool_calls",
     )
 
 

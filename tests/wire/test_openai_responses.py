@@ -227,6 +227,7 @@ def test_a_response_with_everything() -> None:
         ),
         response_id="resp_1",
         model="m",
+        raw_finish_reason="completed",
     )
 
 
@@ -247,7 +248,8 @@ def test_a_refusal_is_text_with_its_own_finish_reason() -> None:
 )
 def test_an_incomplete_response(reason: str, finish: str) -> None:
     body = _response(_message("Half"), status="incomplete", incomplete_details={"reason": reason})
-    assert openai_responses.decode(body).finish_reason == finish
+    completion = openai_responses.decode(body)
+    assert (completion.finish_reason, completion.raw_finish_reason) == (finish, reason)
 
 
 def test_in_an_incomplete_response_only_the_cut_call_is_invalid() -> None:

@@ -56,7 +56,7 @@ def _no_files(_ref: Ref) -> None:
     pass
 
 
-def absolute(path: str | Path) -> Path:
+def absolute(path: str | os.PathLike[str]) -> Path:
     """Where `path` leads from here."""
     return Path(path).absolute()
 

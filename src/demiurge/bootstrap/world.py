@@ -262,7 +262,7 @@ class World:
         """
         return await self.backend.replay()
 
-    async def fork(self, path: str | Path, at: int | None = None) -> Fork:
+    async def fork(self, path: str | os.PathLike[str], at: int | None = None) -> Fork:
         """Make a new world in `path`, an empty folder or none yet, that has this one's past up to position `at` (None:
         now) and goes its own way from there. `World.open` takes what this returns.
 
