@@ -1,8 +1,10 @@
 from __future__ import annotations
 
 import gzip
+import json
 import socket
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,6 +18,7 @@ from demiurge.values.clock import FixedClock, SeededEntropy
 from demiurge.wire.errors import ProviderError
 from demiurge.wire.items import Completion, Message, NamedTool, Text, TextFormat
 
+WIRE_GOLDEN = Path(__file__).parent.parent / "wire" / "golden"
 KEY = "sk-canary-0123456789abcdef"
 SPEC = ToolSpec(
     "math__add", "Add.", {"type": "object", "properties": {"a": {"type": "integer"}}, "additionalProperties": False}
@@ -103,6 +106,45 @@ async def test_the_responses_api_has_its_own_path_and_shape(server: Any, answer:
     assert server.seen[0].path == "/v1/responses"
     assert server.seen[0].body["max_output_tokens"] == 50
     assert server.seen[0].body["input"][0]["role"] == "user"
+
+
+async def test_messages_go_to_anthropic_with_its_own_key_header_and_version(server: Any, answer: Any) -> None:
+    """The answer is recorded traffic: text, a search among tools that the provider ran, and a call."""
+    recorded = json.loads((WIRE_GOLDEN / "messages_stream_call.json").read_text("utf-8"))
+    body, expect = recorded["body"].encode(), recorded["expect"]
+    chunks = tuple(body[at : at + 100] for at in range(0, len(body), 100))
+    server.script = [answer(headers={"Content-Type": "text/event-stream"}, chunks=chunks)]
+    events: list[AiEvent] = []
+    base_url = server.url.removesuffix("/v1")
+    items = (Message("system", (Text("Be brief."),)), Message("user", (Text("hi"),)))
+    request = a_request(base_url, "anthropic", items=items, specs=(SPEC,), tool_choice="required", max_tokens=50)
+    completion, _ = await send(request, on_event=events.append)
+    assert [[call.id, call.name, call.arguments_json, call.invalid] for call in completion.tool_calls] == expect[
+        "calls"
+    ]
+    assert "".join(event.delta for event in events if isinstance(event, TextDelta)) == completion.text == expect["text"]
+    assert completion.finish_reason == "tool_calls"
+    (seen,) = server.seen
+    assert seen.path == "/v1/messages"
+    assert seen.headers["x-api-key"] == KEY
+    assert seen.headers["anthropic-version"] == "2023-06-01"
+    assert "authorization" not in seen.headers
+    assert seen.body == {
+        "model": "m-1",
+        "tools": [{"name": "math__add", "description": "Add.", "input_schema": SPEC.input_schema}],
+        "tool_choice": {"type": "any"},
+        "system": "Be brief.",
+        "messages": [{"role": "user", "content": [{"type": "text", "text": "hi"}]}],
+        "stream": True,
+        "max_tokens": 50,
+    }
+
+
+async def test_an_error_of_anthropic_has_its_code_and_not_the_key(server: Any, answer: Any) -> None:
+    said = {"type": "error", "error": {"type": "authentication_error", "message": f"invalid x-api-key {KEY}"}}
+    server.script = [answer(status=401, chunks=(json.dumps(said).encode(),))]
+    error = await fails(a_request(server.url.removesuffix("/v1"), "anthropic"))
+    assert error.code == "authentication"
 
 
 async def test_a_host_that_ignores_streaming_is_understood(server: Any, answer: Any) -> None:

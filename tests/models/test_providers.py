@@ -11,7 +11,7 @@ def test_openai_is_another_name_for_the_responses_api() -> None:
 
 
 def test_an_unknown_provider_is_a_usage_error_that_lists_the_known_ones() -> None:
-    with pytest.raises(UsageError, match="local, openai, openai-chat, openai-responses"):
+    with pytest.raises(UsageError, match="anthropic, local, openai, openai-chat, openai-responses"):
         provider("nobody")
 
 

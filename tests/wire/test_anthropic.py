@@ -131,14 +131,20 @@ def test_a_conversation_with_everything() -> None:
 
 def test_results_come_before_what_a_person_says() -> None:
     calls = [ToolCall("a", "t", "{}"), ToolCall("b", "t", "{}")]
-    items = [*calls, ToolOutput("b", "2"), _user("Wait."), ToolOutput("a", "1"), _user("Go on.")]
+    items: list[Item] = [*calls, ToolOutput("b", "2"), _user("Wait."), ToolOutput("a", "1"), _user("Go on.")]
     _, answer = anthropic.encode_messages(items)["messages"]
     told = [block.get("tool_use_id") or block["text"] for block in answer["content"]]
     assert told == ["b", "a", "Wait.", "Go on."]
 
 
 def test_blank_text_is_not_sent() -> None:
-    items = [_user("Hi"), _said("A", "\n", "B", " "), _user(" \n"), Message("system", (Text(""),)), _said("")]
+    items: list[Item] = [
+        _user("Hi"),
+        _said("A", "\n", "B", " "),
+        _user(" \n"),
+        Message("system", (Text(""),)),
+        _said(""),
+    ]
     assert anthropic.encode_messages(items) == {
         "messages": [
             {"role": "user", "content": [_text("Hi")]},
@@ -154,7 +160,11 @@ def test_an_invalid_call_is_wrapped() -> None:
 
 
 def test_an_id_of_another_format_is_replaced_in_call_and_result_alike() -> None:
-    items = [ToolCall("functions.t:0", "t", "{}"), ToolOutput("functions.t:0", "x"), ToolOutput("call_1", "y")]
+    items: list[Item] = [
+        ToolCall("functions.t:0", "t", "{}"),
+        ToolOutput("functions.t:0", "x"),
+        ToolOutput("call_1", "y"),
+    ]
     call, answer = anthropic.encode_messages(items)["messages"]
     first, second = answer["content"]
     assert call["content"][0]["id"] == first["tool_use_id"] != "functions.t:0"
@@ -177,7 +187,7 @@ def test_what_another_format_or_a_cut_answer_left_is_not_sent() -> None:
 
 def test_blocks_are_not_sent_to_other_formats() -> None:
     compaction = {"type": "compaction", "content": "All so far."}
-    items = [Reasoning((), THOUGHT), Opaque(SEARCH), Opaque(FOUND), Opaque(compaction)]
+    items: list[Item] = [Reasoning((), THOUGHT), Opaque(SEARCH), Opaque(FOUND), Opaque(compaction)]
     assert openai_responses.encode_messages(items) == {"input": []}
     assert openai_chat.encode_messages(items) == {"messages": []}
     ((message,),) = anthropic.encode_messages(items).values()

@@ -21,6 +21,7 @@ from demiurge.values import canonical_json
 from demiurge.wire import (
     PROVIDER_ERROR_CODES,
     Completion,
+    Message,
     Opaque,
     ProviderError,
     Reasoning,
@@ -216,7 +217,10 @@ def test_what_was_decoded_can_be_sent_back(recording: Recording) -> None:
     else:
         choices = [{"message": message, "finish_reason": "x"} for message in _messages(result)]
         again = openai_chat.decode({"id": result.response_id, "choices": choices or [{"finish_reason": "x"}]})
-    assert again.items == result.items
+    blank = [item for item in result.items if isinstance(item, Message) and not item.text.strip()]
+    assert list(again.items) == [
+        item for item in result.items if recording.format is not anthropic or item not in blank
+    ]
 
 
 def _input(result: Completion) -> list[dict[str, Any]]:
@@ -229,7 +233,7 @@ def _input(result: Completion) -> list[dict[str, Any]]:
 
 def _content(result: Completion) -> list[dict[str, Any]]:
     messages = anthropic.encode_messages(result.items)["messages"]
-    assert len(messages) == (1 if result.items else 0)
+    assert len(messages) <= 1
     content: list[dict[str, Any]] = messages[0]["content"] if messages else []
     verbatim = [item.raw for item in result.items if isinstance(item, Reasoning | Opaque)]
     assert [block for block in content if block["type"] not in ("text", "tool_use")] == verbatim

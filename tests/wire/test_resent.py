@@ -73,7 +73,9 @@ def test_an_encoder_that_says_something_else_is_seen(api: str, spoiler: str, mon
     assert reason.startswith("unexplained")
 
 
-@pytest.mark.parametrize("entry", _NAMED, ids=lambda entry: f"{entry.provider} {entry.name}")
+@pytest.mark.parametrize(
+    "entry", [_golden(api)[0] for api in _APIS] + _NAMED, ids=lambda entry: f"{entry.provider} {entry.name}"
+)
 def test_the_checks_of_the_table(entry: Interaction) -> None:
     if entry.stream:
         assert split_difference(entry) is None

@@ -129,6 +129,7 @@ async def test_a_fork_of_the_present_is_the_default(store: Store) -> None:
     target, made = forked(store, tiny())
     assert made.position == max(row.position for row in store.read_all())
     is_fork_of(store, tiny(), target, made)
+    assert verify(target, verify(store).seal).ok, "a seal of the past holds in both"
 
 
 async def test_a_position_inside_a_step_stands_for_its_end(store: Store) -> None:

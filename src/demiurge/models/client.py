@@ -107,13 +107,14 @@ class ModelClient:
 
     def _message(self, row: Provider, request: GenerateRequest, base_url: str) -> httpx.Request:
         headers = {"Accept": "text/event-stream", "Accept-Encoding": "identity", "User-Agent": "demiurge"}
+        headers |= row.headers
         if request.api_key:
             if not request.api_key.isascii() or not request.api_key.isprintable() or " " in request.api_key:
                 raise ProviderError(
                     "The API key holds characters that a key can't have; copy it again.",
                     code="authentication",
                 )
-            headers["Authorization"] = f"Bearer {request.api_key}"
+            headers[row.key_header] = row.key_form.format(request.api_key)
         if request.idempotency_key:
             headers["Idempotency-Key"] = request.idempotency_key
         try:

@@ -16,7 +16,7 @@ from typing import Any, Protocol
 from demiurge.errors import UsageError
 from demiurge.tools.events import AiEvent
 from demiurge.tools.spec import ToolSpec
-from demiurge.wire import openai_chat, openai_responses
+from demiurge.wire import anthropic, openai_chat, openai_responses
 from demiurge.wire.items import Completion, Item, TextFormat, ToolChoice
 
 __all__ = ["PROVIDERS", "Provider", "find_key", "is_reasoning", "provider"]
@@ -44,7 +44,8 @@ class Provider:
     """One row. `path` follows the base URL; `limit` names the field that bounds the answer on the
     provider's own host, and `limit_elsewhere` on compatible hosts; `extra` is sent always,
     `official_extra` only to `official_host`, and `reasoning_extra` only there for reasoning models;
-    `writes_calls_as_text` turns the fallbacks for small models on."""
+    `key_header` and `key_form` say how the key goes along, `headers` what else does; `writes_calls_as_text`
+    turns the fallbacks for small models on."""
 
     name: str
     path: str
@@ -55,6 +56,9 @@ class Provider:
     base_url: str | None = None
     base_url_variable: str | None = None
     key_variables: tuple[str, ...] = ()
+    key_header: str = "Authorization"
+    key_form: str = "Bearer {}"
+    headers: Mapping[str, str] = field(default_factory=dict)
     official_host: str | None = None
     extra: Mapping[str, Any] = field(default_factory=dict)
     official_extra: Mapping[str, Any] = field(default_factory=dict)
@@ -96,6 +100,21 @@ _ROWS = (
         base_url_variable="OPENAI_BASE_URL",
         key_variables=_OPENAI_KEYS,
         official_host=_OPENAI_HOST,
+    ),
+    Provider(
+        name="anthropic",
+        path="/v1/messages",
+        wire=anthropic,
+        limit="max_tokens",
+        limit_elsewhere="max_tokens",
+        default_model="claude-sonnet-4-5",
+        base_url="https://api.anthropic.com",
+        base_url_variable="ANTHROPIC_BASE_URL",
+        key_variables=("LLM_API_KEY", "ANTHROPIC_API_KEY"),
+        key_header="x-api-key",
+        key_form="{}",
+        headers={"anthropic-version": "2023-06-01"},
+        official_host="api.anthropic.com",
     ),
     Provider(
         name="local",

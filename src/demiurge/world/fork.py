@@ -20,7 +20,7 @@ from demiurge.stores.protocol import Batch, Outgoing, Row, Snapshot, Store
 from demiurge.values.refs import Ref, ref_from_digest, ref_of
 from demiurge.world.effect import failed
 from demiurge.world.host import TAIL_BYTES
-from demiurge.world.live import outgoing_of, rows_of
+from demiurge.world.live import outgoing_of, read_outgoing, rows_of
 from demiurge.world.loader import Loader
 from demiurge.world.manifest import Manifest
 from demiurge.world.moment import moment
@@ -38,7 +38,7 @@ SENT: Final = "sent:"
 ENDED: Final = failed("unknown_outcome", "The world was forked while this was open: here it is not done again.")
 
 PAGE_ROWS, PAGE_BYTES = 1000, 8 << 20
-"""So much is written in one transaction."""
+"""So many rows, or so large blobs, are written in one transaction."""
 
 _NAMED: Final = re.compile(rb"sha256:([0-9a-f]{64})|(?=\x58\x20(.{32}))", re.DOTALL)
 """How a blob names others: as text, or as the 32 bytes of a digest in a node."""
@@ -70,7 +70,7 @@ def fork(
     """Make the empty `target` a fork of `source` at a position, or of the present. `stamp` stamps what `actor` does
     now, under `manifest`, whose settings name `blobs`. `share` is called before a blob of the source is put.
 
-    Raises NotFound (no such position), Damaged and Divergence (the source's records up to there), Unavailable.
+    Raises NotFound (no such position), Damaged and Divergence (the source's records), Unavailable.
     """
     for problem in source.damaged.values():
         raise problem
@@ -101,13 +101,14 @@ def _undelivered(
             assert isinstance(record.cause, dict)
             name, body = row.ingress_id.removeprefix(SENT), record.body
             sent = Sent(name, Unit.parse(row.unit), body["schema"], body["value"], record.cause)
-            if record.cause["seq"] < lengths.get(record.cause["unit"], 0):
-                found[name] = outgoing_of(sent)
-    for message in messages:
-        number = int(message.id.removeprefix(f"{message.source}#").partition(".")[0])
-        if number < lengths.get(message.source, 0):
-            found.setdefault(message.id, message)
-    return found.values()
+            found[name] = outgoing_of(sent)
+    found |= {message.id: message for message in messages if message.id not in found}
+    return [message for message in found.values() if _number(message) < lengths.get(message.source, 0)]
+
+
+def _number(message: Outgoing) -> int:
+    """Of the record that sent it."""
+    return int(read_outgoing(message).cause["seq"])
 
 
 class _Copy:
@@ -145,8 +146,7 @@ class _Copy:
                     self.origins[index] = Origin(origin.world, self.records)
             lengths[row.unit] = row.unit_seq + 1
             self.bytes[row.unit] += len(row.data)
-            self._size += len(row.data)
-            if len(page) == PAGE_ROWS or self._size > PAGE_BYTES:
+            if len(page) == PAGE_ROWS:
                 self._rows(page)
                 page = []
         self._rows(page)
@@ -160,11 +160,11 @@ class _Copy:
 
     def batch(self, batch: Batch, blobs: Iterable[bytes]) -> None:
         """Write what is new; the blobs that `blobs` name and the source has come along."""
-        self._batches.append(batch)
         for data in blobs:
             self._add(ref_of(data), data)
             self.blobs(self._named(data))
-        if len(self._batches) >= PAGE_ROWS or self._size > PAGE_BYTES:
+        self._batches.append(batch)
+        if len(self._batches) >= PAGE_ROWS:
             self.flush()
 
     def blobs(self, refs: Iterable[Ref]) -> None:
@@ -182,6 +182,8 @@ class _Copy:
         self._known.add(ref)
         self._blobs.append(data)
         self._size += len(data)
+        if self._size > PAGE_BYTES:
+            self.flush()
 
     def _named(self, data: bytes) -> list[Ref]:
         found = (Ref(f"sha256:{text.decode()}") if text else ref_from_digest(raw) for text, raw in _NAMED.findall(data))
@@ -212,11 +214,8 @@ class _Turn:
     def take(self, unit: Unit, length: int, messages: Sequence[Outgoing]) -> None:
         """A unit that had `length` records, and `messages` on their way."""
         state = self.loader.load(unit, length).state
-        body = {
-            "world": self.copy.target.world_id,
-            "from": self.copy.source.world_id,
-            "position": self.position,
-        }
+        world = self.copy.target.world_id
+        body = {"world": world, "from": self.copy.source.world_id, "position": self.position}
         left = list(state.intents.values())
         self.ended += len(left)
         steps: list[Advance] = []
@@ -227,7 +226,7 @@ class _Turn:
             """What replay will find in the new world, and nothing else."""
             return made[ref] if ref in made else self.copy.target.get_blob(ref)
 
-        fork = Ingress("fork", f"fork:{self.copy.target.world_id}", body, self.stamp(self.actor))
+        fork = Ingress("fork", f"fork:{world}", body, self.stamp(self.actor))
         for ingress in (fork, *map(self._end, left)):
             outcome = step(self.manifest, state, ingress, get, self.loader.lost)
             rows += rows_of(outcome.records, ingress.id)
@@ -237,10 +236,7 @@ class _Turn:
         outbox = (*messages, *(outgoing_of(sent) for outcome in steps for sent in outcome.outbox))
         blobs = list(made.values())
         snapshot = self._snapshot(state, blobs) if self.copy.bytes[str(unit)] >= self.tail_bytes else None
-        self.copy.batch(
-            Batch(str(unit), length, tuple(rows), state.is_open, outbox, snapshot=snapshot),
-            blobs,
-        )
+        self.copy.batch(Batch(str(unit), length, tuple(rows), state.is_open, outbox, snapshot=snapshot), blobs)
 
     def _end(self, intent: OpenIntent) -> Ingress:
         body = {"intent": intent.id, **ENDED}

@@ -22,7 +22,7 @@ from demiurge.tools.telemetry.graph_run import GraphRun
 from demiurge.tools.telemetry.prompt_hash import prompt_hash
 from demiurge.values import canonical_json
 from demiurge.values.refs import Ref, ref_of
-from demiurge.wire import openai_chat, openai_responses
+from demiurge.wire import anthropic, openai_chat, openai_responses
 from demiurge.wire.items import Completion, Item, NamedTool, TextFormat, ToolCall, ToolChoice
 from demiurge.world.admission import decide_tool
 from demiurge.world.effect import EffectCall, Restart, Result, failed, succeeded
@@ -50,6 +50,7 @@ def tools_blob(provider: str, specs: Sequence[ToolSpec]) -> bytes:
 
 def _encode(provider: str, specs: Sequence[ToolSpec]) -> list[Any]:
     wire = openai_responses if provider.startswith("openai-responses") else openai_chat
+    wire = anthropic if provider.startswith("anthropic") else wire
     tools: list[Any] = wire.encode_tools(specs).get("tools", [])
     return tools
 
