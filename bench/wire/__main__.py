@@ -12,6 +12,7 @@ from bench.wire.derived import derived_failures
 from bench.wire.interactions import Interaction, decoded, recorded
 from bench.wire.resent import answers, has_results, resent_difference
 from bench.wire.sdk_answers import Missing, sdk_answers, sdk_names
+from bench.wire.speed import speeds
 from bench.wire.splits import split_difference
 from bench.wire.table import Tally
 
@@ -36,6 +37,9 @@ def main() -> int:
     print(f"{taken} turns of the model in (c) are decoded answers, the others are as the client sent them\n")
     print("\n".join(tally.lines()))
     print(f"\nwithout a reason: {tally.unexplained}")
+    if not missing:
+        print("\ndecoding the streams, beside the SDKs' own parsing and accumulation:")
+        print("\n".join(speeds(entries)))
     return 1 if tally.unexplained or missing else 0
 
 

@@ -43,8 +43,7 @@ def resent_difference(entry: Interaction, known: Answers) -> tuple[int, str | No
     encoded = entry.wire.encode_messages(sent)
     if is_paired(entry.api, entry.request) and not is_paired(entry.api, encoded):
         return taken, "unexplained: not paired"
-    again, before = items_of(entry.api, encoded), items
-    if _tale(again, bool(taken)) == _tale(before, bool(taken)):
+    if _tale(items_of(entry.api, encoded), bool(taken)) == _tale(items, bool(taken)):
         lost = sorted(_lost(entry))
         return taken, f"kept as text only: {', '.join(lost)} in a result" if lost else _namespace(entry)
     return taken, "unexplained"

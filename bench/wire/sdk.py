@@ -2,12 +2,14 @@
 each, as JSON lines.
 
 The bytes go through the SDK's own client and transport; only the socket is replaced. An answer is `text`, `calls`
-(id, name, arguments), `finish` and `usage` (prompt, completion, cached, reasoning, cache_written), or `error`.
+(id, name, arguments), `finish` and `usage` (prompt, completion, cached, reasoning, cache_written), or `error`; for a
+stream also `seconds`: from its first byte to the SDK's own accumulated answer.
 """
 
 import base64
 import json
 import sys
+import time
 from typing import Any
 
 import anthropic
@@ -32,11 +34,13 @@ def main() -> None:
 def chat(http: Any, stream: bool) -> dict[str, Any]:
     client = openai.OpenAI(api_key="none", http_client=http, max_retries=0)
     made = client.chat.completions.create(model="m", messages=[], stream=stream)
+    start = time.perf_counter()
     if stream:
         state = ChatCompletionStreamState()
         for chunk in made:
             state.handle_chunk(chunk)
         made = state.current_completion_snapshot
+    seconds = time.perf_counter() - start
     choice = made.choices[0]
     message = choice.message
     text = message.content or ""
@@ -48,17 +52,20 @@ def chat(http: Any, stream: bool) -> dict[str, Any]:
         "calls": calls,
         "finish": choice.finish_reason,
         "usage": tokens(made.usage, "prompt_tokens", "completion_tokens"),
+        "seconds": seconds,
     }
 
 
 def responses(http: Any, stream: bool) -> dict[str, Any]:
     client = openai.OpenAI(api_key="none", http_client=http, max_retries=0)
     made = client.responses.create(model="m", input="", stream=stream)
+    start = time.perf_counter()
     if stream:
         last = None
         for event in made:
             last = getattr(event, "response", None) or last
         made = last
+    seconds = time.perf_counter() - start
     parts = [part for item in made.output if item.type == "message" for part in item.content]
     details = made.incomplete_details
     return {
@@ -66,14 +73,18 @@ def responses(http: Any, stream: bool) -> dict[str, Any]:
         "calls": [[item.call_id, item.name, item.arguments] for item in made.output if item.type == "function_call"],
         "finish": (details.reason if details else None) or made.status,
         "usage": tokens(made.usage, "input_tokens", "output_tokens"),
+        "seconds": seconds,
     }
 
 
 def messages(http: Any, stream: bool) -> dict[str, Any]:
     client = anthropic.Anthropic(api_key="none", http_client=http, max_retries=0)
+    seconds = 0.0
     if stream:
         with client.beta.messages.stream(model="m", max_tokens=1, messages=[]) as events:
+            start = time.perf_counter()
             made = events.get_final_message()
+            seconds = time.perf_counter() - start
     else:
         made = client.beta.messages.create(model="m", max_tokens=1, messages=[])
     usage = made.usage
@@ -85,6 +96,7 @@ def messages(http: Any, stream: bool) -> dict[str, Any]:
         "calls": [[block.id, block.name, block.input] for block in made.content if block.type == "tool_use"],
         "finish": made.stop_reason,
         "usage": [(usage.input_tokens or 0) + read + written, usage.output_tokens, read, thought, written],
+        "seconds": seconds,
     }
 
 

@@ -282,6 +282,12 @@ def test_of_a_stopped_answer_the_call_it_ends_with_is_invalid_even_if_it_parses(
 def test_citations_are_not_kept() -> None:
     block = {**_text("It rains."), "citations": [{"type": "web_search_result_location", "url": "u"}]}
     assert anthropic.decode(_answer(block)).items == (_said("It rains."),)
+    strange: list[Any] = [None, [], 5]
+    for citations in strange:
+        body = START + _block(0, {**_text("It "), "citations": citations}, CITED, *_texts("rains.")) + _end() + STOP
+        completion = _read(body)[1]
+        assert isinstance(completion, Completion)
+        assert completion.items == (_said("It rains."),)
 
 
 @pytest.mark.parametrize(

@@ -231,6 +231,11 @@ def test_a_response_with_everything() -> None:
     )
 
 
+def test_what_a_model_says_is_never_another_ones_message() -> None:
+    body = _response({**_message("Hi"), "role": "user"})
+    assert openai_responses.decode(body).items == (Message("assistant", (Text("Hi"),)),)
+
+
 def test_reasoning_that_a_host_shows_openly() -> None:
     thought = {"type": "reasoning", "summary": [], "content": [{"type": "reasoning_text", "text": "Hm."}]}
     assert openai_responses.decode(_response(thought)).items == (Reasoning(("Hm.",), thought),)

@@ -70,7 +70,9 @@ class Schemas:
         return found
 
     def fields(self, schema: str) -> Mapping[str, Validator]:
-        """A validator for each field of a definition that is a record, in canonical order; made once. Raises NotFound."""
+        """A validator for each field of a definition that is a record, in canonical order; made once.
+
+        Raises NotFound."""
         found = self._fields.get(schema)
         if found is None:
             record = self.get(schema)["record"]

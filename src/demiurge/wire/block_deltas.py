@@ -71,7 +71,7 @@ class BlockDeltas:
                 )
             self._join(at, _JOINED[kind], fields.raw_text(delta, _JOINED[kind]))
         elif kind == "citations_delta":
-            block["citations"] = [*(block.get("citations") or ()), delta.get("citation")]
+            block["citations"] = [*fields.mappings(block, "citations"), delta.get("citation")]
         else:
             block.update({key: value for key, value in delta.items() if key != "type"})
         return delta

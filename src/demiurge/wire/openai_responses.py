@@ -208,7 +208,7 @@ def _decode_items(
                 parts = _decode_parts(entry)
                 refused = refused or any(part.get("type") == "refusal" for part in fields.mappings(entry, "content"))
                 if parts:
-                    items.append(Message(fields.text(entry, "role") or "assistant", parts))
+                    items.append(Message("assistant", parts))
             case "reasoning":
                 summary, raw = _summary(entry), fields.storable(entry)
                 if summary or raw is not None:
