@@ -592,3 +592,21 @@ def test_a_rendered_prompt_alone_tells_its_name() -> None:
     executor = ToolExecutor(rendered_prompt=desk.prompt.render(), session=desk.session)
     executor.execute([("c1", "note", {"text": "a"})])
     assert (executor.prompt_name, desk.only.prompt_name) == ("tests/desk", "tests/desk")
+
+
+def test_a_call_that_lacks_its_parts_is_answered() -> None:
+    desk = Desk()
+    calls: list[Any] = [{}, {"id": "a"}, {"id": "b", "function": {"name": "note"}}, {"id": "c", "function": {}}]
+    messages, _ = desk.executor().execute(calls)
+    assert [message["tool_call_id"] for message in messages[1:]] == ["a", "b", "c"]
+    assert messages[0]["tool_call_id"].startswith("call_")
+    codes = ["policy_denied", "policy_denied", "validation", "policy_denied"]
+    assert [event.error_code for event in desk.heard] == codes
+    assert desk.runs == 0
+
+
+def test_a_registry_that_is_no_mapping_is_refused() -> None:
+    desk = Desk()
+    registry: Any = [desk.tool]
+    with pytest.raises(PromptValidationError, match="names to tools"):
+        desk.executor(tool_registry=registry)

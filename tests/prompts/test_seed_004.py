@@ -2,10 +2,12 @@
 is about just that line. Its code is here as it is printed there, but for the import lines."""
 
 import logging
+import runpy
 from collections.abc import Callable
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, fields
 from datetime import UTC, datetime, timedelta
 from enum import Enum
+from pathlib import Path
 from typing import Any, Literal, get_args, get_type_hints
 
 import pytest
@@ -39,7 +41,6 @@ from demiurge.tools import (
     PromptValidationError,
     Tool,
     ToolContext,
-    ToolExample,
     ToolResult,
 )
 from demiurge.tools.filesystem import Filesystem
@@ -382,55 +383,15 @@ def test_a_section_is_made_with_a_strategy() -> None:
 # Example Registration
 
 
-def test_the_registration_example_of_the_seed() -> None:
-    @dataclass
-    class LookupParams:
-        entity_id: str = field(metadata={"description": "ID to fetch"})
-
-    @dataclass
-    class LookupResult:
-        entity_id: str
-        url: str
-
-    def lookup_handler(
-        params: LookupParams,
-        *,
-        context: ToolContext,
-    ) -> ToolResult[LookupResult]:
-        result = LookupResult(entity_id=params.entity_id, url="https://...")
-        return ToolResult(message=f"Fetched {result.entity_id}", value=result)
-
-    lookup_tool = Tool[LookupParams, LookupResult](
-        name="lookup_entity",
-        description="Fetch information for an entity ID.",
-        handler=lookup_handler,
-        examples=(
-            ToolExample(
-                description="Basic lookup",
-                input=LookupParams(entity_id="abc-123"),
-                output=LookupResult(entity_id="abc-123", url="https://..."),
-            ),
-        ),
-    )
-
-    template = PromptTemplate(
-        ns="examples/tooling",
-        key="demo",
-        sections=[
-            MarkdownSection(
-                title="Guidance",
-                key="guidance",
-                template="Use tools for context.",
-                tools=[lookup_tool],
-            ),
-        ],
-    )
-    prompt = Prompt(template)
-
+def test_the_registration_example_of_the_seed(capsys: pytest.CaptureFixture[str]) -> None:
+    """It is a page of the docs; here is what it makes."""
+    made = runpy.run_path(str(Path(__file__).parents[2] / "docs" / "examples" / "prompts.py"))
+    prompt, lookup_tool = made["prompt"], made["lookup_tool"]
     assert prompt.render().tools == (lookup_tool,)
     assert lookup_tool.spec.input_schema["properties"]["entity_id"]["description"] == "ID to fetch"
     messages, _ = ToolExecutor(prompt=prompt).execute([("c", "lookup_entity", {"entity_id": "abc-123"})])
     assert messages[0]["content"].startswith("Fetched abc-123\n\n")
+    assert messages[0]["content"] in capsys.readouterr().out
 
 
 # Failure Semantics; Session and Telemetry

@@ -122,6 +122,8 @@ class ToolExecutionContext:
 
     def _runner(self, rendered: RenderedPrompt[Any]) -> ToolRunner:
         registry = self.tool_registry
+        if not (registry is None or isinstance(registry, Mapping)):
+            raise PromptValidationError("'tool_registry' maps names to tools", placeholder="tool_registry")
         tools = [tool for tool in rendered.tools if registry is None or tool.name in registry]
         all_of_them = ToolPolicy(allowed_tools=tuple(tool.name for tool in tools))
         return ToolRunner(
@@ -176,7 +178,8 @@ class ToolExecutor(ToolExecutionContext):
 
 def _asked(call: Asked) -> AskedCall | tuple[str, str, RawArgs]:
     if isinstance(call, Mapping):
-        return call["id"], call["function"]["name"], call["function"].get("arguments") or "{}"
+        function = call.get("function") or {}
+        return call.get("id", ""), function.get("name", ""), function.get("arguments") or "{}"
     if isinstance(call, tuple) or not hasattr(call, "function"):
         return call
     return call.id, call.function.name, call.function.arguments or "{}"
