@@ -355,7 +355,7 @@ async def test_events_between_units_arrive_once_and_in_order(store: Store) -> No
 
 async def test_a_message_that_was_not_delivered_is_delivered_after_a_restart(store: Store) -> None:
     async with running(store, tiny(), [Echo()]) as host:
-        host._deliver = lambda sent: None  # type: ignore[method-assign]  # it dies between append and delivery
+        host._units._deliver = lambda sent: None  # type: ignore[method-assign]  # it dies between append and delivery
         await say(host, "post:1,2")
         await say(host, "post:3")
     assert len(store.outbox()) == 3
@@ -369,7 +369,7 @@ async def test_a_message_that_was_delivered_but_not_ticked_off_is_not_taken_twic
     async with running(store, tiny(), [Echo()]) as host:
         await say(host, "post:1,2")
         await host.settle()
-        host._deliver = lambda sent: None  # type: ignore[method-assign]
+        host._units._deliver = lambda sent: None  # type: ignore[method-assign]
         await say(host, "post:3")
     [third] = store.outbox()
     taken = [record for record in stored(store) if record.unit == str(B) and record.is_ingress]

@@ -269,7 +269,7 @@ MANIFESTS = {
 
 
 async def act(host: Host, held: Held, action: tuple[Any, ...], answered: list[OpenIntent]) -> None:
-    live = host._unit(A)
+    live = host._units[A]
     match action:
         case ("poke", what):
             await host.submit("ex/Ev@1", poke(what))
@@ -309,7 +309,7 @@ async def play(actions: Sequence[tuple[Any, ...]]) -> None:
         async with running(store, MANIFESTS[name], [held]) as host:
             for action in part:
                 await act(host, held, action, answered)
-            while any(head.unit == str(A) for head in store.heads()) and host._unit(A).pump is not None:
+            while any(head.unit == str(A) for head in store.heads()) and host._units[A].pump is not None:
                 await asyncio.sleep(0)
             live = plain(host.state(A))
         reader = Host(store, MANIFESTS[name], [])

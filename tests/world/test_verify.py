@@ -230,7 +230,7 @@ async def test_a_world_that_grows_while_it_is_verified_is_not_called_damaged() -
 
         def grow(done: int) -> None:
             if done == 2:
-                live = host._unit(A)
+                live = host._units[A]
                 state = live.state
                 ingress = Ingress("event", "late", {"schema": "ex/Ev@1", "value": poke("late")}, host._stamp("user"))
                 records = step(host.manifest, state, ingress, store.get_blob).records

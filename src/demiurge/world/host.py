@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple
 
-from demiurge import faults
 from demiurge.errors import Conflict, DemiurgeError, InvalidValue, NotFound, UsageError
 from demiurge.stores.protocol import Store
 from demiurge.values.clock import Clock, Entropy, SystemClock, SystemEntropy
@@ -22,16 +21,17 @@ from demiurge.world.commit import Committer
 from demiurge.world.dispatch import Dispatcher, Frame
 from demiurge.world.effect import Adapter, EffectCall, Reading, Result
 from demiurge.world.exposure import giving
-from demiurge.world.live import FRESH, LiveUnit, read_outgoing
+from demiurge.world.live import FRESH
 from demiurge.world.loader import Loader
 from demiurge.world.manifest import Manifest
-from demiurge.world.outcome import Advance, Ingress, Sent
+from demiurge.world.outcome import Ingress
 from demiurge.world.record import Record, Stamp
 from demiurge.world.replay import Manifests, decode_row
 from demiurge.world.routing import event_digest, routed
 from demiurge.world.state import OpenIntent, UnitState
-from demiurge.world.timers import Sleep, Timers
+from demiurge.world.timers import Sleep
 from demiurge.world.unit import Unit
+from demiurge.world.units import Units
 
 __all__ = ["Accepted", "Frame", "Host"]
 
@@ -41,9 +41,6 @@ _Ingress, _Stamp = draft_of(Ingress), draft_of(Stamp)
 MAX_REASON = 2000
 TAIL_BYTES = 1 << 16
 """A unit's records since its last snapshot may reach this size before the next one is taken."""
-
-GRACE_S = 5.0
-"""How long closing waits for a running effect that could not be repeated."""
 
 
 class Accepted(NamedTuple):
@@ -74,14 +71,12 @@ class Host:
         `TAIL_BYTES`; `sleep` takes seconds. With `kept_code` what was recorded under other code is computed with
         that code, which is a program out of the store (see `kept_code`)."""
         self.store = store
-        self._performs = perform
         self.notices: list[str] = []
         """Sentences for the user about what was found at start."""
         self._clock: Clock = clock or SystemClock()
         self._entropy: Entropy = entropy or SystemEntropy()
         self._manifests = Manifests(manifest, store.get_blob, kept_code=kept_code)
-        self._loader = Loader(store, self._manifests, self.notices)
-        self._tail_bytes = tail_bytes
+        self._loader = loader = Loader(store, self._manifests, self.notices)
         self._committer = Committer(store)
         self._dispatcher = Dispatcher(
             store,
@@ -93,8 +88,19 @@ class Host:
             self._entropy.token(8).hex(),
             self._stamp,
         )
-        self._timers = Timers(self._clock, sleep)
-        self._units: dict[Unit, LiveUnit] = {}
+        self._units = Units(
+            store,
+            manifest,
+            self._committer,
+            loader,
+            self._dispatcher,
+            self._clock,
+            self._stamp,
+            self.notices,
+            perform=perform,
+            tail_bytes=tail_bytes,
+            sleep=sleep,
+        )
 
     @property
     def manifest(self) -> Manifest:
@@ -106,32 +112,14 @@ class Host:
         return self._dispatcher.watchers
 
     async def start(self) -> None:
-        """Store the manifest. What an earlier process left open in a unit is taken up when somebody turns to that unit.
-
-        So a process only works on what it was asked about: it may lack the tools or the key that others need.
-        """
+        """Store the manifest, and note what is damaged."""
         sources = [reducer.source for reducer in self.manifest.reducers.values()]
         await self._committer.write(self.store.put_blobs, [self.manifest.node, *sources])
         self.notices += [f"{unit} is left alone: {problem}" for unit, problem in self.store.damaged.items()]
 
     async def close(self) -> None:
-        """Stop: what changes something gets a moment to end, all else that is open is taken up another time."""
-        changing = [
-            task
-            for live in self._units.values()
-            for intent_id, task in live.effects.items()
-            if intent_id in live.state.intents and not self._dispatcher.is_repeatable(live.state.intents[intent_id])
-        ]
-        if changing:
-            await asyncio.wait(changing, timeout=GRACE_S)
-        self._dispatcher.closing = True
-        await self._timers.close()
-        tasks = [task for live in self._units.values() for task in live.tasks]
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-        for live in self._units.values():
-            live.close()
+        """Stop: see `Units.close`."""
+        await self._units.close()
         await self._committer.close()
 
     # -- taking events in ---------------------------------------------------------------------------------------------
@@ -153,7 +141,7 @@ class Host:
         unit, target, value, refs = self._checked(schema, value, key)
         ingress_id = f"key:{idempotency_key}" if idempotency_key else f"{FRESH}{self._entropy.token(16).hex()}"
         body = {"value": value, "schema": target}
-        seq = await self._awake(unit).offer(_Ingress("event", ingress_id, body, self._stamp(actor), None, refs))
+        seq = await self._units.awake(unit).offer(_Ingress("event", ingress_id, body, self._stamp(actor), None, refs))
         assert seq is not None
         if idempotency_key:
             body = dict(next(self.records(unit, seq)).body)
@@ -165,7 +153,7 @@ class Host:
         """Submit an event once and return the records of its step, also when it was submitted before."""
         unit, target, value, refs = self._checked(schema, value, None)
         body = {"value": value, "schema": target}
-        seq = await self._unit(unit).offer(_Ingress("event", ingress_id, body, self._stamp(actor), cause, refs))
+        seq = await self._units[unit].offer(_Ingress("event", ingress_id, body, self._stamp(actor), cause, refs))
         assert seq is not None
         step: list[Record] = []
         for record in self.records(unit, seq):
@@ -199,10 +187,10 @@ class Host:
         """Every intent that waits for a person."""
         for head in self.store.heads(open_only=True):
             with suppress(DemiurgeError):
-                self._unit(Unit.parse(head.unit))
+                self._units[Unit.parse(head.unit)]
         return [
-            (unit, intent)
-            for unit, live in self._units.items()
+            (live.state.unit, intent)
+            for live in self._units
             for intent in live.state.intents.values()
             if intent.awaits_approval
         ]
@@ -220,7 +208,9 @@ class Host:
         for unit, waiting in self.approvals():
             if waiting.id == intent:
                 body = {"intent": intent, "verdict": verdict, "reason": reason, "by": actor}
-                await self._awake(unit).offer(Ingress("approval", ingress_id, body, self._stamp(actor), waiting.seq))
+                await self._units.awake(unit).offer(
+                    Ingress("approval", ingress_id, body, self._stamp(actor), waiting.seq)
+                )
                 units = [str(unit)]
                 break
         else:
@@ -236,7 +226,7 @@ class Host:
 
     async def cancel(self, unit: Unit, *, reason: str, actor: str) -> None:
         """Stop the effects that run for a unit, and withdraw its requests for approval."""
-        live = self._unit(unit)
+        live = self._units[unit]
         for intent in list(live.state.intents.values()):
             if intent.awaits_approval:
                 with suppress(Conflict, NotFound):  # a person was quicker
@@ -253,13 +243,13 @@ class Host:
 
     def state(self, unit: Unit) -> UnitState:
         """The unit's state as of its last durable record. Raises Damaged, Divergence."""
-        return self._unit(unit).state
+        return self._units[unit].state
 
     async def read_cell(self, unit: Unit) -> Reading:
         """A unit's cell with its digest, whose nodes are stored so that it can be followed."""
-        live = self._unit(unit)
+        live = self._units[unit]
         if live.failure is not None and live.pump is None:  # chunks that were not stored with a step that failed
-            self._recover(live)
+            self._units.recover(live)
         state = live.state
         if state.cell is None:
             return Reading(unit, state.seq, None, None, state.head, state.manifest)
@@ -295,12 +285,12 @@ class Host:
 
         What the store refused before is tried once more.
         """
-        for name in self._everything() if unit is None else [unit]:
-            live = self._awake(name)
+        for name in self._units.unsettled() if unit is None else [unit]:
+            live = self._units.awake(name)
             if live.failure is not None and live.pump is None:
-                self._recover(live)
+                self._units.recover(live)
         while True:
-            units = list(self._units.values()) if unit is None else [self._unit(unit)]
+            units = list(self._units) if unit is None else [self._units[unit]]
             tasks = [task for live in units for task in live.tasks]
             if not tasks:
                 break
@@ -316,104 +306,9 @@ class Host:
         for head in list(self.store.heads()):
             yield from self._loader.replay(Unit.parse(head.unit))
 
-    # -- units --------------------------------------------------------------------------------------------------------
-
-    def _unit(self, unit: Unit) -> LiveUnit:
-        live = self._units.get(unit)
-        if live is None:
-            if str(unit) in self.store.damaged:
-                raise self.store.damaged[str(unit)]
-            live = LiveUnit(
-                *self._loader.load(unit),
-                self.manifest,
-                self.store,
-                self._committer,
-                self._loader,
-                self._tail_bytes,
-                self._publish,
-                self._recover,
-            )
-            self._units[unit] = live
-        return live
-
-    def _awake(self, unit: Unit) -> LiveUnit:
-        """The unit, with what an earlier process left open in it taken up (architecture.md 2, rule 3)."""
-        live = self._unit(unit)
-        if not live.awake:
-            live.awake = True
-            self._take_up(live)
-        return live
-
-    def _everything(self) -> list[Unit]:
-        """Every unit in which something may still happen; one that can't be read is told and left alone."""
-        units = list(self._units)
-        for head in list(self.store.heads(open_only=True)):
-            unit = Unit.parse(head.unit)
-            try:
-                self._unit(unit)
-            except DemiurgeError as error:
-                self.notices.append(f"{unit} is left alone: {error}")
-            else:
-                units.append(unit)
-        sources = [Unit.parse(outgoing.source) for outgoing in self.store.outbox()]
-        return list(dict.fromkeys([*units, *sources]))
-
-    def _recover(self, live: LiveUnit) -> None:
-        live.state, live.tail = self._loader.load(live.state.unit)
-        live.failure = None
-        self._take_up(live)
-
-    def _take_up(self, live: LiveUnit) -> None:
-        """Perform what is open and not being performed, and send what was not delivered."""
-        for outgoing in self.store.outbox():
-            if outgoing.source == str(live.state.unit):
-                self._deliver(read_outgoing(outgoing))
-        ready = [i for i in live.state.intents.values() if not i.awaits_approval and i.id not in live.effects]
-        tried = self.store.attempts([intent.id for intent in ready])
-        for intent in ready:
-            self._perform(live, intent, tried=intent.id in tried)
-
-    def _perform(self, live: LiveUnit, intent: OpenIntent, *, tried: bool) -> None:
-        """Begin an effect, or hold it until its time."""
-        if not self._performs:
-            return
-        due_ns, unit = self._dispatcher.due_ns(intent), live.state.unit
-        if due_ns is None or not self._timers.hold(intent.id, due_ns, lambda: self._wake(unit, intent.id, tried)):
-            self._dispatcher.start(live, intent, tried=tried)
-
-    def _wake(self, unit: Unit, intent_id: bytes, tried: bool) -> None:
-        """The time of a held intent has come; one that was withdrawn meanwhile is left alone."""
-        live = self._awake(unit)
-        intent = live.state.intents.get(intent_id)
-        if intent is not None and intent_id not in live.effects:
-            self._dispatcher.start(live, intent, tried=tried)
+    async def request(self, call: EffectCall, kind: str, params: Mapping[str, Any]) -> Result:
+        """A running tool's capability request (`effect.Services`)."""
+        return await self._dispatcher.request(self._units[call.unit], call, kind, params)
 
     def _stamp(self, actor: str) -> Stamp:
         return _Stamp(self._clock.now_ns(), self._entropy.token(16), actor, self.manifest.ref)
-
-    def _publish(self, live: LiveUnit, outcome: Advance) -> None:
-        """What may happen only now that the records are durable."""
-        for intent_id, result in outcome.answers:
-            self._dispatcher.answer(intent_id, result)
-        for sent in outcome.outbox:
-            self._deliver(sent)
-        for intent in outcome.intents:
-            if intent.id in live.state.intents:
-                self._perform(live, intent, tried=False)
-
-    def _deliver(self, sent: Sent) -> None:
-        """Put an event into its target's mailbox; one that can't be stays in the outbox."""
-        faults.point("outbox.before_delivery")
-        try:
-            target = self._unit(sent.target)
-            refs = tuple(self.manifest.schemas.validator(sent.schema).refs(sent.value))
-        except DemiurgeError as error:
-            self.notices.append(f"An event for {sent.target} waits: {error}")
-            return
-        body = {"value": sent.value, "schema": sent.schema}
-        stamp = self._stamp(str(sent.cause["unit"]))
-        target.enqueue(Ingress("event", f"sent:{sent.id}", body, stamp, sent.cause, refs), sent.id)
-
-    async def request(self, call: EffectCall, kind: str, params: Mapping[str, Any]) -> Result:
-        """A running tool's capability request (`effect.Services`)."""
-        return await self._dispatcher.request(self._unit(call.unit), call, kind, params)

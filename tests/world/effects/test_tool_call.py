@@ -214,7 +214,7 @@ async def test_a_call_that_is_cancelled_before_it_began_never_runs_not_even_afte
         await talk.host.settle()
         _, intent = talk.host.approvals()[0]
         deciding = asyncio.create_task(talk.host.decide(intent.id, approve=True, reason="", actor="anna"))
-        while not talk.host._unit(MAIN).effects:
+        while not talk.host._units[MAIN].effects:
             await asyncio.sleep(0)
         await talk.host.submit("demiurge/TurnCancelled@1", {"chat_id": "main", "request_id": 1})
         await talk.host.cancel(MAIN, reason="enough", actor="user")

@@ -1,0 +1,101 @@
+"""`advance`: an ingress is recorded, and what it causes is done, first in, first out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from demiurge.values.draft import draft_of
+from demiurge.values.refs import Ref
+from demiurge.world.approval import refusal
+from demiurge.world.effect import failed
+from demiurge.world.kernel.advancing import Advancing, Reduce
+from demiurge.world.kernel.events import consume, reduce
+from demiurge.world.kernel.intents import answer, capability
+from demiurge.world.kernel.plans import run_plan
+from demiurge.world.manifest import Manifest
+from demiurge.world.outcome import Advance, Ingress, Need
+from demiurge.world.reducer import MissingBlob
+from demiurge.world.state import UnitState
+
+__all__ = ["advance"]
+
+_Advance = draft_of(Advance)
+
+
+def advance(manifest: Manifest, unit_state: UnitState, ingress: Ingress, blobs: Mapping[Ref, bytes]) -> Advance | Need:
+    """One step of one unit. `unit_state` is not changed; `blobs` holds what the step may read."""
+    step = Advancing(manifest, unit_state.copy(), ingress, blobs)
+    try:
+        _INGRESS[ingress.kind](step)
+        while step.tasks:
+            task = step.tasks.popleft()
+            if type(task) is Reduce:
+                reduce(step, *task)
+            else:
+                run_plan(step, *task)
+    except MissingBlob as missing:
+        return Need(missing.ref)
+    return _Advance(
+        step.state,
+        tuple(step.records),
+        tuple(i for i in step.ready if i.id in step.state.intents),
+        tuple(step.sent),
+        tuple(step.new_blobs),
+        tuple(step.answers),
+    )
+
+
+def _on_event(step: Advancing) -> None:
+    body = step.ingress.body
+    consume(step, body["schema"], body["value"], step.record_ingress())
+
+
+def _on_receipt(step: Advancing) -> None:
+    body = step.ingress.body
+    intent = step.state.intents.get(body["intent"])
+    if intent is not None:
+        answer(step, intent, {"status": body["status"], "payload": body["payload"]}, step.record_ingress())
+
+
+def _on_approval(step: Advancing) -> None:
+    """A person's decision. It lets the intent run only if the rules in force still allow it."""
+    body, stamp = step.ingress.body, step.ingress.stamp
+    intent = step.state.intents.get(body["intent"])
+    if intent is None or not intent.awaits_approval or intent.approval is None:
+        return
+    seq = step.record_ingress()
+    refused = refusal(step.manifest, intent, body, stamp)
+    if refused is not None:
+        if refused.decision is not None:
+            step.record("decision", {"intent": intent.id, "kind": intent.kind, **refused.decision}, seq)
+        answer(step, intent, failed(refused.code, refused.message), seq)
+        return
+    at_ms = stamp.time_ns // 1_000_000
+    approved = replace(intent, approved={"by": body["by"], "reason": body["reason"], "at_ms": at_ms})
+    step.state.intents[intent.id] = approved
+    step.ready.append(approved)
+
+
+def _on_capability_request(step: Advancing) -> None:
+    """A running tool asks for an effect: admitted only while its `tool.call` is open (architecture.md 1)."""
+    body = step.ingress.body
+    parent = step.state.intents.get(body["parent"])
+    if parent is None or parent.kind != "tool.call" or parent.awaits_approval or body["ordinal"] in parent.requests:
+        return
+    capability(step, parent, body["ordinal"], body["kind"], body["params"], step.record_ingress())
+
+
+def _on_fork(step: Advancing) -> None:
+    """From here on the unit is another world's: what it asks for now has another identity."""
+    step.record_ingress()
+    step.state.world = step.ingress.body["world"]
+
+
+_INGRESS = {
+    "event": _on_event,
+    "receipt": _on_receipt,
+    "approval": _on_approval,
+    "capability_request": _on_capability_request,
+    "fork": _on_fork,
+}
