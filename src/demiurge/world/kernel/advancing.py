@@ -1,0 +1,97 @@
+"""One call of `advance` while it goes on: the state being changed, what has come out so far, what is still to do."""
+
+from __future__ import annotations
+
+from collections import ChainMap, deque
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, NamedTuple
+
+from demiurge.errors import InvalidValue
+from demiurge.values.draft import draft_of
+from demiurge.values.refs import Ref
+from demiurge.world.manifest import Manifest
+from demiurge.world.outcome import Ingress, Sent
+from demiurge.world.plan import PlanInstance
+from demiurge.world.record import Cause, Record, Stamp, seal_record
+from demiurge.world.state import OpenIntent, UnitState
+
+__all__ = ["MESSAGE", "Advancing", "Reduce", "RunPlan"]
+
+_Stamp = draft_of(Stamp)
+
+EVENTS_PER_INGRESS = 4096
+
+MESSAGE = 1000
+"""Longest error text of a step, in characters."""
+
+
+class Reduce(NamedTuple):
+    """Give an event to the unit's reducer."""
+
+    schema: str
+    value: Any
+    cause: int
+
+
+class RunPlan(NamedTuple):
+    """Move a plan on; with `offers` (see `plan.hear`) only when it takes one."""
+
+    plan_id: int
+    cause: int
+    offers: Sequence[tuple[str, Any]] | None = None
+
+
+class Advancing:
+    """`owned` are the plan instances that were copied for this step; `ready` the intents to perform."""
+
+    def __init__(self, manifest: Manifest, state: UnitState, ingress: Ingress, blobs: Mapping[Ref, bytes]) -> None:
+        self.manifest, self.state, self.ingress = manifest, state, ingress
+        self.blobs: ChainMap[Ref, bytes] = ChainMap({}, blobs)  # type: ignore[arg-type]  # only the first is written to
+        self.records: list[Record] = []
+        self.ready: list[OpenIntent] = []
+        self.sent: list[Sent] = []
+        self.new_blobs: list[bytes] = []
+        self.answers: list[tuple[bytes, Mapping[str, Any]]] = []
+        self.tasks: deque[Reduce | RunPlan] = deque()
+        self.events = 0
+        self.owned: set[int] = set()
+        self._unit = str(state.unit)
+        self._derived = _Stamp(ingress.stamp.time_ns)
+
+    def record(self, kind: str, body: Mapping[str, Any], cause: Cause, refs: Sequence[Ref] = ()) -> int:
+        """Append a derived record; its sequence number."""
+        return self._append(kind, body, cause, self._derived, refs)
+
+    def record_ingress(self) -> int:
+        i = self.ingress
+        seq = self._append(i.kind, i.body, i.cause, i.stamp, i.refs)
+        if self.state.manifest != self.manifest.ref:
+            self.state.manifest = self.manifest.ref
+            refs = [self.manifest.ref, *self.manifest.sources.values()]
+            self.record("manifest", {"ref": self.manifest.ref}, seq, refs)
+        return seq
+
+    def _append(self, kind: str, body: Mapping[str, Any], cause: Cause, stamp: Stamp, refs: Sequence[Ref]) -> int:
+        s = self.state
+        sealed = seal_record(self._unit, s.seq, kind, cause, stamp, body, s.head, refs)
+        self.records.append(sealed)
+        s.seq, s.head = s.seq + 1, sealed.hash
+        return sealed.unit_seq
+
+    def check_events(self, more: int) -> None:
+        if self.events + more > EVENTS_PER_INGRESS:
+            raise InvalidValue("this ingress has caused too many events")
+
+    def origin_of(self, seq: int) -> Literal["external", "unit", "derived"]:
+        """Where the event of a record came from."""
+        if self.records[0].unit_seq != seq or self.ingress.kind != "event":
+            return "derived"
+        return "external" if self.ingress.cause is None else "unit"
+
+    def own(self, instance: PlanInstance) -> PlanInstance:
+        """The instance as one that this step may change."""
+        if instance.id not in self.owned:
+            instance = instance.copy()
+            self.owned.add(instance.id)
+            self.state.plans[instance.id] = instance
+        return instance

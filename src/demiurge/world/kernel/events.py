@@ -1,0 +1,128 @@
+"""Events within a unit: who hears one, and what the unit's reducer makes of it."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from typing import Any
+
+from demiurge.errors import InvalidValue
+from demiurge.values.draft import draft_of
+from demiurge.values.refs import ref_of
+from demiurge.world.admission import decide_tool
+from demiurge.world.cell import apply_step, own_copy
+from demiurge.world.kernel.advancing import MESSAGE, Advancing, Reduce, RunPlan
+from demiurge.world.outcome import Sent
+from demiurge.world.plan import PlanInstance
+from demiurge.world.reducer import Emit, ReducerContext
+from demiurge.world.routing import routed
+from demiurge.world.unit import Unit
+
+__all__ = ["consume", "raise_event", "reduce"]
+
+_Context = draft_of(ReducerContext)
+
+
+def raise_event(step: Advancing, emit: Emit, target: tuple[Unit, str, Any] | None, cause: int) -> None:
+    """Record an event that was emitted here, and take it or send it on to where it is routed.
+
+    Its value is already normalised and its route known, so nothing can go wrong any more.
+    """
+    step.events += 1
+    body = {"value": emit.value, "schema": emit.schema}
+    refs = step.manifest.schemas.validator(emit.schema).refs(emit.value)
+    seq = step.record("event", body, cause, refs)
+    if target is not None and target[0] != step.state.unit:
+        unit, schema, value = target
+        sender = {"unit": str(step.state.unit), "seq": seq, "index": len(step.sent)}
+        step.sent.append(Sent(f"{sender['unit']}#{seq}.{sender['index']}", unit, schema, value, sender))
+        return
+    schema, value = (target[1], target[2]) if target is not None else (emit.schema, emit.value)
+    consume(step, schema, value, seq)
+
+
+def consume(step: Advancing, schema: str, value: Any, seq: int) -> None:
+    """Offer the event to the plans that wait, start those that it triggers, then queue it for the unit's reducer.
+
+    A module's event is heard under its own schema, and its arm under the arm's.
+    """
+    module = step.manifest.modules.get(step.state.unit.module)
+    heard_as = {schema: value}
+    if module is not None and schema == module.event and module.tags and value["$tag"] in module.tags:
+        heard_as[module.tags[value["$tag"]]] = value["$value"]
+    for instance in step.state.plans.values():
+        if instance.waits:
+            _offer(step, instance, heard_as, seq)
+    for form, part in heard_as.items():
+        for trigger in step.manifest.triggers.get(form, ()):
+            _start_plan(step, trigger.plan, trigger.correlate_by, part, seq)
+    if module is not None and schema == module.event:
+        step.tasks.append(Reduce(schema, value, seq))
+
+
+def _offer(step: Advancing, instance: PlanInstance, heard_as: Mapping[str, Any], cause: int) -> None:
+    """Let the steps that wait now for this event, under one of its schemas, look at it when their turn comes."""
+    offers = [(step_id, heard_as[want]) for step_id, want in instance.waits.items() if want in heard_as]
+    if offers:
+        step.tasks.append(RunPlan(instance.id, cause, offers))
+
+
+def _start_plan(step: Advancing, name: str, correlate_by: str | None, value: Any, cause: int) -> None:
+    correlation = _field(value, correlate_by) if correlate_by else ""
+    plan_id, step.state.next_plan = step.state.next_plan, step.state.next_plan + 1
+    variables = {"correlation_id": correlation}
+    step.state.plans[plan_id] = PlanInstance(
+        plan_id, name, step.manifest.ref, cause, value, str(correlation), variables
+    )
+    step.owned.add(plan_id)
+    step.tasks.append(RunPlan(plan_id, cause))
+
+
+def _field(value: Any, path: str) -> Any:
+    """The field that a trigger correlates by; "" when the event has no such field."""
+    for name in path.split("."):
+        value = value.get(name) if isinstance(value, Mapping) else None
+    return value if value is not None else ""
+
+
+def reduce(step: Advancing, schema: str, value: Any, cause: int) -> None:
+    """Run the unit's reducer on an event, and raise what it emits."""
+    module = step.manifest.modules[step.state.unit.module]
+    stamp = step.ingress.stamp
+    context = _Context(
+        stamp=stamp,
+        key=step.state.unit.key,
+        origin=step.origin_of(cause),
+        settings=step.manifest.settings,
+        decide_tool=lambda tool: decide_tool(step.manifest, tool, actor=stamp.actor).verdict,
+        blobs=step.blobs,
+        seed=hashlib.sha256(stamp.entropy + cause.to_bytes(8, "big")).digest(),
+    )
+    try:
+        change = step.manifest.reducers[module.name].reduce(own_copy(step.state.cell), own_copy(value), context)
+        cell, emitted, digest = apply_step(step.manifest.schemas, module.state, step.state.cell, change)
+        step.check_events(len(emitted))
+        targets = [routed(step.manifest, emit.schema, emit.value) for emit in emitted]
+    except InvalidValue as error:
+        _step_failed(step, "invalid_step", str(error)[:MESSAGE], value, cause)
+        return
+    except Exception as error:  # noqa: BLE001 - a reducer's fault is an outcome, whatever it is
+        _step_failed(step, "reducer_failed", type(error).__name__, value, cause)
+        return
+    step.state.cell = cell
+    refs = [ref_of(blob) for blob in change.blobs]
+    step.blobs.update(zip(refs, change.blobs, strict=True))
+    step.new_blobs.extend(change.blobs)
+    seq = step.record("step", {"digest": digest}, cause, refs)
+    for emit, target in zip(emitted, targets, strict=True):
+        raise_event(step, emit, target, seq)
+
+
+def _step_failed(step: Advancing, code: str, message: str, value: Any, cause: int) -> None:
+    """Record that a step did not happen, and tell the module once, so that nothing waits for it for ever."""
+    body = {"code": code, "message": message}
+    seq = step.record("step", {"error": body}, cause)
+    module = step.manifest.modules[step.state.unit.module]
+    tag = module.arms.get("sys/StepFailed@1")
+    if tag is not None and value.get("$tag") != tag and step.origin_of(cause) != "external":
+        step.tasks.append(Reduce(module.event, {"$tag": tag, "$value": body}, seq))

@@ -1,0 +1,99 @@
+"""The plans of a unit as the kernel moves them on, and the kernel as a running plan sees it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from demiurge.errors import DemiurgeError
+from demiurge.values import cbor
+from demiurge.values.refs import Ref
+from demiurge.world.expr import ExpressionError
+from demiurge.world.kernel.advancing import MESSAGE, Advancing, Reduce
+from demiurge.world.kernel.events import raise_event
+from demiurge.world.kernel.intents import emit_effect
+from demiurge.world.manifest import Manifest
+from demiurge.world.plan import Ended, PlanInstance, hear, run
+from demiurge.world.reducer import Emit, MissingBlob
+from demiurge.world.routing import routed
+
+__all__ = ["run_plan"]
+
+
+def run_plan(step: Advancing, plan_id: int, cause: int, offers: Sequence[tuple[str, Any]] | None = None) -> None:
+    """Move a plan on; whatever goes wrong in it ends it with a record that the unit's reducer can see.
+
+    With `offers` (see `hear`) only when it takes one.
+    """
+    instance = step.state.plans.get(plan_id)
+    if instance is None:
+        return
+    instance = step.own(instance)
+    manifest = _manifest_of(step, instance.manifest)
+    plan, port = manifest.plans[instance.plan], _Port(step, manifest, instance, cause)
+    try:
+        if offers is not None and not hear(plan, instance, offers, port):
+            return
+        ended = run(plan, instance, port)
+    except (ExpressionError, DemiurgeError) as problem:
+        code = problem.code if isinstance(problem, ExpressionError) else "plan_failed"
+        _failed(step, instance, code, str(problem)[:MESSAGE], cause)
+        return
+    if ended is not None:
+        _ended(step, manifest, instance, ended, cause)
+
+
+def _ended(step: Advancing, manifest: Manifest, instance: PlanInstance, ended: Ended, cause: int) -> None:
+    del step.state.plans[instance.id]
+    body: dict[str, Any] = {"id": instance.id, "plan": instance.plan, "status": "ok"}
+    refs: Sequence[Ref] = ()
+    output = manifest.plans[instance.plan].output
+    if output is not None:
+        body["result"] = ended.result
+        refs = manifest.schemas.validator(output).refs(ended.result)
+    step.record("plan_ended", body, cause, refs)
+
+
+def _failed(step: Advancing, instance: PlanInstance, code: str, message: str, cause: int) -> None:
+    del step.state.plans[instance.id]
+    why = {"code": code, "message": message}
+    body = {"id": instance.id, "plan": instance.plan, "status": "error", **why}
+    seq = step.record("plan_ended", body, cause)
+    module = step.manifest.modules.get(step.state.unit.module)
+    if module is not None and "sys/PlanFailed@1" in module.arms:
+        value = {"plan": instance.plan, "plan_id": instance.id, "correlation": instance.correlation, **why}
+        step.tasks.append(Reduce(module.event, {"$tag": module.arms["sys/PlanFailed@1"], "$value": value}, seq))
+
+
+def _manifest_of(step: Advancing, ref: Ref) -> Manifest:
+    """The manifest that an open plan started under; a newer one does not change it (architecture.md 2, rule 7)."""
+    if ref == step.manifest.ref:
+        return step.manifest
+    if ref not in step.blobs:
+        raise MissingBlob(ref)
+    return Manifest.load(step.blobs[ref], step.manifest.reducers)
+
+
+class _Port:
+    def __init__(self, step: Advancing, manifest: Manifest, instance: PlanInstance, cause: int) -> None:
+        self.step, self.manifest, self.instance, self.cause = step, manifest, instance, cause
+        self.index = 0
+
+    def emit_effect(self, kind: str, grant: str, params: Any) -> bytes:
+        unit = self.step.state
+        self.index += 1
+        digest = cbor.digest(params)
+        identity = [unit.world, str(unit.unit), self.cause, self.instance.id, self.index, kind, digest, grant]
+        intent_id = cbor.digest(identity)
+        origin = {"id": self.instance.id, "kind": "plan", "name": self.instance.plan}
+        emit_effect(self.step, intent_id, kind, grant, params, origin, self.cause)
+        return intent_id
+
+    def checked(self, schema: str, value: Any) -> Any:
+        return self.manifest.schemas.validator(schema).normalise(value)
+
+    def raise_event(self, schema: str, value: Any) -> None:
+        manifest = self.step.manifest  # those who take the event live under it
+        checked = manifest.schemas.validator(schema).normalise(value)
+        self.step.check_events(1)
+        raise_event(self.step, Emit(schema, checked), routed(manifest, schema, checked), self.cause)
