@@ -7,7 +7,7 @@ lists are persistent vectors whose chunks are stored once (architecture.md 3).
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from demiurge.errors import InvalidValue
@@ -41,15 +41,7 @@ def apply_step(schemas: Schemas, schema: str, cell: Cell | None, step: Step) -> 
     if len(step.events) > EVENTS_PER_STEP:
         raise InvalidValue(f"the step emits more than {EVENTS_PER_STEP} events")
     emitted = [_emitted(schemas, f"events[{index}]", emit) for index, emit in enumerate(step.events)]
-    encoded = cbor.encode(
-        {
-            "set": changed,
-            "blobs": [ref_of(blob) for blob in step.blobs],
-            "append": added,
-            "delete": step.delete,
-            "events": [[e.schema, e.value] for e in emitted],
-        }
-    )
+    encoded = _encoded(step, changed, added, emitted)
     if len(encoded) > BYTES_PER_STEP:
         raise InvalidValue("the step changes and emits more than 1 MiB")
     digest = hashlib.sha256(encoded).digest()
@@ -66,6 +58,29 @@ def apply_step(schemas: Schemas, schema: str, cell: Cell | None, step: Step) -> 
         if name not in after:
             raise InvalidValue("a new cell must set this field", path=name)
     return after, emitted, digest
+
+
+def _encoded(step: Step, changed: Cell, added: Cell, emitted: Sequence[Emit]) -> bytes:
+    """The node `{set, blobs, append, delete, events: [[schema, value]]}`, put together from its parts."""
+    parts = [_NODE, _part(changed)]
+    if step.blobs or added or step.delete or emitted:
+        blobs, events = [ref_of(blob) for blob in step.blobs], [[emit.schema, emit.value] for emit in emitted]
+        parts += b"\x65blobs", _part(blobs), b"\x66append", _part(added)
+        parts += b"\x66delete", _part(step.delete), b"\x66events", _part(events)
+    else:
+        parts.append(_NOTHING_ELSE)
+    return b"".join(parts)
+
+
+def _part(value: Any) -> bytes:
+    """A value as it stands in a node: in a list, so that it is taken to be as deep as it will be."""
+    return cbor.encode_item([value])[1:]
+
+
+_NODE = cbor.encode({})[:3] + b"\xa5\x63set"
+_NOTHING_ELSE = b"".join(
+    (b"\x65blobs", _part([]), b"\x66append", _part({}), b"\x66delete", _part(False), b"\x66events", _part([]))
+)
 
 
 def cell_node(cell: Cell | None) -> tuple[bytes, dict[Ref, bytes]]:

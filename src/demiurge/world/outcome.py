@@ -20,7 +20,8 @@ class Ingress:
 
     kind and body: `event` {schema, value}; `receipt` {intent, status, payload, secrets?: [{alias, version, digest?}]};
     `approval` {intent, verdict, reason, by}; `capability_request` {parent, ordinal, kind, params}; `fork` {world, from,
-    position}: the unit goes over to a new world. `refs` are the blobs that the body exposes.
+    position}: the unit goes over to a new world. `refs` are the blobs that the body exposes; `record` is what the
+    journal has of it, if it is replayed.
     """
 
     kind: str
@@ -29,6 +30,7 @@ class Ingress:
     stamp: Stamp
     cause: Cause = None
     refs: tuple[Ref, ...] = ()
+    record: Record | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -62,7 +62,8 @@ class ReducerContext:
     decide_tool: Callable[[str], str]
     """The manifest's tool policy: `allow`, `deny` or `require_approval` for a tool id."""
     blobs: Mapping[Ref, bytes]
-    seed: bytes
+    cause: int
+    """The number of the event's record."""
 
     def blob(self, ref: Ref) -> bytes:
         """The bytes at `ref`. Raises MissingBlob, which the kernel handles."""
@@ -73,7 +74,8 @@ class ReducerContext:
 
     def entropy(self, label: str) -> bytes:
         """32 bytes that are the same at every replay, different for every step and label."""
-        return hashlib.sha256(self.seed + label.encode()).digest()
+        seed = hashlib.sha256(self.stamp.entropy + self.cause.to_bytes(8, "big")).digest()
+        return hashlib.sha256(seed + label.encode()).digest()
 
 
 @dataclass(frozen=True, slots=True)

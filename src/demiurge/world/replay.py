@@ -12,6 +12,7 @@ from dataclasses import replace
 
 from demiurge.errors import Damaged, DemiurgeError, Divergence, InvalidValue, NotFound
 from demiurge.stores.protocol import Row
+from demiurge.values.draft import draft_of
 from demiurge.values.refs import Ref
 from demiurge.world.kept_code import kept_reducer
 from demiurge.world.kernel import advance
@@ -22,6 +23,8 @@ from demiurge.world.state import UnitState
 from demiurge.world.unit import Unit
 
 __all__ = ["Blobs", "Manifests", "decode_row", "fold", "step"]
+
+_Ingress = draft_of(Ingress)
 
 Blobs = Callable[[Ref], bytes]
 """Reads a blob; raises NotFound or Damaged."""
@@ -123,12 +126,13 @@ def fold(
     """
     for ingress_row, recorded in _steps(rows):
         first = _ingress(ingress_row)
-        if first.prev != state.head:
+        if first.prev != state.head or first.unit_seq != state.seq:
             raise Damaged(f"record {first.unit} {first.unit_seq} does not follow the one before it")
         manifest_ref = first.stamp.manifest
         assert manifest_ref is not None
         manifest = manifests[manifest_ref]
-        ingress = Ingress(first.kind, ingress_row.ingress_id or "", first.body, first.stamp, first.cause, first.refs)
+        given = ingress_row.ingress_id or ""
+        ingress = _Ingress(first.kind, given, first.body, first.stamp, first.cause, first.refs, first)
         try:
             outcome = step(manifest, state, ingress, get, lost)
             _compare(outcome.records, recorded, state.unit, manifest)

@@ -63,8 +63,12 @@ class Advancing:
         return self._append(kind, body, cause, self._derived, refs)
 
     def record_ingress(self) -> int:
+        """Append the ingress itself; its sequence number."""
         i = self.ingress
-        seq = self._append(i.kind, i.body, i.cause, i.stamp, i.refs)
+        if i.record is not None:
+            seq = self._appended(i.record)
+        else:
+            seq = self._append(i.kind, i.body, i.cause, i.stamp, i.refs)
         if self.state.manifest != self.manifest.ref:
             self.state.manifest = self.manifest.ref
             refs = [self.manifest.ref, *self.manifest.sources.values()]
@@ -73,10 +77,12 @@ class Advancing:
 
     def _append(self, kind: str, body: Mapping[str, Any], cause: Cause, stamp: Stamp, refs: Sequence[Ref]) -> int:
         s = self.state
-        sealed = seal_record(self._unit, s.seq, kind, cause, stamp, body, s.head, refs)
-        self.records.append(sealed)
-        s.seq, s.head = s.seq + 1, sealed.hash
-        return sealed.unit_seq
+        return self._appended(seal_record(self._unit, s.seq, kind, cause, stamp, body, s.head, refs))
+
+    def _appended(self, record: Record) -> int:
+        self.records.append(record)
+        self.state.seq, self.state.head = record.unit_seq + 1, record.hash
+        return record.unit_seq
 
     def check_events(self, more: int) -> None:
         if self.events + more > EVENTS_PER_INGRESS:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping
 from typing import Any
 
@@ -96,7 +95,7 @@ def reduce(step: Advancing, schema: str, value: Any, cause: int) -> None:
         settings=step.manifest.settings,
         decide_tool=lambda tool: decide_tool(step.manifest, tool, actor=stamp.actor).verdict,
         blobs=step.blobs,
-        seed=hashlib.sha256(stamp.entropy + cause.to_bytes(8, "big")).digest(),
+        cause=cause,
     )
     try:
         change = step.manifest.reducers[module.name].reduce(own_copy(step.state.cell), own_copy(value), context)
