@@ -1,5 +1,5 @@
-"""Runs every benchmark: `python -m bench`; with `--full` up to a million records. `python -m bench.tool_call` runs that
-one alone."""
+"""Runs every benchmark: `python -m bench`; with `--full` up to a million records. `python -m bench.tool_call` and
+`python -m bench.wire` run those alone."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from bench import history, journal, steps
 from bench.steps import race
 from bench.tool_call import report
+from bench.wire import speed
 
 
 def _show(title: str | None, lines: Iterable[tuple[str, str, str]]) -> None:
@@ -24,6 +25,7 @@ def main() -> None:
     _show(journal.__doc__, journal.run())
     _show(history.__doc__, history.run(full="--full" in sys.argv))
     _show(steps.__doc__, race.run())
+    _show(speed.__doc__, speed.run())
     report.run()
 
 

@@ -2,11 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import sys
-from pathlib import Path
-
-import bench.wire
 from bench.wire.agreement import difference
 from bench.wire.derived import derived_failures
 from bench.wire.interactions import Interaction, decoded, recorded
@@ -20,11 +15,7 @@ SPLIT, SDK, RESENT = "a streams, cut anywhere", "b as the SDKs read it", "c requ
 
 
 def main() -> int:
-    folder = sys.argv[1] if len(sys.argv) > 1 else os.environ.get("DEMIURGE_CORPORA")
-    if folder is None:
-        print((bench.wire.__doc__ or "").strip(), file=sys.stderr)
-        return 2
-    entries = recorded(Path(folder))
+    entries = recorded()
     tally = Tally()
     for entry in entries:
         if entry.stream:
@@ -39,7 +30,8 @@ def main() -> int:
     print(f"\nwithout a reason: {tally.unexplained}")
     if not missing:
         print("\ndecoding the streams, beside the SDKs' own parsing and accumulation:")
-        print("\n".join(speeds(entries)))
+        for what, figure, ratio in speeds(entries):
+            print(f"{what:<60} {figure:>12}  {ratio:>5}")
     return 1 if tally.unexplained or missing else 0
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,9 +13,10 @@ from typing import Any
 
 from demiurge.wire import Completion, ProviderError, anthropic, openai_chat, openai_responses, provider_error
 
-__all__ = ["FORMATS", "Interaction", "decoded", "read", "recorded"]
+__all__ = ["FORMATS", "Interaction", "decoded", "kept", "read", "recorded"]
 
 FORMATS: Mapping[str, ModuleType] = {"chat": openai_chat, "responses": openai_responses, "messages": anthropic}
+KEPT = Path(__file__).parents[2] / "tests" / "wire" / "golden"
 _PATHS = {"/v1/chat/completions": "chat", "/v1/responses": "responses", "/v1/messages": "messages"}
 
 
@@ -36,9 +38,26 @@ class Interaction:
         return FORMATS[self.api]
 
 
-def recorded(folder: Path) -> list[Interaction]:
-    """All of a folder of corpora. Raises OSError if it can't be read."""
-    return [*_wire(folder / "wire"), *_local(folder / "local_wire")]
+def recorded() -> list[Interaction]:
+    """All of the folder that DEMIURGE_CORPORA names, or what the tests keep. Raises OSError if it can't be read."""
+    folder = os.environ.get("DEMIURGE_CORPORA")
+    return [*_wire(Path(folder) / "wire"), *_local(Path(folder) / "local_wire")] if folder else list(kept())
+
+
+def kept() -> Iterator[Interaction]:
+    """The answers that the tests keep; of their requests there is nothing."""
+    for path in sorted(KEPT.glob("*.json")):
+        row = json.loads(path.read_text(encoding="utf-8"))
+        yield Interaction(
+            name=path.stem,
+            provider=f"kept {row['api']}",
+            api=row["api"],
+            stream=row["stream"],
+            status=row["status"],
+            content_type="text/event-stream" if row["stream"] else "application/json",
+            body=row["body"].encode(),
+            request={},
+        )
 
 
 def _wire(folder: Path) -> Iterator[Interaction]:

@@ -3,7 +3,8 @@ each, as JSON lines.
 
 The bytes go through the SDK's own client and transport; only the socket is replaced. An answer is `text`, `calls`
 (id, name, arguments), `finish` and `usage` (prompt, completion, cached, reasoning, cache_written), or `error`; for a
-stream also `seconds`: from its first byte to the SDK's own accumulated answer.
+stream also `seconds`: from its first byte to the SDK's own accumulated answer, of the quickest of REPEATS, since the
+SDKs make their models of a format when it is first read.
 """
 
 import base64
@@ -25,7 +26,8 @@ def main() -> None:
         response = {"status_code": row["status"], "headers": {"content-type": row["content_type"]}, "content": body}
         http = httpx2.Client(transport=httpx2.MockTransport(lambda _, kept=response: httpx2.Response(**kept)))
         try:
-            answer = READERS[row["api"]](http, row["stream"])
+            answers = [READERS[row["api"]](http, row["stream"]) for _ in range(REPEATS if row["stream"] else 1)]
+            answer = min(answers, key=lambda answer: answer["seconds"])
         except Exception as error:  # noqa: BLE001 - whatever an SDK raises is its answer
             answer = {"error": type(error).__name__, "status": getattr(error, "status_code", None)}
         print(json.dumps(answer))
@@ -111,9 +113,11 @@ def tokens(usage: Any, prompt: str, completion: str) -> list[int] | None:
         getattr(usage, completion),
         getattr(cached, "cached_tokens", None) or 0,
         getattr(reasoning, "reasoning_tokens", None) or 0,
-        0,
+        getattr(cached, "cache_write_tokens", None) or 0,
     ]
 
+
+REPEATS = 3
 
 READERS = {"chat": chat, "responses": responses, "messages": messages}
 
