@@ -5,19 +5,31 @@ from __future__ import annotations
 
 import ast
 import json
-from collections.abc import Callable
+from collections.abc import AsyncGenerator, Callable, Iterable
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import pytest
+from assistant_stream import assistant_stream_chunk as chunks
+from assistant_stream.serialization.data_stream import DataStreamResponse
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.wire.page import page_of
 
 import demiurge
 import demiurge.tools
 from demiurge import ToolCatalog, ToolEffect, ToolInvocationRecord, ToolPolicy, ToolRunner, ToolSpec, tool
-from demiurge.tools.events import Status, TextDelta
+from demiurge.tools.events import (
+    AiEvent,
+    Done,
+    ErrorEvent,
+    Status,
+    TextDelta,
+    ToolCallResult,
+    ToolCallStart,
+    UsageReport,
+)
 from demiurge.wire import (
     Completion,
     NamedTool,
@@ -28,6 +40,7 @@ from demiurge.wire import (
     openai_chat,
     openai_responses,
 )
+from demiurge.wire.data_stream import DataStream, Frame
 
 GOLDEN = Path(__file__).with_name("golden")
 FORMATS: dict[str, ModuleType] = {"chat": openai_chat, "messages": anthropic, "responses": openai_responses}
@@ -53,6 +66,75 @@ def decoder_of(entry: dict[str, Any]) -> Any:
 
 def calls_of(completion: Completion) -> list[list[Any]]:
     return [[call.id, call.name, call.arguments_json, call.invalid] for call in completion.tool_calls]
+
+
+# -- 7: STREAM_VIA_ASSISTANT_STREAM
+
+
+def chunk_of(frame: Frame) -> Any:
+    """The package's chunk for a frame; it has none for the finish of the message (`d`), which its reader in the browser
+    knows."""
+    value = frame.value
+    match frame.code:
+        case "0":
+            return chunks.TextDeltaChunk(value)
+        case "2":
+            return chunks.DataChunk(value[0])
+        case "3":
+            return chunks.ErrorChunk(value)
+        case "b":
+            return chunks.ToolCallBeginChunk(value["toolCallId"], value["toolName"])
+        case "c":
+            return chunks.ToolCallDeltaChunk(value["toolCallId"], value["argsTextDelta"])
+        case "a":
+            return chunks.ToolResultChunk(value["toolCallId"], value["result"], is_error=value.get("isError", False))
+    assert frame.code == "e"
+    usage = value["usage"]
+    return chunks.StepFinishChunk(value["finishReason"], usage["inputTokens"], usage["outputTokens"])
+
+
+async def test_invariant_07_stream_via_assistant_stream() -> None:
+    """The lines are those that the package writes for the same chunks, byte for byte."""
+    events: list[AiEvent] = [
+        Status("thinking", "π"),
+        TextDelta('"Let me\nlook," \U0001f600\u2028'),
+        ToolCallStart("call_1", "clock__now", {"zone": "Asia/Tokyo", "é": [1.5, None]}),
+        ToolCallStart("call_2", "docs__read"),
+        ToolCallResult("call_2", {"ok": False, "error_code": "policy_denied", "message": "No."}, is_error=True),
+        ToolCallResult("call_1", {"time": "09:00", "ü": [True, 1e30]}),
+        ErrorEvent("rate_limit"),
+        Done(UsageReport(12, 3), "stop"),
+    ]
+    stream = DataStream()
+    *frames, finish = [frame for event in events for frame in stream.take(event)]
+    response = DataStreamResponse(_sent([chunk_of(frame) for frame in frames]))
+    written = "".join([str(part) async for part in response.body_iterator])
+    assert b"".join(frame.line for frame in frames).decode() == written
+    assert {frame.code for frame in frames} == set("023bcae")
+    assert finish.code == "d"
+
+
+async def _sent(parts: Iterable[Any]) -> AsyncGenerator[Any, None]:
+    for part in parts:
+        yield part
+
+
+@given(st.permutations(["start", "result", "failure", "done", "again"]))
+def test_invariant_07_a_calls_chunks_are_in_order_whatever_the_events_were(order: list[str]) -> None:
+    """The package's own controller reads each call from a queue of its own, so that a result may come last; the page
+    fails on that, and on a call without a result."""
+    events: dict[str, AiEvent] = {
+        "start": ToolCallStart("call_1", "clock__now", {"zone": "Asia/Tokyo"}),
+        "result": ToolCallResult("call_1", "nine"),
+        "again": ToolCallResult("call_1", "ten"),
+        "failure": ErrorEvent("aborted"),
+        "done": Done(),
+    }
+    stream = DataStream()
+    frames = [frame for name in order for frame in stream.take(events[name])]
+    shown = page_of(b"".join(frame.line for frame in [*frames, *stream.end()]))
+    before_done = order[: order.index("done")]
+    assert set(shown.cards) == ({"call_1"} if {"start", "result", "again"} & set(before_done) else set())
 
 
 # -- 8: DECODER_ASSEMBLES_TOOLCALLS

@@ -1,0 +1,248 @@
+"""The conversation that a browser posts with its next message, checked and read as items (seed 003, contract layer).
+
+Invariant: what comes out is a history that every provider takes: each call has one output, right after the calls of its
+turn, under one id that no other call has. An output without its call, a second one, or one that comes too late is
+refused; a call that was left without one (the page was closed in the middle) is answered with an error here.
+
+A browser can write any history that it likes, so its part is small: it has no word in the system prompt, offers no
+tools, and names no address to fetch. What it says that a tool answered is its claim. A server that keeps the history
+itself takes only the last message of what was posted.
+
+Two spellings are read, that of assistant-ui's parts (`args`, `result`, `image`) and the one that its data-stream client
+posts (`input`, `output`, `file`). Every refusal is an InvalidValue with the path of the place, and quotes no value.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from demiurge.errors import InvalidValue
+from demiurge.tools.errors import SAFE_MESSAGES, ToolErrorCode
+from demiurge.tools.ids import MAX_CALL_ID_BYTES, canonical_call_id
+from demiurge.wire.arguments import DraftCall, finish_calls
+from demiurge.wire.data_stream import MAX_ARGS_BYTES, MAX_RESULT_BYTES
+from demiurge.wire.fields import mend_surrogates
+from demiurge.wire.items import Image, Item, Message, Part, Text, ToolCall, ToolOutput
+
+__all__ = ["MAX_IMAGE_BYTES", "MAX_MESSAGE_ID", "MAX_TOOL_NAME", "ChatRequest", "decode"]
+
+MAX_MESSAGE_ID = 128
+MAX_TOOL_NAME = 64
+"""In characters."""
+
+MAX_IMAGE_BYTES = 5 * 1024 * 1024
+"""Of one image, decoded; what the strictest provider takes."""
+
+_DATA_URL = re.compile(r"data:([a-z0-9/+.-]+);base64,(.*)", re.DOTALL)
+_IMAGES = frozenset({"image/gif", "image/jpeg", "image/png", "image/webp"})
+_OUTPUT_KINDS = {"json": False, "text": False, "error-json": True, "error-text": True}
+
+
+@dataclass(frozen=True, slots=True)
+class ChatRequest:
+    """`items`: the history, with the new message at its end. `skip_tool_catalog`: the prompt says nothing of the tools;
+    `skip_tools`: there are none in this turn (seed 002)."""
+
+    items: tuple[Item, ...]
+    skip_tool_catalog: bool = False
+    skip_tools: bool = False
+
+
+def decode(body: Mapping[str, Any]) -> ChatRequest:
+    """Reads the body of a chat request, parsed JSON. Keys that say nothing here (`tools`, `state`, `runConfig`) are
+    ignored.
+
+    Raises InvalidValue, with the path of what is wrong.
+    """
+    if body.get("system") not in (None, ""):
+        raise InvalidValue("the system prompt is not the client's to say", path="system")
+    messages = body.get("messages")
+    if not isinstance(messages, list) or not messages:
+        raise InvalidValue("must be a list of at least one message", path="messages")
+    history = _History()
+    for index, message in enumerate(messages):
+        history.read(message, f"messages[{index}]")
+    return ChatRequest(history.close(), _flag(body, "skipToolCatalog"), _flag(body, "skipTools"))
+
+
+class _History:
+    """The items so far. `_open`: the calls of this turn that have no output yet, by the id they were posted with."""
+
+    def __init__(self) -> None:
+        self._items: list[Item] = []
+        self._calls: dict[str, ToolCall] = {}
+        self._open: dict[str, ToolCall] = {}
+        self._kept_ids: set[str] = set()
+        self._after_results = False
+
+    def read(self, message: Any, path: str) -> None:
+        fields = _object(message, path)
+        if "id" in fields:
+            _check_length(fields["id"], MAX_MESSAGE_ID, f"{path}.id")
+        role = fields.get("role")
+        if role == "system":
+            raise InvalidValue("a system message is not the client's to say", path=f"{path}.role")
+        if role not in ("user", "assistant", "tool"):
+            raise InvalidValue("must be user, assistant or tool", path=f"{path}.role")
+        content = fields.get("content")
+        if not isinstance(content, list) or not content:
+            raise InvalidValue("must be a list of at least one part", path=f"{path}.content")
+        parts = [(_object(part, at), at) for index, part in enumerate(content) for at in [f"{path}.content[{index}]"]]
+        if role == "tool":
+            self._results(parts, f"{path}.content")
+        elif role == "user":
+            self._answer_open()
+            self._items.append(Message("user", tuple(_user_part(part, at) for part, at in parts)))
+        else:
+            if self._after_results:
+                self._answer_open()
+            self._assistant(parts)
+        self._after_results = role == "tool"
+
+    def close(self) -> tuple[Item, ...]:
+        self._answer_open()
+        return tuple(self._items)
+
+    def _assistant(self, parts: list[tuple[Mapping[str, Any], str]]) -> None:
+        for part, path in parts:
+            kind = part.get("type")
+            if kind == "text":
+                self._items.append(Message("assistant", (_text(part, path),)))
+            elif kind == "tool-call":
+                self._call(part, path)
+            else:
+                raise InvalidValue("an assistant's part must be text or tool-call", path=f"{path}.type")
+
+    def _call(self, part: Mapping[str, Any], path: str) -> None:
+        call_id, name = _call_id(part, path), part.get("toolName")
+        _check_length(name, MAX_TOOL_NAME, f"{path}.toolName")
+        if "result" in part:
+            raise InvalidValue("a result comes in a tool message of its own", path=f"{path}.result")
+        key = "input" if "input" in part else "args"
+        args = _json(_object(part.get(key), f"{path}.{key}"), MAX_ARGS_BYTES, f"{path}.{key}")
+        (call,) = finish_calls([DraftCall(call_id, name, args)], None)
+        if call_id in self._calls or call.id in self._kept_ids:
+            raise InvalidValue("another call has this id", path=f"{path}.toolCallId")
+        self._kept_ids.add(call.id)
+        self._calls[call_id] = self._open[call_id] = call
+        self._items.append(call)
+
+    def _results(self, parts: list[tuple[Mapping[str, Any], str]], path: str) -> None:
+        if len(parts) > 1 and not all("output" in part for part, _ in parts):
+            raise InvalidValue("a tool message has exactly one tool-result", path=path)
+        for part, at in parts:
+            if part.get("type") != "tool-result":
+                raise InvalidValue("a tool message's part must be tool-result", path=f"{at}.type")
+            call_id = _call_id(part, at)
+            if call_id not in self._calls:
+                raise InvalidValue("there is no earlier call with this id", path=f"{at}.toolCallId")
+            call = self._open.pop(call_id, None)
+            if call is None:
+                raise InvalidValue("this call is answered already", path=f"{at}.toolCallId")
+            self._items.append(_output(call.id, part, at))
+
+    def _answer_open(self) -> None:
+        unknown = SAFE_MESSAGES[ToolErrorCode.UNKNOWN_OUTCOME]
+        self._items += [ToolOutput(call.id, unknown, is_error=True) for call in self._open.values()]
+        self._open.clear()
+
+
+def _user_part(part: Mapping[str, Any], path: str) -> Part:
+    kind = part.get("type")
+    if kind == "text":
+        return _text(part, path)
+    if kind == "image":
+        return _image(part.get("image"), None, f"{path}.image")
+    if kind == "file":
+        return _image(part.get("data"), part.get("mediaType"), f"{path}.data")
+    raise InvalidValue("a user's part must be text or image", path=f"{path}.type")
+
+
+def _text(part: Mapping[str, Any], path: str) -> Text:
+    text = part.get("text")
+    if not isinstance(text, str):
+        raise InvalidValue("must be text", path=f"{path}.text")
+    return Text(mend_surrogates(text))
+
+
+def _image(source: object, mime: object, path: str) -> Image:
+    """From a data URL, or from base64 with its `mime`. Nothing is fetched."""
+    if not isinstance(source, str):
+        raise InvalidValue("must be a data URL", path=path)
+    url = _DATA_URL.fullmatch(source)
+    mime, encoded = url.groups() if url is not None else (mime, source)
+    if mime not in _IMAGES or not isinstance(mime, str):
+        raise InvalidValue("must be an image (GIF, JPEG, PNG or WebP) in a data URL", path=path)
+    if len(encoded) > MAX_IMAGE_BYTES * 4 // 3 + 4:
+        raise InvalidValue(f"larger than {MAX_IMAGE_BYTES} bytes", path=path)
+    try:
+        data = base64.b64decode(encoded, validate=True)
+    except (binascii.Error, ValueError):
+        raise InvalidValue("not base64", path=path) from None
+    if not 0 < len(data) <= MAX_IMAGE_BYTES:
+        raise InvalidValue(f"must have 1 to {MAX_IMAGE_BYTES} bytes", path=path)
+    return Image(mime, data)
+
+
+def _output(call_id: str, part: Mapping[str, Any], path: str) -> ToolOutput:
+    """Of `result` and `isError`, or of `output` with its own type."""
+    if "output" in part:
+        path = f"{path}.output"
+        output = _object(part["output"], path)
+        kind = output.get("type")
+        if not isinstance(kind, str) or kind not in _OUTPUT_KINDS:
+            raise InvalidValue("must be json, text, error-json or error-text", path=f"{path}.type")
+        key, failed, fields = "value", _OUTPUT_KINDS[kind], output
+    else:
+        key, failed, fields = "result", _flag(part, "isError", path), part
+    if key not in fields:
+        raise InvalidValue("is required", path=f"{path}.{key}")
+    value = fields[key]
+    text = _json(value, MAX_RESULT_BYTES, f"{path}.{key}")
+    return ToolOutput(call_id, value if isinstance(value, str) else text, failed)
+
+
+def _call_id(part: Mapping[str, Any], path: str) -> str:
+    found = part.get("toolCallId")
+    if not isinstance(found, str) or canonical_call_id(found) != found:
+        message = f"must be 1 to {MAX_CALL_ID_BYTES} bytes of UTF-8, all of them printable"
+        raise InvalidValue(message, path=f"{path}.toolCallId")
+    return found
+
+
+def _check_length(value: object, limit: int, path: str) -> None:
+    if not isinstance(value, str) or not 0 < len(value) <= limit:
+        raise InvalidValue(f"must be 1 to {limit} characters", path=path)
+
+
+def _json(value: object, limit: int, path: str) -> str:
+    """Compact JSON text. Raises InvalidValue for what has none (NaN, halves of surrogate pairs) or is too long.
+
+    Not RFC 8785: a browser writes 2.5e18 as an integer, which has no form there."""
+    try:
+        text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+        size = len(text.encode())
+    except (TypeError, ValueError, RecursionError):
+        raise InvalidValue("must be JSON", path=path) from None
+    if size > limit:
+        raise InvalidValue(f"larger than {limit} bytes", path=path)
+    return text
+
+
+def _object(value: object, path: str) -> Mapping[str, Any]:
+    if not isinstance(value, Mapping):
+        raise InvalidValue("must be an object", path=path)
+    return value
+
+
+def _flag(fields: Mapping[str, Any], key: str, path: str = "") -> bool:
+    value = fields.get(key)
+    if value is None or isinstance(value, bool):
+        return bool(value)
+    raise InvalidValue("must be true or false", path=f"{path}.{key}" if path else key)
