@@ -5,8 +5,15 @@ import re
 import pytest
 
 from demiurge.values import canonical_json
-from demiurge.wire import ProviderError, ToolCall
-from demiurge.wire.arguments import MAX_CALLS, DraftCall, call_name, finish_calls, replay_arguments
+from demiurge.wire import Completion, Message, ProviderError, Text, ToolCall
+from demiurge.wire.arguments import (
+    MAX_CALLS,
+    DraftCall,
+    call_name,
+    finish_calls,
+    replay_arguments,
+    sound_calls,
+)
 from demiurge.wire.fields import mend_surrogates
 
 
@@ -155,3 +162,31 @@ def test_an_answer_has_a_limit_of_calls() -> None:
     with pytest.raises(ProviderError, match="tool calls") as caught:
         finish_calls([*drafts, DraftCall("c", "t", "{}")], None)
     assert caught.value.code == "bad_response"
+
+
+def test_every_call_of_a_completion_gets_an_id_of_its_own() -> None:
+    words = Message("assistant", (Text("Well."),))
+    calls = tuple(ToolCall(call_id, "t", "{}") for call_id in ("a", "", "a", "b", "no good", "c"))
+    completion = Completion("Well.", calls, "tool_calls", None, (calls[0], words, *calls[1:]))
+    owned = sound_calls(completion, b"seed", taken=("b",))
+    ids = [call.id for call in owned.tool_calls]
+    assert (ids[0], ids[5], len(set(ids))) == ("a", "c", 6)
+    assert "b" not in ids
+    assert all(re.fullmatch("call_[0-9a-f]{24}", call_id) for call_id in ids[1:5])
+    assert owned.items == (owned.tool_calls[0], words, *owned.tool_calls[1:])
+    assert sound_calls(completion, b"seed", taken=("b",)) == owned
+    assert sound_calls(owned, b"other") == owned
+    stolen = (ToolCall("", "t", "{}"), ToolCall(ids[1], "t", "{}"), ToolCall("", "t", "{}"))
+    again = sound_calls(Completion("", stolen, "tool_calls", None, stolen), b"seed", taken=ids)
+    assert not {call.id for call in again.tool_calls} & set(ids)
+
+
+def test_calls_of_a_hand_made_completion_get_the_form_of_decoded_ones() -> None:
+    calls = (ToolCall("a", "core.time", '{"zone": "U'), ToolCall("b", "no name", "{}"), ToolCall("c", "t", "[]"))
+    sound = sound_calls(Completion("", calls, "tool_calls", None, calls), b"")
+    assert [(call.name, call.invalid) for call in sound.tool_calls] == [
+        ("core__time", True),
+        (call_name("no name"), False),
+        ("t", True),
+    ]
+    assert [call.arguments_json for call in sound.tool_calls] == ['{"zone": "U', "{}", "[]"]

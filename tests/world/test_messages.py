@@ -7,12 +7,22 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.wire.test_attachments import PNG, WAV
 
 from demiurge.errors import InvalidValue, NotFound
 from demiurge.values import canonical_json
-from demiurge.values.refs import Ref, ref_of
-from demiurge.wire.items import Completion, Item, Message, Opaque, Reasoning, Text, ToolCall, ToolOutput
-from demiurge.world.messages import assistant_blob, call_blob, expand, items_blob, tool_blob, user_blob
+from demiurge.values.refs import Ref, parse_ref, ref_of
+from demiurge.wire.attachments import attachment
+from demiurge.wire.items import Completion, Image, Item, Message, Opaque, Reasoning, Text, ToolCall, ToolOutput
+from demiurge.world.messages import (
+    assistant_blob,
+    attachment_refs,
+    call_blob,
+    expand,
+    items_blob,
+    tool_blob,
+    user_blob,
+)
 
 TEXTS = st.text(st.characters(codec="utf-8"), max_size=8)
 RAW = st.fixed_dictionaries({"type": TEXTS, "id": TEXTS})
@@ -107,3 +117,56 @@ def test_an_attachment_that_is_not_there_is_not_found() -> None:
     part = {"type": "image", "mime": "image/png", "bytes_ref": ref_of(b"gone")}
     with pytest.raises(NotFound):
         expand(canonical_json.encode({"role": "user", "content": [part]}), Store().get)
+
+
+def test_a_message_with_attachments_comes_back_as_it_was() -> None:
+    store = Store()
+    parts = [attachment(PNG), attachment(WAV)]
+    blob = user_blob("Look", attachments=[(part, store.put(part.data)) for part in parts])
+    assert expand(blob, store.get) == [Message("user", (Text("Look"), *parts))]
+    assert attachment_refs(blob) == (ref_of(PNG), ref_of(WAV))
+    assert canonical_json.parse_object(blob)["content"][1] == {
+        "type": "image",
+        "mime": "image/png",
+        "bytes_ref": ref_of(PNG),
+    }
+
+
+def test_a_tools_message_may_hold_text_and_images() -> None:
+    store = Store()
+    content = [
+        {"type": "text", "text": "One "},
+        {"type": "image", "mime": "image/png", "bytes_ref": store.put(PNG)},
+        {"type": "text", "text": "plot."},
+    ]
+    blob = canonical_json.encode({"role": "tool", "tool_call_id": "c1", "content": content})
+    assert expand(blob, store.get) == [ToolOutput("c1", "One plot.", images=(Image("image/png", PNG),))]
+    assert attachment_refs(blob) == (ref_of(PNG),)
+    sound = {"type": "audio", "mime": "audio/wav", "bytes_ref": store.put(WAV)}
+    with pytest.raises(InvalidValue) as refused:
+        expand(canonical_json.encode({"role": "tool", "tool_call_id": "c1", "content": [sound]}), store.get)
+    assert refused.value.code == "bad_message"
+
+
+@pytest.mark.parametrize(
+    ("kind", "mime", "code"),
+    [
+        ("image", "image/gif", "bad_attachment"),
+        ("image", "image/svg+xml", "bad_attachment"),
+        ("image", "audio/wav", "bad_message"),
+        ("audio", "image/png", "bad_message"),
+    ],
+)
+def test_an_attachment_whose_bytes_are_something_else_is_refused(kind: str, mime: str, code: str) -> None:
+    store = Store()
+    part = {"type": kind, "mime": mime, "bytes_ref": store.put(PNG)}
+    with pytest.raises(InvalidValue) as refused:
+        expand(canonical_json.encode({"role": "user", "content": [part]}), store.get)
+    assert refused.value.code == code
+
+
+@given(JSON)
+def test_any_json_at_all_attaches_something_or_nothing(value: Any) -> None:
+    refs = attachment_refs(canonical_json.encode(value))
+    assert list(map(parse_ref, refs)) == list(refs)
+    assert attachment_refs(b"no json") == ()

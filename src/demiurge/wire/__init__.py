@@ -4,6 +4,7 @@ randomness.
 Each format is a module with the same five names: `encode_tools`, `encode_messages`, `encode_text_format`,
 `decode` and `Decoder`. Imports from `demiurge.tools` (the spec to encode, the events to emit),
 `demiurge.values` and `demiurge.errors` only; HTTP is the business of `demiurge.models`.
+The other side, a browser, has `data_stream` (what it is shown) and `chat_history` (what it posts).
 """
 
 from __future__ import annotations

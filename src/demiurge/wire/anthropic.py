@@ -21,7 +21,6 @@ Rules worth knowing:
 
 from __future__ import annotations
 
-import base64
 import hashlib
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -108,7 +107,8 @@ def encode_messages(items: Sequence[Item]) -> dict[str, Any]:
     """`{"system": ..., "messages": [...]}`, without the system if nobody speaks for it.
 
     Left out: blank text (it would be refused), opaque items and reasoning of another format. Raises InvalidValue
-    for a role that does not exist here, for sound anywhere, and for images where only text can be.
+    for a role that does not exist here, for sound anywhere (`unsupported_attachment`), and for images where only text
+    can be.
     """
     system: list[str] = []
     messages: list[dict[str, Any]] = []
@@ -132,7 +132,7 @@ def encode_messages(items: Sequence[Item]) -> dict[str, Any]:
 def _encode_item(item: Item) -> list[dict[str, Any]]:
     match item:
         case Message(role="user"):
-            return [block for part in item.content if (block := _encode_part(part)) is not None]
+            return _encode_parts(item.content)
         case Message(role="assistant"):
             return [{"type": "text", "text": text} for text in _only_texts(item)]
         case Message():
@@ -141,13 +141,19 @@ def _encode_item(item: Item) -> list[dict[str, Any]]:
             block = {"type": "tool_use", "id": _encode_id(item.id), "name": item.name}
             return [{**block, "input": replay_object(item)}]
         case ToolOutput():
-            block = {"type": "tool_result", "tool_use_id": _encode_id(item.id), "content": item.content}
-            return [{**block, "is_error": True} if item.is_error else block]
+            answer = {"type": "tool_result", "tool_use_id": _encode_id(item.id), "content": _encode_result(item)}
+            return [{**answer, "is_error": True} if item.is_error else answer]
         case Reasoning(raw=raw):
             fits = raw is not None and raw.get("type") in _THINKING and raw.get("signature") != ""
             return [dict(raw or {})] if fits else []
         case Opaque(raw=raw):
             return [dict(raw)] if item.is_block else []
+
+
+def _encode_result(item: ToolOutput) -> str | list[dict[str, Any]]:
+    if not item.images:
+        return item.content
+    return _encode_parts((Text(item.content), *item.images))
 
 
 def _only_texts(message: Message) -> list[str]:
@@ -163,15 +169,18 @@ def _only_texts(message: Message) -> list[str]:
     return texts
 
 
+def _encode_parts(parts: Sequence[Part]) -> list[dict[str, Any]]:
+    return [block for part in parts if (block := _encode_part(part)) is not None]
+
+
 def _encode_part(part: Part) -> dict[str, Any] | None:
     match part:
         case Text():
             return {"type": "text", "text": part.text} if part.text.strip() else None
         case Image():
-            data = base64.b64encode(part.data).decode("ascii")
-            return {"type": "image", "source": {"type": "base64", "media_type": part.mime, "data": data}}
+            return {"type": "image", "source": {"type": "base64", "media_type": part.mime, "data": part.base64}}
         case Audio():
-            raise InvalidValue("this format takes no sound", path="content")
+            raise InvalidValue("this format takes no sound", path="content", code="unsupported_attachment")
 
 
 def _encode_id(call_id: str) -> str:
@@ -270,6 +279,7 @@ def _usage(usage: Mapping[str, Any]) -> Usage | None:
         read,
         fields.count(fields.mapping(usage, "output_tokens_details"), "thinking_tokens"),
         written,
+        fields.cost(usage),
     )
 
 
@@ -283,12 +293,14 @@ class Decoder(StreamedAnswer):
     def _take(self, event: JsonEvent) -> Iterator[AiEvent]:
         body = event.body
         match fields.text(body, "type") or event.name:
+            case "content_block_delta":
+                delta = self._deltas.delta(body)
+                if "text" in delta:
+                    yield from self._text.push(fields.raw_text(delta, "text"))
             case "message_start":
                 self._deltas.message(fields.mapping(body, "message"))
             case "content_block_start":
                 yield from self._show_block(self._deltas.start(body))
-            case "content_block_delta":
-                yield from self._text.push(fields.raw_text(self._deltas.delta(body), "text"))
             case "content_block_stop":
                 self._deltas.stop(body)
             case "message_delta":

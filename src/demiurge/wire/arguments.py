@@ -26,8 +26,8 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from demiurge.errors import InvalidValue
@@ -35,7 +35,7 @@ from demiurge.tools.ids import UNNAMED, canonical_id
 from demiurge.values import canonical_json
 from demiurge.wire.errors import ProviderError
 from demiurge.wire.fields import mend_surrogates
-from demiurge.wire.items import ToolCall
+from demiurge.wire.items import Completion, ToolCall
 
 __all__ = [
     "INVALID_ARGUMENTS_KEY",
@@ -45,6 +45,7 @@ __all__ = [
     "finish_calls",
     "replay_arguments",
     "replay_object",
+    "sound_calls",
 ]
 
 INVALID_ARGUMENTS_KEY = "invalid_arguments"
@@ -91,6 +92,26 @@ def finish_calls(drafts: Sequence[DraftCall], response_id: str | None) -> list[T
         taken.add(call_id)
         calls.append(ToolCall(call_id, call_name(draft.name), text, invalid))
     return calls
+
+
+def sound_calls(completion: Completion, seed: bytes, taken: Iterable[str] = ()) -> Completion:
+    """The completion with calls that have the form which decoders give them, whoever made it, and each an id that no
+    other has, nor one in `taken`: so results are paired with calls by id alone.
+
+    An id that is missing, repeated or of another form is derived from `seed`, the same for the same."""
+    used = set(taken)
+    calls: list[ToolCall] = []
+    for index, call in enumerate(completion.tool_calls):
+        call_id, digest = call.id, seed + index.to_bytes(4, "big")
+        while call_id in used or _CALL_ID.fullmatch(call_id) is None:
+            digest = hashlib.sha256(digest).digest()
+            call_id = f"call_{digest.hex()[:24]}"
+        used.add(call_id)
+        invalid = call.invalid or not _is_object(call.arguments_json)
+        calls.append(replace(call, id=call_id, name=call_name(call.name), invalid=invalid))
+    following = iter(calls)
+    items = tuple(next(following) if isinstance(item, ToolCall) else item for item in completion.items)
+    return replace(completion, tool_calls=tuple(calls), items=items)
 
 
 def call_name(name: str) -> str:

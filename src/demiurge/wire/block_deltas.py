@@ -61,15 +61,16 @@ class BlockDeltas:
         if at is None:
             raise ProviderError(code="bad_response", detail="a part of the answer belongs to no content block")
         block, delta = self._blocks[at], fields.mapping(event, "delta")
-        kind = fields.text(delta, "type")
+        kind = delta.get("type")
         if kind == "input_json_delta":
             self._join(at, "input", fields.raw_text(delta, "partial_json"))
-        elif kind in _JOINED:
-            if block.get("type") != _JOINED[kind]:
+        elif kind == "text_delta" or kind == "thinking_delta":
+            key = _JOINED[kind]
+            if block.get("type") != key:
                 raise ProviderError(
                     code="bad_response", detail="a part of the answer is of another kind than its block"
                 )
-            self._join(at, _JOINED[kind], fields.raw_text(delta, _JOINED[kind]))
+            self._join(at, key, fields.raw_text(delta, key))
         elif kind == "citations_delta":
             block["citations"] = [*fields.mappings(block, "citations"), delta.get("citation")]
         else:
@@ -100,11 +101,12 @@ class BlockDeltas:
 
     def _join(self, at: int, key: str, piece: str) -> None:
         """An `input` begins with what the deltas say; a text goes on from what the block began with."""
-        if (at, key) not in self._joined:
+        pieces = self._joined.get((at, key))
+        if pieces is None:
             if not piece:
                 return
-            self._joined[at, key] = [] if key == "input" else [fields.raw_text(self._blocks[at], key)]
-        self._joined[at, key].append(piece)
+            pieces = self._joined[at, key] = [] if key == "input" else [fields.raw_text(self._blocks[at], key)]
+        pieces.append(piece)
 
     def _merge(self, message: Mapping[str, Any]) -> None:
         """Later values replace earlier ones, nulls never do; counts are totals so far."""

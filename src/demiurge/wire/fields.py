@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
+from decimal import ROUND_CEILING, Decimal
 from typing import Any
 
 from demiurge.errors import InvalidValue
@@ -18,6 +19,7 @@ from demiurge.values import canonical_json
 from demiurge.wire.items import Usage
 
 __all__ = [
+    "cost",
     "count",
     "label",
     "mapping",
@@ -30,13 +32,14 @@ __all__ = [
 ]
 
 _MAX_COUNT = 2**53 - 1
+_MAX_DOLLARS = 10**9
 _MAX_LABEL = 256
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 def mend_surrogates(text: str) -> str:
     """Joins surrogate pairs that were escaped in two separate JSON strings; a lone half becomes U+FFFD."""
-    if _SURROGATE.search(text) is None:
+    if text.isascii() or _SURROGATE.search(text) is None:
         return text
     return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 
@@ -60,7 +63,7 @@ def label(body: Mapping[str, Any], key: str) -> str | None:
 
 def mapping(body: Mapping[str, Any], key: str) -> Mapping[str, Any]:
     value = body.get(key)
-    return value if isinstance(value, Mapping) else {}
+    return value if type(value) is dict or isinstance(value, Mapping) else {}
 
 
 def mappings(body: Mapping[str, Any], key: str) -> list[Mapping[str, Any]]:
@@ -75,6 +78,14 @@ def count(body: Mapping[str, Any], *keys: str) -> int | None:
         if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= _MAX_COUNT:
             return value
     return None
+
+
+def cost(usage: Mapping[str, Any]) -> int | None:
+    """What a proxy (OpenRouter, LiteLLM) says that an answer cost: its dollars in whole millionths, rounded up."""
+    dollars = usage.get("cost")
+    if isinstance(dollars, bool) or not isinstance(dollars, int | float) or not 0 <= dollars < _MAX_DOLLARS:
+        return None
+    return int((Decimal(repr(dollars)) * 1_000_000).to_integral_value(rounding=ROUND_CEILING))
 
 
 def storable(raw: Mapping[str, Any]) -> dict[str, Any] | None:
@@ -94,8 +105,9 @@ def usage(
     cached: int | None,
     reasoning: int | None,
     cache_written: int | None = None,
+    cost_micros: int | None = None,
 ) -> Usage | None:
     """None unless the provider counted at least one side."""
     if prompt is None and completion is None:
         return None
-    return Usage(prompt or 0, completion or 0, cached or 0, reasoning or 0, cache_written or 0)
+    return Usage(prompt or 0, completion or 0, cached or 0, reasoning or 0, cache_written or 0, cost_micros)

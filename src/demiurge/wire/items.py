@@ -21,6 +21,7 @@ from typing import Any, Literal, TypeAlias
 __all__ = [
     "Audio",
     "Completion",
+    "Delivery",
     "FinishReason",
     "Image",
     "Item",
@@ -63,8 +64,12 @@ class Image:
     data: bytes
 
     @property
+    def base64(self) -> str:
+        return base64.b64encode(self.data).decode("ascii")
+
+    @property
     def data_url(self) -> str:
-        return f"data:{self.mime};base64,{base64.b64encode(self.data).decode('ascii')}"
+        return f"data:{self.mime};base64,{self.base64}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,11 +121,13 @@ class ToolCall:
 
 @dataclass(frozen=True, slots=True)
 class ToolOutput:
-    """The answer to the call `id`, as the model reads it."""
+    """The answer to the call `id`, as the model reads it; `images` come after `content`. Chat Completions has no
+    place for them."""
 
     id: str
     content: str
     is_error: bool = False
+    images: tuple[Image, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,19 +162,31 @@ Item: TypeAlias = Message | ToolCall | ToolOutput | Reasoning | Opaque
 @dataclass(frozen=True, slots=True)
 class Usage:
     """Tokens. `cached` is the part of `prompt` that was read from a cache, `cache_written` the part that was
-    put there, `reasoning` a part of `completion`."""
+    put there, `reasoning` a part of `completion`; `cost_micros` is what the provider says they cost, in millionths of a
+    dollar."""
 
     prompt: int
     completion: int
     cached: int = 0
     reasoning: int = 0
     cache_written: int = 0
+    cost_micros: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Delivery:
+    """What came beside the answer, in the headers of the response: the provider's id of the request, a proxy's id of
+    the call, and what the proxy says it cost in millionths of a dollar; None for what did not come."""
+
+    request_id: str | None = None
+    call_id: str | None = None
+    cost_micros: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Completion:
     """One finished answer. `text` and `tool_calls` are views of `items`, which keeps the provider's order;
-    `raw_finish_reason` is the provider's own word, None if it gave none."""
+    `raw_finish_reason` is the provider's own word, None if it gave none; `delivery` is the client's to fill in."""
 
     text: str
     tool_calls: tuple[ToolCall, ...]
@@ -177,6 +196,7 @@ class Completion:
     response_id: str | None = None
     model: str | None = None
     raw_finish_reason: str | None = None
+    delivery: Delivery | None = None
 
 
 @dataclass(frozen=True, slots=True)

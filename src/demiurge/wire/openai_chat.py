@@ -121,7 +121,8 @@ def encode_messages(items: Sequence[Item]) -> dict[str, Any]:
     format wants the calls of a turn in one message with their outputs right after it.
 
     Left out: opaque items and reasoning of another format. Raises InvalidValue for a role that does not
-    exist here and for images or sound in an assistant's message.
+    exist here, for images or sound in an assistant's message, and for images in a tool's result
+    (`unsupported_attachment`).
     """
     messages: list[dict[str, Any]] = []
     turn: list[Item] = []
@@ -132,6 +133,8 @@ def encode_messages(items: Sequence[Item]) -> dict[str, Any]:
         messages += _encode_turn(turn)
         turn = []
         if isinstance(item, ToolOutput):
+            if item.images:
+                raise InvalidValue("a tool's result can't hold images in this format", code="unsupported_attachment")
             messages.append({"role": "tool", "tool_call_id": item.id, "content": item.content})
         else:
             messages.append(_encode_message(item))
@@ -268,15 +271,18 @@ def _decode_reasoning(message: Mapping[str, Any]) -> list[Reasoning]:
 
 def _usage(body: Mapping[str, Any]) -> Usage | None:
     usage = fields.mapping(body, "usage") or fields.mapping(fields.mapping(body, "x_groq"), "usage")
+    details = fields.mapping(usage, "prompt_tokens_details")
     return fields.usage(
         fields.count(usage, "prompt_tokens"),
         fields.count(usage, "completion_tokens"),
         fields.count(
-            {**usage, **fields.mapping(usage, "prompt_tokens_details")},
+            {**usage, **details},
             "cached_tokens",
             "prompt_cache_hit_tokens",
         ),
         fields.count(fields.mapping(usage, "completion_tokens_details"), "reasoning_tokens"),
+        fields.count(details, "cache_write_tokens"),
+        fields.cost(usage),
     )
 
 

@@ -122,7 +122,7 @@ def _encode_item(item: Item) -> dict[str, Any] | None:
             arguments = replay_arguments(item)
             return {"type": "function_call", "call_id": item.id, "name": item.name, "arguments": arguments}
         case ToolOutput():
-            return {"type": "function_call_output", "call_id": item.id, "output": item.content}
+            return {"type": "function_call_output", "call_id": item.id, "output": _encode_output(item)}
         case Reasoning(raw=raw):
             return dict(raw) if raw is not None and raw.get("type") == "reasoning" else None
         case Opaque(raw=raw):
@@ -139,6 +139,13 @@ def _encode_message(message: Message) -> dict[str, Any] | None:
     else:
         raise InvalidValue(f"a message can't have the role {message.role!r}", path="role")
     return {"type": "message", "role": message.role, "content": content}
+
+
+def _encode_output(item: ToolOutput) -> str | list[dict[str, Any]]:
+    if not item.images:
+        return item.content
+    texts = (Text(item.content),) if item.content else ()
+    return [_encode_input_part(part) for part in (*texts, *item.images)]
 
 
 def _encode_output_part(part: Part) -> dict[str, Any]:
@@ -253,11 +260,14 @@ def _finish_reason(body: Mapping[str, Any], *, has_calls: bool, refused: bool) -
 
 def _usage(body: Mapping[str, Any]) -> Usage | None:
     usage = fields.mapping(body, "usage")
+    details = fields.mapping(usage, "input_tokens_details")
     return fields.usage(
         fields.count(usage, "input_tokens"),
         fields.count(usage, "output_tokens"),
-        fields.count(fields.mapping(usage, "input_tokens_details"), "cached_tokens"),
+        fields.count(details, "cached_tokens"),
         fields.count(fields.mapping(usage, "output_tokens_details"), "reasoning_tokens"),
+        fields.count(details, "cache_write_tokens"),
+        fields.cost(usage),
     )
 
 

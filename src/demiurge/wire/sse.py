@@ -10,13 +10,14 @@ of tool arguments must refuse.
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
+from typing import NoReturn
+
+from demiurge.values.draft import draft_of
 
 __all__ = ["ServerEvent", "SseParser", "StreamTooLongError"]
 
 _BOM = b"\xef\xbb\xbf"
-_TERMINATOR = re.compile(rb"\r\n|\r|\n")
 _MAX_EVENT = 16 * 1024 * 1024
 
 
@@ -31,6 +32,9 @@ class ServerEvent:
     event: str
     data: bytes
     id: str = ""
+
+
+_ServerEvent = draft_of(ServerEvent)
 
 
 class SseParser:
@@ -54,17 +58,19 @@ class SseParser:
             if chunk.startswith(b"\n"):
                 chunk = chunk[1:]
         events: list[ServerEvent] = []
-        start = 0
-        for match in _TERMINATOR.finditer(chunk):
-            self._line += chunk[start : match.start()]
-            start = match.end()
-            self._after_cr = match.group() == b"\r" and start == len(chunk)
-            line = bytes(self._line)
+        lines = chunk.splitlines()
+        if not lines:
+            return events
+        rest = b"" if chunk.endswith((b"\n", b"\r")) else lines.pop()
+        self._after_cr = chunk.endswith(b"\r")
+        if lines and self._line:
+            lines[0] = bytes(self._line) + lines[0]
             self._line.clear()
+        for line in lines:
             self._take(line, events)
-        self._line += chunk[start:]
+        self._line += rest
         if len(self._line) + self._size > self._max_event:
-            raise StreamTooLongError(f"an event has more than {self._max_event} bytes")
+            self._refuse()
         return events
 
     def close(self) -> ServerEvent | None:
@@ -94,17 +100,21 @@ class SseParser:
     def _take(self, line: bytes, events: list[ServerEvent]) -> None:
         if not line:
             if self._data:
-                events.append(ServerEvent(self._event or "message", b"\n".join(self._data), self._id))
+                events.append(_ServerEvent(self._event or "message", b"\n".join(self._data), self._id))
             self._data, self._size, self._event = [], 0, ""
             return
         name, _, value = line.partition(b":")
-        value = value.removeprefix(b" ")
+        if value[:1] == b" ":
+            value = value[1:]
         if name == b"data":
             self._data.append(value)
             self._size += len(value) + 1
             if self._size > self._max_event:
-                raise StreamTooLongError(f"an event has more than {self._max_event} bytes")
+                self._refuse()
         elif name == b"event":
             self._event = value.decode("utf-8", "replace")
         elif name == b"id" and b"\0" not in value:
             self._id = value.decode("utf-8", "replace")
+
+    def _refuse(self) -> NoReturn:
+        raise StreamTooLongError(f"an event has more than {self._max_event} bytes")

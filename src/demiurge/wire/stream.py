@@ -13,7 +13,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
+from pydantic_core import from_json
+
 from demiurge.tools.events import TextDelta
+from demiurge.values.draft import draft_of
 from demiurge.wire.errors import ProviderError
 from demiurge.wire.fields import mend_surrogates
 from demiurge.wire.sse import ServerEvent, SseParser, StreamTooLongError
@@ -32,6 +35,10 @@ class JsonEvent:
 
     name: str
     body: Mapping[str, Any]
+
+
+_JsonEvent = draft_of(JsonEvent)
+_TextDelta = draft_of(TextDelta)
 
 
 class JsonStream:
@@ -66,7 +73,7 @@ class JsonStream:
             self.done = True
             return []
         body = _object(pending.data)
-        return [] if body is None else [JsonEvent(pending.event, body)]
+        return [] if body is None else [_JsonEvent(pending.event, body)]
 
     @property
     def is_plain(self) -> bool:
@@ -81,15 +88,16 @@ class JsonStream:
     def _objects(self, found: list[ServerEvent]) -> list[JsonEvent]:
         objects: list[JsonEvent] = []
         for event in found:
-            if event.data.strip() == _DONE:
+            body = _object(event.data)
+            if body is not None:
+                objects.append(_JsonEvent(event.event, body))
+                continue
+            data = event.data.strip()
+            if data == _DONE:
                 self.done = True
                 break
-            if not event.data.strip():
-                continue
-            body = _object(event.data)
-            if body is None:
+            if data:
                 return [*objects, *self._fail("an event of the stream is not a JSON object")]
-            objects.append(JsonEvent(event.event, body))
         return objects
 
     def _fail(self, detail: str) -> list[JsonEvent]:
@@ -123,7 +131,7 @@ class TextStream:
         if not text:
             return []
         self._parts.append(text)
-        return [TextDelta(delta=text)]
+        return [_TextDelta(delta=text)]
 
 
 def read_plain(stream: JsonStream) -> Mapping[str, Any]:
@@ -139,11 +147,19 @@ def read_plain(stream: JsonStream) -> Mapping[str, Any]:
 
 def _object(data: bytes) -> Mapping[str, Any] | None:
     try:
-        body = _DECODER.decode(data.decode("utf-8"))
-    except (ValueError, RecursionError):
-        return None
+        body = from_json(data, allow_inf_nan=False)
+    except ValueError:
+        body = _read_slowly(data)
     brackets = data.count(b"[") + data.count(b"{")
     return body if isinstance(body, dict) and (brackets <= _MAX_DEPTH or not _is_deep(body)) else None
+
+
+def _read_slowly(data: bytes) -> Any:
+    """The same for what the quick reader refuses and JSON allows: half a surrogate pair, numbers without end."""
+    try:
+        return _DECODER.decode(data.decode("utf-8"))
+    except (ValueError, RecursionError):
+        return None
 
 
 def _is_deep(value: Any) -> bool:

@@ -2,10 +2,17 @@
 
     {"role": "user" | "system" | "assistant", "content": [part...], "tool_calls"?: [{id, name, arguments_json}],
      "items_ref"?: ref}
-    {"role": "tool", "tool_call_id": id, "content": text}
+    {"role": "tool", "tool_call_id": id, "content": text | [part...]}
 
 Parts are `{"type": "text", "text"}`, `{"type": "image" | "audio", "mime", "bytes_ref"}`. `items_ref` names a blob with
 a `list<sys/LlmOutputItem@1>`: the answer in the provider's own order, for those who have to send it back verbatim.
+
+An attachment is stored once, by its address, and becomes a part's bytes when a request is made, never before. So a
+record must name it, as it names whatever else is to be kept and may be read: the event that brings a message names the
+message's blob, and the step that takes the message names its attachments (the reducer returns their bytes in
+`Step.blobs`; they are stored already). From then on they are the unit's: it is allowed to read them
+(`world.exposure`), and garbage collection and forks, which follow the refs of records, keep them. An adapter sends
+only what its unit was given, so a message blob that merely writes down an address gives nothing away.
 """
 
 from __future__ import annotations
@@ -16,6 +23,7 @@ from typing import Any
 from demiurge.errors import InvalidValue
 from demiurge.values import canonical_json
 from demiurge.values.refs import Ref, parse_ref
+from demiurge.wire.attachments import attachment
 from demiurge.wire.items import (
     Audio,
     Completion,
@@ -30,14 +38,19 @@ from demiurge.wire.items import (
     ToolOutput,
 )
 
-__all__ = ["assistant_blob", "call_blob", "expand", "items_blob", "tool_blob", "user_blob"]
+__all__ = ["assistant_blob", "attachment_refs", "call_blob", "expand", "items_blob", "tool_blob", "user_blob"]
 
 Get = Callable[[Ref], bytes]
 Put = Callable[[bytes], Ref]
 
 
-def user_blob(text: str, role: str = "user") -> bytes:
-    return canonical_json.encode({"role": role, "content": [{"type": "text", "text": text}]})
+def user_blob(text: str, role: str = "user", attachments: Sequence[tuple[Image | Audio, Ref]] = ()) -> bytes:
+    """A message of a person or of the system; each attachment with the address that its bytes are stored at."""
+    content = [{"type": "text", "text": text}] if text or not attachments else []
+    for part, ref in attachments:
+        kind = "image" if isinstance(part, Image) else "audio"
+        content.append({"type": kind, "mime": part.mime, "bytes_ref": ref})
+    return canonical_json.encode({"role": role, "content": content})
 
 
 def tool_blob(call_id: str, content: str) -> bytes:
@@ -89,7 +102,8 @@ def _item_node(item: Item, put: Put) -> dict[str, Any]:
 def expand(data: bytes, get: Get) -> list[Item]:
     """The semantic items that a message blob stands for.
 
-    Raises InvalidValue (`bad_message`) for anything that is not a message; NotFound for a missing attachment.
+    Raises InvalidValue for anything that is not a message (`bad_message`) and for an attachment that can't be sent to
+    anybody (`bad_attachment`, see `wire.attachments`); NotFound for a missing attachment.
     """
     try:
         return _expanded(data, get)
@@ -97,11 +111,21 @@ def expand(data: bytes, get: Get) -> list[Item]:
         raise InvalidValue("it does not have the form of a message", code="bad_message") from error
 
 
+def attachment_refs(data: bytes) -> tuple[Ref, ...]:
+    """The blobs that a message attaches, in order; none for what is not a message."""
+    try:
+        content = canonical_json.parse_object(data).get("content")
+        parts = content if isinstance(content, list) else ()
+        return tuple(parse_ref(part["bytes_ref"]) for part in parts if "bytes_ref" in part)
+    except (InvalidValue, TypeError, LookupError, AttributeError):
+        return ()
+
+
 def _expanded(data: bytes, get: Get) -> list[Item]:
     message = canonical_json.parse_object(data)
     role = message.get("role")
     if role == "tool":
-        return [ToolOutput(_text(message, "tool_call_id"), _text(message, "content"))]
+        return [_tool_output(message, get)]
     if role not in ("user", "system", "developer", "assistant"):
         raise InvalidValue("a message's role is user, system, assistant or tool", path="role", code="bad_message")
     if "items_ref" in message:
@@ -112,6 +136,17 @@ def _expanded(data: bytes, get: Get) -> list[Item]:
     calls = message.get("tool_calls", ())
     items += [ToolCall(_text(call, "id"), _text(call, "name"), _text(call, "arguments_json")) for call in calls]
     return items
+
+
+def _tool_output(message: Mapping[str, Any], get: Get) -> ToolOutput:
+    call_id, content = _text(message, "tool_call_id"), message.get("content")
+    if not isinstance(content, list):
+        return ToolOutput(call_id, _text(message, "content"))
+    parts = [_part(part, get) for part in content]
+    images = tuple(part for part in parts if isinstance(part, Image))
+    if any(isinstance(part, Audio) for part in parts):
+        raise InvalidValue("a tool's result holds text and images", path="content", code="bad_message")
+    return ToolOutput(call_id, "".join(part.text for part in parts if isinstance(part, Text)), images=images)
 
 
 def _item(node: Mapping[str, Any], get: Get) -> Item:
@@ -137,10 +172,11 @@ def _part(part: Mapping[str, Any], get: Get) -> Part:
     match part.get("type") if isinstance(part, Mapping) else None:
         case "text":
             return Text(_text(part, "text"))
-        case "image":
-            return Image(_text(part, "mime"), get(parse_ref(part.get("bytes_ref"))))
-        case "audio":
-            return Audio(_text(part, "mime"), get(parse_ref(part.get("bytes_ref"))))
+        case "image" | "audio" as kind:
+            mime = _text(part, "mime")
+            if not mime.startswith(f"{kind}/"):
+                raise InvalidValue(f"the mime of a part of type {kind} is {kind}/...", path="mime", code="bad_message")
+            return attachment(get(parse_ref(part.get("bytes_ref"))), mime)
         case _:
             raise InvalidValue("a part's type is text, image or audio", path="content", code="bad_message")
 

@@ -1,0 +1,112 @@
+"""Images and sounds that go along with a message: which bytes are one, and how much of them.
+
+Invariant: a part's type is what its bytes say. What is declared is checked against them and never believed: providers
+refuse a part whose type is wrong, each in words of its own, and a page that calls itself an image would be read as
+one. So only types with a signature are taken, and only those that every provider of the kind takes.
+
+Limits, in bytes as stored (base64 makes 4 of every 3): 10 MiB a part, 20 MiB all that one request carries, earlier
+turns included, which stays below the 32 MB that the smallest of the providers takes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from demiurge.errors import InvalidValue
+from demiurge.wire.items import Audio, Image, Item, Message, Text, ToolOutput
+
+__all__ = [
+    "MAX_PART_BYTES",
+    "MAX_REQUEST_BYTES",
+    "MEDIA_TYPES",
+    "attached",
+    "attachment",
+    "check_request",
+    "media_type",
+]
+
+MAX_PART_BYTES = 10 << 20
+MAX_REQUEST_BYTES = 20 << 20
+
+MEDIA_TYPES = ("image/png", "image/jpeg", "image/gif", "image/webp", "audio/wav", "audio/mpeg")
+
+_OTHER_NAMES = {
+    "audio/mp3": "audio/mpeg",
+    "audio/vnd.wave": "audio/wav",
+    "audio/wave": "audio/wav",
+    "audio/x-wav": "audio/wav",
+    "image/jpg": "image/jpeg",
+}
+_STARTS = {
+    b"\x89PNG\r\n\x1a\n": "image/png",
+    b"\xff\xd8\xff": "image/jpeg",
+    b"GIF87a": "image/gif",
+    b"GIF89a": "image/gif",
+    b"ID3": "audio/mpeg",
+}
+_RIFF = {b"WEBP": "image/webp", b"WAVE": "audio/wav"}
+
+
+def media_type(data: bytes) -> str | None:
+    """Which of MEDIA_TYPES these bytes are, by their first bytes; None for anything else."""
+    for start, mime in _STARTS.items():
+        if data.startswith(start):
+            return mime
+    if data[:4] == b"RIFF":
+        return _RIFF.get(data[8:12])
+    return "audio/mpeg" if _is_mp3_frame(data[:4]) else None
+
+
+def _is_mp3_frame(head: bytes) -> bool:
+    """Whether a file without a tag starts with the header of a Layer III frame: sync, a version, a bit rate and a
+    sample rate that exist."""
+    if len(head) < 4 or head[0] != 0xFF or head[1] & 0xE6 != 0xE2:
+        return False
+    return head[1] & 0x18 != 0x08 and head[2] >> 4 not in (0, 15) and head[2] & 0x0C != 0x0C
+
+
+def attachment(data: bytes, mime: str | None = None) -> Image | Audio:
+    """The part that these bytes are. Raises InvalidValue (`bad_attachment`) for bytes of no type that is taken, of
+    another type than the declared `mime`, or of more than MAX_PART_BYTES."""
+    if len(data) > MAX_PART_BYTES:
+        raise _bad(f"it has {len(data)} bytes, and {MAX_PART_BYTES} is the most")
+    found = media_type(data)
+    if found is None:
+        raise _bad("its bytes are no PNG, JPEG, GIF or WebP image and no WAV or MP3 sound")
+    if mime is not None and _OTHER_NAMES.get(mime, mime) != found:
+        raise _bad(f"it is said to be {mime[:64]}, but its bytes are {found}")
+    return Image(found, data) if found.startswith("image/") else Audio(found, data)
+
+
+def attached(items: Iterable[Item]) -> Iterator[Image | Audio]:
+    """Every image and sound of these items, in order."""
+    for item in items:
+        if isinstance(item, Message):
+            yield from (part for part in item.content if not isinstance(part, Text))
+        elif isinstance(item, ToolOutput):
+            yield from item.images
+
+
+def check_request(items: Iterable[Item], takes: tuple[type[Image | Audio], ...], provider: str) -> None:
+    """Refuse what `provider`, which takes parts of these types, could not be sent. Raises InvalidValue
+    (`unsupported_attachment`, `attachments_too_large`)."""
+    size = 0
+    for part in attached(items):
+        if not isinstance(part, takes):
+            kind = "images" if isinstance(part, Image) else "sound"
+            raise InvalidValue(
+                f"The provider {provider} takes no {kind}, and this conversation holds some: ask another provider, or "
+                "start a chat without.",
+                code="unsupported_attachment",
+            )
+        size += len(part.data)
+    if size > MAX_REQUEST_BYTES:
+        raise InvalidValue(
+            f"The attachments of this conversation have {size} bytes, and {MAX_REQUEST_BYTES} is the most that one "
+            "request carries: send fewer or smaller ones, or start another chat.",
+            code="attachments_too_large",
+        )
+
+
+def _bad(problem: str) -> InvalidValue:
+    return InvalidValue(f"The attachment can't be taken: {problem}.", code="bad_attachment")
