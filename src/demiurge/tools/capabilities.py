@@ -12,11 +12,17 @@ from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
 from demiurge.values.clock import Clock
+from demiurge.values.refs import Ref
 
 __all__ = [
     "AuthCapability",
+    "BlobAccess",
     "Clock",
+    "HttpAccess",
+    "HttpAnswer",
     "Introspection",
+    "SecretName",
+    "Timer",
     "WorkspaceCommit",
     "WorkspaceEntry",
     "WorkspaceFile",
@@ -63,6 +69,60 @@ class Workspaces(Protocol):
     async def read(self, path: str, *, workspace: str) -> WorkspaceFile: ...
 
     async def write(self, path: str, text: str, *, workspace: str, expected_version: int | None) -> WorkspaceCommit: ...
+
+
+@dataclass(frozen=True, slots=True)
+class SecretName:
+    """A secret by name; its value is put in where the request is sent, so that no handler holds it."""
+
+    alias: str
+    version: int
+
+
+@dataclass(frozen=True, slots=True)
+class HttpAnswer:
+    """`url` is where the answer came from; header names are in lower case."""
+
+    status: int
+    url: str
+    headers: Mapping[str, str]
+    body: bytes
+
+
+class HttpAccess(Protocol):
+    """Requests to the outside, as far as whoever bound this lets them go."""
+
+    async def request(
+        self,
+        method: str,
+        url: str,
+        *,
+        headers: Mapping[str, str | SecretName] | None = None,
+        body: bytes | None = None,
+        timeout_s: float | None = None,
+        max_redirects: int = 0,
+    ) -> HttpAnswer:
+        """Any status is an answer. Raises ToolUserError when there is none, ToolFailure (`unknown_outcome`) when
+        nobody knows whether the request arrived."""
+        ...
+
+
+class BlobAccess(Protocol):
+    """Bytes by their address."""
+
+    async def put(self, data: bytes) -> Ref: ...
+
+    async def get(self, ref: Ref) -> bytes:
+        """Raises ToolUserError for one that this call was not given."""
+        ...
+
+
+class Timer(Protocol):
+    """A wait that outlives the process."""
+
+    async def wait_until(self, time_ns: int) -> int:
+        """Return at `time_ns` (wall time) or later: the time it was then."""
+        ...
 
 
 class AuthCapability(Protocol):

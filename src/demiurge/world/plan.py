@@ -84,7 +84,7 @@ def parse_plan(definition: Mapping[str, Any]) -> Plan:
 
 def _parts(step: Mapping[str, Any]) -> list[Any]:
     """A step's expressions."""
-    return [step[name] for name in ("params", "where", "value", "expr", "result") if name in step]
+    return [step[name] for name in ("params", "where", "value", "expr", "result", "budget") if name in step]
 
 
 def _named(expressions: Sequence[Any], prefix: str) -> frozenset[str]:
@@ -99,7 +99,7 @@ class PlanInstance:
 
     `done` holds finished steps, `skipped` those that were not taken, `begun` those with a guard that wait; `receipts`
     what came in, by intent; `waits` the event that each open `await_event` wants; `results` what steps bound that a
-    `@step:` ref names.
+    `@step:` ref names; `run` the one that it belongs to, if that is counted.
     """
 
     id: int
@@ -115,6 +115,7 @@ class PlanInstance:
     begun: set[str] = field(default_factory=set)
     waits: dict[str, str] = field(default_factory=dict)
     results: dict[str, Any] = field(default_factory=dict)
+    run: int | None = None
 
     def copy(self) -> PlanInstance:
         return PlanInstance(
@@ -131,6 +132,7 @@ class PlanInstance:
             set(self.begun),
             dict(self.waits),
             dict(self.results),
+            self.run,
         )
 
     def to_node(self) -> dict[str, Any]:
@@ -152,7 +154,8 @@ class PlanInstance:
             "waits": self.waits,
             "results": self.results,
         }
-        return node | {name: value for name, value in rare.items() if value}
+        node |= {name: value for name, value in rare.items() if value}
+        return node | ({"run": self.run} if self.run is not None else {})
 
     @classmethod
     def from_node(cls, node: Mapping[str, Any]) -> PlanInstance:
@@ -166,7 +169,8 @@ class PlanPort(Protocol):
     def emit_effect(self, kind: str, grant: str, params: Any) -> bytes:
         """Ask for an effect; the answer is the intent's id, whose receipt arrives in `receipts`."""
 
-    def raise_event(self, schema: str, value: Any) -> None: ...
+    def raise_event(self, schema: str, value: Any, budget: Any = None) -> None:
+        """`budget`: the share of this run's that the event takes to another unit, as an `Allowance` in JSON."""
 
     def checked(self, schema: str, value: Any) -> Any:
         """The normal form of a value of the plan's own. Raises InvalidValue."""
@@ -277,7 +281,8 @@ def _take(plan: Plan, instance: PlanInstance, step_id: str, step: Mapping[str, A
             instance.waits.setdefault(step_id, step["event"])
             return False
         case "raise_event":
-            port.raise_event(step["event"], _bounded(evaluate(step["value"], env)))
+            share = [_bounded(evaluate(step["budget"], env))] if "budget" in step else []
+            port.raise_event(step["event"], _bounded(evaluate(step["value"], env)), *share)
         case "assign":
             _bind(plan, instance, step, _bounded(evaluate(step["expr"], env)), port)
     return True
@@ -315,6 +320,9 @@ def _end(plan: Plan, instance: PlanInstance, step: Mapping[str, Any], port: Plan
     return Ended(port.checked(plan.output, _bounded(evaluate(step["result"], _environment(instance)))))
 
 
+_TEXTS = frozenset([str, bytes])
+
+
 def _bounded(value: Any) -> Any:
     """`value`, when it is no larger than a step may make. Raises ExpressionError."""
     left = MAX_VALUE
@@ -330,6 +338,8 @@ def _bounded(value: Any) -> Any:
         elif isinstance(part, Mapping):
             left -= sum(len(key) for key in part if isinstance(key, str))
             todo.append(iter(part.values()))
+        elif isinstance(part, list) and _TEXTS.issuperset(map(type, part)):  # addresses, as a rule, and many
+            left -= len(part) + sum(map(len, part))
         elif isinstance(part, Sequence):
             todo.append(iter(part))
         if left < 0 or len(todo) > MAX_DEPTH:

@@ -9,20 +9,23 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from demiurge.tools.capabilities import WorkspaceCommit, WorkspaceEntry, WorkspaceFile
-from demiurge.tools.errors import ToolUserError
+from demiurge.tools.capabilities import HttpAnswer, SecretName, WorkspaceCommit, WorkspaceEntry, WorkspaceFile
+from demiurge.tools.errors import ToolErrorCode, ToolFailure, ToolUserError
 from demiurge.values import canonical_json, cbor
 from demiurge.values.refs import Ref
 from demiurge.world.effect import EffectCall
+from demiurge.world.enforcers import INLINE_BYTES
 
-__all__ = ["WorldIntrospection", "WorldWorkspaces"]
+__all__ = ["WorldBlobs", "WorldHttp", "WorldIntrospection", "WorldTimer", "WorldWorkspaces"]
 
 
 async def _ask(call: EffectCall, kind: str, **params: Any) -> Mapping[str, Any]:
-    """The receipt's payload. Raises ToolUserError with what the effect said."""
+    """The receipt's payload. Raises ToolUserError with what the effect said, ToolFailure when it is in doubt."""
     result = await call.request(kind, params)
     payload: Mapping[str, Any] = result["payload"]
     if result["status"] != "ok":
+        if payload["code"] == ToolErrorCode.UNKNOWN_OUTCOME:
+            raise ToolFailure(ToolErrorCode.UNKNOWN_OUTCOME)
         raise ToolUserError(payload["message"])
     return payload
 
@@ -59,6 +62,66 @@ class WorldWorkspaces:
         if done["ok"]:
             return WorkspaceCommit(path, done["version"], ok=True)
         return WorkspaceCommit(path, done["version"], False, done["expected"], done["version"])
+
+
+class WorldHttp:
+    def __init__(self, call: EffectCall) -> None:
+        self._call = call
+
+    async def request(
+        self,
+        method: str,
+        url: str,
+        *,
+        headers: Mapping[str, str | SecretName] | None = None,
+        body: bytes | None = None,
+        timeout_s: float | None = None,
+        max_redirects: int = 0,
+    ) -> HttpAnswer:
+        found = await _ask(
+            self._call,
+            "http.request",
+            method=method,
+            url=url,
+            headers={name: _header(value) for name, value in headers.items()} if headers else None,
+            body_ref=await self._call.put_blob(body) if body is not None else None,
+            max_redirects=max_redirects,
+            timeout_ms=round(timeout_s * 1000) if timeout_s is not None else None,
+        )
+        answer = self._call.get_blob(found["body_ref"]) if found["body_ref"] else b""
+        return HttpAnswer(found["status"], found["url"], found["headers"], answer)
+
+
+def _header(value: str | SecretName) -> dict[str, Any]:
+    if isinstance(value, SecretName):
+        return {"$tag": "secret", "$value": {"alias": value.alias, "version": value.version}}
+    return {"$tag": "literal", "$value": value}
+
+
+class WorldBlobs:
+    def __init__(self, call: EffectCall) -> None:
+        self._call = call
+
+    async def put(self, data: bytes) -> Ref:
+        content = {"$tag": "bytes", "$value": data}
+        return Ref((await _ask(self._call, "blob.put", blob_ref=None, content=content))["blob_ref"])
+
+    async def get(self, ref: Ref) -> bytes:
+        size = (await self._part(ref, 0, 0))["size"]
+        parts = [await self._part(ref, at, min(at + INLINE_BYTES, size)) for at in range(0, size, INLINE_BYTES)]
+        return b"".join([part["bytes"] for part in parts])
+
+    async def _part(self, ref: Ref, start: int, end: int) -> Mapping[str, Any]:
+        return await _ask(self._call, "blob.get", blob_ref=ref, range={"start": start, "end": end})
+
+
+class WorldTimer:
+    def __init__(self, call: EffectCall) -> None:
+        self._call = call
+
+    async def wait_until(self, time_ns: int) -> int:
+        found = await _ask(self._call, "timer.set", deliver_at_ns=time_ns, key=None)
+        return int(found["delivered_at_ns"])
 
 
 class WorldIntrospection:

@@ -1,0 +1,179 @@
+"""What a tool's handler can reach: each use is an effect under a grant (architecture.md 1)."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+from tests.world.effects.servers import answer, site
+from tests.world.effects.test_tool_call import contents, refusals
+from tests.world.scripted import MAIN, START_NS, SYSTEM, Script, Talk, called, chat_adapters, running, said, stored
+
+from demiurge.apps.demiurge import app
+from demiurge.stores import MemoryStore, Store
+from demiurge.tools.authoring.tool import Tool
+from demiurge.tools.capabilities import BlobAccess, HttpAccess, SecretName, Timer
+from demiurge.tools.context import ToolContext
+from demiurge.tools.effect import ToolEffect
+from demiurge.tools.policy import ToolPolicy
+from demiurge.values import canonical_json
+from demiurge.values.clock import FixedClock
+from demiurge.values.refs import ref_of
+from demiurge.world.effects.blob import BlobEffects
+from demiurge.world.effects.http import HttpRequests
+from demiurge.world.effects.timer import TimerEffects
+from demiurge.world.manifest import Manifest
+from demiurge.world.messages import user_blob
+from demiurge.world.secrets import Secrets
+from demiurge.world.verify import verify
+from demiurge.world.workspace import WORKSPACE, workspace_reducer
+
+CANARY = "canary-of-the-robot"
+SECRET = {"$kind": "defsecret", "name": "web/robot@1", "binding_id": "env:ROBOT"}
+HTTP = {"hosts": ["127.0.0.1"], "schemes": ["http"], "internal_networks": ["127.0.0.0/8"], "secrets": ["web/robot@1"]}
+BIG = bytes(range(256)) * 1024  # four times what one effect reads
+
+
+async def fetch(url: str, method: str, *, context: ToolContext) -> str:
+    """Fetches a page."""
+    http = context.resources.get(HttpAccess)
+    found = await http.request(method, url, headers={"Authorization": SecretName("web/robot", 1)}, timeout_s=5)
+    return f"{found.status} {found.body.decode()}"
+
+
+async def keep(ref: str, *, context: ToolContext) -> str:
+    """Keeps a few bytes, and reads what it has no right to."""
+    blobs = context.resources.get(BlobAccess)
+    kept = await blobs.put(b"kept")
+    return f"{(await blobs.get(ref)).decode()} {kept}"  # type: ignore[arg-type]
+
+
+async def size(ref: str, *, context: ToolContext) -> str:
+    """Reads a large blob."""
+    return str(ref_of(await context.resources.get(BlobAccess).get(ref)))  # type: ignore[arg-type]
+
+
+async def wait(seconds: int, *, context: ToolContext) -> str:
+    """Waits."""
+    due_ns = START_NS + seconds * 10**9
+    return str(await context.resources.get(Timer).wait_until(due_ns) >= due_ns)
+
+
+TOOLS = [
+    Tool.wrap(fetch, name="fetch"),
+    Tool.wrap(fetch, name="look", effect=ToolEffect.READ_ONLY),
+    Tool.wrap(keep, name="keep"),
+    Tool.wrap(size, name="size", effect=ToolEffect.READ_ONLY),
+    Tool.wrap(wait, name="wait", effect=ToolEffect.READ_ONLY),
+]
+
+
+def manifest(grants: Mapping[str, Mapping[str, Any]]) -> Manifest:
+    """The shipped app with further grants, whose effects its policy lets tools ask for."""
+    root = dict(app().root)
+    more = [{"name": f"cap_{cap.replace('.', '_')}", "cap": f"sys/{cap}@1", "params": params} for cap, params in grants.items()]
+    root["defaults"] = {**root["defaults"], "cap_grants": [*root["defaults"]["cap_grants"], *more]}
+    kinds = ("http.request", "blob.put", "blob.get", "timer.set")
+    rules = [{"when": {"effect_kind": kind, "origin_kind": "tool"}, "decision": "allow"} for kind in kinds]
+    return Manifest.build(
+        [{**d, "rules": [*rules, *d["rules"]]} if d["$kind"] == "defpolicy" else d for d in app().definitions]
+        + [SECRET],
+        root,
+        {**app().reducers, WORKSPACE: workspace_reducer()},
+        tool_policy=ToolPolicy(allowed_tools=tuple(tool.name for tool in TOOLS)),
+        toolset=[tool.spec for tool in TOOLS],
+        settings={"system_ref": ref_of(SYSTEM)},
+    )
+
+
+def code(content: str) -> str:
+    return str(canonical_json.parse_object(content)["error_code"])
+
+
+@asynccontextmanager
+async def reaching(store: Store, model: Script, grants: Mapping[str, Mapping[str, Any]]) -> AsyncIterator[Talk]:
+    store.put_blob(SYSTEM)
+    clock = FixedClock(START_NS, 1_000_000)
+    secrets = Secrets({"LLM_API_KEY": "k", "ROBOT": CANARY})
+    adapters = [*chat_adapters(model, TOOLS), HttpRequests(secrets, clock), BlobEffects(), TimerEffects(clock)]
+    async with running(store, manifest(grants), adapters) as host:
+        talk = Talk(host)
+        await talk.create()
+        yield talk
+
+
+async def test_a_tool_asks_the_web_and_never_holds_the_secret_that_goes_along(memory: MemoryStore) -> None:
+    async with site({"/page": answer(200, b"hello")}) as web:
+        asked = {"url": f"http://127.0.0.1:{web.port}/page", "method": "GET"}
+        model = Script(called(("c1", "look", asked)), said("done"))
+        async with reaching(memory, model, {"http.out": {**HTTP, "ports": [web.port]}}) as talk:
+            await talk.say("go")
+            assert "200 hello" in contents(talk)[0]
+        assert web.asked[0].headers["authorization"] == f"Bearer {CANARY}"
+    assert all(CANARY.encode() not in record.data for record in stored(memory))
+    assert verify(memory).ok
+
+
+@pytest.mark.parametrize(
+    ("tool", "grants", "method"),
+    [
+        ("fetch", {}, "GET"),
+        ("fetch", {"http.out": {**HTTP, "hosts": ["example.org"]}}, "GET"),
+        ("fetch", {"http.out": {**HTTP, "internal_networks": []}}, "GET"),
+        ("look", {"http.out": HTTP}, "POST"),
+    ],
+    ids=["no grant", "another host", "an address inside", "a read that changes something"],
+)
+async def test_what_no_grant_covers_is_not_asked(
+    memory: MemoryStore, tool: str, grants: Mapping[str, Mapping[str, Any]], method: str
+) -> None:
+    async with site({"/page": answer(200, b"hello")}) as web:
+        asked = {"url": f"http://127.0.0.1:{web.port}/page", "method": method}
+        async with reaching(memory, Script(called(("c1", tool, asked)), said("sorry")), grants) as talk:
+            await talk.say("go")
+            assert refusals(talk) == ["execution"]
+        assert web.asked == []
+
+
+async def test_a_request_whose_fate_is_unknown_leaves_the_call_in_doubt(memory: MemoryStore) -> None:
+    async with site({"/page": b""}) as web:  # it takes the request and hangs up
+        asked = {"url": f"http://127.0.0.1:{web.port}/page", "method": "POST"}
+        async with reaching(memory, Script(called(("c1", "fetch", asked)), said("hm")), {"http.out": HTTP}) as talk:
+            await talk.say("go")
+            assert refusals(talk) == ["unknown_outcome"]
+        assert len(web.asked) == 1
+
+
+async def test_a_tool_reads_blobs_that_its_unit_was_given_and_no_others(memory: MemoryStore) -> None:
+    stranger, message = memory.put_blob(b"another's"), ref_of(user_blob("mine"))
+    calls = called(("c1", "keep", {"ref": stranger}), ("c2", "keep", {"ref": message}), ("c3", "keep", {"ref": "x"}))
+    async with reaching(memory, Script(calls, said("done")), {"blob": {}}) as talk:
+        await talk.say("mine")
+        first, second, third = contents(talk)
+        assert (canonical_json.parse_object(first)["error_code"], canonical_json.parse_object(third)["error_code"]) == (
+            "execution",
+            "execution",
+        )
+        assert ref_of(b"kept") in second
+        assert "mine" in second
+
+
+async def test_a_large_blob_is_read_in_parts(memory: MemoryStore) -> None:
+    async with site({"/big": answer(200, BIG)}) as web:
+        asked = {"url": f"http://127.0.0.1:{web.port}/big", "method": "GET"}
+        grants = {"http.out": HTTP, "blob": {}}
+        calls = called(("c1", "look", asked)), called(("c2", "size", {"ref": ref_of(BIG)})), said("done")
+        async with reaching(memory, Script(*calls), grants) as talk:
+            await talk.say("go")
+            assert ref_of(BIG) in contents(talk)[1]
+            kinds = [r.body["kind"] for r in talk.host.records(MAIN) if r.kind == "intent"]
+            assert kinds.count("blob.get") == 1 + len(BIG) // (1 << 16)
+
+
+async def test_a_tool_waits_for_a_time(memory: MemoryStore) -> None:
+    model = Script(called(("c1", "wait", {"seconds": 0})), said("done"))
+    async with reaching(memory, model, {"timer": {}}) as talk:
+        await talk.say("go")
+        assert "True" in contents(talk)[0]
