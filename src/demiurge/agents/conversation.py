@@ -1,0 +1,101 @@
+"""Where a conversation stands, read off its items.
+
+Invariant: the items are all there is. A loop keeps nothing else between two requests, so whoever has the items can go
+on with them: after a failure, after a person's decision, in another process. Rounds and repeated calls are counted
+from them too, so that going on is no way around a limit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from demiurge.tools.errors import SAFE_MESSAGES, ToolErrorCode
+from demiurge.values import canonical_json
+from demiurge.wire.items import Item, Message, ToolCall, ToolOutput
+from demiurge.wire.rounds import call_identity
+
+__all__ = ["Standing", "read"]
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """`rounds`: the model's answers since a person last spoke. `calls`: those of the last answer, `outputs` the
+    results that they have by now, `seen` the identities of the calls of the answers before it."""
+
+    items: tuple[Item, ...]
+    rounds: int
+    calls: tuple[ToolCall, ...]
+    outputs: Mapping[str, ToolOutput]
+    seen: frozenset[str]
+    spoken: int
+    """How many of the items there were when the last answer was over."""
+
+    @property
+    def open_calls(self) -> tuple[ToolCall, ...]:
+        return tuple(call for call in self.calls if call.id not in self.outputs)
+
+    @property
+    def is_waiting(self) -> bool:
+        """Is there anything that the model has not answered yet?"""
+        return bool(self.open_calls) or len(self.items) > self.spoken
+
+    def with_outputs(self, outputs: Mapping[str, ToolOutput]) -> tuple[Item, ...]:
+        """The conversation with these results too, all in the order of their calls."""
+        known = {**self.outputs, **outputs}
+        return (*self.items[: self.spoken], *(known[call.id] for call in self.calls if call.id in known))
+
+
+def read(items: Iterable[Item]) -> Standing:
+    """A call without a result that somebody talked past is answered as `cancelled`: it won't run any more."""
+    reader = _Reader()
+    for item in items:
+        reader.take(item)
+    return reader.standing()
+
+
+@dataclass(slots=True)
+class _Reader:
+    items: list[Item] = field(default_factory=list)
+    rounds: int = 0
+    calls: list[ToolCall] = field(default_factory=list)
+    outputs: dict[str, ToolOutput] = field(default_factory=dict)
+    seen: set[str] = field(default_factory=set)
+    spoken: int = 0
+    speaking: bool = False
+
+    def take(self, item: Item) -> None:
+        if isinstance(item, ToolOutput):
+            self.speaking = False
+            self.outputs[item.id] = item
+        elif isinstance(item, Message) and item.role != "assistant":
+            self._close()
+            if item.role == "user":
+                self.rounds, self.seen = 0, set()
+        elif not self.speaking:
+            self._close()
+            self.speaking = True
+            self.rounds += 1
+        self.items.append(item)
+        if self.speaking:
+            self.spoken = len(self.items)
+        if isinstance(item, ToolCall):
+            self.calls.append(item)
+
+    def standing(self) -> Standing:
+        calls, seen = tuple(self.calls), frozenset(self.seen)
+        return Standing(tuple(self.items), self.rounds, calls, dict(self.outputs), seen, self.spoken)
+
+    def _close(self) -> None:
+        """Ends the last answer."""
+        cut = {call.id: _cancelled(call) for call in self.calls if call.id not in self.outputs}
+        if cut:
+            self.items = list(self.standing().with_outputs(cut))
+        self.seen.update(call_identity(call.name, call.arguments_json) for call in self.calls)
+        self.calls, self.outputs, self.speaking = [], {}, False
+
+
+def _cancelled(call: ToolCall) -> ToolOutput:
+    code = ToolErrorCode.CANCELLED
+    said = {"ok": False, "error_code": code.value, "message": SAFE_MESSAGES[code]}
+    return ToolOutput(call.id, canonical_json.encode(said).decode(), is_error=True)

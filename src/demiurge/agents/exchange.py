@@ -1,0 +1,255 @@
+"""One turn as it is played: the model is asked, its calls are run, it is told what came of them, and asked again.
+
+Invariant: only calls of a finished answer are run, each through the runner and each answered, in the order in which the
+model proposed them; what a model shows while it writes is passed on and forgotten. `items` is right at every moment at
+which the turn may break off: an answer is in it with its calls, and a call with its result unless a person has to
+decide.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from datetime import timedelta
+
+from demiurge.agents.conversation import Standing, read
+from demiurge.agents.turn import Turn, TurnStatus
+from demiurge.errors import DemiurgeError, UsageError
+from demiurge.models.port import LanguageModel
+from demiurge.models.prices import cost_of
+from demiurge.models.providers import provider
+from demiurge.models.request import GenerateRequest
+from demiurge.tools.capabilities import Clock
+from demiurge.tools.context import ToolContext
+from demiurge.tools.errors import DeadlineExceededError, ToolErrorCode, ToolFailure
+from demiurge.tools.events import AiEvent, AssistantFinal, Status, TextDelta, UsageReport
+from demiurge.tools.ids import canonical_id
+from demiurge.tools.limits.budget import BudgetTracker, TokenUsage
+from demiurge.tools.limits.deadline import Deadline
+from demiurge.tools.policy import ToolPolicyContext
+from demiurge.tools.record import ToolExecResult
+from demiurge.tools.runner import ToolRunner
+from demiurge.tools.spec import ToolSpec
+from demiurge.values.clock import Entropy, SystemClock, new_id
+from demiurge.wire.arguments import sound_calls
+from demiurge.wire.errors import ProviderError
+from demiurge.wire.items import Completion, FinishReason, Item, ToolCall, ToolChoice, ToolOutput, Usage
+from demiurge.wire.rounds import MAX_PROPOSED, call_identity, next_choice, refuse
+
+__all__ = ["Exchange", "Terms"]
+
+Emit = Callable[[AiEvent], object]
+
+_LEFT_TO_THE_RUNNER = (ToolErrorCode.POLICY_DENIED, ToolErrorCode.INVALID_JSON)
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """What all turns of a loop share. `request` has no items yet; `preface` comes before those of the
+    conversation."""
+
+    model: LanguageModel
+    runner: ToolRunner
+    request: GenerateRequest
+    preface: tuple[Item, ...]
+    max_tool_rounds: int
+    ctx: ToolPolicyContext | ToolContext | None
+    entropy: Entropy
+
+
+class Exchange:
+    """One turn over `items`; `emit` is told what happens, in order. Play it once."""
+
+    def __init__(self, terms: Terms, items: tuple[Item, ...], emit: Emit) -> None:
+        self.items = items
+        self._terms = terms
+        self._emit = emit
+        self._runner = terms.runner.heard_by(emit)
+        self._resources = terms.runner.resources(terms.ctx)
+        self._usages: list[Usage | None] = []
+        self._costs: list[int | None] = []
+
+    async def play(self) -> Turn:
+        """Until the model answers in words or a person has to decide. Raises a DemiurgeError when it can't go on, and
+        a handler's LoopSignal."""
+        catalog = self._runner.catalog(self._terms.ctx)
+        while True:
+            standing = read(self.items)
+            self.items = standing.items
+            if standing.open_calls and not await self._answer(standing, frozenset(catalog.tools)):
+                return self.turn("awaiting_approval", finish_reason="tool_calls")
+            completion = await self._ask(catalog.specs(), self._choice(standing.rounds))
+            _stop_if_cancelled()
+            if len(completion.tool_calls) > MAX_PROPOSED:
+                text = f"The model asked for more than {MAX_PROPOSED} tool calls at once."
+                raise DemiurgeError(text, code="too_many_calls")
+            self.items = (*self.items, *completion.items)
+            if not completion.tool_calls:
+                self._emit(AssistantFinal(completion.text))
+                return self.turn("done", completion.text, completion.finish_reason)
+
+    def failed(self, code: str, message: str) -> Turn:
+        """The turn that broke off here."""
+        return replace(self.turn("failed", finish_reason="error"), error_code=str(code), message=message)
+
+    def turn(self, status: TurnStatus, text: str = "", finish_reason: FinishReason | None = None) -> Turn:
+        usages = [usage for usage in self._usages if usage is not None]
+        costs = [cost for cost in self._costs if cost is not None]
+        return Turn(
+            status,
+            self.items,
+            text,
+            rounds=len(self._usages),
+            usage=_total(usages) if usages else None,
+            cost_micros=sum(costs) if costs and len(costs) == len(self._costs) else None,
+            finish_reason=finish_reason,
+        )
+
+    def _choice(self, rounds: int) -> ToolChoice | None:
+        if rounds == 0:
+            return self._terms.request.tool_choice
+        choice = next_choice(rounds, self._terms.max_tool_rounds)
+        if choice is None:
+            raise ToolFailure(ToolErrorCode.ROUNDS_EXCEEDED)
+        return choice
+
+    async def _answer(self, standing: Standing, shown: frozenset[str]) -> bool:
+        """Has the open calls run or refused. False: a person has to decide about some."""
+        outputs: dict[str, ToolOutput] = {}
+        waiting: set[str] = set()
+
+        def answered(result: ToolExecResult) -> None:
+            call_id = result.tool_call_id
+            outputs[call_id] = ToolOutput(call_id, result.content, is_error=not result.ok)
+            if result.error_code is ToolErrorCode.APPROVAL_REQUIRED:
+                waiting.add(call_id)
+
+        refused = self._refused(standing, shown)
+        try:
+            await self._runner.exec_many(standing.open_calls, ctx=self._terms.ctx, refused=refused, answered=answered)
+        except BaseException:
+            self.items = standing.with_outputs(outputs)
+            raise
+        self.items = standing.with_outputs({name: output for name, output in outputs.items() if name not in waiting})
+        return not waiting
+
+    def _refused(self, standing: Standing, shown: frozenset[str]) -> dict[int, ToolErrorCode]:
+        """By position among the open calls; what the runner finds out itself is left to it."""
+        seen = set(standing.seen)
+        codes: dict[str, ToolErrorCode | None] = {}
+        for call in standing.calls:
+            identity = call_identity(call.name, call.arguments_json)
+            codes[call.id] = refuse(
+                standing.rounds,
+                self._terms.max_tool_rounds,
+                denied=canonical_id(call.name) not in shown,
+                invalid=call.invalid,
+                repeated=identity in seen,
+            )
+            seen.add(identity)
+        refused = ((index, codes[call.id]) for index, call in enumerate(standing.open_calls))
+        return {index: code for index, code in refused if code is not None and code not in _LEFT_TO_THE_RUNNER}
+
+    async def _ask(self, specs: tuple[ToolSpec, ...], choice: ToolChoice | None) -> Completion:
+        """The model's next answer, with ids that are its calls' own in this conversation."""
+        terms, asked_ns = self._terms, self._resources.get(Clock, SystemClock()).now_ns()
+        answer_id = new_id("answer", terms.entropy)
+        request = replace(
+            terms.request,
+            items=(*terms.preface, *self.items),
+            specs=specs,
+            tool_choice=choice,
+            idempotency_key=answer_id,
+        )
+        preview = _Preview(self._emit)
+        limit = asyncio.timeout(self._time_left())
+        try:
+            async with limit:
+                completion = await terms.model.generate(request, on_event=preview.take)
+        except TimeoutError:
+            if not limit.expired():
+                raise
+            self._time_left()
+            raise DeadlineExceededError("There is no time left for this turn.") from None
+        finally:
+            preview.over = True
+        preview.complete(completion.text)
+        self._account(answer_id, request, completion, asked_ns)
+        if tuple(item for item in completion.items if isinstance(item, ToolCall)) != completion.tool_calls:
+            raise ProviderError(code="bad_response", detail="the calls of the answer are not those of its items")
+        taken = [item.id for item in self.items if isinstance(item, ToolCall)]
+        return sound_calls(completion, answer_id.encode(), taken)
+
+    def _time_left(self) -> float | None:
+        """In seconds, None for no limit. Raises DeadlineExceededError, BudgetExceededError."""
+        deadline, tracker = self._resources.get(Deadline), self._resources.get(BudgetTracker)
+        if tracker is not None:
+            tracker.check()
+        ends = [deadline, tracker.budget.deadline if tracker is not None else None]
+        left = min((end.remaining() for end in ends if end is not None), default=None)
+        if left is not None and left <= timedelta():
+            raise DeadlineExceededError("There is no time left for this turn.")
+        return None if left is None else left.total_seconds()
+
+    def _account(self, answer_id: str, request: GenerateRequest, completion: Completion, asked_ns: int) -> None:
+        usage, cost = completion.usage, _cost(request, completion, asked_ns)
+        self._usages.append(usage)
+        self._costs.append(cost)
+        if usage is None:
+            return
+        self._emit(report(usage, completion.model or request.model, cost))
+        tracker = self._resources.get(BudgetTracker)
+        if tracker is not None:
+            tracker.record_cumulative(answer_id, TokenUsage(usage.prompt, usage.completion, usage.cached), cost)
+
+
+class _Preview:
+    """Passes on what an answer shows of itself while it is written; not what would end the turn or speak of calls."""
+
+    def __init__(self, emit: Emit) -> None:
+        self.over = False
+        self._emit = emit
+        self._shown: list[str] = []
+
+    def take(self, event: AiEvent) -> None:
+        if self.over or not isinstance(event, TextDelta | Status):
+            return
+        if isinstance(event, TextDelta):
+            self._shown.append(event.delta)
+        self._emit(event)
+
+    def complete(self, text: str) -> None:
+        """Shows what of the text is missing: all of it for a model that doesn't stream."""
+        shown = "".join(self._shown)
+        if text != shown and text.startswith(shown):
+            self._emit(TextDelta(text[len(shown) :]))
+
+
+def _cost(request: GenerateRequest, completion: Completion, asked_ns: int) -> int | None:
+    try:
+        row = provider(request.provider)
+    except UsageError:
+        return None  # a model of the caller's own
+    return cost_of(completion, row, model=request.model, base_url=request.base_url, at_ns=asked_ns).micros
+
+
+def _stop_if_cancelled() -> None:
+    """A model may have swallowed the cancellation; no call of its answer must begin."""
+    task = asyncio.current_task()
+    if task is not None and task.cancelling():
+        raise asyncio.CancelledError
+
+
+def report(usage: Usage, model: str | None, cost_micros: int | None) -> UsageReport:
+    return UsageReport(usage.prompt, usage.completion, usage.cached, usage.reasoning, model, cost_micros)
+
+
+def _total(usages: list[Usage]) -> Usage:
+    return Usage(
+        prompt=sum(usage.prompt for usage in usages),
+        completion=sum(usage.completion for usage in usages),
+        cached=sum(usage.cached for usage in usages),
+        reasoning=sum(usage.reasoning for usage in usages),
+        cache_written=sum(usage.cache_written for usage in usages),
+    )

@@ -1,0 +1,36 @@
+"""What came of a message, once nothing more can come of it without the caller."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal, TypeAlias
+
+from demiurge.agents.conversation import read
+from demiurge.wire.items import FinishReason, Item, ToolCall, Usage
+
+__all__ = ["Turn", "TurnStatus"]
+
+TurnStatus: TypeAlias = Literal["done", "awaiting_approval", "failed"]
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """`items` is the whole conversation: hand it to `run` or `complete` with the next message, or alone to go on where
+    this turn stopped. `text` is the model's answer, empty unless the turn is `done`. `rounds`: how often the model
+    answered in this run. `usage` and `cost_micros` (millionths of a dollar) are sums over those answers, None when
+    not known. `error_code` and `message` say why a turn failed."""
+
+    status: TurnStatus
+    items: tuple[Item, ...] = field(repr=False)
+    text: str = ""
+    rounds: int = 0
+    usage: Usage | None = None
+    cost_micros: int | None = None
+    finish_reason: FinishReason | None = None
+    error_code: str | None = None
+    message: str = ""
+
+    @property
+    def open_calls(self) -> tuple[ToolCall, ...]:
+        """The calls that a person has to decide about, with the arguments to show them."""
+        return read(self.items).open_calls

@@ -1,0 +1,112 @@
+"""What in a reducer's source lets a step depend on more than its arguments: clocks, chance, the world outside.
+
+This warns and proves nothing: what a reducer calls in other modules is not looked at, and whether two runs agree is
+found out by checked replay alone (architecture.md 3). So names are resolved by the source's own imports, and what is
+not plainly one of these is passed over.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+
+__all__ = ["Doubt", "doubts"]
+
+_CLOCK = "reads a clock; the time of a step is in context.stamp"
+_CHANCE = "is random; context.entropy(label) is the same at every replay"
+_OUTSIDE = "reaches outside; let a plan ask for an effect, whose receipt is recorded"
+_UNSTABLE = "differs from process to process"
+_HIDDEN = "is state that no record knows of; keep it in the cell"
+
+_NAMES: Mapping[str, str] = {
+    "time": _CLOCK,
+    "datetime.datetime.now": _CLOCK,
+    "datetime.datetime.today": _CLOCK,
+    "datetime.datetime.utcnow": _CLOCK,
+    "datetime.date.today": _CLOCK,
+    "random": _CHANCE,
+    "secrets": _CHANCE,
+    "uuid.uuid1": _CHANCE,
+    "uuid.uuid4": _CHANCE,
+    "os.urandom": _CHANCE,
+    "numpy.random": _CHANCE,
+    "hash": _UNSTABLE,
+    "id": _UNSTABLE,
+    **dict.fromkeys(("open", "input", "print", "breakpoint", "__import__", "eval", "exec"), _OUTSIDE),
+    **dict.fromkeys(
+        ("os", "sys.argv", "sys.stdin", "sys.stdout", "io", "pathlib.Path", "shutil", "tempfile", "glob", "logging"),
+        _OUTSIDE,
+    ),
+    **dict.fromkeys(("socket", "ssl", "http", "urllib.request", "httpx", "requests", "aiohttp"), _OUTSIDE),
+    **dict.fromkeys(("subprocess", "asyncio", "threading", "multiprocessing", "concurrent", "ctypes"), _OUTSIDE),
+    **dict.fromkeys(("sqlite3", "importlib", "platform", "getpass", "locale"), _OUTSIDE),
+}
+"""Names, and modules whose every name is meant."""
+
+_HARMLESS = frozenset(["os.path.basename", "os.path.dirname", "os.path.join", "http.HTTPStatus"])
+
+
+class Doubt(NamedTuple):
+    """`line` of the source, the `name` that is used there, and `why` that may make a replay differ."""
+
+    line: int
+    name: str
+    why: str
+
+
+def doubts(source: bytes) -> tuple[Doubt, ...]:
+    """In the order of the source, each name once a line. A source that is no Python has none: it doesn't run either."""
+    try:
+        tree = ast.parse(source)
+    except (SyntaxError, ValueError):
+        return ()
+    return tuple(sorted(set(_found(tree, _bound(tree)))))
+
+
+def _bound(tree: ast.AST) -> dict[str, str]:
+    """What the names that the source itself makes stand for: the full name of an import, "" for anything else."""
+    bound: dict[str, str] = {}
+    for node in ast.walk(tree):
+        match node:
+            case ast.Import():
+                for alias in node.names:
+                    whole = alias.name if alias.asname else alias.name.partition(".")[0]
+                    bound[alias.asname or whole] = whole
+            case ast.ImportFrom(module=str(module), level=0):
+                bound |= {alias.asname or alias.name: f"{module}.{alias.name}" for alias in node.names}
+            case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
+                bound.setdefault(name, "")
+            case ast.arg(arg=name) | ast.Name(id=name, ctx=ast.Store()):
+                bound.setdefault(name, "")
+    return bound
+
+
+def _found(tree: ast.AST, bound: Mapping[str, str]) -> Iterator[Doubt]:
+    inner: set[int] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Global | ast.Nonlocal):
+            yield Doubt(
+                node.lineno, f"{'global' if isinstance(node, ast.Global) else 'nonlocal'} {node.names[0]}", _HIDDEN
+            )
+        if id(node) in inner or not isinstance(node, ast.Attribute | ast.Name) or not isinstance(node.ctx, ast.Load):
+            continue
+        parts: list[str] = []
+        part: ast.expr = node
+        while isinstance(part, ast.Attribute):
+            parts.insert(0, part.attr)
+            part = part.value
+            inner.add(id(part))
+        if not isinstance(part, ast.Name):
+            continue
+        name = ".".join([bound.get(part.id, part.id), *parts])
+        why = _why(name)
+        if why is not None:
+            yield Doubt(node.lineno, name, why)
+
+
+def _why(name: str) -> str | None:
+    if name in _HARMLESS:
+        return None
+    steps = name.split(".")
+    return next((_NAMES[whole] for end in range(1, len(steps) + 1) if (whole := ".".join(steps[:end])) in _NAMES), None)
