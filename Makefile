@@ -38,8 +38,8 @@ docs: $(VENV)/dev.ready
 # Writes the pinned requirements again, from pyproject.toml through uv.lock.
 lock:
 	uv lock
-	uv export -q --frozen --no-emit-project --no-default-groups --group build --extra local -o requirements/run.txt
-	uv export -q --frozen --no-emit-project --all-groups --extra local -o requirements/dev.txt
+	uv export -q --frozen --no-emit-project --no-default-groups --group build --extra local --extra prices -o requirements/run.txt
+	uv export -q --frozen --no-emit-project --all-groups --extra local --extra prices -o requirements/dev.txt
 
 clean:
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache

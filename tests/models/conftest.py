@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import select
 import socket
 import threading
 from collections.abc import Callable, Iterator
@@ -22,7 +23,7 @@ class Seen:
 @dataclass(frozen=True)
 class Answer:
     """`chunks` are written as they are; `hang` keeps the socket open after
-    them, `silent` sends not even a status, `drip` is sent again and again."""
+    them until the asker closes it, `silent` sends not even a status, `drip` is sent again and again."""
 
     status: int = 200
     headers: dict[str, str] = field(default_factory=dict)
@@ -40,6 +41,8 @@ class ScriptedServer:
         self.script: list[Answer] = []
         self.seen: list[Seen] = []
         self.let_go = threading.Event()
+        self.left = threading.Event()
+        """Set when the asker closed a connection that hangs."""
         self._socket = socket.create_server(("127.0.0.1", 0))
         self._threads: list[threading.Thread] = []
         self._main = threading.Thread(target=self._accept, daemon=True)
@@ -95,8 +98,11 @@ class ScriptedServer:
                 connection.sendall(chunk)
         while answer.drip and not self.let_go.wait(0.01):
             connection.sendall(answer.drip)
-        if answer.hang:
-            self.let_go.wait(30)
+        while answer.hang and not self.let_go.is_set():
+            readable, _, _ = select.select([connection], [], [], 0.05)
+            if readable and not connection.recv(1):
+                self.left.set()
+                return
 
 
 @pytest.fixture

@@ -1,9 +1,12 @@
 from __future__ import annotations
 
+import asyncio
 import gzip
 import json
 import socket
+import threading
 from collections.abc import Callable
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +19,7 @@ from demiurge.tools.events import AiEvent, TextDelta
 from demiurge.tools.spec import ToolSpec
 from demiurge.values.clock import FixedClock, SeededEntropy
 from demiurge.wire.errors import ProviderError
-from demiurge.wire.items import Completion, Message, NamedTool, Text, TextFormat
+from demiurge.wire.items import Completion, Delivery, Message, NamedTool, Text, TextFormat
 
 WIRE_GOLDEN = Path(__file__).parent.parent / "wire" / "golden"
 KEY = "sk-canary-0123456789abcdef"
@@ -26,13 +29,15 @@ SPEC = ToolSpec(
 
 
 class Sleeps:
-    """Stands in for the wait between tries."""
+    """Stands in for the wait between tries; the clock goes on by it."""
 
-    def __init__(self) -> None:
+    def __init__(self, clock: FixedClock) -> None:
         self.waits: list[float] = []
+        self._clock = clock
 
     async def __call__(self, seconds: float) -> None:
         self.waits.append(seconds)
+        self._clock.advance(int(seconds * 1e9))
 
 
 def a_request(base_url: str, provider: str = "openai-chat", **changes: Any) -> GenerateRequest:
@@ -50,8 +55,9 @@ def a_request(base_url: str, provider: str = "openai-chat", **changes: Any) -> G
 async def send(
     request: GenerateRequest, *, on_event: Callable[[AiEvent], None] | None = None, **options: Any
 ) -> tuple[Completion, Sleeps]:
-    sleeps = Sleeps()
-    options = {"clock": FixedClock(0), "entropy": SeededEntropy(1), "sleep": sleeps, **options}
+    clock = FixedClock(0)
+    sleeps = Sleeps(clock)
+    options = {"clock": clock, "entropy": SeededEntropy(1), "sleep": sleeps, **options}
     async with ModelClient(**options) as client:
         return await client.generate(request, on_event=on_event), sleeps
 
@@ -161,13 +167,80 @@ async def test_a_refusal_before_any_work_is_tried_again(server: Any, answer: Any
     assert completion.text == "ok"
     assert len(server.seen) == 2
     assert {seen.headers["idempotency-key"] for seen in server.seen} == {"once"}
-    assert 0.25 <= sleeps.waits[0] <= 0.5
+    [wait] = sleeps.waits
+    assert 0.25 <= wait <= 0.55
 
 
 async def test_retry_after_is_honoured(server: Any, answer: Any, chat_text: Any) -> None:
     server.script = [answer(status=429, headers={"Retry-After": "7"}), chat_text("ok")]
     _, sleeps = await send(a_request(server.url))
-    assert sleeps.waits == [7.0]
+    [wait] = sleeps.waits
+    assert 7.0 <= wait <= 7.7
+
+
+async def test_the_providers_own_limits_say_when_to_come_back(server: Any, answer: Any, chat_text: Any) -> None:
+    headers = {"x-ratelimit-remaining-tokens": "0", "x-ratelimit-reset-tokens": "4s"}
+    server.script = [answer(status=429, headers=headers), chat_text("ok")]
+    _, sleeps = await send(a_request(server.url))
+    [wait] = sleeps.waits
+    assert 4.0 <= wait <= 4.4
+
+
+async def test_after_a_429_others_with_the_same_key_wait_too(server: Any, answer: Any, chat_text: Any) -> None:
+    """The first is refused and waits; another with its key asks nothing meanwhile, one with another key is served."""
+    server.script = [answer(status=429, headers={"Retry-After": "5"}), chat_text("ok")]
+    clock, waits, refused, later = FixedClock(0), list[float](), asyncio.Event(), asyncio.Event()
+
+    async def sleep(seconds: float) -> None:
+        waits.append(seconds)
+        refused.set()
+        await later.wait()
+
+    async with ModelClient(clock=clock, entropy=SeededEntropy(1), sleep=sleep) as client:
+        first = asyncio.create_task(client.generate(a_request(server.url)))
+        await refused.wait()
+        second = asyncio.create_task(client.generate(a_request(server.url)))
+        await client.generate(a_request(server.url, api_key="sk-another-0123456789"))
+        assert [seen.headers["authorization"] for seen in server.seen] == [
+            f"Bearer {KEY}",
+            "Bearer sk-another-0123456789",
+        ]
+        assert len(waits) == 2
+        clock.advance(6 * 10**9)
+        later.set()
+        assert [(await task).text for task in (first, second)] == ["ok", "ok"]
+    assert len(server.seen) == 4
+    assert all(5.0 <= wait <= 5.5 for wait in waits)
+
+
+async def test_no_wait_is_longer_than_the_request_has_time(server: Any, answer: Any, chat_text: Any) -> None:
+    server.script = [answer(status=429, headers={"Retry-After": "30"}), chat_text("ok")]
+    clock = FixedClock(0)
+    sleeps = Sleeps(clock)
+    async with ModelClient(clock=clock, entropy=SeededEntropy(1), sleep=sleeps) as client:
+        for _ in range(2):  # refused, then not even asked: the gate is closed for longer than there is time
+            with pytest.raises(ProviderError) as caught:
+                await client.generate(a_request(server.url, timeout_s=20))
+            assert (caught.value.code, caught.value.status, sleeps.waits) == ("rate_limit", 429, [])
+        assert len(server.seen) == 1
+        assert (await client.generate(a_request(server.url, timeout_s=40))).text == "ok"
+    assert len(sleeps.waits) == 1
+
+
+async def test_other_refusals_close_no_gate(server: Any, answer: Any, chat_text: Any) -> None:
+    server.script = [answer(status=503, headers={"Retry-After": "5"}), chat_text("ok")]
+    clock, asleep, later = FixedClock(0), asyncio.Event(), asyncio.Event()
+
+    async def sleep(_seconds: float) -> None:
+        asleep.set()
+        await later.wait()
+
+    async with ModelClient(clock=clock, entropy=SeededEntropy(1), sleep=sleep) as client:
+        first = asyncio.create_task(client.generate(a_request(server.url)))
+        await asleep.wait()
+        assert (await client.generate(a_request(server.url))).text == "ok"
+        later.set()
+        assert (await first).text == "ok"
 
 
 async def test_a_long_retry_after_is_an_error_at_once(server: Any, answer: Any) -> None:
@@ -215,8 +288,9 @@ async def test_a_key_cut_off_by_the_limit_of_length_is_not_shown_in_part(server:
     assert KEY[:8] not in str(error)
 
 
-async def test_redirects_are_not_followed(server: Any, answer: Any) -> None:
-    server.script = [answer(status=307, headers={"Location": server.url + "/elsewhere"})]
+@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+async def test_redirects_are_not_followed(server: Any, answer: Any, status: int) -> None:
+    server.script = [answer(status=status, headers={"Location": server.url + "/elsewhere"})]
     error = await fails(a_request(server.url))
     assert (error.code, len(server.seen)) == ("bad_response", 1)
 
@@ -285,6 +359,91 @@ async def test_a_stream_that_drips_for_ever_has_the_same_limit(server: Any, answ
         assert error.code == "timeout"
 
 
+async def test_a_connection_that_is_not_made_in_time_is_tried_again_and_then_named() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as deaf:  # it takes connections and never greets: TLS is not made
+        url = f"https://127.0.0.1:{deaf.getsockname()[1]}/v1"
+        clock = FixedClock(0)
+        sleeps = Sleeps(clock)
+        error = await fails(a_request(url), connect_s=0.05, clock=clock, sleep=sleeps)
+    assert error.code == "provider_unavailable"
+    assert len(sleeps.waits) == 3
+
+
+async def test_cancelling_closes_the_connection_at_once(server: Any, answer: Any, sse: Any) -> None:
+    part = sse({"id": "c", "choices": [{"index": 0, "delta": {"content": "Hel"}}]})
+    server.script = [answer(headers={"Content-Type": "text/event-stream"}, chunks=(part,), hang=True)]
+    shown = asyncio.Event()
+    async with ModelClient() as client:
+        task = asyncio.create_task(client.generate(a_request(server.url), on_event=lambda _event: shown.set()))
+        await shown.wait()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert await asyncio.to_thread(server.left.wait, 10)  # while the client is still open
+
+
+async def test_cancelling_a_wait_ends_it_and_asks_nothing_more(server: Any, answer: Any) -> None:
+    server.script = [answer(status=503)]
+    asleep = asyncio.Event()
+
+    async def sleep(_seconds: float) -> None:
+        asleep.set()
+        await asyncio.Event().wait()
+
+    async with ModelClient(sleep=sleep) as client:
+        task = asyncio.create_task(client.generate(a_request(server.url)))
+        await asleep.wait()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+    assert len(server.seen) == 1
+
+
+async def test_a_connection_is_used_again(monkeypatch: pytest.MonkeyPatch, chat_text: Any) -> None:
+    """By an address that is not taken for this machine's own, where it would not be."""
+    monkeypatch.setenv("NO_PROXY", "*")
+    body, peers = b"".join(chat_text("ok").chunks), list[Any]()
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def log_message(self, *_: Any) -> None:
+            pass
+
+        def do_POST(self) -> None:
+            peers.append(self.client_address)
+            self.rfile.read(int(self.headers["content-length"]))
+            self.send_response(200)
+            self.send_header("content-type", "text/event-stream")
+            self.send_header("content-length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+    kept = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    kept.daemon_threads = True
+    thread = threading.Thread(target=kept.serve_forever, kwargs={"poll_interval": 0.02})
+    thread.start()
+    try:
+        async with ModelClient() as client:
+            for _ in range(3):
+                await client.generate(a_request(f"http://0.0.0.0:{kept.server_port}/v1"))
+    finally:
+        kept.shutdown()
+        kept.server_close()
+        thread.join()
+    assert len(peers) == 3
+    assert len(set(peers)) == 1
+
+
+async def test_ids_and_costs_of_a_proxy_come_with_the_answer(server: Any, answer: Any, chat_text: Any) -> None:
+    headers = {"x-litellm-call-id": "call-7", "x-litellm-response-cost": "0.00042", "x-request-id": f"r-{KEY}"}
+    server.script = [answer(headers=headers, chunks=chat_text("ok").chunks), chat_text("ok")]
+    completion, _ = await send(a_request(server.url))
+    assert completion.delivery == Delivery("r-[key]", "call-7", 420)
+    completion, _ = await send(a_request(server.url))
+    assert completion.delivery is None
+
+
 @pytest.mark.parametrize("encoding", ["gzip", "GZIP, gzip", "identity, deflate", "br", "made-up"])
 async def test_a_compressed_answer_is_refused_unread(server: Any, answer: Any, encoding: str) -> None:
     bomb = gzip.compress(bytes(10_000_000))
@@ -315,8 +474,9 @@ async def test_an_answer_without_end_is_refused(server: Any, answer: Any) -> Non
 async def test_a_refused_connection_is_tried_again_and_then_named() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-    sleeps = Sleeps()
-    error = await fails(a_request(f"http://127.0.0.1:{port}/v1"), sleep=sleeps)
+    clock = FixedClock(0)
+    sleeps = Sleeps(clock)
+    error = await fails(a_request(f"http://127.0.0.1:{port}/v1"), clock=clock, sleep=sleeps)
     assert error.code == "provider_unavailable"
     assert "127.0.0.1" in error.message
     assert len(sleeps.waits) == 3

@@ -1,24 +1,47 @@
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from demiurge.errors import InvalidValue
 from demiurge.models.payload import build
-from demiurge.models.providers import provider
+from demiurge.models.providers import PROVIDERS, provider
 from demiurge.models.request import GenerateRequest
 from demiurge.tools.spec import ToolSpec
-from demiurge.wire.items import Message, NamedTool, Text
+from demiurge.wire.items import Audio, Image, Message, NamedTool, Text, TextFormat
 
 OPENAI = "https://api.openai.com/v1"
 ELSEWHERE = "https://llm.example/v1"
+GOLDEN = Path(__file__).parent / "golden" / "bodies.json"
 SPEC = ToolSpec("math__add", "Add.", {"type": "object", "properties": {}, "additionalProperties": False})
 
 
 def body(name: str, base_url: str, **changes: Any) -> dict[str, Any]:
     fields: dict[str, Any] = {"model": "gpt-4.1", "items": (Message("user", (Text("hi"),)),), **changes}
     return build(provider(name), GenerateRequest(provider=name, **fields), base_url)
+
+
+def golden_bodies() -> dict[str, dict[str, Any]]:
+    """Of every row: the body for its own host and for another, to a model that reasons and to one that does not."""
+    bodies = {}
+    for name, row in PROVIDERS.items():
+        for place, base_url in (("official", row.base_url), ("elsewhere", ELSEWHERE)):
+            for model in ("plain-model", "gpt-5-mini"):
+                if base_url is not None:
+                    rich = {"specs": (SPEC,), "tool_choice": "auto", "temperature": "0.5", "max_tokens": 9}
+                    form = TextFormat("answer", '{"type":"object"}')
+                    items = (Message("system", (Text("Be brief."),)), Message("user", (Text("hi"),)))
+                    made = body(name, base_url, model=model, items=items, response_format=form, **rich)
+                    bodies[f"{name}, {place}, {model}"] = made
+    return bodies
+
+
+def test_bodies_are_exactly_these() -> None:
+    """Key for key and in this order: an extra field is refused by strict hosts, another order breaks prompt caches."""
+    assert json.dumps(golden_bodies()) == json.dumps(json.loads(GOLDEN.read_text("utf-8")))
 
 
 def test_nothing_is_stored_at_openai_and_reasoning_comes_back_encrypted() -> None:
@@ -77,3 +100,21 @@ def test_an_empty_request_is_refused(changes: dict[str, Any]) -> None:
 
 def test_what_stays_the_same_comes_first() -> None:
     assert list(body("openai-chat", OPENAI, specs=(SPEC,)))[:3] == ["model", "tools", "messages"]
+
+
+IMAGE, SOUND = Image("image/png", b"p"), Audio("audio/wav", b"w")
+
+
+@pytest.mark.parametrize(
+    ("name", "taken"),
+    [("openai", (IMAGE, SOUND)), ("openai-chat", (IMAGE, SOUND)), ("anthropic", (IMAGE,)), ("local", ())],
+)
+def test_a_provider_is_only_sent_attachments_that_it_takes(name: str, taken: tuple[Image | Audio, ...]) -> None:
+    for part in (IMAGE, SOUND):
+        items = (Message("user", (Text("Here:"), part)),)
+        if part in taken:
+            assert body(name, ELSEWHERE, items=items)
+            continue
+        with pytest.raises(InvalidValue) as refused:
+            body(name, ELSEWHERE, items=items)
+        assert refused.value.code == "unsupported_attachment"

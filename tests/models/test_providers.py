@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from demiurge.errors import UsageError
-from demiurge.models.providers import PROVIDERS, find_key, is_reasoning, provider
+from demiurge.models.providers import PROVIDERS, is_reasoning, provider
 
 
 def test_openai_is_another_name_for_the_responses_api() -> None:
@@ -15,19 +15,23 @@ def test_an_unknown_provider_is_a_usage_error_that_lists_the_known_ones() -> Non
         provider("nobody")
 
 
-def test_the_general_key_comes_before_the_providers_own() -> None:
-    row = provider("openai")
-    assert find_key(row, {"LLM_API_KEY": "a", "OPENAI_API_KEY": "b"}) == "a"
-    assert find_key(row, {"LLM_API_KEY": " ", "OPENAI_API_KEY": "b\n"}) == "b"
-    assert find_key(row, {}) is None
-    assert find_key(provider("local"), {"LLM_API_KEY": "a"}) is None
-
-
-@pytest.mark.parametrize("model", ["o1", "o3-mini", "o4-mini-2025-04-16", "gpt-5", "gpt-5.1", "openai/gpt-5-mini"])
+@pytest.mark.parametrize(
+    "model",
+    [
+        *("o1", "o3-mini", "o4-mini-2025-04-16", "gpt-5", "gpt-5.1", "openai/gpt-5-mini", "gpt-6-luna", "gpt-6.1-sol"),
+        *("claude-opus-4-7", "anthropic/claude-opus-4.8", "claude-opus-5", "claude-sonnet-5-20260630"),
+    ],
+)
 def test_reasoning_models_are_known_by_name(model: str) -> None:
     assert is_reasoning(model)
 
 
-@pytest.mark.parametrize("model", ["gpt-4o", "gpt-4.1", "omni", "qwen2.5-coder-1.5b-instruct", "o1x"])
+@pytest.mark.parametrize(
+    "model",
+    [
+        *("gpt-4o", "gpt-4.1", "omni", "qwen2.5-coder-1.5b-instruct", "o1x", "gpt-oss-20b"),
+        *("claude-opus-4-6", "claude-sonnet-4-5", "claude-haiku-4-5-20251001", "claude-3-7-sonnet-latest"),
+    ],
+)
 def test_others_are_not_taken_for_one(model: str) -> None:
     assert not is_reasoning(model)

@@ -23,22 +23,25 @@ def refusal(status: int = 429, code: str = "rate_limit") -> ProviderError:
     [
         ({"retry-after": "3"}, 3.0),
         ({"retry-after": "0"}, 0.0),
-        ({"retry-after-ms": "250", "retry-after": "1"}, 0.25),
-        ({"retry-after": "Sat, 21 Nov 2026 12:00:05 GMT"}, 5.0),
-        ({"retry-after": "Sat, 21 Nov 2026 11:00:00 GMT"}, 0.0),
+        ({"anthropic-ratelimit-requests-reset": "2026-11-21T12:00:04Z"}, 4.0),
+        ({"x-ratelimit-remaining-tokens": "0", "x-ratelimit-reset-tokens": "6m0s"}, None),
         ({"retry-after": "61"}, None),
-        ({"retry-after": "Sat, 21 Nov 2026 13:00:00 GMT"}, None),
     ],
 )
 def test_the_providers_own_wait_counts(headers: dict[str, str], wait: float | None) -> None:
     assert retry().after_refusal(0, refusal(), headers) == wait
 
 
-@pytest.mark.parametrize("text", ["", "soon", "-1", "nan", "inf", "1.2.3", "²"])
-def test_an_unreadable_wait_is_ignored(text: str) -> None:
-    wait = retry().after_refusal(0, refusal(), {"retry-after": text})
+def test_a_refusal_that_asks_for_no_wait_has_the_usual_one() -> None:
+    wait = retry().after_refusal(0, refusal(), {"retry-after": "soon"})
     assert wait is not None
     assert 0.25 <= wait <= 0.5
+
+
+def test_a_spread_wait_is_never_shorter_and_at_most_a_tenth_longer() -> None:
+    waits = {retry(seed).spread(10.0) for seed in range(20)}
+    assert len(waits) > 10
+    assert all(10.0 <= wait <= 11.0 for wait in waits)
 
 
 def test_waits_double_and_are_spread_and_bounded() -> None:

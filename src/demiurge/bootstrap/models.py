@@ -8,16 +8,27 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from demiurge.bootstrap.secrets import holds
-from demiurge.models import GenerateRequest, LocalEngine, ModelClient, find_key, provider
+from demiurge.errors import UsageError
+from demiurge.models.address import Address, address_of, find_key
+from demiurge.models.client import ModelClient
+from demiurge.models.local import LocalEngine
 from demiurge.models.local.fetch import Progress
+from demiurge.models.providers import PROVIDERS, provider
+from demiurge.models.request import GenerateRequest
 from demiurge.tools.events import AiEvent, Status
 from demiurge.wire.items import Completion
 
-__all__ = ["Choice", "Models", "choose", "provider_url"]
+__all__ = ["LOCAL", "MODEL_KEYS", "Choice", "Models", "addresses", "choose"]
 
 LOCAL = "local"
-MODEL_KEY = ("llm/api", 1)
-"""The secret that the shipped app asks a provider's key from."""
+COMPATIBLE = "openai-chat"
+"""What servers at an address of the user's own speak, if nothing else is said."""
+
+BY_KEY = ("openai-responses", "anthropic")
+"""The providers that a key chooses, the first one first: LLM_API_KEY alone chooses that."""
+
+MODEL_KEYS = {(row.alias, 1): row for row in map(provider, BY_KEY) if row.alias is not None}
+"""The secrets that the shipped app asks providers' keys from, with the provider that each one chooses."""
 
 
 class Choice(NamedTuple):
@@ -27,18 +38,34 @@ class Choice(NamedTuple):
     model: str
 
 
-def choose(environment: Mapping[str, str], *, wanted: str | None = None, model: str | None = None) -> Choice:
-    """The provider that is asked for, or the one whose key is set, or the local model. Raises UsageError."""
-    if wanted is None:
-        keyed = find_key(provider("openai-responses"), environment) or holds(environment, *MODEL_KEY)
-        wanted = "openai-responses" if keyed else LOCAL
-    row = provider(wanted)
+def choose(
+    environment: Mapping[str, str], *, wanted: str | None = None, model: str | None = None, base_url: str | None = None
+) -> Choice:
+    """The provider that is asked for; else the one whose key is set, in the environment before the vault; else what is
+    at `base_url`; else the local model. Raises UsageError."""
+    row = provider(wanted or _keyed(environment) or (COMPATIBLE if base_url else LOCAL))
+    if base_url and row.name == LOCAL:
+        raise UsageError(
+            f"The local model has no other address: name a provider for {base_url}, such as {COMPATIBLE}.",
+            code="bad_base_url",
+        )
     return Choice(row.name, model or row.default_model)
 
 
-def provider_url(environment: Mapping[str, str], given: str | None = None) -> str | None:
-    """The address in place of a provider's own: what is given, else `OPENAI_BASE_URL`."""
-    return given or environment.get("OPENAI_BASE_URL") or None
+def addresses(environment: Mapping[str, str], chosen: str, base_url: str | None = None) -> dict[str, Address]:
+    """Where each provider is asked, by its name; `base_url` is for the chosen one alone."""
+    return {
+        name: address_of(row, environment, base_url if name == chosen else None)
+        for name, row in PROVIDERS.items()
+        if name != LOCAL
+    }
+
+
+def _keyed(environment: Mapping[str, str]) -> str | None:
+    for name in BY_KEY:
+        if find_key(provider(name), environment) is not None:
+            return name
+    return next((row.name for key, row in MODEL_KEYS.items() if holds(environment, *key)), None)
 
 
 class Models:

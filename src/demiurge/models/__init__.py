@@ -1,23 +1,33 @@
-"""Calling language models: one client for every provider, what answers cost, and the local model.
+"""Calling language models: one port, one client for every provider, what answers cost, the local model, and a scripted
+one for tests.
 
 May import `demiurge.errors`, `values`, `tools` (specs and events) and `wire` (formats), and httpx; nothing
 above knows HTTP to a provider. Everything here is called with plain data and injected clock, sleep and
 entropy.
 """
 
+from demiurge.models.address import Address, address_of, find_key
 from demiurge.models.client import ModelClient
 from demiurge.models.local import LocalEngine
-from demiurge.models.prices import cost_micros
-from demiurge.models.providers import PROVIDERS, Provider, find_key, provider
+from demiurge.models.port import LanguageModel, OnEvent
+from demiurge.models.prices import Cost, cost_of
+from demiurge.models.providers import PROVIDERS, Provider, provider
 from demiurge.models.request import GenerateRequest
+from demiurge.models.scripted import ScriptedModel
 
 __all__ = [
     "PROVIDERS",
+    "Address",
+    "Cost",
     "GenerateRequest",
+    "LanguageModel",
     "LocalEngine",
     "ModelClient",
+    "OnEvent",
     "Provider",
-    "cost_micros",
+    "ScriptedModel",
+    "address_of",
+    "cost_of",
     "find_key",
     "provider",
 ]

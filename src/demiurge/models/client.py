@@ -3,7 +3,10 @@
 Invariant: nothing that costs money is sent twice. A retry happens only where the provider can't have begun to
 answer: the connection failed, or it said 429, 500, 502, 503 or 529 in place of an answer. After the first
 byte of an answer (a 200), or when the connection broke or fell silent after the request went out, the error
-is raised and the caller decides.
+is raised and the caller decides. So nothing that a watcher was shown is ever said again by another attempt.
+
+One client is the one owner of its retries: it waits as the provider asks (`limits`, `retry`), lets other requests to
+the same address and key wait with it (`gate`), and never beyond the request's own time.
 
 Everything that goes wrong at the provider is a ProviderError with a closed code and one sentence; neither
 ever holds the key, also when the provider quotes it. Redirects are not followed: a key goes to the address it
@@ -18,12 +21,16 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from types import TracebackType
 
 import httpx
 
 from demiurge.errors import UsageError
+from demiurge.models.delivery import read_delivery
+from demiurge.models.gate import Door, Gate
 from demiurge.models.payload import build, is_guided
+from demiurge.models.port import OnEvent
 from demiurge.models.providers import Provider, StreamDecoder, provider
 from demiurge.models.request import GenerateRequest
 from demiurge.models.retry import Retry
@@ -47,12 +54,15 @@ _LIMITS = httpx.Limits(max_connections=100, max_keepalive_connections=10, keepal
 _NO_REUSE = httpx.Limits(max_connections=100, max_keepalive_connections=0)
 _LOOPBACK = ("all://127.0.0.1", "all://localhost", "all://[::1]")
 
-OnEvent = Callable[[AiEvent], None]
-
 
 class ModelClient:
-    """Sends requests to any provider of the table; one connection pool. Close it with `aclose` or `async
-    with`."""
+    """A `LanguageModel`: sends requests to any provider of the table; one connection pool. Close it with `aclose` or
+    `async with`.
+
+    `connect_s` bounds the making of a connection, `read_idle_s` the silence between two pieces of an answer, the
+    request's `timeout_s` the whole. A cancelled request closes its connection at once. `clock` and `sleep` belong
+    together: who waits believes the clock.
+    """
 
     def __init__(
         self,
@@ -64,8 +74,10 @@ class ModelClient:
         read_idle_s: float = READ_IDLE_S,
         retries: int = 3,
     ) -> None:
+        self._clock = clock or SystemClock()
         self._entropy = entropy or SystemEntropy()
-        self._retry = Retry(clock or SystemClock(), self._entropy, retries)
+        self._retry = Retry(self._clock, self._entropy, retries)
+        self._gate = Gate(self._clock)
         self._sleep = sleep
         self._http = httpx.AsyncClient(
             timeout=httpx.Timeout(read_idle_s, connect=connect_s),
@@ -127,8 +139,11 @@ class ModelClient:
     async def _attempts(
         self, row: Provider, request: GenerateRequest, message: httpx.Request, emit: OnEvent
     ) -> Completion:
+        door = (f"{message.url.scheme}://{message.url.netloc.decode()}", request.api_key)
+        deadline = self._now_s() + request.timeout_s
         attempt = 0
         while True:
+            await self._admitted(door, deadline)
             try:
                 async with self._open(message) as response:
                     if response.status_code == 200:
@@ -138,10 +153,30 @@ class ModelClient:
             except httpx.TransportError as cause:
                 error = _transport_error(cause, message.url.host)
                 wait = self._retry.after_transport(attempt, cause)
-            if wait is None:
+            if wait is not None and error.status == 429:
+                self._gate.close(door, wait)
+            if wait is None or not self._has(wait, deadline):
                 raise error
             attempt += 1
+            if error.status != 429:
+                await self._sleep(self._retry.spread(wait))
+
+    async def _admitted(self, door: Door, deadline: float) -> None:
+        """Wait while a refusal, this request's or another's, keeps the door closed. Raises ProviderError when that is
+        longer than the request has."""
+        waited_for = 0
+        while (until := self._gate.closed_until(door)) > waited_for:
+            wait = self._retry.spread(max(0.0, until / 1e9 - self._now_s()))
+            if not self._has(wait, deadline):
+                raise ProviderError(code="rate_limit", status=429)
             await self._sleep(wait)
+            waited_for = until
+
+    def _has(self, seconds: float, deadline: float) -> bool:
+        return self._now_s() + seconds < deadline
+
+    def _now_s(self) -> float:
+        return self._clock.monotonic_ns() / 1e9
 
     @asynccontextmanager
     async def _open(self, message: httpx.Request) -> AsyncIterator[httpx.Response]:
@@ -170,7 +205,7 @@ class ModelClient:
             raise ProviderError(code="timeout", status=200) from None
         except httpx.TransportError:
             raise ProviderError(code="truncated", status=200) from None
-        completion = decoder.close()
+        completion = replace(decoder.close(), delivery=read_delivery(response.headers, request.api_key))
         return completion if text_calls is None else text_calls.settle(completion)
 
 

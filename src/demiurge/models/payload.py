@@ -16,14 +16,16 @@ from demiurge.models.local.fallback import guided_format
 from demiurge.models.local.order import in_natural_order
 from demiurge.models.providers import Provider, is_reasoning
 from demiurge.models.request import GenerateRequest
+from demiurge.wire.attachments import check_request
 
 __all__ = ["build", "is_guided"]
 
 
 def build(row: Provider, request: GenerateRequest, base_url: str) -> dict[str, Any]:
     """Return the body. Raises InvalidValue for a request that no provider could take (empty items, a bad
-    temperature)."""
+    temperature), and for attachments that this one can't (`unsupported_attachment`, `attachments_too_large`)."""
     _check(request)
+    check_request(request.items, row.takes, row.name)
     official = urlsplit(base_url).hostname == row.official_host
     reasoning = is_reasoning(request.model)
     body: dict[str, Any] = {"model": request.model, **_tools(row, request)}

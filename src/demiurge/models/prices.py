@@ -1,44 +1,78 @@
-"""What an answer cost, from the list prices in `prices.toml`.
+"""What an answer cost: what the provider says (proxies do), else the list price at the address that was asked.
 
-Invariant: arithmetic is exact (decimal prices times whole tokens) and rounded once, up, to whole micro-
-dollars, so that a sum of costs never falls short of the bill; a model without a known price has the cost
-None, never 0.
+Invariant: arithmetic is exact (decimal prices times whole tokens) and rounded once, up, to whole millionths of a
+dollar, so that a sum of costs never falls short of the bill; a cost that is not known is None, never 0.
+
+List prices are those that `genai-prices` carries with it; nothing is fetched. Without that package (the extra `prices`)
+no list price is known.
 """
 
 from __future__ import annotations
 
-import re
-import tomllib
-from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
 from decimal import ROUND_CEILING, Decimal
-from importlib.resources import files
+from typing import Literal, TypeAlias
 
-from demiurge.wire.items import Usage
+from demiurge.models.providers import Provider
+from demiurge.wire.items import Completion, Usage
 
-__all__ = ["cost_micros"]
+__all__ = ["Cost", "CostSource", "cost_of", "list_price"]
 
-_SNAPSHOT = re.compile(r"-\d{4}-?\d{2}-?\d{2}$")
+CostSource: TypeAlias = Literal["provider", "prices"]
 
-Price = tuple[Decimal, Decimal, Decimal]
-
-
-def _load() -> Mapping[str, Price]:
-    data = tomllib.loads((files(__package__) / "prices.toml").read_text("utf-8"))
-    return {name: (Decimal(row[0]), Decimal(row[1]), Decimal(row[2])) for name, row in data["models"].items()}
+_MICROS = Decimal(1_000_000)
 
 
-_PRICES = _load()
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """Millionths of a US dollar, and who says so; both None when nobody does."""
+
+    micros: int | None = None
+    source: CostSource | None = None
 
 
-def cost_micros(model: str, usage: Usage | None) -> int | None:
-    """Return the cost in millionths of a US dollar, or None when the price or the usage is unknown.
+def cost_of(completion: Completion, row: Provider, *, model: str, base_url: str | None, at_ns: int) -> Cost:
+    """The cost of an answer of `row` at `base_url` (None: its usual address) to a request for `model` made at `at_ns`.
 
-    A dated snapshot (`gpt-5-2025-08-07`) costs what its model costs. Dollars per million tokens are micro-
-    dollars per token.
+    The model that answered counts, by the name that the provider gives it, else the one that was asked for.
     """
-    price = _PRICES.get(model) or _PRICES.get(_SNAPSHOT.sub("", model))
-    if price is None or usage is None:
+    if row.is_free:
+        return Cost(0, "prices")
+    said = completion.delivery.cost_micros if completion.delivery is not None else None
+    if said is None and completion.usage is not None:
+        said = completion.usage.cost_micros
+    if said is not None:
+        return Cost(said, "provider")
+    url = base_url or row.base_url
+    if completion.usage is None or url is None:
+        return Cost()
+    for name in filter(None, (completion.model, model)):
+        micros = list_price(completion.usage, name, base_url=url, at_ns=at_ns)
+        if micros is not None:
+            return Cost(micros, "prices")
+    return Cost()
+
+
+def list_price(usage: Usage, model: str, *, base_url: str, at_ns: int) -> int | None:
+    """In millionths of a dollar, at the vendor whose address `base_url` is; None when no price is known.
+
+    Counts that contradict each other (more cached than there was) are read so that they don't.
+    """
+    try:
+        import genai_prices
+    except ImportError:
         return None
     cached = min(usage.cached, usage.prompt)
-    cost = price[0] * (usage.prompt - cached) + price[1] * cached + price[2] * usage.completion
-    return int(cost.to_integral_value(rounding=ROUND_CEILING))
+    tokens = genai_prices.Usage(
+        input_tokens=usage.prompt,
+        cache_read_tokens=cached,
+        cache_write_tokens=min(usage.cache_written, usage.prompt - cached),
+        output_tokens=usage.completion,
+    )
+    when = datetime.fromtimestamp(at_ns // 10**9, tz=UTC)
+    try:
+        price = genai_prices.calc_price(tokens, model, provider_api_url=base_url, genai_request_timestamp=when)
+    except (LookupError, ValueError, ArithmeticError):
+        return None
+    return int((price.total_price * _MICROS).to_integral_value(rounding=ROUND_CEILING))

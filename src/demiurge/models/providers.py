@@ -17,9 +17,9 @@ from demiurge.errors import UsageError
 from demiurge.tools.events import AiEvent
 from demiurge.tools.spec import ToolSpec
 from demiurge.wire import anthropic, openai_chat, openai_responses
-from demiurge.wire.items import Completion, Item, TextFormat, ToolChoice
+from demiurge.wire.items import Audio, Completion, Image, Item, TextFormat, ToolChoice
 
-__all__ = ["PROVIDERS", "Provider", "find_key", "is_reasoning", "provider"]
+__all__ = ["PROVIDERS", "Provider", "is_reasoning", "provider"]
 
 
 class StreamDecoder(Protocol):
@@ -44,8 +44,8 @@ class Provider:
     """One row. `path` follows the base URL; `limit` names the field that bounds the answer on the
     provider's own host, and `limit_elsewhere` on compatible hosts; `extra` is sent always,
     `official_extra` only to `official_host`, and `reasoning_extra` only there for reasoning models;
-    `key_header` and `key_form` say how the key goes along, `headers` what else does; `writes_calls_as_text`
-    turns the fallbacks for small models on."""
+    `key_header` and `key_form` say how the key goes along, `headers` what else does; `takes` says which
+    attachments may be sent; `writes_calls_as_text` turns the fallbacks for small models on."""
 
     name: str
     path: str
@@ -55,7 +55,9 @@ class Provider:
     default_model: str
     base_url: str | None = None
     base_url_variable: str | None = None
-    key_variables: tuple[str, ...] = ()
+    key_variable: str | None = None
+    alias: str | None = None
+    is_free: bool = False
     key_header: str = "Authorization"
     key_form: str = "Bearer {}"
     headers: Mapping[str, str] = field(default_factory=dict)
@@ -63,12 +65,14 @@ class Provider:
     extra: Mapping[str, Any] = field(default_factory=dict)
     official_extra: Mapping[str, Any] = field(default_factory=dict)
     reasoning_extra: Mapping[str, Any] = field(default_factory=dict)
+    takes: tuple[type[Image | Audio], ...] = (Image, Audio)
     writes_calls_as_text: bool = False
 
 
 _OPENAI_HOST = "api.openai.com"
 _OPENAI_BASE = f"https://{_OPENAI_HOST}/v1"
-_OPENAI_KEYS = ("LLM_API_KEY", "OPENAI_API_KEY")
+_OPENAI_KEY = "OPENAI_API_KEY"
+_OPENAI_ALIAS = "llm/api"
 _OPENAI_MODEL = "gpt-5-mini"
 _USAGE = {"stream_options": {"include_usage": True}}
 
@@ -85,7 +89,8 @@ _ROWS = (
         default_model=_OPENAI_MODEL,
         base_url=_OPENAI_BASE,
         base_url_variable="OPENAI_BASE_URL",
-        key_variables=_OPENAI_KEYS,
+        key_variable=_OPENAI_KEY,
+        alias=_OPENAI_ALIAS,
         official_host=_OPENAI_HOST,
     ),
     Provider(
@@ -98,7 +103,8 @@ _ROWS = (
         default_model=_OPENAI_MODEL,
         base_url=_OPENAI_BASE,
         base_url_variable="OPENAI_BASE_URL",
-        key_variables=_OPENAI_KEYS,
+        key_variable=_OPENAI_KEY,
+        alias=_OPENAI_ALIAS,
         official_host=_OPENAI_HOST,
     ),
     Provider(
@@ -110,11 +116,13 @@ _ROWS = (
         default_model="claude-sonnet-4-5",
         base_url="https://api.anthropic.com",
         base_url_variable="ANTHROPIC_BASE_URL",
-        key_variables=("LLM_API_KEY", "ANTHROPIC_API_KEY"),
+        key_variable="ANTHROPIC_API_KEY",
+        alias="llm/anthropic",
         key_header="x-api-key",
         key_form="{}",
         headers={"anthropic-version": "2023-06-01"},
         official_host="api.anthropic.com",
+        takes=(Image,),
     ),
     Provider(
         name="local",
@@ -124,6 +132,8 @@ _ROWS = (
         limit_elsewhere="max_tokens",
         default_model="qwen2.5-coder-1.5b-instruct",
         extra=_USAGE,
+        is_free=True,
+        takes=(),
         writes_calls_as_text=True,
     ),
 )
@@ -141,11 +151,6 @@ def provider(name: str) -> Provider:
         known = ", ".join(sorted((*PROVIDERS, *_ALIASES)))
         raise UsageError(f"There is no provider {name}; the known ones are {known}.", code="unknown_provider")
     return row
-
-
-def find_key(row: Provider, environ: Mapping[str, str]) -> str | None:
-    """Return the first key set for a provider: LLM_API_KEY, then the provider's own variable."""
-    return next((key for name in row.key_variables if (key := environ.get(name, "").strip())), None)
 
 
 def is_reasoning(model: str) -> bool:

@@ -37,7 +37,7 @@ _ROOM = 64 << 20
 _AT_ONCE = 3
 _POLL_S = 0.1
 _TIMEOUT = httpx.Timeout(30.0, connect=4.0)
-_KEYS = "LLM_API_KEY or OPENAI_API_KEY"
+_KEYS = "LLM_API_KEY, OPENAI_API_KEY or ANTHROPIC_API_KEY"
 
 
 @dataclass(frozen=True, slots=True)
