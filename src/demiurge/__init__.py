@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from demiurge.late import late
 
 if TYPE_CHECKING:
+    from demiurge.agents import AgentLoop
     from demiurge.bootstrap import Chat, Reply, World
     from demiurge.errors import (
         Conflict,
@@ -89,6 +90,7 @@ if TYPE_CHECKING:
     from demiurge.world.host import Accepted
 
 _HOMES = {
+    "demiurge.agents": ("AgentLoop",),
     "demiurge.bootstrap": ("Chat", "Reply", "World"),
     "demiurge.errors": (
         "Conflict",
@@ -167,6 +169,7 @@ _HOMES = {
 __all__ = [
     "Accepted",
     "AddStep",
+    "AgentLoop",
     "AiEvent",
     "AuthCapability",
     "Budget",

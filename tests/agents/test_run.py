@@ -20,7 +20,7 @@ from tests.agents.desk import (
     says,
 )
 
-from demiurge import AgentLoop, UsageError
+from demiurge import AgentLoop, ToolEffect, ToolPolicy, ToolRunner, UsageError, tool
 from demiurge.models import GenerateRequest
 from demiurge.tools.events import AiEvent, Done, ErrorEvent, TextDelta, ToolCallStart
 from demiurge.wire.items import Completion
@@ -133,6 +133,41 @@ async def test_a_model_that_does_not_let_itself_be_stopped_has_no_call_run() -> 
         async for _ in run:
             break
     assert (run.turn.error_code, desk.done) == ("cancelled", [])
+
+
+async def test_a_handler_that_does_not_let_itself_be_stopped_is_the_last() -> None:
+    began, done = asyncio.Event(), list[str]()
+
+    @tool(effect=ToolEffect.STATE_CHANGE)
+    async def stubborn() -> str:
+        """Goes on."""
+        began.set()
+        with contextlib.suppress(asyncio.CancelledError):
+            await asyncio.Event().wait()
+        return "went on"
+
+    @tool(effect=ToolEffect.STATE_CHANGE, inline=True)
+    def write(text: str) -> str:
+        """Writes something."""
+        done.append(text)
+        return "wrote"
+
+    asked = asks(call("c1", "stubborn"), call("c2", "write", text="x"))
+    alone = asks(call("c1", "write", text="x"), call("c2", "stubborn"))
+    for answer, codes in ((asked, {"c1": "ok", "c2": "cancelled"}), (alone, {"c1": "ok", "c2": "ok"})):
+        done.clear()
+        desk = Desk().loop(answer, says("never asked"))
+        runner = ToolRunner([stubborn, write], policy=ToolPolicy(("stubborn", "write")))
+        run = AgentLoop(desk.model, runner, provider="openai-chat", model_name="m").run("Go")
+        reader = asyncio.create_task(events_of(run))
+        await began.wait()
+        began.clear()
+        run.cancel()
+        events = await reader
+        check_events(events)
+        assert (results(events), done) == (codes, ["x"] if codes["c2"] == "ok" else [])
+        assert (run.turn.error_code, len(desk.model.requests)) == ("cancelled", 1)
+        check_paired(run.turn.items)
 
 
 async def test_nobody_has_to_read_for_it_to_go_on() -> None:

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from tests.world.scripted import called, said
 
-from demiurge.bootstrap.backend import Backend, OnFrame
-from demiurge.bootstrap.socket import ASYNC_OPS, LENGTH, SYNC_OPS, Gateway, Remote, answers, socket_path
+from demiurge.bootstrap.backend import Backend, Frames
+from demiurge.bootstrap.socket import ASYNC_OPS, LENGTH, STREAM_OPS, SYNC_OPS, Gateway, Remote, answers, socket_path
 from demiurge.bootstrap.world import World
 from demiurge.errors import Conflict, Damaged, DemiurgeError, InvalidValue, NotFound, Unavailable, UsageError
 from demiurge.models.request import GenerateRequest
@@ -49,13 +49,13 @@ async def owner(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterato
     model = Model(called(("c1", "workspace__write", {"path": "a", "text": "x"})), said("Hello"))
     monkeypatch.setattr("demiurge.bootstrap.embedded.Models", lambda: model)
     async with World.open(tmp_path / "w", policy=ASKING, environment={"LLM_API_KEY": "k"}) as world:
-        settle = world.backend.settle
+        watch = world.backend.watch
 
-        async def watching(unit: str | None, on_frame: OnFrame | None = None) -> None:
-            asyncio.get_running_loop().call_later(0.01, model.watched.set)
-            await settle(unit, on_frame)
+        def watching(*arguments: Any) -> Frames:
+            model.watched.set()
+            return watch(*arguments)
 
-        monkeypatch.setattr(world.backend, "settle", watching)
+        monkeypatch.setattr(world.backend, "watch", watching)
         yield world
 
 
@@ -119,7 +119,7 @@ async def test_every_reading_is_the_owners_own(owner: World, remote: Remote) -> 
 
 async def test_the_operations_of_a_backend_and_of_the_socket_are_the_same() -> None:
     named = {name for name in vars(Backend) if not name.startswith("_")}
-    assert named - {"close", "owner", "serve"} == ASYNC_OPS | SYNC_OPS
+    assert named - {"close", "owner", "serve"} == ASYNC_OPS | STREAM_OPS | SYNC_OPS
 
 
 @pytest.mark.parametrize("size", [0, 1, 20_000, 3 << 20])
@@ -208,7 +208,7 @@ async def test_a_client_that_talks_nonsense_harms_nobody_but_itself(
 async def test_a_client_may_leave_while_it_waits(owner: World, remote: Remote, tmp_path: Path) -> None:
     await create(remote)
     await say(remote)
-    request = cbor.encode({"op": "settle", "args": [None]})
+    request = cbor.encode({"op": "watch", "args": [None, [], True]})
 
     def leave() -> None:
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as wire:

@@ -19,6 +19,9 @@ ELSEWHERE = {"meta.after_commit", "meta.before_commit", "outbox.before_delivery"
     "snapshot.before_commit",
     "vault.after_commit",
     "vault.before_commit",
+    "store.after_rewrite",
+    "store.before_rewrite",
+    *(name for name in faults.POINTS if name.startswith(("erase.", "erased.", "gc.", "remove.", "tiles.", "upgrade."))),
     *(name for name in faults.POINTS if name.startswith(("file.", "fork.", "ledger."))),
 }
 """Points that a chat does not pass; their own tests are in tests/stores, tests/filesystems,

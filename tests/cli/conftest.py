@@ -51,7 +51,16 @@ def world(tmp_path: Path) -> Path:
 @pytest.fixture
 def environment(world: Path, provider: Provider, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
     """What commands find in the environment: a key, the provider, the world; nothing of the machine's own."""
-    for name in ("OPENAI_API_KEY", "DEMIURGE_LOCAL_MODEL", "NO_COLOR", "DEMIURGE_FAULTS"):
+    for name in (
+        "OPENAI_API_KEY",
+        "ANTHROPIC_API_KEY",
+        "ANTHROPIC_BASE_URL",
+        "DEMIURGE_LOCAL_MODEL",
+        "NO_COLOR",
+        "DEMIURGE_FAULTS",
+        "XDG_CONFIG_HOME",
+        "XDG_DATA_HOME",
+    ):
         monkeypatch.delenv(name, raising=False)
     given = {
         "LLM_API_KEY": KEY,
@@ -74,6 +83,17 @@ def _quiet_logging() -> Iterator[None]:
     yield
     root.handlers[:], root.level = handlers, level
     logging.captureWarnings(False)
+
+
+@pytest.fixture(autouse=True)
+def _own_modules(tmp_path: Path) -> Iterator[None]:
+    """What one test had imported by `--tools` is not there for the next."""
+    path = list(sys.path)
+    yield
+    sys.path[:] = path
+    for name, module in list(sys.modules.items()):
+        if (getattr(module, "__file__", None) or "").startswith(str(tmp_path)):
+            del sys.modules[name]
 
 
 Run = Callable[..., Done]

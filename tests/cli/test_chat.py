@@ -50,6 +50,22 @@ def test_one_turn_shows_the_call_its_result_and_the_answer(demiurge: Any, provid
     assert provider.keys[0] == "Bearer sk-test-0123456789abcdef"
 
 
+def test_a_compatible_server_needs_no_key(demiurge: Any, provider: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("LLM_API_KEY")
+    monkeypatch.delenv("OPENAI_BASE_URL")
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-canary")
+    provider.say(provider.recorded("chat_stream_text"))
+    address = ("--base-url", provider.url, "--model", "x", "--json")
+    done = demiurge("chat", "--provider", "openai-chat", *address, "-m", "Hello?")
+    assert (done.status, done.document["status"]) == (0, "done")
+    assert provider.seen[0]["model"] == "x"
+    monkeypatch.delenv("OPENAI_API_KEY")
+    assert demiurge("chat", *address, "-m", "Hello?").status == 0, (
+        "no key, so the address is taken for a compatible one"
+    )
+    assert provider.keys == ["", ""]
+
+
 def test_one_turn_as_json(demiurge: Any, provider: Any) -> None:
     ask_for_time(provider)
     done = demiurge("--json", "chat", "tokyo", "-m", "What time is it in Tokyo?")
@@ -110,6 +126,7 @@ def test_a_call_that_asks_for_approval_waits_and_is_shown_how_to_decide(
     assert f"demiurge approvals approve {approval_id[:12]} --tools my_bell" in busy.out
     assert "was not sent" in busy.err
 
+    assert demiurge("init", "--forget").status == 0
     lost = demiurge("approvals", "approve", approval_id[:8])
     assert lost.status == 1
     assert "--tools" in lost.err

@@ -25,6 +25,25 @@ def test_a_healthy_machine(demiurge: Any) -> None:
     assert "ok    sqlite" in demiurge("doctor").out
 
 
+def test_it_says_of_each_provider_whether_there_is_a_key(demiurge: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    def keys() -> dict[str, tuple[str, str]]:
+        checks = demiurge("doctor", "--json").document["checks"]
+        found = {check["name"].removeprefix("key for "): (check["detail"], check["mend"]) for check in checks}
+        return {name: found[name] for name in ("openai", "anthropic")}
+
+    assert keys() == {"openai": ("LLM_API_KEY set", ""), "anthropic": ("LLM_API_KEY set", "")}
+    monkeypatch.delenv("LLM_API_KEY")
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-ant-canary")
+    assert keys() == {
+        "openai": ("none", "Set OPENAI_API_KEY (or LLM_API_KEY), or run `demiurge secrets set llm/api`."),
+        "anthropic": ("ANTHROPIC_API_KEY set", ""),
+    }
+    monkeypatch.delenv("ANTHROPIC_API_KEY")
+    demiurge("secrets", "set", "llm/anthropic", stdin=b"sk-ant-canary")
+    assert keys()["anthropic"] == ("llm/anthropic is in the vault", "")
+    assert "sk-ant-canary" not in demiurge("doctor").out
+
+
 def test_it_makes_no_world(demiurge: Any, world: Path) -> None:
     done = demiurge("doctor")
     assert done.status == 0

@@ -42,10 +42,40 @@ def test_an_event_may_come_from_a_file_or_from_stdin(demiurge: Any, tmp_path: An
 
 def test_a_message_to_a_chat_that_was_never_made_is_recorded_and_told(demiurge: Any) -> None:
     done = demiurge("event", "send", CHAT, message(put(demiurge)), "--json")
-    assert done.status == 0
+    assert done.status == 1
     assert done.document["unit"] == UNIT
-    assert "chat_unknown" in done.err
+    assert done.document["error"] == {"code": "chat_unknown", "message": "There is no such chat; create it first."}
     assert demiurge("journal", "verify").status == 0
+    plain = demiurge("event", "send", CHAT, message(put(demiurge)))
+    assert (plain.status, plain.document["unit"]) == (1, UNIT)
+    assert plain.err == "error: There is no such chat; create it first.\n"
+    assert demiurge("event", "send", CHAT, message(put(demiurge)), "--no-wait").status == 0
+
+
+def test_a_turn_that_fails_is_a_failure_of_its_message_alone(demiurge: Any, provider: Any) -> None:
+    provider.say(provider.raw(b"{}", 400, "application/json"))
+    demiurge("event", "send", CHAT, json.dumps(CREATED))
+    done = demiurge("event", "send", CHAT, message(put(demiurge)), "--json")
+    assert done.status == 1
+    assert done.document["error"]["message"]
+    assert demiurge("event", "send", CHAT, json.dumps(CREATED)).status == 0
+
+
+def test_a_step_that_fails_is_told(demiurge: Any) -> None:
+    root = demiurge("blob", "put", "x").document["hash"]
+    commit = {"workspace": "main", "expected_head": None, "root_hash": root, "owner": "user"}
+    done = demiurge("--json", "event", "send", "sys/WorkspaceCommit@1", json.dumps(commit))
+    assert (done.status, done.document["error"]["code"]) == (1, "invalid_step")
+
+
+def test_an_edit_that_a_workspace_refuses_is_told(demiurge: Any) -> None:
+    edit = {"workspace": "main", "expected_head": 4, "path": "a", "bytes_ref": put(demiurge)}
+    done = demiurge("--json", "event", "send", "sys/WorkspaceEdit@1", json.dumps(edit))
+    assert (done.status, done.document["error"]["code"]) == (1, "version_conflict")
+    bad = demiurge(
+        "--json", "event", "send", "sys/WorkspaceEdit@1", json.dumps({**edit, "expected_head": 0, "path": "/"})
+    )
+    assert (bad.status, bad.document["error"]["code"]) == (1, "bad_path")
 
 
 def test_without_waiting_the_event_is_durable_and_the_next_command_goes_on(demiurge: Any, provider: Any) -> None:

@@ -38,6 +38,40 @@ def test_verify_prints_what_it_saw_and_its_seal_can_be_kept(chatted: Any, provid
     assert done.document["error"]["code"] == "seal"
 
 
+def test_a_seal_costs_no_verify_and_can_be_had_of_any_moment(chatted: Any, provider: Any) -> None:
+    verified = chatted("journal", "verify").document
+    assert chatted("journal", "seal").document == {"seal": verified["seal"]}
+    assert chatted("journal", "seal", "--at", str(verified["records"])).document["seal"] == verified["seal"]
+    past = chatted("journal", "seal", "--at", "3").document["seal"]
+    assert past.startswith("3-")
+    assert chatted("journal", "verify", "--seal", past).status == 0
+    beyond = chatted("journal", "seal", "--at", "99999", "--json")
+    assert (beyond.status, beyond.document["error"]["code"]) == (1, "unknown_position")
+
+
+def test_a_record_is_proved_to_somebody_who_has_a_seal_and_no_world(
+    chatted: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seal = chatted("journal", "seal").document["seal"]
+    proof = chatted("journal", "prove", "2", "--seal", seal)
+    (tmp_path / "proof.json").write_text(proof.out)
+    record = chatted("journal", "export", "--json").document["records"][1]
+    monkeypatch.setenv("DEMIURGE_WORLD", str(tmp_path / "nowhere"))
+    done = chatted("journal", "check", f"@{tmp_path / 'proof.json'}", "--seal", seal)
+    assert done.document == {"ok": True, "record": {key: record[key] for key in record if key != "cbor"}}
+    other = seal[:-1] + ("0" if seal[-1] != "0" else "1")
+    assert chatted("journal", "check", proof.out, "--seal", other, "--json").document["error"]["code"] == "proof"
+    changed = json.dumps(proof.document | {"position": 3})
+    assert chatted("journal", "check", changed, "--seal", seal, "--json").document["error"]["code"] == "proof"
+    assert chatted("journal", "check", "{}", "--seal", seal, "--json").document["error"]["code"] == "invalid_proof"
+    assert chatted("journal", "check", proof.out, "--seal", "x", "--json").document["error"]["code"] == "invalid_seal"
+
+
+def test_a_seal_of_another_world_is_not_proved_under(chatted: Any) -> None:
+    done = chatted("journal", "prove", "1", "--seal", "3-" + "0" * 64, "--json")
+    assert (done.status, done.document["error"]["code"]) == (1, "seal")
+
+
 @pytest.mark.parametrize("json_too", [False, True])
 def test_verify_names_the_record_whose_byte_was_changed(json_too: bool, chatted: Any, world: Path) -> None:
     with closing(sqlite3.connect(world / "journal.db")) as database, database:

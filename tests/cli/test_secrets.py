@@ -27,7 +27,8 @@ def checks(done: Any) -> dict[str, Any]:
 def test_a_value_goes_in_by_stdin_and_is_used(keyless: Path, demiurge: Any, provider: Any) -> None:
     provider.say(provider.answer(provider.text("Yes.")))
     listed = demiurge("secrets", "ls", "--json")
-    [row] = listed.document["secrets"]
+    [row, other] = listed.document["secrets"]
+    assert (other["alias"], other["state"]) == ("llm/anthropic", "missing")
     assert row["state"] == "missing"
     assert row["bindings"] == {"env:LLM_API_KEY": "absent", "env:OPENAI_API_KEY": "absent", "vault:llm/api": "absent"}
     assert "demiurge secrets set llm/api" in row["mend"]
@@ -38,7 +39,7 @@ def test_a_value_goes_in_by_stdin_and_is_used(keyless: Path, demiurge: Any, prov
     assert demiurge("chat", "-m", "Hello?").status == 0
     assert provider.keys == [f"Bearer {CANARY}"]
     listed = demiurge("secrets", "ls", "--json")
-    [row] = listed.document["secrets"]
+    [row, _] = listed.document["secrets"]
     assert row["state"] == "found"
     [receipt] = [
         json.loads(line)["body"]
@@ -59,7 +60,7 @@ def test_it_is_taken_out_again(keyless: Path, demiurge: Any) -> None:
     again = demiurge("secrets", "rm", "llm/api", "--json")
     assert (again.status, again.document["error"]["code"]) == (1, "not_found")
     states = {(r["alias"], r["version"]): r["state"] for r in demiurge("secrets", "ls", "--json").document["secrets"]}
-    assert states == {("llm/api", 1): "missing", ("llm/api", 2): "unused"}
+    assert states == {("llm/anthropic", 1): "missing", ("llm/api", 1): "missing", ("llm/api", 2): "unused"}
 
 
 def test_one_that_nothing_is_bound_to_is_kept_and_said(keyless: Path, demiurge: Any) -> None:
@@ -104,7 +105,7 @@ def test_doctor_says_where_the_vault_is_and_what_is_wrong_with_it(keyless: Path,
     assert "secret llm/api@1" not in done, "the local model needs no key"
     demiurge("secrets", "set", "llm/api", stdin=CANARY.encode())
     done = checks(demiurge("doctor", "--json"))
-    assert done["keys"]["detail"] == "llm/api is in the vault"
+    assert done["key for openai"]["detail"] == "llm/api is in the vault"
     assert done["secret llm/api@1"]["detail"] == "found at vault:llm/api"
     key = keyless / ".config/demiurge/vault.key"
     key.chmod(0o644)

@@ -268,5 +268,5 @@ def test_a_secret_is_asked_for_and_not_shown(
     screen.type("canary-0123456789\n")
     assert screen.end() == 0
     assert "canary" not in screen.text
-    [row] = demiurge("secrets", "ls", "--json").document["secrets"]
-    assert row["state"] == "found"
+    rows = demiurge("secrets", "ls", "--json").document["secrets"]
+    assert [row["alias"] for row in rows if row["state"] == "found"] == ["llm/api"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -68,3 +69,87 @@ def test_what_is_not_there_is_said(written: Any, arguments: tuple[str, ...], sta
     done = written("ws", *arguments)
     assert (done.status, done.out) == (status, "")
     assert said in done.err
+
+
+def test_a_person_writes_and_removes(written: Any, tmp_path: Path) -> None:
+    (tmp_path / "c.bin").write_bytes(b"\x00\xff")
+    done = written("--json", "ws", "write", "main/deep/c.bin", "@c.bin").document
+    assert (done["workspace"], done["version"], done["path"]) == ("main", 4, "deep/c.bin")
+    assert written("ws", "write", "main/notes/a.txt", "three\n").out == "Wrote main@5/notes/a.txt.\n"
+    assert written("ws", "write", "main/d.txt", "@-", stdin=b"from stdin").status == 0
+    assert written("ws", "rm", "main/b.txt").out == "Removed main@7/b.txt.\n"
+    assert [e["path"] for e in written("--json", "ws", "ls", "main").document["entries"]] == ["d.txt", "deep", "notes"]
+    assert written("ws", "cat", "main/d.txt").out == "from stdin"
+    assert written("ws", "cat", "main@4/b.txt").out == "b"
+    assert "+three" in written("ws", "diff", "main@4").out
+    log = written("--json", "ws", "log", "main").document["versions"]
+    assert [(v["version"], v["owner"]) for v in log[:2]] == [(7, "user"), (6, "user")]
+    assert written("replay", "--check").document["ok"]
+    assert written("journal", "verify").status == 0
+
+
+def test_an_edit_is_journaled_with_who_made_it(demiurge: Any) -> None:
+    assert demiurge("ws", "write", "plans/a.txt", "a").status == 0
+    records = [json.loads(line) for line in demiurge("journal", "export").out.splitlines()]
+    [edit] = [r for r in records if r["kind"] == "event" and r.get("body", {}).get("schema") == "sys/WorkspaceEvent@1"]
+    assert edit["actor"] == "user"
+    assert edit["body"]["value"]["$value"]["path"] == "a.txt"
+
+
+def test_the_chat_reads_what_a_person_wrote(demiurge: Any, provider: Any) -> None:
+    assert demiurge("ws", "write", "main/todo.txt", "buy bolts").status == 0
+    provider.say(
+        provider.answer(provider.call("workspace__read", {"path": "todo.txt"})),
+        provider.answer(provider.text("You should buy bolts.")),
+    )
+    assert demiurge("chat", "--message", "What should I do?").status == 0
+    assert "buy bolts" in json.dumps(provider.seen[-1])
+
+
+@pytest.mark.parametrize("place", ["main@2/b.txt", "main/b.txt"])
+def test_a_write_that_expects_another_version_is_a_conflict(written: Any, place: str) -> None:
+    option = () if "@" in place else ("--expected-version", "2")
+    for verb in (("write", place, "late"), ("rm", place)):
+        done = written("--json", "ws", *verb, *option)
+        assert (done.status, done.document["error"]["code"]) == (1, "version_conflict")
+        assert done.document["error"]["message"] == "Workspace main is at version 3, not 2."
+    assert written("ws", "cat", "main/b.txt").out == "b"
+    assert written("ws", "write", "main@3/b.txt", "in time").status == 0
+    assert written("ws", "write", "main/b.txt", "no", "--expected-version", "0").status == 1
+    assert written("ws", "write", "new/b.txt", "yes", "--expected-version", "0").status == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "said"),
+    [
+        (("write", "main/../x", "t"), 1, "A path has segments"),
+        (("write", "main/notes", "t"), 1, "notes is a folder."),
+        (("write", "main/b.txt/c", "t"), 1, "b.txt is a file"),
+        (("write", "main", "t"), 2, "which file"),
+        (("write", "main@1/b.txt", "t", "--expected-version", "2"), 2, "The place says version 1"),
+        (("write", "main/x", "@none"), 1, "There is no file none"),
+        (("rm", "main/none.txt"), 1, "There is no none.txt."),
+        (("rm", "main/notes"), 1, "not empty"),
+        (("rm", "main/"), 2, "which file"),
+    ],
+)
+def test_an_edit_that_can_not_be_is_said_and_changes_nothing(
+    written: Any, arguments: tuple[str, ...], status: int, said: str
+) -> None:
+    done = written("ws", *arguments)
+    assert (done.status, done.out) == (status, "")
+    assert said in done.err
+    assert written("--json", "ws", "log", "main").document["versions"][0]["version"] == 3
+
+
+def test_a_file_that_is_too_large_is_refused(demiurge: Any) -> None:
+    done = demiurge("--json", "ws", "write", "main/big", "@-", stdin=bytes((16 << 20) + 1))
+    assert (done.status, done.document["error"]["code"]) == (1, "too_large")
+
+
+def test_a_commit_of_a_tree_is_not_taken_from_a_person(demiurge: Any) -> None:
+    """It could name any blob of the world, and so show it."""
+    root = demiurge("blob", "put", "x").document["hash"]
+    commit = {"workspace": "main", "expected_head": None, "root_hash": root, "owner": "user"}
+    demiurge("event", "send", "sys/WorkspaceCommit@1", json.dumps(commit))
+    assert "no cell" in demiurge("state", "get", "sys/Workspace@1", "--key", "main").err

@@ -73,7 +73,8 @@ def test_the_readmes_own_tools_run_in_a_chat(tmp_path: Path) -> None:
     with serving() as provider:
         asked = Provider.call("stock_count", {"part": "bolt"})
         provider.say(Provider.answer(asked), Provider.answer(Provider.text("There are 120 bolts.")))
-        environment = {**os.environ, "LLM_API_KEY": "sk-example", "OPENAI_BASE_URL": provider.url}
+        keys = {"LLM_API_KEY": "sk-example", "OPENAI_BASE_URL": provider.url}
+        environment = {**os.environ, **keys, "HOME": str(tmp_path)}
         command = [sys.executable, "-m", "demiurge.cli", "chat", "--tools", "own_tools", "--yes", "--message", "Bolts?"]
         done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stderr

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,10 +19,13 @@ from demiurge.tools import (
     ToolCallStart,
     ToolContext,
     ToolEffect,
+    ToolErrorCode,
+    ToolExecResult,
     ToolPolicy,
     ToolPolicyContext,
     ToolResult,
     ToolRunner,
+    tool,
 )
 from demiurge.wire import ToolCall
 
@@ -224,3 +228,61 @@ def test_without_a_loop_a_signal_goes_up_and_every_call_is_answered() -> None:
         turn.runner.exec_many_sync(asked("writes", "signals", "reads", "hidden"))
     assert turn.codes() == {"c0": "ok", **dict.fromkeys(["c1", "c2", "c3"], "cancelled")}
     assert "+2" not in turn.trace
+
+
+async def test_calls_that_the_loop_refuses_are_answered_in_their_place() -> None:
+    turn = Turn(max_parallel=4)
+    refused = {0: ToolErrorCode.ROUNDS_EXCEEDED, 2: ToolErrorCode.REPEATED_CALL, 3: ToolErrorCode.REPEATED_CALL}
+    results = await turn.runner.exec_many(asked("writes", "reads", "reads", "hidden"), refused=refused)
+    assert [result.error_code for result in results] == ["rounds_exceeded", None, "repeated_call", "repeated_call"]
+    assert [result.record.name for result in results] == ["writes", "reads", "reads", "hidden"]
+    assert turn.codes() == {"c0": "rounds_exceeded", "c1": "ok", "c2": "repeated_call", "c3": "repeated_call"}
+    assert turn.trace == ["+1", "-1"]
+    assert turn.runner.summary.to_json()["calls"] == 4
+
+
+@pytest.mark.parametrize("max_parallel", [1, 4])
+async def test_each_answer_is_told_also_when_the_turn_is_cut_short(max_parallel: int) -> None:
+    turn = Turn(max_parallel)
+    told: list[ToolExecResult] = []
+    calls = asked("writes", "hidden", "waits", "writes", "reads")
+    refused = {4: ToolErrorCode.REPEATED_CALL}
+    task = asyncio.create_task(turn.runner.exec_many(calls, answered=told.append, refused=refused))
+    await turn.begun.wait()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    codes = {result.tool_call_id: result.error_code for result in told}
+    assert codes == {"c0": None, "c1": "policy_denied", **dict.fromkeys(["c2", "c3", "c4"], "cancelled")}
+    assert len(told) == 5
+
+
+@pytest.mark.parametrize("max_parallel", [1, 4])
+async def test_no_call_begins_after_one_that_does_not_let_itself_be_cancelled(max_parallel: int) -> None:
+    begun, told = asyncio.Event(), list[ToolExecResult]()
+
+    @tool(effect=ToolEffect.READ_ONLY)
+    async def stubborn() -> str:
+        """Goes on."""
+        begun.set()
+        with contextlib.suppress(asyncio.CancelledError):
+            await asyncio.Event().wait()
+        return "went on"
+
+    @tool(effect=ToolEffect.STATE_CHANGE)
+    async def writes() -> str:
+        """Never runs."""
+        raise AssertionError
+
+    runner = ToolRunner([stubborn, writes], policy=ToolPolicy(("stubborn", "writes")), max_parallel=max_parallel)
+    calls = [("c0", "stubborn", "{}"), ("c1", "writes", "{}"), ("c2", "stubborn", "{}")]
+    task = asyncio.create_task(runner.exec_many(calls, answered=told.append))
+    await begun.wait()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert [(result.tool_call_id, result.error_code) for result in told] == [
+        ("c0", None),
+        ("c1", "cancelled"),
+        ("c2", "cancelled"),
+    ]

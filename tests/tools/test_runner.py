@@ -15,7 +15,9 @@ import pytest
 from demiurge.errors import InvalidValue
 from demiurge.tools import (
     AiEvent,
+    Budget,
     Budgets,
+    BudgetTracker,
     Clock,
     EffectLedger,
     InMemoryApprovals,
@@ -38,6 +40,7 @@ from demiurge.tools import (
     ToolValidationError,
 )
 from demiurge.tools.bound import BoundTool
+from demiurge.tools.policy import Decision
 from demiurge.values.clock import FixedClock
 from demiurge.values.refs import ref_of
 
@@ -637,3 +640,42 @@ def test_what_a_listener_does_to_its_event_is_not_in_the_record() -> None:
     )
     result = ToolRunner([tool], policy=ToolPolicy(("rows",)), emit=forge).exec_sync("rows", "{}")
     assert result.value == result.record.result == {"rows": [{"n": 1}]}
+
+
+def test_the_catalog_is_what_the_runner_would_not_deny() -> None:
+    ask_first = ToolPolicy(("math__add",), require_approval_for_effects=(ToolEffect.STATE_CHANGE,))
+    change = made(effect=ToolEffect.STATE_CHANGE)
+    assert [spec.name for spec in Run().runner.catalog().specs()] == ["math__add"]
+    assert Run(policy=ToolPolicy()).runner.catalog().specs() == ()
+    assert Run(change, ask_first).runner.catalog().specs() == ()
+    assert Run(change, ask_first, approvals=InMemoryApprovals()).runner.catalog().specs() == (change.spec,)
+
+    class ForOne(ToolPolicy):
+        def decide(self, ctx: ToolPolicyContext, tool_id: str, effect: ToolEffect) -> Decision:
+            return "allow" if ctx.actor == "ada" else "deny"
+
+    runner = Run(policy=ForOne(("math__add",))).runner
+    ada = ToolPolicyContext("run-7", actor="ada")
+    assert len(runner.catalog(ada)) == len(runner.catalog(ToolContext(caller=ada))) == 1
+    assert len(runner.catalog()) == 0
+
+
+def test_what_a_call_would_find_by_type_can_be_asked_for() -> None:
+    clock, tracker = FixedClock(0), BudgetTracker(Budget(max_total_tokens=1))
+    runner = Run(clock=clock, resources={BudgetTracker: tracker}).runner
+    assert (runner.resources().get(Clock), runner.resources().get(BudgetTracker)) == (clock, tracker)
+    mine = BudgetTracker(Budget(max_total_tokens=2))
+    assert runner.resources(ToolContext(budget_tracker=mine)).get(BudgetTracker) is mine
+    assert runner.resources(ToolPolicyContext("run-7")).get(BudgetTracker) is tracker
+
+
+async def test_another_may_hear_the_events_of_some_calls() -> None:
+    run, heard = Run(), list[AiEvent]()
+    await run.runner.heard_by(heard.append).exec("math__add", ARGS, tool_call_id="c1")
+    assert heard == run.events
+    assert len(heard) == 2
+    await run.runner.exec("math__add", ARGS, tool_call_id="c2")
+    assert (len(heard), len(run.events)) == (2, 4)
+    silent = Run(emit=None).runner
+    await silent.heard_by(heard.append).exec("math__add", ARGS, tool_call_id="c3")
+    assert len(heard) == 4

@@ -24,7 +24,11 @@ from demiurge.wire import (
 from demiurge.wire.chat_history import MAX_IMAGE_BYTES, MAX_MESSAGE_ID, MAX_TOOL_NAME, ChatRequest, decode
 from demiurge.wire.data_stream import MAX_ARGS_BYTES, MAX_RESULT_BYTES
 
-PIXEL = base64.b64encode(b"\x89PNG").decode()
+PNG, WEBP, JPEG = b"\x89PNG\r\n\x1a\n", b"RIFF\0\0\0\0WEBP", b"\xff\xd8\xff\xe0"
+
+
+def encoded(data: bytes) -> str:
+    return base64.b64encode(data).decode()
 
 
 def user(*parts: Any) -> dict[str, Any]:
@@ -95,7 +99,9 @@ def test_what_the_data_stream_client_posts() -> None:
     """In the form of @assistant-ui/react-data-stream 0.12.32, with results of parallel calls in one message."""
     body: dict[str, Any] = {
         "messages": [
-            user("Compare.", {"type": "file", "data": f"data:image/png;base64,{PIXEL}", "mediaType": "image/png"}),
+            user(
+                "Compare.", {"type": "file", "data": f"data:image/png;base64,{encoded(PNG)}", "mediaType": "image/png"}
+            ),
             assistant(call("a", args={"n": 1}, key="input"), call("b", args={"n": 2}, key="input")),
             answer(output("a", "json", {"x": 1}), output("b", "error-json", {"ok": False})),
             assistant(text("Done.")),
@@ -108,7 +114,7 @@ def test_what_the_data_stream_client_posts() -> None:
         "unstable_assistantMessageId": "m",
     }
     request = decode(json.loads(json.dumps(body)))
-    assert request.items[0] == Message("user", (Text("Compare."), Image("image/png", b"\x89PNG")))
+    assert request.items[0] == Message("user", (Text("Compare."), Image("image/png", PNG)))
     assert request.items[1:5] == (
         ToolCall("a", "clock", '{"n":1}'),
         ToolCall("b", "clock", '{"n":2}'),
@@ -134,11 +140,11 @@ def test_results_become_the_text_that_the_model_reads(part: dict[str, Any], cont
 
 
 def test_images_in_both_spellings() -> None:
-    url = f"data:image/webp;base64,{PIXEL}"
+    url = f"data:image/webp;base64,{encoded(WEBP)}"
     parts = (
         {"type": "image", "image": url},
         {"type": "file", "data": url},
-        {"type": "file", "data": PIXEL, "mediaType": "image/jpeg"},
+        {"type": "file", "data": encoded(JPEG), "mediaType": "image/jpeg"},
     )
     (message,) = items(user(*parts))
     assert isinstance(message, Message)
@@ -168,6 +174,12 @@ def test_there_is_at_least_one_message(messages: object) -> None:
     with pytest.raises(InvalidValue) as caught:
         decode({"messages": messages})
     assert caught.value.path == "messages"
+
+
+@pytest.mark.parametrize("body", [None, [], "messages", 7])
+def test_a_body_is_an_object(body: Any) -> None:
+    with pytest.raises(InvalidValue, match="must be an object"):
+        decode(body)
 
 
 def test_a_system_message_is_refused() -> None:
@@ -374,9 +386,22 @@ def test_an_image_is_one_in_a_data_url(source: object) -> None:
     assert refused(user({"type": "file", "data": source, "mediaType": "text/plain"})) == "messages[0].content[0].data"
 
 
+@pytest.mark.parametrize("media_type", [None, [], {}, 7, ["image/png"], "image/png\n", "IMAGE/PNG"])
+def test_a_media_type_is_a_known_name(media_type: object) -> None:
+    part = {"type": "file", "data": encoded(PNG), "mediaType": media_type}
+    assert refused(user(part)) == "messages[0].content[0].data"
+
+
+@pytest.mark.parametrize("data", [b"<!doctype html><script>", b"<svg xmlns=''>", b"%PDF-1.7", b"GIF89a", b"\x89PNG"])
+def test_an_image_is_what_its_bytes_say(data: bytes) -> None:
+    assert refused(user({"type": "image", "image": f"data:image/png;base64,{encoded(data)}"})).endswith(".image")
+    part = {"type": "file", "data": encoded(data), "mediaType": "image/png"}
+    assert refused(user(part)) == "messages[0].content[0].data"
+
+
 def test_an_image_has_at_most_5_mib() -> None:
     for size, fits in ((MAX_IMAGE_BYTES, True), (MAX_IMAGE_BYTES + 1, False), (MAX_IMAGE_BYTES * 2, False)):
-        part = {"type": "image", "image": "data:image/png;base64," + base64.b64encode(bytes(size)).decode()}
+        part = {"type": "image", "image": "data:image/png;base64," + encoded(PNG.ljust(size, b"\0"))}
         if fits:
             assert items(user(part))
         else:

@@ -54,6 +54,32 @@ _RETRYABLE = {"provider_unavailable", "rate_limit", "timeout", "truncated"}
         ({"error": {"message": "x", "type": "server_error"}}, None, "provider_unavailable"),
         ({"object": "error", "message": "overloaded", "code": "503"}, None, "provider_unavailable"),
         ({"error": "model is loading"}, None, "provider_unavailable"),
+        ({"error": {"message": "who are you", "type": "api_error"}}, 401, "authentication"),
+        ({"error": {"message": "slow down", "type": "server_error"}}, 429, "rate_limit"),
+        ({"error": {"message": "no room", "type": "internal_server_error"}}, 498, "provider_unavailable"),
+        ({"error": {"message": "no tools here", "type": "not_supported_error"}}, 501, "invalid_request"),
+        ({"error": {"message": "x", "code": "image_too_large"}}, None, "invalid_request"),
+        ({"error": {"message": "x", "code": "unsupported_format"}}, None, "invalid_request"),
+        ({"type": "error", "error": {"type": "request_too_large", "message": "x"}}, None, "invalid_request"),
+        ({"error": {"message": "x", "type": "invalid_model", "code": "1"}}, 400, "not_found"),
+        ({"error": {"message": "a/b is not a valid model ID", "code": 400}}, 400, "not_found"),
+        ({"code": "some argument", "error": "Incorrect API key provided"}, 400, "authentication"),
+        ([{"error": {"message": "API key not valid.", "status": "INVALID_ARGUMENT"}}], 400, "authentication"),
+        ([{"error": {"message": "x", "status": "RESOURCE_EXHAUSTED", "code": 429}}], None, "rate_limit"),
+        (b'[{"error": {"message": "x", "status": "DEADLINE_EXCEEDED"}}]', None, "timeout"),
+        ({"statusCode": 429, "message": "wait"}, None, "rate_limit"),
+        ({"error": {"type": "invalid_request_error", "message": "credit balance is low"}}, 400, "insufficient_quota"),
+        ({"error": {"type": "budget_exceeded", "message": "spent", "code": "400"}}, 400, "insufficient_quota"),
+        ({"code": "no permission", "error": "The team does not have any credits"}, 403, "insufficient_quota"),
+        ({"error": {"code": 403, "message": "Your input was flagged"}}, 403, "content_filter"),
+        ({"error": {"code": "invalid_prompt", "message": "x"}}, 400, "content_filter"),
+        ({"error": {"message": "ContentPolicyViolationError: x"}}, 400, "content_filter"),
+        ({"error": {"message": "ContextWindowExceededError: x"}}, 400, "context_overflow"),
+        ({"error": {"message": "input and output exceed context limit: 9 > 8"}}, 400, "context_overflow"),
+        ({"error": {"message": "more than the maximum number of tokens allowed (8)"}}, 400, "context_overflow"),
+        ({"error": "`inputs` tokens + `max_new_tokens` must be <= 8"}, 422, "context_overflow"),
+        ({"error": {"code": "tokens_limit_reached", "message": "x"}}, 413, "context_overflow"),
+        ({"message": "Too many tokens, please wait"}, None, "provider_unavailable"),
         ({"detail": "Not Found"}, 404, "not_found"),
         (b"<html>Bad Gateway</html>", 502, "provider_unavailable"),
         (b"", 504, "timeout"),
@@ -77,6 +103,15 @@ def test_the_message_says_what_the_provider_said_but_no_key() -> None:
     wrong_key = provider_error({"error": {"message": "Incorrect API key provided: abc"}}, 401)
     assert "abc" not in wrong_key.message
     assert len(provider_error(b"x" * 10_000_000, 500).message) < 700
+
+
+@pytest.mark.parametrize(
+    "raw", ['{"error": {"message": "too long", "code": "context_length_exceeded"}}', "context size"]
+)
+def test_what_a_proxy_passes_on_says_more_than_the_proxy(raw: str) -> None:
+    error = provider_error({"error": {"message": "It failed", "code": 400, "metadata": {"raw": raw}}}, 400)
+    assert error.code == "context_overflow"
+    assert error.detail in ("It failed: too long", "It failed: context size")
 
 
 def test_a_provider_error_can_be_made_by_hand() -> None:

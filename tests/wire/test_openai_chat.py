@@ -231,6 +231,10 @@ def test_an_answer_with_everything() -> None:
         ("MAX_TOKENS", "length", "length"),
         ("content_filter", "content_filter", "content_filter"),
         ("error", "error", "error"),
+        ("SAFETY", "content_filter", "content_filter"),
+        ("abort", "error", "error"),
+        ("insufficient_system_resource", "error", "error"),
+        ("tool_use", "tool_calls", "stop"),
         ("surprise", "other", "other"),
     ],
 )
@@ -345,6 +349,77 @@ def test_an_id_or_name_that_is_repeated_or_changes_is_still_the_same_call() -> N
     assert _calls(_part(id="a"), _part(None, name="one"), _part("{}")) == [("a", "one", "{}")]
 
 
+def test_a_name_in_pieces_is_joined_until_the_arguments_begin() -> None:
+    assert _calls(_part("", id="a", name="look_"), _part('{"x":', name="up"), _part("1}", name="late")) == [
+        ("a", "look_up", '{"x":1}')
+    ]
+    assert _calls(_part(id="a", name="look"), _part(name="look_up"), _part("{}")) == [("a", "look_up", "{}")]
+
+
+def test_a_name_without_an_id_begins_a_call_once_the_arguments_are_whole() -> None:
+    one, two = _part('{"x":1}', name="t", id=""), _part('{"x":2}', name="t", id="")
+    assert [(name, text) for _, name, text in _calls(one, two)] == [("t", '{"x":1}'), ("t", '{"x":2}')]
+    placeless = _part("{}", index=None, name="u", id="")
+    assert [(name, text) for _, name, text in _calls(placeless, _part("{}", name="v"))] == [("u", "{}"), ("v", "{}")]
+
+
+@pytest.mark.parametrize("index", [0, None])
+def test_a_name_without_an_id_in_the_middle_of_the_arguments_is_the_same_call(index: int | None) -> None:
+    first, rest = _part('{"x":{}', index=index, id="a", name="t"), _part("}", index=index, id=None, name="t")
+    assert _calls(first, rest, _part("", index=index, name="t")) == [("a", "t", '{"x":{}}')]
+
+
+@pytest.mark.parametrize("whole", ["{}", '{"x":1}'])
+def test_a_call_that_comes_twice_or_after_a_placeholder_never_runs_twice(whole: str) -> None:
+    chunks = (_part(whole, name="t"), _part('{"x":1}', name="t"), _chunk("tool_calls"))
+    [call] = _read(*chunks)[1].tool_calls
+    assert (call.arguments_json, call.invalid) == (whole + '{"x":1}', True)
+
+
+def test_ids_that_change_without_an_index_are_one_call() -> None:
+    pieces = [_part(text, index=None, id=call_id) for call_id, text in (("b", "{"), ("c", "}"))]
+    assert _calls(_part("", index=None, id="a", name="t"), *pieces) == [("a", "t", "{}")]
+
+
+def test_what_a_call_is_signed_with_goes_back_on_that_call() -> None:
+    signed = {"extra_content": {"google": {"thought_signature": "s"}}}
+    _, completion = _read(
+        _part('{"x"', id="a", name="t", **signed), _part(":1}"), _part("{}", index=1, id="b", name="u"), _chunk("stop")
+    )
+    assert completion == openai_chat.decode(
+        _answer("stop", tool_calls=[{**_call("a", '{"x":1}'), **signed}, _call("b", name="u")]) | {"usage": None}
+    )
+    [message] = openai_chat.encode_messages(completion.items)["messages"]
+    assert message == {
+        "role": "assistant",
+        "content": None,
+        "tool_calls": [{**_call("a", '{"x":1}'), **signed}, _call("b", name="u")],
+    }
+
+
+def test_thinking_blocks_are_joined_and_go_back() -> None:
+    def block(text: str, signature: str = "") -> dict[str, Any]:
+        return {"type": "thinking", "thinking": text, "signature": signature}
+
+    hidden = {"type": "redacted_thinking", "data": "d"}
+    pieces = [block("H"), block("m."), block("", "s"), hidden, block("Oh."), block("", "t")]
+    chunks = [_chunk(thinking_blocks=[piece]) for piece in pieces]
+    events, completion = _read(*chunks, _chunk(content="4"), _chunk("stop"))
+    assert events == [Status("thinking"), TextDelta("4")]
+    [message] = openai_chat.encode_messages(completion.items)["messages"]
+    assert message["thinking_blocks"] == [block("Hm.", "s"), hidden, block("Oh.", "t")]
+
+
+def test_what_a_custom_tool_is_given_is_no_object() -> None:
+    called = {"id": "a", "type": "custom", "custom": {"name": "shell", "input": "ls -l"}}
+    expected = (ToolCall("a", "shell", "ls -l", invalid=True),)
+    assert openai_chat.decode(_answer("tool_calls", tool_calls=[called])).tool_calls == expected
+    rest = {"index": 0, "custom": {"input": " -l"}}
+    first = {"index": 0, "id": "a", "type": "custom", "custom": {"name": "shell", "input": "ls"}}
+    chunks = (_chunk(tool_calls=[first]), _chunk(tool_calls=[rest]), _chunk("tool_calls"))
+    assert _read(*chunks)[1].tool_calls == expected
+
+
 def test_a_stream_with_stop_and_calls_keeps_the_calls() -> None:
     completion = _read(_part("{}", id="a", name="t"), _chunk("stop"))[1]
     assert completion.finish_reason == "tool_calls"
@@ -391,6 +466,8 @@ def test_a_missing_last_blank_line_is_forgiven() -> None:
     [
         b'data: {"error": {"message": "slow", "code": 429}}\n\n',
         b'event: error\ndata: {"message": "slow", "code": "rate_limit_exceeded"}\n\n',
+        b'data: {"object": "error", "message": "slow", "code": 429}\n\n',
+        b'data: [{"error": {"message": "slow", "code": 429}}]\n\n',
         b'data: {"choices": [{"index": 0, "delta": {}, "error": {"message": "slow", "code": 429}}]}\n\n',
     ],
 )

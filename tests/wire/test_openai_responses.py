@@ -343,6 +343,15 @@ def test_a_final_object_without_output_is_filled_from_its_items() -> None:
     assert completion.items == (Message("assistant", (Text("Look."),)), ToolCall("call_1", "t", '{"a":1}'))
 
 
+@pytest.mark.parametrize("empty", [{"output": []}, {"output": None}, {}])
+def test_a_final_object_without_output_or_items_has_at_least_the_text_that_was_shown(empty: dict[str, Any]) -> None:
+    bare = {key: value for key, value in _response().items() if key != "output"}
+    shown = [{"type": "response.output_text.delta", "delta": text} for text in ("Hel", "lo")]
+    events, completion = _read(*shown, {"type": "response.completed", "response": {**bare, **empty}})
+    assert events == [TextDelta("Hel"), TextDelta("lo")]
+    assert completion == openai_responses.decode(_response(_message("Hello")))
+
+
 def test_the_other_half_of_a_character_may_come_in_the_next_delta() -> None:
     events, completion = _read(
         {"type": "response.output_text.delta", "delta": "a\ud83d"},

@@ -29,12 +29,7 @@ def _golden(api: str) -> tuple[Interaction, Interaction]:
     return first, Interaction(f"{api} 2", api, api, False, 200, "", b"", entry["request"])
 
 
-def _named() -> list[Interaction]:
-    corpora = os.environ.get("DEMIURGE_CORPORA")
-    return recorded(Path(corpora)) if corpora else []
-
-
-_NAMED = _named()
+_NAMED = recorded() if "DEMIURGE_CORPORA" in os.environ else []
 
 
 @cache

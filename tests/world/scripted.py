@@ -15,6 +15,7 @@ from demiurge.models.request import GenerateRequest
 from demiurge.stores import Store
 from demiurge.tools.authoring.tool import Tool
 from demiurge.tools.core import CORE_TOOLS
+from demiurge.tools.ledger.effects import Ledger
 from demiurge.tools.policy import ToolPolicy
 from demiurge.tools.source import StaticToolSource
 from demiurge.values import canonical_json
@@ -182,6 +183,7 @@ def tiny(
     schemas: Mapping[str, Any] = {},
     source: bytes = b"1",
     settings: Mapping[str, Any] = {},
+    tool_policy: ToolPolicy | None = None,
 ) -> Manifest:
     """The small world's manifest; `source` stands for the reducers' code."""
     plans = list(plans)
@@ -219,7 +221,7 @@ def tiny(
         BOARD: Reducer(board, source),
         WORKSPACE: workspace_reducer(),
     }
-    return Manifest.build(found, root, reducers, tool_policy=ToolPolicy())
+    return Manifest.build(found, root, reducers, tool_policy=tool_policy if tool_policy is not None else ToolPolicy())
 
 
 _MODULES = {ROOM: ("ex/State@1", "ex/Ev@1"), BOARD: ("ex/BoardState@1", "ex/BoardEv@1")}
@@ -510,10 +512,11 @@ def chat_adapters(
     tools: Sequence[Tool[Any, Any]] = (),
     *,
     environment: Mapping[str, str] = {"LLM_API_KEY": KEY},
+    ledger: Ledger | None = None,
 ) -> list[Adapter]:
     source = StaticToolSource((*CORE_TOOLS, *tools))
-    clock = FixedClock(START_NS, 1_000_000)
-    return [LlmGenerate(model, Secrets(environment)), ToolCalls(source, clock), WorkspaceEffects(), Introspect()]
+    calls = ToolCalls(source, FixedClock(START_NS, 1_000_000), ledger=ledger)
+    return [LlmGenerate(model, Secrets(environment)), calls, WorkspaceEffects(), Introspect()]
 
 
 @asynccontextmanager
@@ -526,11 +529,12 @@ async def talking(
     policy: ToolPolicy | None = None,
     environment: Mapping[str, str] = {"LLM_API_KEY": KEY},
     perform: bool = True,
+    ledger: Ledger | None = None,
 ) -> AsyncIterator[Talk]:
     """A chat world on `store`, taken up where an earlier one left it."""
     store.put_blob(SYSTEM)
     manifest = manifest if manifest is not None else chat_manifest(tools, policy)
-    adapters = chat_adapters(model, tools, environment=environment)
+    adapters = chat_adapters(model, tools, environment=environment, ledger=ledger)
     async with running(store, manifest, adapters, perform=perform) as host:
         talk = Talk(host)
         if host.store.head(str(MAIN)) is None:

@@ -15,6 +15,7 @@ from demiurge.values.refs import Ref, parse_ref, ref_of
 from demiurge.wire.attachments import attachment
 from demiurge.wire.items import Completion, Image, Item, Message, Opaque, Reasoning, Text, ToolCall, ToolOutput
 from demiurge.world.messages import (
+    MAX_ATTACHED,
     assistant_blob,
     attachment_refs,
     call_blob,
@@ -170,3 +171,36 @@ def test_any_json_at_all_attaches_something_or_nothing(value: Any) -> None:
     refs = attachment_refs(canonical_json.encode(value))
     assert list(map(parse_ref, refs)) == list(refs)
     assert attachment_refs(b"no json") == ()
+
+
+def test_an_attachment_that_is_named_often_is_read_once() -> None:
+    store, read = Store(), []
+
+    def get(ref: Ref) -> bytes:
+        read.append(ref)
+        return store.get(ref)
+
+    ref = store.put(PNG)
+    blob = user_blob("Look", attachments=[(attachment(PNG), ref)] * MAX_ATTACHED)
+    assert len(attachment_refs(blob)) == MAX_ATTACHED
+    assert expand(blob, get)
+    assert read == [ref]
+
+
+@pytest.mark.parametrize("role", ["user", "tool"])
+def test_a_message_has_so_many_attachments_and_no_more(role: str) -> None:
+    store = Store()
+    part = {"type": "image", "mime": "image/png", "bytes_ref": store.put(PNG)}
+    message = {"role": role, "tool_call_id": "c1", "content": [part] * (MAX_ATTACHED + 1)}
+    with pytest.raises(InvalidValue) as refusal:
+        expand(canonical_json.encode(message), store.get)
+    assert refusal.value.code == "bad_attachment"
+
+
+@pytest.mark.parametrize("role", ["user", "system"])
+def test_only_an_answer_is_read_from_its_items(role: str) -> None:
+    """Else a message would be what a blob says that no record names: forks and garbage collection would lose it."""
+    store = Store()
+    ref = store.put(items_blob([Message("user", (Text("of another chat"),))], store.put))
+    blob = canonical_json.encode({"role": role, "content": "mine", "items_ref": ref})
+    assert expand(blob, store.get) == [Message(role, (Text("mine"),))]

@@ -51,7 +51,7 @@ class Port:
         self.asked.append(params["text"])
         return bytes([len(self.asked)])
 
-    def raise_event(self, schema: str, value: Any) -> None:
+    def raise_event(self, schema: str, value: Any, budget: Any = None) -> None:
         self.told.append(value["$value"]["status"])
 
     def checked(self, schema: str, value: Any) -> Any:

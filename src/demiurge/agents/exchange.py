@@ -34,7 +34,7 @@ from demiurge.tools.spec import ToolSpec
 from demiurge.values.clock import Entropy, SystemClock, new_id
 from demiurge.wire.arguments import sound_calls
 from demiurge.wire.errors import ProviderError
-from demiurge.wire.items import Completion, FinishReason, Item, ToolCall, ToolChoice, ToolOutput, Usage
+from demiurge.wire.items import Completion, FinishReason, Item, Message, ToolCall, ToolChoice, ToolOutput, Usage
 from demiurge.wire.rounds import MAX_PROPOSED, call_identity, next_choice, refuse
 
 __all__ = ["Exchange", "Terms"]
@@ -79,6 +79,7 @@ class Exchange:
             self.items = standing.items
             if standing.open_calls and not await self._answer(standing, frozenset(catalog.tools)):
                 return self.turn("awaiting_approval", finish_reason="tool_calls")
+            _stop_if_cancelled()
             completion = await self._ask(catalog.specs(), self._choice(standing.rounds))
             _stop_if_cancelled()
             if len(completion.tool_calls) > MAX_PROPOSED:
@@ -176,6 +177,8 @@ class Exchange:
             preview.over = True
         preview.complete(completion.text)
         self._account(answer_id, request, completion, asked_ns)
+        if not all(_may_be_said(item) for item in completion.items):
+            raise ProviderError(code="bad_response", detail="the answer speaks for somebody else")
         if tuple(item for item in completion.items if isinstance(item, ToolCall)) != completion.tool_calls:
             raise ProviderError(code="bad_response", detail="the calls of the answer are not those of its items")
         taken = [item.id for item in self.items if isinstance(item, ToolCall)]
@@ -234,8 +237,13 @@ def _cost(request: GenerateRequest, completion: Completion, asked_ns: int) -> in
     return cost_of(completion, row, model=request.model, base_url=request.base_url, at_ns=asked_ns).micros
 
 
+def _may_be_said(item: Item) -> bool:
+    """By a model: what a person said and what a tool answered begins a turn and ends a call."""
+    return item.role == "assistant" if isinstance(item, Message) else not isinstance(item, ToolOutput)
+
+
 def _stop_if_cancelled() -> None:
-    """A model may have swallowed the cancellation; no call of its answer must begin."""
+    """A model or a handler may have swallowed the cancellation; nothing more must begin."""
     task = asyncio.current_task()
     if task is not None and task.cancelling():
         raise asyncio.CancelledError

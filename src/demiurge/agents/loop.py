@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from demiurge.agents.conversation import read
+from demiurge.agents.conversation import Standing, read
 from demiurge.agents.exchange import Exchange, Terms
 from demiurge.agents.run import AgentRun
 from demiurge.agents.turn import Turn
@@ -16,9 +16,11 @@ from demiurge.errors import InvalidValue
 from demiurge.models.port import LanguageModel
 from demiurge.models.request import GenerateRequest
 from demiurge.tools.context import ToolContext
+from demiurge.tools.ids import MAX_CALL_ID_BYTES, canonical_call_id
 from demiurge.tools.policy import ToolPolicyContext
 from demiurge.tools.runner import ToolRunner
 from demiurge.values.clock import Entropy, SystemEntropy
+from demiurge.wire.fields import mend_surrogates
 from demiurge.wire.items import Item, Message, Text, TextFormat, ToolChoice
 
 __all__ = ["AgentLoop"]
@@ -74,11 +76,13 @@ class AgentLoop:
         """One turn, to be read event by event. `said`: a person's words, or items; `history`: what came before them.
 
         A conversation that ends with open calls (`awaiting_approval`) goes on with those, one that ends with results
-        with the model. Raises InvalidValue for one that ends with the model's own words."""
-        spoken = (Message("user", (Text(said),)),) if isinstance(said, str) else tuple(said)
+        with the model. Raises InvalidValue for one that ends with the model's own words, and for open calls that their
+        ids don't tell apart (`tools.ids`)."""
+        spoken = (Message("user", (Text(mend_surrogates(said)),)),) if isinstance(said, str) else tuple(said)
         standing = read((*history, *spoken))
         if not standing.is_waiting:
             raise InvalidValue("there is nothing for the model to answer", path="said")
+        _check_ids(standing)
         return AgentRun(lambda emit: Exchange(self._terms, standing.items, emit))
 
     async def complete(self, said: str | Iterable[Item], history: Iterable[Item] = ()) -> Turn:
@@ -87,3 +91,13 @@ class AgentLoop:
             async for _ in run:
                 pass
         return run.turn
+
+
+def _check_ids(standing: Standing) -> None:
+    """Results are paired with calls by id alone; a call whose result went to another would be run again."""
+    ids = [call.id for call in standing.calls]
+    if len(set(ids)) < len(ids):
+        raise InvalidValue("two calls of the last answer have the same id", path="history")
+    if any(canonical_call_id(call.id) != call.id for call in standing.open_calls):
+        message = f"an open call has an id of 1 to {MAX_CALL_ID_BYTES} bytes, all of them printable"
+        raise InvalidValue(message, path="history")

@@ -3,7 +3,8 @@
 It chooses model, key and address from the environment, and may import everything below `cli`.
 """
 
+from demiurge.bootstrap.call import CallOutcome
 from demiurge.bootstrap.chat import Chat, Reply, ToolCallView
 from demiurge.bootstrap.world import World
 
-__all__ = ["Chat", "Reply", "ToolCallView", "World"]
+__all__ = ["CallOutcome", "Chat", "Reply", "ToolCallView", "World"]

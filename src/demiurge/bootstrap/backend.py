@@ -5,13 +5,15 @@ Every argument and result is plain data that canonical CBOR can carry, so the sa
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
 from typing import Any, Protocol
 
-__all__ = ["Backend", "OnFrame", "Shown"]
+__all__ = ["Backend", "Frames", "OnFrame", "Shown"]
 
 Shown = Mapping[str, Any]
-"""A frame as data: `{unit, intent, type, ...}` with the fields of the event."""
+"""A frame as data: `{unit, intent, attempt, offset, end, type, ...}` with the fields of the event (`world.frame`)."""
+
+Frames = AsyncGenerator[Shown, None]
 
 OnFrame = Callable[[Shown], None]
 
@@ -34,6 +36,11 @@ class Backend(Protocol):
 
     async def settle(self, unit: str | None, on_frame: OnFrame | None = None) -> None: ...
 
+    def watch(self, unit: str | None, after: Iterable[Shown] = (), settles: bool = False) -> Frames:
+        """What is shown of the effects that run in a unit (None: in all), for ever; with `settles` until they have
+        settled. Nothing twice of what `after`, frames that were seen before, shows already."""
+        ...
+
     async def state(self, module: str, key: str, at: int | None = None) -> Mapping[str, Any] | None:
         """The cell as JSON-ready data; None when there is none."""
         ...
@@ -54,15 +61,27 @@ class Backend(Protocol):
 
     async def replay(self) -> dict[str, Any]: ...
 
+    async def gc(self, keep_days: float, dry_run: bool) -> dict[str, Any]:
+        """The fields of `world.retention.garbage.Garbage`."""
+        ...
+
+    async def erase(self, ref: str, why: str, dry_run: bool) -> dict[str, Any]:
+        """The fields of `world.retention.erasure.Erasure`."""
+        ...
+
     async def info(self) -> dict[str, Any]:
-        """`{world_id, manifest, settings, catalog: [spec], notices: [text]}`."""
+        """`{world_id, manifest, settings, catalog: [spec], notices: [text], missing: [module], origin}`."""
         ...
 
     def manifest(self) -> bytes:
         """The node of the manifest in force."""
         ...
 
-    def put_blob(self, data: bytes) -> str: ...
+    def doubts(self) -> list[dict[str, Any]]:
+        """What in the code of its reducers may differ at a replay: `{module, line, name, why}`."""
+        ...
+
+    def put_blob(self, data: bytes, force: bool = False) -> str: ...
 
     def get_blob(self, ref: str) -> bytes: ...
 
@@ -75,6 +94,12 @@ class Backend(Protocol):
         ...
 
     def verify(self, seal: str | None = None) -> dict[str, Any]: ...
+
+    def seal(self, size: int | None = None) -> str: ...
+
+    def prove(self, position: int, seal: str | None = None) -> dict[str, Any]:
+        """A `world.seal.Proof` as JSON."""
+        ...
 
     async def close(self) -> None:
         """Stop; calls that are under way end with an error."""

@@ -7,18 +7,23 @@ see the same chat.
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import zip_longest
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from demiurge.apps.demiurge import CHAT, OPEN
 from demiurge.bootstrap.backend import OnFrame
-from demiurge.errors import Conflict, NotFound
+from demiurge.errors import Conflict, InvalidValue, NotFound, Unavailable
 from demiurge.sessions.session import Session
 from demiurge.tools.spec import ToolSpec
 from demiurge.values import canonical_json
 from demiurge.values.clock import SystemClock
+from demiurge.values.refs import Ref
+from demiurge.wire.attachments import MAX_PART_BYTES, attachment
+from demiurge.wire.items import Audio, Image
 from demiurge.world.effects.llm import tools_blob
 from demiurge.world.host import Accepted
 from demiurge.world.messages import user_blob
@@ -91,12 +96,23 @@ class Chat:
         value = {"chat_id": self.id, "title": title or self.id, "created_at_ms": now_ms}
         await self.world.submit("demiurge/ChatCreated@1", value, idempotency_key=f"create:{self.id}")
 
-    async def send(self, text: str, *, on_frame: OnFrame | None = None) -> Reply:
+    async def send(
+        self,
+        text: str,
+        *,
+        attachments: Sequence[str | os.PathLike[str] | bytes] = (),
+        on_frame: OnFrame | None = None,
+    ) -> Reply:
         """Say something and wait until the turn is over or only a person can go on.
 
-        A turn that an earlier process left open is finished first, and one of another process waited for. Raises
-        Conflict (`chat_busy`) while the last turn waits for a person, Unavailable when the disk can't take it.
+        `attachments` are images (PNG, JPEG, GIF, WebP) and sounds (WAV, MP3) that go with it, as paths or as bytes;
+        their first bytes say what they are. A turn that an earlier process left open is finished first, and one of
+        another process waited for. Raises InvalidValue (`bad_attachment`: of no such type, or over 10 MiB), Conflict
+        (`chat_busy`) while the last turn waits for a person, Unavailable when a file can't be read or the disk can't
+        take it.
         """
+        parts = await asyncio.to_thread(lambda: [_attachment(given) for given in attachments])
+        stored = [(part, Ref(self.world.blobs.put(part.data))) for part in parts]
         for _ in range(TRIES):
             await self.resume(on_frame)
             state = await self.state()
@@ -106,7 +122,7 @@ class Chat:
                 await self._refuse_while_a_person_decides()
                 continue
             request_id = state["last_request_id"] + 1 if state is not None else 1
-            accepted = await self._say(text, request_id)
+            accepted = await self._say(text, stored, request_id)
             await self.world.settle(self.unit, on_frame)
             refused = self.world.refusal(accepted)
             if refused is None:
@@ -115,12 +131,12 @@ class Chat:
                 return Reply("failed", request_id, error_code=refused["code"], message=refused["message"])
         raise Conflict(f"Others keep chat {self.id} busy; try again.", code="chat_busy")
 
-    async def _say(self, text: str, request_id: int) -> Accepted:
+    async def _say(self, text: str, attachments: Sequence[tuple[Image | Audio, Ref]], request_id: int) -> Accepted:
         value = {
             "chat_id": self.id,
             "request_id": request_id,
             "text": text,
-            "message_ref": self.world.blobs.put(user_blob(text)),
+            "message_ref": self.world.blobs.put(user_blob(text, attachments=attachments)),
             **await self._settings(),
         }
         return await self.world.submit("demiurge/UserMessage@1", value)
@@ -173,7 +189,9 @@ class Chat:
         )
 
     async def messages(self) -> list[dict[str, Any]]:
-        """The whole conversation: `{request_id, role, text, tool_calls?, tool?}`, oldest first."""
+        """The whole conversation: `{request_id, role, text, attachments?, tool_calls?, tool?}`, oldest first.
+
+        `attachments` is a list of `{type, mime, bytes_ref}`."""
         state = await self.state()
         if state is None:
             raise NotFound(f"There is no chat {self.id}; `demiurge chat ls` lists them.", code="chat_unknown")
@@ -184,6 +202,8 @@ class Chat:
             if message["tool"] is not None:
                 entry["text"] = ""
                 entry["tool"] = {**message["tool"], "result": self._view(message["tool"])}
+            if attached := _attachments(body):
+                entry["attachments"] = attached
             if body.get("tool_calls"):
                 entry["tool_calls"] = body["tool_calls"]
             shown.append(entry)
@@ -230,6 +250,26 @@ class Chat:
 
 def _of(state: Mapping[str, Any], request_id: int) -> Iterator[Mapping[str, Any]]:
     return (message for message in state["messages"] if message["request_id"] == request_id)
+
+
+def _attachment(given: str | os.PathLike[str] | bytes) -> Image | Audio:
+    """Raises InvalidValue, Unavailable."""
+    if isinstance(given, bytes):
+        return attachment(given)
+    try:
+        with Path(given).open("rb") as file:
+            data = file.read(MAX_PART_BYTES + 1)
+    except OSError as error:
+        raise Unavailable(f"{os.fspath(given)} can't be read ({error.strerror}).") from error
+    try:
+        return attachment(data)
+    except InvalidValue as error:
+        raise InvalidValue(error.message, path=os.fspath(given), code=error.code) from error
+
+
+def _attachments(message: Mapping[str, Any]) -> list[Any]:
+    content = message.get("content")
+    return [part for part in content if part.get("type") != "text"] if isinstance(content, list) else []
 
 
 def _text(message: Mapping[str, Any]) -> str:

@@ -6,25 +6,31 @@ While it is open, other processes of the same user are let in at its socket.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import aclosing
 from dataclasses import asdict
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from demiurge.bootstrap.backend import OnFrame
+from demiurge.bootstrap.backend import Frames, OnFrame, Shown
 from demiurge.bootstrap.fork import make_fork
+from demiurge.bootstrap.ledger import WorldLedger
+from demiurge.bootstrap.letting_go import collect_garbage, erase_blob
+from demiurge.bootstrap.manifest import copy_definitions
 from demiurge.bootstrap.models import Models
 from demiurge.bootstrap.socket import Gateway
-from demiurge.errors import NotFound, UsageError
+from demiurge.errors import Conflict, NotFound, UsageError
+from demiurge.models.address import Address
 from demiurge.sessions.codec import EventCodec
 from demiurge.stores.protocol import Store
 from demiurge.tools.catalog import ToolCatalog
-from demiurge.tools.events import event_to_json
 from demiurge.tools.source import ToolSource
 from demiurge.values import canonical_json
 from demiurge.values.clock import Clock, SystemEntropy
-from demiurge.values.refs import Ref
+from demiurge.values.refs import Ref, ref_of
+from demiurge.world.broadcast import Broadcast
 from demiurge.world.cell import Cell
 from demiurge.world.effect import Adapter
 from demiurge.world.effects.blob import BlobEffects
@@ -35,12 +41,16 @@ from demiurge.world.effects.timer import TimerEffects
 from demiurge.world.effects.tool_call import ToolCalls
 from demiurge.world.effects.workspace import WorkspaceEffects
 from demiurge.world.fork import Forked, fork
-from demiurge.world.host import Frame, Host
+from demiurge.world.frame import frame_to_json, places_of
+from demiurge.world.host import Host
 from demiurge.world.loader import Loader
 from demiurge.world.manifest import Manifest
+from demiurge.world.manifest.lint import doubts
 from demiurge.world.moment import length_at, moment
+from demiurge.world.origin import origins
 from demiurge.world.record import Stamp
 from demiurge.world.replay import Manifests
+from demiurge.world.seal import Seal, prove, sealed
 from demiurge.world.secrets import Secrets
 from demiurge.world.sessions import Sessions, StoredRecords
 from demiurge.world.unit import Unit
@@ -51,7 +61,8 @@ __all__ = ["Embedded"]
 
 class Embedded:
     """Owns the store, and closes it. `user` is the actor of everything that comes in through it, `socket` where it is
-    served to others, `events` what sessions of chats can hold."""
+    served to others, `events` what sessions of chats can hold. `adapters` are beside the built-in ones; `missing`:
+    modules whose code is not here, so that nothing may run; `folder`: where its ledger is, None for none."""
 
     owner = True
 
@@ -62,7 +73,7 @@ class Embedded:
         source: ToolSource,
         *,
         secrets: Secrets,
-        base_url: str | None,
+        addresses: Mapping[str, Address],
         clock: Clock,
         socket: Path,
         blobs: tuple[bytes, ...] = (),
@@ -70,14 +81,20 @@ class Embedded:
         perform: bool = True,
         events: EventCodec | None = None,
         kept_code: bool = False,
+        adapters: Sequence[Adapter] = (),
+        missing: Sequence[str] = (),
+        folder: Path | None = None,
     ) -> None:
         self.store = store
+        self._ledger = WorldLedger(folder, clock) if folder is not None else None
+        self._adapters, self._missing = adapters, missing
         self._manifest, self._source, self._clock = manifest, source, clock
-        self._secrets, self._base_url = secrets, base_url
+        self._secrets, self._addresses = secrets, addresses
         self._blobs, self._user, self._performs, self._kept_code = blobs, user, perform, kept_code
         self._sessions = Sessions(StoredRecords(store), events if events is not None else EventCodec())
         self._host: Host | None = None
         self._models: Models | None = None
+        self._broadcast = Broadcast(store.find_ingress)
         self._gateway = Gateway(self, socket)
         self._starting = asyncio.Lock()
 
@@ -87,12 +104,15 @@ class Embedded:
     async def host(self) -> Host:
         """The running host, started by the first call."""
         await self.serve()
+        self._require_code()
         async with self._starting:
             if self._host is None:
+                ledger = self._ledger.opened(self._source) if self._ledger is not None else None
                 self._models = Models()
                 adapters: list[Adapter] = [
-                    LlmGenerate(self._models, self._secrets, base_url=self._base_url),
-                    ToolCalls(self._source, self._clock, self._sessions),
+                    *self._adapters,
+                    LlmGenerate(self._models, self._secrets, addresses=self._addresses, clock=self._clock),
+                    ToolCalls(self._source, self._clock, self._sessions, ledger),
                     WorkspaceEffects(),
                     Introspect(),
                     BlobEffects(),
@@ -106,11 +126,21 @@ class Embedded:
                     clock=self._clock,
                     perform=self._performs,
                     kept_code=self._kept_code,
+                    broadcast=self._broadcast,
                 )
                 self.store.put_blobs(self._blobs)
                 await host.start()
                 self._host = host
             return self._host
+
+    def _require_code(self) -> None:
+        """Nothing may run that would end as a recorded failure for want of code."""
+        if self._missing:
+            names = ", ".join(self._missing)
+            raise NotFound(
+                f"The code of {names} is not here: name the Python module that has it (--tools), or give `reducers`.",
+                code="no_code",
+            )
 
     async def submit(
         self, schema: str, value: Any, key: str | None, idempotency_key: str | None
@@ -119,19 +149,31 @@ class Embedded:
         return await host.submit(schema, value, key=key, idempotency_key=idempotency_key, actor=self._user)
 
     async def settle(self, unit: str | None, on_frame: OnFrame | None = None) -> None:
-        host = await self.host()
+        if on_frame is None:
+            await self._settle(Unit.parse(unit) if unit is not None else None)
+            return
+        async with aclosing(self.watch(unit, settles=True)) as frames:
+            async for shown in frames:
+                on_frame(shown)
+
+    async def watch(self, unit: str | None, after: Iterable[Shown] = (), settles: bool = False) -> Frames:
         wanted = Unit.parse(unit) if unit is not None else None
+        with self._broadcast.watch(wanted, places_of(after)) as watcher:
+            settling = asyncio.create_task(self._settle(wanted)) if settles else None
+            try:
+                if settling is not None:
+                    settling.add_done_callback(lambda _: watcher.end())
+                async for frame in watcher:
+                    yield frame_to_json(frame)
+                if settling is not None:
+                    await settling
+            finally:
+                if settling is not None:
+                    settling.cancel()
+                    await asyncio.gather(settling, return_exceptions=True)
 
-        def show(frame: Frame) -> None:
-            if on_frame is not None and wanted in (None, frame.unit):
-                shown = {"unit": str(frame.unit), "intent": frame.intent.hex()}
-                on_frame(shown | event_to_json(frame.event))
-
-        host.watchers.append(show)
-        try:
-            await host.settle(wanted)
-        finally:
-            host.watchers.remove(show)
+    async def _settle(self, unit: Unit | None) -> None:
+        await (await self.host()).settle(unit)
 
     async def state(self, module: str, key: str, at: int | None = None) -> Mapping[str, Any] | None:
         if at is not None:
@@ -188,21 +230,36 @@ class Embedded:
         await host.cancel(Unit.parse(unit), reason=reason, actor=self._user)
 
     async def fork(self, folder: str, at: int | None) -> dict[str, Any]:
+        self._require_code()
         entropy = SystemEntropy()
 
         def stamp(actor: str) -> Stamp:
             return Stamp(self._clock.now_ns(), entropy.token(16), actor, self._manifest.ref)
 
         def build(target: Store, share: Callable[[Ref], object]) -> Forked:
+            copy_definitions(self.store, target)
             return fork(
                 self.store, target, self._manifest, stamp, at=at, actor=self._user, blobs=self._blobs, share=share
             )
 
-        return asdict(await asyncio.to_thread(make_fork, self.store, Path(folder), entropy, build))
+        beside = [self._ledger.copy_to] if self._ledger is not None else []
+        return asdict(await asyncio.to_thread(make_fork, self.store, Path(folder), entropy, build, *beside))
 
     async def replay(self) -> dict[str, Any]:
-        numbers = {str(state.unit): state.seq for state in self._reading().replay()}
-        return {"units": len(numbers), "records": sum(numbers.values()), "ok": True}
+        unchecked = Counter[Unit]()
+        numbers = {str(state.unit): state.seq for state in self._reading().replay(unchecked)}
+        found: dict[str, Any] = {"units": len(numbers), "records": sum(numbers.values()), "ok": True}
+        return found | ({"unchecked": unchecked.total()} if unchecked else {})
+
+    async def gc(self, keep_days: float, dry_run: bool) -> dict[str, Any]:
+        parts = self.store, self._manifest, self._blobs, self._host, self._clock
+        return await collect_garbage(*parts, keep_days, dry_run)
+
+    async def erase(self, ref: str, why: str, dry_run: bool) -> dict[str, Any]:
+        manifests = Manifests(self._manifest, self.store.get_blob, kept_code=self._kept_code)
+        stamp = Stamp(self._clock.now_ns(), SystemEntropy().token(16), self._user, self._manifest.ref)
+        async with self._starting:  # one at a time: each appends to the same unit
+            return await erase_blob(self.store, manifests, ref, why, stamp, self._host, dry_run)
 
     async def info(self) -> dict[str, Any]:
         catalog = ToolCatalog.compile(self._source, self._manifest.tool_policy, approvals_bound=True)
@@ -212,12 +269,26 @@ class Embedded:
             "settings": dict(self._manifest.settings),
             "catalog": [{**spec.to_json(), "spec_hash": spec.spec_hash} for spec in catalog.specs()],
             "notices": list(self._host.notices) if self._host else [],
+            "missing": list(self._missing),
+            "origin": self._origin(),
         }
+
+    def _origin(self) -> dict[str, Any] | None:
+        """The world that this one is a fork of, and up to which position it has its past."""
+        known = origins(self.store)
+        return {"world_id": known[-1].world, "position": known[-1].until} if known else None
 
     def manifest(self) -> bytes:
         return self._manifest.node
 
-    def put_blob(self, data: bytes) -> str:
+    def doubts(self) -> list[dict[str, Any]]:
+        reducers = sorted(self._manifest.reducers.items())
+        return [{"module": name, **doubt._asdict()} for name, code in reducers for doubt in doubts(code.source)]
+
+    def put_blob(self, data: bytes, force: bool = False) -> str:
+        ref = ref_of(data)
+        if not force and ref in self.store.erasures() and not self.store.has_blob(ref):
+            raise Conflict(f"Blob {ref} was erased: with --force it is there again.", code="erased")
         return self.store.put_blob(data)
 
     def get_blob(self, ref: str) -> bytes:
@@ -234,10 +305,19 @@ class Embedded:
         done = verify(self.store, seal)
         return {**asdict(done), "ok": done.ok}
 
+    def seal(self, size: int | None = None) -> str:
+        return str(sealed(self.store, size))
+
+    def prove(self, position: int, seal: str | None = None) -> dict[str, Any]:
+        return prove(self.store, position, Seal.parse(seal) if seal is not None else None).to_json()
+
     async def close(self) -> None:
         await self._gateway.close()
+        self._broadcast.end()
         if self._host is not None:
             await self._host.close()
         if self._models is not None:
             await self._models.aclose()
+        if self._ledger is not None:
+            self._ledger.close()
         self.store.close()

@@ -56,14 +56,20 @@ def _no_files(_ref: Ref) -> None:
     pass
 
 
+def _nothing(_folder: Path) -> None:
+    pass
+
+
 def absolute(path: str | os.PathLike[str]) -> Path:
     """Where `path` leads from here."""
     return Path(path).absolute()
 
 
-def make_fork(source: Store, folder: Path, entropy: Entropy, build: Build) -> Forked:
+def make_fork(
+    source: Store, folder: Path, entropy: Entropy, build: Build, beside: Callable[[Path], object] = _nothing
+) -> Forked:
     """Have `build` fill the store of a new world with what is in `source`, and put it in `folder`, which is empty or
-    not there.
+    not there. `beside` puts what else the world has into the folder that it is given.
 
     Raises Conflict (`exists`: something is there), Unavailable, and what `build` raises.
     """
@@ -76,6 +82,7 @@ def make_fork(source: Store, folder: Path, entropy: Entropy, build: Build) -> Fo
             raise taken
         with SqliteStore.create(site, world_id) as store:
             done = build(store, partial(store.share_blob, source) if isinstance(source, SqliteStore) else _no_files)
+        beside(site)
         faults.point("fork.before_rename")
         os.rename(site, folder)
         faults.point("fork.after_rename")

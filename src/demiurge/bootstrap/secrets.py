@@ -19,7 +19,7 @@ from demiurge.tools.connections.credentials import Secret
 from demiurge.values.clock import Entropy, SystemEntropy
 from demiurge.world.secrets import Secrets
 
-__all__ = ["VaultPlaces", "holds", "open_secrets", "open_vault", "read_secrets", "vault_places"]
+__all__ = ["VaultPlaces", "config_folder", "holds", "open_secrets", "open_vault", "read_secrets", "vault_places"]
 
 KEY_VARIABLE = "DEMIURGE_VAULT_KEY"
 DIGEST_KEY = "digest.key"
@@ -39,7 +39,7 @@ def vault_places(environment: Mapping[str, str]) -> VaultPlaces | None:
     """`$DEMIURGE_VAULT`, else `vault.json` in the user's data folder; the key is `$DEMIURGE_VAULT_KEY`, else in
     `vault.key` in the user's config folder. None: no home is known."""
     data = _folder(environment, "XDG_DATA_HOME", ".local/share")
-    config = _folder(environment, "XDG_CONFIG_HOME", ".config")
+    config = config_folder(environment)
     chosen = environment.get("DEMIURGE_VAULT")
     vault = Path(chosen).expanduser() if chosen else data / "vault.json" if data is not None else None
     in_environment = bool(environment.get(KEY_VARIABLE))
@@ -83,6 +83,11 @@ def holds(environment: Mapping[str, str], alias: str, version: int) -> bool:
         return vault is not None and (alias, version) in vault.names()
     except DemiurgeError:
         return False
+
+
+def config_folder(environment: Mapping[str, str]) -> Path | None:
+    """Where this user's own settings are; None: no home is known."""
+    return _folder(environment, "XDG_CONFIG_HOME", ".config")
 
 
 def _folder(environment: Mapping[str, str], variable: str, usual: str) -> Path | None:

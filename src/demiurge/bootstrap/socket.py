@@ -5,7 +5,7 @@ Frames are a 4-byte big-endian length and canonical CBOR. A request is `{op, arg
 the start), so who connects is who owns the world.
 
 When the owner goes, whoever was connected opens the world anew, as its owner or as a guest of the next one, and asks
-again. So every call can be made twice: what takes an event in carries a key.
+again. So every call can be made twice: what takes an event in carries a key, and what watches says how far it has seen.
 """
 
 from __future__ import annotations
@@ -18,16 +18,17 @@ import stat
 import struct
 import tempfile
 import threading
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Coroutine, Iterable, Mapping
+from contextlib import aclosing, suppress
 from pathlib import Path
 from typing import Any
 
 from demiurge import errors
-from demiurge.bootstrap.backend import Backend, OnFrame
+from demiurge.bootstrap.backend import Backend, Frames, OnFrame, Shown
 from demiurge.errors import Conflict, DemiurgeError, InvalidValue, Unavailable
 from demiurge.values import cbor
 from demiurge.values.clock import SystemEntropy, new_id
+from demiurge.world.frame import Closed, Lagged, places_of
 
 __all__ = ["Gateway", "Remote", "answers", "socket_path"]
 
@@ -36,7 +37,10 @@ MAX_PATH = 100
 """Longest path that a socket can have everywhere."""
 
 ASYNC_OPS = frozenset({"submit", "settle", "state", "keys", "approvals", "decide", "cancel", "fork", "replay", "info"})
-SYNC_OPS = frozenset({"manifest", "put_blob", "get_blob", "rows", "heads", "verify"})
+ASYNC_OPS |= {"erase", "gc"}
+SYNC_OPS = frozenset({"manifest", "doubts", "put_blob", "get_blob", "rows", "heads", "verify", "seal", "prove"})
+
+STREAM_OPS = frozenset({"watch"})
 
 LENGTH = struct.Struct(">I")
 
@@ -98,7 +102,7 @@ class Gateway:
                 if size > MAX_FRAME:
                     return
                 request = cbor.decode(await reader.readexactly(size))
-                writer.write(_frame(await self._answer(request, writer)))
+                writer.write(_frame(await self._answer(request, reader, writer)))
                 await writer.drain()
         except (asyncio.IncompleteReadError, ConnectionError, asyncio.CancelledError):
             pass
@@ -108,22 +112,48 @@ class Gateway:
             self._clients.discard(task)
             writer.close()
 
-    async def _answer(self, request: Mapping[str, Any], writer: asyncio.StreamWriter) -> dict[str, Any]:
+    async def _answer(
+        self, request: Mapping[str, Any], reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> dict[str, Any]:
         op, args = str(request["op"]), list(request["args"])
         try:
-            if op == "settle":
-                await self._backend.settle(args[0], lambda shown: writer.write(_frame({"frame": dict(shown)})))
+            if op in STREAM_OPS:
+                await _until_gone(reader, _relay(getattr(self._backend, op)(*args), writer))
                 return {"result": None}
             if op in ASYNC_OPS:
                 return {"result": await getattr(self._backend, op)(*args)}
             if op in SYNC_OPS:
                 return {"result": await asyncio.to_thread(getattr(self._backend, op), *args)}
+        except ConnectionError:
+            raise
         except DemiurgeError as error:
             return {"error": {"kind": _kind(error), "code": error.code, "message": str(error)}}
         except Exception as error:  # noqa: BLE001 - a fault here must not look as if the owner had gone
             message = f"The owner of the world failed in a way it should not ({type(error).__name__})."
             return {"error": {"kind": "DemiurgeError", "code": "internal", "message": message}}
         return {"error": {"kind": "UsageError", "code": "unknown_op", "message": f"The owner knows no {op}."}}
+
+
+async def _relay(frames: Frames, writer: asyncio.StreamWriter) -> None:
+    """Send each frame on. Who does not read them makes nobody wait but this."""
+    async with aclosing(frames):
+        async for shown in frames:
+            writer.write(_frame({"frame": dict(shown)}))
+            await writer.drain()
+
+
+async def _until_gone(reader: asyncio.StreamReader, work: Coroutine[Any, Any, None]) -> None:
+    """Await `work`; leave it when whoever asked has gone. Raises ConnectionError then."""
+    working, leaving = asyncio.create_task(work), asyncio.create_task(reader.read(1))
+    try:
+        await asyncio.wait((working, leaving), return_when=asyncio.FIRST_COMPLETED)
+        if not working.done():
+            raise ConnectionError
+        await working
+    finally:
+        working.cancel()
+        leaving.cancel()
+        await asyncio.gather(working, leaving, return_exceptions=True)
 
 
 class Remote:
@@ -136,7 +166,7 @@ class Remote:
         self._path, self._successor = path, successor
         self._heir: Backend | None = None
         self._inheriting = threading.Lock()
-        self._wires: set[socket.socket] = set()
+        self._wires: set[socket.socket | asyncio.StreamWriter] = set()
         self._closed = False
 
     @property
@@ -156,16 +186,16 @@ class Remote:
                 self._inherit(error)
         return getattr(self._heir, op)(*args)
 
-    async def _later(self, op: str, *args: Any, on_frame: OnFrame | None = None) -> Any:
+    async def _later(self, op: str, *args: Any) -> Any:
         """A call that lets others go on meanwhile."""
         if self._heir is None:
             try:
-                return await asyncio.to_thread(self._ask, op, *args, on_frame=on_frame)
+                return await asyncio.to_thread(self._ask, op, *args)
             except OSError as error:
                 await asyncio.to_thread(self._inherit, error)
         assert self._heir is not None
         await self._heir.serve()
-        return await getattr(self._heir, op)(*args, *((on_frame,) if on_frame is not None else ()))
+        return await getattr(self._heir, op)(*args)
 
     def _inherit(self, cause: OSError) -> None:
         """Open the world anew, once."""
@@ -175,24 +205,39 @@ class Remote:
             if self._heir is None:
                 self._heir = self._successor()
 
-    def _ask(self, op: str, *args: Any, on_frame: OnFrame | None = None) -> Any:
+    def _ask(self, op: str, *args: Any) -> Any:
         """Put the call to the owner. Raises OSError when it has gone."""
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as wire:
             self._wires.add(wire)
             try:
                 wire.connect(str(self._path))
                 wire.sendall(_frame({"op": op, "args": list(args)}))
-                while True:
-                    answer = cbor.decode(_receive(wire, LENGTH.unpack(_receive(wire, LENGTH.size))[0]))
-                    if "frame" not in answer:
-                        break
-                    if on_frame is not None:
-                        on_frame(answer["frame"])
+                answer = cbor.decode(_receive(wire, LENGTH.unpack(_receive(wire, LENGTH.size))[0]))
             finally:
                 self._wires.discard(wire)
         if "error" in answer:
             raise _rebuilt(answer["error"])
         return answer["result"]
+
+    async def _relayed(self, op: str, *args: Any) -> Frames:
+        """The frames of a call that sends some. Raises OSError when the owner has gone."""
+        reader, writer = await asyncio.open_unix_connection(self._path)
+        self._wires.add(writer)
+        try:
+            writer.write(_frame({"op": op, "args": list(args)}))
+            while True:
+                size = LENGTH.unpack(await reader.readexactly(LENGTH.size))[0]
+                answer = cbor.decode(await reader.readexactly(size))
+                if "frame" not in answer:
+                    break
+                yield answer["frame"]
+        except asyncio.IncompleteReadError as error:
+            raise ConnectionError from error
+        finally:
+            self._wires.discard(writer)
+            writer.close()
+        if "error" in answer:
+            raise _rebuilt(answer["error"])
 
     async def submit(
         self, schema: str, value: Any, key: str | None, idempotency_key: str | None
@@ -202,13 +247,31 @@ class Remote:
         return unit, seq, digest
 
     async def settle(self, unit: str | None, on_frame: OnFrame | None = None) -> None:
-        loop = asyncio.get_running_loop()
+        async with aclosing(self.watch(unit, settles=True)) as frames:
+            async for shown in frames:
+                if on_frame is not None:
+                    on_frame(shown)
 
-        def show(shown: Mapping[str, Any]) -> None:
-            if on_frame is not None:
-                loop.call_soon_threadsafe(on_frame, shown)
-
-        await self._later("settle", unit, on_frame=show)
+    async def watch(self, unit: str | None, after: Iterable[Shown] = (), settles: bool = False) -> Frames:
+        seen: dict[str, Shown] = {}
+        places_of(after := list(after))
+        for shown in after:
+            _note(seen, shown)
+        while self._heir is None:
+            try:
+                async with aclosing(self._relayed("watch", unit, list(seen.values()), settles)) as frames:
+                    async for shown in frames:
+                        _note(seen, shown)
+                        yield shown
+                return
+            except OSError as error:
+                if self._closed and not settles:
+                    return
+                await asyncio.to_thread(self._inherit, error)
+        await self._heir.serve()
+        async with aclosing(self._heir.watch(unit, list(seen.values()), settles)) as frames:
+            async for shown in frames:
+                yield shown
 
     async def state(self, module: str, key: str, at: int | None = None) -> Mapping[str, Any] | None:
         found: Mapping[str, Any] | None = await self._later("state", module, key, at)
@@ -235,11 +298,20 @@ class Remote:
     async def info(self) -> dict[str, Any]:
         return dict(await self._later("info"))
 
+    async def gc(self, keep_days: float, dry_run: bool) -> dict[str, Any]:
+        return dict(await self._later("gc", keep_days, dry_run))
+
+    async def erase(self, ref: str, why: str, dry_run: bool) -> dict[str, Any]:
+        return dict(await self._later("erase", ref, why, dry_run))
+
     def manifest(self) -> bytes:
         return bytes(self._now("manifest"))
 
-    def put_blob(self, data: bytes) -> str:
-        return str(self._now("put_blob", data))
+    def doubts(self) -> list[dict[str, Any]]:
+        return list(self._now("doubts"))
+
+    def put_blob(self, data: bytes, force: bool = False) -> str:
+        return str(self._now("put_blob", data, force))
 
     def get_blob(self, ref: str) -> bytes:
         return bytes(self._now("get_blob", ref))
@@ -253,13 +325,27 @@ class Remote:
     def verify(self, seal: str | None = None) -> dict[str, Any]:
         return dict(self._now("verify", seal))
 
+    def seal(self, size: int | None = None) -> str:
+        return str(self._now("seal", size))
+
+    def prove(self, position: int, seal: str | None = None) -> dict[str, Any]:
+        return dict(self._now("prove", position, seal))
+
     async def close(self) -> None:
         self._closed = True
         for wire in list(self._wires):
             with suppress(OSError):
-                wire.shutdown(socket.SHUT_RDWR)
+                wire.close() if isinstance(wire, asyncio.StreamWriter) else wire.shutdown(socket.SHUT_RDWR)
         if self._heir is not None:
             await self._heir.close()
+
+
+def _note(seen: dict[str, Shown], shown: Shown) -> None:
+    """Keep how far each intent was shown, without what was."""
+    if shown["type"] == Closed.type:
+        seen.pop(shown["intent"], None)
+    elif shown["type"] != Lagged.type:
+        seen[shown["intent"]] = {name: shown[name] for name in ("unit", "intent", "attempt", "end", "type")}
 
 
 def _bound(path: Path) -> socket.socket:

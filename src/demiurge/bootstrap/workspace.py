@@ -1,6 +1,6 @@
-"""`Workspace`: the versions of a named tree of files, to look at.
+"""`Workspace`: the versions of a named tree of files, to look at and to edit.
 
-Like a chat it holds nothing of its own: what it shows is in its unit and in blobs.
+Like a chat it holds nothing of its own: what it shows is in its unit and in blobs, and an edit is an event to the unit.
 """
 
 from __future__ import annotations
@@ -9,11 +9,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from demiurge.errors import NotFound
+from demiurge.errors import Conflict, DemiurgeError, InvalidValue, NotFound
 from demiurge.values.refs import Ref
 from demiurge.world import trees
-from demiurge.world.trees import Change, Entry
-from demiurge.world.workspace import WORKSPACE
+from demiurge.world.trees import Change, Entry, TreeError
+from demiurge.world.workspace import COMMITTED, EDIT, EDIT_REFUSED, MAX_FILE, REJECTED, WORKSPACE
 
 if TYPE_CHECKING:
     from demiurge.bootstrap.world import World
@@ -85,6 +85,40 @@ class Workspace:
         roots = [(await self.version(number)).root for number in (old, new)]
         before, after = (trees.find(self._get, root, path) for root in roots)
         return sorted(trees.diff(self._get, before, after), key=lambda change: (change.path, change.new is not None))
+
+    async def write(self, path: str, data: bytes, expected: int | None = None) -> Version:
+        """Put `data` at `path`, in a new version after the newest, which must be `expected` (0: no version yet; None:
+        whichever it is). The workspace, and folders, are made when they are missing; what was there is replaced.
+
+        At most 16 MiB. Raises Conflict (`version_conflict`), TreeError, InvalidValue (a name that can't be),
+        Unavailable.
+        """
+        trees.split(path)
+        if len(data) > MAX_FILE:
+            raise TreeError(f"A file takes at most {MAX_FILE} bytes.", code="too_large")
+        return await self._edit(path, self.world.blobs.put(data), expected)
+
+    async def remove(self, path: str, expected: int | None = None) -> Version:
+        """Take the file or empty folder at `path` away, in a new version. Raises as `write`."""
+        trees.split(path)
+        return await self._edit(path, None, expected)
+
+    async def _edit(self, path: str, ref: Ref | None, expected: int | None) -> Version:
+        wanted = {"workspace": self.name, "expected_head": expected, "path": path, "bytes_ref": ref}
+        accepted = await self.world.submit(EDIT, wanted)
+        for record in self.world.journal.read(accepted.unit, accepted.seq + 1):
+            body = record.body
+            if record.kind == "step" and "error" in body:
+                raise InvalidValue(body["error"]["message"], code=body["error"]["code"])
+            if record.kind == "event" and body["schema"] == COMMITTED:
+                return await self.version(body["value"]["version"])
+            if record.kind == "event" and body["schema"] == REJECTED:
+                said = body["value"]
+                message = f"Workspace {self.name} is at version {said['actual']}, not {said['expected']}."
+                raise Conflict(message, code="version_conflict")
+            if record.kind == "event" and body["schema"] == EDIT_REFUSED:
+                raise TreeError(body["value"]["message"], code=body["value"]["code"])
+        raise DemiurgeError(f"Workspace {self.name} did not answer the edit.", code="internal")
 
     def _get(self, ref: Ref) -> bytes:
         return self.world.blobs.get(ref)

@@ -8,45 +8,55 @@ from __future__ import annotations
 
 import asyncio
 import os
-import time
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from demiurge.apps.demiurge import CHAT, app
-from demiurge.bootstrap.backend import Backend, OnFrame
+from demiurge.bootstrap.backend import Backend, Frames, OnFrame, Shown
+from demiurge.bootstrap.call import CallOutcome, call_tool
 from demiurge.bootstrap.chat import Chat
 from demiurge.bootstrap.embedded import Embedded
 from demiurge.bootstrap.fork import Fork, absolute
-from demiurge.bootstrap.models import Choice, choose, provider_url
+from demiurge.bootstrap.manifest import (
+    Code,
+    Definitions,
+    Means,
+    check_adapters,
+    read_definitions,
+    reducers_of,
+    ruled_by,
+)
+from demiurge.bootstrap.models import Choice, addresses, choose
+from demiurge.bootstrap.ownership import own
 from demiurge.bootstrap.secrets import open_secrets
-from demiurge.bootstrap.socket import Remote, answers, socket_path
-from demiurge.errors import Conflict, NotFound
+from demiurge.bootstrap.socket import Remote, socket_path
+from demiurge.errors import Conflict
 from demiurge.sessions.codec import EventCodec
-from demiurge.stores import SqliteStore
 from demiurge.tools.authoring.tool import Tool
 from demiurge.tools.core import CORE_TOOLS
 from demiurge.tools.effect import ToolEffect
 from demiurge.tools.policy import ToolPolicy
 from demiurge.tools.source import StaticToolSource
 from demiurge.values import cbor
-from demiurge.values.clock import SystemClock, SystemEntropy, new_id
+from demiurge.values.clock import SystemClock
 from demiurge.values.refs import Ref, parse_ref, ref_of
+from demiurge.world.effect import Adapter
 from demiurge.world.host import Accepted
-from demiurge.world.manifest import Manifest
-from demiurge.world.messages import user_blob
 from demiurge.world.record import Record, decode_record
+from demiurge.world.retention.erasure import Erasure
+from demiurge.world.retention.garbage import KEEP_S, Garbage
+from demiurge.world.seal import Proof
 from demiurge.world.sessions import Sessions
 from demiurge.world.unit import Unit
 from demiurge.world.verify import Verified
-from demiurge.world.workspace import WORKSPACE, workspace_reducer
 
 __all__ = ["World", "default_policy"]
 
 REFUSAL = "demiurge/ChatFailed@1"
 
-OWNER_WAIT_NS = 10 * 10**9
-"""How long to wait for a process that is just starting or stopping to own the world."""
+KEEP_DAYS = KEEP_S / 86400
 
 
 def default_policy(tools: Sequence[Tool[Any, Any]]) -> ToolPolicy:
@@ -62,12 +72,12 @@ class Blobs(NamedTuple):
 
     backend: Backend
 
-    def put(self, data: bytes) -> Ref:
-        """Durable on return."""
-        return Ref(self.backend.put_blob(data))
+    def put(self, data: bytes, *, force: bool = False) -> Ref:
+        """Durable on return. Raises Conflict (`erased`) for bytes that were erased here, unless with `force`."""
+        return Ref(self.backend.put_blob(data, force))
 
     def get(self, ref: str) -> bytes:
-        """Raises NotFound, Damaged, InvalidValue (not a ref)."""
+        """Raises NotFound (`erased` for one that was), Damaged, InvalidValue (not a ref)."""
         return self.backend.get_blob(parse_ref(ref))
 
 
@@ -106,6 +116,18 @@ class Journal(NamedTuple):
         found = self.backend.verify(seal)
         found.pop("ok")
         return Verified(**found)
+
+    def seal(self, size: int | None = None) -> str:
+        """The seal of the first `size` records, now or whenever there were so many; of all for None. Reads what is new
+        since the last seal and checks nothing. Raises NotFound, Damaged, Unavailable."""
+        return self.backend.seal(size)
+
+    def prove(self, position: int, seal: str | None = None) -> Proof:
+        """That the record at `position` is under `seal`, one that this world had, or under its newest.
+
+        Raises NotFound, InvalidValue (`invalid_seal`), Conflict (`seal`: it never had that), Damaged, Unavailable.
+        """
+        return Proof.from_json(self.backend.prove(position, seal))
 
 
 class _Shown(NamedTuple):
@@ -153,6 +175,9 @@ class World:
         create: bool = True,
         perform: bool = True,
         session_types: Sequence[type[Any]] = (),
+        manifest: str | os.PathLike[str] | None = None,
+        reducers: Code = MappingProxyType({}),
+        adapters: Sequence[Adapter] = (),
     ) -> World:
         """Open the world in the folder `path`, made if there is none; join its owner when another process has it.
 
@@ -160,48 +185,59 @@ class World:
         `model` and `base_url` override the choice that the environment makes. Without `perform` events are taken
         in and their effects are left to whoever opens the world next. `session_types`: dataclasses and pydantic models
         that tools broadcast in the sessions of chats, and types with `@reducer` methods, beside those that tools
-        declare as their results. Raises NotFound (no world and not
-        `create`), Conflict (owned with other tools or policy), UsageError (made by a newer version), Unavailable,
+        declare as their results.
+
+        `manifest` is a folder with a manifest of one's own, which becomes the world's in place of the shipped app's,
+        and is kept in it: the next one need not name it. `reducers` are the functions of its modules, by module name,
+        and `adapters` perform its effects; both are code, and so never kept. A world whose code is not all given can be
+        looked at, and takes no event. Raises NotFound (no world and not `create`), BadManifest, InvalidValue (no such
+        code), Conflict (owned with other tools, policy or manifest), UsageError (made by a newer version), Unavailable,
         Damaged.
         """
         folder = Path(path)
         environment = os.environ if environment is None else environment
-        choice = choose(environment, wanted=provider, model=model)
+        choice = choose(environment, wanted=provider, model=model, base_url=base_url)
         source = StaticToolSource((*CORE_TOOLS, *tools))
         events = EventCodec((*(tool.result_type for tool in tools), *session_types))
-        prompt = user_blob(app().system_prompt if system_prompt is None else system_prompt, role="system")
-        manifest = Manifest.build(
-            app().definitions,
-            app().root,
-            {**app().reducers, WORKSPACE: workspace_reducer()},
-            tool_policy=policy if policy is not None else default_policy(tools),
-            toolset=source.specs(),
-            settings={"system_ref": ref_of(prompt)},
-        )
+        code = {**app().reducers, **reducers_of(reducers)}
+        means = Means(source, policy, default_policy(tools), system_prompt, code)
+        check_adapters(adapters)
+        given = read_definitions(manifest) if manifest is not None else None
+        if given is not None:
+            means.rule(given, new=True)
 
         def backend() -> Backend:
-            store = _own(folder, create=create)
+            store = own(folder, create=create)
             if store is None:
                 remote = Remote(socket_path(folder), backend)
-                particular = bool(tools) or policy is not None or system_prompt is not None
-                if particular and ref_of(remote.manifest()) != manifest.ref:
-                    raise Conflict(
-                        "Another process has this world open with other tools or another policy; stop it first.",
-                        code="owned",
-                    )
+                if any((tools, policy, system_prompt is not None, given, reducers, adapters)):
+                    theirs = remote.manifest()
+                    if ref_of(theirs) != means.rule(given or Definitions.of_node(theirs)).manifest.ref:
+                        raise Conflict(
+                            "Another process has this world open with other tools, policy or manifest; stop it first.",
+                            code="owned",
+                        )
                 return remote
+            try:
+                ruled = ruled_by(store, means, given)
+            except BaseException:
+                store.close()
+                raise
             return Embedded(
                 store,
-                manifest,
+                ruled.manifest,
                 source,
                 secrets=open_secrets(environment, folder),
-                base_url=provider_url(environment, base_url),
+                addresses=addresses(environment, choice.provider, base_url),
                 clock=SystemClock(),
                 socket=socket_path(folder),
-                blobs=(prompt,),
+                folder=folder,
+                blobs=ruled.blobs,
                 perform=perform,
                 events=events,
                 kept_code=environment.get("DEMIURGE_KEPT_CODE") == "1",
+                adapters=adapters,
+                missing=ruled.missing,
             )
 
         return cls(backend(), choice, events)
@@ -243,6 +279,19 @@ class World:
         meanwhile; frames are not stored."""
         await self.backend.settle(str(unit) if unit is not None else None, on_frame)
 
+    def watch(self, unit: str | Unit | None = None, after: Iterable[Shown] = ()) -> Frames:
+        """What effects show while they run, in a unit or in all: `{unit, intent, attempt, offset, end, type, ...}`.
+
+        First what those that run have shown so far, then what comes, without gap or duplicate, also when the process
+        that owns the world ends and another takes over. Types are those of `tools.events` and: `began` (`kind`), the
+        first of each attempt, which makes void what earlier attempts of its intent showed; `closed` (`seq`): the
+        receipt is record `seq` of the unit, and durable; `lagged`: frames were left out because they were not taken in
+        time, so look at the records. `after`: frames that were taken before, of which nothing is shown again; the last
+        one of each intent will do. Nothing is started by watching. Ends when the world is closed. Raises InvalidValue
+        for a unit or frames that are none.
+        """
+        return self.backend.watch(str(unit) if unit is not None else None, after)
+
     async def state(self, module: str, key: str | None = None, at: int | None = None) -> Mapping[str, Any] | None:
         """A cell as JSON-ready data, None when there is none; with `at` as it was at that position of the journal.
 
@@ -273,6 +322,23 @@ class World:
         folder = absolute(path)
         return Fork(folder, **await self.backend.fork(str(folder), at))
 
+    async def gc(self, keep_days: float = KEEP_DAYS, *, dry_run: bool = False) -> Garbage:
+        """Remove blobs that nothing leads to and snapshots that are superseded, but for those of the last `keep_days`
+        (an hour at least); with `dry_run` only say what that would be.
+
+        Raises UsageError, Conflict (`collecting`), Damaged (and nothing was removed), Unavailable.
+        """
+        return Garbage(**await self.backend.gc(keep_days, dry_run))
+
+    async def erase(self, ref: str, why: str, *, dry_run: bool = False) -> Erasure:
+        """Let the bytes of a blob go for good, and record that, with `why`; with `dry_run` only say what names it.
+
+        Raises InvalidValue, NotFound, UsageError (`needed`: a node or code of the world), Conflict (`busy`), Damaged,
+        Divergence, Unavailable (`erase` again finishes it).
+        """
+        found = await self.backend.erase(ref, why, dry_run)
+        return Erasure(**found | {"units": tuple(found["units"]), "unchecked": tuple(found["unchecked"])})
+
     async def approvals(self) -> list[dict[str, Any]]:
         """Calls that wait for a person."""
         return await self.backend.approvals()
@@ -292,42 +358,31 @@ class World:
                 return value
         return None
 
+    async def call(
+        self, tool: str, arguments_json: str, call_id: str | None = None, *, on_frame: OnFrame | None = None
+    ) -> CallOutcome:
+        """Call a tool without a chat: under the same policies, limits and approvals, recorded in a unit of its own. A
+        call id that was given before answers with what came of that call.
+
+        Raises InvalidValue, Conflict (`exists`: another call has this id), NotFound, Unavailable.
+        """
+        return await call_tool(self, tool, arguments_json, call_id, on_frame)
+
     def manifest(self) -> dict[str, Any]:
         """The manifest in force: `{root, definitions, sources, tool_policy, toolset}`."""
         manifest: dict[str, Any] = cbor.decode(self.backend.manifest())
         return manifest
 
+    def doubts(self) -> list[dict[str, Any]]:
+        """Where the code of the reducers may differ at a replay: `{module, line, name, why}`, which is a warning and no
+        proof; `replay(check=True)` finds out."""
+        return self.backend.doubts()
+
     async def info(self) -> dict[str, Any]:
-        """`{world_id, manifest, settings, catalog, notices}`."""
+        """`{world_id, manifest, settings, catalog, notices, missing, origin}`: `missing` are modules whose code is not
+        here, `origin` is the `{world_id, position}` that this is a fork of, or None."""
         return await self.backend.info()
 
     def chat(self, chat_id: str = "main") -> Chat:
         """A chat by its id; it is made by its first message."""
         return Chat(self, chat_id, Unit(CHAT, chat_id))
-
-
-def _own(folder: Path, *, create: bool) -> SqliteStore | None:
-    """The store, owned by this process; None when another process owns it and listens."""
-    clock = SystemClock()
-    deadline = clock.monotonic_ns() + OWNER_WAIT_NS
-    while True:
-        try:
-            return SqliteStore.open(folder)
-        except NotFound:
-            if not create:
-                raise NotFound(
-                    f"There is no world in {folder}; make one with `demiurge init -w {folder}`.",
-                    code="no_world",
-                ) from None
-            try:
-                return SqliteStore.create(folder, new_id("world", SystemEntropy()))
-            except Conflict:
-                pass
-        except Conflict as conflict:
-            if conflict.code != "owned" or f"process {os.getpid()}:" in conflict.message:
-                raise
-            if answers(socket_path(folder)):
-                return None
-            if clock.monotonic_ns() > deadline:
-                raise
-        time.sleep(0.05)

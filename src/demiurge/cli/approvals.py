@@ -7,12 +7,14 @@ from typing import Any
 
 import click
 
-from demiurge.apps.demiurge import CHAT
+from demiurge.apps.demiurge import CALLS, CHAT
 from demiurge.bootstrap import World
+from demiurge.bootstrap.call import CallOutcome, call_outcome
 from demiurge.cli import output
 from demiurge.cli.approval import SHORT, pending_lines
 from demiurge.cli.argument import utf8_text
 from demiurge.cli.call import arguments
+from demiurge.cli.calling import call_document, show_call
 from demiurge.cli.command import Command, Group
 from demiurge.cli.conversation import require_done
 from demiurge.cli.settings import settings
@@ -83,6 +85,10 @@ def _decide(approval_id: str, *, approve: bool, reason: str, running: Running) -
 def _go_on(opening: Opened, unit: Unit, outcome: Mapping[str, str], running: Running) -> None:
     """Let the unit do what it can do now, and show it."""
     world, portal = opening
+    if unit.module == CALLS:
+        portal.run(world.settle(unit))
+        _show_call(portal.run(call_outcome(world, unit.key)), outcome, running)
+        return
     if unit.module != CHAT:
         portal.run(world.settle(unit))
         output.result(outcome, f"{unit} went on.")
@@ -98,6 +104,13 @@ def _go_on(opening: Opened, unit: Unit, outcome: Mapping[str, str], running: Run
     require_done(chat.id, reply)
     if reply.status == "awaiting_approval":
         output.write("\n".join(pending_lines(portal.run(_waiting(world, unit)), running)))
+
+
+def _show_call(called: CallOutcome, outcome: Mapping[str, str], running: Running) -> None:
+    if settings().json:
+        output.document({**outcome, "call": call_document(called)})
+    elif outcome["decision"] == "approved":
+        show_call(called, (), running)
 
 
 async def _waiting(world: World, unit: Unit) -> list[dict[str, Any]]:

@@ -12,7 +12,7 @@ import click
 from demiurge.errors import InvalidValue, NotFound, Unavailable
 from demiurge.values import canonical_json
 
-__all__ = ["new_chat_id", "read_bytes", "read_json", "read_text", "utf8_text"]
+__all__ = ["new_chat_id", "parse_json", "read_bytes", "read_json", "read_text", "utf8_text"]
 
 LONGEST_CHAT_ID = 256
 
@@ -59,9 +59,13 @@ def read_text(given: str) -> str:
 
 def read_json(given: str) -> Any:
     """Raises InvalidValue (`invalid_json`) that says where the text stops being JSON, and as `read_bytes`."""
+    return parse_json(read_bytes(given), "VALUE" if not given.startswith("@") else given)
+
+
+def parse_json(text: str | bytes, where: str) -> Any:
+    """Raises InvalidValue as `read_json`; `where` is what the user calls the text."""
     try:
-        return canonical_json.parse(read_bytes(given))
+        return canonical_json.parse(text)
     except InvalidValue as error:
-        where = "VALUE" if not given.startswith("@") else given
         said = error.message.rstrip(".")
         raise InvalidValue(f"{where}: {said}; check its quotes and brackets.", code="invalid_json") from error

@@ -24,14 +24,15 @@ def command() -> None:
 
 @command.command(name="put", cls=Command)
 @click.argument("value")
-def put(value: str) -> None:
+@click.option("--force", is_flag=True, help="Also what was erased here.")
+def put(value: str, force: bool) -> None:
     """Store VALUE (text, @file or @-) byte for byte and print its address.
 
     A world is made where there is none.
     """
     data = read_bytes(value)
     with opened(create=True) as (world, _):
-        output.document({"hash": world.blobs.put(data)})
+        output.document({"hash": world.blobs.put(data, force=force)})
 
 
 @command.command(name="get", cls=Command)

@@ -21,10 +21,11 @@ from demiurge.cli.argument import new_chat_id, utf8_text
 from demiurge.cli.call import arguments
 from demiurge.cli.command import Command, Group
 from demiurge.cli.conversation import Conversation, refuse_while_waiting, require_done
+from demiurge.cli.following import follow
 from demiurge.cli.progress import ensure_local_model
 from demiurge.cli.settings import settings
 from demiurge.cli.turn import reply_document
-from demiurge.cli.world import Opened, Running, opened, running_options
+from demiurge.cli.world import Opened, Running, keep_first, opened, running_options
 from demiurge.errors import Unavailable
 from demiurge.stores.private import make_file
 
@@ -64,42 +65,52 @@ class _ChatCommand(Command):
 @click.command(cls=_ChatCommand, name="chat")
 @click.argument("chat_id", default=DEFAULT_CHAT, metavar="[CHAT_ID]", callback=new_chat_id)
 @click.option("-m", "--message", metavar="TEXT", help="Say this, print what comes of it, and leave.")
+@click.option(
+    "--attach",
+    type=click.Path(path_type=Path),
+    multiple=True,
+    metavar="FILE",
+    help="Send this image (PNG, JPEG, GIF, WebP) or sound (WAV, MP3) with the message; may be repeated.",
+)
 @click.option("--model", metavar="M", help="The model to ask, in place of the provider's usual one.")
-@click.option("--provider", metavar="P", help="openai-responses, openai-chat or local.")
+@click.option("--provider", metavar="P", help="openai-responses, openai-chat, anthropic or local.")
 @click.option("--system", metavar="@FILE|TEXT", help="What the model is told before all else.")
 @running_options
 @click.option("--yes", is_flag=True, help="Allow every call that asks for approval; the journal says so.")
-def command(chat_id: str, message: str | None, yes: bool, **running: Any) -> None:
+def command(chat_id: str, message: str | None, attach: tuple[Path, ...], yes: bool, **running: Any) -> None:
     """Talk with the agent of a world, in the chat CHAT_ID (default: main).
 
-    The provider is the one whose key is set (LLM_API_KEY or OPENAI_API_KEY), else the local model. A world is made
-    where there is none. Ctrl-C stops a turn, Ctrl-D leaves.
+    The provider is the one whose key is set (LLM_API_KEY or OPENAI_API_KEY, else ANTHROPIC_API_KEY), else the local
+    model. A world is made where there is none. Ctrl-C stops a turn, Ctrl-D leaves.
     """
     if message is None and settings().json:
         raise click.UsageError("--json prints one document, so it needs --message.")
+    if attach and message is None:
+        raise click.UsageError("--attach goes with a message, so it needs --message.")
     if message is not None and not message.strip():
         raise click.UsageError("--message is empty.")
     wanted = Running(**running)
-    chosen = choose(os.environ, wanted=wanted.provider, model=wanted.model)
+    chosen = choose(os.environ, wanted=wanted.provider, model=wanted.model, base_url=wanted.base_url)
     if chosen.provider == LOCAL:
         ensure_local_model()
     with opened(wanted, create=True) as (world, portal):
         _tell_of_owner(world, wanted)
+        keep_first(wanted)
         conversation = Conversation(world.chat(chat_id), portal, wanted, yes=yes)
         output.notice(f"chat {chat_id} - {chosen.model} ({chosen.provider})")
         if message is not None:
-            _one_turn(conversation, chat_id, message)
+            _one_turn(conversation, chat_id, message, attach)
             return
         conversation.take_up()
         with _history(settings().folder() / "history"):
             conversation.converse(_prompt())
 
 
-def _one_turn(conversation: Conversation, chat_id: str, message: str) -> None:
+def _one_turn(conversation: Conversation, chat_id: str, message: str, attachments: Sequence[Path]) -> None:
     earlier = conversation.take_up()
     if earlier is not None and earlier.status == "awaiting_approval":
         raise refuse_while_waiting(chat_id)
-    reply = conversation.turn(message)
+    reply = conversation.turn(message, attachments)
     require_done(chat_id, reply)
     if settings().json:
         output.document(reply_document(chat_id, reply))
@@ -160,9 +171,16 @@ def ls() -> None:
 
 @_verbs.command(name="show", cls=Command)
 @click.argument("chat_id", default=DEFAULT_CHAT, metavar="[CHAT_ID]", callback=utf8_text)
-def show(chat_id: str) -> None:
+@click.option(
+    "-f", "--follow", "follows", is_flag=True, help="Go on with what is said in other terminals until Ctrl-C."
+)
+def show(chat_id: str, follows: bool) -> None:
     """Print the conversation."""
+    if follows and settings().json:
+        raise click.UsageError("--follow never ends, so it can't be one JSON document; leave one of the two out.")
     with opened() as world:
+        if follows:
+            world.portal.run(follow(world.world.chat(chat_id), lambda messages: _lines(messages, None)))
         messages, last = _read(world, chat_id)
     shown = {"chat_id": chat_id, "messages": messages, "last": reply_document(chat_id, last) if last else None}
     output.result(shown, *(_lines(messages, last) or ["(nothing was said yet)"]))
@@ -209,6 +227,8 @@ def _lines(messages: Sequence[Mapping[str, Any]], last: Reply | None) -> list[st
             lines += ["", f"> {message['text']}"]
         elif message["text"]:
             lines += ["", message["text"]]
+        for part in message.get("attachments", ()):
+            lines.append(f"[{part['mime']} {part['bytes_ref']}]")
         for call in message.get("tool_calls", ()):
             lines.append(f"{output.symbol('→', '->')} {call['name']} {arguments(call['arguments_json'])}")
         if "tool" in message:

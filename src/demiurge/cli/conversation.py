@@ -7,8 +7,9 @@ Ctrl-C of a turn stops the turn, the second one leaves; either way the journal s
 from __future__ import annotations
 
 import sys
-from collections.abc import Coroutine, Iterator
+from collections.abc import Coroutine, Iterator, Sequence
 from contextlib import nullcontext, suppress
+from pathlib import Path
 from typing import Any
 
 from demiurge.apps.demiurge import OPEN
@@ -44,9 +45,9 @@ class Conversation:
         output.notice(f"Going on with the last turn: {asked}")
         return self._finish(TurnView(self._chat, quiet=settings().json), None)
 
-    def turn(self, text: str) -> Reply:
+    def turn(self, text: str, attachments: Sequence[Path] = ()) -> Reply:
         """Say something; the reply has status `awaiting_approval` only when nobody could be asked."""
-        return self._finish(TurnView(self._chat, quiet=settings().json), text)
+        return self._finish(TurnView(self._chat, quiet=settings().json), text, attachments)
 
     def lines(self, prompt: str) -> Iterator[str]:
         """What the person says, until Ctrl-D, two Ctrl-C in a row, or the end of the input."""
@@ -87,8 +88,8 @@ class Conversation:
             if self._terminal:
                 output.write("")
 
-    def _finish(self, view: TurnView, text: str | None) -> Reply:
-        reply = self._wait(self._go_on(view, text))
+    def _finish(self, view: TurnView, text: str | None, attachments: Sequence[Path] = ()) -> Reply:
+        reply = self._wait(self._go_on(view, text, attachments))
         while reply.status == "awaiting_approval" and self._decide_all():
             reply = self._wait(self._go_on(view, None))
         self._portal.run(view.close(reply))
@@ -97,10 +98,10 @@ class Conversation:
             output.write("\n".join(("", *pending_lines(waiting, self._running))))
         return reply
 
-    async def _go_on(self, view: TurnView, text: str | None) -> Reply:
+    async def _go_on(self, view: TurnView, text: str | None, attachments: Sequence[Path] = ()) -> Reply:
         if text is not None:
             said = text
-            return await view.follow(lambda on_frame: self._chat.send(said, on_frame=on_frame))
+            return await view.follow(lambda on_frame: self._chat.send(said, attachments=attachments, on_frame=on_frame))
         await view.follow(self._chat.resume)
         return await self._chat.reply()
 

@@ -20,7 +20,7 @@ from typing import Literal
 
 import click
 
-from demiurge.bootstrap.models import MODEL_KEY
+from demiurge.bootstrap.models import MODEL_KEYS, choose
 from demiurge.bootstrap.secrets import holds, open_vault, read_secrets, vault_places
 from demiurge.cli import output
 from demiurge.cli.command import Command
@@ -30,8 +30,8 @@ from demiurge.cli.secrets import declared_secrets
 from demiurge.cli.settings import settings
 from demiurge.cli.world import opened
 from demiurge.errors import DemiurgeError, NotFound
+from demiurge.models.address import GENERAL_KEY
 from demiurge.models.local import LOCAL_MODEL, cache_folder, locate
-from demiurge.models.providers import PROVIDERS
 from demiurge.world.secrets import mend
 
 __all__ = ["command"]
@@ -127,13 +127,12 @@ def _sockets() -> Iterator[Check]:
 
 
 def _model() -> Iterator[Check]:
-    keyed = _names_of_keys(os.environ)
-    if keyed:
-        yield Check("keys", "ok", f"{' and '.join(keyed)} set")
-    elif keyed := ["llm/api"] if holds(os.environ, *MODEL_KEY) else []:
-        yield Check("keys", "ok", "llm/api is in the vault")
-    else:
-        yield Check("keys", "ok", "no key is set, so the local model answers")
+    keys = _keys(os.environ)
+    keyed = any(found for _, found, _ in keys)
+    answers = f"{choose(os.environ).provider} answers" if keyed else "no key is set, so the local model answers"
+    yield Check("keys", "ok", answers)
+    for vendor, found, way in keys:
+        yield Check(f"key for {vendor}", "ok", found or "none", "" if found else way)
     engine, weights = engine_is_installed(), locate()
     if not engine:
         mend = "Run `pip install 'demiurge-runtime[local]'`, or set LLM_API_KEY."
@@ -158,7 +157,14 @@ def _world() -> Iterator[Check]:
     except DemiurgeError as error:
         yield Check("world", "fail", f"{folder} can't be opened", str(error))
     else:
-        yield Check("world", "ok", f"{info['world_id']} in {folder}, owned by {owner}")
+        origin, missing = info["origin"], ", ".join(info["missing"])
+        since = f", a fork of {origin['world_id']} at position {origin['position']}" if origin else ""
+        where = f"{info['world_id']} in {folder}{since}, owned by {owner}"
+        if missing:
+            mend = "Name the Python module that has it: `demiurge init --tools PKG.MOD`."
+            yield Check("world", "warn", f"{where}; the code of {missing} is not here", mend)
+        else:
+            yield Check("world", "ok", where)
 
 
 def _vault() -> Iterator[Check]:
@@ -197,7 +203,7 @@ def _secrets() -> Iterator[Check]:
             yield Check(name, "ok", f"found at {first.binding}")
         elif first is not None:
             yield Check(name, "fail", f"refused at {first.binding}", first.why)
-        elif (secret.alias, secret.version) != MODEL_KEY:
+        elif (secret.alias, secret.version) not in MODEL_KEYS:
             text = mend(secret)
             yield Check(name, "warn", "has no value", f"{text[0].upper()}{text[1:]}.")
 
@@ -205,10 +211,17 @@ def _secrets() -> Iterator[Check]:
 CHECKS: tuple[Callable[[], Iterator[Check]], ...] = (_interpreter, _disk, _sockets, _model, _vault, _world, _secrets)
 
 
-def _names_of_keys(environment: Mapping[str, str]) -> list[str]:
-    """The names of the variables that hold a key; never what they hold."""
-    names = dict.fromkeys(name for row in PROVIDERS.values() for name in row.key_variables)
-    return [name for name in names if environment.get(name, "").strip()]
+def _keys(environment: Mapping[str, str]) -> list[tuple[str, str, str]]:
+    """Of each vendor: its name, where its key is (never what it is; empty for none), and how to set it."""
+    keys = []
+    for (alias, version), row in MODEL_KEYS.items():
+        names = [name for name in (GENERAL_KEY, row.key_variable) if name and environment.get(name, "").strip()]
+        found = f"{' and '.join(names)} set" if names else ""
+        if not found and holds(environment, alias, version):
+            found = f"{alias} is in the vault"
+        way = f"Set {row.key_variable} (or {GENERAL_KEY}), or run `demiurge secrets set {alias}`."
+        keys.append((row.name.partition("-")[0], found, way))
+    return keys
 
 
 def _existing(folder: Path) -> Path:

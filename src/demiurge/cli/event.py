@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import click
 
-from demiurge.bootstrap import World
+from demiurge.bootstrap.outcome import Failed, failure
 from demiurge.cli import output
 from demiurge.cli.approval import pending_lines
 from demiurge.cli.argument import read_json, utf8_text
 from demiurge.cli.command import Command, Group
+from demiurge.cli.failure import OutcomeError
+from demiurge.cli.settings import settings
 from demiurge.cli.world import Running, opened, running_options
 from demiurge.world.host import Accepted
-from demiurge.world.unit import Unit
 
 __all__ = ["command"]
 
@@ -32,7 +33,8 @@ def command() -> None:
 def send(schema: str, value: str, key: str | None, no_wait: bool, **running: object) -> None:
     """Send VALUE (JSON, @file or @-) as an event of SCHEMA, and wait until nothing goes on by itself.
 
-    Prints {"unit", "seq", "event_hash"}. A world is made where there is none.
+    Prints {"unit", "seq", "event_hash"}. A world is made where there is none. Fails when the event's unit refused it,
+    or failed at what it led to; the event is in the journal all the same.
     """
     event = read_json(value)
     means = Running(**running)  # type: ignore[arg-type]  # click's own names
@@ -40,20 +42,16 @@ def send(schema: str, value: str, key: str | None, no_wait: bool, **running: obj
         accepted = portal.run(world.submit(schema, event, key))
         if not no_wait:
             portal.run(world.settle(accepted.unit))
-            for text in portal.run(_notices(world, accepted, means)):
+            _require_taken(accepted, portal.run(failure(world, accepted)))
+            waiting = [asked for asked in portal.run(world.approvals()) if asked["unit"] == accepted.unit]
+            for text in pending_lines(waiting, means):
                 output.notice(text)
         output.document(accepted._asdict())
 
 
-async def _notices(world: World, accepted: Accepted, running: Running) -> list[str]:
-    """What the sender should know: the chat refused the message, its turn failed, or a person has to decide."""
-    unit = Unit.parse(accepted.unit)
-    refused = world.refusal(accepted)
-    if refused is not None:
-        return [f"The chat {unit.key} did not take this ({refused['code']}): {refused['message']}"]
-    state = await world.state(unit.module, unit.key)
-    turn = (state or {}).get("turn")
-    if turn and turn["status"] == "failed":
-        return [f"The turn failed ({turn['code']}): {turn['message']}"]
-    waiting = [asked for asked in await world.approvals() if asked["unit"] == accepted.unit]
-    return pending_lines(waiting, running)
+def _require_taken(accepted: Accepted, failed: Failed | None) -> None:
+    if failed is None:
+        return
+    if not settings().json:
+        output.document(accepted._asdict())
+    raise OutcomeError(failed.code, failed.message, accepted._asdict())

@@ -1,30 +1,54 @@
-"""`demiurge init`: make a world, or say that there is one."""
+"""`demiurge init`: make a world, or say that there is one; and what to run it with from now on."""
 
 from __future__ import annotations
 
+import os
 import shlex
+from pathlib import Path
 
 import click
 
+from demiurge.bootstrap.remembered import forget as forget_world
 from demiurge.cli import output
 from demiurge.cli.command import Command
 from demiurge.cli.settings import settings
-from demiurge.cli.world import opened
-from demiurge.errors import NotFound
+from demiurge.cli.world import Running, keep, opened
+from demiurge.errors import Conflict, NotFound
 
 __all__ = ["command"]
 
 
 @click.command(cls=Command, name="init")
-def command() -> None:
-    """Make a world in the folder that -w names; where there is one, nothing changes."""
+@click.option(
+    "--manifest", type=click.Path(path_type=Path), metavar="DIR", help="A manifest of your own for the new world."
+)
+@click.option(
+    "--tools", metavar="PKG.MOD", multiple=True, help="Python modules to remember: tools, reducers, adapters."
+)
+@click.option("--policy", metavar="FILE", help="The tool policy to remember.")
+@click.option("--forget", is_flag=True, help="Forget the tools and the policy of this world first.")
+def command(manifest: Path | None, tools: tuple[str, ...], policy: str | None, forget: bool) -> None:
+    """Make a world in the folder that -w names; where there is one, nothing in it changes.
+
+    --tools and --policy are remembered for this user, world and place, so that later commands need not name them.
+    """
     folder = settings().folder().absolute()
+    running = Running(tools=tools, policy=policy)
+    if forget:
+        forget_world(os.environ, folder)
     try:
-        with opened() as (world, portal):
+        with opened(running if tools or policy else None) as (world, portal):
             made, info = False, portal.run(world.info())
-    except NotFound:
-        with opened(create=True) as (world, portal):
+    except NotFound as error:
+        if error.code != "no_world":
+            raise
+        with opened(running, create=True, manifest=manifest) as (world, portal):
             made, info = True, portal.run(world.info())
+    if manifest is not None and not made:
+        raise Conflict(
+            f"There is a world in {folder}: `demiurge manifest set DIR` gives it another manifest.", code="exists"
+        )
+    keep(running)
     talk = ["demiurge", *(["-w", str(settings().folder())] if settings().world is not None else []), "chat"]
     said = f"Made a world in {folder}." if made else f"There is a world in {folder}; nothing was changed."
     output.result(

@@ -13,13 +13,14 @@ import click
 
 from demiurge.bootstrap import World
 from demiurge.cli import output
-from demiurge.cli.argument import utf8_text
+from demiurge.cli.argument import read_json, utf8_text
 from demiurge.cli.command import Command, Group
 from demiurge.cli.failure import OutcomeError
 from demiurge.cli.settings import settings
 from demiurge.cli.world import opened
-from demiurge.errors import NotFound, Unavailable
-from demiurge.world.record import Record
+from demiurge.errors import InvalidValue, NotFound, Unavailable
+from demiurge.world.record import Record, decode_record
+from demiurge.world.seal import Proof, Seal
 
 __all__ = ["command"]
 
@@ -64,11 +65,12 @@ def tail(count: int, unit: str | None, follow: bool) -> None:
 
 
 @command.command(name="verify", cls=Command)
-@click.option("--seal", metavar="HASH", help="A seal kept from an earlier verify: the world must still have it.")
+@click.option("--seal", metavar="SEAL", help="One kept from earlier: the world must still have it.")
 def verify(seal: str | None) -> None:
     """Check every record, every link and every blob.
 
-    Prints {"records", "units", "seal", "ok"}; exits with 1 and names the first bad record otherwise.
+    Prints {"records", "units", "seal", "ok"}, and "erased" if blobs were; exits with 1 and names the first bad record
+    otherwise.
     """
     with opened() as (world, _):
         found = world.journal.verify(seal)
@@ -76,12 +78,44 @@ def verify(seal: str | None) -> None:
     if problem is None and not found.sealed:
         problem, code = f"This world never had the seal {seal}: it was shortened or rewritten, or is another.", "seal"
     outcome = {"records": found.records, "units": found.units, "seal": found.seal, "ok": problem is None}
+    outcome |= {"erased": found.erased} if found.erased else {}
     if problem is None:
         output.document(outcome)
         return
     if not settings().json:
         output.document(outcome)
     raise OutcomeError(code, problem, outcome)
+
+
+@command.command(name="seal", cls=Command)
+@click.option("--at", type=click.IntRange(min=0), metavar="POSITION", help="As of this record; default: the last.")
+def seal(at: int | None) -> None:
+    """Print the world's seal, to be kept elsewhere: the number of its records and a hash over them.
+
+    It reads what is new since the last time and checks nothing; `verify --seal` does.
+    """
+    with opened() as (world, _):
+        output.document({"seal": world.journal.seal(at)})
+
+
+@command.command(name="prove", cls=Command)
+@click.argument("position", type=click.IntRange(min=1))
+@click.option("--seal", "kept", metavar="SEAL", help="The seal to prove it under; default: the newest.")
+def prove(position: int, kept: str | None) -> None:
+    """Print a proof that the record at POSITION is in this journal, for somebody who has a seal of it."""
+    with opened() as (world, _):
+        output.document(world.journal.prove(position, kept).to_json())
+
+
+@command.command(name="check", cls=Command)
+@click.argument("proof")
+@click.option("--seal", "kept", metavar="SEAL", required=True, help="The seal that you have.")
+def check(proof: str, kept: str) -> None:
+    """Check a PROOF (JSON, @file or @-) that `prove` printed, and show its record. Needs no world."""
+    given, known = Proof.from_json(read_json(proof)), Seal.parse(kept)
+    if given.seal != known or not given.holds():
+        raise InvalidValue("This does not prove that its record is under that seal.", code="proof")
+    output.document({"ok": True, "record": _as_json(decode_record(given.data, position=given.position))})
 
 
 @command.command(name="export", cls=Command)

@@ -16,7 +16,8 @@ __all__ = ["command"]
 def command(check: bool) -> None:
     """Compute every unit again from its journal: no model and no tool runs.
 
-    Prints {"units", "records", "ok"}; exits with 1 and names the record where the two differ.
+    Prints {"units", "records", "ok"}, and "unchecked" if records could not be for want of what was erased; exits with
+    1 and names the record where the two differ.
     """
     with opened() as (world, portal):
         output.document(portal.run(world.replay(check)))

@@ -1,4 +1,4 @@
-"""`demiurge tools`: what a model may see here, and under which rules."""
+"""`demiurge tools`: what a model may see here, and under which rules; and one call of a tool, without a model."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from typing import Any
 import click
 
 from demiurge.cli import output
+from demiurge.cli.argument import parse_json, read_text, utf8_text
+from demiurge.cli.calling import show_call
 from demiurge.cli.command import Command, Group
 from demiurge.cli.world import Running, opened, running_options
 from demiurge.errors import NotFound
@@ -60,6 +62,23 @@ def show(tool_id: str, **running: Any) -> None:
             output.document(tool)
             return
     raise NotFound(f"There is no tool {tool_id} here; `demiurge tools ls --all` lists them.", code="no_tool")
+
+
+@command.command(name="call", cls=Command)
+@click.argument("tool_id", metavar="ID")
+@click.argument("arguments", metavar="ARGS", default="{}")
+@click.option("--call-id", metavar="C", callback=utf8_text, help="A name for this call: the same again runs nothing.")
+@running_options
+def call(tool_id: str, arguments: str, call_id: str | None, **running: Any) -> None:
+    """Call the tool ID with ARGS (JSON, @file or @-): decided, run and recorded as a model's call would be.
+
+    No chat sees it. Fails when the call fails, and when a person has to decide first; then it prints how, and the call
+    runs when it is approved.
+    """
+    text, means = read_text(arguments), Running(**running)
+    parse_json(text, "ARGS" if not arguments.startswith("@") else arguments)
+    with opened(means, create=True) as (world, portal):
+        show_call(portal.run(world.call(tool_id, text, call_id)), portal.run(world.approvals()), means)
 
 
 def _tools(running: Running, *, with_schema: bool = False) -> list[dict[str, Any]]:

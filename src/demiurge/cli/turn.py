@@ -77,6 +77,9 @@ class TurnView:
     async def _show(self, frames: asyncio.Queue[Mapping[str, Any] | None]) -> None:
         while (frame := await frames.get()) is not None:
             match frame["type"]:
+                case "began" if frame["intent"] == self._intent and self._text:
+                    self._line(output.symbol("✗", "x"), "The answer broke off; it begins again.", fg="red")
+                    self._text = ""
                 case "text_delta":
                     if frame["intent"] != self._intent:
                         await self._catch_up()

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import importlib
-import sys
-from collections.abc import Callable, Iterator, Sequence
+import os
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,15 +12,16 @@ from typing import Any, NamedTuple, TypeVar
 import click
 
 from demiurge.bootstrap import World
+from demiurge.bootstrap.remembered import Remembered, recall, remember
 from demiurge.cli import logs, output
 from demiurge.cli.argument import read_text
+from demiurge.cli.code import Code, load_code
 from demiurge.cli.portal import Portal
 from demiurge.cli.settings import settings
-from demiurge.errors import DemiurgeError, InvalidValue, NotFound
-from demiurge.tools.authoring.tool import Tool
+from demiurge.errors import Conflict, DemiurgeError
 from demiurge.tools.policy import ToolPolicy
 
-__all__ = ["Opened", "Running", "load_tools", "opened", "running_options"]
+__all__ = ["Opened", "Running", "keep", "keep_first", "opened", "running_options"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -57,26 +57,43 @@ def running_options(command: F) -> F:
 
 
 @contextmanager
-def opened(running: Running | None = None, *, create: bool = False, perform: bool = True) -> Iterator[Opened]:
-    """The world that the global options name, closed at the end. Raises as `World.open`."""
+def opened(
+    running: Running | None = None, *, create: bool = False, perform: bool = True, manifest: Path | None = None
+) -> Iterator[Opened]:
+    """The world that the global options name, closed at the end. Raises as `World.open`.
+
+    What is not said is taken from what is remembered of this world. Commands that only look (no `running`) go on
+    without it when it can't be had, and join whoever has the world open, whatever that one's tools are.
+    """
     wanted = running or Running()
     chosen = settings()
     logs.configure(chosen)
-    tools = load_tools(wanted.tools)
-    policy = ToolPolicy.load(wanted.policy) if wanted.policy is not None else None
     system = read_text(wanted.system) if wanted.system is not None else None
-    with Portal() as portal:
-        world = World.open(
+    means = _means(wanted, chosen.folder(), looking=running is None)
+
+    def begin(means: _Means) -> World:
+        return World.open(
             chosen.folder(),
-            tools,
-            policy,
+            means.code.tools,
+            means.policy,
             system,
             provider=wanted.provider,
             model=wanted.model,
             base_url=wanted.base_url,
             create=create,
             perform=perform,
+            manifest=manifest,
+            reducers=means.code.reducers,
+            adapters=means.code.adapters,
         )
+
+    with Portal() as portal:
+        try:
+            world = begin(means)
+        except Conflict as conflict:
+            if conflict.code != "owned" or not means.remembered or manifest is not None:
+                raise
+            world = begin(_Means())
         try:
             portal.run(world.__aenter__())
             yield Opened(world, portal)
@@ -86,37 +103,51 @@ def opened(running: Running | None = None, *, create: bool = False, perform: boo
             portal.run(world.close())
 
 
-def load_tools(modules: Sequence[str]) -> list[Tool[Any, Any]]:
-    """Every tool in the modules: those in `TOOLS` where a module has one, else every `Tool` at its top.
+class _Means(NamedTuple):
+    """`remembered`: none of it was said on this command line."""
 
-    The current folder is searched too. Raises NotFound, InvalidValue.
-    """
-    here = str(Path.cwd())
-    if modules and here not in sys.path:
-        sys.path.insert(0, here)
-    return [tool for name in modules for tool in _tools_of(name)]
+    code: Code = Code()
+    policy: ToolPolicy | None = None
+    remembered: bool = False
 
 
-def _tools_of(name: str) -> list[Tool[Any, Any]]:
+def _means(wanted: Running, folder: Path, *, looking: bool) -> _Means:
+    said = bool(wanted.tools or wanted.policy)
     try:
-        module = importlib.import_module(name)
-    except ModuleNotFoundError as error:
-        if error.name is not None and (name == error.name or name.startswith(f"{error.name}.")):
-            raise NotFound(f"There is no Python module {name} here; --tools takes a name such as my_tools.") from None
-        raise InvalidValue(
-            f"The module {name} needs {error.name}, which is not installed.", code="bad_tools"
-        ) from error
+        kept = recall(os.environ, folder) or Remembered("")
+        code = load_code(wanted.tools) if wanted.tools else load_code(kept.tools, Path(kept.folder))
+        file = wanted.policy or kept.policy
+        return _Means(code, ToolPolicy.load(file) if file is not None else None, not said)
     except DemiurgeError as error:
-        raise InvalidValue(f"The module {name} can't be used: {error}", code="bad_tools") from error
-    except Exception as error:
-        raise InvalidValue(
-            f"The module {name} can't be imported ({type(error).__name__}: {error}); mend it and try again.",
-            code="bad_tools",
-        ) from error
-    listed = getattr(module, "TOOLS", None)
-    found = list(listed) if listed is not None else list(vars(module).values())
-    tools = [value for value in found if isinstance(value, Tool)]
-    unique = list({id(tool): tool for tool in tools}.values())
-    if not unique:
-        raise InvalidValue(f"The module {name} holds no tool; make one with demiurge.tool.", code="bad_tools")
-    return unique
+        if said or not looking:
+            raise
+        output.notice(f"{error} That is what `demiurge init --tools` or `--policy` remembered; --forget forgets it.")
+        return _Means()
+
+
+def keep(running: Running) -> None:
+    """Remember the tools and the policy that were said for this world; what was not said stays as it was."""
+    folder = settings().folder()
+    if not (running.tools or running.policy):
+        return
+    kept = recall(os.environ, folder) or Remembered(str(Path.cwd()))
+    tools, place = (running.tools, str(Path.cwd())) if running.tools else (kept.tools, kept.folder)
+    policy = str(Path(running.policy).absolute()) if running.policy else kept.policy
+    given = Remembered(place, tools, policy)
+    if remember(os.environ, folder, given):
+        output.notice(f"Remembered for this world: {_words(given)}.")
+
+
+def keep_first(running: Running) -> None:
+    """The same, but only when nothing is remembered of this world; else say what is, where that is used."""
+    kept = recall(os.environ, settings().folder())
+    if kept is None:
+        keep(running)
+    elif not (running.tools and running.policy):
+        output.notice(f"As remembered for this world: {_words(kept)}.")
+
+
+def _words(kept: Remembered) -> str:
+    return " ".join(
+        [*(f"--tools {name}" for name in kept.tools), *([f"--policy {kept.policy}"] if kept.policy else [])]
+    )

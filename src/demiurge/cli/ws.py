@@ -1,4 +1,4 @@
-"""`demiurge ws`: the files of a workspace, now and at any of its versions."""
+"""`demiurge ws`: the files of a workspace, now and at any of its versions; and a person's own edits of them."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ from typing import NamedTuple
 
 import click
 
-from demiurge.bootstrap.workspace import Workspace
+from demiurge.bootstrap.workspace import Version, Workspace
 from demiurge.cli import output
+from demiurge.cli.argument import read_bytes
 from demiurge.cli.command import Command, Group
 from demiurge.cli.settings import settings
 from demiurge.cli.world import opened
@@ -104,6 +105,55 @@ def diff(place: Place, with_version: int | None) -> None:
         lines = [] if settings().json else [line for change in changes for line in _lines(change, world.blobs.get)]
     shown = [{"path": c.path, "kind": c.kind, "old_hash": c.old, "new_hash": c.new} for c in changes]
     output.result({"changes": shown}, *(lines or ["Nothing changed."]))
+
+
+def _expected(place: Place, expected: int | None) -> int | None:
+    """The version that must be the newest, which may be said in two ways."""
+    if not place.path:
+        raise click.UsageError("Say which file, as in main/notes.txt.")
+    if None not in (place.version, expected) and place.version != expected:
+        raise click.UsageError(f"The place says version {place.version}, and --expected-version {expected}.")
+    return expected if expected is not None else place.version
+
+
+expected_version = click.option(
+    "--expected-version",
+    "expected",
+    type=click.IntRange(min=0),
+    metavar="V",
+    help="Fail when V is not the newest version; 0: when there is one.",
+)
+
+
+@command.command(name="write", cls=Command)
+@click.argument("place", type=PLACES, metavar="NAME[@VERSION]/PATH")
+@click.argument("value", metavar="TEXT|@FILE|@-")
+@expected_version
+def write(place: Place, value: str, expected: int | None) -> None:
+    """Write a file, in a new version of the workspace; NAME@VERSION is the same as --expected-version.
+
+    The workspace and its folders are made when they are missing. A version conflict changes nothing.
+    """
+    wanted, data = _expected(place, expected), read_bytes(value)
+    with opened(create=True) as (world, portal):
+        version = portal.run(Workspace(world, place.name).write(place.path, data, wanted))
+    _tell("Wrote", place, version)
+
+
+@command.command(name="rm", cls=Command)
+@click.argument("place", type=PLACES, metavar="NAME[@VERSION]/PATH")
+@expected_version
+def rm(place: Place, expected: int | None) -> None:
+    """Remove a file or an empty folder, in a new version of the workspace."""
+    wanted = _expected(place, expected)
+    with opened() as (world, portal):
+        version = portal.run(Workspace(world, place.name).remove(place.path, wanted))
+    _tell("Removed", place, version)
+
+
+def _tell(did: str, place: Place, version: Version) -> None:
+    shown = {"workspace": place.name, "version": version.number, "path": place.path, "root_hash": version.root}
+    output.result(shown, f"{did} {place.name}@{version.number}/{place.path}.")
 
 
 def _lines(change: Change, get: Callable[[Ref], bytes]) -> Iterator[str]:

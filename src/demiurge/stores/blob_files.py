@@ -4,7 +4,9 @@ Invariant: a file under `sha256/` was complete and on disk before it got its nam
 before `put` returns: temp file, write, fsync, rename, fsync of the folder. A crash leaves at most a temp
 file, in `tmp/`, which the next start removes. Bytes are checked against the name at every read. No link is
 followed, and what bears no name of ours is left alone. A fork's file may be a second name of one of the world
-that it comes from: neither writes to it.
+that it comes from: neither writes to it, and one that removes it takes nothing from the other.
+
+A file's time of change says when its blob was put last.
 """
 
 from __future__ import annotations
@@ -14,7 +16,8 @@ import fcntl
 import os
 import re
 import stat
-from collections.abc import Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
 from hashlib import sha256
 from itertools import count
 from pathlib import Path
@@ -23,6 +26,7 @@ from typing import Final
 from demiurge import faults
 from demiurge.stores.errors import unavailable
 from demiurge.stores.private import open_file, open_folder
+from demiurge.stores.protocol import REFRESH_S, KeptBlob
 
 __all__ = ["BlobFiles", "sync_folder"]
 
@@ -61,10 +65,10 @@ class BlobFiles:
                     if _TEMP_NAME.fullmatch(name) and _is_file(name, descriptor):
                         os.unlink(name, dir_fd=descriptor)
 
-    def put(self, blobs: Sequence[bytes]) -> None:
-        """Durable on return. A good file is left alone, a damaged one replaced."""
+    def put(self, blobs: Sequence[bytes], now_s: int) -> None:
+        """Durable on return. A good file is left alone, a damaged one replaced. `now_s`: seconds since 1970."""
         with self._failing():
-            touched = {self._write(data).parent for data in blobs}
+            touched = {self._write(data, now_s).parent for data in blobs}
             for folder in touched:
                 sync_folder(folder)
 
@@ -93,14 +97,29 @@ class BlobFiles:
         with self._failing(), self._reading(digest) as file:
             return os.fstat(file).st_size if file is not None else None
 
-    def digests(self) -> Iterator[bytes]:
+    def kept(self) -> Iterator[KeptBlob]:
+        """In order of digest, a folder at a time."""
         with self._failing():
             with _opened(self._root) as root:
                 folders = sorted(name for name in os.listdir(root) if _FOLDER_NAME.fullmatch(name))
             for folder in folders:
                 with _opened(self._root / folder) as descriptor:
-                    found = [name for name in os.listdir(descriptor) if _is_blob(name, folder, descriptor)]
-                yield from map(bytes.fromhex, found)
+                    found = list(_kept_in(folder, descriptor))
+                yield from found
+
+    def remove(self, digests: Iterable[bytes]) -> None:
+        """Those that there are; durable on return."""
+        folders: defaultdict[Path, list[str]] = defaultdict(list)
+        for path in map(self._path, digests):
+            folders[path.parent].append(path.name)
+        with self._failing():
+            for folder, names in folders.items():
+                with contextlib.suppress(FileNotFoundError), _opened(folder) as descriptor:
+                    for name in names:
+                        faults.point("remove.before_unlink")
+                        with contextlib.suppress(FileNotFoundError):
+                            os.unlink(name, dir_fd=descriptor)
+                    _sync(descriptor)
 
     def _path(self, digest: bytes) -> Path:
         name = digest.hex()
@@ -121,16 +140,25 @@ class BlobFiles:
         finally:
             os.close(file)
 
-    def _write(self, data: bytes) -> Path:
+    def _has(self, digest: bytes, data: bytes, now_s: int) -> bool:
+        with self._reading(digest) as file:
+            if file is None or _read_all(file) != data:
+                return False
+            if os.fstat(file).st_mtime < now_s - REFRESH_S:
+                with contextlib.suppress(OSError):
+                    os.utime(file, (now_s, now_s))
+            return True
+
+    def _write(self, data: bytes, now_s: int) -> Path:
         digest = sha256(data).digest()
         path = self._path(digest)
-        if self.get(digest) == data:
+        if self._has(digest, data, now_s):
             return path
         self._make_folder(path.parent)
         temp = f"{os.getpid()}-{next(self._numbers)}"
         with _opened(self._temp) as source, _opened(path.parent) as target:
             try:
-                _write_durably(temp, data, source)
+                _write_durably(temp, data, source, now_s)
                 faults.point("blob.before_rename")
                 os.replace(temp, path.name, src_dir_fd=source, dst_dir_fd=target)
             except BaseException:
@@ -176,8 +204,13 @@ def _is_file(name: str, folder: int) -> bool:
     return stat.S_ISREG(os.lstat(name, dir_fd=folder).st_mode)
 
 
-def _is_blob(name: str, beginning: str, folder: int) -> bool:
-    return name.startswith(beginning) and _BLOB_NAME.fullmatch(name) is not None and _is_file(name, folder)
+def _kept_in(beginning: str, folder: int) -> Iterator[KeptBlob]:
+    for name in os.listdir(folder):
+        if name.startswith(beginning) and _BLOB_NAME.fullmatch(name) is not None:
+            with contextlib.suppress(FileNotFoundError):  # removed meanwhile
+                found = os.lstat(name, dir_fd=folder)
+                if stat.S_ISREG(found.st_mode):
+                    yield KeptBlob(bytes.fromhex(name), found.st_size, int(found.st_mtime))
 
 
 def _read_all(file: int) -> bytes:
@@ -185,7 +218,7 @@ def _read_all(file: int) -> bytes:
         return reader.read()
 
 
-def _write_durably(name: str, data: bytes, folder: int) -> None:
+def _write_durably(name: str, data: bytes, folder: int, now_s: int) -> None:
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     descriptor = os.open(name, flags, 0o600, dir_fd=folder)
     try:
@@ -194,6 +227,7 @@ def _write_durably(name: str, data: bytes, folder: int) -> None:
         _write_all(descriptor, memoryview(data)[:half])
         faults.point("blob.half_written")
         _write_all(descriptor, memoryview(data)[half:])
+        os.utime(descriptor, (now_s, now_s))
         faults.point("blob.before_fsync")
         _sync(descriptor)
     finally:

@@ -6,7 +6,8 @@ Invariant: an append prepares all it changes and puts it in place in the end: a 
 from __future__ import annotations
 
 import threading
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import islice
 from types import MappingProxyType, TracebackType
@@ -15,9 +16,11 @@ from typing import Self
 from demiurge.errors import NotFound, UsageError
 from demiurge.stores import rows
 from demiurge.stores.errors import DamagedRow
-from demiurge.stores.protocol import Attempt, Batch, Head, Outgoing, Row, Snapshot
+from demiurge.stores.noted import Noted
+from demiurge.stores.protocol import Attempt, Batch, Head, KeptBlob, Outgoing, Row, Snapshot
+from demiurge.values.clock import Clock, SystemClock
 from demiurge.values.draft import draft_of
-from demiurge.values.refs import Ref, parse_ref, ref_of
+from demiurge.values.refs import Ref, parse_ref, ref_digest, ref_from_digest, ref_of
 
 __all__ = ["MemoryStore"]
 
@@ -73,15 +76,20 @@ class _Change:
 class MemoryStore:
     """`MemoryStore(world_id)`. See `demiurge.stores.protocol.Store`."""
 
-    format = 1
+    format = 2
 
-    def __init__(self, world_id: str) -> None:
+    def __init__(self, world_id: str, clock: Clock | None = None) -> None:
         self.world_id = world_id
+        self._clock: Clock = clock or SystemClock()
         self._units: dict[str, _Unit] = {}
         self._rows: list[Row] = []
         self._outbox: dict[str, Outgoing] = {}
         self._attempts: dict[bytes, Attempt] = {}
         self._blobs: dict[Ref, bytes] = {}
+        self._put_s: dict[Ref, int] = {}
+        self._erased: set[Ref] = set()
+        self._tiles: dict[int, list[bytes]] = {}
+        self._noted = Noted()
         self._meta = {"world_id": world_id}
         self._lock = threading.RLock()
         self._closed = False
@@ -94,7 +102,7 @@ class MemoryStore:
 
     def append(self, batches: Sequence[Batch], *, blobs: Sequence[bytes] = ()) -> list[list[int]]:
         rows.check_batches(batches)
-        with self._using():
+        with self._noted.writing(batches, blobs), self._using():
             change = _Change(self._units, self._outbox)
             first = len(self._rows) + 1
             positions = [change.apply(batch, first + len(change.rows)) for batch in batches]
@@ -155,7 +163,7 @@ class MemoryStore:
             return list(self._outbox.values())
 
     def put_snapshot(self, snapshot: Snapshot) -> None:
-        with self._using():
+        with self._noted.writing(text=snapshot.ref), self._using():
             unit = self._units.get(snapshot.unit)
             if unit is None:
                 raise NotFound(f"There is no unit {snapshot.unit} to take a snapshot of.")
@@ -167,6 +175,26 @@ class MemoryStore:
             numbers = [seq for seq in found.snapshots if before is None or seq < before] if found else []
             return found.snapshots[max(numbers)] if found and numbers else None
 
+    def drop_snapshots(self, snapshots: Sequence[Snapshot]) -> None:
+        with self._using():
+            for snapshot in snapshots:
+                self._units[snapshot.unit].snapshots.pop(snapshot.unit_seq, None)
+
+    def length(self) -> int:
+        with self._using():
+            return len(self._rows)
+
+    def record_hashes(self, from_position: int, limit: int) -> list[bytes]:
+        return [row.hash for row in self.read_all(from_position, limit)]
+
+    def tiles(self, level: int, first: int, limit: int) -> list[bytes]:
+        with self._using():
+            return self._tiles.get(level, [])[first : first + limit]
+
+    def keep_tiles(self, level: int, first: int, tiles: Sequence[bytes]) -> None:
+        with self._using():
+            self._tiles.setdefault(level, [])[first:] = tiles
+
     # blobs
 
     def put_blob(self, data: bytes) -> Ref:
@@ -174,20 +202,24 @@ class MemoryStore:
 
     def put_blobs(self, blobs: Sequence[bytes]) -> list[Ref]:
         refs = [ref_of(data) for data in blobs]
-        with self._using():
+        with self._noted.writing(blobs=blobs), self._using():
             self._blobs.update(zip(refs, map(bytes, blobs), strict=True))
+            self._put_s.update(dict.fromkeys(refs, self._clock.now_ns() // 10**9))
         return refs
 
     def get_blob(self, ref: Ref) -> bytes:
+        self._noted.touch(ref_digest(parse_ref(ref)))
         with self._using():
-            try:
-                return self._blobs[parse_ref(ref)]
-            except KeyError:
-                raise NotFound(f"There is no blob {ref} in this world.") from None
+            if ref in self._blobs:
+                return self._blobs[ref]
+            if ref in self._erased:
+                raise NotFound(f"Blob {ref} was erased: its bytes are gone for good.", code="erased")
+            raise NotFound(f"There is no blob {ref} in this world.")
 
     def has_blob(self, ref: Ref) -> bool:
+        self._noted.touch(ref_digest(parse_ref(ref)))
         with self._using():
-            return parse_ref(ref) in self._blobs
+            return ref in self._blobs
 
     def blob_size(self, ref: Ref) -> int:
         return len(self.get_blob(ref))
@@ -196,6 +228,28 @@ class MemoryStore:
         with self._using():
             refs = list(self._blobs)
         yield from refs
+
+    def kept_blobs(self) -> Iterator[KeptBlob]:
+        with self._using():
+            kept = [KeptBlob(ref_digest(ref), len(data), self._put_s[ref]) for ref, data in self._blobs.items()]
+        yield from kept
+
+    @contextmanager
+    def collecting(self) -> Iterator[_Collecting]:
+        with self._noted.collecting():
+            yield _Collecting(self._blobs, self._noted)
+
+    def erasures(self) -> Iterator[Ref]:
+        with self._using():
+            refs = sorted(self._erased)
+        yield from refs
+
+    def erase(self, refs: Sequence[Ref], batches: Sequence[Batch] = ()) -> None:
+        with self._using():
+            self.append(batches)
+            for ref in map(parse_ref, refs):
+                self._erased.add(ref)
+                self._blobs.pop(ref, None)
 
     # the world
 
@@ -206,7 +260,7 @@ class MemoryStore:
     def set_meta(self, key: str, value: str) -> None:
         if key == "world_id":
             raise UsageError("A world keeps its id: make a fork to get another.")
-        with self._using():
+        with self._noted.writing(text=value), self._using():
             self._meta[key] = value
 
     def close(self) -> None:
@@ -222,3 +276,19 @@ class MemoryStore:
         if self._closed:
             raise UsageError("This world is closed: open it again.")
         return self._lock
+
+
+@dataclass(frozen=True, slots=True)
+class _Collecting:
+    """See `protocol.Collecting`."""
+
+    blobs: dict[Ref, bytes]
+    noted: Noted
+
+    def read(self, digest: bytes) -> bytes | None:
+        return self.blobs.get(ref_from_digest(digest))
+
+    def remove(self, choose: Callable[[set[bytes]], Sequence[KeptBlob]]) -> None:
+        with self.noted.lock:
+            for kept in choose(self.noted.take()):
+                self.blobs.pop(ref_from_digest(kept.digest), None)

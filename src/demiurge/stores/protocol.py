@@ -12,14 +12,28 @@ A store knows units, rows and hashes but not what a record says: the record form
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Final, NamedTuple, Protocol
 
 from demiurge.stores.errors import DamagedRow
 from demiurge.values.refs import Ref
 
-__all__ = ["Attempt", "Batch", "Blobs", "Head", "Journal", "Outgoing", "Row", "Snapshot", "Store"]
+__all__ = [
+    "REFRESH_S",
+    "Attempt",
+    "Batch",
+    "Blobs",
+    "Collecting",
+    "Head",
+    "Journal",
+    "KeptBlob",
+    "Outgoing",
+    "Row",
+    "Snapshot",
+    "Store",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,8 +41,8 @@ class Row:
     """One journal record. `data` is the record's canonical CBOR without its hash; `hash` = sha256(data), 32
     bytes.
 
-    `ingress_id` is unique in its unit. `position` is given by the store: it grows in commit order over all
-    units, starts at 1, may have gaps, and is 0 in a row that is not stored yet.
+    `ingress_id` is unique in its unit. `position` is given by the store: 1, 2, 3, ... in commit order over all
+    units; 0 in a row that is not stored yet.
     """
 
     unit: str
@@ -104,11 +118,41 @@ class Batch:
     snapshot: Snapshot | None = None
 
 
+REFRESH_S: Final = 3600
+"""When a blob is put again it is written down only if it was last put so long ago."""
+
+
+class KeptBlob(NamedTuple):
+    """`digest` has 32 bytes, `size` is in bytes; `put_s`, when it was put last, in seconds since 1970, may be up to
+    REFRESH_S too early."""
+
+    digest: bytes
+    size: int
+    put_s: int
+
+
+class Collecting(Protocol):
+    """Garbage is being looked for: whatever anybody puts, reads, asks about or names from now on is noted first, and
+    what was asked about shortly before."""
+
+    def read(self, digest: bytes) -> bytes | None:
+        """A blob, without noting it; None when there is none. Its bytes are not checked."""
+        ...
+
+    def remove(self, choose: Callable[[set[bytes]], Sequence[KeptBlob]]) -> None:
+        """Remove blobs. `choose` is given the digests that were noted since it was called last, and says which blobs
+        to remove; nothing more is noted until they are gone, so nobody is told of one that then goes.
+
+        Raises Unavailable; then some of them may be gone.
+        """
+        ...
+
+
 class Blobs(Protocol):
     """Raw bytes by their sha256."""
 
     def put_blob(self, data: bytes) -> Ref:
-        """Durable on return. A good blob is left alone, a damaged one is replaced."""
+        """Durable on return. A good blob is left alone, a damaged one is replaced, an erased one is there again."""
         ...
 
     def put_blobs(self, blobs: Sequence[bytes]) -> list[Ref]:
@@ -116,7 +160,9 @@ class Blobs(Protocol):
         ...
 
     def get_blob(self, ref: Ref) -> bytes:
-        """Raises NotFound, Damaged (the bytes don't hash to `ref`), InvalidValue (not a ref)."""
+        """Raises NotFound (`erased` for one that was), Damaged (the bytes don't hash to `ref`), InvalidValue (not a
+        ref).
+        """
         ...
 
     def has_blob(self, ref: Ref) -> bool:
@@ -129,6 +175,18 @@ class Blobs(Protocol):
 
     def iter_blobs(self) -> Iterator[Ref]:
         """Every ref, in no particular order; their bytes are not checked."""
+        ...
+
+    def kept_blobs(self) -> Iterator[KeptBlob]:
+        """The same, with what is known without reading them."""
+        ...
+
+    def collecting(self) -> AbstractContextManager[Collecting]:
+        """Begin to look for garbage, until the block ends. Raises Conflict (`collecting`) while somebody does."""
+        ...
+
+    def erasures(self) -> Iterator[Ref]:
+        """What was erased, also where the same bytes were put again."""
         ...
 
 
@@ -195,9 +253,38 @@ class Journal(Protocol):
         """The one with the highest `unit_seq`, of those lower than `before`. What it says is not checked."""
         ...
 
+    def drop_snapshots(self, snapshots: Sequence[Snapshot]) -> None:
+        """Forget them, in one transaction; their blobs stay."""
+        ...
+
+    def length(self) -> int:
+        """How many rows there are, and the position of the last."""
+        ...
+
+    def record_hashes(self, from_position: int, limit: int) -> list[bytes]:
+        """The hashes of the next `limit` rows, as they are written in them. Raises Damaged when one is missing."""
+        ...
+
+    def tiles(self, level: int, first: int, limit: int) -> list[bytes]:
+        """What was kept for that level from number `first` on, without a gap (see `merkle.Tiles`)."""
+        ...
+
+    def keep_tiles(self, level: int, first: int, tiles: Sequence[bytes]) -> None:
+        """Kept beside the journal, which they can be computed from."""
+        ...
+
 
 class Store(Journal, Blobs, Protocol):
     """A world's storage. Its methods may be called from any thread; writers wait for each other."""
+
+    def erase(self, refs: Sequence[Ref], batches: Sequence[Batch] = ()) -> None:
+        """Append `batches` and erase the blobs, as one: on return their bytes are in no file of the store any more, and
+        `get_blob` says that they were erased, also of one that was not here.
+
+        Raises as `append`; and Unavailable when it is durable but not finished: then the next `erase` goes on, or the
+        next start.
+        """
+        ...
 
     @property
     def world_id(self) -> str: ...

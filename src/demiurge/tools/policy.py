@@ -15,6 +15,7 @@ from typing import Any, Literal
 from demiurge.errors import InvalidValue, NotFound
 from demiurge.tools.effect import ToolEffect
 from demiurge.tools.ids import UNNAMED, canonical_id
+from demiurge.tools.limits.allowance import Allowance
 from demiurge.values import canonical_json
 from demiurge.values.refs import ref_of
 
@@ -35,20 +36,45 @@ class ToolPolicyContext:
 
 @dataclass(frozen=True, slots=True)
 class Budgets:
-    """Per call. `max_runtime_ms`: milliseconds in the handler. `max_result_bytes`: UTF-8 bytes of the
-    result. None: no limit."""
+    """Per call: `max_runtime_ms`, milliseconds in the handler; `max_result_bytes`, UTF-8 bytes of the result. In a
+    world also what a `run` and a `unit` may use in all; a unit's has no `max_wall_ms`. None: no limit."""
 
     max_runtime_ms: int | None = None
     max_result_bytes: int | None = None
+    run: Allowance | None = None
+    unit: Allowance | None = None
 
     def __post_init__(self) -> None:
-        for entry in fields(self):
-            value = getattr(self, entry.name)
+        for name in ("max_runtime_ms", "max_result_bytes"):
+            value = getattr(self, name)
             if value is not None and (type(value) is not int or value < 1):
-                raise InvalidValue("a budget is a whole number of at least 1", path=f"budgets.{entry.name}")
+                raise InvalidValue("a budget is a whole number of at least 1", path=f"budgets.{name}")
+        for name in ("run", "unit"):
+            if not isinstance(getattr(self, name), Allowance | None):
+                raise InvalidValue("is an Allowance", path=f"budgets.{name}")
+        if self.unit is not None and self.unit.max_wall_ms is not None:
+            raise InvalidValue("a unit has no end, so it has no time either", path="budgets.unit.max_wall_ms")
 
     def to_json(self) -> dict[str, Any]:
-        return {"max_runtime_ms": self.max_runtime_ms, "max_result_bytes": self.max_result_bytes}
+        shares = {name: share.to_json() for name in ("run", "unit") if (share := getattr(self, name)) is not None}
+        return {"max_runtime_ms": self.max_runtime_ms, "max_result_bytes": self.max_result_bytes, **shares}
+
+    @classmethod
+    def from_json(cls, data: object) -> Budgets:
+        """Raises InvalidValue for an unknown key."""
+        content = _closed(data, {entry.name for entry in fields(cls)}, "budgets")
+        for name in ("run", "unit"):
+            if content.get(name) is not None:
+                content[name] = _allowance(content[name], f"budgets.{name}")
+        return cls(**content)
+
+
+def _allowance(data: object, path: str) -> Allowance:
+    try:
+        return Allowance.from_json(data)
+    except InvalidValue as error:
+        where = f"{path}.{error.path}" if error.path else path
+        raise InvalidValue(error.message.removeprefix(f"{error.path}: "), path=where) from None
 
 
 @dataclass(frozen=True)
@@ -131,9 +157,7 @@ class ToolPolicy:
         if "allowed_tools" not in content:
             raise InvalidValue("is required (an empty list allows nothing)", path="allowed_tools")
         if "budgets" in content:
-            content["budgets"] = Budgets(
-                **_closed(content["budgets"], {entry.name for entry in fields(Budgets)}, "budgets")
-            )
+            content["budgets"] = Budgets.from_json(content["budgets"])
         return cls(**content)
 
     @classmethod

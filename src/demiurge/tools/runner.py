@@ -10,15 +10,20 @@ record too, and then it goes on up.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
-from typing import Any, Protocol, TypeAlias, TypeVar
+import copy
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from types import MappingProxyType
+from typing import Any, TypeAlias
 
 from demiurge.errors import InvalidValue
 from demiurge.tools.approvals import ApprovalStore
+from demiurge.tools.asked import AskedCall, RawArgs, parts_of
 from demiurge.tools.authoring.signature import is_async_callable
 from demiurge.tools.authorization import Authorizer
 from demiurge.tools.bound import BoundTool
 from demiurge.tools.capabilities import Clock
+from demiurge.tools.catalog import ToolCatalog
 from demiurge.tools.connections.access import ConnectionAccess
 from demiurge.tools.context import ResourceRegistry, ToolContext
 from demiurge.tools.effect import ToolEffect
@@ -27,6 +32,7 @@ from demiurge.tools.events import AiEvent
 from demiurge.tools.execution.call import Call
 from demiurge.tools.execution.cause import log_cause
 from demiurge.tools.execution.changes import can_go_back
+from demiurge.tools.execution.drive import step_through, together
 from demiurge.tools.execution.explain import sound
 from demiurge.tools.execution.interrupt import is_from_outside
 from demiurge.tools.execution.own_loop import in_own_loop
@@ -47,7 +53,7 @@ from demiurge.tools.stages.decide import decide
 from demiurge.tools.stages.decode import decode
 from demiurge.tools.stages.fit import fit
 from demiurge.tools.stages.identify import identify
-from demiurge.tools.stages.limits import in_time, limits
+from demiurge.tools.stages.limits import in_time, limits, resources_of
 from demiurge.tools.stages.publish import publish
 from demiurge.tools.stages.recall import recall
 from demiurge.tools.stages.record import record
@@ -60,25 +66,10 @@ from demiurge.tools.telemetry.run_summary import RunSummary
 from demiurge.tools.telemetry.spans import SpanSink
 from demiurge.values.clock import Entropy, SystemClock, SystemEntropy
 
-__all__ = ["STAGES", "AskedCall", "Stage", "ToolRunner"]
+__all__ = ["STAGES", "AskedCall", "RawArgs", "Stage", "ToolRunner"]
 
 Stage: TypeAlias = Callable[[Ports, Call], Awaitable[None] | None]
-RawArgs: TypeAlias = str | bytes | Mapping[str, Any]
-T = TypeVar("T")
-
-
-class AskedCall(Protocol):
-    """A call as a model asks for it, say `demiurge.wire.ToolCall`. One that says it is `invalid` is not run. One that
-    has `raw`, the provider's own payload, gets it kept in its record, privately."""
-
-    @property
-    def id(self) -> str: ...
-
-    @property
-    def name(self) -> str: ...
-
-    @property
-    def arguments_json(self) -> str | bytes: ...
+_NONE: Mapping[int, ToolErrorCode] = MappingProxyType({})
 
 
 STAGES: tuple[tuple[Stage, ToolErrorCode], ...] = (
@@ -172,6 +163,28 @@ class ToolRunner:
         """What the calls so far came to: the RunSummary among the resources, or this runner's own."""
         return self._ports.summary
 
+    def catalog(self, ctx: ToolPolicyContext | ToolContext | None = None) -> ToolCatalog:
+        """What a model may be shown when `ctx` asks: the tools that this runner would not deny."""
+        ports, caller = self._ports, ctx.caller if isinstance(ctx, ToolContext) else ctx
+        return ToolCatalog.compile(ports.source, ports.policy, ports.approvals is not None, caller)
+
+    def resources(self, ctx: ToolPolicyContext | ToolContext | None = None) -> ResourceRegistry:
+        """What the calls of `ctx` find by type, its deadline and budget among it."""
+        return resources_of(self._ports, ctx if isinstance(ctx, ToolContext) else None)
+
+    def heard_by(self, listener: Callable[[AiEvent], object]) -> ToolRunner:
+        """This runner, whose events `listener` hears too, before `emit` does."""
+        before = self._ports.emit
+
+        def emit(event: AiEvent) -> None:
+            listener(event)
+            if before is not None:
+                before(event)
+
+        heard = copy.copy(self)
+        heard._ports = replace(self._ports, emit=emit)
+        return heard
+
     async def exec(
         self,
         tool_id: str,
@@ -204,7 +217,7 @@ class ToolRunner:
 
     def _pass_here(self, call: Call) -> ToolExecResult:
         journey, tool = self._pass(call), self._peek(call.requested_id)
-        drive = in_own_loop if tool is not None and tool.is_async else _step_through
+        drive = in_own_loop if tool is not None and tool.is_async else step_through
         if self._ports.ledger is None:
             return drive(journey)
         with blocking_its_loop():
@@ -215,30 +228,51 @@ class ToolRunner:
         calls: Sequence[AskedCall | tuple[str, str, RawArgs]],
         *,
         ctx: ToolPolicyContext | ToolContext | None = None,
+        refused: Mapping[int, ToolErrorCode] = _NONE,
+        answered: Callable[[ToolExecResult], object] | None = None,
     ) -> tuple[ToolExecResult, ...]:
         """Runs the calls of one turn, as the model asked for them or as `(tool_call_id, tool_id, raw_args)`, and
         answers all, in order.
 
         One after the other; with `max_parallel` above 1, neighbours that only read overlap (seed 003, PX). When a
-        LoopSignal or a cancellation ends the turn, the calls that had not begun are answered as `cancelled`."""
-        asked = [_asked(call) for call in calls]
+        LoopSignal or a cancellation ends the turn, the calls that had not begun are answered as `cancelled`.
+        `refused`: by position, what a call is answered that the loop around the runner does not want run. `answered`
+        is given each answer once it stands, also when the turn ends before its time."""
+        asked = [parts_of(call) for call in calls]
         answers: list[ToolExecResult] = []
         begun: set[int] = set()
         gate = asyncio.Semaphore(self._max_parallel)
 
+        def call_at(index: int) -> Call:
+            tool_call_id, tool_id, raw_args, payload = asked[index]
+            return _call(tool_id, raw_args, tool_call_id, ctx, None, None, payload, threads=True)
+
+        def told(call: Call) -> None:
+            if answered is not None and call.answer is not None:
+                answered(call.answer)
+
         async def one(index: int) -> ToolExecResult:
             async with gate:
                 begun.add(index)
-                tool_call_id, tool_id, raw_args, payload = asked[index]
-                return await self._pass(_call(tool_id, raw_args, tool_call_id, ctx, None, None, payload, threads=True))
+                call = call_at(index)
+                try:
+                    return self._leave_out(call, refused[index]) if index in refused else await self._pass(call)
+                finally:
+                    told(call)
 
+        task = asyncio.current_task()
+        cancelled = task.cancelling() if task is not None else 0
         try:
             for batch in self._batches([tool_id for _, tool_id, _, _ in asked]):
-                answers.extend(await _together([one(index) for index in batch]))
+                if task is not None and task.cancelling() > cancelled:  # a handler went on all the same
+                    raise asyncio.CancelledError
+                answers.extend(await together([one(index) for index in batch]))
         except BaseException:
-            for index, (tool_call_id, tool_id, raw_args, payload) in enumerate(asked):
+            for index in range(len(asked)):
                 if index not in begun:
-                    self._leave_out(_call(tool_id, raw_args, tool_call_id, ctx, None, None, payload, threads=False))
+                    call = call_at(index)
+                    self._leave_out(call)
+                    told(call)
             raise
         return tuple(answers)
 
@@ -249,7 +283,7 @@ class ToolRunner:
         ctx: ToolPolicyContext | ToolContext | None = None,
     ) -> tuple[ToolExecResult, ...]:
         """The same without an event loop, always one after the other."""
-        asked = [_asked(call) for call in calls]
+        asked = [parts_of(call) for call in calls]
         answers: list[ToolExecResult] = []
         try:
             for tool_call_id, tool_id, raw_args, payload in asked:
@@ -274,11 +308,13 @@ class ToolRunner:
         tool = self._peek(tool_id)
         return tool is not None and tool.spec.effect is ToolEffect.READ_ONLY
 
-    def _leave_out(self, call: Call) -> None:
+    def _leave_out(self, call: Call, code: ToolErrorCode = ToolErrorCode.CANCELLED) -> ToolExecResult:
         """Answers a call that will not be run."""
         identify(self._ports, call)
-        call.failure = ToolFailure(ToolErrorCode.CANCELLED)
+        call.failure = ToolFailure(code)
         _close(self._ports, call)
+        assert call.answer is not None
+        return call.answer
 
     def _peek(self, tool_id: object) -> BoundTool | None:
         """The tool, to plan how to run a call; the stages look it up again and judge."""
@@ -337,13 +373,6 @@ def _close(ports: Ports, call: Call) -> None:
         record(ports, call)
 
 
-def _asked(call: AskedCall | tuple[str, str, RawArgs]) -> tuple[str, str, RawArgs, Any]:
-    if isinstance(call, tuple):
-        return (*call, None)
-    raw_args = "" if getattr(call, "invalid", False) else call.arguments_json
-    return call.id, call.name, raw_args, getattr(call, "raw", None)
-
-
 def _call(
     tool_id: object,
     raw_args: object,
@@ -367,26 +396,3 @@ def _call(
 
 
 _NOBODY = ToolPolicyContext()
-
-
-async def _together(journeys: list[Coroutine[Any, Any, T]]) -> list[T]:
-    """Runs them side by side, in order of results. What one lets through comes up as it is, not as a group."""
-    if len(journeys) == 1:
-        return [await journeys[0]]
-    try:
-        async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(journey) for journey in journeys]
-    except BaseExceptionGroup as raised:
-        raise raised.exceptions[0] from None
-    return [task.result() for task in tasks]
-
-
-def _step_through(journey: Coroutine[Any, Any, T]) -> T:
-    """Drives a coroutine that never waits."""
-    try:
-        journey.send(None)
-    except StopIteration as end:
-        answer: T = end.value
-        return answer
-    journey.close()
-    raise RuntimeError("a `def` handler can't wait for an event loop; make it `async def`")

@@ -43,6 +43,7 @@ __all__ = [
     "DraftCall",
     "call_name",
     "finish_calls",
+    "is_object",
     "replay_arguments",
     "replay_object",
     "sound_calls",
@@ -107,8 +108,9 @@ def sound_calls(completion: Completion, seed: bytes, taken: Iterable[str] = ()) 
             digest = hashlib.sha256(digest).digest()
             call_id = f"call_{digest.hex()[:24]}"
         used.add(call_id)
-        invalid = call.invalid or not _is_object(call.arguments_json)
-        calls.append(replace(call, id=call_id, name=call_name(call.name), invalid=invalid))
+        invalid = call.invalid or not is_object(call.arguments_json)
+        text = mend_surrogates(call.arguments_json)
+        calls.append(replace(call, id=call_id, name=call_name(call.name), arguments_json=text, invalid=invalid))
     following = iter(calls)
     items = tuple(next(following) if isinstance(item, ToolCall) else item for item in completion.items)
     return replace(completion, tool_calls=tuple(calls), items=items)
@@ -129,7 +131,7 @@ def call_name(name: str) -> str:
 
 def replay_arguments(call: ToolCall) -> str:
     """The arguments as later requests carry them: verbatim, or wrapped when they are not a JSON object."""
-    if not call.invalid or _is_object(call.arguments_json):
+    if not call.invalid or is_object(call.arguments_json):
         return call.arguments_json
     return json.dumps({INVALID_ARGUMENTS_KEY: call.arguments_json}, ensure_ascii=False)
 
@@ -149,10 +151,11 @@ def _arguments(draft: DraftCall) -> tuple[str, bool]:
         raw = json.dumps(raw, ensure_ascii=False)
     text = mend_surrogates(raw)
     damaged = text.count("\ufffd") != raw.count("\ufffd")
-    return text, draft.cut or damaged or not _is_object(text)
+    return text, draft.cut or damaged or not is_object(text)
 
 
-def _is_object(text: str) -> bool:
+def is_object(text: str) -> bool:
+    """Whether the text is exactly one JSON object."""
     try:
         canonical_json.parse_object(text)
     except InvalidValue:

@@ -4,7 +4,9 @@ Invariant: this only joins; what the result means is decided by `openai_chat.dec
 
 A call's fragments belong together by `index`. Hosts bend that: some leave the index out (then the id
 decides, and a fragment without an id continues the latest call), some give two calls the same index (a new
-id together with a name is a new call), some change the id on every fragment (an id without a name is not).
+id together with a name is a new call, and so is a name with other arguments once those so far are a whole
+object), some change the id on every fragment (an id without a name is not), some cut the name in pieces
+(they join until the arguments begin) or repeat it.
 """
 
 from __future__ import annotations
@@ -15,12 +17,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from demiurge.wire import fields
-from demiurge.wire.arguments import MAX_CALLS, call_name
+from demiurge.wire.arguments import MAX_CALLS, call_name, is_object
 from demiurge.wire.errors import ProviderError
 
-__all__ = ["ChatDeltas", "Shown"]
+__all__ = ["ChatDeltas", "Shown", "beside", "called"]
 
 _JOINED = ("reasoning_content", "reasoning", "refusal")
+_BESIDE = ("extra_content", "provider_specific_fields")
 _REPLACED = ("extra_content", "thought_signature")
 
 
@@ -39,16 +42,31 @@ class _Call:
     id: str = ""
     name: str = ""
     arguments: list[str] = field(default_factory=list)
+    beside: dict[str, Any] = field(default_factory=dict)
 
     def add(self, call_id: str, function: Mapping[str, Any]) -> None:
         self.id = self.id or call_id
-        self.name = self.name or fields.raw_text(function, "name")
-        fragment = function.get("arguments")
-        if fragment is not None:
-            self.arguments.append(fragment if isinstance(fragment, str) else json.dumps(fragment))
+        name = fields.raw_text(function, "name")
+        if name and not self.arguments:
+            self.name = name if name.startswith(self.name) else self.name + name
+        fragment = _fragment(function)
+        if fragment:
+            self.arguments.append(fragment)
+
+    def continues(self, function: Mapping[str, Any]) -> bool:
+        """Whether a fragment that gives a name may still be of this call. After a whole object it may not, unless it
+        says the same again or that object was a mere placeholder: both joined are no object, so nothing runs twice."""
+        fragment = _fragment(function)
+        if not fragment or not self.arguments or not self.arguments[-1].endswith("}"):
+            return True
+        text = "".join(self.arguments)
+        return not is_object(text) or (function.get("name") == self.name and text in ("{}", fragment))
 
     def function(self) -> dict[str, Any]:
         return {"name": self.name, "arguments": "".join(self.arguments)}
+
+    def entry(self) -> dict[str, Any]:
+        return {"id": self.id, "type": "function", "function": self.function(), **self.beside}
 
 
 class ChatDeltas:
@@ -91,9 +109,7 @@ class ChatDeltas:
         if self._parts:
             message["content"] = self._parts
         if self._calls:
-            message["tool_calls"] = [
-                {"id": call.id, "type": "function", "function": call.function()} for call in self._calls
-            ]
+            message["tool_calls"] = [call.entry() for call in self._calls]
         if self._legacy is not None:
             message["function_call"] = self._legacy.function()
         return {**self._envelope, "choices": [{**self._choice, "message": message}]}
@@ -109,8 +125,11 @@ class ChatDeltas:
         details = fields.mappings(delta, "reasoning_details")
         if details:
             _join_details(self._fields.setdefault("reasoning_details", []), details)
+        blocks = fields.mappings(delta, "thinking_blocks")
+        if blocks:
+            _join_blocks(self._fields.setdefault("thinking_blocks", []), blocks)
         thoughts = [part for part in fields.mappings(delta, "content") if part.get("type") != "text"]
-        thinks = bool(details or thoughts or delta.get("reasoning_content") or delta.get("reasoning"))
+        thinks = bool(details or blocks or thoughts or delta.get("reasoning_content") or delta.get("reasoning"))
         return Shown(tuple(text for text in texts if text), thinks, tuple(self._add_calls(delta)))
 
     def _add_content(self, delta: Mapping[str, Any]) -> Iterator[str]:
@@ -129,11 +148,13 @@ class ChatDeltas:
 
     def _add_calls(self, delta: Mapping[str, Any]) -> Iterator[tuple[int, str]]:
         for entry in fields.mappings(delta, "tool_calls"):
-            function = fields.mapping(entry, "function")
+            function = called(entry)
             position = self._position(entry, function)
-            self._calls[position].add(fields.raw_text(entry, "id"), function)
-            if self._calls[position].name:
-                yield position, call_name(self._calls[position].name)
+            call = self._calls[position]
+            call.add(fields.raw_text(entry, "id"), function)
+            call.beside |= beside(entry)
+            if call.name:
+                yield position, call_name(call.name)
         function = fields.mapping(delta, "function_call")
         if function:
             self._legacy = self._legacy or _Call()
@@ -148,10 +169,10 @@ class ChatDeltas:
             known = self._by_index.get(index)
             if known is not None and self._is_new(self._calls[known], call_id, function):
                 known = None
-        elif call_id:
-            known = next((at for at, call in enumerate(self._calls) if call.id == call_id), None)
         else:
-            known = None if not self._calls or function.get("name") else len(self._calls) - 1
+            known = next((at for at, call in enumerate(self._calls) if call_id and call.id == call_id), None)
+            if known is None and self._calls and self._goes_on(self._calls[-1], call_id, function):
+                known = len(self._calls) - 1
         if known is None:
             known = len(self._calls)
             if known == MAX_CALLS:
@@ -163,7 +184,33 @@ class ChatDeltas:
 
     @staticmethod
     def _is_new(call: _Call, call_id: str, function: Mapping[str, Any]) -> bool:
-        return bool(call_id and call.id and call_id != call.id and function.get("name"))
+        if not function.get("name") or (call_id and call_id == call.id):
+            return False
+        return bool(call_id and call.id) or not call.continues(function)
+
+    @staticmethod
+    def _goes_on(call: _Call, call_id: str, function: Mapping[str, Any]) -> bool:
+        """Whether a fragment without an index goes on with the latest call: it gives no name, or the same again in the
+        middle of the arguments."""
+        name = function.get("name")
+        return not name or bool(not call_id and name == call.name and call.arguments and call.continues(function))
+
+
+def called(entry: Mapping[str, Any]) -> Mapping[str, Any]:
+    """What an entry of `tool_calls` calls; the text for a custom tool is its arguments, and seldom an object."""
+    function = fields.mapping(entry, "function")
+    custom = {} if function else fields.mapping(entry, "custom")
+    return {"name": custom.get("name"), "arguments": custom.get("input")} if custom else function
+
+
+def beside(entry: Mapping[str, Any]) -> dict[str, Any]:
+    """What a host signs a call with, and wants to see on it again."""
+    return {key: entry[key] for key in _BESIDE if entry.get(key)}
+
+
+def _fragment(function: Mapping[str, Any]) -> str:
+    fragment = function.get("arguments")
+    return fragment if isinstance(fragment, str) else "" if fragment is None else json.dumps(fragment)
 
 
 def _join_part(parts: list[dict[str, Any]], part: Mapping[str, Any]) -> None:
@@ -197,3 +244,14 @@ def _join_details(joined: list[dict[str, Any]], details: list[Mapping[str, Any]]
                 same[key] = fields.raw_text(same, key) + value
             elif value is not None:
                 same[key] = value
+
+
+def _join_blocks(joined: list[dict[str, Any]], blocks: list[Mapping[str, Any]]) -> None:
+    """LiteLLM's `thinking_blocks`: fragments of one block follow each other; its signature ends it."""
+    for block in blocks:
+        last = joined[-1] if joined else {}
+        if block.get("type") != "thinking" or last.get("type") != "thinking" or last.get("signature"):
+            joined.append(dict(block))
+            continue
+        text = fields.raw_text(last, "thinking") + fields.raw_text(block, "thinking")
+        last.update({**block, "thinking": text})

@@ -26,6 +26,7 @@ from demiurge.errors import InvalidValue
 from demiurge.tools.errors import SAFE_MESSAGES, ToolErrorCode
 from demiurge.tools.ids import MAX_CALL_ID_BYTES, canonical_call_id
 from demiurge.wire.arguments import DraftCall, finish_calls
+from demiurge.wire.attachments import media_type
 from demiurge.wire.data_stream import MAX_ARGS_BYTES, MAX_RESULT_BYTES
 from demiurge.wire.fields import mend_surrogates
 from demiurge.wire.items import Image, Item, Message, Part, Text, ToolCall, ToolOutput
@@ -60,6 +61,7 @@ def decode(body: Mapping[str, Any]) -> ChatRequest:
 
     Raises InvalidValue, with the path of what is wrong.
     """
+    body = _object(body, "")
     if body.get("system") not in (None, ""):
         raise InvalidValue("the system prompt is not the client's to say", path="system")
     messages = body.get("messages")
@@ -177,7 +179,7 @@ def _image(source: object, mime: object, path: str) -> Image:
         raise InvalidValue("must be a data URL", path=path)
     url = _DATA_URL.fullmatch(source)
     mime, encoded = url.groups() if url is not None else (mime, source)
-    if mime not in _IMAGES or not isinstance(mime, str):
+    if not isinstance(mime, str) or mime not in _IMAGES:
         raise InvalidValue("must be an image (GIF, JPEG, PNG or WebP) in a data URL", path=path)
     if len(encoded) > MAX_IMAGE_BYTES * 4 // 3 + 4:
         raise InvalidValue(f"larger than {MAX_IMAGE_BYTES} bytes", path=path)
@@ -187,6 +189,8 @@ def _image(source: object, mime: object, path: str) -> Image:
         raise InvalidValue("not base64", path=path) from None
     if not 0 < len(data) <= MAX_IMAGE_BYTES:
         raise InvalidValue(f"must have 1 to {MAX_IMAGE_BYTES} bytes", path=path)
+    if media_type(data) != mime:
+        raise InvalidValue("its bytes are no image of that type", path=path)
     return Image(mime, data)
 
 

@@ -333,7 +333,9 @@ def _is_refused(plain: Any) -> bool:
             if isinstance(node, dict | list)
             for inner in (node.values() if isinstance(node, dict) else node)
         ]
-    return bool(level)
+        if not level:
+            return False
+    return True
 
 
 def _has_prototype(constructor: Any) -> bool:

@@ -16,14 +16,16 @@
 A retry is safe for the codes marked so, because no tool call of a failed answer is ever run.
 
 The classifier reads the provider's own words before the HTTP status: hosts send a context overflow as 400,
-413 or 500, an empty account as 429, and errors inside a stream with no status at all.
+413 or 500, a wrong key as 400, an empty account as 400 or 429, and errors inside a stream with no status at all. What
+a proxy passes on of the provider behind it (OpenRouter's `metadata.raw`) is read as well. Only the words that say
+nothing but "it failed" (`api_error`, `server_error`) count less than a status that blames the request.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from demiurge.errors import DemiurgeError
@@ -48,30 +50,53 @@ PROVIDER_ERROR_CODES = frozenset(_SENTENCES)
 
 _BY_WORD = {
     "api_error": "provider_unavailable",
+    "arrearage": "insufficient_quota",
+    "auth_error": "authentication",
     "authentication_error": "authentication",
-    "billing_hard_limit_reached": "insufficient_quota",
     "billing_error": "insufficient_quota",
+    "billing_hard_limit_reached": "insufficient_quota",
+    "budget_exceeded": "insufficient_quota",
     "content_filter": "content_filter",
     "content_policy_violation": "content_filter",
     "context_length_exceeded": "context_overflow",
+    "data_inspection_failed": "content_filter",
+    "deadline_exceeded": "timeout",
     "deploymentnotfound": "not_found",
     "exceed_context_size_error": "context_overflow",
+    "exceeded_current_quota_error": "insufficient_quota",
+    "image_content_policy_violation": "content_filter",
     "insufficient_quota": "insufficient_quota",
     "internal_error": "provider_unavailable",
     "internal_server_error": "provider_unavailable",
     "invalid_api_key": "authentication",
+    "invalid_model": "not_found",
+    "invalid_prompt": "content_filter",
+    "model_decommissioned": "not_found",
+    "model_max_prompt_tokens_exceeded": "context_overflow",
     "model_not_found": "not_found",
+    "moderation_blocked": "content_filter",
+    "not_found": "not_found",
     "not_found_error": "not_found",
+    "not_supported_error": "invalid_request",
+    "notfounderror": "not_found",
+    "organization_restricted": "authentication",
     "overloaded_error": "provider_unavailable",
+    "permission_denied": "authentication",
     "permission_error": "authentication",
     "rate_limit_error": "rate_limit",
     "rate_limit_exceeded": "rate_limit",
+    "ratelimitreached": "rate_limit",
+    "request_too_large": "invalid_request",
+    "resource_exhausted": "rate_limit",
     "responsibleaipolicyviolation": "content_filter",
     "server_error": "provider_unavailable",
     "service_unavailable": "provider_unavailable",
     "timeout": "timeout",
     "timeout_error": "timeout",
+    "tokens_limit_reached": "context_overflow",
     "too_many_requests": "rate_limit",
+    "unauthenticated": "authentication",
+    "vector_store_timeout": "timeout",
 }
 _BY_STATUS = {
     401: "authentication",
@@ -80,12 +105,25 @@ _BY_STATUS = {
     404: "not_found",
     408: "timeout",
     429: "rate_limit",
+    498: "provider_unavailable",
     504: "timeout",
 }
-_OVERFLOW = re.compile(
-    r"maximum context length|context (?:window|length|size)|prompt is too long|input is too long|"
-    r"too many (?:input )?tokens",
-    re.IGNORECASE,
+_REJECTED = ("badrequest", "image_", "invalid", "unsupported")
+_SURE = frozenset({401, 404, 429})
+_BY_TEXT = tuple(
+    (code, re.compile(text, re.IGNORECASE))
+    for code, text in (
+        ("insufficient_quota", r"credit balance|(?:have|has) any credits|specified API usage limits"),
+        ("content_filter", r"ContentPolicyViolation|(?:input|prompt) was flagged"),
+        ("authentication", r"incorrect API key|API key not valid"),
+        ("not_found", r"not a valid model ID"),
+        (
+            "context_overflow",
+            r"maximum model length|context[ _]?(?:window|length|size|limit)|(?:prompt|input) is too long|"
+            r"too many (?:input )?tokens(?!, please wait)|maximum number of tokens|model token limit|"
+            r"range of input length|inputs` (?:tokens \+|must have less)",
+        ),
+    )
 )
 _SECRET = re.compile(r"(?:\b(?:sk|gsk|key|xai)-|\bBearer\s+)[\w*.\-]{6,}")
 _MAX_DETAIL = 500
@@ -119,28 +157,31 @@ def provider_error(body: object, status: int | None = None) -> ProviderError:
     fields = _fields(parsed)
     if status is None or status < 400:
         status = _status(fields) or status
-    detail = next((_shown(fields[k]) for k in ("message", "detail", "error") if fields.get(k)), "")
-    code = _classify(fields, detail, status)
+    cause = _cause(fields)
+    detail = ": ".join(filter(None, (_detail(fields), _detail(cause))))
+    code = _classify([*_words(fields), *_words(cause)], detail, status)
     if code is None:
-        code = "provider_unavailable" if detail and isinstance(parsed, Mapping) else "bad_response"
+        code = "provider_unavailable" if detail and isinstance(parsed, Mapping | list) else "bad_response"
     return ProviderError(code=code, status=status, detail=detail)
 
 
-def _classify(fields: Mapping[str, Any], detail: str, status: int | None) -> str | None:
-    for word in _words(fields):
-        if word in _BY_WORD:
-            return _BY_WORD[word]
-    if _OVERFLOW.search(detail) and status not in (401, 403, 404, 429):
-        return "context_overflow"
+def _classify(words: Sequence[str], detail: str, status: int | None) -> str | None:
+    blamed = status is not None and 400 <= status < 500
+    for word in words:
+        code = _BY_WORD.get(word)
+        if code is not None and not (blamed and code == "provider_unavailable"):
+            return code
+    if status not in _SURE:
+        for code, text in _BY_TEXT:
+            if text.search(detail):
+                return code
     if status in _BY_STATUS:
         return _BY_STATUS[status]
-    if status is not None and 400 <= status < 500:
+    if blamed:
         return "invalid_request"
     if status is not None and status >= 500:
         return "provider_unavailable"
-    if any(word.startswith("invalid") for word in _words(fields)):
-        return "invalid_request"
-    return None
+    return "invalid_request" if any(word.startswith(_REJECTED) for word in words) else None
 
 
 def _words(fields: Mapping[str, Any]) -> Iterator[str]:
@@ -150,8 +191,10 @@ def _words(fields: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _fields(body: object) -> Mapping[str, Any]:
-    """The mapping that holds message, type and code: hosts nest it in `error`, or don't, or send bare
-    text."""
+    """The mapping that holds message, type and code: hosts nest it in `error`, or don't, put it in a list (Gemini), or
+    send bare text."""
+    if isinstance(body, list) and body:
+        body = body[0]
     if isinstance(body, Mapping):
         inner = body.get("error")
         if isinstance(inner, Mapping):
@@ -162,8 +205,18 @@ def _fields(body: object) -> Mapping[str, Any]:
     return {"message": body} if isinstance(body, str) and body.strip() else {}
 
 
+def _cause(fields: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The same of the error that a proxy had from the provider behind it."""
+    metadata = fields.get("metadata")
+    return _fields(_parsed(metadata.get("raw"))) if isinstance(metadata, Mapping) else {}
+
+
+def _detail(fields: Mapping[str, Any]) -> str:
+    return next((_shown(fields[key]) for key in ("message", "detail", "error") if fields.get(key)), "")
+
+
 def _status(fields: Mapping[str, Any]) -> int | None:
-    for key in ("status_code", "status", "code"):
+    for key in ("status_code", "statusCode", "status", "code"):
         value = fields.get(key)
         if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) == 3:
             value = int(value)

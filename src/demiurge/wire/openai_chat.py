@@ -14,8 +14,8 @@ Rules worth knowing:
 * A stream is over at `[DONE]` or, without one, once a finish reason was seen; else it was truncated.
 * A refusal is text that the model wrote: it is part of `text`, and the finish reason is `content_filter`.
 * What a host sends as reasoning goes back on the same assistant message, verbatim (several hosts require it
-  to go on after a tool call). Only reasoning that came from this format does; drop the `Reasoning` items to
-  send none.
+  to go on after a tool call), and what it signs a call with (Gemini's `extra_content`) on that call. Only
+  what came from this format does; drop the `Reasoning` items to send none.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from demiurge.values import canonical_json
 from demiurge.wire import fields
 from demiurge.wire.answer import StreamedAnswer
 from demiurge.wire.arguments import DraftCall, finish_calls, replay_arguments
-from demiurge.wire.chat_deltas import ChatDeltas
+from demiurge.wire.chat_deltas import ChatDeltas, beside, called
 from demiurge.wire.errors import ProviderError, provider_error
 from demiurge.wire.items import (
     Audio,
@@ -58,21 +58,33 @@ _REASONING_FIELDS = (
     "reasoning_content",
     "reasoning",
     "reasoning_details",
+    "thinking_blocks",
     "extra_content",
     "thought_signature",
 )
 _FINISH: Mapping[str, FinishReason] = {
+    "abort": "error",
     "content_filter": "content_filter",
     "end_turn": "stop",
     "eos": "stop",
+    "eos_token": "stop",
     "error": "error",
     "function_call": "tool_calls",
+    "insufficient_system_resource": "error",
     "length": "length",
     "max_tokens": "length",
+    "model_context_window_exceeded": "length",
     "model_length": "length",
+    "network_error": "error",
+    "prohibited_content": "content_filter",
+    "recitation": "content_filter",
+    "refusal": "content_filter",
+    "safety": "content_filter",
+    "sensitive": "content_filter",
     "stop": "stop",
     "stop_sequence": "stop",
     "tool_calls": "tool_calls",
+    "tool_use": "tool_calls",
 }
 _CUT: frozenset[FinishReason] = frozenset({"length", "content_filter", "error"})
 
@@ -161,6 +173,9 @@ def _encode_turn(turn: Sequence[Item]) -> list[dict[str, Any]]:
     if not texts and not calls:
         return []
     thoughts = native.pop("content", None)
+    extras = {entry.get("id"): beside(entry) for entry in fields.mappings(native, "tool_calls")}
+    calls = [{**call, **extras.get(call["id"], {})} for call in calls]
+    native.pop("tool_calls", None)
     content: Any = "\n\n".join(texts) or None
     if thoughts:
         content = [*thoughts, *({"type": "text", "text": text} for text in texts)]
@@ -204,7 +219,7 @@ def decode(body: Mapping[str, Any]) -> Completion:
     stated = _stated_finish(choice)
     calls = finish_calls(_drafts(message, stated), response_id)
     parts = _decode_parts(message)
-    items: list[Item] = [*_decode_reasoning(message)]
+    items: list[Item] = [*_decode_reasoning(message, calls)]
     if parts:
         items.append(Message("assistant", parts))
     return Completion(
@@ -236,9 +251,7 @@ def _finish_reason(stated: FinishReason | None, has_calls: bool, *, refused: boo
 
 
 def _drafts(message: Mapping[str, Any], stated: FinishReason | None) -> list[DraftCall]:
-    functions = [
-        (entry.get("id"), fields.mapping(entry, "function")) for entry in fields.mappings(message, "tool_calls")
-    ]
+    functions = [(entry.get("id"), called(entry)) for entry in fields.mappings(message, "tool_calls")]
     legacy = fields.mapping(message, "function_call")  # the form before tools; it has no id, some pad it empty
     if legacy.get("name") or legacy.get("arguments"):
         functions.append((None, legacy))
@@ -256,10 +269,14 @@ def _decode_parts(message: Mapping[str, Any]) -> tuple[Text, ...]:
     return tuple(Text(text) for text in texts if text)
 
 
-def _decode_reasoning(message: Mapping[str, Any]) -> list[Reasoning]:
-    """At most one: the host's reasoning fields, and the content parts that are not text (Mistral's
-    `thinking`)."""
+def _decode_reasoning(message: Mapping[str, Any], calls: Sequence[ToolCall]) -> list[Reasoning]:
+    """At most one: the host's reasoning fields, the content parts that are not text (Mistral's `thinking`),
+    and what stands beside the calls."""
     raw = {key: message[key] for key in _REASONING_FIELDS if message.get(key)}
+    entries = zip(calls, fields.mappings(message, "tool_calls"), strict=False)  # an old-style call has no entry
+    extras = [{"id": call.id, **beside(entry)} for call, entry in entries if beside(entry)]
+    if extras:
+        raw["tool_calls"] = extras
     thoughts = [dict(part) for part in fields.mappings(message, "content") if part.get("type") != "text"]
     if thoughts:
         raw["content"] = thoughts
@@ -295,7 +312,7 @@ class Decoder(StreamedAnswer):
 
     def _take(self, event: JsonEvent) -> Iterator[AiEvent]:
         chunk = event.body
-        if chunk.get("error") or event.name == "error":
+        if chunk.get("error") or event.name == "error" or chunk.get("object") == "error":
             raise provider_error(chunk)
         shown = self._deltas.add(chunk)
         if shown.thinks:

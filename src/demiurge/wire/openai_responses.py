@@ -299,9 +299,13 @@ class Decoder(StreamedAnswer):
             raise provider_error(body)
 
     def _final(self, response: Mapping[str, Any]) -> Mapping[str, Any]:
-        if self._items and response.get("output") in (None, []):
+        """Some hosts leave its output empty: then it is the items that came, or at least the text that was shown."""
+        if response.get("output") not in (None, []):
+            return response
+        if self._items:
             return {**response, "output": [self._items[index] for index in sorted(self._items)]}
-        return response
+        text = self._text.shown
+        return {**response, "output": [{"type": "message", "content": text}]} if response and text else response
 
     def _body(self) -> None:
         return None

@@ -113,6 +113,10 @@ class TextStream:
         self._parts: list[str] = []
         self._held = ""
 
+    @property
+    def shown(self) -> str:
+        return "".join(self._parts)
+
     def push(self, fragment: str) -> list[TextDelta]:
         text = self._held + fragment
         self._held = ""
@@ -123,7 +127,7 @@ class TextStream:
     def finish(self, whole: str) -> list[TextDelta]:
         """What of the finished text the fragments have not shown yet (nothing if they showed something
         else)."""
-        seen = "".join(self._parts)
+        seen = self.shown
         self._held = ""
         return self._emit(whole[len(seen) :]) if whole.startswith(seen) else []
 
@@ -150,6 +154,8 @@ def _object(data: bytes) -> Mapping[str, Any] | None:
         body = from_json(data, allow_inf_nan=False)
     except ValueError:
         body = _read_slowly(data)
+    if isinstance(body, list) and len(body) == 1 and isinstance(body[0], dict) and "error" in body[0]:
+        body = body[0]  # so says Gemini what went wrong
     brackets = data.count(b"[") + data.count(b"{")
     return body if isinstance(body, dict) and (brackets <= _MAX_DEPTH or not _is_deep(body)) else None
 

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from demiurge.errors import InvalidValue
+from demiurge.tools.limits.allowance import Allowance
 from demiurge.values import cbor
 from demiurge.values.refs import Ref, ref_of
 from demiurge.values.schema import Schemas, Validator
@@ -61,15 +62,19 @@ def apply_step(schemas: Schemas, schema: str, cell: Cell | None, step: Step) -> 
 
 
 def _encoded(step: Step, changed: Cell, added: Cell, emitted: Sequence[Emit]) -> bytes:
-    """The node `{set, blobs, append, delete, events: [[schema, value]]}`, put together from its parts."""
+    """The node `{set, blobs, append, delete, events: [[schema, value, budget?]]}`, put together from its parts."""
     parts = [_NODE, _part(changed)]
     if step.blobs or added or step.delete or emitted:
-        blobs, events = [ref_of(blob) for blob in step.blobs], [[emit.schema, emit.value] for emit in emitted]
+        blobs, events = [ref_of(blob) for blob in step.blobs], [_event(emit) for emit in emitted]
         parts += b"\x65blobs", _part(blobs), b"\x66append", _part(added)
         parts += b"\x66delete", _part(step.delete), b"\x66events", _part(events)
     else:
         parts.append(_NOTHING_ELSE)
     return b"".join(parts)
+
+
+def _event(emit: Emit) -> list[Any]:
+    return [emit.schema, emit.value] if emit.budget is None else [emit.schema, emit.value, emit.budget.to_json()]
 
 
 def _part(value: Any) -> bytes:
@@ -124,7 +129,9 @@ def own_copy(value: Any) -> Any:
 def _emitted(schemas: Schemas, name: str, emit: Emit) -> Emit:
     if emit.schema not in schemas:
         raise InvalidValue(f"there is no schema {emit.schema}", path=name)
-    return Emit(emit.schema, _checked(schemas.validator(emit.schema), name, emit.value))
+    if not isinstance(emit.budget, Allowance | None):
+        raise InvalidValue("is an Allowance", path=f"{name}.budget")
+    return Emit(emit.schema, _checked(schemas.validator(emit.schema), name, emit.value), emit.budget)
 
 
 def _ordered(checks: Mapping[str, Validator], given: Mapping[str, Any]) -> Iterable[str]:

@@ -74,6 +74,10 @@ class Committer:
                 self._recent[ref] = found
         return found
 
+    def forget(self, ref: Ref) -> None:
+        """Don't answer from memory what is erased in the store."""
+        self._recent.pop(ref, None)
+
     def has_blob(self, ref: Ref) -> bool:
         return ref in self._held or self._store.has_blob(ref)
 

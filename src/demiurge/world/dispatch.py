@@ -9,26 +9,29 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import nullcontext
-from typing import Any, NamedTuple
+from contextlib import nullcontext, suppress
+from typing import Any
 
 from demiurge import faults
-from demiurge.errors import DemiurgeError, InvalidValue
+from demiurge.errors import DemiurgeError, InvalidValue, Unavailable
 from demiurge.stores.protocol import Attempt, Store
 from demiurge.tools.events import AiEvent
 from demiurge.values import cbor
 from demiurge.values.clock import Clock
 from demiurge.values.refs import Ref
+from demiurge.world.broadcast import Broadcast, Strip
+from demiurge.world.budget import TOOL
 from demiurge.world.commit import Committer
-from demiurge.world.effect import Adapter, Deferring, EffectCall, Restart, Result, Services, failed
+from demiurge.world.effect import Adapter, Deferring, EffectCall, Recalling, Restart, Result, Services, failed
+from demiurge.world.injection import Injections
 from demiurge.world.live import LiveUnit
+from demiurge.world.masking import Masking
 from demiurge.world.outcome import Ingress
 from demiurge.world.record import Stamp
 from demiurge.world.replay import Manifests
 from demiurge.world.state import OpenIntent
-from demiurge.world.unit import Unit
 
-__all__ = ["Dispatcher", "Frame", "attempt_key"]
+__all__ = ["Dispatcher", "attempt_key"]
 
 log = logging.getLogger("demiurge.world")
 
@@ -40,18 +43,12 @@ MAX_REQUESTS = 1000
 STOPPED = failed("cancelled", "The call was stopped.")
 GAVE_UP = failed("gave_up", "The process ended again and again while this was running.")
 IN_DOUBT = failed("unknown_outcome", "It is not known whether this call took effect.")
-
-
-class Frame(NamedTuple):
-    """Something that happens while an effect runs. Shown, never stored."""
-
-    unit: Unit
-    intent: bytes
-    event: AiEvent
+OVER = failed("deadline_exceeded", "The time of this run is over.")
 
 
 class Dispatcher:
-    """Performs the intents of a host's units. `offer` takes an ingress in and returns when it is durable."""
+    """Performs the intents of a host's units, and shows what happens meanwhile; the end of an effect is shown when its
+    receipt is durable."""
 
     def __init__(
         self,
@@ -63,14 +60,16 @@ class Dispatcher:
         clock: Clock,
         token: str,
         stamp: Callable[[str], Stamp],
+        broadcast: Broadcast,
     ) -> None:
+        self._broadcast = broadcast
         self._store, self._committer, self._manifests = store, committer, manifests
         self._services, self._clock, self._token, self._stamp = services, clock, token, stamp
         self._adapters = {kind: adapter for adapter in adapters for kind in adapter.kinds}
         self._deferring = {kind: a for kind, a in self._adapters.items() if isinstance(a, Deferring)}
+        self._recalling = {kind: a for kind, a in self._adapters.items() if isinstance(a, Recalling)}
         self._answers: dict[bytes, asyncio.Future[Result]] = {}
         self._unstored: dict[bytes, Ingress] = {}
-        self.watchers: list[Callable[[Frame], None]] = []
         self.closing = False
 
     def start(self, live: LiveUnit, intent: OpenIntent, *, tried: bool) -> None:
@@ -78,6 +77,15 @@ class Dispatcher:
         task = asyncio.create_task(self._perform(live, intent, tried))
         live.effects[intent.id] = task
         task.add_done_callback(lambda _task: live.effects.pop(intent.id, None))
+
+    def recall(self, live: LiveUnit, intent: OpenIntent) -> None:
+        """See in the background whether an intent that waits for a person has its answer already."""
+        adapter = self._recalling.get(intent.kind)
+        if adapter is not None and adapter.recalls(intent):
+            key = b"recall:" + intent.id
+            task = asyncio.create_task(self._recall(adapter, live, intent))
+            live.effects[key] = task
+            task.add_done_callback(lambda _task: live.effects.pop(key, None))
 
     def answer(self, intent: bytes, result: Result) -> None:
         """Hand a durable receipt to the running tool that waits for it."""
@@ -91,15 +99,18 @@ class Dispatcher:
         return adapter is None or adapter.restart(intent, self._manifests[intent.manifest]) == "retry"
 
     def due_ns(self, intent: OpenIntent) -> int | None:
-        """When the effect may begin; None when it may at once."""
-        adapter = self._deferring.get(intent.kind)
-        return adapter.due_ns(intent) if adapter is not None else None
+        """When the effect may begin, or is answered because its run is over; None when it may at once."""
+        adapter, ends_ns = self._deferring.get(intent.kind), intent.deadline_ns
+        if adapter is None:
+            return None
+        due_ns = adapter.due_ns(intent)
+        return due_ns if ends_ns is None else min(due_ns, ends_ns)
 
     async def withdraw(self, live: LiveUnit, intent: OpenIntent) -> None:
         """Answer an intent whose performance was stopped before it began."""
         harmless = self.is_repeatable(intent)
         tried = bool(self._store.attempts([intent.id]))
-        await live.offer(self._receipt(intent, IN_DOUBT if tried and not harmless else STOPPED))
+        await self._settle(live, intent, self._receipt(intent, IN_DOUBT if tried and not harmless else STOPPED))
 
     async def request(self, live: LiveUnit, call: EffectCall, kind: str, params: Mapping[str, Any]) -> Result:
         """A capability request of a running tool; a re-run tool is answered from what was recorded, in order."""
@@ -141,7 +152,7 @@ class Dispatcher:
                     result, call = await self._result(live, intent, tried)
                     self._unstored[intent.id] = self._receipt(intent, result, call)
                     faults.point("effect.performed")
-                await live.offer(self._unstored[intent.id])
+                await self._settle(live, intent, self._unstored[intent.id])
                 del self._unstored[intent.id]
                 faults.point("effect.received")
         except Exception as fault:  # noqa: BLE001 - whoever waits is told
@@ -149,6 +160,27 @@ class Dispatcher:
             waiting = self._answers.get(intent.id)
             if waiting is not None and not waiting.done():
                 waiting.set_exception(error)
+
+    async def _recall(self, adapter: Recalling, live: LiveUnit, intent: OpenIntent) -> None:
+        """When it can't be seen, a person is asked as before."""
+        unit = live.state.unit
+        shown: list[AiEvent] = []
+        call = EffectCall(unit, intent, self._manifests[intent.manifest], intent.actor, self._services, shown.append)
+        try:
+            async with live.one_call:
+                result = await adapter.recall(call) if live.failure is None else None
+                if result is None or intent.id not in live.state.intents:
+                    return
+                strip = self._broadcast.begin(unit, intent.id, 0, intent.kind)
+                for event in shown:
+                    strip.show(event)
+                await self._settle(live, intent, self._receipt(intent, result, call))
+        except Exception as fault:  # noqa: BLE001 - nothing was done
+            log.warning("whether %s has its answer can't be seen: %s", intent.kind, type(fault).__name__)
+
+    async def _settle(self, live: LiveUnit, intent: OpenIntent, receipt: Ingress) -> None:
+        """Make a receipt durable, and then let those who look on know."""
+        self._broadcast.close(live.state.unit, intent.id, await live.offer(receipt))
 
     async def _result(self, live: LiveUnit, intent: OpenIntent, tried: bool) -> tuple[Result, EffectCall | None]:
         """What came of an intent, and the performance, if there was one. Raises Unavailable: there is no result yet."""
@@ -160,51 +192,78 @@ class Dispatcher:
         attempts = self._attempts(intent) if tried else 0
         if restart == "in_doubt" or attempts == MAX_ATTEMPTS:
             return (GAVE_UP if restart == "retry" else IN_DOUBT), None
-        call = EffectCall(
-            unit=live.state.unit,
-            intent=intent,
-            manifest=manifest,
-            actor=intent.actor,
-            services=self._services,
-            progress=lambda event: self._show(Frame(live.state.unit, intent.id, call.injections.masked(event))),
-            restart=restart,
-            requests=len(intent.requests) if restart == "reconcile" else 0,
-        )
+        left_s = self._left_s(intent)
+        if left_s is not None and left_s <= 0 and restart != "reconcile":
+            return (IN_DOUBT if intent.requests else OVER), None
+        unit = live.state.unit
         faults.point("effect.before_attempt")
         try:
-            key = attempt_key(intent, attempts)
-            attempt = Attempt(key, str(live.state.unit), self._token, self._clock.now_ns())
+            attempt = Attempt(attempt_key(intent, attempts), str(unit), self._token, self._clock.now_ns())
             await self._committer.write(self._store.begin_attempts, [attempt])
         except asyncio.CancelledError:
             if self.closing:
                 raise
             return STOPPED, None
         faults.point("effect.attempted")
-        return await self._outcome(adapter, call), call
+        strip = self._broadcast.begin(unit, intent.id, attempts, intent.kind)
+        injections = Injections()
+        masking = Masking(injections, strip.show)
+        call = EffectCall(
+            unit=unit,
+            intent=intent,
+            manifest=manifest,
+            actor=intent.actor,
+            services=self._services,
+            progress=masking.see,
+            restart=restart,
+            injections=injections,
+            requests=len(intent.requests) if restart == "reconcile" else 0,
+        )
+        return await self._outcome(adapter, call, strip, masking), call
 
     def _attempts(self, intent: OpenIntent) -> int:
         """How many attempts have been begun."""
         return len(self._store.attempts([attempt_key(intent, number) for number in range(MAX_ATTEMPTS)]))
 
-    async def _outcome(self, adapter: Adapter, call: EffectCall) -> Result:
-        """What the adapter answers; when it can't, what is known: nothing happened, or nobody knows."""
+    async def _outcome(self, adapter: Adapter, call: EffectCall, strip: Strip, masking: Masking) -> Result:
+        """What the adapter answers; when it can't, what is known: nothing happened, or nobody knows. It is stopped when
+        its run is over; a tool is by its runner, which knows more about it."""
         harmless = adapter.restart(call.intent, call.manifest) == "retry"
+        limit = asyncio.timeout(None if call.intent.kind == TOOL else self._left_s(call.intent))
         try:
-            result = await adapter.perform(call)
+            async with limit:
+                with masking:
+                    result = await adapter.perform(call)
         except asyncio.CancelledError:
             if self.closing:
                 raise
+            await self._keep_shown(call, strip)
             return STOPPED if harmless else IN_DOUBT
         except DemiurgeError as error:
             result = failed(error.code, error.message) if harmless else IN_DOUBT
         except (KeyboardInterrupt, SystemExit):
             raise
         except BaseException as error:  # noqa: BLE001 - an adapter's fault is an outcome, whatever it is
-            log.error("the adapter of %s failed: %s", call.intent.kind, type(error).__name__)
-            result = failed("effect_failed", type(error).__name__) if harmless else IN_DOUBT
+            if limit.expired():
+                result = OVER if harmless else IN_DOUBT
+            else:
+                log.error("the adapter of %s failed: %s", call.intent.kind, type(error).__name__)
+                result = failed("effect_failed", type(error).__name__) if harmless else IN_DOUBT
         if call.stalled is not None:  # whatever the adapter made of it
             raise call.stalled
+        if result["status"] == "error":
+            await self._keep_shown(call, strip)
         return IN_DOUBT if call.in_doubt else {**result, "payload": call.injections.masked(result["payload"])}
+
+    def _left_s(self, intent: OpenIntent) -> float | None:
+        """What is left of the time of its run, in seconds; None when that has no end."""
+        return None if intent.deadline_ns is None else (intent.deadline_ns - self._clock.now_ns()) / 1e9
+
+    async def _keep_shown(self, call: EffectCall, strip: Strip) -> None:
+        """What people have read of an answer that then failed is no answer, but not lost: the receipt names it."""
+        if text := strip.text:
+            with suppress(Unavailable):
+                call.refs.append(await self._committer.hold(text.encode("utf-8", "replace")))
 
     def _receipt(self, intent: OpenIntent, result: Result, call: EffectCall | None = None) -> Ingress:
         """The receipt of a result: the blobs that it exposes, and the secrets that were handed out for it."""
@@ -226,13 +285,6 @@ class Dispatcher:
         if call is not None and call.injections.journaled:
             body["secrets"] = call.injections.journaled
         return Ingress("receipt", f"receipt:{intent.id.hex()}", body, self._stamp(intent.actor), intent.seq, refs)
-
-    def _show(self, frame: Frame) -> None:
-        for watcher in self.watchers:
-            try:
-                watcher(frame)
-            except Exception as error:  # noqa: BLE001 - who only looks on can't make a call fail
-                log.warning("a listener failed: %s", type(error).__name__)
 
 
 def attempt_key(intent: OpenIntent, number: int) -> bytes:

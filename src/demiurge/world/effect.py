@@ -16,6 +16,7 @@ from typing import Any, Literal, NamedTuple, Protocol, TypeVar, runtime_checkabl
 from demiurge.errors import Unavailable
 from demiurge.tools.events import AiEvent
 from demiurge.values.refs import Ref
+from demiurge.world.budget import nothing_of
 from demiurge.world.cell import Cell
 from demiurge.world.injection import Injections
 from demiurge.world.manifest import Manifest
@@ -23,7 +24,18 @@ from demiurge.world.record import Record
 from demiurge.world.state import OpenIntent
 from demiurge.world.unit import Unit
 
-__all__ = ["Adapter", "Deferring", "EffectCall", "Reading", "Restart", "Result", "Services", "failed", "succeeded"]
+__all__ = [
+    "Adapter",
+    "Deferring",
+    "EffectCall",
+    "Reading",
+    "Recalling",
+    "Restart",
+    "Result",
+    "Services",
+    "failed",
+    "succeeded",
+]
 
 T = TypeVar("T")
 
@@ -142,7 +154,9 @@ class EffectCall:
 
     async def send(self, schema: str, value: Any) -> list[Record]:
         """Submit the event that the effect comes to: once, however often the call is performed."""
-        cause = {"unit": str(self.unit), "seq": self.intent.seq, "index": 0}
+        cause: dict[str, Any] = {"unit": str(self.unit), "seq": self.intent.seq, "index": 0}
+        if self.intent.left is not None and "run" in self.intent.left:
+            cause["budget"] = nothing_of(self.intent.left["run"])
         ingress_id = f"intent:{self.intent.id.hex()}"
         with self._stalling():
             return await self.services.send(schema, value, ingress_id=ingress_id, actor=self.actor, cause=cause)
@@ -173,6 +187,19 @@ class Adapter(Protocol):
         ...
 
     async def perform(self, call: EffectCall) -> Result: ...
+
+
+@runtime_checkable
+class Recalling(Protocol):
+    """An adapter that may know the answer to an intent that waits for a person."""
+
+    def recalls(self, intent: OpenIntent) -> bool:
+        """Whether it is worth asking."""
+        ...
+
+    async def recall(self, call: EffectCall) -> Result | None:
+        """The answer, if it is known; nothing is done outside for it."""
+        ...
 
 
 @runtime_checkable

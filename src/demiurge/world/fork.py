@@ -78,6 +78,7 @@ def fork(
     messages = source.outbox()  # before the records after `position`, so that a message is found here or there
     copy = _Copy(source, target, share)
     lengths = copy.past(position)
+    target.erase(copy.erased)
     target.put_blobs([manifest.node, *(reducer.source for reducer in manifest.reducers.values()), *blobs])
     set_origins(target, (*copy.origins, Origin(source.world_id, copy.records)))
     waiting: dict[str, list[Outgoing]] = defaultdict(list)
@@ -119,6 +120,7 @@ class _Copy:
         self.records = 0
         self.origins = [Origin(origin.world, 0) for origin in origins(source)]
         """The source's, by the positions that the target gives."""
+        self.erased = [ref for ref in source.erasures() if not source.has_blob(ref)]
         self.bytes: dict[str, int] = defaultdict(int)
         """Of each unit's records."""
         self._batches: list[Batch] = []
@@ -173,7 +175,14 @@ class _Copy:
         while waiting:
             ref = waiting.pop()
             if ref not in self._known:
-                data = self.source.get_blob(ref)
+                try:
+                    data = self.source.get_blob(ref)
+                except NotFound as error:
+                    if error.code != "erased":
+                        raise
+                    self.erased.append(ref)
+                    self._known.add(ref)
+                    continue
                 self._share(ref)
                 self._add(ref, data)
                 waiting += self._named(data)
@@ -235,7 +244,9 @@ class _Turn:
             state = outcome.state
         outbox = (*messages, *(outgoing_of(sent) for outcome in steps for sent in outcome.outbox))
         blobs = list(made.values())
-        snapshot = self._snapshot(state, blobs) if self.copy.bytes[str(unit)] >= self.tail_bytes else None
+        long = self.copy.bytes[str(unit)] >= self.tail_bytes
+        whole = long or self.copy.erased  # what is erased can't be read again
+        snapshot = self._snapshot(state, blobs) if whole else None
         self.copy.batch(Batch(str(unit), length, tuple(rows), state.is_open, outbox, snapshot=snapshot), blobs)
 
     def _end(self, intent: OpenIntent) -> Ingress:

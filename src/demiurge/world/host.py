@@ -7,6 +7,7 @@ belong to, and what the outside talks to (architecture.md 2).
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple
@@ -16,9 +17,10 @@ from demiurge.stores.protocol import Store
 from demiurge.values.clock import Clock, Entropy, SystemClock, SystemEntropy
 from demiurge.values.draft import draft_of
 from demiurge.values.refs import Ref, ref_from_digest, ref_of
+from demiurge.world.broadcast import Broadcast
 from demiurge.world.cell import cell_node
 from demiurge.world.commit import Committer
-from demiurge.world.dispatch import Dispatcher, Frame
+from demiurge.world.dispatch import Dispatcher
 from demiurge.world.effect import Adapter, EffectCall, Reading, Result
 from demiurge.world.exposure import giving
 from demiurge.world.live import FRESH
@@ -33,7 +35,7 @@ from demiurge.world.timers import Sleep
 from demiurge.world.unit import Unit
 from demiurge.world.units import Units
 
-__all__ = ["Accepted", "Frame", "Host"]
+__all__ = ["Accepted", "Host"]
 
 _Ingress, _Stamp = draft_of(Ingress), draft_of(Stamp)
 
@@ -66,11 +68,13 @@ class Host:
         tail_bytes: int = TAIL_BYTES,
         sleep: Sleep = asyncio.sleep,
         kept_code: bool = False,
+        broadcast: Broadcast | None = None,
     ) -> None:
         """Without `perform` events are taken in and effects are left to whoever starts next. `tail_bytes`: see
         `TAIL_BYTES`; `sleep` takes seconds. With `kept_code` what was recorded under other code is computed with
-        that code, which is a program out of the store (see `kept_code`)."""
+        that code, which is a program out of the store (see `kept_code`). `broadcast`: where effects are shown."""
         self.store = store
+        self.broadcast = broadcast if broadcast is not None else Broadcast(store.find_ingress)
         self.notices: list[str] = []
         """Sentences for the user about what was found at start."""
         self._clock: Clock = clock or SystemClock()
@@ -87,6 +91,7 @@ class Host:
             self._clock,
             self._entropy.token(8).hex(),
             self._stamp,
+            self.broadcast,
         )
         self._units = Units(
             store,
@@ -105,11 +110,6 @@ class Host:
     @property
     def manifest(self) -> Manifest:
         return self._manifests.current
-
-    @property
-    def watchers(self) -> list[Callable[[Frame], None]]:
-        """Called with every frame."""
-        return self._dispatcher.watchers
 
     async def start(self) -> None:
         """Store the manifest, and note what is damaged."""
@@ -279,6 +279,14 @@ class Host:
     def get_blob(self, ref: Ref) -> bytes:
         return self._committer.get_blob(ref)
 
+    def forget(self, ref: Ref) -> None:
+        """A blob was erased in the store."""
+        self._committer.forget(ref)
+
+    def loaded(self) -> list[Unit]:
+        """The units that are in memory."""
+        return [live.state.unit for live in self._units]
+
     async def settle(self, unit: Unit | None = None) -> None:
         """Wait until nothing goes on by itself in `unit` (or anywhere): only a person, or a time that has not come yet,
         can move it on. Raises what kept a unit from going on.
@@ -299,12 +307,13 @@ class Host:
             if live.failure is not None:
                 raise live.failure
 
-    def replay(self) -> Iterator[UnitState]:
-        """Compute every unit again from its ingress: its state after each. Raises Divergence, Damaged."""
+    def replay(self, unchecked: Counter[Unit] | None = None) -> Iterator[UnitState]:
+        """Compute every unit again from its ingress: its state after each. `unchecked` is told how many records of a
+        unit could not be (see `Loader.replay`). Raises Divergence, Damaged."""
         for problem in self.store.damaged.values():
             raise problem
         for head in list(self.store.heads()):
-            yield from self._loader.replay(Unit.parse(head.unit))
+            yield from self._loader.replay(Unit.parse(head.unit), unchecked)
 
     async def request(self, call: EffectCall, kind: str, params: Mapping[str, Any]) -> Result:
         """A running tool's capability request (`effect.Services`)."""

@@ -25,10 +25,11 @@ SHORTEST = 12
 class Injections(Kept):
     """The secrets of one performance, in the order in which they were handed out."""
 
-    __slots__ = ("_forms", "journaled")
+    __slots__ = ("_forms", "_shortest", "journaled")
 
     def __init__(self) -> None:
         self._forms: Callable[[], tuple[str, ...]] = lambda: ()  # a closure, which no listing of attributes shows
+        self._shortest = 0
         self.journaled: list[Mapping[str, Any]] = []
         """`{alias, version, digest?}` each: what the receipt says."""
 
@@ -39,12 +40,31 @@ class Injections(Kept):
             forms = {*self._forms(), *(written_forms(value) if len(value) >= SHORTEST else ())}
             ordered = tuple(sorted(forms, key=len, reverse=True))
             self._forms = lambda: ordered
+            self._shortest = min(map(len, ordered), default=0)
 
     def masked_bytes(self, data: bytes) -> bytes:
         """`data` with `[secret]` in place of each value."""
         for form in self._forms():
             data = data.replace(form.encode(), MASK.encode())
         return data
+
+    def masked_text(self, text: str) -> str:
+        """The same for text."""
+        if len(text) >= self._shortest:
+            for form in self._forms():
+                text = text.replace(form, MASK)
+        return text
+
+    def begun(self, text: str) -> int:
+        """How many characters at the end of `text` may be the beginning of a value."""
+        longest = 0
+        for form in self._forms():
+            start = text.find(form[0], max(0, len(text) - len(form) + 1))
+            while 0 <= start < len(text) - longest:
+                if form.startswith(text[start:]):
+                    longest = len(text) - start
+                start = text.find(form[0], start + 1)
+        return longest
 
     def masked(self, value: Any) -> Any:
         """The same for every text in a receipt's payload, or in an event of a stream."""
@@ -53,9 +73,7 @@ class Injections(Kept):
         if is_dataclass(value) and not isinstance(value, type):
             return replace(value, **{field.name: self.masked(getattr(value, field.name)) for field in fields(value)})
         if isinstance(value, str):
-            for form in self._forms():
-                value = value.replace(form, MASK)
-            return value
+            return self.masked_text(value)
         if isinstance(value, bytes):
             return self.masked_bytes(value)
         if isinstance(value, Mapping):

@@ -7,7 +7,8 @@ snapshot is a loss (architecture.md 2, rule 5).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Callable, Generator, Iterator
 from contextlib import suppress
 from typing import NamedTuple
 
@@ -31,10 +32,13 @@ class Loaded(NamedTuple):
 
 
 class Loader:
-    """Loads the units of one store. `notices` takes sentences for the user."""
+    """Loads the units of one store. `notices` takes sentences for the user; `get` reads blobs in the store's place."""
 
-    def __init__(self, store: Store, manifests: Manifests, notices: list[str]) -> None:
+    def __init__(
+        self, store: Store, manifests: Manifests, notices: list[str], get: Callable[[Ref], bytes] | None = None
+    ) -> None:
         self._store, self._manifests, self._notices = store, manifests, notices
+        self._get = get or store.get_blob
         self.lost: list[DemiurgeError] = []
         """Errors of lists that were looked at and could not be read; whoever runs a step looks here (see `step`)."""
 
@@ -58,23 +62,49 @@ class Loader:
             yield found
             found = self._store.latest_snapshot(str(unit), found.unit_seq)
 
-    def replay(self, unit: Unit) -> Iterator[UnitState]:
+    def replay(self, unit: Unit, unchecked: Counter[Unit] | None = None) -> Iterator[UnitState]:
         """The unit computed from its first record, and every snapshot of it compared: its state after each ingress.
 
-        Raises Divergence, Damaged.
+        A step that needs a blob which was erased can't be computed, nor can those after it up to the next snapshot;
+        `unchecked` is told how many records they have. Raises Divergence, Damaged.
         """
         kept = {snapshot.unit_seq + 1: snapshot for snapshot in self.snapshots(unit)}
-        rows = self._store.read(str(unit))
-        for state in fold(newborn(self._store, unit), rows, self._manifests, self._store.get_blob):
-            snapshot = kept.pop(state.seq, None)
-            if snapshot is not None:
-                self._compare(state, snapshot)
+        state = newborn(self._store, unit)
+        while (number := (yield from self._checked(state, kept))) is not None:
+            head = self._store.head(str(unit))
+            later = [found for found in kept if found > number]
+            end = min(later) if later else head.next_seq if head is not None else number
+            if unchecked is not None:
+                unchecked[unit] += end - number
+            if not later:
+                break
+            snapshot = kept.pop(end)
+            get = self._chunks(unit, snapshot)
+            state = read_snapshot(snapshot, self._store.world_id, unit, get, self.lost.append)
             yield state
         for snapshot in kept.values():
             raise Divergence(f"the snapshot of {unit} after record {snapshot.unit_seq} is of no moment of its history")
 
+    def _checked(self, state: UnitState, kept: dict[int, Snapshot]) -> Generator[UnitState, None, int | None]:
+        """The states after `state`, whose snapshots are taken out of `kept`. Returns how many records there are before
+        the step that an erased blob keeps from being computed; None at the end."""
+        number = state.seq
+        rows = self._store.read(str(state.unit), number)
+        try:
+            for later in fold(state, rows, self._manifests, self._get, self.lost):
+                number = later.seq
+                snapshot = kept.pop(number, None)
+                if snapshot is not None:
+                    self._compare(later, snapshot)
+                yield later
+        except NotFound as gone:
+            if gone.code != "erased":
+                raise
+            return number
+        return None
+
     def _compare(self, state: UnitState, snapshot: Snapshot) -> None:
-        if snapshot.hash != state.head or self._store.get_blob(snapshot.ref) != snapshot_node(state)[0]:
+        if snapshot.hash != state.head or self._get(snapshot.ref) != snapshot_node(state)[0]:
             where = f"the snapshot of {state.unit} after record {snapshot.unit_seq}"
             raise Divergence(f"{where} is not what replay computes")
 
@@ -97,7 +127,7 @@ class Loader:
                 tail += len(row.data)
                 yield row
 
-        for later in fold(state, weighed(), self._manifests, self._store.get_blob, self.lost):
+        for later in fold(state, weighed(), self._manifests, self._get, self.lost):
             state = later
         return Loaded(state, tail)
 
@@ -106,7 +136,7 @@ class Loader:
 
         def get(ref: Ref) -> bytes:
             try:
-                return self._store.get_blob(ref)
+                return self._get(ref)
             except (Damaged, NotFound) as problem:
                 if ref == snapshot.ref:
                     raise
@@ -123,6 +153,6 @@ class Loader:
     def _recomputed(self, unit: Unit, snapshot: Snapshot) -> dict[Ref, bytes]:
         state = newborn(self._store, unit)
         rows = self._store.read(str(unit), 0, snapshot.unit_seq + 1)
-        for later in fold(state, rows, self._manifests, self._store.get_blob):
+        for later in fold(state, rows, self._manifests, self._get):
             state = later
         return snapshot_node(state)[1]

@@ -17,6 +17,7 @@ only what its unit was given, so a message blob that merely writes down an addre
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -38,7 +39,19 @@ from demiurge.wire.items import (
     ToolOutput,
 )
 
-__all__ = ["assistant_blob", "attachment_refs", "call_blob", "expand", "items_blob", "tool_blob", "user_blob"]
+__all__ = [
+    "MAX_ATTACHED",
+    "assistant_blob",
+    "attachment_refs",
+    "call_blob",
+    "expand",
+    "items_blob",
+    "tool_blob",
+    "user_blob",
+]
+
+MAX_ATTACHED = 100
+"""Most attachments of one message. Each is looked for in the records of whoever sends it."""
 
 Get = Callable[[Ref], bytes]
 Put = Callable[[bytes], Ref]
@@ -102,11 +115,12 @@ def _item_node(item: Item, put: Put) -> dict[str, Any]:
 def expand(data: bytes, get: Get) -> list[Item]:
     """The semantic items that a message blob stands for.
 
-    Raises InvalidValue for anything that is not a message (`bad_message`) and for an attachment that can't be sent to
-    anybody (`bad_attachment`, see `wire.attachments`); NotFound for a missing attachment.
+    An attachment that is named often is read once. Raises InvalidValue for anything that is not a message
+    (`bad_message`), for an attachment that can't be sent to anybody and for more than MAX_ATTACHED of them
+    (`bad_attachment`, see `wire.attachments`); NotFound for a missing attachment.
     """
     try:
-        return _expanded(data, get)
+        return _expanded(data, functools.cache(get))
     except (TypeError, LookupError, AttributeError) as error:
         raise InvalidValue("it does not have the form of a message", code="bad_message") from error
 
@@ -128,10 +142,10 @@ def _expanded(data: bytes, get: Get) -> list[Item]:
         return [_tool_output(message, get)]
     if role not in ("user", "system", "developer", "assistant"):
         raise InvalidValue("a message's role is user, system, assistant or tool", path="role", code="bad_message")
-    if "items_ref" in message:
+    if role == "assistant" and "items_ref" in message:
         return [_item(node, get) for node in canonical_json.parse(get(parse_ref(message["items_ref"])))]
     content = message.get("content") or []
-    parts = (Text(content),) if isinstance(content, str) else tuple(_part(part, get) for part in content)
+    parts = (Text(content),) if isinstance(content, str) else _parts(content, get)
     items: list[Item] = [Message(role, parts)] if parts else []
     calls = message.get("tool_calls", ())
     items += [ToolCall(_text(call, "id"), _text(call, "name"), _text(call, "arguments_json")) for call in calls]
@@ -142,7 +156,7 @@ def _tool_output(message: Mapping[str, Any], get: Get) -> ToolOutput:
     call_id, content = _text(message, "tool_call_id"), message.get("content")
     if not isinstance(content, list):
         return ToolOutput(call_id, _text(message, "content"))
-    parts = [_part(part, get) for part in content]
+    parts = _parts(content, get)
     images = tuple(part for part in parts if isinstance(part, Image))
     if any(isinstance(part, Audio) for part in parts):
         raise InvalidValue("a tool's result holds text and images", path="content", code="bad_message")
@@ -166,6 +180,12 @@ def _item(node: Mapping[str, Any], get: Get) -> Item:
             return Opaque(canonical_json.parse_object(get(value["raw_ref"])))
         case tag:
             raise InvalidValue(f"unknown item {tag!r}", code="bad_message")
+
+
+def _parts(content: Sequence[Any], get: Get) -> tuple[Part, ...]:
+    if sum("bytes_ref" in part for part in content) > MAX_ATTACHED:
+        raise InvalidValue(f"A message has at most {MAX_ATTACHED} attachments.", code="bad_attachment")
+    return tuple(_part(part, get) for part in content)
 
 
 def _part(part: Mapping[str, Any], get: Get) -> Part:

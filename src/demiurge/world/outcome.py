@@ -20,7 +20,7 @@ class Ingress:
 
     kind and body: `event` {schema, value}; `receipt` {intent, status, payload, secrets?: [{alias, version, digest?}]};
     `approval` {intent, verdict, reason, by}; `capability_request` {parent, ordinal, kind, params}; `fork` {world, from,
-    position}: the unit goes over to a new world. `refs` are the blobs that the body exposes; `record` is what the
+    position}: the unit goes over to a new world; `erased` {ref, actor, why}. `refs` are the blobs that the body exposes; `record` is what the
     journal has of it, if it is replayed.
     """
 
@@ -46,7 +46,8 @@ class Sent:
 
 @dataclass(frozen=True, slots=True)
 class Advance:
-    """The outcome. `answers` are results for running tools: (intent of the request, result)."""
+    """The outcome. `intents` are to be performed, `asks` wait for a person; `answers` are results for running tools:
+    (intent of the request, result)."""
 
     state: UnitState
     records: tuple[Record, ...]
@@ -54,6 +55,7 @@ class Advance:
     outbox: tuple[Sent, ...] = ()
     new_blobs: tuple[bytes, ...] = ()
     answers: tuple[tuple[bytes, Mapping[str, Any]], ...] = ()
+    asks: tuple[OpenIntent, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

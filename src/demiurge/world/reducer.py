@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from demiurge.tools.limits.allowance import Allowance
 from demiurge.values.refs import Ref
 from demiurge.world.record import Stamp
 
@@ -31,10 +32,12 @@ class MissingBlob(BaseException):
 
 @dataclass(frozen=True, slots=True)
 class Emit:
-    """An event to raise. `value` is checked against `schema` before the step takes effect."""
+    """An event to raise. `value` is checked against `schema` before the step takes effect. `budget`: the share of the
+    run's that it takes along to another unit."""
 
     schema: str
     value: Any
+    budget: Allowance | None = None
 
 
 @dataclass(frozen=True, slots=True)

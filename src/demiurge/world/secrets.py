@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hmac
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -26,6 +27,13 @@ DIGEST_DIGITS = 16
 
 DigestKey = Callable[[], bytes]
 """The key that digests of this world's secrets are made with; made by the first call. Raises Unavailable."""
+
+Places = Callable[[str], bool]
+"""Says of a binding whether it may be asked."""
+
+
+def _anywhere(_binding: str) -> bool:
+    return True
 
 
 class Place(NamedTuple):
@@ -48,25 +56,27 @@ class Secrets:
     ) -> None:
         self._environment, self._vault, self._digest_key = environment, vault, digest_key
 
-    def inject(self, call: EffectCall, value: Mapping[str, Any] | None) -> str:
-        """The text of the secret that `value` names, for this performance alone.
+    def inject(self, call: EffectCall, value: Mapping[str, Any] | None, *, may: Places = _anywhere) -> str:
+        """The text of the secret that `value` names, for this performance alone; looked for only where it `may` be.
 
         Raises Unavailable: `secret_unavailable`, with what to set (also for a literal, which would be journaled), or
         `secret_not_allowed` (this grant or plan may not have it).
         """
-        if value is None or value["$tag"] != "secret":
-            raise _missing("A key must be named as a secret, never written out.")
-        name = value["$value"]["alias"], value["$value"]["version"]
-        declared = call.services.manifest.secrets.get(name)
-        if declared is None or name not in call.manifest.secrets:
-            raise _missing(f"There is no secret {name[0]}@{name[1]}.")
-        problem = _not_allowed(call, call.services.manifest, declared)
-        if problem:
-            raise Unavailable(problem, code="secret_not_allowed")
-        found = self.find(declared)
-        if found is None:
+        declared = _declared(call, value, may)
+        text = self._handed(call, declared)
+        if text is None:
             raise _missing(f"The secret {declared} has no value: {mend(declared)}.")
-        call.injections.add(self._said(call, declared, found), found)
+        return text
+
+    def offer(self, call: EffectCall, value: Mapping[str, Any] | None, *, may: Places = _anywhere) -> str | None:
+        """As `inject`, for what does without: None when nothing is found."""
+        return self._handed(call, _declared(call, value, may))
+
+    def _handed(self, call: EffectCall, secret: Secret) -> str | None:
+        found = self.find(secret)
+        if found is None:
+            return None
+        call.injections.add(self._said(call, secret, found), found)
         return found.reveal()
 
     def find(self, secret: Secret) -> SecretText | None:
@@ -142,6 +152,20 @@ def mend(secret: Secret) -> str:
         which = "" if secret.version == 1 else f" --version {secret.version}"
         ways.append(f"run `demiurge secrets set {by_scheme['vault'][0]}{which}`")
     return ", or ".join(ways) or "bind it to a place in the manifest"
+
+
+def _declared(call: EffectCall, value: Mapping[str, Any] | None, may: Places) -> Secret:
+    """The secret that a parameter names, with those of its places where it `may` be. Raises Unavailable."""
+    if value is None or value["$tag"] != "secret":
+        raise _missing("A key must be named as a secret, never written out.")
+    name = value["$value"]["alias"], value["$value"]["version"]
+    declared = call.services.manifest.secrets.get(name)
+    if declared is None or name not in call.manifest.secrets:
+        raise _missing(f"There is no secret {name[0]}@{name[1]}.")
+    problem = _not_allowed(call, call.services.manifest, declared)
+    if problem:
+        raise Unavailable(problem, code="secret_not_allowed")
+    return replace(declared, bindings=tuple(binding for binding in declared.bindings if may(binding)))
 
 
 def _not_allowed(call: EffectCall, manifest: Manifest, secret: Secret) -> str:

@@ -192,6 +192,8 @@ class Sessions:
                 raise Damaged("they are no list")
             return [event for event in map(self.codec.decode, nodes) if event is not None]
         except (Damaged, NotFound) as error:
+            if error.code == "erased":
+                return []
             raise Damaged(f"{where}: the events of this call are damaged: {error.message}") from error
         except InvalidValue as error:
             raise Divergence(f"{where}: {error.message}.", code="session") from error

@@ -16,6 +16,7 @@ from demiurge.stores.protocol import Snapshot
 from demiurge.values import cbor
 from demiurge.values.refs import Ref
 from demiurge.values.vector import Vector
+from demiurge.world.budget import Run, Used
 from demiurge.world.cell import Cell
 from demiurge.world.plan import PlanInstance
 from demiurge.world.state import OpenIntent, Request, UnitState
@@ -45,6 +46,10 @@ def snapshot_node(state: UnitState) -> tuple[bytes, dict[Ref, bytes]]:
         "intents": [_intent_node(intent) for intent in state.intents.values()],
         "next_plan": state.next_plan,
     }
+    if state.runs:
+        node["runs"] = [run.to_node() for run in state.runs.values()]
+    if state.used is not None:
+        node["used"] = list(state.used)
     return cbor.encode(node), chunks
 
 
@@ -75,6 +80,8 @@ def read_snapshot(
             {plan["id"]: PlanInstance.from_node(plan) for plan in node["plans"]},
             {intent["id"]: _read_intent(intent) for intent in node["intents"]},
             node["next_plan"],
+            {run.id: run for run in map(Run.from_node, node.get("runs", ()))},
+            Used(*node["used"]) if "used" in node else None,
         )
     except (InvalidValue, LookupError, TypeError, ValueError, AttributeError) as error:
         raise Damaged(f"{snapshot.ref} can't be read as a snapshot") from error
@@ -104,6 +111,9 @@ def _read_cell(node: Any, get: Callable[[Ref], bytes], lost: Callable[[DemiurgeE
 
 def _intent_node(intent: OpenIntent) -> dict[str, Any]:
     node = {field.name: getattr(intent, field.name) for field in fields(intent)}
+    for name in ("run", "left"):  # what only counted intents have is there only when it is
+        if node[name] is None:
+            del node[name]
     node["requests"] = [
         [ordinal, [request.kind, request.params_digest, request.intent, request.answer]]
         for ordinal, request in intent.requests.items()

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from demiurge.values.refs import Ref
+from demiurge.world.budget import Limits, Run, Used
 from demiurge.world.plan import PlanInstance
 from demiurge.world.record import GENESIS
 from demiurge.world.unit import Unit
@@ -31,7 +32,9 @@ class Request:
 class OpenIntent:
     """An intent without a receipt. `approval` is the open request for a person's decision, if that is what it awaits.
 
-    `origin` is `{"kind": "plan", "name", "id"}` or `{"kind": "tool", "name", "parent", "ordinal"}`.
+    `origin` is `{"kind": "plan", "name", "id"}` or `{"kind": "tool", "name", "parent", "ordinal"}`. `run` is the one
+    that it belongs to, if that is counted, and `left` what there still was of its budget and of its unit's when it was
+    admitted: `{"run", "unit"}`, if they are bounded (`world.budget`).
     """
 
     id: bytes
@@ -45,15 +48,23 @@ class OpenIntent:
     approval: Mapping[str, Any] | None = None
     approved: Mapping[str, Any] | None = None
     requests: Mapping[int, Request] = field(default_factory=dict)
+    run: int | None = None
+    left: Mapping[str, Limits] | None = None
 
     @property
     def awaits_approval(self) -> bool:
         return self.approval is not None and self.approved is None
 
+    @property
+    def deadline_ns(self) -> int | None:
+        """When its run is over, by the clock on the wall; None: never."""
+        return self.left["run"].get("deadline_ns") if self.left is not None and "run" in self.left else None
+
 
 @dataclass(slots=True)
 class UnitState:
-    """`seq` is the number that the next record gets; `head` the hash of the last one."""
+    """`seq` is the number that the next record gets; `head` the hash of the last one. `runs` are those that go on and
+    are counted; `used` is what effects have used since that is counted."""
 
     world: str
     unit: Unit
@@ -64,6 +75,8 @@ class UnitState:
     plans: dict[int, PlanInstance] = field(default_factory=dict)
     intents: dict[bytes, OpenIntent] = field(default_factory=dict)
     next_plan: int = 1
+    runs: dict[int, Run] = field(default_factory=dict)
+    used: Used | None = None
 
     def copy(self) -> UnitState:
         """A copy that `advance` may change: plans are copied when touched, all else is replaced, not changed."""
@@ -77,6 +90,8 @@ class UnitState:
             dict(self.plans),
             dict(self.intents),
             self.next_plan,
+            dict(self.runs),
+            self.used,
         )
 
     @property

@@ -7,7 +7,7 @@ asked about: it may lack the tools or the key that others need (architecture.md 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from demiurge import faults
 from demiurge.errors import DemiurgeError
@@ -132,6 +132,13 @@ class Units:
         tried = self._store.attempts([intent.id for intent in ready])
         for intent in ready:
             self._perform(live, intent, tried=intent.id in tried)
+        self._recall(live, live.state.intents.values())
+
+    def _recall(self, live: LiveUnit, intents: Iterable[OpenIntent]) -> None:
+        """See whether those that wait for a person need one."""
+        for intent in list(intents) if self._performs else ():
+            if intent.awaits_approval:
+                self._dispatcher.recall(live, intent)
 
     def _perform(self, live: LiveUnit, intent: OpenIntent, *, tried: bool) -> None:
         """Begin an effect, or hold it until its time."""
@@ -157,6 +164,7 @@ class Units:
         for intent in outcome.intents:
             if intent.id in live.state.intents:
                 self._perform(live, intent, tried=False)
+        self._recall(live, outcome.asks)
 
     def _deliver(self, sent: Sent) -> None:
         """Put an event into its target's mailbox; one that can't be stays in the outbox."""

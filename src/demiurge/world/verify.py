@@ -1,26 +1,28 @@
 """Verify: every record's bytes, every link of every chain, and every blob that a record exposes.
 
-It reads no schema and runs no code, so it can't be fooled by either; the first thing that is wrong is named. A *seal*
-is a running digest over all records in the order they became durable: a world that only grew still holds every seal
-it ever had, and one that was shortened or rewritten does not.
+It reads no schema and runs no code, so it can't be fooled by either; the first thing that is wrong is named. A seal
+that was kept elsewhere says whether the journal still begins as it did then (see `seal`): one that only grew does, one
+that was shortened, reordered or rewritten does not. A blob that was erased is no damage, and is counted.
 """
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from demiurge.errors import Damaged, DemiurgeError, NotFound
+from demiurge.errors import Damaged, DemiurgeError, InvalidValue, NotFound
+from demiurge.stores.merkle import Frontier, leaf_hash
 from demiurge.stores.protocol import Row, Store
 from demiurge.stores.rows import verify_journal
+from demiurge.stores.tiles import BITS
 from demiurge.values import cbor
 from demiurge.values.refs import Ref, ref_from_digest
 from demiurge.values.vector import Vector
-from demiurge.world.record import GENESIS, Record
+from demiurge.world.record import Record
 from demiurge.world.replay import decode_row
+from demiurge.world.seal import Seal
 from demiurge.world.snapshot import read_snapshot
 from demiurge.world.unit import Unit
 
@@ -29,18 +31,22 @@ __all__ = ["Verified", "verify"]
 NESTED = re.compile(rb"sha256:[0-9a-f]{64}")
 """Blobs name other blobs by ref (a message its attachments, an answer its items); those are followed too."""
 
+_TILE = (1 << BITS) - 1
+
 
 @dataclass(frozen=True, slots=True)
 class Verified:
-    """`seal` covers every record. `problem` names the first thing that is wrong; `sealed` is false when the seal that
-    was asked for is not one that this world ever had."""
+    """`seal` covers every record (the text form of a `Seal`). `problem` names the first thing that is wrong; `sealed`
+    is false when the seal that was asked for is not one that this world ever had. `erased`: blobs that records name and
+    that were erased."""
 
     records: int
     units: int
     blobs: int
-    seal: Ref
+    seal: str
     problem: str | None = None
     sealed: bool = True
+    erased: int = 0
 
     @property
     def ok(self) -> bool:
@@ -64,40 +70,64 @@ def verify(store: Store, seal: str | None = None, progress: Callable[[int], None
             if head is None or head.next_seq < tail.next_seq:
                 raise Damaged(f"Record {tail.next_seq - 1} of unit {unit} is there, but its head does not know of it.")
             walk.blobs.check_snapshots(unit)
+        walk.check_positions()
         walk.blobs.check_rest()
     except DemiurgeError as error:
         problem = str(error)
-    return Verified(walk.records, units, len(walk.blobs.good), walk.seal, problem, walk.sealed)
+    blobs = walk.blobs
+    return Verified(walk.tree.size, units, len(blobs.good), str(walk.seal), problem, walk.sealed, len(blobs.erased))
 
 
 class _Walk:
-    """What is gathered on the way: the seal so far, and whether it ever was the one that is looked for."""
+    """What is gathered on the way: the tree of the seal so far, and whether it ever was the one that is looked for."""
 
     def __init__(self, store: Store, wanted: str | None, progress: Callable[[int], None]) -> None:
         self.blobs = _Blobs(store)
-        self.records = 0
-        self._wanted, self._progress, self._running = wanted, progress, GENESIS
-        self.sealed = wanted in (None, self.seal)
+        self.tree = Frontier()
+        self._store, self._progress, self._last = store, progress, 0
+        self._wanted: Seal | None = None
+        try:
+            self._wanted = Seal.parse(wanted) if wanted is not None else None
+            self.sealed = wanted is None
+        except InvalidValue:  # no seal, so none that it had
+            self.sealed = False
+        self._look()
 
     @property
-    def seal(self) -> Ref:
-        return ref_from_digest(self._running)
+    def seal(self) -> Seal:
+        return Seal(self.tree.size, self.tree.root())
 
     def step(self, row: Row) -> bytes:
         """Take in the next record; the hash that it says comes before it. Raises Damaged."""
         record = decode_row(row)
-        self._running = hashlib.sha256(self._running + row.hash).digest()
-        self.sealed = self.sealed or self.seal == self._wanted
-        self.records += 1
-        self._progress(self.records)
+        self.tree.add(leaf_hash(row.hash), self._check_tile if self.tree.size & _TILE == _TILE else None)
+        self._last = row.position
+        self._look()
+        self._progress(self.tree.size)
         self.blobs.check_all(record)
         return record.prev
+
+    def check_positions(self) -> None:
+        """Check that no record is missing in between. Raises Damaged."""
+        if self._last != self.tree.size:
+            raise Damaged(f"{self._last - self.tree.size} of the records up to position {self._last} are missing.")
+
+    def _look(self) -> None:
+        if self._wanted is not None and self._wanted.size == self.tree.size:
+            self.sealed = self._wanted == self.seal
+
+    def _check_tile(self, level: int, index: int, tile: bytes) -> None:
+        kept = self._store.tiles(level, index, 1) if level % BITS == 0 else []
+        if kept and kept[0] != tile:
+            first, last = (index << level) + 1, (index + 1) << level
+            raise Damaged(f"The records from position {first} to {last} are not those that were sealed before.")
 
 
 class _Blobs:
     def __init__(self, store: Store) -> None:
         self.store = store
         self.good: set[Ref] = set()
+        self.erased: set[Ref] = set()
         self.lists: set[Ref] = set()
 
     def check_all(self, record: Record) -> None:
@@ -141,9 +171,15 @@ class _Blobs:
         waiting = [ref]
         while waiting:
             ref = waiting.pop()
-            if ref in self.good:
+            if ref in self.good or ref in self.erased:
                 continue
-            data = self.store.get_blob(ref)
+            try:
+                data = self.store.get_blob(ref)
+            except NotFound as error:
+                if error.code != "erased":
+                    raise
+                self.erased.add(ref)
+                continue
             self.good.add(ref)
             nested = {Ref(found.decode()) for found in NESTED.findall(data)}
             waiting.extend(inner for inner in nested - self.good if self.store.has_blob(inner))

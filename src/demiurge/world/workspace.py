@@ -75,11 +75,12 @@ def _edited(old: Ref, edit: Mapping[str, Any], context: ReducerContext) -> Chang
     size = len(context.blob(ref))
     if size > MAX_FILE:
         raise TreeError(f"A file takes at most {MAX_FILE} bytes.", code="too_large")
-    folder = trees.find(context.blob, old, path.rpartition("/")[0])
-    if folder is not None and folder.kind == "dir" and trees.find(context.blob, old, path) is None:
-        if sum(1 for _ in trees.walk(context.blob, folder)) >= MAX_ENTRIES:
+    edited = trees.write(context.blob, old, path, ref, size)
+    if trees.find(context.blob, old, path) is None:
+        folder = trees.find(context.blob, old, path.rpartition("/")[0])
+        if folder is not None and sum(1 for _ in trees.walk(context.blob, folder)) >= MAX_ENTRIES:
             raise TreeError(f"A folder takes at most {MAX_ENTRIES} entries.", code="too_large")
-    return trees.write(context.blob, old, path, ref, size)
+    return edited
 
 
 def _committed(

@@ -600,6 +600,7 @@ def test_the_app_has_the_pieces_that_the_seeds_name() -> None:
     assert plans == {
         "demiurge/ChatRequest@1": ["demiurge/chat_plan@1"],
         "demiurge/ToolCallRequested@1": ["demiurge/tool_plan@1"],
+        "demiurge/CallRequested@1": ["demiurge/call_plan@1"],
     }
     assert manifest.secrets["llm/api", 1].bindings[0] == "env:LLM_API_KEY"
     result = manifest.schemas.get("demiurge/ChatResult@1")["record"]

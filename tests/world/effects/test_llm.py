@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import pytest
+from tests.wire.test_attachments import PNG, WAV
 from tests.world.scripted import KEY, Script, Talk, called, chat_manifest, said, stored, talking
 
 from demiurge.apps.demiurge import CHAT
@@ -98,7 +100,7 @@ async def test_message_parts_are_expanded_by_their_bytes(memory: MemoryStore) ->
     """Seed 001, Tests: message_refs expansion and attachment handling."""
     model = Script(said("Seen"))
     async with talking(memory, model) as talk:
-        image, audio = await talk.host.put_blob(b"\x89PNG"), await talk.host.put_blob(b"RIFF")
+        image, audio = await talk.host.put_blob(PNG), await talk.host.put_blob(WAV)
         parts = [
             {"type": "text", "text": "Look"},
             {"type": "image", "mime": "image/png", "bytes_ref": image},
@@ -107,7 +109,7 @@ async def test_message_parts_are_expanded_by_their_bytes(memory: MemoryStore) ->
         await say_blob(talk, user(*parts))
         assert talk.turn["status"] == "done"
     message = model.requests[0].items[1]
-    assert message == Message("user", (Text("Look"), Image("image/png", b"\x89PNG"), Audio("audio/wav", b"RIFF")))
+    assert message == Message("user", (Text("Look"), Image("image/png", PNG), Audio("audio/wav", WAV)))
 
 
 NO_BLOB = "sha256:" + "0" * 64
@@ -344,7 +346,7 @@ async def test_an_answer_goes_back_verbatim_with_its_reasoning(memory: MemorySto
 
 async def test_cost_is_micros_in_the_usage_and_cents_rounded_up(memory: MemoryStore) -> None:
     done = Completion("x", (), "stop", Usage(1000, 1), (Message("assistant", (Text("x"),)),), None, "gpt-4o-mini")
-    async with talking(memory, Script(done, done)) as talk:
+    async with talking(memory, Script(done, replace(done, model="unheard-of"))) as talk:
         await talk.say("x", model="gpt-4o-mini")
         payload = receipt(talk)["payload"]
         usage = canonical_json.parse_object(talk.host.get_blob(payload["usage_ref"]))
@@ -425,6 +427,18 @@ async def test_the_second_binding_is_tried_when_the_first_is_empty(memory: Memor
     async with talking(memory, model, environment={"OPENAI_API_KEY": "sk-other"}) as talk:
         await talk.say("x")
     assert model.requests[0].api_key == "sk-other"
+
+
+async def test_a_plan_that_names_another_vendors_secret_does_not_get_its_key(memory: MemoryStore) -> None:
+    """As the plan of an older world does, where `llm/api` was every provider's."""
+    model = Script(said("Hi"), said("Hi"))
+    manifest = with_key({"variant": {"tag": "secret", "value": {"record": {"alias": "llm/api", "version": 1}}}})
+    async with talking(memory, model, manifest=manifest, environment={"OPENAI_API_KEY": "sk-other"}) as talk:
+        await talk.say("x", provider="anthropic")
+        assert talk.turn["code"] == "secret_unavailable"
+        assert "set LLM_API_KEY in the environment." in talk.turn["message"]
+        await talk.say("y")
+    assert [(request.provider, request.api_key) for request in model.requests] == [("openai-responses", "sk-other")]
 
 
 def with_key(key: Mapping[str, Any]) -> Manifest:

@@ -272,6 +272,11 @@ STEPS: dict[str, tuple[dict[str, Any], str, str]] = {
         "not asked for before it; add an edge from x",
     ),
     "event": (in_plan({"id": "x", "op": "raise_event", "event": "ex/E@1", "value": 1}), "steps[0].event", "no schema"),
+    "a workspace's event": (
+        in_plan({"id": "x", "op": "raise_event", "event": "sys/WorkspaceCommit@1", "value": 1}),
+        "steps[0].event",
+        "would pass by the grants; ask for the effect workspace.commit",
+    ),
     "any event": (in_plan(waiting("x")), "steps[0]", "would take any event"),
     "where": (in_plan(waiting("x", where=ref("@event.status"))), "steps[0].where", "is of type text, not bool"),
     "where's field": (

@@ -47,6 +47,10 @@ def test_what_may_differ_at_a_replay_is_named(source: str, found: str) -> None:
         "import os.path\nx = os.path.join('a', 'b')",
         "def id(x):\n    return x\ny = id(1)",
         "import time",
+        "from . import time\nfrom .clocks import random\nx = time.now(random)",
+        "match event:\n    case {'id': id, **open}:\n        x = id, open\n    case [hash, *input] as exec:\n"
+        "        x = hash, input, exec",
+        "try:\n    pass\nexcept ValueError as input:\n    x = input",
         "this is no Python",
     ],
 )
@@ -63,3 +67,24 @@ def test_the_line_and_the_remedy_are_told() -> None:
 def test_the_shipped_reducers_are_clean() -> None:
     for reducer in (*app().reducers.values(), workspace_reducer()):
         assert doubts(reducer.source) == ()
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        b"x = " + b"-" * 100_000 + b"1",
+        b"x = " + b"lambda: " * 20_000 + b"1",
+        b"x = 1" + b"+1" * 50_000,
+        b"x = a" + b"()" * 50_000,
+        b"x = a" + b".b" * 20_000,
+        b"x = " + b"(" * 5_000,
+        b"if a: pass\n" + b"elif a: pass\n" * 20_000,
+        b"x = 1\0",
+        b"\xff\xfe\xff",
+        b"# coding: rot13\nvzcbeg gvzr",
+        b"# coding: no-such-codec\nx = 1",
+    ],
+    ids=["signs", "lambdas", "sums", "calls", "names", "brackets", "elifs", "nul", "utf-16", "rot13", "codec"],
+)
+def test_odd_source_is_passed_over(source: bytes) -> None:
+    assert doubts(source) == ()

@@ -8,15 +8,18 @@ from functools import cache
 from importlib import resources
 from typing import Any, NamedTuple
 
-from demiurge.apps.demiurge import reducer
+from demiurge.apps.demiurge import calls, reducer
 from demiurge.apps.demiurge.reducer import OPEN
 from demiurge.world.manifest import read_folder
 from demiurge.world.reducer import Reducer
 
-__all__ = ["CHAT", "OPEN", "App", "app"]
+__all__ = ["CALLS", "CHAT", "OPEN", "App", "app"]
 
 CHAT = "demiurge/Demiurge@1"
 """The chat module; its cells are chats, keyed by chat id."""
+
+CALLS = "demiurge/Calls@1"
+"""The module of calls that a person makes, keyed by call id."""
 
 
 class App(NamedTuple):
@@ -34,10 +37,10 @@ def app() -> App:
     """The shipped app, read from its data files. Raises BadManifest."""
     files = resources.files(__package__).joinpath("air")
     folder = read_folder(files)
-    source = inspect.getsource(reducer).encode()
+    modules = {CHAT: reducer, CALLS: calls}
     return App(
         [part.content for part in folder.definitions],
         folder.root(),
-        {CHAT: Reducer(reducer.reduce, source)},
+        {name: Reducer(code.reduce, inspect.getsource(code).encode()) for name, code in modules.items()},
         files.joinpath("system.txt").read_text("utf-8").strip(),
     )

@@ -4,19 +4,25 @@ One turn is a user message and all that follows from it: a request to the model,
 proposes, one follow-up request when every call has its answer, and so on until the model answers in words
 (seeds 000 and 001; architecture.md 4). State keeps refs, not texts. Results are fenced by (request_id, round), so a
 late or repeated one changes nothing.
+
+A message whose attachments the model can't be sent fails its turn, and is not sent again with the turns after it: else
+one sound in a chat whose model hears none would end the chat. It stays in the chat for all to see.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
+from demiurge.apps.demiurge.answer import error_blob, known_code, said
 from demiurge.errors import InvalidValue
 from demiurge.tools.errors import SAFE_MESSAGES, ToolErrorCode
 from demiurge.values import canonical_json
 from demiurge.values.refs import Ref, ref_of
+from demiurge.wire.attachments import attached
 from demiurge.wire.items import Message
-from demiurge.world.messages import expand
+from demiurge.wire.rounds import MAX_PROPOSED, call_identity, next_choice, refuse
+from demiurge.world.messages import attachment_refs, expand
 from demiurge.world.reducer import Emit, ReducerContext, Step
 
 __all__ = ["OPEN", "reduce"]
@@ -27,20 +33,13 @@ Event = Mapping[str, Any]
 OPEN = ("model", "tools")
 """Statuses of a turn that is still going on; the others are `done` and `failed`."""
 
-MAX_CALLS = 64
+MAX_CALLS = MAX_PROPOSED
 """Most calls that one answer may propose."""
 
 MAX_REQUEST_ID = (1 << 53) - 1
 
-_CODES = {
-    "effect_level": ToolErrorCode.POLICY_DENIED,
-    "expired": ToolErrorCode.POLICY_DENIED,
-    "no_adapter": ToolErrorCode.UNAVAILABLE,
-    "no_grant": ToolErrorCode.POLICY_DENIED,
-    "origin_not_allowed": ToolErrorCode.POLICY_DENIED,
-    "tool_not_allowed": ToolErrorCode.POLICY_DENIED,
-}
-"""How the kernel's refusals are called towards the model; any other failure of the effect is `execution`."""
+REFUSALS = ("attachments_too_large", "context_overflow", "invalid_request", "unsupported_attachment")
+"""What a request fails with when its attachments may be why: they are too large, or not for this model."""
 
 
 def reduce(state: State | None, event: Event, context: ReducerContext) -> Step:
@@ -78,6 +77,8 @@ def _on_user_message(state: State, value: Event, context: ReducerContext) -> Ste
     try:
         items = expand(context.blob(value["message_ref"]), context.blob)
     except InvalidValue as error:
+        if error.code == "bad_attachment":
+            return Step(events=[_refused(value, error.code, error.message)])
         return Step(events=[_refused(value, "bad_message", f"The message blob is not a message: {error}.")])
     if not all(isinstance(item, Message) and item.role == "user" for item in items):
         return Step(events=[_refused(value, "bad_message", "The message blob is not a user's message.")])
@@ -91,6 +92,7 @@ def _on_user_message(state: State, value: Event, context: ReducerContext) -> Ste
         set={**settings, "last_request_id": value["request_id"], "turn": turn},
         append={"messages": [message]},
         events=[_ask(after, turn, context, settings["tool_choice"])],
+        blobs=list(dict.fromkeys(part.data for part in attached(items))),
     )
 
 
@@ -139,7 +141,7 @@ def _propose(state: State, turn: State, message: State, refs: Sequence[Ref], con
             "result_ref": None,
             "outcome": None,
         }
-        identity = _identity(stored)
+        identity = call_identity(stored["name"], stored["arguments_json"])
         refusal = _refusal(turn, stored, identity in seen, context)
         seen.append(identity)
         if refusal is not None:
@@ -155,13 +157,13 @@ def _propose(state: State, turn: State, message: State, refs: Sequence[Ref], con
 
 def _refusal(turn: State, call: State, repeated: bool, context: ReducerContext) -> str | None:
     """The error code of a call that must not run; the allowlist is the tool policy, nothing here."""
-    if turn["round"] > context.settings["max_tool_rounds"]:
-        return "rounds_exceeded"
-    if context.decide_tool(call["name"]) == "deny":
-        return "policy_denied"
-    if call.get("invalid"):
-        return "invalid_json"
-    return "repeated_call" if repeated else None
+    return refuse(
+        turn["round"],
+        context.settings["max_tool_rounds"],
+        denied=context.decide_tool(call["name"]) == "deny",
+        invalid=bool(call.get("invalid")),
+        repeated=repeated,
+    )
 
 
 def _on_tool_result(state: State, value: Event, context: ReducerContext) -> Step:
@@ -170,9 +172,7 @@ def _on_tool_result(state: State, value: Event, context: ReducerContext) -> Step
 
 
 def _on_tool_failed(state: State, value: Event, context: ReducerContext) -> Step:
-    code = value["code"]
-    if code not in set(ToolErrorCode):
-        code = _CODES.get(code, ToolErrorCode.EXECUTION).value
+    code = known_code(value["code"])
     return _settle(state, value, context, lambda call, blobs: _answered(call, code, blobs, value["message"]))
 
 
@@ -207,8 +207,8 @@ def _proceed(
     if not all(call["result_ref"] for call in turn["calls"]):
         return Step(set={"turn": turn}, append={"messages": messages}, events=events, blobs=blobs)
     messages = [*messages, *(_tool_message(turn, call) for call in turn["calls"])]
-    last = context.settings["max_tool_rounds"] + 1
-    if turn["round"] > last:
+    choice = next_choice(turn["round"], context.settings["max_tool_rounds"])
+    if choice is None:
         failed = {
             "status": "failed",
             "code": "rounds_exceeded",
@@ -217,20 +217,23 @@ def _proceed(
         return Step(set={"turn": {**turn, "calls": [], **failed}}, append={"messages": messages}, blobs=blobs)
     following = {**turn, "calls": [], "round": turn["round"] + 1, "status": "model"}
     after = {**state, "messages": state["messages"].extend(messages)}
-    choice = {"$tag": "None" if following["round"] > last else "Auto", "$value": None}
     return Step(
         set={"turn": following},
         append={"messages": messages},
-        events=[*events, _ask(after, following, context, choice)],
+        events=[*events, _ask(after, following, context, {"$tag": choice.capitalize(), "$value": None})],
         blobs=blobs,
     )
 
 
-def _on_chat_failed(state: State, value: Event, _context: ReducerContext) -> Step:
+def _on_chat_failed(state: State, value: Event, context: ReducerContext) -> Step:
     turn = _current(state, value, "model")
     if turn is None:
         return Step()
-    return Step(set={"turn": {**turn, "status": "failed", "code": value["code"], "message": value["message"]}})
+    failed = {"turn": {**turn, "status": "failed", "code": value["code"], "message": value["message"]}}
+    asked = state["messages"][-1]
+    if value["code"] in REFUSALS and turn["round"] == 1 and attachment_refs(context.blob(asked["message_ref"])):
+        return Step(set={**failed, "left_out": [*(state.get("left_out") or ()), turn["request_id"]]})
+    return Step(set=failed)
 
 
 def _on_plan_failed(state: State, value: Event, _context: ReducerContext) -> Step:
@@ -274,7 +277,7 @@ def _ask(state: State, turn: State, context: ReducerContext, choice: Any) -> Emi
         "chat_id": context.key,
         "request_id": turn["request_id"],
         "round": turn["round"],
-        "message_refs": window(state["messages"], context.settings),
+        "message_refs": window(state["messages"], context.settings, state.get("left_out") or ()),
         "model": state["model"],
         "provider": state["provider"],
         "temperature": context.settings["temperature"],
@@ -285,11 +288,14 @@ def _ask(state: State, turn: State, context: ReducerContext, choice: Any) -> Emi
     return Emit("demiurge/ChatRequest@1", value)
 
 
-def window(messages: Sequence[State], settings: Mapping[str, Any]) -> list[Ref]:
-    """The messages of the last `window_turns` turns, after the system message. Whole turns: a call keeps its output."""
+def window(messages: Sequence[State], settings: Mapping[str, Any], left_out: Collection[int] = ()) -> list[Ref]:
+    """The messages of the last `window_turns` turns, after the system message. Whole turns: a call keeps its output.
+    The turns `left_out` don't count."""
     kept: list[Ref] = []
     turns: set[int] = set()
     for message in reversed(messages):
+        if message["request_id"] in left_out:
+            continue
         turns.add(message["request_id"])
         if len(turns) > settings["window_turns"]:
             break
@@ -313,20 +319,10 @@ def _with(call: State, result_ref: Ref, outcome: Mapping[str, Any]) -> dict[str,
 
 def _answered(call: State, code: str, blobs: list[bytes], message: str = "") -> dict[str, Any]:
     """Answer a call with an error, in the words that the runner uses for it."""
-    said = message or SAFE_MESSAGES[ToolErrorCode(code)]
-    content = canonical_json.encode({"ok": False, "error_code": code, "message": said}).decode()
-    blob = canonical_json.encode({"role": "tool", "tool_call_id": call["id"], "content": content})
+    why = said(code, message)
+    blob = error_blob(call["id"], code, why)
     blobs.append(blob)
-    return _with(call, ref_of(blob), {"ok": False, "error_code": code, "message": said, "view_ref": None})
-
-
-def _identity(call: State) -> str:
-    """What makes two calls the same: the tool and its arguments in canonical form."""
-    try:
-        arguments = canonical_json.encode(canonical_json.parse_object(call["arguments_json"]))
-    except InvalidValue:
-        arguments = call["arguments_json"].encode()
-    return ref_of(call["name"].encode() + b"\0" + arguments)
+    return _with(call, ref_of(blob), {"ok": False, "error_code": code, "message": why, "view_ref": None})
 
 
 def _refused(value: Event, code: str, message: str) -> Emit:

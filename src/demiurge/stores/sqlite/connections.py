@@ -125,6 +125,28 @@ class Connections:
                 return
         db.close()
 
+    def rewrite(self) -> None:
+        """Write the file anew without what was deleted: then nothing of that is in it, nor in the log. Needs room for a
+        second one. Raises Unavailable.
+        """
+        with self._write_lock, self._translating():
+            self._check_open()
+            self._writer.execute("PRAGMA temp_store = FILE")  # it holds a copy of the database
+            try:
+                faults.point("store.before_rewrite")
+                self._writer.execute("VACUUM")
+            finally:
+                self._writer.execute("PRAGMA temp_store = MEMORY")
+            faults.point("store.after_rewrite")
+            if self._writer.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]:
+                raise unavailable(OSError("a reader is in the way"), self._path, "locked")
+
+    def unused(self) -> float:
+        """How much of the file holds nothing: 0 to 1."""
+        with self.reading() as db:
+            free, pages = (db.execute(f"PRAGMA {mark}").fetchone()[0] for mark in ("freelist_count", "page_count"))
+        return free / pages if pages else 0.0
+
     def close(self, *, tidy: bool = True) -> None:
         """Move all rows to the main file, if `tidy`; close. Raises Unavailable if that fails: they are in the log."""
         with self._write_lock:

@@ -28,10 +28,12 @@ __all__ = [
     "append",
     "attempts",
     "begin_attempts",
+    "drop_snapshots",
     "find_damage",
     "find_ingress",
     "head",
     "latest_snapshot",
+    "length",
     "make_rows",
     "outbox",
     "put_snapshot",
@@ -62,7 +64,7 @@ _HEAD: Final = "SELECT name, next_seq, hash, open, position, guard FROM unit"
 
 def append(db: sqlite3.Connection, batches: Sequence[Batch]) -> list[list[int]]:
     """In the transaction that is open. Raises UnitConflict, DamagedRow."""
-    position: int = db.execute("SELECT coalesce(max(position), 0) FROM journal").fetchone()[0]
+    position = length(db)
     positions: list[list[int]] = []
     for batch in batches:
         old = head(db, batch.unit)
@@ -136,6 +138,13 @@ def put_snapshot(db: sqlite3.Connection, snapshot: Snapshot) -> None:
         raise NotFound(f"There is no unit {snapshot.unit} to take a snapshot of.")
 
 
+def drop_snapshots(db: sqlite3.Connection, snapshots: Iterable[Snapshot]) -> None:
+    db.executemany(
+        "DELETE FROM snapshot WHERE unit = (SELECT id FROM unit WHERE name = ?) AND seq = ?",
+        [(snapshot.unit, snapshot.unit_seq) for snapshot in snapshots],
+    )
+
+
 # Reading
 
 
@@ -153,6 +162,11 @@ def unit_page(db: sqlite3.Connection, unit: str, from_seq: int, size: int) -> li
     """The cells of a unit's next `size` rows, for `make_rows`."""
     where = "WHERE unit = (SELECT id FROM unit WHERE name = ?) AND seq >= ? ORDER BY seq LIMIT ?"
     return db.execute(f"{_ROW} {where}", (unit, from_seq, size)).fetchall()
+
+
+def length(db: sqlite3.Connection) -> int:
+    """The position of the last row."""
+    return int(db.execute("SELECT coalesce(max(position), 0) FROM journal").fetchone()[0])
 
 
 def world_page(db: sqlite3.Connection, from_position: int, size: int) -> list[Cells]:

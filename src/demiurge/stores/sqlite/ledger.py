@@ -7,9 +7,10 @@ moment on, for all others and for the next one that opens the file. Nobody but i
 
 from __future__ import annotations
 
+import sqlite3
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
@@ -43,6 +44,11 @@ class SqliteEffectLedger(EffectLedger):
     def __init__(self, path: Path | str, *, clock: Clock | None = None, entropy: Entropy | None = None) -> None:
         self._file = _SqliteLedgerStore(Path(path), entropy if entropy is not None else SystemEntropy())
         super().__init__(clock=clock, entropy=entropy, store=self._file)
+
+    def copy_to(self, path: Path) -> None:
+        """Make a ledger in the new file `path` that knows what this one does; what is claimed here is in doubt there.
+        Raises Unavailable."""
+        self._file.copy_to(path)
 
     def close(self) -> None:
         """A second call does nothing."""
@@ -108,6 +114,15 @@ class _SqliteLedgerStore:
     def drop(self, claim: LedgerRow, *, lost: bool) -> None:
         with self._gate.inside():
             self._owners.drop(claim.owner, claim.effect_id, lost=lost)
+
+    def copy_to(self, path: Path) -> None:
+        try:
+            make_file(path)
+            with self._gate.inside(), self._opened().reading() as db, closing(sqlite3.connect(path)) as copy:
+                db.backup(copy)
+            sync_folder(path.parent)
+        except (OSError, sqlite3.Error) as error:
+            raise unavailable(error, path.parent) from error
 
     def close(self) -> None:
         with self._gate.inside():

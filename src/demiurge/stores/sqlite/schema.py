@@ -16,9 +16,9 @@ from zlib import crc32
 
 from demiurge.errors import Damaged, NotFound, UsageError
 
-__all__ = ["FORMAT", "create_tables", "get_meta", "is_empty", "read_world_id", "set_meta"]
+__all__ = ["FORMAT", "create_tables", "get_meta", "is_empty", "is_older", "read_world_id", "set_meta", "upgrade"]
 
-FORMAT: Final = 1
+FORMAT: Final = 2
 _APPLICATION: Final = 0x44454D49  # "DEMI"
 _STRICT: Final = "STRICT" if sqlite3.sqlite_version_info >= (3, 37) else ""
 
@@ -45,14 +45,37 @@ _TABLES: Final = (
         UNIQUE (unit, seq)) {_STRICT}""",
     f"CREATE TABLE blob (digest BLOB NOT NULL UNIQUE, data BLOB NOT NULL) {_STRICT}",
 )
+_PUT: Final = "ALTER TABLE blob ADD COLUMN put_s INTEGER NOT NULL DEFAULT {now_s:d}"
+"""What was put before there was a time beside it counts as put when the column came."""
+
+_SECOND: Final = (
+    f"""CREATE TABLE tile (
+        level INTEGER NOT NULL, number INTEGER NOT NULL, hash BLOB NOT NULL, UNIQUE (level, number)) {_STRICT}""",
+    f"CREATE TABLE erased (digest BLOB NOT NULL UNIQUE, remains INTEGER NOT NULL) {_STRICT}",
+)
+"""What format 2 added. `remains`: see `erased`."""
 
 
-def create_tables(db: sqlite3.Connection, world_id: str) -> None:
+def create_tables(db: sqlite3.Connection, world_id: str, now_s: int) -> None:
     """In the transaction that is open."""
     for statement in _TABLES:
         db.execute(statement)
     set_meta(db, "world_id", world_id)
     db.execute(f"PRAGMA application_id = {_APPLICATION}")
+    upgrade(db, now_s)
+
+
+def is_older(db: sqlite3.Connection) -> bool:
+    """True for a world of format 1, from before the first release."""
+    marks = [db.execute(f"PRAGMA {mark}").fetchone()[0] for mark in ("application_id", "user_version")]
+    return marks == [_APPLICATION, 1]
+
+
+def upgrade(db: sqlite3.Connection, now_s: int) -> None:
+    """From format 1, in the transaction that is open; the same few pages however much there is. `now_s`: seconds since
+    1970."""
+    for statement in (_PUT.format(now_s=now_s), *_SECOND):
+        db.execute(statement)
     db.execute(f"PRAGMA user_version = {FORMAT}")
 
 

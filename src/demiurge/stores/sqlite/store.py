@@ -10,29 +10,34 @@ carries.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from hashlib import sha256
 from pathlib import Path
 from types import MappingProxyType, TracebackType
 from typing import Final, Self
 
 from demiurge import faults
-from demiurge.errors import Conflict, Damaged, NotFound, UsageError
+from demiurge.errors import Conflict, Damaged, NotFound, Unavailable, UsageError
 from demiurge.stores import rows
 from demiurge.stores.blob_files import BlobFiles, sync_folder
 from demiurge.stores.errors import DamagedRow, unavailable
 from demiurge.stores.lock import OwnerLock
+from demiurge.stores.noted import Noted
 from demiurge.stores.private import check_file, check_folder, make_file
-from demiurge.stores.protocol import Attempt, Batch, Head, Outgoing, Row, Snapshot
+from demiurge.stores.protocol import Attempt, Batch, Head, KeptBlob, Outgoing, Row, Snapshot
 from demiurge.stores.sqlite import blobs as inline
-from demiurge.stores.sqlite import journal, schema
+from demiurge.stores.sqlite import journal, schema, tiles
+from demiurge.stores.sqlite.collecting import SqliteCollecting
 from demiurge.stores.sqlite.connections import Connections
+from demiurge.stores.sqlite.erased import Erased
+from demiurge.values.clock import Clock, SystemClock
 from demiurge.values.refs import Ref, parse_ref, ref_digest, ref_from_digest, ref_of
 
 __all__ = ["SqliteStore"]
 
 _DATABASE: Final = ("journal.db", "journal.db-wal", "journal.db-shm", "journal.db-journal")
 _PAGE: Final = 500  # rows per read transaction: an iteration never holds one open between two rows
+_MOST_UNUSED: Final = 0.25  # of the database; more is given back when garbage was collected
 
 
 class SqliteStore:
@@ -40,20 +45,30 @@ class SqliteStore:
 
     format = schema.FORMAT
 
-    def __init__(self, folder: Path, lock: OwnerLock, connections: Connections) -> None:
+    def __init__(self, folder: Path, lock: OwnerLock, connections: Connections, clock: Clock) -> None:
         self._folder = folder
         self._lock = lock
         self._db = connections
+        self._clock = clock
         self._files = BlobFiles(folder / "blobs")
         self._names: dict[int, str] = {}
+        self._noted = Noted()
+        with connections.reading() as db:
+            older = schema.is_older(db)
+        if older:
+            with connections.writing("upgrade") as db:
+                schema.upgrade(db, self._now_s())
         with connections.reading() as db:
             self.world_id = schema.read_world_id(db, folder / "journal.db")
             self._damaged = journal.find_damage(db)
         connections.use_log()
         self._files.open()
+        self._erased = Erased(connections, self._files)
+        with suppress(Unavailable):  # tried again when somebody erases, or puts a file
+            self._erased.finish()
 
     @classmethod
-    def create(cls, folder: Path | str, world_id: str) -> Self:
+    def create(cls, folder: Path | str, world_id: str, clock: Clock | None = None) -> Self:
         """Make a world in `folder`, which is made if need be, and own it.
 
         Raises Conflict (there is one, or somebody is making one), Unavailable (also when others can write to it).
@@ -63,12 +78,12 @@ class SqliteStore:
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         except OSError as error:
             raise unavailable(error, folder) from error
-        return cls._own(folder, world_id)
+        return cls._own(folder, world_id, clock)
 
     @classmethod
-    def open(cls, folder: Path | str) -> Self:
-        """Own the world in `folder`. Removes what a crash left half-written; reads the same few pages however
-        long the journal is.
+    def open(cls, folder: Path | str, clock: Clock | None = None) -> Self:
+        """Own the world in `folder`. Removes what a crash left half-written or half-erased; reads the same few pages
+        however long the journal is. A world of an earlier format becomes one of today's.
 
         Raises NotFound (no world), Conflict (code `owned`), UsageError (made by a newer Demiurge),
         Unavailable, Damaged (the file as a whole; single units are in `damaged`).
@@ -80,22 +95,23 @@ class SqliteStore:
             raise unavailable(error, folder) from error
         if not there:
             raise NotFound(f"There is no world in {folder}: make one with `demiurge init`.")
-        return cls._own(folder, None)
+        return cls._own(folder, None, clock)
 
     @classmethod
-    def _own(cls, folder: Path, new_world_id: str | None) -> Self:
+    def _own(cls, folder: Path, new_world_id: str | None, clock: Clock | None) -> Self:
         try:
             check_folder(folder)
         except OSError as error:
             raise unavailable(error, folder) from error
         lock = OwnerLock(folder / "lock").acquire()
         connections: Connections | None = None
+        clock = clock or SystemClock()
         try:
             _check_database(folder, make=new_world_id is not None)
             connections = Connections(folder / "journal.db", create=new_world_id is not None)
             if new_world_id is not None:
-                _create(folder, connections, new_world_id)
-            return cls(folder, lock, connections)
+                _create(folder, connections, new_world_id, clock)
+            return cls(folder, lock, connections, clock)
         except BaseException:
             if connections is not None:
                 connections.close()
@@ -109,17 +125,22 @@ class SqliteStore:
         return MappingProxyType(self._damaged)
 
     def append(self, batches: Sequence[Batch], *, blobs: Sequence[bytes] = ()) -> list[list[int]]:
+        self._check(batches)
+        with self._noted.writing(batches, blobs):
+            small = self._put_files(blobs)
+            if not batches and not small:
+                return []
+            with self._db.writing("journal") as db:
+                faults.point("journal.before_rows")
+                now_s = self._now_s()
+                inline.put(db, inline.lacking(db, small, now_s), now_s)
+                return journal.append(db, batches)
+
+    def _check(self, batches: Sequence[Batch]) -> None:
         rows.check_batches(batches)
         for batch in batches:
             if batch.unit in self._damaged:
                 raise self._damaged[batch.unit]
-        small = self._put_files(blobs)
-        if not batches and not small:
-            return []
-        with self._db.writing("journal") as db:
-            faults.point("journal.before_rows")
-            inline.put(db, inline.lacking(db, small))
-            return journal.append(db, batches)
 
     def head(self, unit: str) -> Head | None:
         with self._db.reading() as db:
@@ -188,12 +209,32 @@ class SqliteStore:
             return journal.outbox(db)
 
     def put_snapshot(self, snapshot: Snapshot) -> None:
-        with self._db.writing("snapshot") as db:
+        with self._noted.writing(text=snapshot.ref), self._db.writing("snapshot") as db:
             journal.put_snapshot(db, snapshot)
 
     def latest_snapshot(self, unit: str, before: int | None = None) -> Snapshot | None:
         with self._db.reading() as db:
             return journal.latest_snapshot(db, unit, before)
+
+    def drop_snapshots(self, snapshots: Sequence[Snapshot]) -> None:
+        with self._db.writing("snapshot") as db:
+            journal.drop_snapshots(db, snapshots)
+
+    def length(self) -> int:
+        with self._db.reading() as db:
+            return journal.length(db)
+
+    def record_hashes(self, from_position: int, limit: int) -> list[bytes]:
+        with self._db.reading() as db:
+            return tiles.record_hashes(db, from_position, limit)
+
+    def tiles(self, level: int, first: int, limit: int) -> list[bytes]:
+        with self._db.reading() as db:
+            return tiles.read(db, level, first, limit)
+
+    def keep_tiles(self, level: int, first: int, found: Sequence[bytes]) -> None:
+        with self._db.writing("tiles") as db:
+            tiles.keep(db, level, first, found)
 
     # blobs
 
@@ -201,12 +242,13 @@ class SqliteStore:
         return self.put_blobs([data])[0]
 
     def put_blobs(self, blobs: Sequence[bytes]) -> list[Ref]:
-        small = self._put_files(blobs)
-        with self._db.reading() as db:
-            new = inline.lacking(db, small)
-        if new:
-            with self._db.writing("blob") as db:
-                inline.put(db, new)
+        with self._noted.writing(blobs=blobs):
+            small, now_s = self._put_files(blobs), self._now_s()
+            with self._db.reading() as db:
+                new = inline.lacking(db, small, now_s)
+            if new:
+                with self._db.writing("blob") as db:
+                    inline.put(db, new, now_s)
         return [ref_of(data) for data in blobs]
 
     def share_blob(self, other: SqliteStore, ref: Ref) -> None:
@@ -215,12 +257,10 @@ class SqliteStore:
 
     def get_blob(self, ref: Ref) -> bytes:
         digest = ref_digest(parse_ref(ref))
-        with self._db.reading() as db:
-            data = inline.get(db, digest)
+        self._noted.touch(digest)
+        data = self._read_blob(digest)
         if data is None:
-            data = self._files.get(digest)
-        if data is None:
-            raise NotFound(f"There is no blob {ref} in this world.")
+            raise self._missing(ref)
         if sha256(data).digest() != digest:
             raise Damaged(f"Blob {ref} is damaged: put the same bytes again, or restore the world from a backup.")
         return data
@@ -231,29 +271,73 @@ class SqliteStore:
     def blob_size(self, ref: Ref) -> int:
         size = self._blob_size(ref)
         if size is None:
-            raise NotFound(f"There is no blob {ref} in this world.")
+            raise self._missing(ref)
         return size
 
     def iter_blobs(self) -> Iterator[Ref]:
+        return (ref_from_digest(kept.digest) for kept in self.kept_blobs())
+
+    def kept_blobs(self) -> Iterator[KeptBlob]:
         after, more = b"", True
         while more:
             with self._db.reading() as db:
-                page = inline.digests_page(db, after, _PAGE)
+                page = inline.kept_page(db, after, _PAGE)
             more = len(page) == _PAGE
-            yield from map(ref_from_digest, page)
-            after = page[-1] if page else after
-        yield from map(ref_from_digest, self._files.digests())
+            yield from page
+            after = page[-1].digest if page else after
+        yield from self._files.kept()
+
+    def _read_blob(self, digest: bytes) -> bytes | None:
+        with self._db.reading() as db:
+            data = inline.get(db, digest)
+        return self._files.get(digest) if data is None else data
+
+    def _missing(self, ref: Ref) -> NotFound:
+        if ref_digest(ref) in self._erased.digests:
+            return NotFound(f"Blob {ref} was erased: its bytes are gone for good.", code="erased")
+        return NotFound(f"There is no blob {ref} in this world.")
 
     def _put_files(self, blobs: Sequence[bytes]) -> list[bytes]:
         """Make files of the long ones, durably; the short ones are left."""
-        self._files.put([data for data in blobs if len(data) > inline.INLINE_MAX])
+        long = [data for data in blobs if len(data) > inline.INLINE_MAX]
+        if long:
+            self._erased.finish()  # else what is put now could be what is to be removed
+            self._files.put(long, self._now_s())
         return [data for data in blobs if len(data) <= inline.INLINE_MAX]
 
     def _blob_size(self, ref: Ref) -> int | None:
         digest = ref_digest(parse_ref(ref))
+        self._noted.touch(digest)
         with self._db.reading() as db:
             size = inline.size(db, digest)
         return self._files.size(digest) if size is None else size
+
+    def _now_s(self) -> int:
+        return self._clock.now_ns() // 10**9
+
+    # letting go
+
+    @contextmanager
+    def collecting(self) -> Iterator[SqliteCollecting]:
+        with self._noted.collecting():
+            collecting = SqliteCollecting(self._db, self._files, self._noted, self._read_blob)
+            yield collecting
+        if collecting.removed and self._db.unused() > _MOST_UNUSED:
+            with suppress(Unavailable):  # no room for a second file, or a reader in the way: it stays as long as it is
+                self._db.rewrite()
+
+    def erasures(self) -> Iterator[Ref]:
+        return map(ref_from_digest, sorted(self._erased.digests))
+
+    def erase(self, refs: Sequence[Ref], batches: Sequence[Batch] = ()) -> None:
+        digests = list(dict.fromkeys(ref_digest(parse_ref(ref)) for ref in refs))
+        self._check(batches)
+        self._erased.finish()
+        with self._noted.writing(batches), self._db.writing("erase") as db:
+            journal.append(db, batches)
+            self._erased.begin(db, digests)
+        self._erased.begun(digests)
+        self._erased.finish()
 
     # the world
 
@@ -264,7 +348,7 @@ class SqliteStore:
     def set_meta(self, key: str, value: str) -> None:
         if key == "world_id":
             raise UsageError("A world keeps its id: make a fork to get another.")
-        with self._db.writing("meta") as db:
+        with self._noted.writing(text=value), self._db.writing("meta") as db:
             schema.set_meta(db, key, value)
 
     def close(self) -> None:
@@ -292,11 +376,11 @@ def _check_database(folder: Path, *, make: bool) -> None:
         make_file(folder / "journal.db")
 
 
-def _create(folder: Path, connections: Connections, world_id: str) -> None:
+def _create(folder: Path, connections: Connections, world_id: str, clock: Clock) -> None:
     with connections.writing("create") as db:
         if not schema.is_empty(db):
             raise Conflict(f"There is a world in {folder} already: open it, or choose another folder.", code="exists")
-        schema.create_tables(db, world_id)
+        schema.create_tables(db, world_id, clock.now_ns() // 10**9)
     try:
         sync_folder(folder)
         sync_folder(folder.parent)

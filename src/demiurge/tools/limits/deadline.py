@@ -35,6 +35,14 @@ class Deadline:
         if left < _SHORTEST:
             raise InvalidLimit("a deadline is at least one second ahead", path="expires_at")
 
+    @classmethod
+    def handed_on(cls, time_ns: int, *, clock: Clock) -> Deadline:
+        """One that somebody else has set, at `time_ns` nanoseconds since 1970, however near it is by now, or over."""
+        made = object.__new__(cls)
+        object.__setattr__(made, "expires_at", _EPOCH + timedelta(microseconds=time_ns // 1000))
+        object.__setattr__(made, "clock", clock)
+        return made
+
     def remaining(self, *, now: datetime | None = None) -> timedelta:
         """The time that is left, zero or less when there is none. `now`: instead of the clock's time, with a time
         zone. Raises InvalidLimit."""

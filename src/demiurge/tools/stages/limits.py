@@ -20,7 +20,7 @@ from demiurge.tools.limits.budget import BudgetTracker
 from demiurge.tools.limits.deadline import Deadline
 from demiurge.values.draft import draft_of
 
-__all__ = ["in_time", "limits"]
+__all__ = ["in_time", "limits", "resources_of"]
 
 _Context = draft_of(ToolContext)
 _MS = timedelta(milliseconds=1)
@@ -85,8 +85,7 @@ def _context(ports: Ports, call: Call) -> ToolContext:
             caller=call.caller,
             connection_id=call.connection_id,
         )
-    named = ResourceRegistry.build({Deadline: template.deadline, BudgetTracker: template.budget_tracker})
-    resources = named.filled(template.resources.entries).filled(ports.resources.entries)
+    resources = resources_of(ports, template)
     silent = type(template.session) is NullSession and ports.session is not None
     return replace(
         template,
@@ -97,3 +96,11 @@ def _context(ports: Ports, call: Call) -> ToolContext:
         tool_call_id=call.tool_call_id,
         connection_id=call.connection_id,
     )
+
+
+def resources_of(ports: Ports, template: ToolContext | None) -> ResourceRegistry:
+    """What a call finds by type: what its context names, then what it holds, then the runner's."""
+    if template is None:
+        return ports.resources
+    named = ResourceRegistry.build({Deadline: template.deadline, BudgetTracker: template.budget_tracker})
+    return named.filled(template.resources.entries).filled(ports.resources.entries)

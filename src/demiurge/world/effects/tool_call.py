@@ -5,20 +5,28 @@ that decision once, so a call that changed in between is refused (architecture.m
 
 A call works on a copy of its unit's session. Its receipt names the events that it folded, and from time to time the
 whole state before it (`world.sessions`).
+
+With a ledger a tool that has an `idempotency` does the same thing once in its world. What the ledger knows is the
+answer when an attempt has no receipt, and when a call waits for a person. An attempt that it does not know is in doubt.
 """
 
 from __future__ import annotations
 
 import logging
 from contextlib import nullcontext
+from typing import NamedTuple
 
 from demiurge import faults
 from demiurge.errors import DemiurgeError
 from demiurge.tools.approvals import ApprovalDecision, ApprovalRequest
-from demiurge.tools.capabilities import Introspection, Workspaces
+from demiurge.tools.capabilities import BlobAccess, HttpAccess, Introspection, Timer, Workspaces
 from demiurge.tools.effect import ToolEffect
+from demiurge.tools.errors import ToolErrorCode
+from demiurge.tools.ledger.effects import Ledger
+from demiurge.tools.ledger.idempotency import IdempotencyStrategy
 from demiurge.tools.ledger.reconcile import reconciling
 from demiurge.tools.policy import ToolPolicy, ToolPolicyContext
+from demiurge.tools.record import ToolExecResult
 from demiurge.tools.runner import ToolRunner
 from demiurge.tools.source import StaticToolSource, ToolSource
 from demiurge.values import canonical_json
@@ -26,7 +34,15 @@ from demiurge.values.clock import Clock
 from demiurge.values.refs import Ref, ref_of
 from demiurge.world.admission import decide_tool
 from demiurge.world.effect import EffectCall, Restart, Result, failed, succeeded
-from demiurge.world.effects.capabilities import WorldIntrospection, WorldWorkspaces
+from demiurge.world.effects.capabilities import (
+    WorldBlobs,
+    WorldHttp,
+    WorldIntrospection,
+    WorldTimer,
+    WorldWorkspaces,
+)
+from demiurge.world.effects.recalling import RecallingLedger
+from demiurge.world.effects.tool_limits import ToolLimits
 from demiurge.world.manifest import Manifest
 from demiurge.world.messages import tool_blob
 from demiurge.world.recorder import Recorder
@@ -39,27 +55,44 @@ log = logging.getLogger("demiurge.world")
 
 
 class ToolCalls:
-    """The adapter. `source` holds every tool that this process can run. Without `sessions` handlers have none."""
+    """The adapter. `source` holds every tool that this process can run. Without `sessions` handlers have none, without
+    a `ledger` equal calls of different turns are different calls."""
 
     kinds = ("tool.call",)
 
-    def __init__(self, source: ToolSource, clock: Clock, sessions: Sessions | None = None) -> None:
-        self._source, self._clock, self._sessions = source, clock, sessions
+    def __init__(
+        self, source: ToolSource, clock: Clock, sessions: Sessions | None = None, ledger: Ledger | None = None
+    ) -> None:
+        self._source, self._clock, self._sessions, self._ledger = source, clock, sessions, ledger
 
     def restart(self, intent: OpenIntent, manifest: Manifest) -> Restart:
-        """A read may be repeated, and so may what the record answers; else only the tool itself can find out."""
+        """A read may be repeated, and so may what the record answers; else only the ledger or the tool itself can find
+        out."""
         spec = manifest.toolset.get(intent.params["tool"])
         if spec is not None and spec.effect is ToolEffect.READ_ONLY:
             return "retry"
         tool = self._source.get(intent.params["tool"])
         if tool is not None and tool.works_through_capabilities:
             return "retry"
-        return "reconcile" if tool is not None and tool.reconcile is not None else "in_doubt"
+        can_find_out = tool is not None and tool.reconcile is not None
+        return "reconcile" if can_find_out or self.recalls(intent) else "in_doubt"
+
+    def recalls(self, intent: OpenIntent) -> bool:
+        """Whether the ledger may know what an equal call did."""
+        tool = self._source.get(intent.params["tool"])
+        config = tool.idempotency if tool is not None else None
+        return self._ledger is not None and config is not None and config.strategy is not IdempotencyStrategy.NONE
+
+    async def recall(self, call: EffectCall) -> Result | None:
+        """The answer to a call that waits for a person, when the ledger has it: then nobody needs to be asked."""
+        if self._is_other(call):
+            return None
+        ran = await self._run(call, self._recorder(call), asks=False)
+        is_known = ran.result.record.replayed or ran.result.error_code is ToolErrorCode.UNKNOWN_OUTCOME
+        return await self._answer(call, ran) if is_known else None
 
     async def perform(self, call: EffectCall) -> Result:
-        params = call.intent.params
-        tool, pinned = self._source.get(params["tool"]), call.manifest.toolset.get(params["tool"])
-        if tool is not None and (pinned is None or tool.spec.spec_hash != pinned.spec_hash):
+        if self._is_other(call):
             return failed("unavailable", "This tool has changed since the call was proposed.")
         try:
             recorder = self._recorder(call)
@@ -67,16 +100,34 @@ class ToolCalls:
             log.error("the session of %s can't be had: %s", call.unit, error.message)
             code = "unavailable" if call.restart != "reconcile" else "unknown_outcome"
             return failed(code, f"The session of this chat can't be read: {error.message}")
+        ran = await self._run(call, recorder, asks=True)
+        faults.point("tool.ran")
+        return await self._answer(call, ran)
+
+    def _is_other(self, call: EffectCall) -> bool:
+        """Whether the tool at hand is not the one that the call was proposed for."""
+        name = call.intent.params["tool"]
+        tool, pinned = self._source.get(name), call.manifest.toolset.get(name)
+        return tool is not None and (pinned is None or tool.spec.spec_hash != pinned.spec_hash)
+
+    async def _run(self, call: EffectCall, recorder: Recorder | None, *, asks: bool) -> _Ran:
+        """Through the runner; unless it `asks`, no further than to what a person has to decide."""
+        params = call.intent.params
         proposed = canonical_json.parse_object(call.get_blob(params["call_ref"]))
-        sink = _Sink()
+        sink, limits = _Sink(), ToolLimits(call, self._clock)
         runner = ToolRunner(
             self._tools(call),
             policy=_policy(call),
             resources={
                 Workspaces: WorldWorkspaces(call),
                 Introspection: WorldIntrospection(call),
+                HttpAccess: WorldHttp(call),
+                BlobAccess: WorldBlobs(call),
+                Timer: WorldTimer(call),
+                **limits.resources,
             },
-            approvals=_Decision(call, self._clock),
+            ledger=self._ledger_for(call, asks),
+            approvals=_Decision(call, self._clock) if asks else _Nobody(),
             session=recorder.session if recorder is not None else None,
             emit=call.progress,
             blobs=sink,
@@ -90,8 +141,12 @@ class ToolCalls:
                 ctx=ToolPolicyContext(run_id=str(call.unit), actor=call.actor),
                 approval_id=call.intent.id.hex(),
             )
-        faults.point("tool.ran")
-        for data in sink.kept:
+        return _Ran(result, recorder, sink, limits)
+
+    async def _answer(self, call: EffectCall, ran: _Ran) -> Result:
+        """What the receipt says."""
+        result = ran.result
+        for data in ran.sink.kept:
             await call.put_blob(data)
         view = canonical_json.encode(result.value) if result.ok else None
         return succeeded(
@@ -99,11 +154,20 @@ class ToolCalls:
             ok=result.ok,
             error_code=result.error_code.value if result.error_code is not None else None,
             message=result.safe_message or "",
-            message_ref=await call.put_blob(tool_blob(params["tool_call_id"], result.content)),
+            message_ref=await call.put_blob(tool_blob(call.intent.params["tool_call_id"], result.content)),
             view_ref=await call.put_blob(view) if view is not None else None,
             record_ref=await call.put_blob(canonical_json.encode(result.record.public())),
-            **await self._recorded(call, recorder, result.ok),
+            **await self._recorded(call, ran.recorder, result.ok),
+            **ran.limits.used(),
         )
+
+    def _ledger_for(self, call: EffectCall, asks: bool) -> Ledger | None:
+        if self._ledger is None:
+            return None
+        tool = self._source.get(call.intent.params["tool"])
+        finds_out = tool is not None and tool.reconcile is not None
+        is_free = asks and (call.restart != "reconcile" or finds_out)
+        return self._ledger if is_free else RecallingLedger(self._ledger)
 
     def _recorder(self, call: EffectCall) -> Recorder | None:
         """None where the receipt has no place for events, as under the manifest of an older version."""
@@ -131,7 +195,7 @@ class ToolCalls:
 
     def _tools(self, call: EffectCall) -> ToolSource:
         tool = self._source.get(call.intent.params["tool"])
-        if call.restart == "reconcile" and tool is not None:
+        if call.restart == "reconcile" and tool is not None and tool.reconcile is not None:
             return StaticToolSource([reconciling(tool)])
         return self._source
 
@@ -145,6 +209,13 @@ def _policy(call: EffectCall) -> ToolPolicy:
     verdicts = [decide_tool(manifest, call.intent.params["tool"], actor=call.actor).verdict for manifest in manifests]
     then, now = (_STRICTNESS.index(verdict) for verdict in verdicts)
     return manifests[now > then].tool_policy
+
+
+class _Nobody:
+    """Has decided nothing (`tools.approvals.ApprovalStore`)."""
+
+    def take(self, request: ApprovalRequest) -> ApprovalDecision | None:
+        return None
 
 
 class _Sink:
@@ -188,3 +259,12 @@ class _Decision:
             decided_at_ms=given["at_ms"],
             expires_at_ms=asked["expires_ns"] // 1_000_000,
         )
+
+
+class _Ran(NamedTuple):
+    """A call that has been through the runner."""
+
+    result: ToolExecResult
+    recorder: Recorder | None
+    sink: _Sink
+    limits: ToolLimits

@@ -7,9 +7,10 @@ from dataclasses import replace
 
 from demiurge.values.draft import draft_of
 from demiurge.values.refs import Ref
-from demiurge.world.approval import refusal
+from demiurge.world.approval import Refusal, refusal
 from demiurge.world.effect import failed
 from demiurge.world.kernel.advancing import Advancing, Reduce
+from demiurge.world.kernel.budgets import begin_run, count, end_runs, settle, shortfall
 from demiurge.world.kernel.events import consume, reduce
 from demiurge.world.kernel.intents import answer, capability
 from demiurge.world.kernel.plans import run_plan
@@ -34,6 +35,8 @@ def advance(manifest: Manifest, unit_state: UnitState, ingress: Ingress, blobs: 
                 reduce(step, *task)
             else:
                 run_plan(step, *task)
+        if step.state.runs and step.records:
+            end_runs(step)
     except MissingBlob as missing:
         return Need(missing.ref)
     return _Advance(
@@ -43,18 +46,24 @@ def advance(manifest: Manifest, unit_state: UnitState, ingress: Ingress, blobs: 
         tuple(step.sent),
         tuple(step.new_blobs),
         tuple(step.answers),
+        tuple(step.asks),
     )
 
 
 def _on_event(step: Advancing) -> None:
-    body = step.ingress.body
-    consume(step, body["schema"], body["value"], step.record_ingress())
+    body, cause = step.ingress.body, step.ingress.cause
+    if isinstance(cause, Mapping) and "settles" in cause:
+        settle(step, cause)
+        return
+    seq = step.record_ingress()
+    consume(step, body["schema"], body["value"], seq, begin_run(step, seq))
 
 
 def _on_receipt(step: Advancing) -> None:
     body = step.ingress.body
     intent = step.state.intents.get(body["intent"])
     if intent is not None:
+        count(step, intent)
         answer(step, intent, {"status": body["status"], "payload": body["payload"]}, step.record_ingress())
 
 
@@ -66,6 +75,9 @@ def _on_approval(step: Advancing) -> None:
         return
     seq = step.record_ingress()
     refused = refusal(step.manifest, intent, body, stamp)
+    if refused is None:
+        short = shortfall(step, intent.run, intent.kind, intent.params, but=intent.id)
+        refused = Refusal(short.code, short.message, short.to_node()) if short is not None else None
     if refused is not None:
         if refused.decision is not None:
             step.record("decision", {"intent": intent.id, "kind": intent.kind, **refused.decision}, seq)
@@ -92,10 +104,16 @@ def _on_fork(step: Advancing) -> None:
     step.state.world = step.ingress.body["world"]
 
 
+def _on_erased(step: Advancing) -> None:
+    """A blob is gone; nothing is computed from that."""
+    step.record_ingress()
+
+
 _INGRESS = {
     "event": _on_event,
     "receipt": _on_receipt,
     "approval": _on_approval,
     "capability_request": _on_capability_request,
     "fork": _on_fork,
+    "erased": _on_erased,
 }

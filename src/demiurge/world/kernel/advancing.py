@@ -26,11 +26,12 @@ MESSAGE = 1000
 
 
 class Reduce(NamedTuple):
-    """Give an event to the unit's reducer."""
+    """Give an event to the unit's reducer. `run`: the one that it belongs to, if that is counted."""
 
     schema: str
     value: Any
     cause: int
+    run: int | None
 
 
 class RunPlan(NamedTuple):
@@ -42,13 +43,15 @@ class RunPlan(NamedTuple):
 
 
 class Advancing:
-    """`owned` are the plan instances that were copied for this step; `ready` the intents to perform."""
+    """`owned` are the plan instances that were copied for this step; `ready` the intents to perform, `asks`
+    those that wait for a person."""
 
     def __init__(self, manifest: Manifest, state: UnitState, ingress: Ingress, blobs: Mapping[Ref, bytes]) -> None:
         self.manifest, self.state, self.ingress = manifest, state, ingress
         self.blobs: ChainMap[Ref, bytes] = ChainMap({}, blobs)  # type: ignore[arg-type]  # only the first is written to
         self.records: list[Record] = []
         self.ready: list[OpenIntent] = []
+        self.asks: list[OpenIntent] = []
         self.sent: list[Sent] = []
         self.new_blobs: list[bytes] = []
         self.answers: list[tuple[bytes, Mapping[str, Any]]] = []

@@ -11,6 +11,7 @@ from demiurge.values.refs import ref_of
 from demiurge.world.admission import decide_tool
 from demiurge.world.cell import apply_step, own_copy
 from demiurge.world.kernel.advancing import MESSAGE, Advancing, Reduce, RunPlan
+from demiurge.world.kernel.budgets import Overdrawn, check_shares, lend
 from demiurge.world.outcome import Sent
 from demiurge.world.plan import PlanInstance
 from demiurge.world.reducer import Emit, ReducerContext
@@ -22,25 +23,27 @@ __all__ = ["consume", "raise_event", "reduce"]
 _Context = draft_of(ReducerContext)
 
 
-def raise_event(step: Advancing, emit: Emit, target: tuple[Unit, str, Any] | None, cause: int) -> None:
+def raise_event(step: Advancing, emit: Emit, target: tuple[Unit, str, Any] | None, cause: int, run: int | None) -> None:
     """Record an event that was emitted here, and take it or send it on to where it is routed.
 
-    Its value is already normalised and its route known, so nothing can go wrong any more.
+    Its value is already normalised, its route known and its budget there, so nothing can go wrong any more.
     """
     step.events += 1
     body = {"value": emit.value, "schema": emit.schema}
+    if emit.budget is not None:
+        body["budget"] = emit.budget.to_json()
     refs = step.manifest.schemas.validator(emit.schema).refs(emit.value)
     seq = step.record("event", body, cause, refs)
     if target is not None and target[0] != step.state.unit:
         unit, schema, value = target
-        sender = {"unit": str(step.state.unit), "seq": seq, "index": len(step.sent)}
+        sender = {"unit": str(step.state.unit), "seq": seq, "index": len(step.sent), **lend(step, emit, unit, seq, run)}
         step.sent.append(Sent(f"{sender['unit']}#{seq}.{sender['index']}", unit, schema, value, sender))
         return
     schema, value = (target[1], target[2]) if target is not None else (emit.schema, emit.value)
-    consume(step, schema, value, seq)
+    consume(step, schema, value, seq, run)
 
 
-def consume(step: Advancing, schema: str, value: Any, seq: int) -> None:
+def consume(step: Advancing, schema: str, value: Any, seq: int, run: int | None) -> None:
     """Offer the event to the plans that wait, start those that it triggers, then queue it for the unit's reducer.
 
     A module's event is heard under its own schema, and its arm under the arm's.
@@ -54,9 +57,9 @@ def consume(step: Advancing, schema: str, value: Any, seq: int) -> None:
             _offer(step, instance, heard_as, seq)
     for form, part in heard_as.items():
         for trigger in step.manifest.triggers.get(form, ()):
-            _start_plan(step, trigger.plan, trigger.correlate_by, part, seq)
+            _start_plan(step, trigger.plan, trigger.correlate_by, part, seq, run)
     if module is not None and schema == module.event:
-        step.tasks.append(Reduce(schema, value, seq))
+        step.tasks.append(Reduce(schema, value, seq, run))
 
 
 def _offer(step: Advancing, instance: PlanInstance, heard_as: Mapping[str, Any], cause: int) -> None:
@@ -66,12 +69,12 @@ def _offer(step: Advancing, instance: PlanInstance, heard_as: Mapping[str, Any],
         step.tasks.append(RunPlan(instance.id, cause, offers))
 
 
-def _start_plan(step: Advancing, name: str, correlate_by: str | None, value: Any, cause: int) -> None:
+def _start_plan(step: Advancing, name: str, correlate_by: str | None, value: Any, cause: int, run: int | None) -> None:
     correlation = _field(value, correlate_by) if correlate_by else ""
     plan_id, step.state.next_plan = step.state.next_plan, step.state.next_plan + 1
     variables = {"correlation_id": correlation}
     step.state.plans[plan_id] = PlanInstance(
-        plan_id, name, step.manifest.ref, cause, value, str(correlation), variables
+        plan_id, name, step.manifest.ref, cause, value, str(correlation), variables, run=run
     )
     step.owned.add(plan_id)
     step.tasks.append(RunPlan(plan_id, cause))
@@ -84,7 +87,7 @@ def _field(value: Any, path: str) -> Any:
     return value if value is not None else ""
 
 
-def reduce(step: Advancing, schema: str, value: Any, cause: int) -> None:
+def reduce(step: Advancing, schema: str, value: Any, cause: int, run: int | None) -> None:
     """Run the unit's reducer on an event, and raise what it emits."""
     module = step.manifest.modules[step.state.unit.module]
     stamp = step.ingress.stamp
@@ -102,11 +105,13 @@ def reduce(step: Advancing, schema: str, value: Any, cause: int) -> None:
         cell, emitted, digest = apply_step(step.manifest.schemas, module.state, step.state.cell, change)
         step.check_events(len(emitted))
         targets = [routed(step.manifest, emit.schema, emit.value) for emit in emitted]
+        check_shares(step, run, emitted, targets)
     except InvalidValue as error:
-        _step_failed(step, "invalid_step", str(error)[:MESSAGE], value, cause)
+        code = error.code if isinstance(error, Overdrawn) else "invalid_step"
+        _step_failed(step, code, str(error)[:MESSAGE], value, cause, run)
         return
     except Exception as error:  # noqa: BLE001 - a reducer's fault is an outcome, whatever it is
-        _step_failed(step, "reducer_failed", type(error).__name__, value, cause)
+        _step_failed(step, "reducer_failed", type(error).__name__, value, cause, run)
         return
     step.state.cell = cell
     refs = [ref_of(blob) for blob in change.blobs]
@@ -114,14 +119,14 @@ def reduce(step: Advancing, schema: str, value: Any, cause: int) -> None:
     step.new_blobs.extend(change.blobs)
     seq = step.record("step", {"digest": digest}, cause, refs)
     for emit, target in zip(emitted, targets, strict=True):
-        raise_event(step, emit, target, seq)
+        raise_event(step, emit, target, seq, run)
 
 
-def _step_failed(step: Advancing, code: str, message: str, value: Any, cause: int) -> None:
+def _step_failed(step: Advancing, code: str, message: str, value: Any, cause: int, run: int | None) -> None:
     """Record that a step did not happen, and tell the module once, so that nothing waits for it for ever."""
     body = {"code": code, "message": message}
     seq = step.record("step", {"error": body}, cause)
     module = step.manifest.modules[step.state.unit.module]
     tag = module.arms.get("sys/StepFailed@1")
     if tag is not None and value.get("$tag") != tag and step.origin_of(cause) != "external":
-        step.tasks.append(Reduce(module.event, {"$tag": tag, "$value": body}, seq))
+        step.tasks.append(Reduce(module.event, {"$tag": tag, "$value": body}, seq, run))

@@ -13,6 +13,7 @@ from demiurge.world.admission import admit
 from demiurge.world.approval import question
 from demiurge.world.effect import failed
 from demiurge.world.kernel.advancing import Advancing, RunPlan
+from demiurge.world.kernel.budgets import left_of, shortfall
 from demiurge.world.manifest import Manifest
 from demiurge.world.reducer import MissingBlob
 from demiurge.world.state import OpenIntent, Request
@@ -23,7 +24,14 @@ _OpenIntent = draft_of(OpenIntent)
 
 
 def emit_effect(
-    step: Advancing, intent_id: bytes, kind: str, grant: str, params: Any, origin: Mapping[str, Any], cause: int
+    step: Advancing,
+    intent_id: bytes,
+    kind: str,
+    grant: str,
+    params: Any,
+    origin: Mapping[str, Any],
+    cause: int,
+    run: int | None,
 ) -> None:
     """Admit an effect and record the intent; or record the denial and answer it at once."""
     effect = step.manifest.effects.get(kind)
@@ -38,6 +46,8 @@ def emit_effect(
         return
     stamp = step.ingress.stamp
     admission = admit(step.manifest, effect, params, grant, origin, now_ns=stamp.time_ns, actor=stamp.actor)
+    if admission.verdict != "deny":
+        admission = shortfall(step, run, kind, params) or admission
     if admission.verdict == "deny":
         result = failed(admission.code, admission.message)
         _deny(step, intent_id, kind, origin, cause, result, admission.to_node())
@@ -49,11 +59,15 @@ def emit_effect(
         approval = question(step.manifest, params, step.blobs[params["call_ref"]], stamp)
     body = {"id": intent_id, "kind": kind, "grant": grant, "origin": dict(origin), "params": params}
     body |= {"admitted": admission.to_node()} | ({"approval": approval} if approval else {})
+    left = left_of(step, run, kind, params)
+    if left is not None:
+        body["left"] = left
     seq = step.record("intent", body, cause, validator.refs(params))
-    intent = _OpenIntent(intent_id, seq, kind, params, grant, origin, stamp.actor, step.manifest.ref, approval)
+    intent = _OpenIntent(
+        intent_id, seq, kind, params, grant, origin, stamp.actor, step.manifest.ref, approval, run=run, left=left
+    )
     step.state.intents[intent_id] = intent
-    if approval is None:
-        step.ready.append(intent)
+    (step.ready if approval is None else step.asks).append(intent)
 
 
 def capability(
@@ -67,7 +81,7 @@ def capability(
     origin = {"kind": "tool", "name": parent.params["tool"], "parent": parent.id, "ordinal": ordinal}
     effect = step.manifest.effects.get(kind)
     grant = _only_grant(step.manifest, effect.cap_type) if effect else ""
-    emit_effect(step, intent_id, kind, grant, params, origin, cause)
+    emit_effect(step, intent_id, kind, grant, params, origin, cause, parent.run)
 
 
 def _only_grant(manifest: Manifest, cap_type: str) -> str:

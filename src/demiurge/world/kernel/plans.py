@@ -6,10 +6,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from demiurge.errors import DemiurgeError
+from demiurge.tools.limits.allowance import Allowance
 from demiurge.values import cbor
 from demiurge.values.refs import Ref
 from demiurge.world.expr import ExpressionError
 from demiurge.world.kernel.advancing import MESSAGE, Advancing, Reduce
+from demiurge.world.kernel.budgets import Overdrawn, check_shares
 from demiurge.world.kernel.events import raise_event
 from demiurge.world.kernel.intents import emit_effect
 from demiurge.world.manifest import Manifest
@@ -36,7 +38,7 @@ def run_plan(step: Advancing, plan_id: int, cause: int, offers: Sequence[tuple[s
             return
         ended = run(plan, instance, port)
     except (ExpressionError, DemiurgeError) as problem:
-        code = problem.code if isinstance(problem, ExpressionError) else "plan_failed"
+        code = problem.code if isinstance(problem, ExpressionError | Overdrawn) else "plan_failed"
         _failed(step, instance, code, str(problem)[:MESSAGE], cause)
         return
     if ended is not None:
@@ -62,7 +64,8 @@ def _failed(step: Advancing, instance: PlanInstance, code: str, message: str, ca
     module = step.manifest.modules.get(step.state.unit.module)
     if module is not None and "sys/PlanFailed@1" in module.arms:
         value = {"plan": instance.plan, "plan_id": instance.id, "correlation": instance.correlation, **why}
-        step.tasks.append(Reduce(module.event, {"$tag": module.arms["sys/PlanFailed@1"], "$value": value}, seq))
+        event = {"$tag": module.arms["sys/PlanFailed@1"], "$value": value}
+        step.tasks.append(Reduce(module.event, event, seq, instance.run))
 
 
 def _manifest_of(step: Advancing, ref: Ref) -> Manifest:
@@ -86,14 +89,17 @@ class _Port:
         identity = [unit.world, str(unit.unit), self.cause, self.instance.id, self.index, kind, digest, grant]
         intent_id = cbor.digest(identity)
         origin = {"id": self.instance.id, "kind": "plan", "name": self.instance.plan}
-        emit_effect(self.step, intent_id, kind, grant, params, origin, self.cause)
+        emit_effect(self.step, intent_id, kind, grant, params, origin, self.cause, self.instance.run)
         return intent_id
 
     def checked(self, schema: str, value: Any) -> Any:
         return self.manifest.schemas.validator(schema).normalise(value)
 
-    def raise_event(self, schema: str, value: Any) -> None:
-        manifest = self.step.manifest  # those who take the event live under it
+    def raise_event(self, schema: str, value: Any, budget: Any = None) -> None:
+        manifest, run = self.step.manifest, self.instance.run  # those who take the event live under this manifest
         checked = manifest.schemas.validator(schema).normalise(value)
+        emit = Emit(schema, checked, Allowance.from_json(budget) if budget is not None else None)
+        target = routed(manifest, schema, checked)
         self.step.check_events(1)
-        raise_event(self.step, Emit(schema, checked), routed(manifest, schema, checked), self.cause)
+        check_shares(self.step, run, [emit], [target])
+        raise_event(self.step, emit, target, self.cause, run)

@@ -56,10 +56,11 @@ class Doubt(NamedTuple):
 
 
 def doubts(source: bytes) -> tuple[Doubt, ...]:
-    """In the order of the source, each name once a line. A source that is no Python has none: it doesn't run either."""
+    """In the order of the source, each name once a line. A source that is no Python, or nested too deep for Python, has
+    none: it doesn't run either."""
     try:
         tree = ast.parse(source)
-    except (SyntaxError, ValueError):
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
         return ()
     return tuple(sorted(set(_found(tree, _bound(tree)))))
 
@@ -75,7 +76,13 @@ def _bound(tree: ast.AST) -> dict[str, str]:
                     bound[alias.asname or whole] = whole
             case ast.ImportFrom(module=str(module), level=0):
                 bound |= {alias.asname or alias.name: f"{module}.{alias.name}" for alias in node.names}
+            case ast.ImportFrom():
+                bound |= {alias.asname or alias.name: "" for alias in node.names}
             case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
+                bound.setdefault(name, "")
+            case ast.ExceptHandler(name=str(name)) | ast.MatchAs(name=str(name)) | ast.MatchStar(name=str(name)):
+                bound.setdefault(name, "")
+            case ast.MatchMapping(rest=str(name)):
                 bound.setdefault(name, "")
             case ast.arg(arg=name) | ast.Name(id=name, ctx=ast.Store()):
                 bound.setdefault(name, "")

@@ -9,6 +9,7 @@ from demiurge.world.manifest.expressions import Scope, Type, bool_problems, expr
 from demiurge.world.manifest.known import Known
 from demiurge.world.manifest.problem import Place, Problem
 from demiurge.world.manifest.shapes import STEPS, did_you_mean
+from demiurge.world.manifest.system import WORKSPACE_EVENTS
 from demiurge.world.plan import BOUND
 
 __all__ = ["plan_problems"]
@@ -213,7 +214,12 @@ class _Graph:
                     yield place.wrong("a plan that is correlated would take any event here", fix)
             case "raise_event":
                 yield from self.known.missing("schema", step["event"], place.at("event"))
+                if step["event"] in WORKSPACE_EVENTS:
+                    what = f"{step['event']} would pass by the grants"
+                    yield place.at("event").wrong(what, "ask for the effect workspace.commit")
                 yield from expression_problems(step["value"], place.at("value"), scope)
+                if "budget" in step:
+                    yield from expression_problems(step["budget"], place.at("budget"), scope)
             case "assign":
                 yield from expression_problems(step["expr"], place.at("expr"), scope)
             case "end":

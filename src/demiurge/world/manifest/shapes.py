@@ -200,7 +200,7 @@ STEPS: Mapping[str, Check] = {
     ),
     "await_receipt": _object({**_STEP, "for": _anything, "bind": _bound}),
     "await_event": _object({**_STEP, "event": _name, "bind": _bound}, {"where": _anything}),
-    "raise_event": _object({**_STEP, "event": _name, "value": _anything}),
+    "raise_event": _object({**_STEP, "event": _name, "value": _anything}, {"budget": _anything}),
     "assign": _object({**_STEP, "expr": _anything, "bind": _bound}),
     "end": _object(_STEP, {"result": _anything}),
 }

@@ -9,13 +9,16 @@ from importlib import resources
 from types import MappingProxyType
 from typing import Any
 
-__all__ = ["RESERVED", "WORKSPACE_ROUTE", "system_definitions"]
+__all__ = ["RESERVED", "WORKSPACE_EVENTS", "WORKSPACE_ROUTE", "system_definitions"]
 
 RESERVED = "sys/"
 
 WORKSPACE_ROUTE: Mapping[str, str] = MappingProxyType(
     {"event": "sys/WorkspaceEvent@1", "module": "sys/Workspace@1", "key_field": "$value.workspace"}
 )
+
+WORKSPACE_EVENTS = frozenset({"sys/WorkspaceEvent@1", "sys/WorkspaceCommit@1", "sys/WorkspaceEdit@1"})
+"""What moves a workspace on: an effect's commit under a grant, or a person's edit. No plan raises them."""
 
 
 @cache

@@ -1,0 +1,105 @@
+"""One governed call of a tool that a person makes, without a chat: decided, run at most once, and recorded.
+
+Its id is what makes it that call: asked for again it is not run again, and answers with what came of it
+(architecture.md 1; `apps.demiurge.calls`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+from demiurge.apps.demiurge import CALLS
+from demiurge.bootstrap.backend import OnFrame
+from demiurge.bootstrap.outcome import failure
+from demiurge.errors import Conflict, InvalidValue, NotFound
+from demiurge.tools.ids import UNNAMED, canonical_id
+from demiurge.values import canonical_json
+from demiurge.values.clock import SystemEntropy, new_id
+from demiurge.world.unit import Unit
+
+if TYPE_CHECKING:
+    from demiurge.bootstrap.world import World
+
+__all__ = ["CallOutcome", "call_outcome", "call_tool"]
+
+
+@dataclass(frozen=True, slots=True)
+class CallOutcome:
+    """What came of a call so far. `value` is the redacted public view, `content` the text that a model would be given;
+    `approval` is the id that a person has to decide while it waits. `ok` is None until it has ended."""
+
+    call_id: str
+    unit: Unit
+    tool: str
+    status: Literal["done", "failed", "awaiting_approval", "open"]
+    ok: bool | None = None
+    content: str = ""
+    value: Any = None
+    error_code: str | None = None
+    message: str = ""
+    approval: str | None = None
+
+
+async def call_tool(
+    world: World, tool: str, arguments_json: str, call_id: str | None = None, on_frame: OnFrame | None = None
+) -> CallOutcome:
+    """Ask for a call, and wait until it has ended or only a person can go on.
+
+    Raises InvalidValue (no tool id, no call id), Conflict (`exists`: another call has this id), NotFound (the world's
+    manifest has no such calls), Unavailable.
+    """
+    name = canonical_id(tool)
+    if name == UNNAMED:
+        raise InvalidValue(f"{tool!r} is no tool id: 1 to 64 letters, digits, '_' or '-'.", code="bad_tool_id")
+    known_by = call_id if call_id is not None else new_id("call", SystemEntropy())
+    proposed = {"id": known_by, "name": name, "arguments_json": arguments_json}
+    asked = {"call_id": known_by, "tool": name, "call_ref": world.blobs.put(canonical_json.encode(proposed))}
+    accepted = await world.submit("demiurge/CallAsked@1", asked)
+    await world.settle(accepted.unit, on_frame)
+    failed = await failure(world, accepted)
+    if failed is not None and failed.code == "exists":
+        raise Conflict(f"There is another call {known_by}: choose another id.", code="exists")
+    return await call_outcome(world, known_by)
+
+
+async def call_outcome(world: World, call_id: str) -> CallOutcome:
+    """What came of a call so far. Raises NotFound."""
+    state = await world.state(CALLS, call_id)
+    if state is None:
+        raise NotFound(f"There is no call {call_id}; `demiurge state ls {CALLS}` lists them.", code="no_call")
+    unit, outcome = Unit(CALLS, call_id), state["outcome"]
+    if outcome is None:
+        waiting = [asked["id"] for asked in await world.approvals() if asked["unit"] == str(unit)]
+        if waiting:
+            message = "The call waits for a person's decision."
+            return CallOutcome(
+                call_id,
+                unit,
+                state["tool"],
+                "awaiting_approval",
+                None,
+                "",
+                None,
+                "approval_required",
+                message,
+                waiting[0],
+            )
+        return CallOutcome(call_id, unit, state["tool"], "open")
+    return CallOutcome(
+        call_id,
+        unit,
+        state["tool"],
+        "done" if outcome["ok"] else "failed",
+        outcome["ok"],
+        _load(world, outcome["result_ref"])["content"],
+        _load(world, outcome["view_ref"]) if outcome["view_ref"] is not None else None,
+        outcome["error_code"],
+        outcome["message"],
+    )
+
+
+def _load(world: World, ref: str) -> Any:
+    parsed: Mapping[str, Any] = canonical_json.parse(world.blobs.get(ref))
+    return parsed

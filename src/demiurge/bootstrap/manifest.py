@@ -1,0 +1,179 @@
+"""A world's manifest: the definitions that it keeps, and the tools, code and policy of the process that has it open.
+
+Definitions are data and stay in the world, in its store: the shipped app's unless it was given others. Code never does:
+who opens a world says which Python functions are its reducers, so nobody runs what somebody else put into a folder.
+"""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from os import PathLike
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from demiurge.apps.demiurge import CHAT, app
+from demiurge.errors import InvalidValue
+from demiurge.stores.protocol import Store
+from demiurge.tools.policy import ToolPolicy
+from demiurge.tools.source import ToolSource
+from demiurge.values import canonical_json, cbor
+from demiurge.values.refs import ref_of
+from demiurge.world.effect import Adapter
+from demiurge.world.manifest import BadManifest, Folder, Manifest, problems, read_folder, system_definitions
+from demiurge.world.messages import user_blob
+from demiurge.world.reducer import Reducer
+from demiurge.world.workspace import WORKSPACE, workspace_reducer
+
+__all__ = [
+    "Code",
+    "Definitions",
+    "Means",
+    "Ruled",
+    "check_adapters",
+    "copy_definitions",
+    "keep_definitions",
+    "read_definitions",
+    "reducers_of",
+    "ruled_by",
+    "stored_definitions",
+]
+
+KEY = "definitions"
+"""In the store's meta data; empty or missing: those of the shipped app."""
+
+Code = Mapping[str, Reducer | Callable[..., Any]]
+"""By module name; of a plain function, its module is the source that is kept."""
+
+
+class Definitions(NamedTuple):
+    """What a manifest folder holds: `root` has defaults, routing, triggers, settings, tool policy, toolsets."""
+
+    definitions: Sequence[Mapping[str, Any]]
+    root: Mapping[str, Any]
+
+    @classmethod
+    def shipped(cls) -> Definitions:
+        return cls(app().definitions, app().root)
+
+    @classmethod
+    def of_node(cls, node: bytes) -> Definitions:
+        """Those of a manifest."""
+        manifest = cbor.decode(node)
+        return cls(manifest["definitions"], manifest["root"])
+
+    def modules(self) -> list[str]:
+        return [d["name"] for d in self.definitions if d["$kind"] == "defmodule"]
+
+
+class Ruled(NamedTuple):
+    """A manifest for a process. `missing`: modules whose code it has not, so that they can be looked at and no more;
+    `blobs`: those that the manifest names."""
+
+    manifest: Manifest
+    missing: tuple[str, ...]
+    blobs: tuple[bytes, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Means:
+    """What a process brings. `policy` None: the definitions' own, else `default_policy`."""
+
+    source: ToolSource
+    policy: ToolPolicy | None
+    default_policy: ToolPolicy
+    system_prompt: str | None
+    code: Mapping[str, Reducer]
+
+    def rule(self, given: Definitions, *, new: bool = False) -> Ruled:
+        """The manifest of these definitions. Those that are `new` are checked, and need all their code: raises
+        BadManifest. Others were taken once, and are not checked again."""
+        folder = Folder.of(given.definitions, given.root)
+        modules = given.modules()
+        code = {name: reducer for name, reducer in self.code.items() if name in modules}
+        settings, blobs = self._prompt(given, modules)
+        manifest = Manifest.build(
+            given.definitions,
+            given.root,
+            {**code, WORKSPACE: workspace_reducer()},
+            tool_policy=self.policy or folder.tool_policy() or self.default_policy,
+            toolset=folder.toolset() if given.root.get("toolsets") else self.source.specs(),
+            settings=settings,
+            check=new,
+        )
+        return Ruled(manifest, tuple(sorted(set(modules) - set(code))), blobs)
+
+    def _prompt(self, given: Definitions, modules: Sequence[str]) -> tuple[Mapping[str, Any], tuple[bytes, ...]]:
+        """What chats are told first, where there are chats and the definitions don't say it."""
+        said = self.system_prompt
+        if CHAT not in modules or (said is None and "system_ref" in given.root.get("settings", {})):
+            return {}, ()
+        prompt = user_blob(app().system_prompt if said is None else said, role="system")
+        return {"system_ref": ref_of(prompt)}, (prompt,)
+
+
+def read_definitions(folder: str | PathLike[str]) -> Definitions:
+    """Those in the JSON files of a folder. Raises BadManifest with all that is wrong, and where."""
+    found = read_folder(Path(folder))
+    wrong = problems(found)
+    if wrong:
+        raise BadManifest(wrong)
+    return Definitions([part.content for part in found.definitions], found.root())
+
+
+def stored_definitions(store: Store) -> Definitions | None:
+    """Those that the world keeps; None: the shipped app's."""
+    kept = store.get_meta(KEY)
+    if not kept:
+        return None
+    node = canonical_json.parse_object(kept.encode())
+    return Definitions(node["definitions"], node["root"])
+
+
+def keep_definitions(store: Store, given: Definitions) -> None:
+    """Make them the world's. Durable on return."""
+    node = {"definitions": list(given.definitions), "root": dict(given.root)}
+    shipped = Definitions.shipped()
+    is_shipped = node == {"definitions": list(shipped.definitions), "root": dict(shipped.root)}
+    store.set_meta(KEY, "" if is_shipped else canonical_json.encode(node).decode())
+
+
+def ruled_by(store: Store, means: Means, given: Definitions | None) -> Ruled:
+    """The manifest in force in a world: of the definitions `given`, which it keeps from then on, else of its own."""
+    if given is not None:
+        keep_definitions(store, given)
+    return means.rule(given or stored_definitions(store) or Definitions.shipped())
+
+
+def copy_definitions(source: Store, target: Store) -> None:
+    """Let a fork have those of the world that it comes from."""
+    kept = source.get_meta(KEY)
+    if kept:
+        target.set_meta(KEY, kept)
+
+
+def reducers_of(code: Code) -> dict[str, Reducer]:
+    """Raises InvalidValue for a function whose source can't be had."""
+    return {name: found if isinstance(found, Reducer) else _reducer(name, found) for name, found in code.items()}
+
+
+def _reducer(name: str, function: Callable[..., Any]) -> Reducer:
+    module = sys.modules.get(getattr(function, "__module__", None) or "")
+    try:
+        if module is None or not callable(function):
+            raise TypeError
+        return Reducer(function, inspect.getsource(module).encode())
+    except (OSError, TypeError) as error:
+        raise InvalidValue(
+            f"the reducer of {name} is no function of a module with a source", code="bad_code"
+        ) from error
+
+
+def check_adapters(adapters: Sequence[Adapter]) -> None:
+    """Raises InvalidValue for one that would stand in for a built-in effect's."""
+    built_in = {d["kind"] for d in system_definitions() if d["$kind"] == "defeffect"}
+    for kind in (kind for adapter in adapters for kind in adapter.kinds):
+        if kind in built_in:
+            raise InvalidValue(f"{kind} is built in, and has its own adapter", code="bad_code")

@@ -1,0 +1,43 @@
+"""A call of a tool that a person made, as it is shown to them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from demiurge.bootstrap.call import CallOutcome
+from demiurge.cli import output
+from demiurge.cli.approval import pending_lines
+from demiurge.cli.failure import OutcomeError
+from demiurge.cli.settings import settings
+from demiurge.cli.world import Running
+
+__all__ = ["call_document", "show_call"]
+
+
+def call_document(outcome: CallOutcome) -> dict[str, Any]:
+    return {
+        "call_id": outcome.call_id,
+        "unit": str(outcome.unit),
+        "tool": outcome.tool,
+        "status": outcome.status,
+        "ok": outcome.ok,
+        "content": outcome.content,
+        "value": outcome.value,
+        "error_code": outcome.error_code,
+        "message": outcome.message,
+        "approval": outcome.approval,
+    }
+
+
+def show_call(outcome: CallOutcome, waiting: Sequence[Mapping[str, Any]], running: Running) -> None:
+    """Print what came of it. Raises OutcomeError when it failed, or waits for a person."""
+    shown = call_document(outcome)
+    if outcome.ok:
+        output.result(shown, outcome.content)
+        return
+    if outcome.approval is not None and not settings().json:
+        asked = [entry for entry in waiting if entry["id"] == outcome.approval]
+        output.write("\n".join(pending_lines(asked, running)))
+    code = outcome.error_code or outcome.status
+    raise OutcomeError(code, outcome.message or f"The call {outcome.call_id} has not ended.", shown)

@@ -1,0 +1,90 @@
+"""A chat that others talk in, as it goes on: what was said, then each turn while it runs.
+
+Looking on starts nothing: a turn that nobody works on stays as it is.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import aclosing, suppress
+from functools import partial
+from typing import Any
+
+from demiurge.apps.demiurge import OPEN
+from demiurge.bootstrap import Chat
+from demiurge.bootstrap.backend import OnFrame
+from demiurge.cli import output
+from demiurge.cli.turn import TurnView
+from demiurge.errors import NotFound
+
+__all__ = ["follow"]
+
+Messages = Sequence[Mapping[str, Any]]
+
+LOOK_AGAIN_S = 1.0
+"""How often a turn is looked at that shows nothing: it may have ended without."""
+
+
+async def follow(chat: Chat, lines: Callable[[Messages], Sequence[str]]) -> None:
+    """Print the chat for ever; `lines` of what is over."""
+    shown = 0
+    while True:
+        state = await chat.state() or {"last_request_id": 0, "turn": None}
+        last, is_open = state["last_request_id"], _is_open(state)
+        messages = await chat.messages() if last > shown else []
+        past = [message for message in messages if shown < message["request_id"] < last + (not is_open)]
+        if past:
+            output.write("\n".join(("", *lines(past)) if shown else lines(past)))
+        if not is_open:
+            shown = last
+            await _next_turn(chat)
+        else:
+            output.write("\n".join(("", *lines([m for m in messages if m["request_id"] == last][:1]), "")))
+            await _show_turn(chat, last)
+            shown = last
+
+
+async def _show_turn(chat: Chat, request_id: int) -> None:
+    view = TurnView(chat)
+    await view.follow(partial(_until_over, chat, request_id))
+    reply = await chat.reply(request_id)
+    await view.close(reply)
+    if reply.status == "failed":
+        output.write(f"(failed: {reply.message})")
+
+
+async def _until_over(chat: Chat, request_id: int, on_frame: OnFrame) -> None:
+    async with aclosing(chat.world.watch(chat.unit)) as frames:
+        coming = asyncio.ensure_future(anext(frames, None))
+        try:
+            while True:
+                came, _ = await asyncio.wait((coming,), timeout=LOOK_AGAIN_S)
+                shown = coming.result() if came else None
+                if shown is not None:
+                    on_frame(shown)
+                    coming = asyncio.ensure_future(anext(frames, None))
+                if (shown is None or shown["type"] == "closed") and not await _goes_on(chat, request_id):
+                    return
+        finally:
+            coming.cancel()
+            with suppress(asyncio.CancelledError):
+                await coming
+
+
+async def _goes_on(chat: Chat, request_id: int) -> bool:
+    state = await chat.state()
+    return state is not None and state["last_request_id"] == request_id and _is_open(state)
+
+
+async def _next_turn(chat: Chat) -> None:
+    """Wait until something runs."""
+    async with aclosing(chat.world.watch(chat.unit)) as frames:
+        async for shown in frames:
+            if shown["type"] == "began":
+                return
+    raise NotFound(f"The world of chat {chat.id} was closed.", code="closed")
+
+
+def _is_open(state: Mapping[str, Any]) -> bool:
+    return state["turn"] is not None and state["turn"]["status"] in OPEN

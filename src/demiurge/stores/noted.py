@@ -1,0 +1,103 @@
+"""What is touched while garbage is looked for, and shortly before.
+
+Invariant: a blob is noted before it is looked for, and no blob is removed while somebody notes. So who was told that a
+blob is there can count on it, and who comes after its removal finds that it is gone and puts it anew. Nobody begins to
+look for garbage while a write is under way that did not note what it writes.
+
+What a row or a blob names is found in its bytes, without a look at their form: as text, or as the 32 bytes of a digest
+behind their CBOR head. That finds too much at times, which keeps garbage, and never too little.
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections import deque
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from hashlib import sha256
+from typing import Final
+
+from demiurge.errors import Conflict
+from demiurge.stores.protocol import Batch
+
+__all__ = ["Noted", "named_in"]
+
+_AS_TEXT: Final = re.compile(rb"sha256:([0-9a-f]{64})")
+_AS_BYTES: Final = re.compile(rb"\x58\x20(?=(.{32}))", re.DOTALL)
+_RECENT: Final = 1024
+
+
+def named_in(data: bytes) -> set[bytes]:
+    """The digests that `data` names, and some 32 bytes that are none."""
+    return {*_AS_BYTES.findall(data), *(bytes.fromhex(text.decode()) for text in _AS_TEXT.findall(data))}
+
+
+class Noted:
+    """Digests of 32 bytes. `lock` keeps others from noting. Safe to use from several threads."""
+
+    def __init__(self) -> None:
+        self.lock = threading.RLock()
+        self._idle = threading.Condition(self.lock)
+        self._writing: set[object] = set()
+        self._recent: deque[bytes] = deque(maxlen=_RECENT)
+        self._digests: set[bytes] = set()
+        self._collecting = False
+
+    @contextmanager
+    def collecting(self) -> Iterator[None]:
+        """Note all, until the block ends. Raises Conflict (`collecting`)."""
+        with self.lock:
+            if self._collecting:
+                raise Conflict("Garbage is being collected here already: wait for that.", code="collecting")
+            self._collecting, self._digests = True, set(self._recent)
+        try:
+            with self.lock:
+                before = set(self._writing)  # also those that noted it, for a collection that has ended since
+                self._idle.wait_for(lambda: self._writing.isdisjoint(before))
+            yield
+        finally:
+            with self.lock:
+                self._collecting, self._digests = False, set()
+
+    @contextmanager
+    def writing(self, batches: Sequence[Batch] = (), blobs: Sequence[bytes] = (), text: str = "") -> Iterator[None]:
+        """Around a write of these: they are noted, or nobody begins to collect before it ends."""
+        this = object()
+        with self.lock:
+            collecting = self._collecting
+            self._writing.add(this)
+        try:
+            if collecting:
+                self._note(batches, blobs, text)
+            yield
+        finally:
+            with self.lock:
+                self._writing.remove(this)
+                self._idle.notify_all()
+
+    def touch(self, digest: bytes) -> None:
+        """One that somebody asks about."""
+        with self.lock:
+            self._recent.append(digest)
+            if self._collecting:
+                self._digests.add(digest)
+
+    def take(self) -> set[bytes]:
+        """Those that were noted since the last call."""
+        with self.lock:
+            taken, self._digests = self._digests, set()
+            return taken
+
+    def _note(self, batches: Sequence[Batch], blobs: Sequence[bytes], text: str) -> None:
+        """What is written, and what that names: new blobs can't be read yet."""
+        found = {sha256(data).digest() for data in blobs} | named_in(text.encode())
+        for data in blobs:
+            found |= named_in(data)
+        for batch in batches:
+            for data in (*(row.data for row in batch.rows), *(message.data for message in batch.outbox)):
+                found |= named_in(data)
+            if batch.snapshot is not None:
+                found |= named_in(batch.snapshot.ref.encode())
+        with self.lock:
+            self._digests |= found

@@ -1,0 +1,79 @@
+"""The Merkle tree over a journal's records, in the order of their positions.
+
+Invariant: leaf i is the hash of the record at position i + 1, whose hash covers all of it but the position. Nothing is
+computed when a record is written. Whoever asks for a root pays for the records since somebody asked last; every 256
+records become one kept hash (a tile), and so do every 256 tiles: any root and any proof, of now or of long ago, costs a
+few hundred hashes however long the journal is.
+
+Kept tiles save time and prove nothing: who could rewrite the journal could rewrite them. A root kept elsewhere does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import count
+from typing import Final
+
+from demiurge.errors import NotFound
+from demiurge.stores.merkle import leaf_hash, node_hash, proof_path, root_of
+from demiurge.stores.protocol import Journal
+
+__all__ = ["BITS", "Tiles"]
+
+BITS: Final = 8
+"""A tile covers 2**8 of those one level below."""
+
+_AT_ONCE: Final = 128
+"""Tiles that are written in one transaction."""
+
+
+class Tiles:
+    """Roots and proofs of one journal. Every method raises Damaged when a record is missing, Unavailable."""
+
+    def __init__(self, journal: Journal) -> None:
+        self._journal = journal
+
+    def root(self, size: int) -> bytes:
+        """Of the first `size` records. Raises NotFound when there are not so many."""
+        self._cover(size)
+        return root_of(self._subtree, size)
+
+    def path(self, number: int, size: int) -> list[bytes]:
+        """From leaf `number` to the root of the first `size` (see `merkle.proof_path`). Raises NotFound."""
+        self._cover(size)
+        return proof_path(self._subtree, number, size)
+
+    def _cover(self, size: int) -> None:
+        """Keep the tiles that `size` records fill."""
+        if size and not self._journal.record_hashes(size, 1):
+            raise NotFound(f"There are not {size} records in this world.", code="unknown_position")
+        for level in count(BITS, BITS):
+            full = size >> level
+            if full == 0:
+                return
+            done = 0
+            while self._journal.tiles(level, done, 1):
+                done += len(self._journal.tiles(level, done, 1 << 12))
+            for first in range(done, full, _AT_ONCE):
+                numbers = range(first, min(full, first + _AT_ONCE))
+                self._journal.keep_tiles(level, first, [self._tile(level, number) for number in numbers])
+
+    def _tile(self, level: int, number: int) -> bytes:
+        return _folded(self._below(level - BITS, number << BITS, 1 << BITS))
+
+    def _below(self, level: int, first: int, limit: int) -> list[bytes]:
+        """Neighbours at a level that is a multiple of BITS."""
+        if level:
+            return self._journal.tiles(level, first, limit)
+        return [leaf_hash(digest) for digest in self._journal.record_hashes(first + 1, limit)]
+
+    def _subtree(self, level: int, index: int) -> bytes:
+        above = level % BITS
+        return _folded(self._below(level - above, index << above, 1 << above))
+
+
+def _folded(hashes: Sequence[bytes]) -> bytes:
+    """The root over hashes whose number is a power of two."""
+    while len(hashes) > 1:
+        hashes = [node_hash(hashes[at], hashes[at + 1]) for at in range(0, len(hashes), 2)]
+    return hashes[0]

@@ -1,0 +1,58 @@
+"""How much a run, or a unit of a world, may use in all: plain numbers, so that they can stand in a policy or an event.
+
+A `Budget` is what a loop binds around calls that it makes itself; an `Allowance` is what a world's kernel holds a run
+to, over crashes and days (`demiurge.world.budget`). None is no limit, and 0 is nothing at all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any
+
+from demiurge.errors import InvalidValue
+
+__all__ = ["DIMENSIONS", "Allowance"]
+
+DIMENSIONS = ("tool_calls", "llm_requests", "total_tokens", "cost_micros")
+"""What is used up; time is not, it passes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Allowance:
+    """Counts from 0; `max_total_tokens` of prompts and answers, `max_cost_micros` in millionths of a dollar,
+    `max_wall_ms` from 1, of the clock on the wall. Raises InvalidValue."""
+
+    max_tool_calls: int | None = None
+    max_llm_requests: int | None = None
+    max_total_tokens: int | None = None
+    max_cost_micros: int | None = None
+    max_wall_ms: int | None = None
+
+    def __post_init__(self) -> None:
+        for entry in fields(self):
+            value, least = getattr(self, entry.name), int(entry.name == "max_wall_ms")
+            if value is not None and (type(value) is not int or value < least):
+                raise InvalidValue(f"is a whole number of at least {least}", path=entry.name)
+
+    @property
+    def limits(self) -> dict[str, int]:
+        """What is limited, by its name in `DIMENSIONS`."""
+        found = {name: getattr(self, f"max_{name}") for name in DIMENSIONS}
+        return {name: limit for name, limit in found.items() if limit is not None}
+
+    def to_json(self) -> dict[str, int]:
+        """Only what is limited."""
+        found = {entry.name: getattr(self, entry.name) for entry in fields(self)}
+        return {name: limit for name, limit in found.items() if limit is not None}
+
+    @classmethod
+    def from_json(cls, data: object) -> Allowance:
+        """Raises InvalidValue for what is no object, and for an unknown key."""
+        if not isinstance(data, Mapping):
+            raise InvalidValue("must be an object")
+        known = {entry.name for entry in fields(cls)}
+        unknown: list[Any] = [key for key in data if key not in known]
+        if unknown:
+            raise InvalidValue(f"unknown key {str(unknown[0])!r}; known: {', '.join(sorted(known))}")
+        return cls(**data)

@@ -1,0 +1,161 @@
+"""What another tool policy would have decided about the calls that a journal holds.
+
+A call is decided by the manifest in force when it was proposed, which its record names, so the decision of then is
+read, or computed again from that manifest alone; the other policy is asked about the same tool and effect. Nothing runs
+and nothing is written. Records are looked at one at a time, and what is kept grows with the number of tools, not of
+calls.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+from demiurge.errors import DemiurgeError
+from demiurge.tools.effect import ToolEffect
+from demiurge.tools.policy import Decision, ToolPolicy, ToolPolicyContext
+from demiurge.values import canonical_json, cbor
+from demiurge.values.refs import Ref
+from demiurge.world.record import Record, Stamp
+
+__all__ = ["Backtest", "Call", "Change", "backtest"]
+
+Get = Callable[[Ref], bytes]
+
+KEPT_MANIFESTS = 16
+
+
+class Call(NamedTuple):
+    """A call that was decided, by the record that shows it. `position` is in the journal."""
+
+    unit: str
+    seq: int
+    position: int | None
+    tool_call_id: str
+
+
+@dataclass(slots=True)
+class Change:
+    """Calls of one tool that would be decided otherwise: how many, and the first of them."""
+
+    tool: str
+    effect: str
+    recorded: Decision
+    would_be: Decision
+    count: int = 0
+    calls: list[Call] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class Backtest:
+    """`calls` is how many were looked at; `unreadable` how many could not be, because a blob is gone or damaged.
+    `decided` counts them by (recorded, would be)."""
+
+    calls: int = 0
+    unreadable: int = 0
+    decided: dict[tuple[Decision, Decision], int] = field(default_factory=dict)
+    changes: list[Change] = field(default_factory=list)
+
+
+class _Rules(NamedTuple):
+    """What a manifest says about tools."""
+
+    policy: ToolPolicy
+    effects: Mapping[str, ToolEffect]
+
+    def effect(self, tool: str) -> ToolEffect:
+        return self.effects.get(tool, ToolEffect.EXTERNAL_SIDE_EFFECT)
+
+
+class _Decided(NamedTuple):
+    tool: str
+    effect: ToolEffect
+    actor: str
+    recorded: Decision
+    call: Call
+
+
+def backtest(records: Iterable[Record], get: Get, policy: ToolPolicy, *, shown: int = 5) -> Backtest:
+    """Decide every recorded call again. `records` by position, or those of one unit; `shown`: most calls to name of
+    each change."""
+    done = Backtest()
+    changes: dict[tuple[str, str, Decision, Decision], Change] = {}
+    for found in _decided(records, get):
+        if found is None:
+            done.unreadable += 1
+            continue
+        would_be = policy.decide(ToolPolicyContext(run_id="", actor=found.actor), found.tool, found.effect)
+        done.calls += 1
+        verdicts = found.recorded, would_be
+        done.decided[verdicts] = done.decided.get(verdicts, 0) + 1
+        if would_be != found.recorded:
+            change = Change(found.tool, found.effect.value, *verdicts)
+            change = changes.setdefault((change.tool, change.effect, *verdicts), change)
+            change.count += 1
+            if len(change.calls) < shown:
+                change.calls.append(found.call)
+    done.changes = [changes[key] for key in sorted(changes)]
+    return done
+
+
+def _decided(records: Iterable[Record], get: Get) -> Iterator[_Decided | None]:
+    """Every call that was decided, once; None for one that can't be read.
+
+    Allowed and asked-about calls are intents. Denied ones have none: they are looked for where calls are proposed, in
+    the receipts of a model's answers and in the events that ask for a call.
+    """
+
+    @lru_cache(KEPT_MANIFESTS)
+    def rules(ref: Ref) -> _Rules:
+        node = cbor.decode(get(ref))
+        effects = {spec["name"]: ToolEffect(spec["effect"]) for spec in node["toolset"]}
+        return _Rules(ToolPolicy.from_json(node["tool_policy"]), effects)
+
+    stamp: Stamp | None = None
+    for record in records:
+        stamp = record.stamp if record.is_ingress else stamp  # a step's records follow their ingress
+        if stamp is None or stamp.manifest is None:
+            continue
+        try:
+            if record.kind == "intent" and record.body["kind"] == "tool.call":
+                yield _intent(record, rules(stamp.manifest), stamp.actor)
+                continue
+            for tool, call_id in _proposed(record, get):
+                denied = _denied(record, tool, call_id, rules(stamp.manifest))
+                if denied is not None:
+                    yield denied
+        except (DemiurgeError, LookupError):
+            yield None
+
+
+def _intent(record: Record, rules: _Rules, actor: str) -> _Decided:
+    params, verdict = record.body["params"], record.body["admitted"]["verdict"]
+    call = Call(record.unit, record.unit_seq, record.position, params["tool_call_id"])
+    return _Decided(params["tool"], rules.effect(params["tool"]), actor, verdict, call)
+
+
+def _proposed(record: Record, get: Get) -> Iterator[tuple[str, str]]:
+    """The calls that came in with a record: (tool, call id)."""
+    body = record.body
+    if record.kind == "receipt" and body["status"] == "ok" and isinstance(body["payload"], Mapping):
+        for ref in body["payload"].get("tool_call_refs") or ():
+            call = canonical_json.parse_object(get(ref))
+            yield str(call["name"]), str(call["id"])
+    elif record.kind == "event" and record.is_ingress and _is_asked(body["value"]):
+        asked = body["value"]["$value"]
+        yield asked["tool"], asked["call_id"]
+
+
+def _is_asked(value: Any) -> bool:
+    """An event of a person's own call (`apps.demiurge.calls`)."""
+    named = value.get("$value") if isinstance(value, Mapping) and value.get("$tag") == "Asked" else None
+    return isinstance(named, Mapping) and set(named) == {"call_id", "tool", "call_ref"}
+
+
+def _denied(record: Record, tool: str, call_id: str, rules: _Rules) -> _Decided | None:
+    effect, actor = rules.effect(tool), record.stamp.actor
+    recorded = rules.policy.decide(ToolPolicyContext(run_id="", actor=actor), tool, effect)
+    call = Call(record.unit, record.unit_seq, record.position, call_id)
+    return _Decided(tool, effect, actor, recorded, call) if recorded == "deny" else None

@@ -1,0 +1,223 @@
+"""Budgets as the kernel keeps them: what an effect may still take, what it took, and what one run lends to another.
+
+An event to another unit takes a share along; its sender has reserved it by the record of the event. The run that it
+begins there ends when nothing of it is open, and sends word of what it used, as an event that both journals hold. Both
+ways go by the outbox, so a crash neither loses a share nor gives it out twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from demiurge.errors import InvalidValue
+from demiurge.values.refs import Ref
+from demiurge.world.admission import Admission
+from demiurge.world.budget import (
+    LLM,
+    Lender,
+    Limits,
+    Run,
+    Used,
+    bounded,
+    given_to,
+    limits_of,
+    use_of,
+    wanted,
+)
+from demiurge.world.kernel.advancing import Advancing
+from demiurge.world.outcome import Sent
+from demiurge.world.reducer import Emit, MissingBlob
+from demiurge.world.state import OpenIntent
+from demiurge.world.unit import Unit
+
+__all__ = ["Overdrawn", "begin_run", "check_shares", "count", "end_runs", "left_of", "lend", "settle", "shortfall"]
+
+SETTLED = "sys/BudgetSettled@1"
+
+_WORDS = {
+    "tool_calls": "tool calls",
+    "llm_requests": "model requests",
+    "total_tokens": "tokens",
+    "cost_micros": "millionths of a dollar",
+}
+
+
+class Overdrawn(InvalidValue):
+    """An event was to take more along than there is."""
+
+    code = "budget_exceeded"
+
+
+@dataclass(frozen=True, slots=True)
+class _Account:
+    """What bounds an effect: its run (`name` is "run") or its unit. `used` is known, `open` is what effects may take
+    that go on."""
+
+    name: str
+    limits: Limits
+    used: Used
+    open: Used
+    run: Run | None
+
+    def spent(self, dimension: str) -> int:
+        """Used, or lent to other runs."""
+        used: int = getattr(self.used, dimension)
+        return used + (self.run.reserved(dimension) if self.run is not None else 0)
+
+    def left(self, dimension: str) -> int:
+        held: int = getattr(self.open, dimension)
+        return self.limits[dimension] - self.spent(dimension) - held
+
+
+def begin_run(step: Advancing, seq: int) -> int | None:
+    """The run that an event begins here, when it is counted: its id."""
+    cause = step.ingress.cause
+    sent: Mapping[str, Any] = cause if isinstance(cause, Mapping) else {}
+    if "budget" not in sent and step.manifest.tool_policy.budgets.run is None:
+        return None
+    lender = Lender(sent["unit"], sent["seq"]) if sent.get("lent") else None
+    step.state.runs[seq] = Run(seq, step.ingress.stamp.time_ns, sent.get("budget", {}), lender)
+    return seq
+
+
+def shortfall(
+    step: Advancing, run: int | None, kind: str, params: Mapping[str, Any], but: bytes | None = None
+) -> Admission | None:
+    """Why there is no budget for an effect, None when there is. `but`: an open intent, itself, that does not count."""
+    want, now_ns = wanted(kind, params), step.ingress.stamp.time_ns
+    for account in _accounts(step, run, but):
+        name, limits = account.name, account.limits
+        if now_ns >= limits.get("deadline_ns", now_ns + 1):
+            return Admission("deny", "budget", f"{name}.deadline", "deadline_exceeded", "The time of this run is over.")
+        for dimension, limit in bounded(limits) if any(want) else ():
+            wants: int = getattr(want, dimension)
+            left = account.left(dimension)
+            is_short = left < wants if wants else account.spent(dimension) > limit
+            if dimension == "cost_micros" and kind == LLM:
+                if account.used.unpriced:
+                    why = f"The budget for this {name} can't be kept: nobody knows what an earlier answer cost."
+                    return _exceeded(name, dimension, why)
+                is_short = left <= 0
+            if is_short:
+                why = f"The budget for this {name} is used up: {max(0, left)} of {limit} {_WORDS[dimension]} are left"
+                asked = f", and {wants} may be needed." if wants > 1 else "."
+                return _exceeded(name, dimension, why + asked)
+    return None
+
+
+def _exceeded(name: str, dimension: str, message: str) -> Admission:
+    return Admission("deny", "budget", f"{name}.max_{dimension}", "budget_exceeded", message)
+
+
+def left_of(step: Advancing, run: int | None, kind: str, params: Mapping[str, Any]) -> dict[str, Limits] | None:
+    """What is left to the run and to the unit once an effect is admitted; None when neither is bounded."""
+    want = wanted(kind, params)
+    found: dict[str, Limits] = {}
+    for account in _accounts(step, run, None):
+        rest = {name: max(0, account.left(name) - getattr(want, name)) for name, _ in bounded(account.limits)}
+        if "deadline_ns" in account.limits:
+            rest["deadline_ns"] = account.limits["deadline_ns"]
+        found[account.name] = rest
+    return found or None
+
+
+def count(step: Advancing, intent: OpenIntent) -> None:
+    """Note what an effect took, whose receipt this is."""
+    run = step.state.runs.get(intent.run) if intent.run is not None else None
+    is_bound = step.manifest.tool_policy.budgets.unit is not None
+    if run is None and not is_bound:
+        return
+
+    def get(ref: Ref) -> bytes:
+        if ref not in step.blobs:
+            raise MissingBlob(ref)
+        return step.blobs[ref]
+
+    use = use_of(intent.kind, step.ingress.body, get)
+    if run is not None:
+        step.state.runs[run.id] = run.use(use)
+    if is_bound:
+        step.state.used = (step.state.used or Used()).plus(use)
+
+
+def check_shares(
+    step: Advancing, run: int | None, emitted: Sequence[Emit], targets: Sequence[tuple[Unit, str, Any] | None]
+) -> None:
+    """Raises Overdrawn when events would take more along than there is, InvalidValue for one that stays here."""
+    wants: dict[str, int] = {}
+    for emit, target in zip(emitted, targets, strict=True):
+        if emit.budget is None:
+            continue
+        if target is None or target[0] == step.state.unit:
+            raise InvalidValue(f"{emit.schema} stays in this unit, so it takes no budget along")
+        for dimension, share in emit.budget.limits.items():
+            wants[dimension] = wants.get(dimension, 0) + share
+    if not wants:
+        return
+    for account in _accounts(step, run, None):
+        for dimension, limit in bounded(account.limits) if account.run is not None else ():
+            left = account.left(dimension)
+            if wants.get(dimension, 0) > max(0, left):
+                words = f"{max(0, left)} of {limit} {_WORDS[dimension]} are left"
+                raise Overdrawn(f"the events take {wants[dimension]} along, and {words}")
+
+
+def lend(step: Advancing, emit: Emit, unit: Unit, seq: int, run: int | None) -> dict[str, Any]:
+    """What the cause of an event that goes to another unit says of budgets, reserved here by its record `seq`."""
+    mine = step.state.runs.get(run) if run is not None else None
+    limits = limits_of(step.manifest.tool_policy.budgets.run, mine) if mine is not None else {}
+    given = given_to(limits, emit.budget, step.ingress.stamp.time_ns)
+    if not given:
+        return {}
+    share = {name: limit for name, limit in emit.budget.limits.items() if limit} if emit.budget is not None else {}
+    if mine is None or not share:
+        return {"budget": given}
+    step.state.runs[mine.id] = mine.lend(seq, str(unit), share)
+    return {"budget": given, "lent": True}
+
+
+def settle(step: Advancing, cause: Mapping[str, Any]) -> None:
+    """A run that was lent something is over: what it used is used, the rest is back."""
+    used = Used(**step.ingress.body["value"])
+    step.record_ingress()
+    for run in list(step.state.runs.values()):
+        step.state.runs[run.id] = run.settle(cause["settles"], cause["unit"], used)
+
+
+def end_runs(step: Advancing) -> None:
+    """End what has nothing open any more, and settle with who lent."""
+    state = step.state
+    going = {plan.run for plan in state.plans.values()} | {intent.run for intent in state.intents.values()}
+    for run in list(state.runs.values()):
+        if run.id in going or run.lent:
+            continue
+        del state.runs[run.id]
+        if run.lender is not None:
+            used = run.used._asdict()
+            unit, lent = run.lender
+            seq = step.record("settled", {"run": run.id, "used": used}, step.records[0].unit_seq)
+            sender = {"unit": str(state.unit), "seq": seq, "index": len(step.sent), "settles": lent}
+            step.sent.append(Sent(f"{sender['unit']}#{seq}.{sender['index']}", Unit.parse(unit), SETTLED, used, sender))
+
+
+def _accounts(step: Advancing, run: int | None, but: bytes | None) -> Iterator[_Account]:
+    """What bounds an effect of `run`, its run first."""
+    state, budgets = step.state, step.manifest.tool_policy.budgets
+    found = state.runs.get(run) if run is not None else None
+    if found is not None:
+        limits = limits_of(budgets.run, found)
+        if limits:
+            yield _Account("run", limits, found.used, _held(step, but, found.id), found)
+    if budgets.unit is not None:
+        yield _Account("unit", budgets.unit.limits, state.used or Used(), _held(step, but, None), None)
+
+
+def _held(step: Advancing, but: bytes | None, run: int | None) -> Used:
+    """What open effects may take, of one run or of all."""
+    held = Used()
+    for intent in step.state.intents.values():
+        if intent.id != but and run in (None, intent.run):
+            held = held.plus(wanted(intent.kind, intent.params))
+    return held

@@ -1,0 +1,70 @@
+"""Two terminals on one chat: one talks, the other looks on."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+from typing import Any
+
+
+def lines_until(process: subprocess.Popen[str], wanted: str) -> list[str]:
+    """What it prints, up to the line `wanted`."""
+    assert process.stdout is not None
+    lines: list[str] = []
+    while wanted not in lines:
+        line = process.stdout.readline()
+        assert line, f"{wanted!r} was not printed, but: {lines}"
+        lines.append(line.rstrip("\n"))
+    return lines
+
+
+def test_one_who_follows_sees_what_was_said_and_each_turn_as_it_goes_on(process: Any, provider: Any) -> None:
+    time = provider.call("core__get_current_time", {"timezone": "Asia/Tokyo"})
+    provider.say(
+        provider.answer(provider.text("Good morning.")),
+        provider.answer(time),
+        provider.answer(provider.text("It is late in Tokyo."), held=True),
+    )
+    talking = process.start("chat")
+    talking.stdin.write("Hello\n")
+    talking.stdin.flush()
+    assert "Good morning." in lines_until(talking, "Good morning.")
+
+    following = process.start("chat", "show", "--follow")
+    assert lines_until(following, "Good morning.") == ["> Hello", "", "Good morning."]
+    talking.stdin.write("What time is it in Tokyo?\n")
+    talking.stdin.flush()
+    lines_until(following, "> What time is it in Tokyo?")
+    lines_until(following, '→ core__get_current_time {"timezone":"Asia/Tokyo"}')
+    provider.let_go.set()
+    *before, answer = lines_until(following, "It is late in Tokyo.")
+    assert any(line.startswith("← {") for line in before)
+
+    provider.say(provider.answer(provider.text("Again and again.")))
+    talking.stdin.write("And now?\n")
+    talking.stdin.flush()
+    shown = lines_until(following, "Again and again.")
+    assert "> And now?" in shown
+    assert answer not in shown
+
+    following.send_signal(signal.SIGINT)
+    left = process.finish(following)
+    assert "Traceback" not in left.err
+    assert process.finish(talking, "").status == 0
+
+
+def test_a_turn_that_is_stopped_is_shown_as_such(process: Any, provider: Any) -> None:
+    provider.say(provider.answer(provider.text("Slow."), held=True))
+    talking = process.start("chat", "-m", "Think hard.")
+    assert provider.asked.wait(20)
+    following = process.start("chat", "show", "-f")
+    lines_until(following, "> Think hard.")
+    talking.send_signal(signal.SIGINT)
+    lines_until(following, "(failed: The turn was stopped.)")
+    process.finish(talking)
+    following.send_signal(signal.SIGINT)
+    process.finish(following)
+
+
+def test_following_is_no_document(demiurge: Any) -> None:
+    assert demiurge("--json", "chat", "show", "--follow").status == 2

@@ -1,0 +1,129 @@
+"""What `init` and the first `chat` were told is remembered: for this user, this world and this place alone."""
+
+from __future__ import annotations
+
+import shutil
+import stat
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+BELL = '''
+from demiurge.tools import ToolEffect, tool
+print_me = "{mark}"
+
+@tool(effect=ToolEffect.EXTERNAL_SIDE_EFFECT)
+def {name}(times: int) -> str:
+    """Ring the bell."""
+    return "rang"
+'''
+
+
+@pytest.fixture(autouse=True)
+def bell(tmp_path: Path, environment: Any) -> None:
+    (tmp_path / "kept_bell.py").write_text(BELL.format(mark="kept", name="kept_bell"))
+    (tmp_path / "open.toml").write_text('allowed_tools = ["kept_bell"]\n')
+
+
+def ids(demiurge: Any, *options: str) -> list[str]:
+    return [tool["id"] for tool in demiurge("--json", "tools", "ls", *options).document["tools"]]
+
+
+def records(tmp_path: Path) -> list[Path]:
+    return sorted((tmp_path / ".config/demiurge/worlds").glob("*.json"))
+
+
+def test_later_commands_have_the_tools_and_the_policy(demiurge: Any, tmp_path: Path) -> None:
+    done = demiurge("init", "--tools", "kept_bell", "--policy", "open.toml")
+    assert done.status == 0
+    assert "Remembered for this world: --tools kept_bell --policy" in done.err
+    assert ids(demiurge) == ["kept_bell"]
+    assert demiurge("--json", "tools", "call", "kept_bell", '{"times": 1}').document["ok"]
+    [record] = records(tmp_path)
+    assert stat.S_IMODE(record.stat().st_mode) == 0o600
+    assert "kept_bell" not in "".join(p.read_text("latin-1") for p in (tmp_path / "world").glob("*.json"))
+
+
+def test_what_is_said_comes_first(demiurge: Any, tmp_path: Path) -> None:
+    demiurge("init", "--tools", "kept_bell", "--policy", "open.toml")
+    (tmp_path / "none.toml").write_text("allowed_tools = []\n")
+    assert ids(demiurge, "--policy", "none.toml") == []
+    assert ids(demiurge) == ["kept_bell"]
+
+
+def test_the_first_chat_is_remembered_and_no_later_one(demiurge: Any, provider: Any, tmp_path: Path) -> None:
+    provider.say(provider.answer(provider.text("Hello.")))
+    assert "Remembered" in demiurge("chat", "-m", "Hi.", "--tools", "kept_bell").err
+    (tmp_path / "none.toml").write_text("allowed_tools = []\n")
+    done = demiurge("chat", "-m", "Hi.", "--policy", "none.toml")
+    assert "As remembered for this world: --tools kept_bell." in done.err
+    assert "kept_bell" in ids(demiurge)
+
+
+def test_a_copy_of_the_world_has_none(demiurge: Any, tmp_path: Path) -> None:
+    demiurge("init", "--tools", "kept_bell", "--policy", "open.toml")
+    shutil.copytree(tmp_path / "world", tmp_path / "copy")
+    assert "kept_bell" not in ids(demiurge, "-w", str(tmp_path / "copy"))
+
+
+def test_another_world_in_the_same_place_has_none(demiurge: Any, tmp_path: Path) -> None:
+    demiurge("init", "--tools", "kept_bell", "--policy", "open.toml")
+    shutil.rmtree(tmp_path / "world")
+    assert demiurge("init").status == 0
+    assert "kept_bell" not in ids(demiurge)
+
+
+def test_the_module_is_the_one_that_was_meant(process: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not one of that name in the folder where the next command happens to run."""
+    for place in ("meant", "other"):
+        (tmp_path / place).mkdir()
+        (tmp_path / place / "my_tools.py").write_text(BELL.format(mark=place, name=f"{place}_bell"))
+    monkeypatch.chdir(tmp_path / "meant")
+    assert process("init", "--tools", "my_tools").status == 0
+    monkeypatch.chdir(tmp_path / "other")
+    found = [tool["id"] for tool in process("--json", "tools", "ls").document["tools"]]
+    assert "meant_bell" in found
+    assert "other_bell" not in found
+
+
+def test_it_can_be_forgotten(demiurge: Any, tmp_path: Path) -> None:
+    demiurge("init", "--tools", "kept_bell")
+    assert demiurge("init", "--forget").status == 0
+    assert "kept_bell" not in ids(demiurge)
+    assert records(tmp_path) == []
+
+
+def test_what_is_gone_stops_what_runs_and_not_what_looks(demiurge: Any, tmp_path: Path) -> None:
+    demiurge("init", "--policy", "open.toml")
+    (tmp_path / "open.toml").unlink()
+    done = demiurge("tools", "call", "core__get_current_time")
+    assert done.status == 1
+    assert "open.toml" in done.err
+    looked = demiurge("journal", "verify")
+    assert looked.status == 0
+    assert "--forget" in looked.err
+
+
+def test_a_record_that_others_could_write_is_not_believed(demiurge: Any, tmp_path: Path) -> None:
+    demiurge("init", "--tools", "kept_bell")
+    [record] = records(tmp_path)
+    record.chmod(0o666)
+    done = demiurge("tools", "ls")
+    assert done.status == 1
+    assert "chmod 600" in done.err
+
+
+def test_who_has_the_world_open_with_other_tools_is_joined(process: Any, provider: Any, tmp_path: Path) -> None:
+    """What was only remembered is no reason to be turned away; what is said is."""
+    (tmp_path / "none.toml").write_text("allowed_tools = []\n")
+    assert process("init", "--tools", "kept_bell").status == 0
+    provider.say(provider.answer(provider.text("Done."), held=True))
+    owner = process.start("chat", "-m", "Think hard.", "--policy", "none.toml")
+    assert provider.asked.wait(20)
+    joined = process("--json", "tools", "ls")
+    refused = process("--json", "tools", "ls", "--tools", "kept_bell")
+    provider.let_go.set()
+    assert process.finish(owner).status == 0
+    assert joined.document["tools"] == []
+    assert (refused.status, refused.document["error"]["code"]) == (1, "owned")

@@ -1,0 +1,135 @@
+"""`demiurge tools call`: one governed call, without a model and without a chat."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+CALLS = "demiurge/Calls@1"
+BELL = '''
+from pathlib import Path
+from demiurge.tools import ToolEffect, ToolUserError, tool
+
+@tool(effect=ToolEffect.EXTERNAL_SIDE_EFFECT)
+def ring_bell(times: int) -> str:
+    """Ring the bell."""
+    if times > 9:
+        raise ToolUserError("That is too loud.")
+    with Path("rang.txt").open("a") as file:
+        file.write("ding" * times + "\\n")
+    return "rang"
+'''
+
+
+@pytest.fixture(autouse=True)
+def bell(tmp_path: Path, environment: Any) -> None:
+    (tmp_path / "bell_tools.py").write_text(BELL)
+    (tmp_path / "open.toml").write_text('allowed_tools = ["ring_bell"]\n')
+
+
+def test_a_call_is_decided_run_and_recorded(demiurge: Any) -> None:
+    done = demiurge("--json", "tools", "call", "core.get_current_time", '{"timezone": "UTC"}', "--call-id", "now")
+    assert done.status == 0
+    shown = done.document
+    assert (shown["ok"], shown["tool"], shown["call_id"]) == (True, "core__get_current_time", "now")
+    assert shown["unit"] == f"{CALLS}/now"
+    assert shown["content"]
+    assert "timezone" in shown["value"]
+    assert (shown["error_code"], shown["status"], shown["approval"]) == (None, "done", None)
+    state = demiurge("state", "get", CALLS, "--key", "now").document
+    assert state["outcome"]["ok"]
+    assert demiurge("replay", "--check").document["ok"]
+    assert demiurge("--json", "chat", "ls").document == {"chats": []}
+
+
+def test_what_it_says_is_printed(demiurge: Any) -> None:
+    here = ("tools", "call", "ring_bell", '{"times": 2}', "--tools", "bell_tools", "--policy", "open.toml")
+    done = demiurge(*here)
+    assert (done.status, done.err) == (0, "")
+    assert "rang" in done.out
+
+
+def test_arguments_come_from_a_file_or_from_stdin(demiurge: Any, tmp_path: Path) -> None:
+    (tmp_path / "args.json").write_text('{"times": 1}')
+    here = ("--tools", "bell_tools", "--policy", "open.toml")
+    assert demiurge("tools", "call", "ring_bell", "@args.json", *here).status == 0
+    assert demiurge("tools", "call", "ring_bell", "@-", *here, stdin=b'{"times": 1}').status == 0
+    assert (tmp_path / "rang.txt").read_text() == "ding\nding\n"
+
+
+def test_the_same_call_id_runs_once(demiurge: Any, tmp_path: Path) -> None:
+    here = ("ring_bell", '{"times": 1}', "--call-id", "b1", "--tools", "bell_tools", "--policy", "open.toml")
+    first, second = [demiurge("--json", "tools", "call", *here).document for _ in range(2)]
+    assert first == second
+    assert (tmp_path / "rang.txt").read_text() == "ding\n"
+    other = demiurge("--json", "tools", "call", "ring_bell", '{"times": 2}', *here[2:])
+    assert (other.status, other.document["error"]["code"]) == (1, "exists")
+    assert (tmp_path / "rang.txt").read_text() == "ding\n"
+
+
+def test_a_call_that_asks_for_a_person_waits_for_one(demiurge: Any, tmp_path: Path) -> None:
+    here = ("ring_bell", '{"times": 1}', "--call-id", "b1", "--tools", "bell_tools")
+    asked = demiurge("--json", "tools", "call", *here)
+    assert (asked.status, asked.document["error"]["code"]) == (1, "approval_required")
+    assert (asked.document["status"], asked.document["ok"]) == ("awaiting_approval", None)
+    told = demiurge("tools", "call", *here)
+    assert told.status == 1
+    assert "demiurge approvals approve" in told.out
+    assert not (tmp_path / "rang.txt").exists()
+    [waiting] = demiurge("--json", "approvals", "ls").document["approvals"]
+    assert waiting["id"] == asked.document["approval"]
+    done = demiurge("--json", "approvals", "approve", waiting["id"], "--tools", "bell_tools").document
+    assert (done["decision"], done["call"]["ok"]) == ("approved", True)
+    assert (tmp_path / "rang.txt").read_text() == "ding\n"
+    assert demiurge("--json", "tools", "call", *here).document["ok"]
+    assert (tmp_path / "rang.txt").read_text() == "ding\n"
+    assert demiurge("replay", "--check").status == 0
+
+
+def test_a_call_that_a_person_refuses_has_failed(demiurge: Any) -> None:
+    here = ("ring_bell", '{"times": 1}', "--call-id", "b1", "--tools", "bell_tools")
+    asked = demiurge("--json", "tools", "call", *here).document["approval"]
+    assert demiurge("approvals", "reject", asked[:12], "--reason", "quiet hours", "--tools", "bell_tools").status == 0
+    done = demiurge("--json", "tools", "call", *here)
+    assert (done.status, done.document["error"]["code"]) == (1, "approval_rejected")
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments", "code", "words"),
+    [
+        ("ring_bell", '{"times": 11}', "execution", "too loud"),
+        ("ring_bell", '{"times": "x"}', "validation", "times"),
+        ("ring_bell", "[1]", "invalid_json", ""),
+        ("ring_bell", "{times", "invalid_json", "quotes"),
+        ("nothing_here", "{}", "policy_denied", ""),
+        ("core__get_current_time", "{}", "policy_denied", ""),
+        ("not a tool!", "{}", "bad_tool_id", "no tool id"),
+        ("ring_bell", "@gone.json", "not_found", "gone.json"),
+    ],
+)
+def test_what_fails_says_why_in_one_sentence(tool: str, arguments: str, code: str, words: str, demiurge: Any) -> None:
+    done = demiurge("--json", "tools", "call", tool, arguments, "--tools", "bell_tools", "--policy", "open.toml")
+    assert done.status == 1
+    error = done.document["error"]
+    assert error["code"] == code
+    assert words in error["message"]
+    assert "\n" not in error["message"]
+
+
+def test_a_call_through_a_capability_is_held_to_the_caps(demiurge: Any) -> None:
+    done = demiurge("--json", "tools", "call", "workspace__list", '{"path": "../x"}')
+    assert done.status == 1
+    assert demiurge("ws", "write", "main/a.txt", "a").status == 0
+    listed = demiurge("--json", "tools", "call", "workspace__list", "{}").document
+    assert "a.txt" in listed["content"]
+
+
+def test_a_result_from_outside_is_not_taken(demiurge: Any) -> None:
+    """Only the call's own plan says what came of it."""
+    here = ("ring_bell", '{"times": 1}', "--call-id", "b1", "--tools", "bell_tools")
+    demiurge("tools", "call", *here)
+    failed = '{"call_id": "b1", "code": "execution", "message": "forged"}'
+    assert demiurge("event", "send", "demiurge/CallFailed@1", failed, "--tools", "bell_tools").status == 0
+    assert demiurge("state", "get", CALLS, "--key", "b1").document["outcome"] is None

@@ -1,0 +1,305 @@
+"""A world's ledger: equal calls of two turns, two chats, two processes are one, and nobody is asked about what is done
+(seed 004, Idempotency Ledger; architecture.md 4).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.world.effects.test_resumed_calls import left_open
+from tests.world.effects.test_tool_call import Outside, approve, asking, bump, contents, refusals
+from tests.world.scripted import MAIN, START_NS, Script, Talk, called, said, talking
+
+from demiurge.stores import Attempt, MemoryStore, Store
+from demiurge.stores.sqlite.ledger import SqliteEffectLedger
+from demiurge.tools.context import ToolContext
+from demiurge.tools.effect import ToolEffect
+from demiurge.tools.ledger.effects import EffectLedger, partition_of
+from demiurge.tools.ledger.idempotency import IdempotencyConfig, IdempotencyStrategy, compute_params_hash
+from demiurge.tools.ledger.store import EntryState, LedgerRow, LedgerSlot
+from demiurge.tools.limits.allowance import Allowance
+from demiurge.tools.policy import Budgets, ToolPolicy
+from demiurge.tools.result import ToolResult
+from demiurge.values import canonical_json
+from demiurge.values.clock import FixedClock
+from demiurge.world.unit import Unit
+
+ALLOWED = ToolPolicy(allowed_tools=("bump",))
+ASKED = asking("bump")
+OTHER = Unit(MAIN.module, "other")
+ONCE, SHOP = IdempotencyConfig(), IdempotencyConfig(scope="shop")
+
+
+class Kept:
+    """A ledger that is opened again as often as a world is."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._open = ExitStack()
+
+    def opened(self) -> SqliteEffectLedger:
+        self._open.close()
+        return self._open.enter_context(SqliteEffectLedger(self.folder / "ledger.db", clock=FixedClock(START_NS)))
+
+    def close(self) -> None:
+        self._open.close()
+
+
+@pytest.fixture
+def kept(tmp_path: Path) -> Iterator[Kept]:
+    folder = tmp_path / "kept"
+    folder.mkdir(0o700)
+    made = Kept(folder)
+    yield made
+    made.close()
+
+
+def replayed(talk: Talk) -> list[bool]:
+    """Of each call of the chat that has a receipt, whether the ledger answered it."""
+    refs = [receipt["payload"]["record_ref"] for receipt in talk.receipts("tool.call") if receipt["status"] == "ok"]
+    return [canonical_json.parse_object(talk.host.get_blob(ref))["replayed"] for ref in refs]
+
+
+def turns(count: int, what: str = "x") -> Script:
+    return Script(*(answer for _ in range(count) for answer in (called(bump(what)), said("done"))))
+
+
+async def test_equal_calls_of_two_turns_are_one(store: Store, kept: Kept) -> None:
+    outside = Outside()
+    tools = [outside.tool(idempotency=ONCE)]
+    async with talking(store, turns(2), tools, ledger=kept.opened()) as talk:
+        await talk.say("go")
+        await talk.say("and again")
+        assert replayed(talk) == [False, True]
+        assert contents(talk)[0] == contents(talk)[1]
+        assert talk.turn["status"] == "done"
+        assert list(talk.host.replay())
+    assert outside.seen == ["x"]
+
+
+async def test_equal_calls_of_two_processes_are_one(store: Store, kept: Kept) -> None:
+    outside = Outside()
+    for expected in ([False], [False, True]):
+        async with talking(store, turns(1), [outside.tool(idempotency=ONCE)], ledger=kept.opened()) as talk:
+            await talk.say("go")
+            assert replayed(talk) == expected
+    assert outside.seen == ["x"]
+
+
+@pytest.mark.parametrize(("config", "seen"), [(ONCE, ["x", "x"]), (SHOP, ["x"])])
+async def test_two_chats_share_what_the_scope_says(
+    store: Store, kept: Kept, config: IdempotencyConfig, seen: list[str]
+) -> None:
+    outside = Outside()
+    async with talking(store, turns(2), [outside.tool(idempotency=config)], ledger=kept.opened()) as talk:
+        await talk.say("go")
+        other = Talk(talk.host, OTHER)
+        await other.create()
+        await other.say("go")
+        assert replayed(other) == [len(seen) == 1]
+    assert outside.seen == seen
+
+
+async def test_what_is_not_equal_and_what_has_no_key_runs(memory: MemoryStore) -> None:
+    outside = Outside()
+    keyless = outside.tool(name="any", idempotency=IdempotencyConfig(IdempotencyStrategy.NONE))
+    tools = [outside.tool(idempotency=ONCE), keyless]
+    policy = ToolPolicy(allowed_tools=("bump", "any"))
+    calls = [bump("x"), bump("y"), ("c1", "any", {"what": "z"}), ("c1", "any", {"what": "z"})]
+    model = Script(*(answer for call in calls for answer in (called(call), said("done"))))
+    async with talking(memory, model, tools, policy=policy, ledger=EffectLedger(clock=FixedClock(START_NS))) as talk:
+        for _ in calls:
+            await talk.say("go")
+    assert outside.seen == ["x", "y", "z", "z"]
+
+
+# -- people -----------------------------------------------------------------------------------------------------------
+
+
+async def test_nobody_is_asked_about_what_is_done(store: Store, kept: Kept) -> None:
+    outside = Outside()
+    tools = [outside.tool(idempotency=ONCE)]
+    async with talking(store, turns(2), tools, policy=ASKED, ledger=kept.opened()) as talk:
+        await talk.say("go")
+        await approve(talk)
+        await talk.say("and again")
+        assert (talk.turn["status"], talk.host.approvals()) == ("done", [])
+        assert replayed(talk) == [False, True]
+        assert len(talk.records("approval")) == 1
+        assert list(talk.host.replay())
+    assert outside.seen == ["x"]
+
+
+async def test_who_takes_a_waiting_call_up_finds_what_was_done_meanwhile(store: Store, kept: Kept) -> None:
+    outside = Outside()
+    tools = [outside.tool(idempotency=SHOP)]
+    async with talking(store, turns(1), tools, policy=ASKED, ledger=kept.opened()) as talk:
+        await talk.say("go")
+        assert len(talk.host.approvals()) == 1
+    async with talking(store, turns(1), tools, policy=ASKED, ledger=kept.opened()) as talk:
+        other = Talk(talk.host, OTHER)
+        await other.create()
+        await other.say("go", settle=False)
+        await talk.host.settle(OTHER)
+        waiting = {str(unit): intent for unit, intent in talk.host.approvals()}
+        await talk.host.decide(waiting[str(OTHER)].id, approve=True, reason="", actor="anna")
+        await talk.host.settle(OTHER)
+    async with talking(store, Script(said("done")), tools, policy=ASKED, ledger=kept.opened()) as talk:
+        await talk.host.settle()
+        assert (talk.turn["status"], talk.host.approvals(), replayed(talk)) == ("done", [], [True])
+    assert outside.seen == ["x"]
+
+
+async def test_who_was_asked_in_vain_does_no_harm(store: Store, kept: Kept) -> None:
+    """Two chats wait for a person with an equal call, and both are approved."""
+    outside = Outside()
+    tools = [outside.tool(idempotency=SHOP)]
+    model = Script(called(bump()), called(bump()), said("done"), said("done"))
+    async with talking(store, model, tools, policy=ASKED, ledger=kept.opened()) as talk:
+        await talk.say("go")
+        other = Talk(talk.host, OTHER)
+        await other.create()
+        await other.say("go")
+        for _, intent in talk.host.approvals():
+            await talk.host.decide(intent.id, approve=True, reason="", actor="anna")
+        await talk.host.settle()
+        assert sorted([*replayed(talk), *replayed(other)]) == [False, True]
+    assert outside.seen == ["x"]
+
+
+async def test_what_is_new_is_still_asked(memory: MemoryStore) -> None:
+    outside = Outside()
+    ledger = EffectLedger(clock=FixedClock(START_NS))
+    async with talking(memory, turns(1), [outside.tool(idempotency=ONCE)], policy=ASKED, ledger=ledger) as talk:
+        await talk.say("go")
+        assert len(talk.host.approvals()) == 1
+        assert talk.turn["status"] == "tools"
+    assert outside.seen == []
+
+
+async def test_a_policy_that_denies_now_gives_no_stored_answer(store: Store, kept: Kept) -> None:
+    outside = Outside()
+    tools = [outside.tool(idempotency=ONCE)]
+    await left_open(store, tools, ALLOWED)
+    done(kept.opened())
+    async with talking(store, Script(said("done")), tools, policy=ToolPolicy(), ledger=kept.opened()) as talk:
+        await talk.host.settle()
+        assert refusals(talk) == ["policy_denied"]
+
+
+async def test_an_answer_needs_time_and_budget_like_any_other(memory: MemoryStore) -> None:
+    outside = Outside()
+    policy = ToolPolicy(allowed_tools=("bump",), budgets=Budgets(unit=Allowance(max_tool_calls=1)))
+    ledger = EffectLedger(clock=FixedClock(START_NS))
+    async with talking(memory, turns(2), [outside.tool(idempotency=ONCE)], policy=policy, ledger=ledger) as talk:
+        await talk.say("go")
+        await talk.say("again")
+        assert "budget_exceeded" in contents(talk)[-1]
+
+
+# -- attempts without a receipt ---------------------------------------------------------------------------------------
+
+
+async def begun(store: Store, tools: list[Any], ledger: EffectLedger) -> None:
+    """A call that a process began and did not end."""
+    async with talking(store, turns(1), tools, perform=True, ledger=ledger) as talk:
+        start = talk.host._dispatcher.start
+
+        def die(live: Any, intent: Any, *, tried: bool) -> None:
+            if intent.kind != "tool.call":
+                start(live, intent, tried=tried)
+
+        talk.host._dispatcher.start = die  # type: ignore[method-assign]
+        await talk.say("go")
+        [intent] = talk.host.state(MAIN).intents.values()
+    store.begin_attempts([Attempt(intent.id, str(MAIN), "earlier", 1)])
+
+
+def slot() -> LedgerSlot:
+    """That of the chat's call."""
+    digest = compute_params_hash({"what": "x"})
+    return LedgerSlot(partition_of(run=str(MAIN)), "bump", f"session:bump:{digest}")
+
+
+def claimed(ledger: EffectLedger, *, ttl_ns: int | None = None, now_ns: int = START_NS) -> LedgerRow:
+    claim = ledger.claim(slot(), params_hash="", ttl_ns=ttl_ns, now_ns=now_ns).mine
+    assert claim is not None
+    return claim
+
+
+def done(ledger: EffectLedger, *, ttl_ns: int | None = None, now_ns: int = START_NS) -> None:
+    """The call has done its work."""
+    claim = claimed(ledger, ttl_ns=ttl_ns, now_ns=now_ns)
+    ledger.settle(claim, message="bumped", value=b'"bumped x"', excluded=False, ttl_ns=ttl_ns, now_ns=now_ns)
+
+
+@pytest.mark.parametrize("state", [None, *EntryState])
+async def test_what_the_ledger_knows_answers_an_attempt_without_a_receipt(
+    store: Store, kept: Kept, state: EntryState | None
+) -> None:
+    outside = Outside()
+    tool = outside.tool(idempotency=ONCE)
+    ledger = kept.opened()
+    await begun(store, [tool], ledger)
+    match state:
+        case EntryState.DONE:
+            done(ledger)
+        case EntryState.CLAIMED:
+            claimed(ledger)
+        case EntryState.IN_DOUBT:
+            ledger.doubt(claimed(ledger))
+    model = Script(said("done"), called(bump()), said("done"))
+    async with talking(store, model, [tool], ledger=kept.opened()) as talk:
+        await talk.host.settle()
+        assert outside.seen == []
+        if state is EntryState.DONE:
+            assert replayed(talk) == [True]
+        else:
+            assert refusals(talk) == ["unknown_outcome"]
+        await talk.say("once more")
+        assert outside.seen == (["x"] if state is None else [])
+
+
+async def test_a_tool_that_can_find_out_is_asked_and_the_ledger_learns_it(store: Store, kept: Kept) -> None:
+    outside, asked = Outside(), list[str]()
+
+    def was_it(params: Any, *, context: ToolContext) -> ToolResult[str]:
+        asked.append("?")
+        return ToolResult("It was.", "bumped x")
+
+    tool = outside.tool(idempotency=ONCE, reconcile=was_it)
+    await begun(store, [tool], kept.opened())
+    model = Script(said("done"), called(bump()), said("done"))
+    async with talking(store, model, [tool], ledger=kept.opened()) as talk:
+        await talk.host.settle()
+        await talk.say("once more")
+        assert replayed(talk) == [False, True]
+    assert (outside.seen, asked) == ([], ["?"])
+
+
+async def test_what_is_forgotten_by_now_is_in_doubt_and_not_repeated(store: Store, kept: Kept) -> None:
+    """The entry has ended with its time before the world was opened again."""
+    outside = Outside()
+    tool = outside.tool(idempotency=IdempotencyConfig(ttl=timedelta(microseconds=1)))
+    ledger = kept.opened()
+    await begun(store, [tool], ledger)
+    done(ledger, ttl_ns=1000, now_ns=START_NS - 10**9)
+    async with talking(store, Script(said("done")), [tool], ledger=kept.opened()) as talk:
+        await talk.host.settle()
+        assert refusals(talk) == ["unknown_outcome"]
+    assert outside.seen == []
+
+
+async def test_a_read_runs_again(store: Store, kept: Kept) -> None:
+    outside = Outside()
+    tool = outside.tool(ToolEffect.READ_ONLY, idempotency=ONCE)
+    await begun(store, [tool], kept.opened())
+    async with talking(store, Script(said("done")), [tool], ledger=kept.opened()) as talk:
+        await talk.host.settle()
+        assert replayed(talk) == [False]
+    assert outside.seen == ["x"]

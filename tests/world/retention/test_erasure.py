@@ -1,0 +1,310 @@
+"""Erasure: the bytes are nowhere, and the world still opens, verifies, replays as far as it can, and goes on."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.world.scripted import MAIN, START_NS, A, Echo, Script, called, poke, running, said, stored, talking, tiny
+from tests.world.test_fork import forked
+
+from demiurge import faults
+from demiurge.errors import Conflict, InvalidValue, NotFound, Unavailable, UsageError
+from demiurge.stores import MemoryStore, SqliteStore, Store
+from demiurge.values.clock import SeededEntropy
+from demiurge.values.refs import Ref, parse_ref, ref_of
+from demiurge.world.manifest import Manifest
+from demiurge.world.messages import user_blob
+from demiurge.world.record import Stamp
+from demiurge.world.reducer import ReducerContext, Step
+from demiurge.world.replay import Manifests
+from demiurge.world.retention.erasure import ERASURES, Erasure, erase
+from demiurge.world.retention.garbage import collect
+from demiurge.world.unit import Unit
+from demiurge.world.verify import verify
+
+SECRET = b"<a canary that nobody else says>"
+LONG = SECRET * 1000
+
+
+def reading(state: Mapping[str, Any] | None, event: Mapping[str, Any], context: ReducerContext) -> Step:
+    """Logs how long the blob is that it is told of, or what else it is told."""
+    what = event["$value"]["what"]
+    text = str(len(context.blob(parse_ref(what)))) if what.startswith("sha256:") else what
+    return Step(set={"n": state["n"] + 1 if state is not None else 1}, append={"log": [text]})
+
+
+def manifest() -> Manifest:
+    return tiny(reduce=reading)
+
+
+async def told(store: Store, *whats: str, tail_bytes: int = 1 << 20, room: str = "a") -> list[str]:
+    """What is in the log in the end."""
+    async with running(store, manifest(), [Echo()], tail_bytes=tail_bytes) as host:
+        for what in whats:
+            await host.submit("ex/Ev@1", poke(what, room))
+        cell = host.state(Unit(A.module, room)).cell
+        assert cell is not None
+        return list(cell["log"])
+
+
+def erased(
+    store: Store, ref: str, *, why: str = "asked to", dry_run: bool = False, of: Manifest | None = None
+) -> Erasure:
+    current = of or manifest()
+    stamp = Stamp(START_NS, bytes(16), "user", current.ref)
+    manifests = Manifests(current, store.get_blob)
+    return erase(store, manifests, ref, why, stamp, SeededEntropy(len(list(store.read_all()))), dry_run=dry_run)
+
+
+async def replayed(store: Store) -> Counter[Unit]:
+    """How many records could not be checked, by unit."""
+    unchecked = Counter[Unit]()
+    async with running(store, manifest(), [Echo()]) as host:
+        for _ in host.replay(unchecked):
+            pass
+    return unchecked
+
+
+@pytest.mark.parametrize("data", [SECRET, LONG], ids=["small", "long"])
+async def test_a_blob_that_steps_have_read_is_erased_and_the_unit_goes_on(data: bytes, store: Store) -> None:
+    ref = store.put_blob(data)
+    log = await told(store, "one", ref, "two")
+    done = erased(store, ref)
+    assert done == Erasure(ref, len(data), 1, (str(A),), (str(A),), True)
+    with pytest.raises(NotFound) as caught:
+        store.get_blob(ref)
+    assert caught.value.code == "erased"
+    assert await told(store, "three") == [*log, "three"]
+    assert verify(store).problem is None
+    assert (await replayed(store))[A] == 4, "its own step and the one after, up to the snapshot"
+
+
+async def test_it_is_recorded_who_wanted_it_and_why(memory: MemoryStore) -> None:
+    ref = memory.put_blob(SECRET)
+    erased(memory, ref, why="GDPR, request 17")
+    (record,) = [record for record in stored(memory) if record.kind == "erased"]
+    assert record.unit == str(ERASURES)
+    assert record.body == {"ref": ref, "actor": "user", "why": "GDPR, request 17"}
+    other = memory.put_blob(b"another")
+    erased(memory, other)
+    async with running(memory, manifest(), []) as host:
+        assert [state.seq for state in host.replay()]
+    assert verify(memory).ok
+
+
+async def test_what_records_name_counts_as_erased_and_what_nobody_names_does_not(memory: MemoryStore) -> None:
+    async with talking(memory, Script(said("Hello."))) as talk:
+        await talk.say("my secret words")
+        message = talk.state["messages"][0]["message_ref"]
+        erased(memory, message, of=talk.host.manifest)
+        erased(memory, memory.put_blob(SECRET), of=talk.host.manifest)
+    found = verify(memory)
+    assert (found.problem, found.erased) == (None, 1)
+
+
+async def test_a_dry_run_says_the_same_and_does_nothing(store: Store) -> None:
+    ref = store.put_blob(SECRET)
+    await told(store, ref)
+    before = list(store.read_all())
+    found = erased(store, ref, dry_run=True)
+    assert found == Erasure(ref, len(SECRET), 1, (str(A),), (str(A),), False)
+    assert store.get_blob(ref) == SECRET
+    assert list(store.read_all()) == before
+    assert store.latest_snapshot(str(A)) is None
+
+
+async def test_a_unit_that_a_snapshot_covers_needs_no_other(memory: MemoryStore) -> None:
+    ref = memory.put_blob(SECRET)
+    await told(memory, ref, *map(str, range(40)), tail_bytes=300)
+    snapshots = _snapshots(memory)
+    assert erased(memory, ref).unchecked == ()
+    assert _snapshots(memory) == snapshots
+    assert 0 < (await replayed(memory))[A] < 40
+
+
+def _snapshots(store: Store) -> int:
+    found, count = store.latest_snapshot(str(A)), 0
+    while found is not None:
+        found, count = store.latest_snapshot(str(A), found.unit_seq), count + 1
+    return count
+
+
+async def test_several_gaps_are_counted_and_what_lies_between_them_is_checked(memory: MemoryStore) -> None:
+    first, second = memory.put_blob(b"first"), memory.put_blob(b"second")
+    await told(memory, *map(str, range(30)), first, *map(str, range(30)), second, *map(str, range(30)), tail_bytes=300)
+    erased(memory, first)
+    erased(memory, second)
+    unchecked = await replayed(memory)
+    assert 4 <= unchecked[A] < 40
+    assert set(unchecked) == {A}
+
+
+async def test_it_outlives_a_collection_of_garbage(store: Store) -> None:
+    ref = store.put_blob(SECRET)
+    log = await told(store, ref, *map(str, range(40)), tail_bytes=300)
+    erased(store, ref)
+    collect(store, now_s=4_000_000_000)
+    assert await told(store, "more") == [*log, "more"]
+    assert (await replayed(store))[A] > 0
+    assert verify(store).problem is None
+
+
+async def test_the_same_bytes_can_be_put_again_and_erased_again(store: Store) -> None:
+    ref = store.put_blob(SECRET)
+    await told(store, ref)
+    erased(store, ref)
+    store.put_blob(SECRET)
+    assert (await replayed(store))[A] == 0, "what came back is there to be read"
+    assert verify(store).erased == 0
+    assert erased(store, ref).done
+    assert len([record for record in stored(store) if record.kind == "erased"]) == 2
+
+
+async def test_erasing_it_twice_is_said_once(memory: MemoryStore) -> None:
+    ref = memory.put_blob(SECRET)
+    erased(memory, ref)
+    assert erased(memory, ref) == Erasure(ref, 0, 0, (), (), True)
+    assert len([record for record in stored(memory) if record.kind == "erased"]) == 1
+
+
+@pytest.mark.parametrize(("ref", "why"), [("nonsense", "x"), (ref_of(b"x"), ""), (ref_of(b"x"), "x" * 2001)])
+async def test_what_makes_no_sense_is_refused(ref: str, why: str, memory: MemoryStore) -> None:
+    memory.put_blob(b"x")
+    with pytest.raises(InvalidValue):
+        erased(memory, ref, why=why)
+    assert memory.get_blob(ref_of(b"x")) == b"x"
+
+
+async def test_a_blob_that_is_not_there_is_not_found(memory: MemoryStore) -> None:
+    with pytest.raises(NotFound) as caught:
+        erased(memory, ref_of(b"never seen"))
+    assert caught.value.code == "not_found"
+
+
+async def test_what_the_world_can_not_do_without_stays(memory: MemoryStore) -> None:
+    await told(memory, *map(str, range(40)), tail_bytes=300)
+    current, snapshot = manifest(), memory.latest_snapshot(str(A))
+    assert snapshot is not None
+    for ref in (current.ref, *current.sources.values(), snapshot.ref):
+        with pytest.raises(UsageError) as caught:
+            erased(memory, ref)
+        assert caught.value.code == "needed"
+    assert verify(memory).ok
+
+
+async def test_a_fork_made_afterwards_has_the_gap_and_goes_on(memory: MemoryStore) -> None:
+    ref = memory.put_blob(SECRET)
+    log = await told(memory, ref, "one")
+    erased(memory, ref)
+    target, _ = forked(memory, manifest(), tail_bytes=1 << 20)
+    with pytest.raises(NotFound) as caught:
+        target.get_blob(ref)
+    assert caught.value.code == "erased"
+    assert await told(target, "there") == [*log, "there"]
+    assert verify(target).problem is None
+    assert (await replayed(target))[A] > 0
+
+
+async def test_a_fork_has_what_came_back(memory: MemoryStore) -> None:
+    async with talking(memory, Script(said("Noted."))) as talk:
+        await talk.say("my secret words")
+        message, current = talk.state["messages"][0]["message_ref"], talk.host.manifest
+    data = memory.get_blob(message)
+    erased(memory, message, of=current)
+    memory.put_blob(data)
+    target, _ = forked(memory, current)
+    assert target.get_blob(message) == data
+
+
+async def test_nothing_of_it_is_left_on_disk(tmp_path: Path) -> None:
+    canary, folder = "quokka-4711-canary", tmp_path / "w"
+    with SqliteStore.create(folder, "world_1") as store:
+        write = called(("c1", "workspace__write", {"path": "note.txt", "text": "nothing special " * 3000}))
+        async with talking(store, Script(said("Noted."), write, said("Done."))) as talk:
+            message = await talk.host.put_blob(user_blob(f"remember {canary}"))
+            await talk.say("a text that stands in the event", message_ref=message)
+            await talk.say("Write it.")
+            current = talk.host.manifest
+        holding = [Ref(ref) for ref in store.iter_blobs() if canary.encode() in store.get_blob(ref)]
+        assert message in holding
+        for ref in holding:
+            await asyncio.to_thread(erased, store, ref, of=current)
+        assert _holding(folder, canary) == []
+        assert verify(store).problem is None
+    assert _holding(folder, canary) == []
+
+
+def _holding(folder: Path, canary: str) -> list[Path]:
+    return [path for path in folder.rglob("*") if path.is_file() and canary.encode() in path.read_bytes()]
+
+
+async def test_a_chat_goes_on_after_one_of_its_messages_was_erased(memory: MemoryStore) -> None:
+    async with talking(memory, Script(said("Noted."))) as talk:
+        await talk.say("my secret words")
+        message, current = talk.state["messages"][0]["message_ref"], talk.host.manifest
+    erased(memory, message, of=current)
+    model = Script(said("Still here."))
+    async with talking(memory, model) as talk:
+        await talk.say("And now?")
+        assert talk.turn["status"] == "done"
+        assert list(talk.host.replay())
+    assert "my secret words" not in repr(model.requests)
+    assert str(MAIN) in {record.unit for record in stored(memory)}
+
+
+async def test_a_plan_that_needs_it_now_keeps_it(memory: MemoryStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    ref = memory.put_blob(SECRET)
+    await told(memory, ref)
+
+    def unwritable(_state: object) -> tuple[bytes, dict[Ref, bytes]]:
+        raise InvalidValue("a running plan holds what is no plain data")
+
+    monkeypatch.setattr("demiurge.world.retention.erasure.snapshot_node", unwritable)
+    with pytest.raises(Conflict) as caught:
+        erased(memory, ref)
+    assert caught.value.code == "busy"
+    assert memory.get_blob(ref) == SECRET
+
+
+@pytest.mark.parametrize("fault", [KeyboardInterrupt, "enospc"], ids=["stopped", "full"])
+@pytest.mark.parametrize(
+    "point",
+    [
+        "blob.before_commit",
+        "blob.after_commit",
+        "snapshot.before_commit",
+        "snapshot.after_commit",
+        "erase.before_commit",
+        "erase.after_commit",
+        "remove.before_unlink",
+        "store.before_rewrite",
+        "store.after_rewrite",
+        "erased.before_commit",
+        "erased.after_commit",
+    ],
+)
+async def test_one_that_is_cut_short_has_not_begun_or_is_finished_by_the_next(
+    point: str, fault: str | type[BaseException], tmp_path: Path
+) -> None:
+    folder = tmp_path / "w"
+    with SqliteStore.create(folder, "world_1") as store:
+        ref = store.put_blob(SECRET)
+        log = await told(store, "one", ref)
+        with suppress(KeyboardInterrupt, Unavailable), faults.armed({point: fault}):
+            erased(store, ref)
+        assert verify(store).problem is None
+    with SqliteStore.open(folder) as store:
+        begun = any(record.kind == "erased" for record in stored(store))
+        assert store.has_blob(ref) is not begun
+        assert bool(_holding(folder, SECRET.decode())) is not begun
+        assert erased(store, ref).done
+        assert _holding(folder, SECRET.decode()) == []
+        assert len([record for record in stored(store) if record.kind == "erased"]) == 1
+        assert await told(store, "two") == [*log, "two"]
+        assert verify(store).problem is None
