@@ -97,6 +97,12 @@ async def test_the_request_carries_model_messages_tools_limit_and_key(server: An
     assert seen.body["stream"] is True
 
 
+async def test_half_a_surrogate_pair_in_somebodys_words_is_sent_as_a_replacement(server: Any, chat_text: Any) -> None:
+    server.script = [chat_text("ok")]
+    await send(a_request(server.url, items=(Message("user", (Text("\ud83d \ud83d\ude00 ü"),)),)))
+    assert server.seen[0].body["messages"][0]["content"] == "\ufffd \U0001f600 ü"
+
+
 async def test_the_responses_api_has_its_own_path_and_shape(server: Any, answer: Any, sse: Any) -> None:
     response = {
         "id": "r",

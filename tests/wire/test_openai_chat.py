@@ -274,6 +274,10 @@ def test_content_in_parts() -> None:
     ]
 
 
+def test_content_that_is_an_object_is_its_json() -> None:
+    assert openai_chat.decode(_answer(content={"name": "Zoë", "age": 7})).text == '{"name": "Zoë", "age": 7}'
+
+
 def test_an_answer_that_was_filtered_away_may_have_no_message() -> None:
     body = {"choices": [{"index": 0, "finish_reason": "content_filter"}]}
     assert openai_chat.decode(body).finish_reason == "content_filter"
@@ -382,12 +386,12 @@ def test_ids_that_change_without_an_index_are_one_call() -> None:
 
 
 def test_what_a_call_is_signed_with_goes_back_on_that_call() -> None:
-    signed = {"extra_content": {"google": {"thought_signature": "s"}}}
+    signed: dict[str, Any] = {"extra_content": {"google": {"thought_signature": "s"}}}
     _, completion = _read(
         _part('{"x"', id="a", name="t", **signed), _part(":1}"), _part("{}", index=1, id="b", name="u"), _chunk("stop")
     )
     assert completion == openai_chat.decode(
-        _answer("stop", tool_calls=[{**_call("a", '{"x":1}'), **signed}, _call("b", name="u")]) | {"usage": None}
+        _answer("stop", tool_calls=[{**_call("a", '{"x":1}'), **signed}, _call("b", name="u")])
     )
     [message] = openai_chat.encode_messages(completion.items)["messages"]
     assert message == {

@@ -33,8 +33,7 @@ from demiurge.tools.runner import ToolRunner
 from demiurge.tools.spec import ToolSpec
 from demiurge.values.clock import Entropy, SystemClock, new_id
 from demiurge.wire.arguments import sound_calls
-from demiurge.wire.errors import ProviderError
-from demiurge.wire.items import Completion, FinishReason, Item, Message, ToolCall, ToolChoice, ToolOutput, Usage
+from demiurge.wire.items import Completion, FinishReason, Item, ToolCall, ToolChoice, ToolOutput, Usage
 from demiurge.wire.rounds import MAX_PROPOSED, call_identity, next_choice, refuse
 
 __all__ = ["Exchange", "Terms"]
@@ -177,10 +176,6 @@ class Exchange:
             preview.over = True
         preview.complete(completion.text)
         self._account(answer_id, request, completion, asked_ns)
-        if not all(_may_be_said(item) for item in completion.items):
-            raise ProviderError(code="bad_response", detail="the answer speaks for somebody else")
-        if tuple(item for item in completion.items if isinstance(item, ToolCall)) != completion.tool_calls:
-            raise ProviderError(code="bad_response", detail="the calls of the answer are not those of its items")
         taken = [item.id for item in self.items if isinstance(item, ToolCall)]
         return sound_calls(completion, answer_id.encode(), taken)
 
@@ -235,11 +230,6 @@ def _cost(request: GenerateRequest, completion: Completion, asked_ns: int) -> in
     except UsageError:
         return None  # a model of the caller's own
     return cost_of(completion, row, model=request.model, base_url=request.base_url, at_ns=asked_ns).micros
-
-
-def _may_be_said(item: Item) -> bool:
-    """By a model: what a person said and what a tool answered begins a turn and ends a call."""
-    return item.role == "assistant" if isinstance(item, Message) else not isinstance(item, ToolOutput)
 
 
 def _stop_if_cancelled() -> None:

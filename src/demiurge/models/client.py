@@ -19,6 +19,7 @@ limits of size count what was read.
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -39,6 +40,7 @@ from demiurge.models.textcalls import TextCalls
 from demiurge.tools.events import AiEvent
 from demiurge.values.clock import Clock, Entropy, SystemClock, SystemEntropy
 from demiurge.wire.errors import ProviderError, provider_error
+from demiurge.wire.fields import mend_surrogates
 from demiurge.wire.items import Completion
 
 __all__ = ["ModelClient"]
@@ -119,7 +121,7 @@ class ModelClient:
 
     def _message(self, row: Provider, request: GenerateRequest, base_url: str) -> httpx.Request:
         headers = {"Accept": "text/event-stream", "Accept-Encoding": "identity", "User-Agent": "demiurge"}
-        headers |= row.headers
+        headers |= {"Content-Type": "application/json", **row.headers}
         if request.api_key:
             if not request.api_key.isascii() or not request.api_key.isprintable() or " " in request.api_key:
                 raise ProviderError(
@@ -129,9 +131,10 @@ class ModelClient:
             headers[row.key_header] = row.key_form.format(request.api_key)
         if request.idempotency_key:
             headers["Idempotency-Key"] = request.idempotency_key
+        body = json.dumps(build(row, request, base_url), ensure_ascii=False, separators=(",", ":"), allow_nan=False)
         try:
             return self._http.build_request(
-                "POST", base_url + row.path, headers=headers, json=build(row, request, base_url)
+                "POST", base_url + row.path, headers=headers, content=mend_surrogates(body).encode()
             )
         except httpx.InvalidURL:
             raise UsageError("The base URL is not a web address.", code="bad_base_url") from None

@@ -35,7 +35,7 @@ from demiurge.tools.ids import UNNAMED, canonical_id
 from demiurge.values import canonical_json
 from demiurge.wire.errors import ProviderError
 from demiurge.wire.fields import mend_surrogates
-from demiurge.wire.items import Completion, ToolCall
+from demiurge.wire.items import Completion, Item, Message, ToolCall, ToolOutput
 
 __all__ = [
     "INVALID_ARGUMENTS_KEY",
@@ -99,7 +99,13 @@ def sound_calls(completion: Completion, seed: bytes, taken: Iterable[str] = ()) 
     """The completion with calls that have the form which decoders give them, whoever made it, and each an id that no
     other has, nor one in `taken`: so results are paired with calls by id alone.
 
-    An id that is missing, repeated or of another form is derived from `seed`, the same for the same."""
+    An id that is missing, repeated or of another form is derived from `seed`, the same for the same. Raises
+    ProviderError (`bad_response`) for an answer in which somebody else speaks, or whose calls are not those of its
+    items."""
+    if not all(_is_the_models(item) for item in completion.items):
+        raise ProviderError(code="bad_response", detail="the answer speaks for somebody else")
+    if tuple(item for item in completion.items if isinstance(item, ToolCall)) != completion.tool_calls:
+        raise ProviderError(code="bad_response", detail="the calls of the answer are not those of its items")
     used = set(taken)
     calls: list[ToolCall] = []
     for index, call in enumerate(completion.tool_calls):
@@ -114,6 +120,11 @@ def sound_calls(completion: Completion, seed: bytes, taken: Iterable[str] = ()) 
     following = iter(calls)
     items = tuple(next(following) if isinstance(item, ToolCall) else item for item in completion.items)
     return replace(completion, tool_calls=tuple(calls), items=items)
+
+
+def _is_the_models(item: Item) -> bool:
+    """What a person said and what a tool answered begins a turn and ends a call; a model may not say it."""
+    return item.role == "assistant" if isinstance(item, Message) else not isinstance(item, ToolOutput)
 
 
 def call_name(name: str) -> str:

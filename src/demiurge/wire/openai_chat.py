@@ -20,6 +20,7 @@ Rules worth knowing:
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -264,6 +265,8 @@ def _drafts(message: Mapping[str, Any], stated: FinishReason | None) -> list[Dra
 
 def _decode_parts(message: Mapping[str, Any]) -> tuple[Text, ...]:
     texts = [fields.text(message, "content")]
+    if isinstance(message.get("content"), Mapping):  # so one host sends an answer that was to be JSON
+        texts.append(fields.mend_surrogates(json.dumps(message["content"], ensure_ascii=False)))
     texts += [fields.text(part, "text") for part in fields.mappings(message, "content") if part.get("type") == "text"]
     texts.append(fields.text(message, "refusal"))
     return tuple(Text(text) for text in texts if text)

@@ -87,7 +87,8 @@ class LlmGenerate:
             return failed(error.code, error.message)
         asked_ns = self._clock.now_ns()
         try:
-            completion = await self._model.generate(request, on_event=call.progress)
+            answer = await self._model.generate(request, on_event=call.progress)
+            completion = sound_calls(answer, call.intent.id)  # the same at every retry
         except DemiurgeError as error:
             keyless = error.code == "authentication" and request.api_key is None
             return failed(error.code, NO_KEY if keyless else scrub(error.message, request.api_key))
@@ -188,7 +189,6 @@ def _objects(value: Any, path: str) -> list[Mapping[str, Any]]:
 
 
 async def _receipt(call: EffectCall, request: GenerateRequest, completion: Completion, asked_ns: int) -> Result:
-    completion = sound_calls(completion, call.intent.id)  # the same at every retry
     calls = completion.tool_calls
     pending: list[bytes] = []
     items = items_blob(completion.items, lambda data: _put_later(pending, call.injections.masked_bytes(data)))
