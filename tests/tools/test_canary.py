@@ -222,7 +222,7 @@ class Scene:
     reports: bool = False
 
 
-def budget(**limits: int) -> ToolPolicy:
+def budget(**limits: Any) -> ToolPolicy:
     return ToolPolicy(("look",), budgets=Budgets(**limits))
 
 

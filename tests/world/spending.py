@@ -2,7 +2,7 @@
 
 A room is told in JSON what to do: `calls` of tools, `think` (the most tokens of each request to a model), and `notes`
 for a board, each with its `budget`. A board makes two calls for a note that says "call"; for one that says "pass" its
-plan sends such a note to another board.
+plan sends such a note to another board, and for one that says "reply" it tells the room to make a call.
 """
 
 from __future__ import annotations
@@ -92,6 +92,12 @@ def _passing(key: str) -> dict[str, Any]:
     return {"id": "pass", "op": "raise_event", "event": "ex/BoardEv@1", "value": value, "budget": share}
 
 
+def _replying() -> dict[str, Any]:
+    asked = {"record": {"room": {"text": "a"}, "what": {"text": '{"calls":["bump"]}'}}}
+    value = {"variant": {"tag": "Poke", "value": asked}}
+    return {"id": "reply", "op": "raise_event", "event": "ex/Ev@1", "value": value}
+
+
 NOTED = plan(
     [
         {"id": "start", "op": "assign", "expr": 1, "bind": {"as": "one"}},
@@ -100,6 +106,7 @@ NOTED = plan(
         awaiting("w1", "h1", "r1"),
         awaiting("w2", "h2", "r2"),
         _passing("c"),
+        _replying(),
     ],
     [
         edge("start", "c1", _is("call")),
@@ -107,6 +114,7 @@ NOTED = plan(
         edge("c1", "w1"),
         edge("c2", "w2"),
         edge("start", "pass", _is("pass")),
+        edge("start", "reply", _is("reply")),
     ],
     name="ex/noted@1",
     on="ex/Note@1",

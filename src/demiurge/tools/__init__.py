@@ -64,6 +64,7 @@ from demiurge.tools.ledger.idempotency import (
     compute_params_hash,
 )
 from demiurge.tools.ledger.store import LedgerSlot
+from demiurge.tools.limits.allowance import Allowance
 from demiurge.tools.limits.budget import Budget, BudgetTracker, TokenUsage
 from demiurge.tools.limits.deadline import Deadline
 from demiurge.tools.policy import Budgets, Decision, ToolPolicy, ToolPolicyContext
@@ -90,6 +91,7 @@ __all__ = [
     "CORE_TOOLS",
     "SAFE_MESSAGES",
     "AiEvent",
+    "Allowance",
     "ApprovalDecision",
     "ApprovalRequest",
     "ApprovalStore",

@@ -23,6 +23,7 @@ from demiurge.values.refs import Ref
 __all__ = [
     "LLM",
     "TOOL",
+    "Caller",
     "Lender",
     "Limits",
     "Run",
@@ -64,18 +65,27 @@ class Lender(NamedTuple):
     seq: int
 
 
+class Caller(NamedTuple):
+    """The run that a run was begun by: its unit, and its id there, None for one that is not counted."""
+
+    unit: str
+    run: int | None
+
+
 _NOTHING = Used()
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
     """`id` is the number of the record of the event that began it; `given` are the limits that came with the event;
-    `lent` is what events of it took along, by the number of the record: the unit, and how much."""
+    `lent` is what events of it took along, by the number of the record: the unit, and how much. What it sends back to
+    its `caller`'s unit belongs to the caller."""
 
     id: int
     begun_ns: int
     given: Limits = field(default_factory=dict)
     lender: Lender | None = None
+    caller: Caller | None = None
     used: Used = _NOTHING
     lent: Mapping[int, tuple[str, Limits]] = field(default_factory=dict)
 
@@ -96,15 +106,22 @@ class Run:
         return replace(self, used=self.used.plus(used), lent=left)
 
     def to_node(self) -> list[Any]:
-        lender = list(self.lender) if self.lender is not None else None
+        lender, caller = (list(other) if other is not None else None for other in (self.lender, self.caller))
         lent = [[seq, unit, limits] for seq, (unit, limits) in self.lent.items()]
-        return [self.id, self.begun_ns, self.given, lender, list(self.used), lent]
+        return [self.id, self.begun_ns, self.given, lender, caller, list(self.used), lent]
 
     @classmethod
     def from_node(cls, node: list[Any]) -> Run:
-        run, begun_ns, given, lender, used, lent = node
-        entries = {seq: (unit, limits) for seq, unit, limits in lent}
-        return cls(run, begun_ns, given, Lender(*lender) if lender is not None else None, Used(*used), entries)
+        run, begun_ns, given, lender, caller, used, lent = node
+        return cls(
+            run,
+            begun_ns,
+            given,
+            Lender(*lender) if lender is not None else None,
+            Caller(*caller) if caller is not None else None,
+            Used(*used),
+            {seq: (unit, limits) for seq, unit, limits in lent},
+        )
 
 
 def limits_of(allowed: Allowance | None, run: Run) -> dict[str, int]:

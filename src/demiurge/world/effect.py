@@ -156,7 +156,7 @@ class EffectCall:
         """Submit the event that the effect comes to: once, however often the call is performed."""
         cause: dict[str, Any] = {"unit": str(self.unit), "seq": self.intent.seq, "index": 0}
         if self.intent.left is not None and "run" in self.intent.left:
-            cause["budget"] = nothing_of(self.intent.left["run"])
+            cause |= {"budget": nothing_of(self.intent.left["run"]), "run": self.intent.run}
         ingress_id = f"intent:{self.intent.id.hex()}"
         with self._stalling():
             return await self.services.send(schema, value, ingress_id=ingress_id, actor=self.actor, cause=cause)

@@ -166,7 +166,9 @@ class Host:
         """An event before it is taken: its unit, its schema and value as the unit will see them, its blobs."""
         manifest = self.manifest
         if schema not in manifest.schemas:
-            raise NotFound(f"There is no schema {schema}; `demiurge manifest get` lists them.", code="unknown_schema")
+            raise NotFound(
+                f"There is no schema {schema}; `demiurge defs ls --kind schema` lists them.", code="unknown_schema"
+            )
         validator = manifest.schemas.validator(schema)
         value = validator.normalise(value)
         target = routed(manifest, schema, value)

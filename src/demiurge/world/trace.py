@@ -130,6 +130,8 @@ def _says(record: Record) -> str:
             return f"{body['verdict']} by {body['by']}"
         case "plan_ended":
             return str(body["plan"])
+        case "settled":
+            return ", ".join(f"{name} {used}" for name, used in body["used"].items() if used) or "nothing used"
         case "manifest":
             return str(body["ref"])
         case "receipt" if body.get("secrets"):

@@ -30,7 +30,7 @@ shares = st.sampled_from(
     [{"max_tool_calls": 1}, {"max_tool_calls": 2}, {"max_tool_calls": 3, "max_total_tokens": 30}, {"max_tool_calls": 0}]
 )
 notes = st.lists(
-    st.fixed_dictionaries({"text": st.sampled_from(["call", "pass", "nothing"])}, optional={"budget": shares}),
+    st.fixed_dictionaries({"text": st.sampled_from(["call", "pass", "reply", "nothing"])}, optional={"budget": shares}),
     max_size=2,
 )
 

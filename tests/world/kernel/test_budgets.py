@@ -345,6 +345,32 @@ def test_what_a_grandchild_leaves_comes_back_all_the_way() -> None:
     assert (mine.used.tool_calls, mine.reserved("tool_calls")) == (1, 0)
 
 
+@pytest.mark.parametrize("sent", [note("reply", tool_calls=1), {"text": "reply"}])
+def test_what_comes_back_from_another_unit_belongs_to_the_run_that_sent(sent: dict[str, Any]) -> None:
+    world = run(max_tool_calls=3)
+    world.tell(notes=[sent], calls=[ASKED])
+    [mine] = world.a.state.runs.values()
+    world.deliver_all()
+    assert [intent.run for intent in world.a.intents] == [mine.id, mine.id]
+    assert list(world.a.state.runs) == [mine.id]
+
+
+def test_what_comes_back_to_a_run_that_is_not_bounded_is_not_bounded() -> None:
+    world = Units(spending())
+    world.tell(notes=[note("reply", tool_calls=1)])
+    world.deliver_all()
+    assert [intent.run for intent in world.a.intents] == [None]
+    assert world.a.state.runs == {}
+
+
+def test_what_comes_back_when_its_run_is_over_has_nothing() -> None:
+    world = run(max_tool_calls=3)
+    world.tell(notes=[{"text": "reply"}])
+    assert world.a.state.runs == {}
+    world.deliver_all()
+    assert denied(world.a) == [("run.max_tool_calls", "budget_exceeded")]
+
+
 def test_a_child_has_its_parents_deadline_or_an_earlier_one() -> None:
     world = run(max_wall_ms=60_000)
     begun = world.a.now_ns + SECOND

@@ -16,6 +16,7 @@ from demiurge.values.refs import Ref
 from demiurge.world.admission import Admission
 from demiurge.world.budget import (
     LLM,
+    Caller,
     Lender,
     Limits,
     Run,
@@ -72,13 +73,18 @@ class _Account:
 
 
 def begin_run(step: Advancing, seq: int) -> int | None:
-    """The run that an event begins here, when it is counted: its id."""
+    """The run that an event belongs to here, when it is counted: its id. One that comes back goes on with the run that
+    it comes back to, if that goes on and the event brings nothing of its own."""
     cause = step.ingress.cause
     sent: Mapping[str, Any] = cause if isinstance(cause, Mapping) else {}
+    back: int | None = sent.get("back")
+    if back in step.state.runs and not sent.get("lent"):
+        return back
     if "budget" not in sent and step.manifest.tool_policy.budgets.run is None:
         return None
     lender = Lender(sent["unit"], sent["seq"]) if sent.get("lent") else None
-    step.state.runs[seq] = Run(seq, step.ingress.stamp.time_ns, sent.get("budget", {}), lender)
+    caller = Caller(sent["unit"], sent["run"]) if "run" in sent else None
+    step.state.runs[seq] = Run(seq, step.ingress.stamp.time_ns, sent.get("budget", {}), lender, caller)
     return seq
 
 
@@ -86,33 +92,38 @@ def shortfall(
     step: Advancing, run: int | None, kind: str, params: Mapping[str, Any], but: bytes | None = None
 ) -> Admission | None:
     """Why there is no budget for an effect, None when there is. `but`: an open intent, itself, that does not count."""
+    if run is None and step.manifest.tool_policy.budgets.unit is None:
+        return None
     want, now_ns = wanted(kind, params), step.ingress.stamp.time_ns
     for account in _accounts(step, run, but):
         name, limits = account.name, account.limits
         if now_ns >= limits.get("deadline_ns", now_ns + 1):
             return Admission("deny", "budget", f"{name}.deadline", "deadline_exceeded", "The time of this run is over.")
-        for dimension, limit in bounded(limits) if any(want) else ():
-            wants: int = getattr(want, dimension)
-            left = account.left(dimension)
-            is_short = left < wants if wants else account.spent(dimension) > limit
-            if dimension == "cost_micros" and kind == LLM:
-                if account.used.unpriced:
-                    why = f"The budget for this {name} can't be kept: nobody knows what an earlier answer cost."
-                    return _exceeded(name, dimension, why)
-                is_short = left <= 0
-            if is_short:
-                why = f"The budget for this {name} is used up: {max(0, left)} of {limit} {_WORDS[dimension]} are left"
-                asked = f", and {wants} may be needed." if wants > 1 else "."
-                return _exceeded(name, dimension, why + asked)
+        for dimension, _ in bounded(limits) if any(want) else ():
+            why = _short(account, dimension, getattr(want, dimension), costs=kind == LLM)
+            if why is not None:
+                return Admission("deny", "budget", f"{name}.max_{dimension}", "budget_exceeded", why)
     return None
 
 
-def _exceeded(name: str, dimension: str, message: str) -> Admission:
-    return Admission("deny", "budget", f"{name}.max_{dimension}", "budget_exceeded", message)
+def _short(account: _Account, dimension: str, wants: int, *, costs: bool) -> str | None:
+    """Why there is not enough, if there is not; what an effect that `costs` will cost nobody knows before."""
+    name, left, limit = account.name, account.left(dimension), account.limits[dimension]
+    is_short = left < wants if wants else account.spent(dimension) > limit
+    if dimension == "cost_micros" and costs:
+        if account.used.unpriced:
+            return f"The budget for this {name} can't be kept: nobody knows what an earlier answer cost."
+        is_short = left <= 0
+    if not is_short:
+        return None
+    asked = f", and {wants} may be needed" if wants > 1 else ""
+    return f"The budget for this {name} is used up: {max(0, left)} of {limit} {_WORDS[dimension]} are left{asked}."
 
 
 def left_of(step: Advancing, run: int | None, kind: str, params: Mapping[str, Any]) -> dict[str, Limits] | None:
     """What is left to the run and to the unit once an effect is admitted; None when neither is bounded."""
+    if run is None and step.manifest.tool_policy.budgets.unit is None:
+        return None
     want = wanted(kind, params)
     found: dict[str, Limits] = {}
     for account in _accounts(step, run, None):
@@ -169,13 +180,18 @@ def lend(step: Advancing, emit: Emit, unit: Unit, seq: int, run: int | None) -> 
     mine = step.state.runs.get(run) if run is not None else None
     limits = limits_of(step.manifest.tool_policy.budgets.run, mine) if mine is not None else {}
     given = given_to(limits, emit.budget, step.ingress.stamp.time_ns)
-    if not given:
-        return {}
+    if mine is None:
+        return {"budget": given, "run": None} if given else {}
+    said: dict[str, Any] = {"budget": given, "run": mine.id} if given else {"run": mine.id}
+    if mine.caller is not None and mine.caller.unit == str(unit):
+        if mine.caller.run is None and emit.budget is None:
+            return {}
+        said["back"] = mine.caller.run
     share = {name: limit for name, limit in emit.budget.limits.items() if limit} if emit.budget is not None else {}
-    if mine is None or not share:
-        return {"budget": given}
-    step.state.runs[mine.id] = mine.lend(seq, str(unit), share)
-    return {"budget": given, "lent": True}
+    if share:
+        step.state.runs[mine.id] = mine.lend(seq, str(unit), share)
+        said["lent"] = True
+    return said
 
 
 def settle(step: Advancing, cause: Mapping[str, Any]) -> None:

@@ -88,7 +88,8 @@ def _references(folder: Folder, known: Known, modules: Container[str] | None) ->
         if check is not None and is_readable(part.content, part.place):
             yield from check(part, known)
             if modules is not None and part.content["$kind"] == "defmodule" and part.content["name"] not in modules:
-                yield part.place.wrong("no code is registered for this module", "register its reducer, or leave it out")
+                fix = "name the Python that has it with --tools, or with reducers="
+                yield part.place.wrong("no code is registered for this module", fix)
     yield from _defaults(folder, known)
     yield from _routing(folder, known)
     yield from _triggers(folder, known)
