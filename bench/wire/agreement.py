@@ -36,7 +36,7 @@ def _on_error(ours: ProviderError, theirs: Mapping[str, Any]) -> str | None:
 def _on_their_error(entry: Interaction, theirs: Mapping[str, Any]) -> str:
     if theirs["error"] == "RuntimeError" and entry.stream:
         return "the SDK refuses to join a list whose entries have no `index`"
-    if b'"message"' not in entry.body:
+    if not entry.stream and b'"message"' not in entry.body:
         return "an answer without a message, stopped by the content filter: the SDK has none to show"
     return f"unexplained: {theirs['error']} there"
 

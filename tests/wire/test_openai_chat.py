@@ -414,6 +414,14 @@ def test_thinking_blocks_are_joined_and_go_back() -> None:
     assert message["thinking_blocks"] == [block("Hm.", "s"), hidden, block("Oh.", "t")]
 
 
+def test_tokens_that_are_counted_in_the_choice() -> None:
+    last = _chunk("stop")
+    last["choices"][0]["usage"] = {"prompt_tokens": 3, "completion_tokens": 1}
+    assert _read(_chunk(content="x"), last)[1].usage == Usage(3, 1)
+    final = {"choices": [], "usage": {"prompt_tokens": 3, "completion_tokens": 2}}
+    assert _read(_chunk(content="x"), last, final)[1].usage == Usage(3, 2)
+
+
 def test_what_a_custom_tool_is_given_is_no_object() -> None:
     called = {"id": "a", "type": "custom", "custom": {"name": "shell", "input": "ls -l"}}
     expected = (ToolCall("a", "shell", "ls -l", invalid=True),)

@@ -98,7 +98,7 @@ class ChatDeltas:
         self.started = True
         if choice.get("finish_reason"):
             self.finished = True
-        for key in ("finish_reason", "error"):
+        for key in ("finish_reason", "error", "usage"):
             if choice.get(key):
                 self._choice[key] = choice[key]
         return self._add_delta(fields.mapping(choice, "delta") or fields.mapping(choice, "message"))

@@ -227,7 +227,7 @@ def decode(body: Mapping[str, Any]) -> Completion:
         text="".join(part.text for part in parts),
         tool_calls=tuple(calls),
         finish_reason=_finish_reason(stated, bool(calls), refused=bool(fields.text(message, "refusal"))),
-        usage=_usage(body),
+        usage=_usage(body, choice),
         items=(*items, *calls),
         response_id=response_id,
         model=fields.label(body, "model"),
@@ -289,8 +289,10 @@ def _decode_reasoning(message: Mapping[str, Any], calls: Sequence[ToolCall]) -> 
     return [Reasoning(summary, kept)] if summary or kept is not None else []
 
 
-def _usage(body: Mapping[str, Any]) -> Usage | None:
-    usage = fields.mapping(body, "usage") or fields.mapping(fields.mapping(body, "x_groq"), "usage")
+def _usage(body: Mapping[str, Any], choice: Mapping[str, Any]) -> Usage | None:
+    """Some hosts count elsewhere: Groq once did in `x_groq`, Moonshot does in the choice."""
+    places = (body, fields.mapping(body, "x_groq"), choice)
+    usage = next(filter(None, (fields.mapping(place, "usage") for place in places)), {})
     details = fields.mapping(usage, "prompt_tokens_details")
     return fields.usage(
         fields.count(usage, "prompt_tokens"),
