@@ -13,7 +13,7 @@ from bench.recorded import chats_manifest, record
 from demiurge.stores import Batch, Row, SqliteStore
 from demiurge.values import cbor
 from demiurge.world.host import Host
-from demiurge.world.replay import decode_row
+from demiurge.world.record import decode_row
 
 CELLS, EVENTS = 200, 20
 ALONE = 500

@@ -40,6 +40,7 @@ def _sections(command: click.Command, parent: click.Context | None, name: str) -
     yield f"## {context.command_path}\n\n```text\n{text}\n```\n"
     verbs = command if isinstance(command, click.Group) else getattr(command, "verbs", None)
     if isinstance(verbs, click.Group):
+        context = click.Context(verbs, info_name=name, parent=parent)  # `chat` has an argument, its verbs have not
         for verb in verbs.list_commands(context):
             found = verbs.get_command(context, verb)
             assert found is not None

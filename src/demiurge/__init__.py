@@ -163,7 +163,7 @@ _HOMES = {
         "tool",
     ),
     "demiurge.values": ("Ref",),
-    "demiurge.world.host": ("Accepted",),
+    "demiurge.world.host.host": ("Accepted",),
 }
 
 __all__ = [

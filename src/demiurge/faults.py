@@ -34,6 +34,12 @@ EXIT_STATUS: Final = 86
 
 POINTS: Final[Mapping[str, str]] = MappingProxyType(
     {
+        "archive.before_write": "an archive's temp file exists and is empty",
+        "archive.before_fsync": "an archive's bytes are written, none is sure to be on disk",
+        "archive.before_rename": "an archive is durable, it has no name yet",
+        "archive.after_rename": "an archive has its name, the folder is not yet durable",
+        "archive.before_commit": "rows are emptied and their archive noted, not yet durable",
+        "archive.after_commit": "rows have their bytes in an archive, the caller doesn't know yet",
         "attempts.before_commit": "attempts are written, not yet durable",
         "attempts.after_commit": "attempts are durable, the caller doesn't know yet",
         "remove.before_unlink": "a blob file is to be removed, it is still there",

@@ -20,8 +20,8 @@ from demiurge.bootstrap.secrets import open_vault
 from demiurge.stores import SqliteStore
 from demiurge.tools.connections.credentials import Secret
 from demiurge.values.clock import SystemClock, SystemEntropy
+from demiurge.world.history.verify import verify
 from demiurge.world.host import Host
-from demiurge.world.verify import verify
 
 ROOT = Path(__file__).parents[2]
 VALUES = {name: f"canary/{name}+0123456789=%" for name in NAMES}

@@ -14,7 +14,7 @@ from tests.slow_provider import SlowProvider, serving_slowly
 
 from demiurge import Reply, Tool, ToolEffect, ToolPolicy, World
 from demiurge.bootstrap.backend import Shown
-from demiurge.bootstrap.socket import Remote, socket_path
+from demiurge.bootstrap.backend.socket import Remote, socket_path
 from demiurge.world.record import Record
 
 ANSWER = "one two three four"

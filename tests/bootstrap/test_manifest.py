@@ -62,7 +62,8 @@ def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.fixture
 def means(shop: Path) -> dict[str, Any]:
     """What a process of the shop brings, but for the manifest."""
-    return {"reducers": {ORDER: import_module("shop_order").reduce}, "adapters": [Stock()], "environment": {}}
+    home = {"HOME": str(shop.parent / "home")}
+    return {"reducers": {ORDER: import_module("shop_order").reduce}, "adapters": [Stock()], "environment": home}
 
 
 def placed(order: str, count: int = 4) -> dict[str, Any]:
@@ -118,7 +119,7 @@ async def test_a_world_without_its_code_is_looked_at_and_takes_nothing(
         await world.submit("shop/Placed@1", placed("A-1"))
         await world.settle()
         count = world.journal.verify().records
-    async with World.open(tmp_path / "w", environment={}) as world:
+    async with World.open(tmp_path / "w", environment=means["environment"]) as world:
         assert (await world.info())["missing"] == [ORDER]
         assert await world.keys(ORDER) == ["A-1"]
         assert world.journal.verify().records == count

@@ -16,14 +16,14 @@ from tests.world.scripted import said
 
 from demiurge import World
 from demiurge.bootstrap.backend import Backend, Frames, Shown
-from demiurge.bootstrap.embedded import Embedded
-from demiurge.bootstrap.socket import LENGTH, Remote, socket_path
+from demiurge.bootstrap.backend.embedded import Embedded
+from demiurge.bootstrap.backend.socket import LENGTH, Remote, socket_path
 from demiurge.errors import Conflict, InvalidValue
 from demiurge.models.request import GenerateRequest
 from demiurge.tools.events import TextDelta
 from demiurge.values import cbor
 from demiurge.wire.items import Completion
-from demiurge.world.broadcast import LONGEST
+from demiurge.world.watching.broadcast import LONGEST
 
 ANSWER = "one two three four"
 
@@ -208,7 +208,7 @@ class Loud:
 async def test_one_who_does_not_read_makes_nobody_wait(
     tmp_path: Path, provider: SlowProvider, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("demiurge.bootstrap.embedded.Models", Loud)
+    monkeypatch.setattr("demiurge.bootstrap.backend.embedded.Models", Loud)
     async with opened(tmp_path / "w", provider) as world:
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as wire:
             wire.setblocking(False)

@@ -56,7 +56,6 @@ def test_global_options_may_stand_anywhere(words: tuple[str, ...], demiurge: Any
     "words",
     [
         ("nonsense",),
-        ("blob",),
         ("blob", "put"),
         ("blob", "get", "x", "--raw", "--json"),
         ("state", "get", "m", "--nonsense"),
@@ -150,3 +149,34 @@ def test_a_reader_that_stops_reading_is_no_error(process: Any) -> None:
     assert "Traceback" not in running.stderr.read()
     running.stdin.close()
     running.stderr.close()
+
+
+@pytest.mark.parametrize("words", [(), ("blob",)])
+def test_a_noun_alone_shows_what_there_is(words: tuple[str, ...], demiurge: Any) -> None:
+    done = demiurge(*words)
+    assert (done.status, done.out) == (2, "")
+    assert done.err.startswith(f"Usage: {' '.join(('demiurge', *words))} [OPTIONS]")
+    told = demiurge(*words, "--json")
+    assert (told.status, told.document["error"]) == (2, {"code": "usage", "message": "Missing command."})
+
+
+def test_a_question_ends_with_its_mark(demiurge: Any) -> None:
+    assert demiurge("tools", "lss").err.endswith("Did you mean 'ls'? See `demiurge tools --help`.\n")
+
+
+def test_a_reader_that_goes_away_is_no_failure_to_be_told(process: Any, world: Path) -> None:
+    assert process("init").status == 0
+    leaving = process.start("manifest", "get")  # more than a pipe holds
+    assert leaving.stdout is not None
+    leaving.stdout.close()
+    leaving.stdout = None
+    done = process.finish(leaving)
+    assert (done.status, done.err) == (1, "")
+
+
+@pytest.mark.parametrize("words", [("init",), ("chat", "-m", "hello"), ("journal", "head")])
+def test_a_file_is_no_world(words: tuple[str, ...], demiurge: Any, tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("mine")
+    done = demiurge("-w", "notes.txt", *words)
+    assert (done.status, done.err) == (1, "error: notes.txt is a file: name the folder of a world with -w.\n")
+    assert (tmp_path / "notes.txt").read_text() == "mine"

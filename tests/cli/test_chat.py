@@ -121,6 +121,8 @@ def test_a_call_that_asks_for_approval_waits_and_is_shown_how_to_decide(
 
     [waiting] = demiurge("approvals", "ls", "--json").document["approvals"]
     assert (waiting["id"], waiting["tool"], waiting["arguments_json"]) == (approval_id, "ring_bell", '{"times": 3}')
+    [listed] = demiurge("chat", "ls", "--json").document["chats"]
+    assert listed["status"] == "awaiting_approval"
     busy = demiurge("chat", "-m", "And now?", "--tools", "my_bell")
     assert busy.status == 1
     assert f"demiurge approvals approve {approval_id[:12]} --tools my_bell" in busy.out
@@ -140,6 +142,26 @@ def test_a_call_that_asks_for_approval_waits_and_is_shown_how_to_decide(
     [decision] = [r["body"] for r in records if r["kind"] == "approval"]
     assert (decision["verdict"], decision["reason"]) == ("approve", "go on")
     assert demiurge("replay", "--check").document["ok"] is True
+    assert bell.read_text() == "3\n"
+
+
+def test_a_decision_is_asked_for_with_the_address_that_the_chat_was_given(
+    demiurge: Any, provider: Any, bell: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("OPENAI_BASE_URL")
+    provider.say(provider.answer(provider.call("ring_bell", {"times": 3})))
+    done = demiurge("chat", "-m", "Ring it.", "--tools", "my_bell", "--base-url", provider.url)
+    assert f" --tools my_bell --base-url {provider.url}\n" in done.out
+
+
+def test_an_approved_turn_that_fails_is_a_failure_as_a_document_too(demiurge: Any, provider: Any, bell: Path) -> None:
+    provider.say(provider.answer(provider.call("ring_bell", {"times": 3})), provider.raw(b"{}", 400))
+    demiurge("chat", "-m", "Ring it.", "--tools", "my_bell")
+    [waiting] = demiurge("approvals", "ls", "--json").document["approvals"]
+    done = demiurge("approvals", "approve", waiting["id"], "--json")
+    assert done.status == 1
+    assert (done.document["decision"], done.document["reply"]["status"]) == ("approved", "failed")
+    assert done.document["error"]["code"] == "invalid_request"
     assert bell.read_text() == "3\n"
 
 

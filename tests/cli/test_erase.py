@@ -49,7 +49,7 @@ def test_it_is_put_again_only_by_force(demiurge: Run, ref: str) -> None:
 
 def test_a_reason_is_needed(demiurge: Run, ref: str) -> None:
     assert demiurge("erase", ref).status == 2
-    assert demiurge("erase", ref, "--why", "").status == 1
+    assert demiurge("erase", ref, "--why", " ").status == 2
     assert demiurge("erase", "nonsense", "--why", "x", "--json").document["error"]["code"] == "invalid_ref"
 
 

@@ -94,9 +94,9 @@ def test_without_waiting_the_event_is_durable_and_the_next_command_goes_on(demiu
     [
         (CHAT, '{"$tag": ', "invalid_json", "quotes"),
         (CHAT, '{"a": 1, "a": 2}', "invalid_json", "a"),
-        ("demiurge/Nothing@1", "{}", "unknown_schema", "manifest get"),
+        ("demiurge/Nothing@1", "{}", "unknown_schema", "defs ls"),
         ("demiurge/ChatState@1", "{}", None, ""),
-        (CHAT, '{"$tag": "Dance", "$value": {}}', "invalid_value", "tag"),
+        (CHAT, '{"$tag": "Dance", "$value": {}}', "invalid_value", f"VALUE is no {CHAT}: "),
         (CHAT, '{"$tag": "ChatCreated", "$value": {"chat_id": 7}}', "invalid_value", "chat_id"),
         (CHAT, json.dumps({**CREATED, "more": 1}), "invalid_value", ""),
         (CHAT, message("sha256:" + "0" * 64), "not_found", "blob put"),

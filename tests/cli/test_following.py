@@ -49,7 +49,7 @@ def test_one_who_follows_sees_what_was_said_and_each_turn_as_it_goes_on(process:
 
     following.send_signal(signal.SIGINT)
     left = process.finish(following)
-    assert "Traceback" not in left.err
+    assert (left.status, left.err) == (0, "")
     assert process.finish(talking, "").status == 0
 
 
@@ -62,6 +62,33 @@ def test_a_turn_that_is_stopped_is_shown_as_such(process: Any, provider: Any) ->
     talking.send_signal(signal.SIGINT)
     lines_until(following, "(failed: The turn was stopped.)")
     process.finish(talking)
+    following.send_signal(signal.SIGINT)
+    process.finish(following)
+
+
+def test_what_was_said_can_not_steer_the_terminal_of_who_follows(process: Any, provider: Any, demiurge: Any) -> None:
+    provider.say(
+        provider.answer(provider.text("red \x1b[31m and \u202eback")), provider.answer(provider.text("There."))
+    )
+    demiurge("chat", "-m", "hello \x1b]0;you\x07")
+    following = process.start("chat", "show", "-f")
+    shown = lines_until(following, "red \N{REPLACEMENT CHARACTER}[31m and \N{REPLACEMENT CHARACTER}back")
+    demiurge("chat", "-m", "again \x1b[2J")
+    shown += lines_until(following, "There.")
+    assert "\x1b" not in "".join(shown)
+    following.send_signal(signal.SIGINT)
+    process.finish(following)
+
+
+def test_one_who_only_looks_on_leaves_the_world_to_those_who_talk(process: Any, provider: Any, demiurge: Any) -> None:
+    provider.say(provider.answer(provider.text("One.")), provider.answer(provider.text("Two.")))
+    demiurge("chat", "-m", "Hello")
+    following = process.start("chat", "show", "-f")
+    lines_until(following, "One.")
+    talked = demiurge("chat", "-m", "Again", "--base-url", provider.url)
+    assert (talked.status, talked.out.strip()) == (0, "Two.")
+    assert "Another process" not in talked.err
+    lines_until(following, "Two.")
     following.send_signal(signal.SIGINT)
     process.finish(following)
 

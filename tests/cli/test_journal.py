@@ -32,10 +32,12 @@ def test_verify_prints_what_it_saw_and_its_seal_can_be_kept(chatted: Any, provid
     provider.say(provider.answer(provider.text("More.")))
     chatted("chat", "-m", "Go on.")
     assert chatted("journal", "verify", "--seal", found["seal"]).status == 0, "a world may grow"
-    done = chatted("journal", "verify", "--seal", "sha256:" + "1" * 64, "--json")
+    done = chatted("journal", "verify", "--seal", "3-" + "1" * 64, "--json")
     assert done.status == 1
     assert done.document["ok"] is False
     assert done.document["error"]["code"] == "seal"
+    miswritten = chatted("journal", "verify", "--seal", "sha256:" + "1" * 64, "--json")
+    assert miswritten.document["error"]["code"] == "invalid_seal"
 
 
 def test_a_seal_costs_no_verify_and_can_be_had_of_any_moment(chatted: Any, provider: Any) -> None:

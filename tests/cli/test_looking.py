@@ -41,6 +41,7 @@ def test_definitions_are_listed_and_shown(demiurge: Any) -> None:
     missing = demiurge("defs", "get", "demiurge/Nothing@1")
     assert (missing.status, missing.out) == (1, "")
     assert "defs ls" in missing.err
+    assert demiurge("defs", "ls", "--kind", "nothing").status == 2
 
 
 def test_a_plan_in_words(demiurge: Any) -> None:

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from demiurge.cli import logs, output
-from demiurge.cli.call import arguments
+from demiurge.cli.call_arguments import arguments
 from demiurge.cli.settings import Settings
 
 SPY = "\x1b\x7f\x9b\xad\u061c\u200b\u200f\u2028\u202e\u2066\ufeff\U000e0041"

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import shutil
+import sys
 from pathlib import Path
+from subprocess import PIPE, Popen
 from typing import Any
 
 import pytest
@@ -28,6 +30,19 @@ class Stock:
 
 REDUCERS = {"shop/Order@1": shop_order.reduce}
 ADAPTERS = [Stock()]
+"""
+
+
+LOOKER = """
+import asyncio, sys
+from demiurge import World
+
+async def main():
+    async with World.open(sys.argv[1]):
+        print("open", flush=True)
+        await asyncio.to_thread(sys.stdin.read)
+
+asyncio.run(main())
 """
 
 
@@ -113,6 +128,76 @@ def test_without_the_code_nothing_is_taken(made: Any, environment: Any) -> None:
     world = next(check for check in made("--json", "doctor").document["checks"] if check["name"] == "world")
     assert (world["status"], ORDER in world["detail"]) == ("warn", True)
     assert made("event", "send", "shop/Paid@1", '{"order": "A-1", "amount": 3}', "--tools", "shop_code").status == 0
+
+
+@pytest.fixture
+def elsewhere(made: Any, world: Path, tmp_path: Path) -> Any:
+    """Commands on a copy of the shop's world, which is to them a world from somewhere else."""
+    assert send(made, "Placed", order="A-1", part="bolt", count=1).status == 0
+    shutil.copytree(world, tmp_path / "copy")
+    assert made("-w", "copy", "init", "--tools", "shop_code").status == 0
+    return lambda *arguments, **options: made("-w", "copy", *arguments, **options)
+
+
+def test_a_world_from_elsewhere_is_looked_at_only(elsewhere: Any) -> None:
+    done = send(elsewhere, "Paid", order="A-1", amount=3)
+    assert (done.status, done.document["error"]["code"]) == (1, "not_adopted")
+    assert "demiurge manifest adopt" in done.document["error"]["message"]
+    event = elsewhere("--json", "journal", "tail").document["records"][0]["hash"]
+    for looking in (
+        ("manifest", "get"),
+        ("manifest", "check"),
+        ("journal", "verify"),
+        ("journal", "tail"),
+        ("state", "get", ORDER, "--key", "A-1"),
+        ("trace", event),
+        ("replay", "--check"),
+        ("doctor",),
+    ):
+        assert elsewhere(*looking).status == 0, looking
+    assert elsewhere("--json", "secrets", "ls").document["error"]["code"] == "not_adopted"
+    checks = elsewhere("--json", "doctor").document["checks"]
+    world = next(check for check in checks if check["name"] == "world")
+    assert (world["status"], "demiurge manifest adopt" in world["mend"]) == ("warn", True)
+    assert not [check for check in checks if check["name"].startswith("secret ")]
+
+
+def test_a_manifest_is_taken_with_open_eyes(elsewhere: Any) -> None:
+    done = elsewhere("manifest", "adopt")
+    assert done.status == 2
+    assert 'grant: {"cap": "shop/stock@1", "name": "stock"}' in done.out
+    assert "It gives 1 grant, 1 trigger, 0 secrets; about tools it says nothing." in done.out
+    assert elsewhere("--json", "manifest", "adopt").status == 2
+    assert send(elsewhere, "Paid", order="A-1", amount=3).status == 1
+    done = elsewhere("--json", "manifest", "adopt", "--yes")
+    assert (done.status, done.document["triggers"][0]["plan"]) == (0, "shop/order@1")
+    assert send(elsewhere, "Paid", order="A-1", amount=3).status == 0
+    assert "already" in elsewhere("manifest", "adopt").out
+
+
+def test_a_manifest_that_can_not_be_remembered_is_not_taken(elsewhere: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("HOME")
+    done = elsewhere("--json", "manifest", "adopt", "--yes")
+    assert (done.status, done.document["error"]["code"]) == (1, "unavailable")
+
+
+def test_setting_a_manifest_takes_it_and_a_fork_has_it(elsewhere: Any, made: Any) -> None:
+    assert elsewhere("manifest", "set", "shop").status == 0
+    assert elsewhere("fork", "branch").status == 0
+    done = made("-w", "branch", "--json", "event", "send", "shop/Paid@1", '{"order": "A-1", "amount": 3}')
+    assert done.document["error"]["code"] == "no_code"
+    assert made("-w", "branch", "init", "--tools", "shop_code").status == 0
+    assert made("-w", "branch", "event", "send", "shop/Paid@1", '{"order": "A-1", "amount": 3}').status == 0
+
+
+def test_who_looks_on_is_not_joined_to_take_it(elsewhere: Any, process: Any, tmp_path: Path) -> None:
+    with Popen([sys.executable, "-c", LOOKER, "copy"], stdin=PIPE, stdout=PIPE, text=True) as looker:
+        assert looker.stdout is not None
+        assert looker.stdout.readline() == "open\n"
+        for taking in (("adopt", "--yes"), ("set", "shop", "--tools", "shop_code")):
+            done = process("-w", "copy", "--json", "manifest", *taking)
+            assert (done.status, done.document["error"]["code"]) == (1, "owned")
+        looker.communicate("")
 
 
 def test_the_shipped_app_may_come_back(made: Any) -> None:

@@ -70,7 +70,8 @@ def test_one_chat_alone_and_in_words(history: Any) -> None:
     assert "allow -> require_approval: workspace__write (state_change), 2\n" in text
     assert "demiurge/Demiurge@1/one" in text
     assert "and 1 more" in text
-    assert history("--json", "policy", "backtest", "new.toml", "--chat", "nobody").document["calls"] == 0
+    nobody = history("policy", "backtest", "new.toml", "--chat", "nobody")
+    assert (nobody.status, nobody.err) == (1, "error: There is no chat nobody; `demiurge chat ls` lists them.\n")
 
 
 def test_a_policy_that_can_not_be_is_an_error(history: Any, tmp_path: Path) -> None:

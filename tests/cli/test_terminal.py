@@ -6,6 +6,7 @@ import os
 import pty
 import re
 import select
+import shutil
 import signal
 import subprocess
 import sys
@@ -270,3 +271,19 @@ def test_a_secret_is_asked_for_and_not_shown(
     assert "canary" not in screen.text
     rows = demiurge("secrets", "ls", "--json").document["secrets"]
     assert [row["alias"] for row in rows if row["state"] == "found"] == ["llm/api"]
+
+
+def test_a_manifest_from_elsewhere_is_asked_about(
+    terminal: Callable[..., Terminal], demiurge: Any, tmp_path: Path
+) -> None:
+    shutil.copytree(Path(__file__).parents[2] / "src/demiurge/apps/demiurge/air", tmp_path / "air")
+    (tmp_path / "air/tools.json").write_text('{"$kind": "manifest", "tool_policy": {"allowed_tools": ["a", "b"]}}')
+    assert demiurge("init", "--manifest", "air").status == 0
+    shutil.copytree(tmp_path / "world", tmp_path / "copy")
+    for answer, status, adopted in (("n", 1, False), ("y", 0, True)):
+        screen = terminal("-w", "copy", "manifest", "adopt")
+        screen.expect("it allows 2 tools")
+        screen.expect("Take it?")
+        screen.type(f"{answer}\n")
+        assert screen.end() == status
+        assert ("already" in demiurge("-w", "copy", "manifest", "adopt").out) is adopted

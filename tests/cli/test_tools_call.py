@@ -101,7 +101,7 @@ def test_a_call_that_a_person_refuses_has_failed(demiurge: Any) -> None:
     [
         ("ring_bell", '{"times": 11}', "execution", "too loud"),
         ("ring_bell", '{"times": "x"}', "validation", "times"),
-        ("ring_bell", "[1]", "invalid_json", ""),
+        ("ring_bell", "[1]", "invalid_json", "JSON object"),
         ("ring_bell", "{times", "invalid_json", "quotes"),
         ("nothing_here", "{}", "policy_denied", ""),
         ("core__get_current_time", "{}", "policy_denied", ""),

@@ -12,8 +12,8 @@ from demiurge.bootstrap.backend import OnFrame
 from demiurge.cli.turn import TurnView
 from demiurge.errors import NotFound
 from demiurge.tools.events import TextDelta
-from demiurge.world.frame import Began, Frame, FrameEvent, frame_to_json
 from demiurge.world.unit import Unit
+from demiurge.world.watching.frame import Began, Frame, FrameEvent, frame_to_json
 
 
 class Unread:

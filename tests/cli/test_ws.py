@@ -153,3 +153,16 @@ def test_a_commit_of_a_tree_is_not_taken_from_a_person(demiurge: Any) -> None:
     commit = {"workspace": "main", "expected_head": None, "root_hash": root, "owner": "user"}
     demiurge("event", "send", "sys/WorkspaceCommit@1", json.dumps(commit))
     assert "no cell" in demiurge("state", "get", "sys/Workspace@1", "--key", "main").err
+
+
+def test_the_workspaces_are_listed(written: Any) -> None:
+    assert written("ws", "write", "other/a.txt", "a").status == 0
+    assert written("--json", "ws", "ls").document == {
+        "workspaces": [{"workspace": "main", "version": 3}, {"workspace": "other", "version": 1}]
+    }
+    assert written("ws", "ls").out.splitlines()[0].split() == ["WORKSPACE", "VERSION", "WHEN"]
+
+
+def test_a_world_without_workspaces_says_so(demiurge: Any) -> None:
+    assert demiurge("init").status == 0
+    assert demiurge("ws", "ls").out == "There is no workspace yet.\n"

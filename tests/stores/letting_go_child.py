@@ -1,7 +1,7 @@
 """A process to be killed while it lets go of blobs, and says on stdout what was done.
 
 `letting_go_child.py FOLDER`. Round N writes 260 rows that name a small and a long blob, puts a pair that nothing
-names and a pair of secrets, collects the first, takes a seal, and erases the second.
+names and a pair of secrets, collects the first, takes a seal, erases the second, and archives all but some rows.
 """
 
 from __future__ import annotations
@@ -31,9 +31,14 @@ def pair(kind: str, number: int) -> list[bytes]:
     return [f"<{kind} {number}>".encode(), f"<{kind} {number}>".encode() * 3000]
 
 
+def named(unit: str, seq: int) -> bytes:
+    """A record that names the blobs which stay."""
+    return " ".join((unit, str(seq), *map(ref_of, pair("kept", int(unit[1:]))))).encode()
+
+
 def work(store: SqliteStore, number: int) -> None:
     kept = pair("kept", number)
-    datas = [f"{number} {part} {ref_of(kept[0])} {ref_of(kept[1])}".encode() for part in range(ROWS)]
+    datas = [named(f"u{number}", part) for part in range(ROWS)]
     rows = [Row(f"u{number}", seq, "event", sha256(data).digest(), data) for seq, data in enumerate(datas)]
     store.append([Batch(f"u{number}", 0, tuple(rows), False)], blobs=kept)
     say("kept", number)
@@ -52,6 +57,8 @@ def work(store: SqliteStore, number: int) -> None:
     say("collected", number)
     store.erase([ref_of(data) for data in pair("secret", number)])
     say("erased", number)
+    for segment in store.archives.move(store.length() - ROWS // 2):
+        say("archived", segment.last)
 
 
 def main() -> None:

@@ -275,6 +275,7 @@ class TestUpgrade:
             "ALTER TABLE blob DROP COLUMN put_s",
             "DROP TABLE tile",
             "DROP TABLE erased",
+            "DROP TABLE segment",
             "PRAGMA user_version = 1",
         ):
             db.execute(statement)
@@ -290,6 +291,7 @@ class TestUpgrade:
             assert small.put_s == 1_900_000_000, "what has no time counts as put now"
             store.erase([ref_of(SMALL)])
             store.append([], blobs=[b"new"])
+            assert len(list(store.archives.move(1))) == 1
         with SqliteStore.open(older) as store:
             assert list(store.erasures()) == [ref_of(SMALL)]
             assert store.format == 2

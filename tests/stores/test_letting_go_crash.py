@@ -1,4 +1,5 @@
-"""kill -9 while blobs are let go of: what is named stays whole, what was erased is nowhere after the next start."""
+"""kill -9 while blobs are let go of and rows archived: what is named stays whole, what was erased is nowhere after the
+next start."""
 
 from __future__ import annotations
 
@@ -11,7 +12,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.stores.letting_go_child import ROWS, pair
+from tests.stores.letting_go_child import ROWS, named, pair
 
 from demiurge import faults
 from demiurge.stores import SqliteStore
@@ -23,7 +24,8 @@ CHILD = Path(__file__).with_name("letting_go_child.py")
 POINTS = sorted(
     name
     for name in faults.POINTS
-    if name.split(".", maxsplit=1)[0] in {"erase", "erased", "gc", "remove", "tiles"} or name.endswith("_rewrite")
+    if name.split(".", maxsplit=1)[0] in {"archive", "erase", "erased", "gc", "remove", "tiles"}
+    or name.endswith("_rewrite")
 )
 
 
@@ -45,6 +47,7 @@ def check(folder: Path, said: list[list[object]]) -> None:
                 assert store.get_blob(ref_of(data)) == data
         frontier = Frontier()
         for row in store.read_all():
+            assert row.data == named(row.unit, row.unit_seq)
             frontier.add(leaf_hash(row.hash))
         assert Tiles(store).root(store.length()) == frontier.root()
         there, erased = {*store.iter_blobs()}, {*store.erasures()}
@@ -53,6 +56,8 @@ def check(folder: Path, said: list[list[object]]) -> None:
         for kind, *values in said:
             if kind == "collected":
                 assert there.isdisjoint(map(ref_of, pair("garbage", int(str(values[0])))))
+            elif kind == "archived":
+                assert store.archives.segments()[-1].last >= int(str(values[0]))
             elif kind == "erased":
                 assert erased.issuperset(map(ref_of, pair("secret", int(str(values[0])))))
         assert there.isdisjoint(erased)
@@ -77,8 +82,9 @@ def test_a_kill_loses_nothing_that_is_named_and_leaves_nothing_that_was_erased(
 def test_a_kill_while_a_world_is_upgraded_leaves_the_old_one_or_the_new(point: str, tmp_path: Path) -> None:
     SqliteStore.create(tmp_path / "world", "world_1").close()
     db = sqlite3.connect(tmp_path / "world" / "journal.db", isolation_level=None)
-    for statement in ("ALTER TABLE blob DROP COLUMN put_s", "DROP TABLE tile", "DROP TABLE erased"):
-        db.execute(statement)
+    for table in ("tile", "erased", "segment"):
+        db.execute(f"DROP TABLE {table}")
+    db.execute("ALTER TABLE blob DROP COLUMN put_s")
     db.execute("PRAGMA user_version = 1")
     db.close()
     assert run_until_killed(tmp_path / "world", f"{point}=kill@1") == []

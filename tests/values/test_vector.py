@@ -10,7 +10,6 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from demiurge.errors import Damaged, InvalidValue
 from demiurge.values import Ref, Vector, cbor, ref_of
-from demiurge.values.vector import chunk_refs
 
 
 class Shelf:
@@ -58,7 +57,6 @@ class VectorsAreLists(RuleBasedStateMachine):
         vector, model = self.pairs[which % len(self.pairs)]
         node = self.shelf.keep(vector)
         assert node == Vector.of(model).root()[0]
-        assert set(chunk_refs(node, self.shelf.get)) <= set(self.shelf.blobs)
 
     @rule(which=st.integers(min_value=0))
     def reload(self, which: int) -> None:
@@ -146,13 +144,6 @@ def test_loading_reads_only_the_path_to_what_is_asked() -> None:
     node, blobs = appended.root()
     shelf.blobs |= blobs
     assert Vector.load(node, shelf.get)[-2:] == [99_999, -1]
-
-
-def test_chunk_refs_are_all_that_a_node_needs() -> None:
-    shelf = Shelf()
-    node = shelf.keep(Vector.of(range(3_000)))
-    assert set(chunk_refs(node, shelf.get)) == set(shelf.blobs)
-    assert list(chunk_refs(Vector.of([]).root()[0], shelf.get)) == []
 
 
 def test_replacing_what_is_not_written_yet_sees_each_item_once() -> None:

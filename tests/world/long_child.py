@@ -14,8 +14,8 @@ from typing import Any
 from tests.world.scripted import A, poke, running, tiny
 
 from demiurge.stores import SqliteStore
+from demiurge.world.history.verify import verify
 from demiurge.world.host import Host
-from demiurge.world.verify import verify
 
 
 async def submitted(store: SqliteStore) -> int:

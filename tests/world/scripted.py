@@ -12,7 +12,7 @@ from typing import Any
 
 from demiurge.apps.demiurge import CHAT, app
 from demiurge.models.request import GenerateRequest
-from demiurge.stores import Store
+from demiurge.stores import Attempt, Store
 from demiurge.tools.authoring.tool import Tool
 from demiurge.tools.core import CORE_TOOLS
 from demiurge.tools.ledger.effects import Ledger
@@ -23,7 +23,7 @@ from demiurge.values.clock import FixedClock, SeededEntropy
 from demiurge.values.refs import Ref, ref_of
 from demiurge.values.vector import Vector
 from demiurge.wire.items import Completion, Item, Message, Text, ToolCall, Usage
-from demiurge.world.admission import decide_tool
+from demiurge.world.authority.admission import decide_tool
 from demiurge.world.effect import Adapter, EffectCall, Restart, Result, succeeded
 from demiurge.world.effects.introspect import Introspect
 from demiurge.world.effects.llm import LlmGenerate, tools_blob
@@ -31,9 +31,10 @@ from demiurge.world.effects.tool_call import ToolCalls
 from demiurge.world.effects.workspace import WorkspaceEffects
 from demiurge.world.host import Host
 from demiurge.world.kernel import advance
+from demiurge.world.kernel.ingress import Ingress
+from demiurge.world.kernel.outcome import Advance, Need
 from demiurge.world.manifest import Manifest
 from demiurge.world.messages import user_blob
-from demiurge.world.outcome import Advance, Ingress, Need
 from demiurge.world.record import Record, Stamp, decode_record
 from demiurge.world.reducer import Emit, Reducer, ReducerContext, Step
 from demiurge.world.secrets import Secrets
@@ -387,6 +388,20 @@ async def running(
 
 MAIN = Unit(CHAT, "main")
 SYSTEM = user_blob("Be brief.", role="system")
+
+
+def dies_before(host: Host, kind: str | None = None, *, attempted_in: Store | None = None) -> None:
+    """From here on no effect of this kind (None: of any) is performed, as if the process had died; with `attempted_in`
+    each has an attempt in that store by then."""
+    start = host._dispatcher.start
+
+    def die(live: Any, intent: OpenIntent, *, tried: bool) -> None:
+        if kind not in (None, intent.kind):
+            start(live, intent, tried=tried)
+        elif attempted_in is not None:
+            attempted_in.begin_attempts([Attempt(intent.id, str(live.state.unit), "earlier", START_NS)])
+
+    host._dispatcher.start = die  # type: ignore[method-assign]
 
 
 def said(text: str, *items: Item) -> Completion:

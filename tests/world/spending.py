@@ -19,8 +19,9 @@ from demiurge.tools.policy import Budgets, ToolPolicy
 from demiurge.values import canonical_json
 from demiurge.values.refs import ref_of
 from demiurge.world.effect import Result, succeeded
+from demiurge.world.kernel.ingress import Ingress
+from demiurge.world.kernel.outcome import Sent
 from demiurge.world.manifest import Manifest
-from demiurge.world.outcome import Ingress, Sent
 from demiurge.world.record import Stamp
 from demiurge.world.reducer import Emit, ReducerContext, Step
 from demiurge.world.state import OpenIntent

@@ -14,7 +14,7 @@ from tests.world.spending import B, C
 from tests.world.spending_child import open_host
 
 from demiurge.stores import SqliteStore
-from demiurge.world.verify import verify
+from demiurge.world.history.verify import verify
 
 ROOT = Path(__file__).parents[2]
 

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.world.history.test_replay import ACTIONS, MANIFESTS, TURNS, Conversation, Held, act, check, well_formed
 from tests.world.scripted import (
     MAIN,
     START_NS,
@@ -26,22 +27,21 @@ from tests.world.scripted import (
     stored,
     tiny,
 )
-from tests.world.test_replay import ACTIONS, MANIFESTS, TURNS, Conversation, Held, act, check, well_formed
 
 from demiurge.errors import Damaged, NotFound
 from demiurge.stores import MemoryStore, Store
 from demiurge.values.clock import SeededEntropy
 from demiurge.values.refs import Ref
 from demiurge.world.fork import Forked, fork
+from demiurge.world.history.replay import Manifests
+from demiurge.world.history.verify import verify
 from demiurge.world.host import Host
-from demiurge.world.loader import Loader
+from demiurge.world.host.loader import Loader
 from demiurge.world.manifest import Manifest
 from demiurge.world.moment import length_at, moment
 from demiurge.world.record import Record, Stamp, decode_record
-from demiurge.world.replay import Manifests
 from demiurge.world.state import UnitState
 from demiurge.world.unit import Unit
-from demiurge.world.verify import verify
 
 BOARD = Unit("ex/Board@1", "b")
 

@@ -30,8 +30,8 @@ from demiurge.values import cbor
 from demiurge.values.refs import Ref, ref_of
 from demiurge.world.expr import OPS, ExpressionError
 from demiurge.world.kernel import advance
+from demiurge.world.kernel.outcome import Advance
 from demiurge.world.manifest import BadManifest, Manifest
-from demiurge.world.outcome import Advance
 from demiurge.world.plan import Ended, PlanInstance, hear, parse_plan, run
 from demiurge.world.snapshot import read_snapshot, snapshot_node
 from demiurge.world.state import UnitState

@@ -17,9 +17,9 @@ from demiurge.stores.secret_vault import SecretVault
 from demiurge.tools.connections.credentials import Secret as Text
 from demiurge.values.clock import FixedClock, SystemEntropy
 from demiurge.world.effects.http import HttpRequests
+from demiurge.world.history.verify import verify
 from demiurge.world.manifest import Manifest, Secret
 from demiurge.world.secrets import Secrets, mend
-from demiurge.world.verify import verify
 
 CANARY = "canary-0123456789"
 OTHER = "canary-9876543210"

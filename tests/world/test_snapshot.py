@@ -26,11 +26,11 @@ from demiurge.tools.authoring.tool import Tool
 from demiurge.tools.policy import ToolPolicy
 from demiurge.values import cbor
 from demiurge.values.refs import Ref, ref_of
+from demiurge.world.history.verify import verify
 from demiurge.world.host import Host
 from demiurge.world.reducer import ReducerContext, Step
 from demiurge.world.snapshot import read_snapshot, snapshot_node
 from demiurge.world.state import UnitState
-from demiurge.world.verify import verify
 
 WORLD = Path(__file__).parents[2]
 

@@ -5,9 +5,10 @@ from collections.abc import Awaitable, Callable
 
 os.environ["OPENAI_AGENTS_DISABLE_TRACING"] = "1"
 
-from agents import FunctionTool, function_tool
 from agents.tool import invoke_function_tool
 from agents.tool_context import ToolContext
+
+from agents import FunctionTool, function_tool
 
 PACKAGE = "openai-agents"
 ARGS = '{"a": 2, "b": 3}'

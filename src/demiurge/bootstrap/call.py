@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from demiurge.apps.demiurge import CALLS
 from demiurge.bootstrap.backend import OnFrame
-from demiurge.bootstrap.outcome import failure
-from demiurge.errors import Conflict, InvalidValue, NotFound
-from demiurge.tools.ids import UNNAMED, canonical_id
+from demiurge.bootstrap.failure import failure
+from demiurge.errors import Conflict, NotFound
+from demiurge.tools.ids import checked_id
 from demiurge.values import canonical_json
 from demiurge.values.clock import SystemEntropy, new_id
 from demiurge.world.unit import Unit
@@ -50,9 +50,7 @@ async def call_tool(
     Raises InvalidValue (no tool id, no call id), Conflict (`exists`: another call has this id), NotFound (the world's
     manifest has no such calls), Unavailable.
     """
-    name = canonical_id(tool)
-    if name == UNNAMED:
-        raise InvalidValue(f"{tool!r} is no tool id: 1 to 64 letters, digits, '_' or '-'.", code="bad_tool_id")
+    name = checked_id(tool)
     known_by = call_id if call_id is not None else new_id("call", SystemEntropy())
     proposed = {"id": known_by, "name": name, "arguments_json": arguments_json}
     asked = {"call_id": known_by, "tool": name, "call_ref": world.blobs.put(canonical_json.encode(proposed))}
@@ -71,20 +69,16 @@ async def call_outcome(world: World, call_id: str) -> CallOutcome:
         raise NotFound(f"There is no call {call_id}; `demiurge state ls {CALLS}` lists them.", code="no_call")
     unit, outcome = Unit(CALLS, call_id), state["outcome"]
     if outcome is None:
-        waiting = [asked["id"] for asked in await world.approvals() if asked["unit"] == str(unit)]
+        waiting = await world.approvals(unit)
         if waiting:
-            message = "The call waits for a person's decision."
             return CallOutcome(
                 call_id,
                 unit,
                 state["tool"],
                 "awaiting_approval",
-                None,
-                "",
-                None,
-                "approval_required",
-                message,
-                waiting[0],
+                error_code="approval_required",
+                message="The call waits for a person's decision.",
+                approval=waiting[0]["id"],
             )
         return CallOutcome(call_id, unit, state["tool"], "open")
     return CallOutcome(
@@ -92,11 +86,11 @@ async def call_outcome(world: World, call_id: str) -> CallOutcome:
         unit,
         state["tool"],
         "done" if outcome["ok"] else "failed",
-        outcome["ok"],
-        _load(world, outcome["result_ref"])["content"],
-        _load(world, outcome["view_ref"]) if outcome["view_ref"] is not None else None,
-        outcome["error_code"],
-        outcome["message"],
+        ok=outcome["ok"],
+        content=_load(world, outcome["result_ref"])["content"],
+        value=_load(world, outcome["view_ref"]) if outcome["view_ref"] is not None else None,
+        error_code=outcome["error_code"],
+        message=outcome["message"],
     )
 
 

@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Chat", "Reply", "ToolCallView"]
 
+REFUSED = "demiurge/ChatFailed@1"
+
 TRIES = 50
 """How often a message is offered again because another process was quicker."""
 
@@ -124,7 +126,7 @@ class Chat:
             request_id = state["last_request_id"] + 1 if state is not None else 1
             accepted = await self._say(text, stored, request_id)
             await self.world.settle(self.unit, on_frame)
-            refused = self.world.refusal(accepted)
+            refused = self._refusal(accepted)
             if refused is None:
                 return await self.reply(request_id)
             if refused["code"] not in ("chat_busy", "request_stale"):  # those say that somebody else was quicker
@@ -141,8 +143,18 @@ class Chat:
         }
         return await self.world.submit("demiurge/UserMessage@1", value)
 
+    def _refusal(self, accepted: Accepted) -> Mapping[str, Any] | None:
+        """Why the chat did not take a message (`chat_unknown`, `chat_busy`, `request_stale`); None when it did."""
+        for record in self.world.journal.read(accepted.unit, accepted.seq + 1):
+            if record.is_ingress:
+                break
+            if record.kind == "event" and record.body["schema"] == REFUSED:
+                value: Mapping[str, Any] = record.body["value"]
+                return value
+        return None
+
     async def _refuse_while_a_person_decides(self) -> None:
-        if any(asked["unit"] == str(self.unit) for asked in await self.world.approvals()):
+        if await self.world.approvals(self.unit):
             raise Conflict(
                 f"The last turn of chat {self.id} waits for a decision; see `demiurge approvals ls`.",
                 code="chat_busy",
@@ -172,7 +184,7 @@ class Chat:
         answers = [m for m in messages if m["role"] == "assistant"]
         last = self._load(answers[-1]["message_ref"]) if answers else {}
         usage = [m["token_usage"] for m in answers if m["token_usage"]]
-        waiting = [a["id"] for a in await self.world.approvals() if a["unit"] == str(self.unit)] if turn else []
+        waiting = [asked["id"] for asked in await self.world.approvals(self.unit)] if turn else []
         running = turn is not None and turn["status"] in OPEN
         failed = turn["status"] == "failed" if turn is not None else bool(last.get("tool_calls", not answers))
         return Reply(

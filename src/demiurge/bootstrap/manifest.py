@@ -1,7 +1,8 @@
 """A world's manifest: the definitions that it keeps, and the tools, code and policy of the process that has it open.
 
 Definitions are data and stay in the world, in its store: the shipped app's unless it was given others. Code never does:
-who opens a world says which Python functions are its reducers, so nobody runs what somebody else put into a folder.
+who opens a world says which Python functions are its reducers, so nobody runs what somebody else put into a folder. And
+definitions that a world brought are read only, until its user takes them (`adoption`).
 """
 
 from __future__ import annotations
@@ -15,12 +16,13 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from demiurge.apps.demiurge import CHAT, app
+from demiurge.bootstrap.adoption import Adoption
 from demiurge.errors import InvalidValue
 from demiurge.stores.protocol import Store
 from demiurge.tools.policy import ToolPolicy
 from demiurge.tools.source import ToolSource
 from demiurge.values import canonical_json, cbor
-from demiurge.values.refs import ref_of
+from demiurge.values.refs import Ref, ref_of
 from demiurge.world.effect import Adapter
 from demiurge.world.manifest import BadManifest, Folder, Manifest, problems, read_folder, system_definitions
 from demiurge.world.messages import user_blob
@@ -70,11 +72,16 @@ class Definitions(NamedTuple):
 
 class Ruled(NamedTuple):
     """A manifest for a process. `missing`: modules whose code it has not, so that they can be looked at and no more;
-    `blobs`: those that the manifest names."""
+    `blobs`: those that the manifest names; `own`: the hash of the definitions that the world keeps, None: it has the
+    shipped app's; not `adopted`: nobody took them here, so that they can be looked at and no more; `notices` are for
+    whoever opens the world."""
 
     manifest: Manifest
     missing: tuple[str, ...]
     blobs: tuple[bytes, ...]
+    own: Ref | None = None
+    adopted: bool = True
+    notices: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,8 +133,10 @@ def read_definitions(folder: str | PathLike[str]) -> Definitions:
 def stored_definitions(store: Store) -> Definitions | None:
     """Those that the world keeps; None: the shipped app's."""
     kept = store.get_meta(KEY)
-    if not kept:
-        return None
+    return _parsed(kept) if kept else None
+
+
+def _parsed(kept: str) -> Definitions:
     node = canonical_json.parse_object(kept.encode())
     return Definitions(node["definitions"], node["root"])
 
@@ -140,11 +149,20 @@ def keep_definitions(store: Store, given: Definitions) -> None:
     store.set_meta(KEY, "" if is_shipped else canonical_json.encode(node).decode())
 
 
-def ruled_by(store: Store, means: Means, given: Definitions | None) -> Ruled:
-    """The manifest in force in a world: of the definitions `given`, which it keeps from then on, else of its own."""
+def ruled_by(
+    store: Store, means: Means, given: Definitions | None, adoption: Adoption, *, adopt: bool = False
+) -> Ruled:
+    """The manifest in force in a world: of the definitions `given`, which it keeps from then on, else of its own, if
+    they were taken here before or are now (`adopt`)."""
     if given is not None:
         keep_definitions(store, given)
-    return means.rule(given or stored_definitions(store) or Definitions.shipped())
+    kept = store.get_meta(KEY)
+    own = ref_of(kept.encode()) if kept else None
+    ruled = means.rule(_parsed(kept) if kept else Definitions.shipped())
+    if given is not None or adopt:
+        told = adoption.take(own)
+        return ruled._replace(own=own, notices=(told,) if told is not None else ())
+    return ruled._replace(own=own, adopted=own is None or adoption.holds(own))
 
 
 def copy_definitions(source: Store, target: Store) -> None:

@@ -1,16 +1,17 @@
-"""Which tools and which policy a user runs a world with, so that the next command need not be told again.
+"""What a user runs a world with: tools, policy, and a manifest of the world's own, so that it need not be said again.
 
 It is kept in the user's config folder, never in the world: a world that was copied, shared or found names no code that
-is run here. A record is for one world in one place: the world's folder has a random mark, and the record its digest, so
-another world that takes the place has none.
+is run here, and has no manifest that counts here. A record is for one world in one place: the world's folder has a
+random mark, and the record its digest, so another world that takes the place has none.
 """
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from demiurge.bootstrap.secrets import config_folder
 from demiurge.errors import DemiurgeError, Unavailable
@@ -27,11 +28,13 @@ LONGEST = 64 * 1024
 
 @dataclass(frozen=True, slots=True)
 class Remembered:
-    """`tools`: dotted module names, looked for in `folder`; `policy`: an absolute path. Nothing of it is code."""
+    """`tools`: dotted module names, looked for in `folder`; `policy`: an absolute path; `manifest`: the hash of the
+    world's own definitions. Nothing of it is code."""
 
-    folder: str
+    folder: str = ""
     tools: tuple[str, ...] = ()
     policy: str | None = None
+    manifest: str | None = None
 
 
 def recall(environment: Mapping[str, str], world: Path) -> Remembered | None:
@@ -43,29 +46,37 @@ def recall(environment: Mapping[str, str], world: Path) -> Remembered | None:
         return None
     try:
         found = canonical_json.parse_object(data)
-        kept = Remembered(found["folder"], tuple(found["tools"]), found["policy"])
+        kept = Remembered(found["folder"], tuple(found["tools"]), found["policy"], found.get("manifest"))
         mark = found["mark"]
     except (DemiurgeError, LookupError, TypeError) as error:
         raise Unavailable(f"{place} is damaged: remove it, and name the tools with --tools.") from error
     return kept if mark == _digest(world) else None
 
 
-def remember(environment: Mapping[str, str], world: Path, given: Remembered) -> bool:
-    """Keep it, in place of what was; False where no home folder is known. Raises Unavailable."""
+def remember(environment: Mapping[str, str], world: Path, **changes: Any) -> Remembered | None:
+    """Keep these fields of `Remembered` in place of what they were, and return all; None where no home folder is known.
+    Raises Unavailable."""
     place = _place(environment, world)
     if place is None:
-        return False
+        return None
     made_key(world / MARK, SystemEntropy())
-    node = {**asdict(given), "tools": list(given.tools), "mark": _digest(world), "world": str(_resolved(world))}
     with locked_folder(place.parent):
+        given = replace(recall(environment, world) or Remembered(), **changes)
+        node = {**asdict(given), "tools": list(given.tools), "mark": _digest(world), "world": str(_resolved(world))}
         write_closed(place, canonical_json.encode(node))
-    return True
+    return given
 
 
 def forget(environment: Mapping[str, str], world: Path) -> None:
-    """Remember nothing of the world in this folder."""
+    """Remember no tools and no policy of the world in this folder; with a record that can't be read, nothing."""
     place = _place(environment, world)
-    if place is not None:
+    try:
+        kept = recall(environment, world)
+    except Unavailable:
+        kept = None
+    if kept is not None and kept.manifest is not None:
+        remember(environment, world, folder="", tools=(), policy=None)
+    elif place is not None:
         place.unlink(missing_ok=True)
 
 

@@ -77,7 +77,8 @@ class Workspace:
         """What is in a file."""
         entry = await self.find(path, number)
         if entry.kind != "file":
-            raise NotFound(f"{path or 'The root'} is a folder.", code="no_path")
+            where = "/".join(part for part in (self.name, path) if part)
+            raise NotFound(f"{path or 'The root'} is a folder; `demiurge ws ls {where}` lists it.", code="no_path")
         return self._get(entry.ref)
 
     async def diff(self, old: int, new: int | None = None, path: str = "") -> list[Change]:

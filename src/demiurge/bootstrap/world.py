@@ -6,19 +6,22 @@ or settled, so looking at a world changes nothing.
 
 from __future__ import annotations
 
-import asyncio
 import os
-from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from demiurge.apps.demiurge import CHAT, app
+from demiurge.bootstrap.adoption import Adoption
 from demiurge.bootstrap.backend import Backend, Frames, OnFrame, Shown
+from demiurge.bootstrap.backend.embedded import Embedded
+from demiurge.bootstrap.backend.ownership import own
+from demiurge.bootstrap.backend.socket import Remote, socket_path
 from demiurge.bootstrap.call import CallOutcome, call_tool
 from demiurge.bootstrap.chat import Chat
-from demiurge.bootstrap.embedded import Embedded
 from demiurge.bootstrap.fork import Fork, absolute
+from demiurge.bootstrap.journal import Journal
 from demiurge.bootstrap.manifest import (
     Code,
     Definitions,
@@ -29,10 +32,8 @@ from demiurge.bootstrap.manifest import (
     ruled_by,
 )
 from demiurge.bootstrap.models import Choice, addresses, choose
-from demiurge.bootstrap.ownership import own
 from demiurge.bootstrap.secrets import open_secrets
-from demiurge.bootstrap.socket import Remote, socket_path
-from demiurge.errors import Conflict
+from demiurge.errors import Conflict, Unavailable
 from demiurge.sessions.codec import EventCodec
 from demiurge.tools.authoring.tool import Tool
 from demiurge.tools.core import CORE_TOOLS
@@ -45,18 +46,16 @@ from demiurge.values.refs import Ref, parse_ref, ref_of
 from demiurge.world.effect import Adapter
 from demiurge.world.host import Accepted
 from demiurge.world.record import Record, decode_record
+from demiurge.world.retention.archive import KEEP_S as ARCHIVE_S
+from demiurge.world.retention.archive import Archiving
 from demiurge.world.retention.erasure import Erasure
 from demiurge.world.retention.garbage import KEEP_S, Garbage
-from demiurge.world.seal import Proof
 from demiurge.world.sessions import Sessions
 from demiurge.world.unit import Unit
-from demiurge.world.verify import Verified
 
 __all__ = ["World", "default_policy"]
 
-REFUSAL = "demiurge/ChatFailed@1"
-
-KEEP_DAYS = KEEP_S / 86400
+KEEP_DAYS, ARCHIVE_DAYS = KEEP_S / 86400, ARCHIVE_S / 86400
 
 
 def default_policy(tools: Sequence[Tool[Any, Any]]) -> ToolPolicy:
@@ -81,57 +80,8 @@ class Blobs(NamedTuple):
         return self.backend.get_blob(parse_ref(ref))
 
 
-class Journal(NamedTuple):
-    """The world's records. Reading runs nothing."""
-
-    backend: Backend
-
-    def read(self, unit: str | Unit | None = None, from_seq: int = 0) -> Iterator[Record]:
-        """A unit's records by sequence number; all units' by position when `unit` is None. Raises Damaged."""
-        name = str(unit) if unit is not None else None
-        while True:
-            rows = self.backend.rows(name, from_seq, 1000)
-            for position, data in rows:
-                record = decode_record(data, position=position)
-                yield record
-                from_seq = (position if name is None else record.unit_seq) + 1
-            if len(rows) < 1000:
-                return
-
-    async def follow(self, from_position: int = 0) -> AsyncIterator[Record]:
-        """Records as they become durable, for ever."""
-        while True:
-            for record in self.read(from_seq=from_position):
-                assert record.position is not None
-                from_position = record.position + 1
-                yield record
-            await asyncio.sleep(0.05)
-
-    def head(self) -> list[tuple[str, int, str]]:
-        """(unit, number of records, hash of the last one) of every unit."""
-        return [(unit, count, "sha256:" + digest.hex()) for unit, count, digest, _ in self.backend.heads()]
-
-    def verify(self, seal: str | None = None) -> Verified:
-        """Check every record and every blob; the outcome names the first that is damaged."""
-        found = self.backend.verify(seal)
-        found.pop("ok")
-        return Verified(**found)
-
-    def seal(self, size: int | None = None) -> str:
-        """The seal of the first `size` records, now or whenever there were so many; of all for None. Reads what is new
-        since the last seal and checks nothing. Raises NotFound, Damaged, Unavailable."""
-        return self.backend.seal(size)
-
-    def prove(self, position: int, seal: str | None = None) -> Proof:
-        """That the record at `position` is under `seal`, one that this world had, or under its newest.
-
-        Raises NotFound, InvalidValue (`invalid_seal`), Conflict (`seal`: it never had that), Damaged, Unavailable.
-        """
-        return Proof.from_json(self.backend.prove(position, seal))
-
-
 class _Shown(NamedTuple):
-    """The records as their owner shows them (`world.sessions.Records`)."""
+    """The records as their owner shows them (`world.sessions.sessions.Records`)."""
 
     backend: Backend
 
@@ -150,11 +100,17 @@ class _Shown(NamedTuple):
         return self.backend.get_blob(ref)
 
 
+def _no_heir() -> Backend:
+    raise Unavailable("The process that had this world open has gone.", code="owner_gone")
+
+
 class World:
     """A durable agent. Use it from one event loop, as `async with World.open(path) as world`."""
 
-    def __init__(self, backend: Backend, choice: Choice, events: EventCodec | None = None) -> None:
-        self.backend = backend
+    def __init__(
+        self, backend: Backend, choice: Choice, events: EventCodec | None = None, *, adopts: bool = False
+    ) -> None:
+        self.backend, self._adopts = backend, adopts
         self.choice = choice
         self.sessions = Sessions(_Shown(backend), events if events is not None else EventCodec())
         self.blobs = Blobs(backend)
@@ -174,8 +130,10 @@ class World:
         environment: Mapping[str, str] | None = None,
         create: bool = True,
         perform: bool = True,
+        inherits: bool = True,
         session_types: Sequence[type[Any]] = (),
         manifest: str | os.PathLike[str] | None = None,
+        adopt: bool = False,
         reducers: Code = MappingProxyType({}),
         adapters: Sequence[Adapter] = (),
     ) -> World:
@@ -183,12 +141,15 @@ class World:
 
         `tools` are offered to chats beside the shipped ones, under `policy` (default: `default_policy`). `provider`,
         `model` and `base_url` override the choice that the environment makes. Without `perform` events are taken
-        in and their effects are left to whoever opens the world next. `session_types`: dataclasses and pydantic models
-        that tools broadcast in the sessions of chats, and types with `@reducer` methods, beside those that tools
-        declare as their results.
+        in and their effects are left to whoever opens the world next. Whoever joined takes the world over when its
+        owner goes; without `inherits` it is told so instead (Unavailable, `owner_gone`). `session_types`: dataclasses
+        and pydantic models that tools broadcast in the sessions of chats, and types with `@reducer` methods, beside
+        those that tools declare as their results.
 
         `manifest` is a folder with a manifest of one's own, which becomes the world's in place of the shipped app's,
-        and is kept in it: the next one need not name it. `reducers` are the functions of its modules, by module name,
+        and is kept in it: the next one need not name it. That it was set here is kept in the user's config folder: a
+        world from elsewhere, or that was moved, can be looked at, and takes no event (`not_adopted`) until its manifest
+        is set here or, with `adopt`, taken as it is. `reducers` are the functions of its modules, by module name,
         and `adapters` perform its effects; both are code, and so never kept. A world whose code is not all given can be
         looked at, and takes no event. Raises NotFound (no world and not `create`), BadManifest, InvalidValue (no such
         code), Conflict (owned with other tools, policy or manifest), UsageError (made by a newer version), Unavailable,
@@ -202,6 +163,7 @@ class World:
         code = {**app().reducers, **reducers_of(reducers)}
         means = Means(source, policy, default_policy(tools), system_prompt, code)
         check_adapters(adapters)
+        adoption = Adoption(environment, folder)
         given = read_definitions(manifest) if manifest is not None else None
         if given is not None:
             means.rule(given, new=True)
@@ -209,7 +171,7 @@ class World:
         def backend() -> Backend:
             store = own(folder, create=create)
             if store is None:
-                remote = Remote(socket_path(folder), backend)
+                remote = Remote(socket_path(folder), backend if inherits else _no_heir)
                 if any((tools, policy, system_prompt is not None, given, reducers, adapters)):
                     theirs = remote.manifest()
                     if ref_of(theirs) != means.rule(given or Definitions.of_node(theirs)).manifest.ref:
@@ -219,32 +181,33 @@ class World:
                         )
                 return remote
             try:
-                ruled = ruled_by(store, means, given)
+                ruled = ruled_by(store, means, given, adoption, adopt=adopt)
             except BaseException:
                 store.close()
                 raise
             return Embedded(
                 store,
-                ruled.manifest,
+                ruled,
+                adoption,
                 source,
                 secrets=open_secrets(environment, folder),
                 addresses=addresses(environment, choice.provider, base_url),
                 clock=SystemClock(),
                 socket=socket_path(folder),
                 folder=folder,
-                blobs=ruled.blobs,
                 perform=perform,
                 events=events,
                 kept_code=environment.get("DEMIURGE_KEPT_CODE") == "1",
                 adapters=adapters,
-                missing=ruled.missing,
             )
 
-        return cls(backend(), choice, events)
+        return cls(backend(), choice, events, adopts=adopt or given is not None)
 
     async def __aenter__(self) -> World:
         try:
             await self.backend.serve()
+            if self._adopts and not (await self.backend.info())["adopted"]:
+                raise Conflict("Another process has this world open, to look at; stop it first.", code="owned")
         except BaseException:
             await self.close()
             raise
@@ -339,24 +302,24 @@ class World:
         found = await self.backend.erase(ref, why, dry_run)
         return Erasure(**found | {"units": tuple(found["units"]), "unchecked": tuple(found["unchecked"])})
 
-    async def approvals(self) -> list[dict[str, Any]]:
-        """Calls that wait for a person."""
-        return await self.backend.approvals()
+    async def archive(
+        self, keep_days: float = ARCHIVE_DAYS, *, before: int | None = None, dry_run: bool = False
+    ) -> Archiving:
+        """Move the bytes of records older than `keep_days`, or with a position below `before`, to compressed files in
+        the world's folder; with `dry_run` only say what that would be. They are read from there as before.
+
+        Raises UsageError, Conflict (`archiving`), Damaged, Unavailable: then the next call goes on.
+        """
+        return Archiving(**await self.backend.archive(before, keep_days, dry_run))
+
+    async def approvals(self, unit: Unit | None = None) -> list[dict[str, Any]]:
+        """Calls that wait for a person, in `unit` or anywhere."""
+        found = await self.backend.approvals()
+        return [asked for asked in found if unit is None or asked["unit"] == str(unit)]
 
     async def decide(self, approval_id: str, *, approve: bool, reason: str = "") -> None:
         """Answer one of them; a rejection goes to the model with `reason`. Raises NotFound."""
         await self.backend.decide(approval_id, approve, reason)
-
-    def refusal(self, accepted: Accepted) -> Mapping[str, Any] | None:
-        """The `demiurge/ChatFailed@1` of a message that its chat did not take (`chat_unknown`, `chat_busy`,
-        `request_stale`); None when it was taken."""
-        for record in self.journal.read(accepted.unit, accepted.seq + 1):
-            if record.is_ingress:
-                break
-            if record.kind == "event" and record.body["schema"] == REFUSAL:
-                value: Mapping[str, Any] = record.body["value"]
-                return value
-        return None
 
     async def call(
         self, tool: str, arguments_json: str, call_id: str | None = None, *, on_frame: OnFrame | None = None
@@ -369,7 +332,7 @@ class World:
         return await call_tool(self, tool, arguments_json, call_id, on_frame)
 
     def manifest(self) -> dict[str, Any]:
-        """The manifest in force: `{root, definitions, sources, tool_policy, toolset}`."""
+        """The manifest in force, or that would be: `{root, definitions, sources, tool_policy, toolset}`."""
         manifest: dict[str, Any] = cbor.decode(self.backend.manifest())
         return manifest
 
@@ -379,8 +342,10 @@ class World:
         return self.backend.doubts()
 
     async def info(self) -> dict[str, Any]:
-        """`{world_id, manifest, settings, catalog, notices, missing, origin}`: `missing` are modules whose code is not
-        here, `origin` is the `{world_id, position}` that this is a fork of, or None."""
+        """`{world_id, manifest, settings, catalog, notices, missing, origin, own_manifest, adopted}`: `missing` are
+        modules whose code is not here, `origin` is the `{world_id, position}` that this is a fork of, or None,
+        `own_manifest` the hash of the definitions that the world keeps, None for the shipped app's, and `adopted` says
+        whether they count here."""
         return await self.backend.info()
 
     def chat(self, chat_id: str = "main") -> Chat:

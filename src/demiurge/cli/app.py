@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import click
 
 from demiurge.cli import logs, output
-from demiurge.cli.command import LazyGroup
+from demiurge.cli.command import LazyGroup, ReaderGone
 from demiurge.cli.failure import Failure, explain
 from demiurge.cli.settings import Settings
 
@@ -26,18 +26,18 @@ NOUNS = {
     "event": "Send events.",
     "blob": "Store and read raw bytes by address.",
     "state": "Read the state of a module.",
-    "ws": "Look at and edit the files of a workspace.",
+    "ws": "Look at and edit the files of workspaces.",
     "journal": "Read, check and export the journal.",
     "replay": "Compute the world again from its journal and compare.",
     "fork": "Make a new world from a moment of this one.",
     "gc": "Remove what nothing leads to any more.",
     "erase": "Let the bytes of a blob go for good.",
     "trace": "Show what an event led to, and what it waits for.",
-    "manifest": "Show what a world may do.",
+    "manifest": "Show, check and set what a world may do.",
     "defs": "List and show the definitions of a world.",
     "plan": "Show what a plan does.",
-    "tools": "List and show the tools of a world.",
-    "policy": "Check a policy, and explain what it says of a tool.",
+    "tools": "List, show and call the tools of a world.",
+    "policy": "Check, explain and backtest a policy.",
     "secrets": "Keep the values that effects need and nobody may see.",
     "model": "Fetch, list and remove the local model.",
 }
@@ -60,7 +60,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         sys.stdout.flush()
     except click.exceptions.Exit as leaving:
         sys.exit(leaving.exit_code)
-    except BrokenPipeError:
+    except (BrokenPipeError, ReaderGone):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)
     except BaseException as error:  # noqa: BLE001 - the last line of defence: nobody sees a traceback unasked
@@ -74,6 +74,8 @@ def _fail(settings: Settings, failure: Failure) -> None:
     logs.trace(failure)
     if settings.json:
         output.document(failure.document())
+    elif isinstance(failure.cause, click.exceptions.NoArgsIsHelpError):
+        click.echo(failure.text, err=True)
     else:
         output.complain(failure.text)
     sys.exit(failure.status)

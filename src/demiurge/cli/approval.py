@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from demiurge.cli import output
-from demiurge.cli.call import arguments
+from demiurge.cli.call_arguments import arguments
 from demiurge.cli.settings import settings
 from demiurge.cli.world import Running
 
@@ -49,6 +49,8 @@ def command_for(verb: str, asked: Mapping[str, Any], running: Running) -> str:
         words += ["--tools", name]
     if running.policy is not None:
         words += ["--policy", running.policy]
+    if running.base_url is not None:
+        words += ["--base-url", running.base_url]
     return shlex.join(words)
 
 

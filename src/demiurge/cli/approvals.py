@@ -8,15 +8,15 @@ from typing import Any
 import click
 
 from demiurge.apps.demiurge import CALLS, CHAT
-from demiurge.bootstrap import World
 from demiurge.bootstrap.call import CallOutcome, call_outcome
 from demiurge.cli import output
 from demiurge.cli.approval import SHORT, pending_lines
 from demiurge.cli.argument import utf8_text
-from demiurge.cli.call import arguments
-from demiurge.cli.calling import call_document, show_call
+from demiurge.cli.call import call_document, show_call
+from demiurge.cli.call_arguments import arguments
 from demiurge.cli.command import Command, Group
-from demiurge.cli.conversation import require_done
+from demiurge.cli.conversation import failure_of, require_done
+from demiurge.cli.failure import OutcomeError
 from demiurge.cli.settings import settings
 from demiurge.cli.turn import TurnView, reply_document
 from demiurge.cli.world import Opened, Running, opened, running_options
@@ -99,22 +99,26 @@ def _go_on(opening: Opened, unit: Unit, outcome: Mapping[str, str], running: Run
     reply = portal.run(chat.reply())
     portal.run(view.close(reply))
     if settings().json:
-        output.document({**outcome, "reply": reply_document(chat.id, reply)})
+        shown = {**outcome, "reply": reply_document(chat.id, reply)}
+        if reply.status == "failed":
+            raise OutcomeError(*failure_of(reply), shown)
+        output.document(shown)
         return
     require_done(chat.id, reply)
     if reply.status == "awaiting_approval":
-        output.write("\n".join(pending_lines(portal.run(_waiting(world, unit)), running)))
+        output.write("\n".join(pending_lines(portal.run(world.approvals(unit)), running)))
 
 
 def _show_call(called: CallOutcome, outcome: Mapping[str, str], running: Running) -> None:
-    if settings().json:
-        output.document({**outcome, "call": call_document(called)})
-    elif outcome["decision"] == "approved":
-        show_call(called, (), running)
-
-
-async def _waiting(world: World, unit: Unit) -> list[dict[str, Any]]:
-    return [asked for asked in await world.approvals() if asked["unit"] == str(unit)]
+    approved = outcome["decision"] == "approved"
+    if not settings().json:
+        if approved:
+            show_call(called, (), running)
+        return
+    shown = {**outcome, "call": call_document(called)}
+    if approved and not called.ok:
+        raise OutcomeError(called.error_code or called.status, called.message, shown)
+    output.document(shown)
 
 
 def _find(waiting: Sequence[dict[str, Any]], approval_id: str) -> dict[str, Any]:

@@ -1,24 +1,33 @@
-"""The arguments of a tool call as a person is shown them."""
+"""A call of a tool that a person made, as it is shown to them."""
 
 from __future__ import annotations
 
-import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
 
+from demiurge.bootstrap.call import CallOutcome
 from demiurge.cli import output
-from demiurge.errors import InvalidValue
-from demiurge.values import canonical_json
+from demiurge.cli.approval import pending_lines
+from demiurge.cli.failure import OutcomeError
+from demiurge.cli.settings import settings
+from demiurge.cli.world import Running
 
-__all__ = ["arguments"]
+__all__ = ["call_document", "show_call"]
 
 
-def arguments(text: str) -> str:
-    """`text` as one line of canonical JSON, or as a JSON string when it is no JSON. Nothing is left out, and what can't
-    be seen is spelled out."""
-    try:
-        value = canonical_json.parse(text)
-    except InvalidValue:
-        return output.as_json(text)
-    try:
-        return output.spelled_out(canonical_json.encode(value).decode())
-    except InvalidValue:  # integers that RFC 8785 has no form for
-        return output.spelled_out(json.dumps(value, ensure_ascii=False, sort_keys=True, separators=(",", ":")))
+def call_document(outcome: CallOutcome) -> dict[str, Any]:
+    return asdict(outcome) | {"unit": str(outcome.unit)}
+
+
+def show_call(outcome: CallOutcome, waiting: Sequence[Mapping[str, Any]], running: Running) -> None:
+    """Print what came of it. Raises OutcomeError when it failed, or waits for a person."""
+    shown = call_document(outcome)
+    if outcome.ok:
+        output.result(shown, outcome.content)
+        return
+    if outcome.approval is not None and not settings().json:
+        asked = [entry for entry in waiting if entry["id"] == outcome.approval]
+        output.write("\n".join(pending_lines(asked, running)))
+    code = outcome.error_code or outcome.status
+    raise OutcomeError(code, outcome.message or f"The call {outcome.call_id} has not ended.", shown)

@@ -13,21 +13,22 @@ from typing import Any
 
 import click
 
-from demiurge.apps.demiurge import CHAT
+from demiurge.apps.demiurge import CHAT, OPEN
 from demiurge.bootstrap import Reply, World
 from demiurge.bootstrap.models import LOCAL, choose
 from demiurge.cli import output
 from demiurge.cli.argument import new_chat_id, utf8_text
-from demiurge.cli.call import arguments
+from demiurge.cli.call_arguments import arguments
 from demiurge.cli.command import Command, Group
 from demiurge.cli.conversation import Conversation, refuse_while_waiting, require_done
-from demiurge.cli.following import follow
+from demiurge.cli.following import Follower
 from demiurge.cli.progress import ensure_local_model
 from demiurge.cli.settings import settings
 from demiurge.cli.turn import reply_document
-from demiurge.cli.world import Opened, Running, keep_first, opened, running_options
+from demiurge.cli.world import Opened, Running, keep_first, opened, running_options, visits, while_it_lasts
 from demiurge.errors import Unavailable
 from demiurge.stores.private import make_file
+from demiurge.world.unit import Unit
 
 __all__ = ["command"]
 
@@ -118,7 +119,10 @@ def _one_turn(conversation: Conversation, chat_id: str, message: str, attachment
 
 def _tell_of_owner(world: World, wanted: Running) -> None:
     if not world.owned and wanted.base_url is not None:
-        output.notice("Another process has this world open and asks the provider, so --base-url does nothing here.")
+        output.notice(
+            "Another process has this world open and asks the provider, so --base-url does nothing here: "
+            "end that process first."
+        )
 
 
 def _prompt() -> str:
@@ -164,8 +168,10 @@ def ls() -> None:
     """List the chats."""
     with opened() as (world, portal):
         keys = portal.run(world.keys(CHAT))
-        chats = [_summary(key, state) for key in keys if (state := portal.run(world.chat(key).state())) is not None]
-    rows = [(c["chat_id"], str(c["messages"]), c["status"], c["title"]) for c in chats]
+        states = {key: state for key in keys if (state := portal.run(world.chat(key).state())) is not None}
+        waiting = {asked["unit"] for asked in portal.run(world.approvals())}
+    chats = [_summary(key, state, waits=str(Unit(CHAT, key)) in waiting) for key, state in states.items()]
+    rows = [(c["chat_id"], str(c["messages"]), c["status"].replace("_", " "), c["title"]) for c in chats]
     output.result({"chats": chats}, *output.table(rows, ("CHAT", "MESSAGES", "LAST TURN", "TITLE")))
 
 
@@ -178,12 +184,21 @@ def show(chat_id: str, follows: bool) -> None:
     """Print the conversation."""
     if follows and settings().json:
         raise click.UsageError("--follow never ends, so it can't be one JSON document; leave one of the two out.")
+    if follows:
+        _follow(chat_id)
+        return
     with opened() as world:
-        if follows:
-            world.portal.run(follow(world.world.chat(chat_id), lambda messages: _lines(messages, None)))
         messages, last = _read(world, chat_id)
     shown = {"chat_id": chat_id, "messages": messages, "last": reply_document(chat_id, last) if last else None}
     output.result(shown, *(_lines(messages, last) or ["(nothing was said yet)"]))
+
+
+def _follow(chat_id: str) -> None:
+    follower = Follower(lambda messages: _lines(messages, None))
+    with suppress(KeyboardInterrupt):
+        for world, portal in visits():
+            with while_it_lasts():
+                portal.run(follower.look(world.chat(chat_id), stays=not world.owned))
 
 
 @_verbs.command(name="export", cls=Command)
@@ -210,13 +225,17 @@ def _read(world: Opened, chat_id: str) -> tuple[list[dict[str, Any]], Reply | No
     return messages, world.portal.run(chat.reply()) if messages else None
 
 
-def _summary(chat_id: str, state: Mapping[str, Any]) -> dict[str, Any]:
-    turn = state["turn"]
+def _summary(chat_id: str, state: Mapping[str, Any], *, waits: bool) -> dict[str, Any]:
+    """`status` is that of the last turn: `done`, `failed`, `awaiting_approval` or `running`; `new` when there is
+    none."""
+    status = state["turn"]["status"] if state["turn"] is not None else "new"
+    if status in OPEN:
+        status = "awaiting_approval" if waits else "running"
     return {
         "chat_id": chat_id,
         "title": state["title"] or "",
         "messages": len(state["messages"]),
-        "status": turn["status"] if turn is not None else "new",
+        "status": status,
     }
 
 

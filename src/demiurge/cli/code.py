@@ -66,7 +66,7 @@ def _imported(name: str) -> ModuleType:
         ) from error
     except DemiurgeError as error:
         raise InvalidValue(f"The module {name} can't be used: {error}", code="bad_tools") from error
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise InvalidValue(
             f"The module {name} can't be imported ({type(error).__name__}: {error}); mend it and try again.",
             code="bad_tools",

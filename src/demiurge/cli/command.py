@@ -14,7 +14,11 @@ import click
 
 from demiurge.cli.settings import DEFAULT_WORLD, WORLD_VARIABLE, Settings
 
-__all__ = ["Command", "Group", "LazyGroup"]
+__all__ = ["Command", "Group", "LazyGroup", "ReaderGone"]
+
+
+class ReaderGone(Exception):
+    """Nobody reads stdout any more. Click would make a SystemExit of the BrokenPipeError."""
 
 
 def _store(field: str) -> Callable[[click.Context, click.Parameter, Any], None]:
@@ -82,6 +86,12 @@ class LazyGroup(Group):
     def __init__(self, *args: Any, nouns: Mapping[str, str], package: str, **attributes: Any) -> None:
         super().__init__(*args, **attributes)
         self._nouns, self._package = nouns, package
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError as error:
+            raise ReaderGone from error
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(self._nouns)

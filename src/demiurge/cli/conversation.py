@@ -23,7 +23,7 @@ from demiurge.cli.turn import TurnView, reply_document
 from demiurge.cli.world import Running
 from demiurge.errors import Conflict, DemiurgeError
 
-__all__ = ["Conversation"]
+__all__ = ["Conversation", "failure_of", "refuse_while_waiting", "require_done"]
 
 GRANTED = Decision(True, "granted by --yes")
 
@@ -94,7 +94,7 @@ class Conversation:
             reply = self._wait(self._go_on(view, None))
         self._portal.run(view.close(reply))
         if reply.status == "awaiting_approval" and not settings().json:
-            waiting = self._portal.run(self._waiting())
+            waiting = self._waiting()
             output.write("\n".join(("", *pending_lines(waiting, self._running))))
         return reply
 
@@ -105,13 +105,12 @@ class Conversation:
         await view.follow(self._chat.resume)
         return await self._chat.reply()
 
-    async def _waiting(self) -> list[dict[str, Any]]:
-        asked = await self._chat.world.approvals()
-        return [entry for entry in asked if entry["unit"] == str(self._chat.unit)]
+    def _waiting(self) -> list[dict[str, Any]]:
+        return self._portal.run(self._chat.world.approvals(self._chat.unit))
 
     def _decide_all(self) -> bool:
         """Decide on what waits now; False when there is nobody to ask, or the person leaves it for later."""
-        waiting = self._portal.run(self._waiting())
+        waiting = self._waiting()
         if not waiting or not (self._yes or self._terminal):
             return False
         for asked in waiting:
@@ -146,8 +145,12 @@ class Conversation:
 def require_done(chat_id: str, reply: Reply) -> None:
     """Raises OutcomeError for a failed turn, Conflict for a message that has to wait for a decision."""
     if reply.status == "failed":
-        code, message = reply.error_code or "failed", reply.message or "The turn failed."
-        raise OutcomeError(code, message, reply_document(chat_id, reply))
+        raise OutcomeError(*failure_of(reply), reply_document(chat_id, reply))
+
+
+def failure_of(reply: Reply) -> tuple[str, str]:
+    """The code and the sentence of a turn that failed."""
+    return reply.error_code or "failed", reply.message or "The turn failed."
 
 
 def refuse_while_waiting(chat_id: str) -> Conflict:

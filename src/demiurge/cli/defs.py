@@ -13,7 +13,9 @@ from demiurge.cli.world import Running, opened, running_options
 from demiurge.errors import NotFound
 from demiurge.values import cbor
 
-__all__ = ["command", "definitions"]
+__all__ = ["KINDS", "command", "definitions"]
+
+KINDS = ("schema", "module", "plan", "effect", "cap", "policy", "secret", "toolset")
 
 
 @click.group(cls=Group, name="defs")
@@ -23,7 +25,9 @@ def command() -> None:
 
 @command.command(name="ls", cls=Command)
 @click.argument("prefix", default="")
-@click.option("--kind", metavar="K", help="Only these, such as schema, module, plan, effect, cap, policy or secret.")
+@click.option(
+    "--kind", type=click.Choice(KINDS), metavar="K", help=f"Only these: {', '.join(KINDS[:-1])} or {KINDS[-1]}."
+)
 @running_options
 def ls(prefix: str, kind: str | None, **running: Any) -> None:
     """List the definitions whose name begins with PREFIX."""

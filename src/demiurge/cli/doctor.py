@@ -20,6 +20,7 @@ from typing import Literal
 
 import click
 
+from demiurge.bootstrap.adoption import not_adopted
 from demiurge.bootstrap.models import MODEL_KEYS, choose
 from demiurge.bootstrap.secrets import holds, open_vault, read_secrets, vault_places
 from demiurge.cli import output
@@ -151,7 +152,7 @@ def _world() -> Iterator[Check]:
     try:
         with opened() as (world, portal):
             info = portal.run(world.info())
-            owner = "this process" if world.owned else "another process, which serves this one"
+            state = "open nowhere else" if world.owned else "open in another process, which serves this one"
     except NotFound:
         yield Check("world", "ok", f"none in {folder} yet", "`demiurge chat` or `demiurge init` makes one.")
     except DemiurgeError as error:
@@ -159,8 +160,10 @@ def _world() -> Iterator[Check]:
     else:
         origin, missing = info["origin"], ", ".join(info["missing"])
         since = f", a fork of {origin['world_id']} at position {origin['position']}" if origin else ""
-        where = f"{info['world_id']} in {folder}{since}, owned by {owner}"
-        if missing:
+        where = f"{info['world_id']} in {folder}{since}, {state}"
+        if not info["adopted"]:
+            yield Check("world", "warn", f"{where}; it can only be looked at", not_adopted().message)
+        elif missing:
             mend = "Name the Python module that has it: `demiurge init --tools PKG.MOD`."
             yield Check("world", "warn", f"{where}; the code of {missing} is not here", mend)
         else:

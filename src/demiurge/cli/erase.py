@@ -24,6 +24,8 @@ def command(ref: str, why: str, dry_run: bool) -> None:
     The records that name it stay, and verify. Other blobs with the same words, and forks of this world, have their own
     copies: erase those too.
     """
+    if not why.strip():
+        raise click.UsageError("--why is empty.")
     with opened() as (world, portal):
         found = portal.run(world.erase(ref, why, dry_run=dry_run))
     verb = "Erased" if found.done else "Would erase"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from demiurge.bootstrap.outcome import Failed, failure
+from demiurge.bootstrap.failure import Failed, failure
 from demiurge.cli import output
 from demiurge.cli.approval import pending_lines
 from demiurge.cli.argument import read_json, utf8_text
@@ -12,6 +12,7 @@ from demiurge.cli.command import Command, Group
 from demiurge.cli.failure import OutcomeError
 from demiurge.cli.settings import settings
 from demiurge.cli.world import Running, opened, running_options
+from demiurge.errors import InvalidValue
 from demiurge.world.host import Accepted
 
 __all__ = ["command"]
@@ -39,7 +40,12 @@ def send(schema: str, value: str, key: str | None, no_wait: bool, **running: obj
     event = read_json(value)
     means = Running(**running)  # type: ignore[arg-type]  # click's own names
     with opened(means, create=True, perform=not no_wait) as (world, portal):
-        accepted = portal.run(world.submit(schema, event, key))
+        try:
+            accepted = portal.run(world.submit(schema, event, key))
+        except InvalidValue as error:
+            if error.code != InvalidValue.code:
+                raise
+            raise InvalidValue(f"VALUE is no {schema}: {error.message}.") from error
         if not no_wait:
             portal.run(world.settle(accepted.unit))
             _require_taken(accepted, portal.run(failure(world, accepted)))

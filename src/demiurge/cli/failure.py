@@ -41,10 +41,13 @@ class Failure:
 def explain(error: BaseException) -> Failure:
     """What to say about any exception."""
     match error:
+        case click.exceptions.NoArgsIsHelpError():
+            return Failure(WRONG_USAGE, "usage", "Missing command.", error.format_message(), error)
         case click.ClickException():
             message = error.format_message()
             help_path = error.ctx.command_path if isinstance(error, click.UsageError) and error.ctx else "demiurge"
-            text = f"{message.rstrip('.')}. See `{help_path} --help`."
+            said = message if message.endswith(("?", "?)")) else f"{message.rstrip('.')}."
+            text = f"{said} See `{help_path} --help`."
             return Failure(WRONG_USAGE, "usage", message, text, error)
         case OutcomeError():
             return Failure(FAILED, error.code, error.message, error.message, error, error.shown)

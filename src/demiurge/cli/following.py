@@ -18,7 +18,7 @@ from demiurge.cli import output
 from demiurge.cli.turn import TurnView
 from demiurge.errors import NotFound
 
-__all__ = ["follow"]
+__all__ = ["Follower"]
 
 Messages = Sequence[Mapping[str, Any]]
 
@@ -26,23 +26,47 @@ LOOK_AGAIN_S = 1.0
 """How often a turn is looked at that shows nothing: it may have ended without."""
 
 
-async def follow(chat: Chat, lines: Callable[[Messages], Sequence[str]]) -> None:
-    """Print the chat for ever; `lines` of what is over."""
-    shown = 0
-    while True:
-        state = await chat.state() or {"last_request_id": 0, "turn": None}
-        last, is_open = state["last_request_id"], _is_open(state)
-        messages = await chat.messages() if last > shown else []
-        past = [message for message in messages if shown < message["request_id"] < last + (not is_open)]
-        if past:
-            output.write("\n".join(("", *lines(past)) if shown else lines(past)))
-        if not is_open:
-            shown = last
-            await _next_turn(chat)
-        else:
-            output.write("\n".join(("", *lines([m for m in messages if m["request_id"] == last][:1]), "")))
+class Follower:
+    """What of a chat was shown so far; `lines` of what is over."""
+
+    def __init__(self, lines: Callable[[Messages], Sequence[str]]) -> None:
+        self._lines = lines
+        self._shown = 0
+        """The last turn that was shown to its end."""
+        self._begun = 0
+        """The one whose message was shown."""
+
+    async def look(self, chat: Chat, *, stays: bool) -> None:
+        """Print what is new, and if it `stays` what comes, for ever."""
+        while True:
+            state = await chat.state() or {"last_request_id": 0, "turn": None}
+            last, is_open = state["last_request_id"], _is_open(state)
+            if last - is_open > self._shown:
+                await self._show_past(chat, last - is_open)
+            if not stays:
+                return
+            if not is_open:
+                await _next_turn(chat)
+                continue
+            if self._begun < last:
+                self._print([m for m in await chat.messages() if m["request_id"] == last][:1])
+                output.write("")
+                self._begun = last
             await _show_turn(chat, last)
-            shown = last
+            self._shown = last
+
+    async def _show_past(self, chat: Chat, last: int) -> None:
+        past = [m for m in await chat.messages() if self._shown < m["request_id"] <= last]
+        self._print([m for m in past if (m["request_id"], m["role"]) != (self._begun, "user")])
+        reply = await chat.reply(last)
+        if reply.status == "failed":
+            output.write(output.plain(f"(failed: {reply.message})"))
+        self._shown = self._begun = last
+
+    def _print(self, messages: Messages) -> None:
+        if messages:
+            lines = self._lines(messages)
+            output.write(output.plain("\n".join(("", *lines) if self._begun else lines)))
 
 
 async def _show_turn(chat: Chat, request_id: int) -> None:
@@ -51,7 +75,7 @@ async def _show_turn(chat: Chat, request_id: int) -> None:
     reply = await chat.reply(request_id)
     await view.close(reply)
     if reply.status == "failed":
-        output.write(f"(failed: {reply.message})")
+        output.write(f"(failed: {output.plain(reply.message)})")
 
 
 async def _until_over(chat: Chat, request_id: int, on_frame: OnFrame) -> None:

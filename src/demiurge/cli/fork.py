@@ -24,7 +24,7 @@ def command(folder: Path, at: int | None) -> None:
     the new world as unknown_outcome. This world stays as it is.
     """
     with opened() as (world, portal):
-        made = portal.run(world.fork(folder, at))
+        made = portal.run(world.fork(folder.resolve(), at))
     ended = f", and {made.ended} open effects ended as unknown_outcome" if made.ended else ""
     output.result(
         {

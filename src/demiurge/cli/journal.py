@@ -5,6 +5,8 @@ from __future__ import annotations
 import base64
 import time
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
+from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -17,10 +19,10 @@ from demiurge.cli.argument import read_json, utf8_text
 from demiurge.cli.command import Command, Group
 from demiurge.cli.failure import OutcomeError
 from demiurge.cli.settings import settings
-from demiurge.cli.world import opened
+from demiurge.cli.world import opened, visits, while_it_lasts
 from demiurge.errors import InvalidValue, NotFound, Unavailable
+from demiurge.world.history.seal import Proof, Seal
 from demiurge.world.record import Record, decode_record
-from demiurge.world.seal import Proof, Seal
 
 __all__ = ["command"]
 
@@ -57,28 +59,37 @@ def tail(count: int, unit: str | None, follow: bool) -> None:
         records = list(world.journal.read(unit, start))
         shown = {"records": [_as_json(record) for record in records]}
         output.result(shown, *output.table(map(_row, records), HEADER))
-        while follow:
-            for record in world.journal.read(unit, following):
-                output.write(output.plain("  ".join(_row(record))))
-                following = (record.unit_seq if unit else record.position or 0) + 1
-            time.sleep(POLL_S)
+    if follow:
+        with suppress(KeyboardInterrupt):
+            _follow(unit, following)
 
 
 @command.command(name="verify", cls=Command)
 @click.option("--seal", metavar="SEAL", help="One kept from earlier: the world must still have it.")
-def verify(seal: str | None) -> None:
+@click.option(
+    "--archive",
+    "archives",
+    type=click.Path(path_type=Path),
+    multiple=True,
+    metavar="FILE",
+    help="An archive that was moved away, to be checked too.",
+)
+def verify(seal: str | None, archives: tuple[Path, ...]) -> None:
     """Check every record, every link and every blob.
 
-    Prints {"records", "units", "seal", "ok"}, and "erased" if blobs were; exits with 1 and names the first bad record
-    otherwise.
+    Prints {"records", "units", "seal", "ok"}, "erased" if blobs were, and "archived" if records are in archives that
+    are not here; of those only the hashes are checked. Exits with 1 and names the first bad record otherwise.
     """
+    if seal is not None:
+        Seal.parse(seal)  # a slip of the pen is no word on the world
     with opened() as (world, _):
-        found = world.journal.verify(seal)
+        found = world.journal.verify(seal, archives)
     problem, code = found.problem, "damaged"
     if problem is None and not found.sealed:
         problem, code = f"This world never had the seal {seal}: it was shortened or rewritten, or is another.", "seal"
     outcome = {"records": found.records, "units": found.units, "seal": found.seal, "ok": problem is None}
     outcome |= {"erased": found.erased} if found.erased else {}
+    outcome |= {"archived": found.archived} if found.archived else {}
     if problem is None:
         output.document(outcome)
         return
@@ -138,6 +149,49 @@ def export(unit: str | None, out: Path | None) -> None:
             output.result({"records": _save(out, records), "file": str(out)}, f"Wrote {out}.")
 
 
+def _follow(unit: str | None, following: int) -> None:
+    for world, _ in visits():
+        with while_it_lasts():
+            while True:
+                for record in world.journal.read(unit, following):
+                    output.write(output.plain("  ".join(_row(record))))
+                    following = (record.unit_seq if unit else record.position or 0) + 1
+                if world.owned:
+                    break
+                time.sleep(POLL_S)
+
+
+@command.command(name="archive", cls=Command)
+@click.option("--before", type=click.IntRange(min=1), metavar="POSITION", help="Those below this one, however young.")
+@click.option(
+    "--keep", type=click.FloatRange(min=0), default=30, show_default=True, metavar="DAYS", help="Leave what is younger."
+)
+@click.option("--dry-run", is_flag=True, help="Only say what would be archived.")
+def archive(before: int | None, keep: float, dry_run: bool) -> None:
+    """Move the bytes of old records into compressed files, which can be kept elsewhere.
+
+    They are in archives/ of the world's folder, and all works as before while they are there. Others may work on the
+    world meanwhile.
+    """
+    with opened() as (world, portal):
+        found = portal.run(world.archive(keep, before=before, dry_run=dry_run))
+    line = f"{'Would archive' if dry_run else 'Archived'} {found.records} records ({found.bytes} bytes)"
+    line += f" in {found.segments} files ({found.packed} bytes)" if found.segments else ""
+    output.result(asdict(found) | {"dry_run": dry_run}, f"{line}.")
+
+
+@command.command(name="archives", cls=Command)
+def archives() -> None:
+    """List the archives: what is in each, and whether its file is here."""
+    with opened() as (world, _):
+        found = world.journal.archives()
+    rows = [
+        (*(str(held[name]) for name in ("first", "last", "bytes", "packed")), _yes(held["here"]), held["seal"])
+        for held in found
+    ]
+    output.result({"archives": found}, *output.table(rows, ("FIRST", "LAST", "BYTES", "PACKED", "HERE", "SEAL")))
+
+
 def _end(world: World, unit: str | None) -> int:
     """Where the next record will stand: a position, or the unit's sequence number. Raises NotFound."""
     heads = world.backend.heads()
@@ -190,6 +244,10 @@ def _plain(value: Any) -> Any:
             return [_plain(held) for held in value]
         case _:
             return value
+
+
+def _yes(so: bool) -> str:
+    return "yes" if so else "no"
 
 
 def _base64(data: bytes) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from importlib import resources
 from pathlib import Path
@@ -9,17 +11,19 @@ from typing import Any
 
 import click
 
+from demiurge.bootstrap import World
+from demiurge.bootstrap.adoption import Adoption
 from demiurge.cli import output
 from demiurge.cli.command import Command, Group
+from demiurge.cli.defs import KINDS
 from demiurge.cli.failure import OutcomeError
+from demiurge.cli.settings import settings
 from demiurge.cli.world import Running, keep, opened, running_options
-from demiurge.errors import Conflict
+from demiurge.errors import Conflict, Unavailable
 from demiurge.values import cbor
 from demiurge.world.manifest import BadManifest, problems, read_folder, system_definitions
 
 __all__ = ["command"]
-
-KINDS = ("schema", "module", "plan", "effect", "cap", "policy", "secret", "toolset")
 
 
 @click.group(cls=Group, name="manifest")
@@ -30,7 +34,7 @@ def command() -> None:
 @command.command(name="get", cls=Command)
 @running_options
 def get(**running: object) -> None:
-    """Print the manifest in force as JSON: schemas, modules, plans, grants, policy, tools."""
+    """Print the manifest in force, or that would be, as JSON: schemas, modules, plans, grants, policy, tools."""
     with opened(Running(**running)) as (world, _):  # type: ignore[arg-type]  # click's own names
         output.document(world.manifest())
 
@@ -66,12 +70,75 @@ def set_(folder: Path | None, shipped: bool, **running: object) -> None:
     means = Running(**running)  # type: ignore[arg-type]
     own = resources.as_file(resources.files("demiurge.apps.demiurge").joinpath("air"))
     with own as app, opened(means, manifest=folder or app) as (world, portal):
-        if not world.owned:
-            raise Conflict("Another process has this world open; stop it first.", code="owned")
+        _only_here(world)
         found, ref = world.manifest(), portal.run(world.info())["manifest"]
         doubtful = world.doubts()
     keep(means)
     _tell(f"The manifest {ref} is in force", ref, (*found["definitions"], *found["system"]), doubtful)
+
+
+@command.command(name="adopt", cls=Command)
+@click.option("--yes", is_flag=True, help="Take it without being asked.")
+def adopt(yes: bool) -> None:
+    """Let the manifest that this world brought count here, as it is. First says what it gives: grants, triggers,
+    secrets and where they are, tools.
+
+    A manifest that was not set on this machine, by this user and for a world in this place counts for nothing until
+    then. No other process may have the world open.
+    """
+    if settings().json and not yes:
+        raise click.UsageError("With --json nobody is asked: say --yes.")
+    with opened() as (world, portal):
+        _only_here(world)
+        info = portal.run(world.info())
+        ref = info["own_manifest"]
+        document = {"ok": True, "ref": ref, **_given_by(world.manifest())}
+        if info["adopted"]:
+            output.result(document, "The manifest of this world counts here already.")
+            return
+        if not settings().json:
+            output.write("\n".join(_words(document)))
+        if not yes and not sys.stdin.isatty():
+            raise click.UsageError("There is no terminal to ask on: say --yes.")
+        if not yes and not click.confirm("Take it?"):
+            raise Conflict("It was not taken, and counts for nothing here.", code="not_adopted")
+        told = Adoption(os.environ, settings().folder()).take(ref)
+    if told is not None:
+        raise Unavailable(told)
+    output.result(document, "The manifest of this world counts here from now on.")
+
+
+def _given_by(manifest: Mapping[str, Any]) -> dict[str, Any]:
+    """What a world's own definitions give it, of the node of its manifest."""
+    root = manifest["root"]
+    policy = root.get("tool_policy")
+    return {
+        "grants": root.get("defaults", {}).get("cap_grants", []),
+        "triggers": root.get("triggers", []),
+        "secrets": [definition for definition in manifest["definitions"] if definition["$kind"] == "defsecret"],
+        "tool_policy": policy,
+    }
+
+
+def _words(given: Mapping[str, Any]) -> list[str]:
+    """Every name and value as JSON: a stranger wrote them, and they are decided on."""
+    parts = ("grants", "triggers", "secrets")
+    lines = [f"{part[:-1]}: {output.as_json(one)}" for part in parts for one in given[part]]
+    counts = [f"{len(given[part])} {part if len(given[part]) != 1 else part[:-1]}" for part in parts]
+    return [*lines, f"It gives {', '.join(counts)}; {_tools(given['tool_policy'])}."]
+
+
+def _tools(policy: Mapping[str, Any] | None) -> str:
+    if policy is None:
+        return "about tools it says nothing"
+    asked = "require_approval_for_tools", "require_approval_for_effects"
+    allowed, names, effects = (len(policy.get(field, ())) for field in ("allowed_tools", *asked))
+    return f"it allows {allowed} tools, and asks a person for {names} of them and {effects} kinds of effects"
+
+
+def _only_here(world: World) -> None:
+    if not world.owned:
+        raise Conflict("Another process has this world open; stop it first.", code="owned")
 
 
 def _check_folder(path: Path) -> None:

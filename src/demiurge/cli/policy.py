@@ -14,12 +14,12 @@ from demiurge.cli.argument import utf8_text
 from demiurge.cli.code import load_tools
 from demiurge.cli.command import Command, Group
 from demiurge.cli.world import Running, opened, running_options
-from demiurge.errors import InvalidValue
+from demiurge.errors import NotFound
 from demiurge.tools.core import CORE_TOOLS
 from demiurge.tools.effect import ToolEffect
-from demiurge.tools.ids import UNNAMED, canonical_id
+from demiurge.tools.ids import checked_id
 from demiurge.tools.policy import ToolPolicy, ToolPolicyContext
-from demiurge.world.backtest import Backtest, backtest
+from demiurge.world.history.backtest import Backtest, backtest
 from demiurge.world.unit import Unit
 
 __all__ = ["command"]
@@ -58,9 +58,7 @@ def check(file: str, tools: tuple[str, ...]) -> None:
 @running_options
 def explain(tool: str, actor: str, **running: Any) -> None:
     """Say whether TOOL may be called in this world, and by which line of its policy."""
-    tool_id = canonical_id(tool)
-    if tool_id == UNNAMED:
-        raise InvalidValue(f"{tool!r} is no tool id: 1 to 64 letters, digits, '_' or '-'.", code="bad_tool_id")
+    tool_id = checked_id(tool)
     with opened(Running(**running)) as (world, _):
         node = world.manifest()
     policy = ToolPolicy.from_json(node["tool_policy"])
@@ -91,8 +89,11 @@ def explain(tool: str, actor: str, **running: Any) -> None:
 def backtest_command(file: str, chat_id: str | None, shown: int) -> None:
     """Decide every call that the journal holds under the policy FILE, and print what would change. Runs nothing."""
     policy = ToolPolicy.load(file)
+    unit = Unit(CHAT, chat_id) if chat_id is not None else None
     with opened() as (world, _):
-        records = world.journal.read(Unit(CHAT, chat_id) if chat_id is not None else None)
+        if unit is not None and str(unit) not in {name for name, *_ in world.journal.head()}:
+            raise NotFound(f"There is no chat {chat_id}; `demiurge chat ls` lists them.", code="no_chat")
+        records = world.journal.read(unit)
         done = backtest(records, world.blobs.get, policy, shown=shown)
         catalog = list(_catalog(world.manifest(), policy))
     document = {

@@ -14,6 +14,7 @@ from typing import Any
 import click
 
 from demiurge.apps.demiurge import app
+from demiurge.bootstrap.adoption import not_adopted
 from demiurge.bootstrap.secrets import VaultPlaces, open_vault, read_secrets, vault_places
 from demiurge.cli import output
 from demiurge.cli.command import Command, Group
@@ -91,10 +92,13 @@ def rm(alias: str, version: int) -> None:
 
 
 def declared_secrets() -> list[Declared]:
-    """Those of the world that the global options name, or those that a new one would have. Raises as `World.open`."""
+    """Those of the world that the global options name, or those that a new one would have. Raises as `World.open`, and
+    Conflict (`not_adopted`): nothing is looked for because a world from elsewhere names it."""
     definitions: list[Mapping[str, Any]] = app().definitions
     try:
-        with opened() as (world, _):
+        with opened() as (world, portal):
+            if not portal.run(world.info())["adopted"]:
+                raise not_adopted()
             definitions = world.manifest()["definitions"]
     except NotFound:
         pass

@@ -9,10 +9,10 @@ import click
 
 from demiurge.cli import output
 from demiurge.cli.argument import parse_json, read_text, utf8_text
-from demiurge.cli.calling import show_call
+from demiurge.cli.call import show_call
 from demiurge.cli.command import Command, Group
 from demiurge.cli.world import Running, opened, running_options
-from demiurge.errors import NotFound
+from demiurge.errors import InvalidValue, NotFound
 from demiurge.tools.ids import canonical_id
 from demiurge.tools.policy import ToolPolicy, ToolPolicyContext
 from demiurge.tools.spec import ToolSpec
@@ -76,7 +76,9 @@ def call(tool_id: str, arguments: str, call_id: str | None, **running: Any) -> N
     runs when it is approved.
     """
     text, means = read_text(arguments), Running(**running)
-    parse_json(text, "ARGS" if not arguments.startswith("@") else arguments)
+    where = "ARGS" if not arguments.startswith("@") else arguments
+    if not isinstance(parse_json(text, where), dict):
+        raise InvalidValue(f'{where}: a tool takes a JSON object, such as {{"city": "Rome"}}.', code="invalid_json")
     with opened(means, create=True) as (world, portal):
         show_call(portal.run(world.call(tool_id, text, call_id)), portal.run(world.approvals()), means)
 

@@ -15,8 +15,8 @@ from demiurge.cli.argument import utf8_text
 from demiurge.cli.command import Command
 from demiurge.cli.world import opened
 from demiurge.errors import NotFound
+from demiurge.world.history.trace import TraceLine, lineage, trace
 from demiurge.world.record import Record
-from demiurge.world.trace import TraceLine, lineage, trace
 from demiurge.world.unit import Unit
 
 __all__ = ["command"]

@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 from demiurge.bootstrap import Chat, Reply, ToolCallView
 from demiurge.bootstrap.backend import OnFrame
 from demiurge.cli import output
-from demiurge.cli.call import arguments
+from demiurge.cli.call_arguments import arguments
 from demiurge.errors import NotFound
 
 __all__ = ["TurnView", "reply_document"]
@@ -168,7 +168,7 @@ class _StatusLine:
     def begin(self, label: str, *, important: bool = False) -> None:
         self.end()
         if self._terminal:
-            self._ticking = asyncio.create_task(self._tick(label))
+            self._ticking = asyncio.create_task(self._tick(output.plain(label)))
         elif important and label not in self._said:
             self._said.add(label)
             output.notice(f"{label[0].upper()}{label[1:]} ...")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -12,16 +13,28 @@ from typing import Any, NamedTuple, TypeVar
 import click
 
 from demiurge.bootstrap import World
+from demiurge.bootstrap.backend.ownership import is_open, last_change
 from demiurge.bootstrap.remembered import Remembered, recall, remember
 from demiurge.cli import logs, output
 from demiurge.cli.argument import read_text
 from demiurge.cli.code import Code, load_code
 from demiurge.cli.portal import Portal
 from demiurge.cli.settings import settings
-from demiurge.errors import Conflict, DemiurgeError
+from demiurge.errors import Conflict, DemiurgeError, InvalidValue, Unavailable
 from demiurge.tools.policy import ToolPolicy
 
-__all__ = ["Opened", "Running", "keep", "keep_first", "opened", "running_options"]
+__all__ = [
+    "Opened",
+    "Running",
+    "keep",
+    "keep_first",
+    "opened",
+    "running_options",
+    "visits",
+    "while_it_lasts",
+]
+
+LOOK_AGAIN_S = 0.2
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -58,7 +71,12 @@ def running_options(command: F) -> F:
 
 @contextmanager
 def opened(
-    running: Running | None = None, *, create: bool = False, perform: bool = True, manifest: Path | None = None
+    running: Running | None = None,
+    *,
+    create: bool = False,
+    perform: bool = True,
+    inherits: bool = True,
+    manifest: Path | None = None,
 ) -> Iterator[Opened]:
     """The world that the global options name, closed at the end. Raises as `World.open`.
 
@@ -68,6 +86,8 @@ def opened(
     wanted = running or Running()
     chosen = settings()
     logs.configure(chosen)
+    if chosen.folder().is_file():
+        raise InvalidValue(f"{chosen.folder()} is a file: name the folder of a world with -w.", code="bad_world")
     system = read_text(wanted.system) if wanted.system is not None else None
     means = _means(wanted, chosen.folder(), looking=running is None)
 
@@ -82,6 +102,7 @@ def opened(
             base_url=wanted.base_url,
             create=create,
             perform=perform,
+            inherits=inherits,
             manifest=manifest,
             reducers=means.code.reducers,
             adapters=means.code.adapters,
@@ -103,6 +124,31 @@ def opened(
             portal.run(world.close())
 
 
+def visits() -> Iterator[Opened]:
+    """The world, again and again: now, and whenever somebody has it open or has left it changed. For those who look on:
+    as its owner they would perform what others ask for, with their own keys and addresses, so they own it for a moment
+    at most, and are told (`while_it_lasts`) when the one whose guests they are goes."""
+    folder = settings().folder()
+    while True:
+        owned = False
+        with while_it_lasts(), opened(inherits=False) as found:
+            yield found
+            owned = found.world.owned
+        left = last_change(folder)
+        while owned and last_change(folder) == left and not is_open(folder):  # a guest may have missed the last of it
+            time.sleep(LOOK_AGAIN_S)
+
+
+@contextmanager
+def while_it_lasts() -> Iterator[None]:
+    """Ends quietly when the owner of the world goes."""
+    try:
+        yield
+    except Unavailable as gone:
+        if gone.code != "owner_gone":
+            raise
+
+
 class _Means(NamedTuple):
     """`remembered`: none of it was said on this command line."""
 
@@ -114,7 +160,7 @@ class _Means(NamedTuple):
 def _means(wanted: Running, folder: Path, *, looking: bool) -> _Means:
     said = bool(wanted.tools or wanted.policy)
     try:
-        kept = recall(os.environ, folder) or Remembered("")
+        kept = recall(os.environ, folder) or Remembered()
         code = load_code(wanted.tools) if wanted.tools else load_code(kept.tools, Path(kept.folder))
         file = wanted.policy or kept.policy
         return _Means(code, ToolPolicy.load(file) if file is not None else None, not said)
@@ -130,18 +176,17 @@ def keep(running: Running) -> None:
     folder = settings().folder()
     if not (running.tools or running.policy):
         return
-    kept = recall(os.environ, folder) or Remembered(str(Path.cwd()))
-    tools, place = (running.tools, str(Path.cwd())) if running.tools else (kept.tools, kept.folder)
-    policy = str(Path(running.policy).absolute()) if running.policy else kept.policy
-    given = Remembered(place, tools, policy)
-    if remember(os.environ, folder, given):
+    said: dict[str, Any] = {"tools": running.tools, "folder": str(Path.cwd())} if running.tools else {}
+    said |= {"policy": str(Path(running.policy).absolute())} if running.policy else {}
+    given = remember(os.environ, folder, **said)
+    if given is not None:
         output.notice(f"Remembered for this world: {_words(given)}.")
 
 
 def keep_first(running: Running) -> None:
     """The same, but only when nothing is remembered of this world; else say what is, where that is used."""
     kept = recall(os.environ, settings().folder())
-    if kept is None:
+    if kept is None or not (kept.tools or kept.policy):
         keep(running)
     elif not (running.tools and running.policy):
         output.notice(f"As remembered for this world: {_words(kept)}.")

@@ -19,6 +19,7 @@ from demiurge.cli.settings import settings
 from demiurge.cli.world import opened
 from demiurge.values.refs import Ref
 from demiurge.world.trees import Change
+from demiurge.world.workspace import WORKSPACE
 
 __all__ = ["command"]
 
@@ -53,14 +54,27 @@ def command() -> None:
 
 
 @command.command(name="ls", cls=Command)
-@click.argument("place", type=PLACES, metavar="NAME[@VERSION][/PATH]")
-def ls(place: Place) -> None:
-    """List a folder."""
+@click.argument("place", type=PLACES, metavar="[NAME[@VERSION][/PATH]]", required=False)
+def ls(place: Place | None) -> None:
+    """List a folder, or without NAME the workspaces."""
+    if place is None:
+        _list_workspaces()
+        return
     with opened() as (world, portal):
         entries = portal.run(Workspace(world, place.name).children(place.path, place.version))
     rows = [(entry.path + ("/" if entry.kind == "dir" else ""), str(entry.size)) for entry in entries]
     shown = [{"path": e.path, "kind": e.kind, "size": e.size, "hash": e.ref} for e in entries]
     output.result({"entries": shown}, *(output.table(rows, ("PATH", "BYTES")) if rows else ["(empty)"]))
+
+
+def _list_workspaces() -> None:
+    with opened() as (world, portal):
+        names = portal.run(world.keys(WORKSPACE))
+        newest = {name: portal.run(Workspace(world, name).version()) for name in names}
+    rows = [(name, str(version.number), _when(version.created_ns)) for name, version in newest.items()]
+    shown = [{"workspace": name, "version": version.number} for name, version in newest.items()]
+    lines = output.table(rows, ("WORKSPACE", "VERSION", "WHEN")) if rows else ["There is no workspace yet."]
+    output.result({"workspaces": shown}, *lines)
 
 
 @command.command(name="cat", cls=Command)

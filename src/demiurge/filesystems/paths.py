@@ -13,7 +13,7 @@ from typing import Final
 from demiurge.tools.authoring.hidden_text import hidden_character
 from demiurge.tools.errors import ToolUserError
 
-__all__ = ["TEMP_PREFIX", "above", "checked", "file_path", "is_below", "is_name", "joined", "parent", "tree_path"]
+__all__ = ["TEMP_PREFIX", "above", "checked", "file_path", "is_name", "joined", "parent", "tree_path"]
 
 TEMP_PREFIX: Final = ".demiurge-tmp-"
 """A name that begins so is half a file: it is never shown, and nobody can ask for it."""
@@ -84,8 +84,3 @@ def above(path: str) -> list[str]:
     """The folders above `path`, from the top, without the root."""
     names = path.split("/")[:-1]
     return ["/".join(names[:end]) for end in range(1, len(names) + 1)]
-
-
-def is_below(path: str, folder: str) -> bool:
-    """Is `path` somewhere in `folder`?"""
-    return path != folder and (not folder or path.startswith(f"{folder}/"))

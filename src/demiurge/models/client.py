@@ -5,8 +5,8 @@ answer: the connection failed, or it said 429, 500, 502, 503 or 529 in place of 
 byte of an answer (a 200), or when the connection broke or fell silent after the request went out, the error
 is raised and the caller decides. So nothing that a watcher was shown is ever said again by another attempt.
 
-One client is the one owner of its retries: it waits as the provider asks (`limits`, `retry`), lets other requests to
-the same address and key wait with it (`gate`), and never beyond the request's own time.
+One client is the one owner of its retries: it waits as the provider asks (`retry_after`, `retry`), lets other requests
+to the same address and key wait with it (`gate`), and never beyond the request's own time.
 
 Everything that goes wrong at the provider is a ProviderError with a closed code and one sentence; neither
 ever holds the key, also when the provider quotes it. Redirects are not followed: a key goes to the address it

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from demiurge.values.clock import Clock
 
-__all__ = ["Gate"]
+__all__ = ["Door", "Gate"]
 
 Door = tuple[str, str | None]
 """An address (scheme, host and port) and the key that is used there."""

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import httpx
 
-from demiurge.models.limits import seconds_asked
+from demiurge.models.retry_after import seconds_asked
 from demiurge.values.clock import Clock, Entropy
 from demiurge.wire.errors import ProviderError
 

@@ -28,7 +28,7 @@ from demiurge.stores.errors import unavailable
 from demiurge.stores.private import open_file, open_folder
 from demiurge.stores.protocol import REFRESH_S, KeptBlob
 
-__all__ = ["BlobFiles", "sync_folder"]
+__all__ = ["BlobFiles", "sync_file", "sync_folder"]
 
 _FULL_SYNC: Final[int | None] = getattr(fcntl, "F_FULLFSYNC", None)  # macOS: fsync alone stops at the drive's cache
 _TEMP_NAME: Final = re.compile(r"[0-9]+-[0-9]+")
@@ -119,7 +119,7 @@ class BlobFiles:
                         faults.point("remove.before_unlink")
                         with contextlib.suppress(FileNotFoundError):
                             os.unlink(name, dir_fd=descriptor)
-                    _sync(descriptor)
+                    sync_file(descriptor)
 
     def _path(self, digest: bytes) -> Path:
         name = digest.hex()
@@ -186,7 +186,7 @@ def sync_folder(folder: Path) -> None:
     """Make the names in a folder durable."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        _sync(descriptor)
+        sync_file(descriptor)
     finally:
         os.close(descriptor)
 
@@ -229,7 +229,7 @@ def _write_durably(name: str, data: bytes, folder: int, now_s: int) -> None:
         _write_all(descriptor, memoryview(data)[half:])
         os.utime(descriptor, (now_s, now_s))
         faults.point("blob.before_fsync")
-        _sync(descriptor)
+        sync_file(descriptor)
     finally:
         os.close(descriptor)
 
@@ -239,7 +239,8 @@ def _write_all(descriptor: int, data: memoryview) -> None:
         data = data[os.write(descriptor, data) :]
 
 
-def _sync(descriptor: int) -> None:
+def sync_file(descriptor: int) -> None:
+    """Make the bytes of an open file durable."""
     if _FULL_SYNC is not None:
         fcntl.fcntl(descriptor, _FULL_SYNC)
     else:

@@ -12,7 +12,7 @@ from typing import Final
 
 from demiurge.errors import Conflict, Damaged, Unavailable
 
-__all__ = ["DamagedRow", "UnitConflict", "unavailable"]
+__all__ = ["Archived", "DamagedRow", "UnitConflict", "unavailable"]
 
 
 class UnitConflict(Conflict):
@@ -34,6 +34,17 @@ class DamagedRow(Damaged):
         super().__init__(f"Record {unit_seq} of unit {unit} is damaged ({why}): restore the world from a backup.")
         self.unit = unit
         self.unit_seq = unit_seq
+
+
+class Archived(Unavailable):
+    """The bytes of the records at `positions` lie in an archive that is not here."""
+
+    code = "archived"
+
+    def __init__(self, path: Path, positions: range) -> None:
+        first, last = positions[0], positions[-1]
+        super().__init__(f"Records {first} to {last} are archived in {path}, which is not here: put it back there.")
+        self.positions = positions
 
 
 _FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})

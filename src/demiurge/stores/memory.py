@@ -6,18 +6,19 @@ Invariant: an append prepares all it changes and puts it in place in the end: a 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
+from pathlib import Path
 from types import MappingProxyType, TracebackType
 from typing import Self
 
-from demiurge.errors import NotFound, UsageError
+from demiurge.errors import InvalidValue, NotFound, UsageError
 from demiurge.stores import rows
 from demiurge.stores.errors import DamagedRow
 from demiurge.stores.noted import Noted
-from demiurge.stores.protocol import Attempt, Batch, Head, KeptBlob, Outgoing, Row, Snapshot
+from demiurge.stores.protocol import Attempt, Batch, Head, KeptBlob, Outgoing, Row, Segment, Snapshot
 from demiurge.values.clock import Clock, SystemClock
 from demiurge.values.draft import draft_of
 from demiurge.values.refs import Ref, parse_ref, ref_digest, ref_from_digest, ref_of
@@ -80,6 +81,7 @@ class MemoryStore:
 
     def __init__(self, world_id: str, clock: Clock | None = None) -> None:
         self.world_id = world_id
+        self.archives = _NoArchives()
         self._clock: Clock = clock or SystemClock()
         self._units: dict[str, _Unit] = {}
         self._rows: list[Row] = []
@@ -139,7 +141,10 @@ class MemoryStore:
             found = self._units.get(unit)
         yield from islice(found.rows if found else (), from_seq, None if limit is None else from_seq + limit)
 
-    def read_all(self, from_position: int = 0, limit: int | None = None) -> Iterator[Row]:
+    def outline(self, unit: str, from_seq: int = 0, limit: int | None = None) -> Iterator[Row]:
+        return (replace(row, data=b"") for row in MemoryStore.read(self, unit, from_seq, limit))
+
+    def read_all(self, from_position: int = 0, limit: int | None = None, *, away: bool = False) -> Iterator[Row]:
         with self._using():
             start = max(from_position - 1, 0)
         yield from islice(self._rows, start, None if limit is None else start + limit)
@@ -292,3 +297,19 @@ class _Collecting:
         with self.noted.lock:
             for kept in choose(self.noted.take()):
                 self.blobs.pop(ref_from_digest(kept.digest), None)
+
+
+class _NoArchives:
+    """See `protocol.Archives`: memory has no files."""
+
+    def segments(self) -> list[Segment]:
+        return []
+
+    def move(self, last: int) -> Generator[Segment, None, None]:
+        raise UsageError("A world in memory has no archives.", code="no_folder")
+
+    @contextmanager
+    def lent(self, paths: Sequence[Path]) -> Iterator[None]:
+        if paths:
+            raise InvalidValue(f"{paths[0]} is no archive of this world.", code="not_an_archive")
+        yield

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from hashlib import sha256
 
-__all__ = ["EMPTY", "Frontier", "Subtree", "leaf_hash", "node_hash", "path_root", "proof_path", "root_of"]
+__all__ = ["EMPTY", "Frontier", "Subtree", "leaf_hash", "node_hash", "path_root", "peaks_of", "proof_path", "root_of"]
 
 Subtree = Callable[[int, int], bytes]
 
@@ -62,6 +62,12 @@ class Frontier:
 def root_of(subtree: Subtree, size: int) -> bytes:
     """The root of the first `size` leaves."""
     return _over(subtree, 0, size) if size else EMPTY
+
+
+def peaks_of(subtree: Subtree, size: int) -> list[bytes]:
+    """What a `Frontier` keeps of the first `size` leaves."""
+    levels = [level for level in reversed(range(size.bit_length())) if size >> level & 1]
+    return [subtree(level, (size >> level) - 1) for level in levels]
 
 
 def proof_path(subtree: Subtree, number: int, size: int) -> list[bytes]:

@@ -12,9 +12,11 @@ A store knows units, rows and hashes but not what a record says: the record form
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
 from typing import Final, NamedTuple, Protocol
 
 from demiurge.stores.errors import DamagedRow
@@ -22,6 +24,7 @@ from demiurge.values.refs import Ref
 
 __all__ = [
     "REFRESH_S",
+    "Archives",
     "Attempt",
     "Batch",
     "Blobs",
@@ -31,6 +34,7 @@ __all__ = [
     "KeptBlob",
     "Outgoing",
     "Row",
+    "Segment",
     "Snapshot",
     "Store",
 ]
@@ -52,6 +56,14 @@ class Row:
     data: bytes
     ingress_id: str | None = None
     position: int = 0
+
+    @property
+    def is_away(self) -> bool:
+        """Whether its bytes were not read; then `data` is empty."""
+        return not self.data and self.hash != _EMPTY
+
+
+_EMPTY: Final = sha256(b"").digest()
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +128,20 @@ class Batch:
     outbox: tuple[Outgoing, ...] = ()
     delivered: tuple[str, ...] = ()
     snapshot: Snapshot | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """The records at the positions `first` to `last`, of `size` bytes, lie in the file `path`, of `packed` bytes, if it
+    is `here`. `root`: of the Merkle tree over all records up to `last`."""
+
+    first: int
+    last: int
+    size: int
+    packed: int
+    root: bytes
+    path: Path
+    here: bool
 
 
 REFRESH_S: Final = 3600
@@ -190,6 +216,29 @@ class Blobs(Protocol):
         ...
 
 
+class Archives(Protocol):
+    """Where the bytes of old records are, when not in the journal. All else of a row stays there: its place, kind,
+    ingress id and hash."""
+
+    def segments(self) -> list[Segment]:
+        """By position, without a gap from the first record on."""
+        ...
+
+    def move(self, last: int) -> Generator[Segment, None, None]:
+        """Move the bytes of all rows up to position `last` to archives; each comes out when it is durable. Rows can be
+        read as before, as long as the file is there; others may work on the world meanwhile.
+
+        Raises Conflict (`archiving`: somebody does it already), UsageError (a store without a folder), DamagedRow,
+        Unavailable: then no record is lost, and the next call goes on.
+        """
+        ...
+
+    def lent(self, paths: Sequence[Path]) -> AbstractContextManager[None]:
+        """Read archives from these files, until the block ends. Raises NotFound, InvalidValue (`not_an_archive` of this
+        world), Damaged, Unavailable."""
+        ...
+
+
 class Journal(Protocol):
     """Units, their rows, and what is on its way between them."""
 
@@ -221,12 +270,17 @@ class Journal(Protocol):
 
     def read(self, unit: str, from_seq: int = 0, limit: int | None = None) -> Iterator[Row]:
         """A unit's rows from number `from_seq` on; none for an unknown unit. Raises DamagedRow, on the row
-        itself or where one is missing. Rows appended during the iteration may or may not be seen.
+        itself or where one is missing; Archived. Rows appended during the iteration may or may not be seen.
         """
         ...
 
-    def read_all(self, from_position: int = 0, limit: int | None = None) -> Iterator[Row]:
-        """All units' rows by position, from `from_position` (inclusive) on. Raises DamagedRow."""
+    def outline(self, unit: str, from_seq: int = 0, limit: int | None = None) -> Iterator[Row]:
+        """The same without their bytes: `data` is empty, wherever it lies. Raises DamagedRow."""
+        ...
+
+    def read_all(self, from_position: int = 0, limit: int | None = None, *, away: bool = False) -> Iterator[Row]:
+        """All units' rows by position, from `from_position` (inclusive) on. Raises DamagedRow; Archived, unless `away`
+        rows may come without their bytes (`Row.is_away`)."""
         ...
 
     def find_ingress(self, unit: str, ingress_id: str) -> int | None:
@@ -285,6 +339,9 @@ class Store(Journal, Blobs, Protocol):
         next start.
         """
         ...
+
+    @property
+    def archives(self) -> Archives: ...
 
     @property
     def world_id(self) -> str: ...

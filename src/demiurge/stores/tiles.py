@@ -15,7 +15,7 @@ from itertools import count
 from typing import Final
 
 from demiurge.errors import NotFound
-from demiurge.stores.merkle import leaf_hash, node_hash, proof_path, root_of
+from demiurge.stores.merkle import leaf_hash, node_hash, peaks_of, proof_path, root_of
 from demiurge.stores.protocol import Journal
 
 __all__ = ["BITS", "Tiles"]
@@ -37,6 +37,11 @@ class Tiles:
         """Of the first `size` records. Raises NotFound when there are not so many."""
         self._cover(size)
         return root_of(self._subtree, size)
+
+    def peaks(self, size: int) -> list[bytes]:
+        """What a `merkle.Frontier` keeps of the first `size`. Raises NotFound."""
+        self._cover(size)
+        return peaks_of(self._subtree, size)
 
     def path(self, number: int, size: int) -> list[bytes]:
         """From leaf `number` to the root of the first `size` (see `merkle.proof_path`). Raises NotFound."""

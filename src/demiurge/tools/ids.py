@@ -15,12 +15,15 @@ from __future__ import annotations
 import re
 from hashlib import sha256
 
+from demiurge.errors import InvalidValue
+
 __all__ = [
     "MAX_CALL_ID_BYTES",
     "RESERVED_PREFIXES",
     "UNNAMED",
     "canonical_call_id",
     "canonical_id",
+    "checked_id",
     "is_authored_id",
     "is_reserved",
     "is_tool_id",
@@ -62,6 +65,14 @@ def canonical_id(text: object) -> str:
         return text
     dotted = text.replace(".", "__")
     return dotted if _TOOL_ID.fullmatch(dotted) else UNNAMED
+
+
+def checked_id(text: str) -> str:
+    """The id that is meant. Raises InvalidValue (`bad_tool_id`) for what is none."""
+    found = canonical_id(text)
+    if found == UNNAMED:
+        raise InvalidValue(f"{text!r} is no tool id: 1 to 64 letters, digits, '_' or '-'.", code="bad_tool_id")
+    return found
 
 
 def canonical_call_id(text: object) -> str:

@@ -201,23 +201,6 @@ class Vector(Sequence[T]):
         return vector
 
 
-def chunk_refs(node: Mapping[str, Any], get: Get) -> Iterator[Ref]:
-    """Every chunk that a root node needs, for reachability; what the items refer to is not among them.
-
-    Raises as `Vector.load` does.
-    """
-    vector: Vector[Any] = Vector.load(node, get)
-    todo = [(vector._tail, 0)] if len(vector) % _LEAF else []
-    if vector._top is not None:
-        todo.append((vector._top, vector._levels))
-    while todo:
-        chunk, level = todo.pop()
-        assert chunk.digest is not None
-        yield ref_from_digest(chunk.digest)
-        if level:
-            todo += [(child, level - 1) for child in chunk.children]
-
-
 def _spine(leaf: _Node, levels: int) -> _Node:
     for _ in range(levels):
         leaf = _Node((leaf,))

@@ -26,7 +26,7 @@ from demiurge.errors import InvalidValue
 from demiurge.tools.errors import SAFE_MESSAGES, ToolErrorCode
 from demiurge.tools.ids import MAX_CALL_ID_BYTES, canonical_call_id
 from demiurge.wire.arguments import DraftCall, finish_calls
-from demiurge.wire.attachments import media_type
+from demiurge.wire.attachments import MEDIA_TYPES, media_type
 from demiurge.wire.data_stream import MAX_ARGS_BYTES, MAX_RESULT_BYTES
 from demiurge.wire.fields import mend_surrogates
 from demiurge.wire.items import Image, Item, Message, Part, Text, ToolCall, ToolOutput
@@ -41,7 +41,7 @@ MAX_IMAGE_BYTES = 5 * 1024 * 1024
 """Of one image, decoded; what the strictest provider takes."""
 
 _DATA_URL = re.compile(r"data:([a-z0-9/+.-]+);base64,(.*)", re.DOTALL)
-_IMAGES = frozenset({"image/gif", "image/jpeg", "image/png", "image/webp"})
+_IMAGES = frozenset(mime for mime in MEDIA_TYPES if mime.startswith("image/"))
 _OUTPUT_KINDS = {"json": False, "text": False, "error-json": True, "error-text": True}
 
 

@@ -1,5 +1,6 @@
 """A durable agent: manifest, kernel, plans, caps and policy, effects, replay, and the host that runs them.
 
-May import everything below it (`errors`, `faults`, `values`, `tools`, `wire`, `stores`, `models`). Start with `kernel`,
-a pure function: all else here feeds it (`live`, `replay`) or carries out what it decided (`dispatch`, `effects`).
+May import everything below it but `agents`. Start with `kernel`, a pure function: `authority` tells it what may happen,
+`history` feeds it again what happened, `host` runs it and has the `effects` performed, `watching` shows them meanwhile.
+The modules beside these packages are the data that they share, each after its noun (`record`, `state`, `plan`).
 """

@@ -22,6 +22,7 @@ from demiurge.values.refs import Ref
 
 __all__ = [
     "LLM",
+    "MICROS_PER_CENT",
     "TOOL",
     "Caller",
     "Lender",
@@ -162,8 +163,9 @@ def wanted(kind: str, params: Mapping[str, Any]) -> Used:
             return Used()
 
 
-def use_of(kind: str, receipt: Mapping[str, Any], get: Callable[[Ref], bytes]) -> Used:
-    """What an effect has taken, by its receipt; `get` reads the blob that says what it cost."""
+def use_of(kind: str, params: Mapping[str, Any], receipt: Mapping[str, Any], get: Callable[[Ref], bytes]) -> Used:
+    """What an effect has taken, by its receipt; `get` reads the blob that says what it cost. An answer whose host says
+    nothing of tokens has taken what it might."""
     payload, is_ok = receipt["payload"], receipt["status"] == "ok"
     if kind == TOOL:
         said = (payload.get("usage") if is_ok else None) or {}
@@ -172,8 +174,9 @@ def use_of(kind: str, receipt: Mapping[str, Any], get: Callable[[Ref], bytes]) -
         return Used()
     if not is_ok:
         return Used(llm_requests=1)
-    tokens, cost = payload["token_usage"], _cost(payload, get)
-    return Used(0, 1, tokens["prompt"] + tokens["completion"], cost or 0, int(cost is None))
+    said, cost = payload["token_usage"], _cost(payload, get)
+    tokens = said["prompt"] + said["completion"] or params["max_tokens"]
+    return Used(0, 1, tokens, cost or 0, int(cost is None))
 
 
 def _cost(payload: Mapping[str, Any], get: Callable[[Ref], bytes]) -> int | None:

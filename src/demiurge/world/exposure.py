@@ -10,8 +10,7 @@ from collections.abc import Iterator
 
 from demiurge.stores.protocol import Journal
 from demiurge.values.refs import Ref, ref_digest
-from demiurge.world.record import Record
-from demiurge.world.replay import decode_row
+from demiurge.world.record import Record, decode_row
 from demiurge.world.unit import Unit
 
 __all__ = ["giving"]

@@ -15,21 +15,22 @@ from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Final
 
-from demiurge.errors import Damaged, InvalidValue, NotFound
-from demiurge.stores.protocol import Batch, Outgoing, Row, Snapshot, Store
+from demiurge.errors import Damaged, NotFound
+from demiurge.stores.protocol import Batch, Outgoing, Row, Store
 from demiurge.values.refs import Ref, ref_from_digest, ref_of
 from demiurge.world.effect import failed
-from demiurge.world.host import TAIL_BYTES
-from demiurge.world.live import outgoing_of, read_outgoing, rows_of
-from demiurge.world.loader import Loader
+from demiurge.world.history.replay import Manifests, step
+from demiurge.world.host.host import TAIL_BYTES
+from demiurge.world.host.live import outgoing_of, read_outgoing, rows_of
+from demiurge.world.host.loader import Loader
+from demiurge.world.kernel.ingress import Ingress
+from demiurge.world.kernel.outcome import Advance, Sent
 from demiurge.world.manifest import Manifest
 from demiurge.world.moment import moment
 from demiurge.world.origin import Origin, origins, set_origins
-from demiurge.world.outcome import Advance, Ingress, Sent
-from demiurge.world.record import Stamp
-from demiurge.world.replay import Manifests, decode_row, step
-from demiurge.world.snapshot import snapshot_node
-from demiurge.world.state import OpenIntent, UnitState
+from demiurge.world.record import Stamp, decode_row
+from demiurge.world.snapshot import take_snapshot
+from demiurge.world.state import OpenIntent
 from demiurge.world.unit import Unit
 
 __all__ = ["Forked", "fork"]
@@ -246,17 +247,9 @@ class _Turn:
         blobs = list(made.values())
         long = self.copy.bytes[str(unit)] >= self.tail_bytes
         whole = long or self.copy.erased  # what is erased can't be read again
-        snapshot = self._snapshot(state, blobs) if whole else None
+        snapshot = take_snapshot(state, blobs) if whole else None
         self.copy.batch(Batch(str(unit), length, tuple(rows), state.is_open, outbox, snapshot=snapshot), blobs)
 
     def _end(self, intent: OpenIntent) -> Ingress:
         body = {"intent": intent.id, **ENDED}
         return Ingress("receipt", f"receipt:{intent.id.hex()}", body, self.stamp(intent.actor), intent.seq)
-
-    def _snapshot(self, state: UnitState, blobs: list[bytes]) -> Snapshot | None:
-        try:
-            node, chunks = snapshot_node(state)
-        except InvalidValue:
-            return None
-        blobs += [*chunks.values(), node]
-        return Snapshot(str(state.unit), state.seq - 1, state.head, ref_of(node))

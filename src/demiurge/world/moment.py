@@ -20,10 +20,10 @@ def moment(journal: Journal, at: int | None) -> int:
     """
     if at is None:
         return max((head.position for head in journal.heads()), default=0)
-    if at < 0 or (at > 0 and next(journal.read_all(at, 1), None) is None):
+    if at < 0 or (at > 0 and next(journal.read_all(at, 1, away=True), None) is None):
         last = moment(journal, None)
         raise NotFound(f"There is no position {at} here; the positions are 0 to {last}.", code="no_position")
-    for row in journal.read_all(at + 1):
+    for row in journal.read_all(at + 1, away=True):
         if row.ingress_id is not None:
             break
         at = row.position
@@ -35,6 +35,6 @@ def length_at(journal: Journal, unit: str, position: int) -> int:
     head = journal.head(unit)
 
     def place(seq: int) -> int:
-        return next(journal.read(unit, seq, 1)).position
+        return next(journal.outline(unit, seq, 1)).position
 
     return bisect_right(range(head.next_seq), position, key=place) if head is not None else 0

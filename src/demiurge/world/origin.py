@@ -44,7 +44,7 @@ def set_origins(store: Store, found: tuple[Origin, ...]) -> None:
 def newborn(store: Store, unit: Unit) -> UnitState:
     """A unit before its first record."""
     known = origins(store)
-    first = next(store.read(str(unit), 0, 1), None) if known else None
+    first = next(store.outline(str(unit), 0, 1), None) if known else None
     if first is not None:
         for origin in known:
             if first.position <= origin.until:

@@ -17,12 +17,13 @@ from typing import Any
 from cbor2 import CBORDecodeError, dumps, loads
 
 from demiurge.errors import Damaged, InvalidValue
+from demiurge.stores.protocol import Row
 from demiurge.stores.rows import GENESIS
 from demiurge.values import cbor
 from demiurge.values.draft import draft_of
 from demiurge.values.refs import Ref, ref_digest, ref_from_digest
 
-__all__ = ["GENESIS", "Cause", "Record", "Stamp", "decode_record", "read_record", "seal_record"]
+__all__ = ["GENESIS", "Cause", "Record", "Stamp", "decode_record", "decode_row", "read_row", "seal_record"]
 
 Cause = int | Mapping[str, Any] | None
 """The sequence number of the causing record of this unit; or `{unit, seq, index}` of an event that another unit sent;
@@ -94,7 +95,7 @@ def seal_record(
 
 def decode_record(data: bytes, *, position: int | None = None) -> Record:
     """Read a stored record back. Raises Damaged when the bytes are not a record in canonical form."""
-    record = read_record(data, sha256(data).digest(), position)
+    record = _read(data, sha256(data).digest(), position)
     try:
         again = _encoded(
             record.unit, record.unit_seq, record.kind, record.cause, record.stamp, record.body, record.prev, record.refs
@@ -106,9 +107,26 @@ def decode_record(data: bytes, *, position: int | None = None) -> Record:
     return record
 
 
-def read_record(data: bytes, digest: bytes, position: int | None) -> Record:
-    """The same for bytes whose hash is `digest`, without the look at their form: for whoever encodes the record again
-    and compares."""
+def decode_row(row: Row) -> Record:
+    """A stored row as a record. Raises Damaged when its bytes name another place than the one it lies in."""
+    return _in_place(decode_record(row.data, position=row.position), row)
+
+
+def read_row(row: Row) -> Record:
+    """The same without the look at its form: for whoever encodes the record again and compares."""
+    return _in_place(_read(row.data, row.hash, row.position), row)
+
+
+def _in_place(record: Record, row: Row) -> Record:
+    if record.unit_seq != row.unit_seq or record.unit != row.unit or record.kind != row.kind:
+        raise Damaged(f"record {row.unit} {row.unit_seq} says that it is {record.unit} {record.unit_seq}")
+    if record.is_ingress != (row.ingress_id is not None):
+        raise Damaged(f"record {row.unit} {row.unit_seq} has lost what tells whether it came from outside")
+    return record
+
+
+def _read(data: bytes, digest: bytes, position: int | None) -> Record:
+    """A record of bytes whose hash is `digest`; whether their form is canonical is not looked at."""
     try:
         node = loads(data[3:], max_depth=cbor.MAX_DEPTH, allow_indefinite=False, allow_duplicate_keys=False)
         stamp = node["stamp"]

@@ -14,7 +14,7 @@ from typing import Any
 from demiurge.errors import Damaged, DemiurgeError, InvalidValue
 from demiurge.stores.protocol import Snapshot
 from demiurge.values import cbor
-from demiurge.values.refs import Ref
+from demiurge.values.refs import Ref, ref_of
 from demiurge.values.vector import Vector
 from demiurge.world.budget import Run, Used
 from demiurge.world.cell import Cell
@@ -22,7 +22,7 @@ from demiurge.world.plan import PlanInstance
 from demiurge.world.state import OpenIntent, Request, UnitState
 from demiurge.world.unit import Unit
 
-__all__ = ["read_snapshot", "snapshot_node"]
+__all__ = ["read_snapshot", "snapshot_node", "take_snapshot"]
 
 FORMAT = 1
 
@@ -51,6 +51,17 @@ def snapshot_node(state: UnitState) -> tuple[bytes, dict[Ref, bytes]]:
     if state.used is not None:
         node["used"] = list(state.used)
     return cbor.encode(node), chunks
+
+
+def take_snapshot(state: UnitState, blobs: list[bytes]) -> Snapshot | None:
+    """A snapshot of `state`, to be written with the records that made it; what it consists of is added to `blobs`, its
+    own node last. None for a state that can only be computed."""
+    try:
+        node, chunks = snapshot_node(state)
+    except InvalidValue:
+        return None
+    blobs += [*chunks.values(), node]
+    return Snapshot(str(state.unit), state.seq - 1, state.head, ref_of(node))
 
 
 def read_snapshot(

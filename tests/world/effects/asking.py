@@ -16,10 +16,10 @@ from demiurge.values.clock import Clock, FixedClock, SeededEntropy
 from demiurge.values.refs import Ref
 from demiurge.world.effect import Adapter
 from demiurge.world.host import Host
+from demiurge.world.host.timers import Sleep
 from demiurge.world.manifest import Manifest, system_definitions
 from demiurge.world.record import Record
 from demiurge.world.reducer import Emit, ReducerContext, Step
-from demiurge.world.timers import Sleep
 
 EVENT = SCHEMAS["ex/Ev@1"]["variant"] | {"Given": {"ref": "ex/Given@1"}}
 EFFECTS = {d["kind"]: d for d in system_definitions() if d["$kind"] == "defeffect" and d["origin_scope"] == "both"}

@@ -11,11 +11,11 @@ from tests.world.scripted import A
 
 from demiurge.stores import MemoryStore, Store
 from demiurge.values.refs import Ref, ref_of
+from demiurge.world.authority.enforcers import INLINE_BYTES
 from demiurge.world.effects.blob import BlobEffects
-from demiurge.world.enforcers import INLINE_BYTES
 from demiurge.world.exposure import PAGE, giving
+from demiurge.world.history.verify import verify
 from demiurge.world.unit import Unit
-from demiurge.world.verify import verify
 
 GRANTS: dict[str, dict[str, Any]] = {"blob": {}}
 

@@ -27,10 +27,10 @@ from demiurge.values.refs import Ref, ref_of
 from demiurge.world.effects.blob import BlobEffects
 from demiurge.world.effects.http import HttpRequests
 from demiurge.world.effects.timer import TimerEffects
+from demiurge.world.history.verify import verify
 from demiurge.world.manifest import Manifest
 from demiurge.world.messages import user_blob
 from demiurge.world.secrets import Secrets
-from demiurge.world.verify import verify
 from demiurge.world.workspace import WORKSPACE, workspace_reducer
 
 CANARY = "canary-of-the-robot"

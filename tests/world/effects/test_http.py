@@ -20,8 +20,8 @@ from demiurge.stores import MemoryStore, Store
 from demiurge.values.clock import FixedClock
 from demiurge.values.refs import Ref
 from demiurge.world.effects.http import HttpRequests, Resolve, resolve
+from demiurge.world.history.verify import verify
 from demiurge.world.secrets import Secrets
-from demiurge.world.verify import verify
 
 LOOPBACK: Mapping[str, Any] = {"internal_networks": ["127.0.0.0/8"]}
 ROBOT = {"$tag": "secret", "$value": {"alias": "web/robot", "version": 1}}

@@ -14,8 +14,8 @@ from tests.world.effects.servers import answer, site
 from tests.world.scripted import A
 
 from demiurge.stores import SqliteStore
+from demiurge.world.history.verify import verify
 from demiurge.world.unit import Unit
-from demiurge.world.verify import verify
 
 ROOT = Path(__file__).parents[3]
 

@@ -17,7 +17,7 @@ from tests.world.scripted import Talk
 
 from demiurge.stores import SqliteStore
 from demiurge.values import canonical_json
-from demiurge.world.verify import verify
+from demiurge.world.history.verify import verify
 
 ROOT = Path(__file__).parents[3]
 

@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 from tests.world.effects.test_resumed_calls import left_open
 from tests.world.effects.test_tool_call import Outside, approve, asking, bump, contents, refusals
-from tests.world.scripted import MAIN, START_NS, Script, Talk, called, said, talking
+from tests.world.scripted import MAIN, START_NS, Script, Talk, called, dies_before, said, talking
 
-from demiurge.stores import Attempt, MemoryStore, Store
+from demiurge.stores import MemoryStore, Store
 from demiurge.stores.sqlite.ledger import SqliteEffectLedger
 from demiurge.tools.context import ToolContext
 from demiurge.tools.effect import ToolEffect
@@ -208,16 +208,8 @@ async def test_an_answer_needs_time_and_budget_like_any_other(memory: MemoryStor
 async def begun(store: Store, tools: list[Any], ledger: EffectLedger) -> None:
     """A call that a process began and did not end."""
     async with talking(store, turns(1), tools, perform=True, ledger=ledger) as talk:
-        start = talk.host._dispatcher.start
-
-        def die(live: Any, intent: Any, *, tried: bool) -> None:
-            if intent.kind != "tool.call":
-                start(live, intent, tried=tried)
-
-        talk.host._dispatcher.start = die  # type: ignore[method-assign]
+        dies_before(talk.host, "tool.call", attempted_in=store)
         await talk.say("go")
-        [intent] = talk.host.state(MAIN).intents.values()
-    store.begin_attempts([Attempt(intent.id, str(MAIN), "earlier", 1)])
 
 
 def slot() -> LedgerSlot:

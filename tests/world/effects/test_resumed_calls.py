@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from tests.world.effects.test_tool_call import Outside, approve, asking, bump, contents, refusals
-from tests.world.scripted import MAIN, Script, called, said, talking
+from tests.world.scripted import MAIN, Script, called, dies_before, said, talking
 
 from demiurge.stores import Attempt, MemoryStore, Store
 from demiurge.tools.authoring.tool import Tool
@@ -15,7 +15,7 @@ from demiurge.tools.capabilities import Workspaces
 from demiurge.tools.context import ToolContext
 from demiurge.tools.effect import ToolEffect
 from demiurge.tools.policy import ToolPolicy
-from demiurge.world.dispatch import MAX_ATTEMPTS, attempt_key
+from demiurge.world.host.dispatch import MAX_ATTEMPTS, attempt_key
 from demiurge.world.unit import Unit
 from demiurge.world.workspace import WORKSPACE
 
@@ -23,13 +23,7 @@ from demiurge.world.workspace import WORKSPACE
 async def left_open(store: Store, tools: list[Tool[Any, Any]], policy: ToolPolicy, *, approved: bool = False) -> None:
     """A call that was admitted, and approved if need be, by a process that died before it dispatched it."""
     async with talking(store, Script(called(bump())), tools, policy=policy) as talk:
-        start = talk.host._dispatcher.start
-
-        def die(live: Any, intent: Any, *, tried: bool) -> None:
-            if intent.kind != "tool.call":
-                start(live, intent, tried=tried)
-
-        talk.host._dispatcher.start = die  # type: ignore[method-assign]
+        dies_before(talk.host, "tool.call")
         await talk.say("go")
         if approved:
             await approve(talk)

@@ -11,7 +11,7 @@ from tests.world.scripted import SECOND, START_NS, A
 from demiurge.stores import MemoryStore, Store
 from demiurge.values.clock import FixedClock
 from demiurge.world.effects.timer import TimerEffects
-from demiurge.world.timers import LONGEST_S
+from demiurge.world.host.timers import LONGEST_S
 
 GRANTS: dict[str, dict[str, Any]] = {"timer": {}}
 HOUR = 3600 * SECOND

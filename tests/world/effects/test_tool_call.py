@@ -17,6 +17,7 @@ from tests.world.scripted import (
     called,
     chat_adapters,
     chat_manifest,
+    dies_before,
     said,
     stored,
     talking,
@@ -24,7 +25,6 @@ from tests.world.scripted import (
 
 from demiurge.errors import Conflict, NotFound
 from demiurge.stores import MemoryStore, Store
-from demiurge.stores.protocol import Attempt
 from demiurge.tools.authoring.tool import Tool
 from demiurge.tools.capabilities import Introspection, Workspaces
 from demiurge.tools.context import ToolContext
@@ -37,10 +37,10 @@ from demiurge.values import canonical_json
 from demiurge.values.clock import FixedClock, SeededEntropy
 from demiurge.values.refs import Ref
 from demiurge.world.effects.tool_call import ToolCalls
+from demiurge.world.history.verify import verify
 from demiurge.world.host import Host
 from demiurge.world.state import OpenIntent
 from demiurge.world.unit import Unit
-from demiurge.world.verify import verify
 from demiurge.world.workspace import WORKSPACE
 
 READ, LIST, WRITE, STATE = "workspace__read", "workspace__list", "workspace__write", "introspect__state"
@@ -491,7 +491,7 @@ async def test_an_approved_call_that_was_not_begun_runs_after_a_restart(store: S
     async with talking(store, Script(called(bump())), tools, policy=policy) as talk:
         await talk.say("go")
         intent = talk.host.approvals()[0][1]
-        talk.host._dispatcher.start = lambda *_args, **_kwargs: None  # type: ignore[method-assign]  # it dies here
+        dies_before(talk.host)
         await talk.host.decide(intent.id, approve=True, reason="", actor="anna")
     assert outside.seen == []
     async with talking(store, Script(said("done")), tools, policy=policy) as talk:
@@ -579,15 +579,7 @@ async def test_nothing_waits_under_an_id_that_nobody_gave(memory: MemoryStore) -
 async def crashed(store: Store, tools: list[Tool[Any, Any]], *, attempted: bool, call: Any = None) -> None:
     """A turn whose call was dispatched when the process died: begun (an attempt is durable) or not yet."""
     async with talking(store, Script(called(call or bump())), tools) as talk:
-        start = talk.host._dispatcher.start
-
-        def die(live: Any, intent: Any, *, tried: bool) -> None:
-            if intent.kind != "tool.call":
-                start(live, intent, tried=tried)
-            elif attempted:
-                store.begin_attempts([Attempt(intent.id, str(MAIN), "earlier", START_NS)])
-
-        talk.host._dispatcher.start = die  # type: ignore[method-assign]
+        dies_before(talk.host, "tool.call", attempted_in=store if attempted else None)
         await talk.say("go")
         assert len(talk.host.state(MAIN).intents) == 1
 
@@ -723,11 +715,7 @@ async def test_a_tool_that_changed_while_its_call_was_open_does_not_run(store: S
 async def test_a_model_call_that_was_begun_is_made_again_with_the_same_key(store: Store) -> None:
     first = Script()
     async with talking(store, first) as talk:
-
-        def die(live: Any, intent: Any, *, tried: bool) -> None:
-            store.begin_attempts([Attempt(intent.id, str(MAIN), "earlier", START_NS)])
-
-        talk.host._dispatcher.start = die  # type: ignore[method-assign]
+        dies_before(talk.host, attempted_in=store)
         await talk.say("go")
         [intent] = talk.host.state(MAIN).intents
     model = Script(said("hello"))

@@ -14,8 +14,8 @@ from demiurge.values.refs import Ref, ref_of
 from demiurge.world import trees
 from demiurge.world.effects.blob import BlobEffects
 from demiurge.world.effects.workspace import WorkspaceEffects
+from demiurge.world.history.verify import verify
 from demiurge.world.unit import Unit
-from demiurge.world.verify import verify
 
 GRANTS: dict[str, dict[str, Any]] = {"workspace": {}, "blob": {}}
 HERE = {"workspace": "main"}

@@ -29,7 +29,8 @@ from demiurge.values.refs import Ref, ref_of
 from demiurge.values.vector import Vector
 from demiurge.world.effect import failed
 from demiurge.world.kernel import advance
-from demiurge.world.outcome import Ingress, Need
+from demiurge.world.kernel.ingress import Ingress
+from demiurge.world.kernel.outcome import Need
 from demiurge.world.record import GENESIS, Stamp
 from demiurge.world.reducer import Emit, ReducerContext, Step
 from demiurge.world.state import UnitState

@@ -130,6 +130,15 @@ def test_a_request_that_may_take_more_tokens_than_are_left_is_denied() -> None:
     assert world.log == [f"budget_exceeded:{sentence}"]
 
 
+def test_an_answer_of_which_nobody_says_what_it_took_has_taken_what_it_might() -> None:
+    world = unit(max_total_tokens=100)
+    world.tell(think=[90])
+    world.answer(A, world.a.intents[0], thought(0, 0))
+    assert world.a.state.used == Used(0, 1, 90)
+    world.tell(think=[11])
+    assert world.a.intents == []
+
+
 def test_tokens_that_a_request_did_not_take_are_there_for_the_next() -> None:
     world = unit(max_total_tokens=100)
     world.tell(think=[90])

@@ -18,15 +18,15 @@ from demiurge.errors import Conflict, InvalidValue, NotFound, Unavailable, Usage
 from demiurge.stores import MemoryStore, SqliteStore, Store
 from demiurge.values.clock import SeededEntropy
 from demiurge.values.refs import Ref, parse_ref, ref_of
+from demiurge.world.history.replay import Manifests
+from demiurge.world.history.verify import verify
 from demiurge.world.manifest import Manifest
 from demiurge.world.messages import user_blob
 from demiurge.world.record import Stamp
 from demiurge.world.reducer import ReducerContext, Step
-from demiurge.world.replay import Manifests
 from demiurge.world.retention.erasure import ERASURES, Erasure, erase
 from demiurge.world.retention.garbage import collect
 from demiurge.world.unit import Unit
-from demiurge.world.verify import verify
 
 SECRET = b"<a canary that nobody else says>"
 LONG = SECRET * 1000
@@ -308,3 +308,27 @@ async def test_one_that_is_cut_short_has_not_begun_or_is_finished_by_the_next(
         assert len([record for record in stored(store) if record.kind == "erased"]) == 1
         assert await told(store, "two") == [*log, "two"]
         assert verify(store).problem is None
+
+
+async def test_who_reads_it_while_it_is_erased_can_be_loaded_afterwards(
+    memory: MemoryStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ref = memory.put_blob(SECRET)
+    loop = asyncio.get_running_loop()
+    reading: list[asyncio.Task[Any]] = []
+    erase = memory.erase
+    async with running(memory, manifest(), [Echo()]) as host:
+        await host.submit("ex/Ev@1", poke(ref))
+
+        def last_moment(*args: Any) -> None:
+            """When it is known who has read it, somebody reads it again."""
+            loop.call_soon_threadsafe(lambda: reading.append(loop.create_task(host.submit("ex/Ev@1", poke(ref)))))
+            for _ in range(20):
+                asyncio.run_coroutine_threadsafe(asyncio.sleep(0), loop).result()
+            erase(*args)
+
+        monkeypatch.setattr(memory, "erase", last_moment)
+        assert (await host.erasing(ref, lambda: erased(memory, ref))).done
+        with pytest.raises(NotFound):
+            await reading[0]
+    assert await told(memory, "two") == [str(len(SECRET)), "two"]

@@ -22,9 +22,9 @@ from demiurge.stores.protocol import REFRESH_S
 from demiurge.values import cbor
 from demiurge.values.clock import FixedClock
 from demiurge.values.refs import Ref, ref_digest, ref_of
-from demiurge.world.replay import decode_row
+from demiurge.world.history.verify import verify
+from demiurge.world.record import decode_row
 from demiurge.world.retention.garbage import KEEP_S, Garbage, collect
-from demiurge.world.verify import verify
 
 NOW_S = 4_000_000_000
 """Long after everything that the tests write."""

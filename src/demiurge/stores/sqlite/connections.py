@@ -15,13 +15,14 @@ from pathlib import Path
 from typing import Final
 
 from demiurge import faults
-from demiurge.errors import Damaged, UsageError
+from demiurge.errors import Damaged, Unavailable, UsageError
 from demiurge.stores.errors import unavailable
 
 __all__ = ["Connections"]
 
 _WAIT_SECONDS: Final = 5.0
 _IDLE_READERS: Final = 4
+_MOST_UNUSED: Final = 0.25
 
 _SETTINGS: Final = (
     "PRAGMA synchronous = FULL",
@@ -141,11 +142,13 @@ class Connections:
             if self._writer.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]:
                 raise unavailable(OSError("a reader is in the way"), self._path, "locked")
 
-    def unused(self) -> float:
-        """How much of the file holds nothing: 0 to 1."""
+    def make_room(self) -> None:
+        """Give back what the file does not use, when that is more than a quarter."""
         with self.reading() as db:
             free, pages = (db.execute(f"PRAGMA {mark}").fetchone()[0] for mark in ("freelist_count", "page_count"))
-        return free / pages if pages else 0.0
+        if free > pages * _MOST_UNUSED:
+            with suppress(Unavailable):  # no room for a second file, or a reader in the way: it stays as long as it is
+                self.rewrite()
 
     def close(self, *, tidy: bool = True) -> None:
         """Move all rows to the main file, if `tidy`; close. Raises Unavailable if that fails: they are in the log."""

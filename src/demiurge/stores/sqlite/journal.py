@@ -1,8 +1,8 @@
 """Units, rows, outbox, attempts and snapshots as SQL, on a connection that somebody else manages.
 
-Invariant: every byte of a row is checked when it is read. `hash` covers `data`; `guard`, a CRC-32, covers
-position, unit name, number, kind and ingress id. Heads and messages have a guard over all they say. A unit's
-rows are read in order without a gap up to its head.
+Invariant: every byte of a row is checked when it is read. `hash` covers `data`, also where a row has none and its bytes
+lie in an archive (see `archives`); `guard`, a CRC-32, covers position, unit name, number, kind and ingress id. Heads
+and messages have a guard over all they say. A unit's rows are read in order without a gap up to its head.
 
 The journal's key is the position, so a scan of the world reads pages in order; units are integers in it.
 """
@@ -10,7 +10,7 @@ The journal's key is the position, so a scan of the world reads pages in order; 
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from hashlib import sha256
 from typing import Any, Final
@@ -25,6 +25,7 @@ from demiurge.values.refs import Ref
 
 __all__ = [
     "Cells",
+    "Fetch",
     "append",
     "attempts",
     "begin_attempts",
@@ -47,7 +48,12 @@ _Row = draft_of(Row)
 
 Cells = tuple[Any, ...]  # what SQLite gives back for one row: columns of mixed types
 
+Fetch = Callable[[Row], bytes]
+"""The checked bytes of a row that has none in the journal; empty to leave them away. Raises DamagedRow, Archived."""
+
 _ROW: Final = "SELECT position, unit, seq, kind, ingress_id, hash, data, guard FROM journal"
+_OUTLINE: Final = "SELECT position, unit, seq, kind, ingress_id, hash, x'', guard FROM journal"
+_OF_UNIT: Final = "WHERE unit = (SELECT id FROM unit WHERE name = ?) AND seq >= ? ORDER BY seq LIMIT ?"
 _UNITS: Final = "SELECT name FROM unit WHERE name >= ? ORDER BY name LIMIT ?"
 _OPEN_UNITS: Final = "SELECT name FROM unit WHERE open = 1 AND name >= ? ORDER BY name LIMIT ?"
 _PUT_HEAD: Final = """INSERT INTO unit (name, next_seq, hash, open, position, guard) VALUES (?, ?, ?, ?, ?, ?)
@@ -158,10 +164,9 @@ def units_page(db: sqlite3.Connection, from_name: str, open_only: bool, size: in
     return _names(db.execute(_OPEN_UNITS if open_only else _UNITS, (from_name, size)))
 
 
-def unit_page(db: sqlite3.Connection, unit: str, from_seq: int, size: int) -> list[Cells]:
-    """The cells of a unit's next `size` rows, for `make_rows`."""
-    where = "WHERE unit = (SELECT id FROM unit WHERE name = ?) AND seq >= ? ORDER BY seq LIMIT ?"
-    return db.execute(f"{_ROW} {where}", (unit, from_seq, size)).fetchall()
+def unit_page(db: sqlite3.Connection, unit: str, from_seq: int, size: int, *, bare: bool = False) -> list[Cells]:
+    """The cells of a unit's next `size` rows, for `make_rows`; `bare` ones come without bytes."""
+    return db.execute(f"{_OUTLINE if bare else _ROW} {_OF_UNIT}", (unit, from_seq, size)).fetchall()
 
 
 def length(db: sqlite3.Connection) -> int:
@@ -181,36 +186,38 @@ def unit_names(db: sqlite3.Connection, page: Iterable[Cells], names: dict[int, s
         names[unit] = found[0] if found else f"(unknown unit {unit})"
 
 
-def make_rows(page: Iterable[Cells], names: dict[int, str]) -> Iterator[Row]:
-    """Rows from their cells, each checked. Raises DamagedRow."""
+def make_rows(page: Iterable[Cells], names: dict[int, str], fetch: Fetch) -> Iterator[Row]:
+    """Rows from their cells, each checked. Raises DamagedRow, Archived."""
     for position, unit, seq, kind, ingress_id, digest, data, guard in page:
         row = _Row(names[unit], seq, kind, digest, data, ingress_id, position)
         if not isinstance(data, bytes) or sha256(data).digest() != digest:
-            raise DamagedRow(row.unit, seq, "its bytes don't match its hash")
+            if data != b"":
+                raise DamagedRow(row.unit, seq, "its bytes don't match its hash")
+            row = _Row(row.unit, seq, kind, digest, fetch(row), ingress_id, position)
         if _row_guard(position, row) != guard:
             raise DamagedRow(row.unit, seq, "what is kept beside its bytes has changed")
         yield row
 
 
-def find_damage(db: sqlite3.Connection) -> dict[str, DamagedRow]:
+def find_damage(db: sqlite3.Connection, fetch: Fetch) -> dict[str, DamagedRow]:
     """Open units whose head and last row don't agree."""
     damaged: dict[str, DamagedRow] = {}
     for unit in _names(db.execute(_OPEN_UNITS, ("", -1))):
         try:
-            _check_end(db, unit)
+            _check_end(db, unit, fetch)
         except DamagedRow as error:
             damaged[unit] = error
     return damaged
 
 
-def _check_end(db: sqlite3.Connection, unit: str) -> None:
+def _check_end(db: sqlite3.Connection, unit: str, fetch: Fetch) -> None:
     end = head(db, unit)
     if end is None:
         raise DamagedRow(unit, 0, "the unit can't be found by its name")
     page = unit_page(db, unit, end.next_seq - 1, 2)
     names: dict[int, str] = {}
     unit_names(db, page, names)
-    found = list(make_rows(page, names))
+    found = list(make_rows(page, names, fetch))
     if not found or found[0].unit_seq != end.next_seq - 1:
         raise DamagedRow(unit, end.next_seq - 1, "it is missing")
     if found[0].hash != end.hash:

@@ -52,8 +52,11 @@ _SECOND: Final = (
     f"""CREATE TABLE tile (
         level INTEGER NOT NULL, number INTEGER NOT NULL, hash BLOB NOT NULL, UNIQUE (level, number)) {_STRICT}""",
     f"CREATE TABLE erased (digest BLOB NOT NULL UNIQUE, remains INTEGER NOT NULL) {_STRICT}",
+    f"""CREATE TABLE segment (
+        first INTEGER PRIMARY KEY, last INTEGER NOT NULL, size INTEGER NOT NULL, packed INTEGER NOT NULL,
+        root BLOB NOT NULL, guard INTEGER NOT NULL) {_STRICT}""",
 )
-"""What format 2 added. `remains`: see `erased`."""
+"""What format 2 added. `remains`: see `erased`, `segment`: `archives`."""
 
 
 def create_tables(db: sqlite3.Connection, world_id: str, now_s: int) -> None:

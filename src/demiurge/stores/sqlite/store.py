@@ -1,4 +1,4 @@
-"""A world in one folder: `journal.db` (SQLite), `blobs/` (files for what is longer than 16 KiB), `lock`.
+"""A world in one folder: `journal.db` (SQLite), `blobs/` (files for what is longer than 16 KiB), `archives/`, `lock`.
 
 Nobody but its user can read or write any of them, and none of them is a link (see private.py).
 
@@ -27,6 +27,7 @@ from demiurge.stores.private import check_file, check_folder, make_file
 from demiurge.stores.protocol import Attempt, Batch, Head, KeptBlob, Outgoing, Row, Snapshot
 from demiurge.stores.sqlite import blobs as inline
 from demiurge.stores.sqlite import journal, schema, tiles
+from demiurge.stores.sqlite.archives import SqliteArchives
 from demiurge.stores.sqlite.collecting import SqliteCollecting
 from demiurge.stores.sqlite.connections import Connections
 from demiurge.stores.sqlite.erased import Erased
@@ -37,7 +38,6 @@ __all__ = ["SqliteStore"]
 
 _DATABASE: Final = ("journal.db", "journal.db-wal", "journal.db-shm", "journal.db-journal")
 _PAGE: Final = 500  # rows per read transaction: an iteration never holds one open between two rows
-_MOST_UNUSED: Final = 0.25  # of the database; more is given back when garbage was collected
 
 
 class SqliteStore:
@@ -60,7 +60,8 @@ class SqliteStore:
                 schema.upgrade(db, self._now_s())
         with connections.reading() as db:
             self.world_id = schema.read_world_id(db, folder / "journal.db")
-            self._damaged = journal.find_damage(db)
+            self.archives = SqliteArchives(folder, self.world_id, connections, self)
+            self._damaged = journal.find_damage(db, self.archives.noted)
         connections.use_log()
         self._files.open()
         self._erased = Erased(connections, self._files)
@@ -161,6 +162,12 @@ class SqliteStore:
             start = names[-1] + "\0" if names else start  # the next name there can be
 
     def read(self, unit: str, from_seq: int = 0, limit: int | None = None) -> Iterator[Row]:
+        return self._read(unit, from_seq, limit, self.archives.fetch)
+
+    def outline(self, unit: str, from_seq: int = 0, limit: int | None = None) -> Iterator[Row]:
+        return self._read(unit, from_seq, limit, None)
+
+    def _read(self, unit: str, from_seq: int, limit: int | None, fetch: journal.Fetch | None) -> Iterator[Row]:
         head = self.head(unit)
         end = head.next_seq if head else 0
         if limit is not None:
@@ -168,9 +175,9 @@ class SqliteStore:
         at = from_seq
         while at < end:
             with self._db.reading() as db:
-                page = journal.unit_page(db, unit, at, min(_PAGE, end - at))
+                page = journal.unit_page(db, unit, at, min(_PAGE, end - at), bare=fetch is None)
                 journal.unit_names(db, page, self._names)
-            for row in journal.make_rows(page, self._names):
+            for row in journal.make_rows(page, self._names, fetch or _nothing):
                 if row.unit_seq != at or row.unit != unit:
                     raise DamagedRow(unit, at, "it is missing")
                 yield row
@@ -178,14 +185,15 @@ class SqliteStore:
             if not page:
                 raise DamagedRow(unit, at, "it is missing")
 
-    def read_all(self, from_position: int = 0, limit: int | None = None) -> Iterator[Row]:
+    def read_all(self, from_position: int = 0, limit: int | None = None, *, away: bool = False) -> Iterator[Row]:
         at, left = from_position, limit
+        fetch = self.archives.fetching_what_is_here() if away else self.archives.fetch
         while left is None or left > 0:
             size = _PAGE if left is None else min(_PAGE, left)
             with self._db.reading() as db:
                 page = journal.world_page(db, at, size)
                 journal.unit_names(db, page, self._names)
-            yield from journal.make_rows(page, self._names)
+            yield from journal.make_rows(page, self._names, fetch)
             if len(page) < size:
                 return
             at = page[-1][0] + 1
@@ -322,9 +330,8 @@ class SqliteStore:
         with self._noted.collecting():
             collecting = SqliteCollecting(self._db, self._files, self._noted, self._read_blob)
             yield collecting
-        if collecting.removed and self._db.unused() > _MOST_UNUSED:
-            with suppress(Unavailable):  # no room for a second file, or a reader in the way: it stays as long as it is
-                self._db.rewrite()
+        if collecting.removed:
+            self._db.make_room()
 
     def erasures(self) -> Iterator[Ref]:
         return map(ref_from_digest, sorted(self._erased.digests))
@@ -362,6 +369,10 @@ class SqliteStore:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
         self.close()
+
+
+def _nothing(_row: Row) -> bytes:
+    return b""
 
 
 def _check_database(folder: Path, *, make: bool) -> None:

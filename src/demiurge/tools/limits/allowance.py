@@ -11,17 +11,20 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from demiurge.errors import InvalidValue
+from demiurge.values.canonical_json import MAX_INTEGER
 
 __all__ = ["DIMENSIONS", "Allowance"]
 
 DIMENSIONS = ("tool_calls", "llm_requests", "total_tokens", "cost_micros")
 """What is used up; time is not, it passes."""
 
+_LONGEST_MS = 100 * 366 * 24 * 3600 * 1000
+
 
 @dataclass(frozen=True, slots=True)
 class Allowance:
-    """Counts from 0; `max_total_tokens` of prompts and answers, `max_cost_micros` in millionths of a dollar,
-    `max_wall_ms` from 1, of the clock on the wall. Raises InvalidValue."""
+    """Counts from 0 to 2**53 - 1; `max_total_tokens` of prompts and answers, `max_cost_micros` in millionths of a
+    dollar, `max_wall_ms` from 1 to a hundred years, of the clock on the wall. Raises InvalidValue."""
 
     max_tool_calls: int | None = None
     max_llm_requests: int | None = None
@@ -31,9 +34,10 @@ class Allowance:
 
     def __post_init__(self) -> None:
         for entry in fields(self):
-            value, least = getattr(self, entry.name), int(entry.name == "max_wall_ms")
-            if value is not None and (type(value) is not int or value < least):
-                raise InvalidValue(f"is a whole number of at least {least}", path=entry.name)
+            value, is_time = getattr(self, entry.name), entry.name == "max_wall_ms"
+            least, most = int(is_time), _LONGEST_MS if is_time else MAX_INTEGER
+            if value is not None and (type(value) is not int or not least <= value <= most):
+                raise InvalidValue(f"is a whole number from {least} to {most}", path=entry.name)
 
     @property
     def limits(self) -> dict[str, int]:

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from demiurge.errors import DemiurgeError, InvalidValue, NotFound
 from demiurge.values.refs import Ref, parse_ref, ref_of
+from demiurge.world.authority.enforcers import INLINE_BYTES
 from demiurge.world.effect import EffectCall, Restart, Result, failed, succeeded
-from demiurge.world.enforcers import INLINE_BYTES
 from demiurge.world.manifest import Manifest
 from demiurge.world.state import OpenIntent
 

@@ -13,8 +13,8 @@ from demiurge.tools.capabilities import HttpAnswer, SecretName, WorkspaceCommit,
 from demiurge.tools.errors import ToolErrorCode, ToolFailure, ToolUserError
 from demiurge.values import canonical_json, cbor
 from demiurge.values.refs import Ref
+from demiurge.world.authority.enforcers import INLINE_BYTES
 from demiurge.world.effect import EffectCall
-from demiurge.world.enforcers import INLINE_BYTES
 
 __all__ = ["WorldBlobs", "WorldHttp", "WorldIntrospection", "WorldTimer", "WorldWorkspaces"]
 

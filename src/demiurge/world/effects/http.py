@@ -21,15 +21,15 @@ import httpx
 
 from demiurge.errors import DemiurgeError, InvalidValue, Unavailable
 from demiurge.values.clock import Clock
+from demiurge.world.authority.enforcers import SAFE_METHODS, http_problem
+from demiurge.world.authority.urls import WebUrl, joined, parse_url
 from demiurge.world.effect import EffectCall, Restart, Result, failed, succeeded
 from demiurge.world.effects.addresses import networks, refused
 from demiurge.world.effects.blob import readable
 from demiurge.world.effects.bodies import BodyRefused, read_body
-from demiurge.world.enforcers import SAFE_METHODS, http_problem
 from demiurge.world.manifest import Manifest
 from demiurge.world.secrets import Secrets
 from demiurge.world.state import OpenIntent
-from demiurge.world.urls import WebUrl, joined, parse_url
 
 __all__ = ["HttpRefused", "HttpRequests", "Resolve", "resolve"]
 

@@ -29,7 +29,8 @@ from demiurge.values.refs import Ref, ref_of
 from demiurge.wire import anthropic, openai_chat, openai_responses
 from demiurge.wire.arguments import sound_calls
 from demiurge.wire.items import Completion, Delivery, Item, NamedTool, TextFormat, ToolChoice, Usage
-from demiurge.world.admission import decide_tool
+from demiurge.world.authority.admission import decide_tool
+from demiurge.world.budget import MICROS_PER_CENT
 from demiurge.world.effect import EffectCall, Restart, Result, failed, succeeded
 from demiurge.world.effects.blob import readable
 from demiurge.world.effects.erased import mended, unless_erased
@@ -40,7 +41,6 @@ from demiurge.world.state import OpenIntent
 
 __all__ = ["LlmGenerate", "tools_blob"]
 
-MICROS_PER_CENT = 10_000
 NO_KEY = f"The address wants a key and none was sent: set {GENERAL_KEY}, the only one that goes to a given address."
 
 

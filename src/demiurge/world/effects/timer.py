@@ -1,7 +1,7 @@
 """`timer.set`: a receipt at a given time, and the time is all it says.
 
-The host holds the intent until then (`world.timers`), so nothing is attempted before, a restart changes nothing, and
-`settle` does not wait for it: time goes on by itself.
+The host holds the intent until then (`world.host.timers`), so nothing is attempted before, a restart changes nothing,
+and `settle` does not wait for it: time goes on by itself.
 """
 
 from __future__ import annotations

@@ -32,7 +32,7 @@ from demiurge.tools.source import StaticToolSource, ToolSource
 from demiurge.values import canonical_json
 from demiurge.values.clock import Clock
 from demiurge.values.refs import Ref, ref_of
-from demiurge.world.admission import decide_tool
+from demiurge.world.authority.admission import decide_tool
 from demiurge.world.effect import EffectCall, Restart, Result, failed, succeeded
 from demiurge.world.effects.capabilities import (
     WorldBlobs,
@@ -45,8 +45,8 @@ from demiurge.world.effects.recalling import RecallingLedger
 from demiurge.world.effects.tool_limits import ToolLimits
 from demiurge.world.manifest import Manifest
 from demiurge.world.messages import tool_blob
-from demiurge.world.recorder import Recorder
 from demiurge.world.sessions import Sessions
+from demiurge.world.sessions.recorder import Recorder
 from demiurge.world.state import OpenIntent
 
 __all__ = ["ToolCalls"]

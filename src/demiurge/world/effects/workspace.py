@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 from demiurge.errors import DemiurgeError
 from demiurge.values.refs import Ref, ref_of
 from demiurge.world import trees
+from demiurge.world.authority.urls import is_inside
 from demiurge.world.effect import EffectCall, Reading, Restart, Result, failed, succeeded
 from demiurge.world.effects.blob import readable
 from demiurge.world.manifest import Manifest
@@ -21,7 +22,6 @@ from demiurge.world.record import Record
 from demiurge.world.state import OpenIntent
 from demiurge.world.trees import Changed, TreeError
 from demiurge.world.unit import Unit
-from demiurge.world.urls import is_inside
 from demiurge.world.workspace import WORKSPACE
 
 __all__ = ["WorkspaceEffects"]

@@ -7,15 +7,16 @@ from dataclasses import replace
 
 from demiurge.values.draft import draft_of
 from demiurge.values.refs import Ref
-from demiurge.world.approval import Refusal, refusal
+from demiurge.world.authority.approval import Refusal, refusal
 from demiurge.world.effect import failed
 from demiurge.world.kernel.advancing import Advancing, Reduce
 from demiurge.world.kernel.budgets import begin_run, count, end_runs, settle, shortfall
 from demiurge.world.kernel.events import consume, reduce
+from demiurge.world.kernel.ingress import Ingress
 from demiurge.world.kernel.intents import answer, capability
+from demiurge.world.kernel.outcome import Advance, Need
 from demiurge.world.kernel.plans import run_plan
 from demiurge.world.manifest import Manifest
-from demiurge.world.outcome import Advance, Ingress, Need
 from demiurge.world.reducer import MissingBlob
 from demiurge.world.state import UnitState
 

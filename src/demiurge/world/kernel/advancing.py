@@ -9,8 +9,9 @@ from typing import Any, Literal, NamedTuple
 from demiurge.errors import InvalidValue
 from demiurge.values.draft import draft_of
 from demiurge.values.refs import Ref
+from demiurge.world.kernel.ingress import Ingress
+from demiurge.world.kernel.outcome import Sent
 from demiurge.world.manifest import Manifest
-from demiurge.world.outcome import Ingress, Sent
 from demiurge.world.plan import PlanInstance
 from demiurge.world.record import Cause, Record, Stamp, seal_record
 from demiurge.world.state import OpenIntent, UnitState

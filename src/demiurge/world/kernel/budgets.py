@@ -13,7 +13,7 @@ from typing import Any
 
 from demiurge.errors import InvalidValue
 from demiurge.values.refs import Ref
-from demiurge.world.admission import Admission
+from demiurge.world.authority.admission import Admission
 from demiurge.world.budget import (
     LLM,
     Caller,
@@ -28,7 +28,7 @@ from demiurge.world.budget import (
     wanted,
 )
 from demiurge.world.kernel.advancing import Advancing
-from demiurge.world.outcome import Sent
+from demiurge.world.kernel.outcome import Sent
 from demiurge.world.reducer import Emit, MissingBlob
 from demiurge.world.state import OpenIntent
 from demiurge.world.unit import Unit
@@ -146,7 +146,7 @@ def count(step: Advancing, intent: OpenIntent) -> None:
             raise MissingBlob(ref)
         return step.blobs[ref]
 
-    use = use_of(intent.kind, step.ingress.body, get)
+    use = use_of(intent.kind, intent.params, step.ingress.body, get)
     if run is not None:
         step.state.runs[run.id] = run.use(use)
     if is_bound:

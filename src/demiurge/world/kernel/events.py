@@ -8,11 +8,11 @@ from typing import Any
 from demiurge.errors import InvalidValue
 from demiurge.values.draft import draft_of
 from demiurge.values.refs import ref_of
-from demiurge.world.admission import decide_tool
+from demiurge.world.authority.admission import decide_tool
 from demiurge.world.cell import apply_step, own_copy
 from demiurge.world.kernel.advancing import MESSAGE, Advancing, Reduce, RunPlan
 from demiurge.world.kernel.budgets import Overdrawn, check_shares, lend
-from demiurge.world.outcome import Sent
+from demiurge.world.kernel.outcome import Sent
 from demiurge.world.plan import PlanInstance
 from demiurge.world.reducer import Emit, ReducerContext
 from demiurge.world.routing import routed

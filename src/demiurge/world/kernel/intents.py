@@ -9,8 +9,8 @@ from typing import Any
 from demiurge.errors import InvalidValue
 from demiurge.values import cbor
 from demiurge.values.draft import draft_of
-from demiurge.world.admission import admit
-from demiurge.world.approval import question
+from demiurge.world.authority.admission import admit
+from demiurge.world.authority.approval import question
 from demiurge.world.effect import failed
 from demiurge.world.kernel.advancing import Advancing, RunPlan
 from demiurge.world.kernel.budgets import left_of, shortfall

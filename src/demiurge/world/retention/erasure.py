@@ -20,11 +20,11 @@ from demiurge.stores.protocol import Batch, Snapshot, Store
 from demiurge.values import cbor
 from demiurge.values.clock import Entropy
 from demiurge.values.refs import Ref, parse_ref, ref_digest, ref_of
-from demiurge.world.live import rows_of
-from demiurge.world.loader import Loader
-from demiurge.world.outcome import Ingress
+from demiurge.world.history.replay import Manifests, step
+from demiurge.world.host.live import rows_of
+from demiurge.world.host.loader import Loader
+from demiurge.world.kernel.ingress import Ingress
 from demiurge.world.record import Stamp
-from demiurge.world.replay import Manifests, step
 from demiurge.world.snapshot import snapshot_node
 from demiurge.world.state import UnitState
 from demiurge.world.unit import Unit

@@ -21,7 +21,7 @@ from demiurge.errors import Damaged
 from demiurge.stores.noted import named_in
 from demiurge.stores.protocol import REFRESH_S, Collecting, KeptBlob, Snapshot, Store
 from demiurge.values.refs import ref_from_digest
-from demiurge.world.replay import decode_row
+from demiurge.world.record import decode_row
 
 __all__ = ["KEEP_S", "Garbage", "collect"]
 

@@ -1,0 +1,351 @@
+"""The backend in this process: a host on the world's own store, started when something has to run.
+
+While it is open, other processes of the same user are let in at its socket.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import aclosing
+from dataclasses import asdict, replace
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from demiurge.bootstrap.adoption import Adoption, not_adopted
+from demiurge.bootstrap.backend.backend import Frames, OnFrame, Shown
+from demiurge.bootstrap.backend.letting_go import archive_records, collect_garbage, erase_blob
+from demiurge.bootstrap.backend.socket import Gateway
+from demiurge.bootstrap.fork import make_fork
+from demiurge.bootstrap.ledger import WorldLedger
+from demiurge.bootstrap.manifest import Ruled, copy_definitions
+from demiurge.bootstrap.models import Models
+from demiurge.errors import Conflict, NotFound, UsageError
+from demiurge.models.address import Address
+from demiurge.sessions.codec import EventCodec
+from demiurge.stores.protocol import Store
+from demiurge.tools.catalog import ToolCatalog
+from demiurge.tools.source import ToolSource
+from demiurge.values import canonical_json
+from demiurge.values.clock import Clock, SystemEntropy
+from demiurge.values.refs import Ref, ref_of
+from demiurge.world.cell import Cell
+from demiurge.world.effect import Adapter
+from demiurge.world.effects.blob import BlobEffects
+from demiurge.world.effects.http import HttpRequests
+from demiurge.world.effects.introspect import Introspect
+from demiurge.world.effects.llm import LlmGenerate
+from demiurge.world.effects.timer import TimerEffects
+from demiurge.world.effects.tool_call import ToolCalls
+from demiurge.world.effects.workspace import WorkspaceEffects
+from demiurge.world.fork import Forked, fork
+from demiurge.world.history.replay import Manifests
+from demiurge.world.history.seal import Seal, prove, sealed
+from demiurge.world.history.verify import verify
+from demiurge.world.host import Host
+from demiurge.world.host.loader import Loader
+from demiurge.world.manifest import Manifest
+from demiurge.world.manifest.lint import doubts
+from demiurge.world.moment import length_at, moment
+from demiurge.world.origin import origins
+from demiurge.world.record import Stamp
+from demiurge.world.secrets import Secrets
+from demiurge.world.sessions import Sessions, StoredRecords
+from demiurge.world.unit import Unit
+from demiurge.world.watching.broadcast import Broadcast
+from demiurge.world.watching.frame import frame_to_json, places_of
+
+__all__ = ["Embedded"]
+
+
+class Embedded:
+    """Owns the store, and closes it. `user` is the actor of everything that comes in through it, `socket` where it is
+    served to others, `events` what sessions of chats can hold. `adapters` are beside the built-in ones; `adoption` is
+    told of forks; `folder`: where its ledger is, None for none."""
+
+    owner = True
+
+    def __init__(
+        self,
+        store: Store,
+        ruled: Ruled,
+        adoption: Adoption,
+        source: ToolSource,
+        *,
+        secrets: Secrets,
+        addresses: Mapping[str, Address],
+        clock: Clock,
+        socket: Path,
+        user: str = "user",
+        perform: bool = True,
+        events: EventCodec | None = None,
+        kept_code: bool = False,
+        adapters: Sequence[Adapter] = (),
+        folder: Path | None = None,
+    ) -> None:
+        self.store = store
+        self._ledger = WorldLedger(folder, clock) if folder is not None else None
+        self._ruled, self._adoption, self._adapters = ruled, adoption, adapters
+        self._notices = list(ruled.notices)
+        self._manifest, self._source, self._clock = ruled.manifest, source, clock
+        self._secrets, self._addresses = secrets, addresses
+        self._blobs, self._user, self._performs, self._kept_code = ruled.blobs, user, perform, kept_code
+        self._sessions = Sessions(StoredRecords(store), events if events is not None else EventCodec())
+        self._host: Host | None = None
+        self._models: Models | None = None
+        self._broadcast = Broadcast(store.find_ingress)
+        self._gateway = Gateway(self, socket)
+        self._starting = asyncio.Lock()
+
+    async def serve(self) -> None:
+        await self._gateway.start()
+
+    async def host(self) -> Host:
+        """The running host, started by the first call."""
+        await self.serve()
+        self._require_means()
+        async with self._starting:
+            if self._host is None:
+                ledger = self._ledger.opened(self._source) if self._ledger is not None else None
+                self._models = Models()
+                adapters: list[Adapter] = [
+                    *self._adapters,
+                    LlmGenerate(self._models, self._secrets, addresses=self._addresses, clock=self._clock),
+                    ToolCalls(self._source, self._clock, self._sessions, ledger),
+                    WorkspaceEffects(),
+                    Introspect(),
+                    BlobEffects(),
+                    TimerEffects(self._clock),
+                    HttpRequests(self._secrets, self._clock),
+                ]
+                host = Host(
+                    self.store,
+                    self._manifest,
+                    adapters,
+                    clock=self._clock,
+                    perform=self._performs,
+                    kept_code=self._kept_code,
+                    broadcast=self._broadcast,
+                )
+                self.store.put_blobs(self._blobs)
+                await host.start()
+                self._host = host
+            return self._host
+
+    def _require_means(self) -> None:
+        """Nothing may run that would end as a recorded failure for want of code, or under what nobody took here."""
+        if not self._ruled.adopted:
+            raise not_adopted()
+        if self._ruled.missing:
+            names = ", ".join(self._ruled.missing)
+            raise NotFound(
+                f"The code of {names} is not here: name the Python module that has it (--tools), or give `reducers`.",
+                code="no_code",
+            )
+
+    async def submit(
+        self, schema: str, value: Any, key: str | None, idempotency_key: str | None
+    ) -> tuple[str, int, str]:
+        host = await self.host()
+        return await host.submit(schema, value, key=key, idempotency_key=idempotency_key, actor=self._user)
+
+    async def settle(self, unit: str | None, on_frame: OnFrame | None = None) -> None:
+        if on_frame is None:
+            await self._settle(Unit.parse(unit) if unit is not None else None)
+            return
+        async with aclosing(self.watch(unit, settles=True)) as frames:
+            async for shown in frames:
+                on_frame(shown)
+
+    async def watch(self, unit: str | None, after: Iterable[Shown] = (), settles: bool = False) -> Frames:
+        wanted = Unit.parse(unit) if unit is not None else None
+        with self._broadcast.watch(wanted, places_of(after)) as watcher:
+            settling = asyncio.create_task(self._settle(wanted)) if settles else None
+            try:
+                if settling is not None:
+                    settling.add_done_callback(lambda _: watcher.end())
+                async for frame in watcher:
+                    yield frame_to_json(frame)
+                if settling is not None:
+                    await settling
+            finally:
+                if settling is not None:
+                    settling.cancel()
+                    await asyncio.gather(settling, return_exceptions=True)
+
+    async def _settle(self, unit: Unit | None) -> None:
+        await (await self.host()).settle(unit)
+
+    async def state(self, module: str, key: str, at: int | None = None) -> Mapping[str, Any] | None:
+        if at is not None:
+            return await asyncio.to_thread(self._state_at, Unit(module, key), at)
+        return self._view(self._manifest, module, self._reading().state(Unit(module, key)).cell)
+
+    def _state_at(self, unit: Unit, at: int) -> Mapping[str, Any] | None:
+        """A cell as it was, seen under the manifest that it was made under."""
+        length = length_at(self.store, str(unit), moment(self.store, at))
+        manifests = Manifests(self._manifest, self.store.get_blob, kept_code=self._kept_code)
+        state = Loader(self.store, manifests, []).load(unit, length).state
+        manifest = self._manifest if state.manifest is None else manifests[state.manifest]
+        return self._view(manifest, unit.module, state.cell)
+
+    def _view(self, manifest: Manifest, module: str, cell: Cell | None) -> Mapping[str, Any] | None:
+        found = manifest.modules.get(module)
+        if found is None:
+            known = ", ".join(sorted(manifest.modules))
+            raise NotFound(f"There is no module {module}; there are {known}.", code="unknown_module")
+        view: Mapping[str, Any] | None = None
+        if cell is not None:
+            view = manifest.schemas.validator(found.state).to_json(cell)
+        return view
+
+    def _reading(self) -> Host:
+        """A host that only reads: looking at a world starts nothing."""
+        return self._host or Host(self.store, self._manifest, [], clock=self._clock, kept_code=self._kept_code)
+
+    async def keys(self, module: str) -> list[str]:
+        return [Unit.parse(head.unit).key for head in self.store.heads(f"{module}/")]
+
+    async def approvals(self) -> list[dict[str, Any]]:
+        waiting = []
+        for unit, intent in self._reading().approvals():
+            call = canonical_json.parse_object(self.store.get_blob(intent.params["call_ref"]))
+            asked = dict(intent.approval or {})
+            waiting.append(
+                {"id": intent.id.hex(), "unit": str(unit), "arguments_json": call["arguments_json"], **asked}
+            )
+        return waiting
+
+    async def decide(self, approval_id: str, approve: bool, reason: str) -> None:
+        if type(approve) is not bool or not isinstance(reason, str):
+            raise UsageError("A decision is true or false, and its reason is text.", code="bad_decision")
+        try:
+            intent = bytes.fromhex(approval_id)
+        except ValueError:
+            raise NotFound(f"There is no request for approval {approval_id!r}.") from None
+        host = await self.host()
+        await host.decide(intent, approve=approve, reason=reason, actor=self._user)
+
+    async def cancel(self, unit: str, reason: str) -> None:
+        host = await self.host()
+        await host.cancel(Unit.parse(unit), reason=reason, actor=self._user)
+
+    async def fork(self, folder: str, at: int | None) -> dict[str, Any]:
+        self._require_means()
+        entropy = SystemEntropy()
+
+        def stamp(actor: str) -> Stamp:
+            return Stamp(self._clock.now_ns(), entropy.token(16), actor, self._manifest.ref)
+
+        def build(target: Store, share: Callable[[Ref], object]) -> Forked:
+            copy_definitions(self.store, target)
+            return fork(
+                self.store, target, self._manifest, stamp, at=at, actor=self._user, blobs=self._blobs, share=share
+            )
+
+        beside = [self._ledger.copy_to] if self._ledger is not None else []
+        made = await asyncio.to_thread(make_fork, self.store, Path(folder), entropy, build, *beside)
+        if self._ruled.own is not None:
+            told = replace(self._adoption, folder=Path(folder)).take(self._ruled.own)
+            self._notices += [told] if told is not None else []
+        return asdict(made)
+
+    async def replay(self) -> dict[str, Any]:
+        unchecked = Counter[Unit]()
+        numbers = {str(state.unit): state.seq for state in self._reading().replay(unchecked)}
+        found: dict[str, Any] = {"units": len(numbers), "records": sum(numbers.values()), "ok": True}
+        return found | ({"unchecked": unchecked.total()} if unchecked else {})
+
+    async def gc(self, keep_days: float, dry_run: bool) -> dict[str, Any]:
+        parts = self.store, self._manifest, self._blobs, self._host, self._clock
+        return await collect_garbage(*parts, keep_days, dry_run)
+
+    async def erase(self, ref: str, why: str, dry_run: bool) -> dict[str, Any]:
+        manifests = Manifests(self._manifest, self.store.get_blob, kept_code=self._kept_code)
+        stamp = Stamp(self._clock.now_ns(), SystemEntropy().token(16), self._user, self._manifest.ref)
+        async with self._starting:  # one at a time: each appends to the same unit
+            return await erase_blob(self.store, manifests, ref, why, stamp, self._host, dry_run)
+
+    async def archive(self, before: int | None, keep_days: float, dry_run: bool) -> dict[str, Any]:
+        return await archive_records(self.store, self._clock, before, keep_days, dry_run)
+
+    async def info(self) -> dict[str, Any]:
+        catalog = ToolCatalog.compile(self._source, self._manifest.tool_policy, approvals_bound=True)
+        return {
+            "world_id": self.store.world_id,
+            "manifest": self._manifest.ref,
+            "settings": dict(self._manifest.settings),
+            "catalog": [{**spec.to_json(), "spec_hash": spec.spec_hash} for spec in catalog.specs()],
+            "notices": [*self._notices, *(self._host.notices if self._host else ())],
+            "missing": list(self._ruled.missing),
+            "origin": self._origin(),
+            "own_manifest": self._ruled.own,
+            "adopted": self._ruled.adopted,
+        }
+
+    def _origin(self) -> dict[str, Any] | None:
+        """The world that this one is a fork of, and up to which position it has its past."""
+        known = origins(self.store)
+        return {"world_id": known[-1].world, "position": known[-1].until} if known else None
+
+    def manifest(self) -> bytes:
+        return self._manifest.node
+
+    def doubts(self) -> list[dict[str, Any]]:
+        reducers = sorted(self._manifest.reducers.items())
+        return [{"module": name, **doubt._asdict()} for name, code in reducers for doubt in doubts(code.source)]
+
+    def put_blob(self, data: bytes, force: bool = False) -> str:
+        ref = ref_of(data)
+        if not force and ref in self.store.erasures() and not self.store.has_blob(ref):
+            raise Conflict(f"Blob {ref} was erased: with --force it is there again.", code="erased")
+        return self.store.put_blob(data)
+
+    def get_blob(self, ref: str) -> bytes:
+        return self.store.get_blob(Ref(ref))
+
+    def rows(self, unit: str | None, start: int, limit: int) -> list[tuple[int, bytes]]:
+        found = self.store.read_all(start) if unit is None else self.store.read(unit, start)
+        return [(row.position, row.data) for row in islice(found, limit)]
+
+    def heads(self, prefix: str = "") -> list[tuple[str, int, bytes, int]]:
+        return [(head.unit, head.next_seq, head.hash, head.position) for head in self.store.heads(prefix)]
+
+    def archives(self) -> list[dict[str, Any]]:
+        return [
+            {
+                "first": segment.first,
+                "last": segment.last,
+                "records": segment.last - segment.first + 1,
+                "bytes": segment.size,
+                "packed": segment.packed,
+                "seal": str(Seal(segment.last, segment.root)),
+                "file": str(segment.path),
+                "here": segment.here,
+            }
+            for segment in self.store.archives.segments()
+        ]
+
+    def verify(self, seal: str | None = None, archives: Sequence[str] = ()) -> dict[str, Any]:
+        with self.store.archives.lent([Path(path) for path in archives]):
+            done = verify(self.store, seal)
+        return {**asdict(done), "ok": done.ok}
+
+    def seal(self, size: int | None = None) -> str:
+        return str(sealed(self.store, size))
+
+    def prove(self, position: int, seal: str | None = None) -> dict[str, Any]:
+        return prove(self.store, position, Seal.parse(seal) if seal is not None else None).to_json()
+
+    async def close(self) -> None:
+        await self._gateway.close()
+        self._broadcast.end()
+        if self._host is not None:
+            await self._host.close()
+        if self._models is not None:
+            await self._models.aclose()
+        if self._ledger is not None:
+            self._ledger.close()
+        self.store.close()

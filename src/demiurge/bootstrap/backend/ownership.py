@@ -1,0 +1,55 @@
+"""Taking a world's folder: one process owns its store, and whoever comes while it does is told to join it."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+
+from demiurge.bootstrap.backend.socket import answers, socket_path
+from demiurge.errors import Conflict, NotFound
+from demiurge.stores import SqliteStore
+from demiurge.values.clock import SystemClock, SystemEntropy, new_id
+
+__all__ = ["is_open", "last_change", "own"]
+
+OWNER_WAIT_NS = 10 * 10**9
+"""How long to wait for a process that is just starting or stopping to own the world."""
+
+
+def own(folder: Path, *, create: bool) -> SqliteStore | None:
+    """The store, owned by this process; None when another process owns it and listens."""
+    clock = SystemClock()
+    deadline = clock.monotonic_ns() + OWNER_WAIT_NS
+    while True:
+        try:
+            return SqliteStore.open(folder)
+        except NotFound:
+            if not create:
+                raise NotFound(
+                    f"There is no world in {folder}; make one with `demiurge init -w {folder}`.",
+                    code="no_world",
+                ) from None
+            try:
+                return SqliteStore.create(folder, new_id("world", SystemEntropy()))
+            except Conflict:
+                pass
+        except Conflict as conflict:
+            if conflict.code != "owned" or f"process {os.getpid()}:" in conflict.message:
+                raise
+            if answers(socket_path(folder)):
+                return None
+            if clock.monotonic_ns() > deadline:
+                raise
+        time.sleep(0.05)
+
+
+def is_open(folder: Path) -> bool:
+    """Whether a process has the world open and listens."""
+    return answers(socket_path(folder))
+
+
+def last_change(folder: Path) -> tuple[int, ...]:
+    """Another one when the journal was written to, by whomever."""
+    files = (folder / name for name in ("journal.db", "journal.db-wal"))
+    return tuple(file.stat().st_mtime_ns if file.exists() else 0 for file in files)

@@ -1,0 +1,72 @@
+"""`world.journal`: the records of a world, as whoever opened it reads them, in the owner's process or another."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import AsyncIterator, Iterable, Iterator
+from typing import Any, NamedTuple
+
+from demiurge.bootstrap.backend import Backend
+from demiurge.bootstrap.fork import absolute
+from demiurge.world.history.seal import Proof
+from demiurge.world.history.verify import Verified
+from demiurge.world.record import Record, decode_record
+from demiurge.world.unit import Unit
+
+__all__ = ["Journal"]
+
+
+class Journal(NamedTuple):
+    """The world's records. Reading runs nothing."""
+
+    backend: Backend
+
+    def read(self, unit: str | Unit | None = None, from_seq: int = 0) -> Iterator[Record]:
+        """A unit's records by sequence number; all units' by position when `unit` is None. Raises Damaged."""
+        name = str(unit) if unit is not None else None
+        while True:
+            rows = self.backend.rows(name, from_seq, 1000)
+            for position, data in rows:
+                record = decode_record(data, position=position)
+                yield record
+                from_seq = (position if name is None else record.unit_seq) + 1
+            if len(rows) < 1000:
+                return
+
+    async def follow(self, from_position: int = 0) -> AsyncIterator[Record]:
+        """Records as they become durable, for ever."""
+        while True:
+            for record in self.read(from_seq=from_position):
+                assert record.position is not None
+                from_position = record.position + 1
+                yield record
+            await asyncio.sleep(0.05)
+
+    def head(self) -> list[tuple[str, int, str]]:
+        """(unit, number of records, hash of the last one) of every unit."""
+        return [(unit, count, "sha256:" + digest.hex()) for unit, count, digest, _ in self.backend.heads()]
+
+    def verify(self, seal: str | None = None, archives: Iterable[str | os.PathLike[str]] = ()) -> Verified:
+        """Check every record and every blob; the outcome names the first that is damaged. `archives`: files that were
+        moved away, to be read as if they were here. Raises NotFound, InvalidValue, Damaged for one that is none."""
+        found = self.backend.verify(seal, [str(absolute(path)) for path in archives])
+        found.pop("ok")
+        return Verified(**found)
+
+    def seal(self, size: int | None = None) -> str:
+        """The seal of the first `size` records, now or whenever there were so many; of all for None. Reads what is new
+        since the last seal and checks nothing. Raises NotFound, Damaged, Unavailable."""
+        return self.backend.seal(size)
+
+    def prove(self, position: int, seal: str | None = None) -> Proof:
+        """That the record at `position` is under `seal`, one that this world had, or under its newest.
+
+        Raises NotFound, InvalidValue (`invalid_seal`), Conflict (`seal`: it never had that), Damaged, Unavailable.
+        """
+        return Proof.from_json(self.backend.prove(position, seal))
+
+    def archives(self) -> list[dict[str, Any]]:
+        """What was archived, oldest first: `{first, last, records, bytes, packed, seal, file, here}`. The first two are
+        positions, `packed` is the size of the file, and `here` is false while it is away."""
+        return self.backend.archives()

@@ -1,0 +1,118 @@
+"""Whether an effect may happen: cap grant, then the world's policy, then (for tools) the tool policy.
+
+Three decisions, each able to deny alone (architecture.md 1). All are pure functions of the manifest and the request,
+so replay decides the same; each answer names the rule that made it.
+
+What a grant covers, cap type by cap type, is in `enforcers`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from demiurge.tools.effect import ToolEffect
+from demiurge.tools.errors import SAFE_MESSAGES, ToolErrorCode
+from demiurge.tools.policy import ToolPolicyContext
+from demiurge.world.authority.enforcers import ENFORCERS, changes
+from demiurge.world.manifest import EffectType, Manifest
+
+__all__ = ["Admission", "admit", "decide_tool", "tool_effect"]
+
+
+@dataclass(frozen=True, slots=True)
+class Admission:
+    """`by` is the layer that decided (`cap`, `policy`, `tool_policy`), `rule` what it went by."""
+
+    verdict: Literal["allow", "deny", "require_approval"]
+    by: str
+    rule: str
+    code: str = ""
+    message: str = ""
+
+    def to_node(self) -> dict[str, Any]:
+        node = {"by": self.by, "rule": self.rule, "verdict": self.verdict}
+        return node | ({"code": self.code, "message": self.message} if self.code else {})
+
+
+def admit(
+    manifest: Manifest,
+    effect: EffectType,
+    params: Mapping[str, Any],
+    grant: str,
+    origin: Mapping[str, Any],
+    *,
+    now_ns: int,
+    actor: str,
+) -> Admission:
+    """Decide on one effect. `origin` is that of `OpenIntent`; `now_ns` is the stamp's wall time."""
+    denied = _by_cap(manifest, effect, params, grant, origin, now_ns)
+    if denied is not None:
+        return denied
+    allowed = _by_policy(manifest, effect, grant, origin)
+    if allowed.verdict == "deny" or effect.kind != "tool.call":
+        return allowed
+    return decide_tool(manifest, params["tool"], actor=actor)
+
+
+def _by_cap(
+    manifest: Manifest,
+    effect: EffectType,
+    params: Mapping[str, Any],
+    grant: str,
+    origin: Mapping[str, Any],
+    now_ns: int,
+) -> Admission | None:
+    rule = f"grant {grant}"
+    if origin["kind"] not in effect.origins:
+        return _deny("cap", rule, "origin_not_allowed", f"{effect.kind} can't be asked for by a {origin['kind']}")
+    found = manifest.grants.get(grant)
+    if found is None or found.cap_type != effect.cap_type:
+        return _deny("cap", rule, "no_grant", f"no grant {grant!r} for {effect.kind}")
+    if found.expires_ns is not None and now_ns >= found.expires_ns:
+        return _deny("cap", rule, "expired", f"the grant {grant} has expired")
+    is_reader = origin["kind"] == "tool" and tool_effect(manifest, origin["name"]) is ToolEffect.READ_ONLY
+    if is_reader and changes(effect, params):
+        return _deny("cap", rule, "effect_level", f"{origin['name']} is read_only, so it can't ask for {effect.kind}")
+    for check in ENFORCERS.get(effect.cap_type, ()):
+        problem = check(found.params, effect.kind, params)
+        if problem:
+            return _deny("cap", rule, problem, f"the grant {grant} does not cover this: {problem}")
+    return None
+
+
+def _by_policy(manifest: Manifest, effect: EffectType, grant: str, origin: Mapping[str, Any]) -> Admission:
+    facts = {
+        "effect_kind": effect.kind,
+        "cap_name": grant,
+        "cap_type": effect.cap_type,
+        "origin_kind": origin["kind"],
+        "origin_name": origin["name"],
+    }
+    for index, rule in enumerate(manifest.rules or ()):
+        if all(facts.get(name) == wanted for name, wanted in rule.when.items()):
+            if rule.decision == "allow":
+                return Admission("allow", "policy", f"rule {index}")
+            return _deny("policy", f"rule {index}", "policy_denied", f"the world's policy denies {effect.kind}")
+    return _deny("policy", "no rule matches", "policy_denied", f"no rule of the world's policy allows {effect.kind}")
+
+
+def decide_tool(manifest: Manifest, tool: str, *, actor: str) -> Admission:
+    """The tool policy's decision on `tool` (seed 003 #20)."""
+    context = ToolPolicyContext(run_id="", actor=actor)
+    verdict = manifest.tool_policy.decide(context, tool, tool_effect(manifest, tool))
+    rule = f"tool policy {manifest.tool_policy.digest}"
+    if verdict == "deny":
+        return _deny("tool_policy", rule, "policy_denied", SAFE_MESSAGES[ToolErrorCode.POLICY_DENIED])
+    return Admission(verdict, "tool_policy", rule)
+
+
+def tool_effect(manifest: Manifest, tool: str) -> ToolEffect:
+    """The effect level of a tool; of one that the toolset lacks, the strictest."""
+    spec = manifest.toolset.get(tool)
+    return spec.effect if spec is not None else ToolEffect.EXTERNAL_SIDE_EFFECT
+
+
+def _deny(by: str, rule: str, code: str, message: str) -> Admission:
+    return Admission("deny", by, rule, code, message)

@@ -1,0 +1,292 @@
+"""Dispatch: intents become effects, and what came of them becomes receipts.
+
+An attempt is durable before anything is done outside, so a crash leaves one of three traces: no attempt (nothing was
+done), an attempt without a receipt (the adapter says what that means), or a receipt (architecture.md 2, rule 3).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext, suppress
+from typing import Any
+
+from demiurge import faults
+from demiurge.errors import DemiurgeError, InvalidValue, Unavailable
+from demiurge.stores.protocol import Attempt, Store
+from demiurge.tools.events import AiEvent
+from demiurge.values import cbor
+from demiurge.values.clock import Clock
+from demiurge.values.refs import Ref
+from demiurge.world.budget import TOOL
+from demiurge.world.effect import Adapter, Deferring, EffectCall, Recalling, Restart, Result, Services, failed
+from demiurge.world.history.replay import Manifests
+from demiurge.world.host.commit import Committer
+from demiurge.world.host.live import LiveUnit
+from demiurge.world.injection import Injections
+from demiurge.world.kernel.ingress import Ingress
+from demiurge.world.record import Stamp
+from demiurge.world.state import OpenIntent
+from demiurge.world.watching.broadcast import Broadcast, Strip
+from demiurge.world.watching.masking import Masking
+
+__all__ = ["Dispatcher", "attempt_key"]
+
+log = logging.getLogger("demiurge.world")
+
+MAX_ATTEMPTS = 8
+"""An effect that ends its process each time is given up, so that it can't keep a world from being used."""
+
+MAX_REQUESTS = 1000
+
+STOPPED = failed("cancelled", "The call was stopped.")
+GAVE_UP = failed("gave_up", "The process ended again and again while this was running.")
+IN_DOUBT = failed("unknown_outcome", "It is not known whether this call took effect.")
+OVER = failed("deadline_exceeded", "The time of this run is over.")
+
+
+class Dispatcher:
+    """Performs the intents of a host's units, and shows what happens meanwhile; the end of an effect is shown when its
+    receipt is durable."""
+
+    def __init__(
+        self,
+        store: Store,
+        committer: Committer,
+        adapters: Sequence[Adapter],
+        manifests: Manifests,
+        services: Services,
+        clock: Clock,
+        token: str,
+        stamp: Callable[[str], Stamp],
+        broadcast: Broadcast,
+    ) -> None:
+        self._broadcast = broadcast
+        self._store, self._committer, self._manifests = store, committer, manifests
+        self._services, self._clock, self._token, self._stamp = services, clock, token, stamp
+        self._adapters = {kind: adapter for adapter in adapters for kind in adapter.kinds}
+        self._deferring = {kind: a for kind, a in self._adapters.items() if isinstance(a, Deferring)}
+        self._recalling = {kind: a for kind, a in self._adapters.items() if isinstance(a, Recalling)}
+        self._answers: dict[bytes, asyncio.Future[Result]] = {}
+        self._unstored: dict[bytes, Ingress] = {}
+        self.closing = False
+
+    def start(self, live: LiveUnit, intent: OpenIntent, *, tried: bool) -> None:
+        """Perform an intent in the background; `tried` says that an earlier process began to."""
+        task = asyncio.create_task(self._perform(live, intent, tried))
+        live.effects[intent.id] = task
+        task.add_done_callback(lambda _task: live.effects.pop(intent.id, None))
+
+    def recall(self, live: LiveUnit, intent: OpenIntent) -> None:
+        """See in the background whether an intent that waits for a person has its answer already."""
+        adapter = self._recalling.get(intent.kind)
+        if adapter is not None and adapter.recalls(intent):
+            key = b"recall:" + intent.id
+            task = asyncio.create_task(self._recall(adapter, live, intent))
+            live.effects[key] = task
+            task.add_done_callback(lambda _task: live.effects.pop(key, None))
+
+    def answer(self, intent: bytes, result: Result) -> None:
+        """Hand a durable receipt to the running tool that waits for it."""
+        waiting = self._answers.get(intent)
+        if waiting is not None and not waiting.done():
+            waiting.set_result(result)
+
+    def is_repeatable(self, intent: OpenIntent) -> bool:
+        """Whether the effect may be tried again without asking."""
+        adapter = self._adapters.get(intent.kind)
+        return adapter is None or adapter.restart(intent, self._manifests[intent.manifest]) == "retry"
+
+    def due_ns(self, intent: OpenIntent) -> int | None:
+        """When the effect may begin, or is answered because its run is over; None when it may at once."""
+        adapter, ends_ns = self._deferring.get(intent.kind), intent.deadline_ns
+        if adapter is None:
+            return None
+        due_ns = adapter.due_ns(intent)
+        return due_ns if ends_ns is None else min(due_ns, ends_ns)
+
+    async def withdraw(self, live: LiveUnit, intent: OpenIntent) -> None:
+        """Answer an intent whose performance was stopped before it began."""
+        harmless = self.is_repeatable(intent)
+        tried = bool(self._store.attempts([intent.id]))
+        await self._settle(live, intent, self._receipt(intent, IN_DOUBT if tried and not harmless else STOPPED))
+
+    async def request(self, live: LiveUnit, call: EffectCall, kind: str, params: Mapping[str, Any]) -> Result:
+        """A capability request of a running tool; a re-run tool is answered from what was recorded, in order."""
+        ordinal, call.requests = call.requests, call.requests + 1
+        parent = live.state.intents.get(call.intent.id)
+        digest = cbor.digest(params)
+        known = parent.requests.get(ordinal) if parent is not None else None
+        if ordinal >= MAX_REQUESTS:
+            return failed("too_many_requests", f"One call may ask for at most {MAX_REQUESTS} effects.")
+        if parent is None or (known is not None and (known.kind, known.params_digest) != (kind, digest)):
+            call.in_doubt = True
+            return failed("unknown_outcome", "The tool asked for something else than it did before.")
+        if known is not None and known.answer is not None:
+            return known.answer
+        intent_id = cbor.digest([parent.id, ordinal, kind, digest])
+        answer = self._answers.setdefault(intent_id, asyncio.get_running_loop().create_future())
+        body = {"parent": parent.id, "ordinal": ordinal, "kind": kind, "params": dict(params)}
+        ingress_id = f"request:{parent.id.hex()}:{ordinal}"
+        ingress = Ingress("capability_request", ingress_id, body, self._stamp(call.actor), parent.seq)
+        try:
+            if known is None and await live.offer(ingress) is None:
+                return failed("cancelled", "The call that asks is over.")
+            faults.point("request.taken")
+            answered = await answer
+            faults.point("request.answered")
+            return answered
+        finally:
+            self._answers.pop(intent_id, None)
+
+    async def _perform(self, live: LiveUnit, intent: OpenIntent, tried: bool) -> None:
+        """From an intent to its durable receipt. What the store refuses is kept until it is taken up again, and no tool
+        runs before it is: the next call of a unit sees what the last one did by its receipt."""
+        is_tool = intent.kind == "tool.call"
+        try:
+            async with live.one_call if is_tool else nullcontext():
+                if is_tool and live.failure is not None:
+                    raise live.failure
+                if intent.id not in self._unstored:
+                    result, call = await self._result(live, intent, tried)
+                    self._unstored[intent.id] = self._receipt(intent, result, call)
+                    faults.point("effect.performed")
+                await self._settle(live, intent, self._unstored[intent.id])
+                del self._unstored[intent.id]
+                faults.point("effect.received")
+        except Exception as fault:  # noqa: BLE001 - whoever waits is told
+            error = live.fail(fault)
+            waiting = self._answers.get(intent.id)
+            if waiting is not None and not waiting.done():
+                waiting.set_exception(error)
+
+    async def _recall(self, adapter: Recalling, live: LiveUnit, intent: OpenIntent) -> None:
+        """When it can't be seen, a person is asked as before."""
+        unit = live.state.unit
+        shown: list[AiEvent] = []
+        call = EffectCall(unit, intent, self._manifests[intent.manifest], intent.actor, self._services, shown.append)
+        try:
+            async with live.one_call:
+                result = await adapter.recall(call) if live.failure is None else None
+                if result is None or intent.id not in live.state.intents:
+                    return
+                strip = self._broadcast.begin(unit, intent.id, 0, intent.kind)
+                for event in shown:
+                    strip.show(event)
+                await self._settle(live, intent, self._receipt(intent, result, call))
+        except Exception as fault:  # noqa: BLE001 - nothing was done
+            log.warning("whether %s has its answer can't be seen: %s", intent.kind, type(fault).__name__)
+
+    async def _settle(self, live: LiveUnit, intent: OpenIntent, receipt: Ingress) -> None:
+        """Make a receipt durable, and then let those who look on know."""
+        self._broadcast.close(live.state.unit, intent.id, await live.offer(receipt))
+
+    async def _result(self, live: LiveUnit, intent: OpenIntent, tried: bool) -> tuple[Result, EffectCall | None]:
+        """What came of an intent, and the performance, if there was one. Raises Unavailable: there is no result yet."""
+        manifest = self._manifests[intent.manifest]
+        adapter = self._adapters.get(intent.kind)
+        if adapter is None:
+            return failed("no_adapter", f"Nothing here performs {intent.kind}."), None
+        restart: Restart | None = adapter.restart(intent, manifest) if tried else None
+        attempts = self._attempts(intent) if tried else 0
+        if restart == "in_doubt" or attempts == MAX_ATTEMPTS:
+            return (GAVE_UP if restart == "retry" else IN_DOUBT), None
+        left_s = self._left_s(intent)
+        if left_s is not None and left_s <= 0 and restart != "reconcile":
+            return (IN_DOUBT if intent.requests else OVER), None
+        unit = live.state.unit
+        faults.point("effect.before_attempt")
+        try:
+            attempt = Attempt(attempt_key(intent, attempts), str(unit), self._token, self._clock.now_ns())
+            await self._committer.write(self._store.begin_attempts, [attempt])
+        except asyncio.CancelledError:
+            if self.closing:
+                raise
+            return STOPPED, None
+        faults.point("effect.attempted")
+        strip = self._broadcast.begin(unit, intent.id, attempts, intent.kind)
+        injections = Injections()
+        masking = Masking(injections, strip.show)
+        call = EffectCall(
+            unit=unit,
+            intent=intent,
+            manifest=manifest,
+            actor=intent.actor,
+            services=self._services,
+            progress=masking.see,
+            restart=restart,
+            injections=injections,
+            requests=len(intent.requests) if restart == "reconcile" else 0,
+        )
+        return await self._outcome(adapter, call, strip, masking), call
+
+    def _attempts(self, intent: OpenIntent) -> int:
+        """How many attempts have been begun."""
+        return len(self._store.attempts([attempt_key(intent, number) for number in range(MAX_ATTEMPTS)]))
+
+    async def _outcome(self, adapter: Adapter, call: EffectCall, strip: Strip, masking: Masking) -> Result:
+        """What the adapter answers; when it can't, what is known: nothing happened, or nobody knows. It is stopped when
+        its run is over; a tool is by its runner, which knows more about it."""
+        harmless = adapter.restart(call.intent, call.manifest) == "retry"
+        limit = asyncio.timeout(None if call.intent.kind == TOOL else self._left_s(call.intent))
+        try:
+            async with limit:
+                with masking:
+                    result = await adapter.perform(call)
+        except asyncio.CancelledError:
+            if self.closing:
+                raise
+            await self._keep_shown(call, strip)
+            return STOPPED if harmless else IN_DOUBT
+        except DemiurgeError as error:
+            result = failed(error.code, error.message) if harmless else IN_DOUBT
+        except (KeyboardInterrupt, SystemExit):
+            raise
+        except BaseException as error:  # noqa: BLE001 - an adapter's fault is an outcome, whatever it is
+            if limit.expired():
+                result = OVER if harmless else IN_DOUBT
+            else:
+                log.error("the adapter of %s failed: %s", call.intent.kind, type(error).__name__)
+                result = failed("effect_failed", type(error).__name__) if harmless else IN_DOUBT
+        if call.stalled is not None:  # whatever the adapter made of it
+            raise call.stalled
+        if result["status"] == "error":
+            await self._keep_shown(call, strip)
+        return IN_DOUBT if call.in_doubt else {**result, "payload": call.injections.masked(result["payload"])}
+
+    def _left_s(self, intent: OpenIntent) -> float | None:
+        """What is left of the time of its run, in seconds; None when that has no end."""
+        return None if intent.deadline_ns is None else (intent.deadline_ns - self._clock.now_ns()) / 1e9
+
+    async def _keep_shown(self, call: EffectCall, strip: Strip) -> None:
+        """What people have read of an answer that then failed is no answer, but not lost: the receipt names it."""
+        if text := strip.text:
+            with suppress(Unavailable):
+                call.refs.append(await self._committer.hold(text.encode("utf-8", "replace")))
+
+    def _receipt(self, intent: OpenIntent, result: Result, call: EffectCall | None = None) -> Ingress:
+        """The receipt of a result: the blobs that it exposes, and the secrets that were handed out for it."""
+        manifest = self._manifests[intent.manifest]
+        schema = manifest.effects[intent.kind].receipt if result["status"] == "ok" else "sys/EffectError@1"
+        validator = manifest.schemas.validator(schema)
+        exposed = call.refs if call is not None else ()
+        refs: tuple[Ref, ...] = tuple(exposed)
+        try:
+            payload = validator.normalise(result["payload"])
+            refs = (*validator.refs(payload), *refs)
+            missing = [ref for ref in refs if not self._committer.has_blob(ref)]
+            if missing:
+                raise InvalidValue("names a blob that is not stored", path=missing[0])
+        except InvalidValue as error:
+            result, refs = failed("receipt_invalid", f"The answer to {intent.kind} was malformed ({error.path})."), ()
+            payload = result["payload"]
+        body = {"intent": intent.id, "status": result["status"], "payload": payload}
+        if call is not None and call.injections.journaled:
+            body["secrets"] = call.injections.journaled
+        return Ingress("receipt", f"receipt:{intent.id.hex()}", body, self._stamp(intent.actor), intent.seq, refs)
+
+
+def attempt_key(intent: OpenIntent, number: int) -> bytes:
+    """Where attempt `number` of an intent is kept; each of them is kept."""
+    return intent.id if number == 0 else cbor.digest([intent.id, number])

@@ -1,0 +1,331 @@
+"""The embedded host: it runs units and effects in this process, on one store.
+
+The kernel decides, a `LiveUnit` makes its decisions durable, the `Dispatcher` performs them; the host is who they all
+belong to, and what the outside talks to (architecture.md 2).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from typing import Any, NamedTuple, TypeVar
+
+from demiurge.errors import Conflict, DemiurgeError, InvalidValue, NotFound, UsageError
+from demiurge.stores.protocol import Store
+from demiurge.values.clock import Clock, Entropy, SystemClock, SystemEntropy
+from demiurge.values.draft import draft_of
+from demiurge.values.refs import Ref, ref_from_digest, ref_of
+from demiurge.world.cell import cell_node
+from demiurge.world.effect import Adapter, EffectCall, Reading, Result
+from demiurge.world.exposure import giving
+from demiurge.world.history.replay import Manifests
+from demiurge.world.host.commit import Committer
+from demiurge.world.host.dispatch import Dispatcher
+from demiurge.world.host.live import FRESH
+from demiurge.world.host.loader import Loader
+from demiurge.world.host.timers import Sleep
+from demiurge.world.host.units import Units
+from demiurge.world.kernel.ingress import Ingress
+from demiurge.world.manifest import Manifest
+from demiurge.world.record import Record, Stamp, decode_row
+from demiurge.world.routing import event_digest, routed
+from demiurge.world.state import OpenIntent, UnitState
+from demiurge.world.unit import Unit
+from demiurge.world.watching.broadcast import Broadcast
+
+__all__ = ["Accepted", "Host"]
+
+T = TypeVar("T")
+
+_Ingress, _Stamp = draft_of(Ingress), draft_of(Stamp)
+
+
+MAX_REASON = 2000
+TAIL_BYTES = 1 << 16
+"""A unit's records since its last snapshot may reach this size before the next one is taken."""
+
+
+class Accepted(NamedTuple):
+    """An event that is durable: where it lies, and its identity."""
+
+    unit: str
+    seq: int
+    event_hash: Ref
+
+
+class Host:
+    """Owns a store: there must be no other writer (see `stores.lock`). Use it from one event loop."""
+
+    def __init__(
+        self,
+        store: Store,
+        manifest: Manifest,
+        adapters: Sequence[Adapter],
+        *,
+        clock: Clock | None = None,
+        entropy: Entropy | None = None,
+        perform: bool = True,
+        tail_bytes: int = TAIL_BYTES,
+        sleep: Sleep = asyncio.sleep,
+        kept_code: bool = False,
+        broadcast: Broadcast | None = None,
+    ) -> None:
+        """Without `perform` events are taken in and effects are left to whoever starts next. `tail_bytes`: see
+        `TAIL_BYTES`; `sleep` takes seconds. With `kept_code` what was recorded under other code is computed with
+        that code, which is a program out of the store (see `kept_code`). `broadcast`: where effects are shown."""
+        self.store = store
+        self.broadcast = broadcast if broadcast is not None else Broadcast(store.find_ingress)
+        self.notices: list[str] = []
+        """Sentences for the user about what was found at start."""
+        self._clock: Clock = clock or SystemClock()
+        self._entropy: Entropy = entropy or SystemEntropy()
+        self._manifests = Manifests(manifest, store.get_blob, kept_code=kept_code)
+        self._loader = loader = Loader(store, self._manifests, self.notices)
+        self._committer = Committer(store)
+        self._dispatcher = Dispatcher(
+            store,
+            self._committer,
+            adapters,
+            self._manifests,
+            self,
+            self._clock,
+            self._entropy.token(8).hex(),
+            self._stamp,
+            self.broadcast,
+        )
+        self._units = Units(
+            store,
+            manifest,
+            self._committer,
+            loader,
+            self._dispatcher,
+            self._clock,
+            self._stamp,
+            self.notices,
+            perform=perform,
+            tail_bytes=tail_bytes,
+            sleep=sleep,
+        )
+
+    @property
+    def manifest(self) -> Manifest:
+        return self._manifests.current
+
+    async def start(self) -> None:
+        """Store the manifest, and note what is damaged."""
+        sources = [reducer.source for reducer in self.manifest.reducers.values()]
+        await self._committer.write(self.store.put_blobs, [self.manifest.node, *sources])
+        self.notices += [f"{unit} is left alone: {problem}" for unit, problem in self.store.damaged.items()]
+
+    async def close(self) -> None:
+        """Stop: see `Units.close`."""
+        await self._units.close()
+        await self._committer.close()
+
+    # -- taking events in ---------------------------------------------------------------------------------------------
+
+    async def submit(
+        self,
+        schema: str,
+        value: Any,
+        *,
+        key: str | None = None,
+        idempotency_key: str | None = None,
+        actor: str = "user",
+    ) -> Accepted:
+        """Take an event in; it is durable when this returns.
+
+        Raises InvalidValue (schema), NotFound (a blob that it names), UsageError (no route, or `key` is not the
+        event's), Unavailable (the disk).
+        """
+        unit, target, value, refs = self._checked(schema, value, key)
+        ingress_id = f"key:{idempotency_key}" if idempotency_key else f"{FRESH}{self._entropy.token(16).hex()}"
+        body = {"value": value, "schema": target}
+        seq = await self._units.awake(unit).offer(_Ingress("event", ingress_id, body, self._stamp(actor), None, refs))
+        assert seq is not None
+        if idempotency_key:
+            body = dict(next(self.records(unit, seq)).body)
+        return Accepted(str(unit), seq, ref_from_digest(event_digest(body["schema"], body["value"], unit.key)))
+
+    async def send(
+        self, schema: str, value: Any, *, ingress_id: str, actor: str, cause: Mapping[str, Any]
+    ) -> list[Record]:
+        """Submit an event once and return the records of its step, also when it was submitted before."""
+        unit, target, value, refs = self._checked(schema, value, None)
+        body = {"value": value, "schema": target}
+        seq = await self._units[unit].offer(_Ingress("event", ingress_id, body, self._stamp(actor), cause, refs))
+        assert seq is not None
+        step: list[Record] = []
+        for record in self.records(unit, seq):
+            if record.is_ingress and step:
+                break
+            step.append(record)
+        return step
+
+    def _checked(self, schema: str, value: Any, key: str | None) -> tuple[Unit, str, Any, tuple[Ref, ...]]:
+        """An event before it is taken: its unit, its schema and value as the unit will see them, its blobs."""
+        manifest = self.manifest
+        if schema not in manifest.schemas:
+            raise NotFound(
+                f"There is no schema {schema}; `demiurge defs ls --kind schema` lists them.", code="unknown_schema"
+            )
+        validator = manifest.schemas.validator(schema)
+        value = validator.normalise(value)
+        target = routed(manifest, schema, value)
+        if target is None:
+            raise UsageError(f"No module takes {schema} events.", code="unroutable")
+        unit, target_schema, target_value = target
+        if key is not None and key != unit.key:
+            raise UsageError(f"The event's own key is {unit.key!r}, not {key!r}.", code="wrong_key")
+        refs = tuple(validator.refs(value))
+        for ref in refs:
+            if not self._committer.has_blob(ref):
+                raise NotFound(f"There is no blob {ref} here; store it first with `demiurge blob put`.")
+        return unit, target_schema, target_value, refs
+
+    # -- people -------------------------------------------------------------------------------------------------------
+
+    def approvals(self) -> list[tuple[Unit, OpenIntent]]:
+        """Every intent that waits for a person."""
+        for head in self.store.heads(open_only=True):
+            with suppress(DemiurgeError):
+                self._units[Unit.parse(head.unit)]
+        return [
+            (live.state.unit, intent)
+            for live in self._units
+            for intent in live.state.intents.values()
+            if intent.awaits_approval
+        ]
+
+    async def decide(self, intent: bytes, *, approve: bool, reason: str, actor: str) -> None:
+        """Answer a request for approval; the same decision again changes nothing, so whoever lost the answer may ask.
+
+        Raises NotFound when there is no request with this id, Conflict when it was decided otherwise, InvalidValue for
+        a reason of more than 2000 characters.
+        """
+        if len(reason) > MAX_REASON:
+            raise InvalidValue(f"a reason has at most {MAX_REASON} characters", path="reason")
+        verdict = "approve" if approve else "reject"
+        ingress_id = f"approval:{intent.hex()}"
+        for unit, waiting in self.approvals():
+            if waiting.id == intent:
+                body = {"intent": intent, "verdict": verdict, "reason": reason, "by": actor}
+                await self._units.awake(unit).offer(
+                    Ingress("approval", ingress_id, body, self._stamp(actor), waiting.seq)
+                )
+                units = [str(unit)]
+                break
+        else:
+            units = [head.unit for head in self.store.heads()]
+        for name in units:
+            seq = self.store.find_ingress(name, ingress_id)
+            if seq is not None:
+                taken = next(self.records(Unit.parse(name), seq)).body
+                if (taken["verdict"], taken["by"]) != (verdict, actor):
+                    raise Conflict("This call has been decided otherwise.", code="decided")
+                return
+        raise NotFound("Nothing with this id waits for approval; `demiurge approvals ls` lists what does.")
+
+    async def cancel(self, unit: Unit, *, reason: str, actor: str) -> None:
+        """Stop the effects that run for a unit, and withdraw its requests for approval."""
+        live = self._units[unit]
+        for intent in list(live.state.intents.values()):
+            if intent.awaits_approval:
+                with suppress(Conflict, NotFound):  # a person was quicker
+                    await self.decide(intent.id, approve=False, reason=reason, actor=actor)
+        running = dict(live.effects)
+        for task in running.values():
+            task.cancel()
+        await asyncio.gather(*running.values(), return_exceptions=True)
+        for intent in list(live.state.intents.values()):
+            if not intent.awaits_approval:  # its task was stopped before it had begun, or there was none
+                await self._dispatcher.withdraw(live, intent)
+
+    # -- reading ------------------------------------------------------------------------------------------------------
+
+    def state(self, unit: Unit) -> UnitState:
+        """The unit's state as of its last durable record. Raises Damaged, Divergence."""
+        return self._units[unit].state
+
+    async def read_cell(self, unit: Unit) -> Reading:
+        """A unit's cell with its digest, whose nodes are stored so that it can be followed."""
+        live = self._units[unit]
+        if live.failure is not None and live.pump is None:  # chunks that were not stored with a step that failed
+            self._units.recover(live)
+        state = live.state
+        if state.cell is None:
+            return Reading(unit, state.seq, None, None, state.head, state.manifest)
+        node, chunks = cell_node(state.cell)
+        await self._committer.write(self.store.put_blobs, [node, *chunks.values()])
+        return Reading(unit, state.seq, state.cell, ref_of(node), state.head, state.manifest)
+
+    def keys(self, module: str) -> Iterator[str]:
+        return (Unit.parse(head.unit).key for head in self.store.heads(f"{module}/"))
+
+    async def giver(
+        self, unit: Unit, ref: Ref, accept: Callable[[Record], bool] = lambda _record: True
+    ) -> Record | None:
+        """A record that gave `unit` the blob `ref` (`effect.Services`)."""
+        return await asyncio.to_thread(lambda: next(filter(accept, giving(self.store, unit, ref)), None))
+
+    def records(self, unit: Unit, from_seq: int = 0) -> Iterator[Record]:
+        return map(decode_row, self.store.read(str(unit), from_seq))
+
+    async def hold_blob(self, data: bytes) -> Ref:
+        """Store a blob with the next records (`Committer.hold`)."""
+        return await self._committer.hold(data)
+
+    async def put_blob(self, data: bytes) -> Ref:
+        return await self._committer.write(self.store.put_blob, data)
+
+    def get_blob(self, ref: Ref) -> bytes:
+        return self._committer.get_blob(ref)
+
+    async def erasing(self, ref: Ref, work: Callable[[], T]) -> T:
+        """Run what erases a blob in the store while no unit takes a step: none may read it after `work` has looked
+        which ones did."""
+        try:
+            return await self._committer.alone(work)
+        finally:
+            self._committer.forget(ref)
+
+    def loaded(self) -> list[Unit]:
+        """The units that are in memory."""
+        return [live.state.unit for live in self._units]
+
+    async def settle(self, unit: Unit | None = None) -> None:
+        """Wait until nothing goes on by itself in `unit` (or anywhere): only a person, or a time that has not come yet,
+        can move it on. Raises what kept a unit from going on.
+
+        What the store refused before is tried once more.
+        """
+        for name in self._units.unsettled() if unit is None else [unit]:
+            live = self._units.awake(name)
+            if live.failure is not None and live.pump is None:
+                self._units.recover(live)
+        while True:
+            units = list(self._units) if unit is None else [self._units[unit]]
+            tasks = [task for live in units for task in live.tasks]
+            if not tasks:
+                break
+            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        for live in units:
+            if live.failure is not None:
+                raise live.failure
+
+    def replay(self, unchecked: Counter[Unit] | None = None) -> Iterator[UnitState]:
+        """Compute every unit again from its ingress: its state after each. `unchecked` is told how many records of a
+        unit could not be (see `Loader.replay`). Raises Divergence, Damaged."""
+        for problem in self.store.damaged.values():
+            raise problem
+        for head in list(self.store.heads()):
+            yield from self._loader.replay(Unit.parse(head.unit), unchecked)
+
+    async def request(self, call: EffectCall, kind: str, params: Mapping[str, Any]) -> Result:
+        """A running tool's capability request (`effect.Services`)."""
+        return await self._dispatcher.request(self._units[call.unit], call, kind, params)
+
+    def _stamp(self, actor: str) -> Stamp:
+        return _Stamp(self._clock.now_ns(), self._entropy.token(16), actor, self.manifest.ref)

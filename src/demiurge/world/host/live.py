@@ -1,0 +1,212 @@
+"""A unit in memory: its state, its mailbox, and the task that advances it.
+
+One ingress after the other; all that waits in the mailbox becomes one batch of records. The state in memory moves on
+only when that batch is durable, and only then is anything acknowledged, delivered or dispatched (architecture.md 2).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from demiurge import faults
+from demiurge.errors import DemiurgeError, Unavailable
+from demiurge.stores.protocol import Batch, Outgoing, Row, Snapshot, Store
+from demiurge.values import cbor
+from demiurge.values.draft import draft_of
+from demiurge.world.history.replay import step
+from demiurge.world.host.commit import Committer
+from demiurge.world.host.loader import Loader
+from demiurge.world.kernel.ingress import Ingress
+from demiurge.world.kernel.outcome import Advance, Sent
+from demiurge.world.manifest import Manifest
+from demiurge.world.record import Record
+from demiurge.world.snapshot import take_snapshot
+from demiurge.world.state import UnitState
+from demiurge.world.unit import Unit
+
+__all__ = ["FRESH", "LiveUnit", "outgoing_of", "read_outgoing", "rows_of"]
+
+log = logging.getLogger("demiurge.world")
+
+FRESH = "new:"
+"""How the id of an ingress begins that was drawn for it: nobody can have offered it before."""
+
+
+_Row = draft_of(Row)
+
+
+@dataclass(slots=True)
+class _Waiting:
+    """An ingress, who waits for its record, and the message of the outbox that it delivers."""
+
+    ingress: Ingress
+    taken: asyncio.Future[int | None]
+    delivers: str | None
+
+
+@dataclass(slots=True)
+class LiveUnit:
+    """`publish` is called with each step's outcome once it is durable; `failure` is what last kept one from being.
+
+    A write that failed may yet have reached the disk, so after one `recover` reads the unit again before it goes on.
+    """
+
+    state: UnitState
+    tail: int
+    """Size in bytes of the records since the last snapshot."""
+    manifest: Manifest
+    store: Store
+    committer: Committer
+    loader: Loader
+    tail_bytes: int
+    publish: Callable[[LiveUnit, Advance], None]
+    recover: Callable[[LiveUnit], None]
+    awake: bool = False
+    """Whether what an earlier process left open in it was taken up."""
+    mailbox: list[_Waiting] = field(default_factory=list)
+    effects: dict[bytes, asyncio.Task[None]] = field(default_factory=dict)
+    one_call: asyncio.Lock = field(default_factory=asyncio.Lock)
+    """Tools of one unit run one after the other: what one call changes, the next one sees (seed 003, PX)."""
+    snapshot_bytes: int = 0
+    """Size of the last snapshot: the next one waits for a tail as long, so that it is never the larger part."""
+    pump: asyncio.Task[None] | None = None
+    failure: DemiurgeError | None = None
+
+    @property
+    def tasks(self) -> list[asyncio.Task[None]]:
+        """What goes on in this unit now."""
+        return [*self.effects.values(), *([self.pump] if self.pump is not None else [])]
+
+    async def offer(self, ingress: Ingress) -> int | None:
+        """Take an ingress in; the number of its record once durable, None when it changed nothing.
+
+        One that was taken before (by its id) answers with its first record. Raises Unavailable.
+        """
+        return await self.enqueue(ingress)
+
+    def enqueue(self, ingress: Ingress, delivers: str | None = None) -> asyncio.Future[int | None]:
+        """The same without waiting; `delivers` is taken out of the outbox in the same transaction."""
+        taken: asyncio.Future[int | None] = asyncio.get_running_loop().create_future()
+        self.mailbox.append(_Waiting(ingress, taken, delivers))
+        if self.pump is None:
+            self.pump = asyncio.create_task(self._pump())
+        return taken
+
+    def close(self) -> None:
+        """Tell whoever still waits that nothing more is taken; the tasks have ended."""
+        for waiting in self.mailbox:
+            _tell(waiting, Unavailable("This world is being closed.", code="closing"))
+
+    async def _pump(self) -> None:
+        try:
+            while self.mailbox:
+                taken, self.mailbox = self.mailbox, []
+                try:
+                    await self._advance(taken)
+                except Exception as fault:  # noqa: BLE001 - whoever waits is told
+                    failure = self.fail(fault)
+                    for waiting in taken:
+                        _tell(waiting, failure)
+                except asyncio.CancelledError:
+                    self.mailbox = [*taken, *self.mailbox]
+                    raise
+        finally:
+            self.pump = None
+
+    def fail(self, fault: Exception) -> DemiurgeError:
+        """Note what keeps this unit from going on, for whoever settles it."""
+        if isinstance(fault, DemiurgeError):
+            self.failure = fault
+        else:
+            log.error("unit %s failed", self.state.unit, exc_info=fault)
+            self.failure = DemiurgeError(f"Unit {self.state.unit} failed: {type(fault).__name__}.", code="internal")
+        return self.failure
+
+    async def _advance(self, taken: Sequence[_Waiting]) -> None:
+        await self.committer.turn()
+        if self.failure is not None:
+            self.recover(self)
+        state, name = self.state, str(self.state.unit)
+        rows: list[Row] = []
+        steps: list[Advance] = []
+        numbers: list[int | None] = []
+        taken_now: dict[str, int | None] = {}
+        refused: DemiurgeError | None = None
+        for waiting in taken:
+            ingress = waiting.ingress
+            known = taken_now.get(ingress.id)
+            if known is None and not ingress.id.startswith(FRESH):
+                known = self.store.find_ingress(name, ingress.id)
+            if known is not None:
+                numbers.append(known)
+                continue
+            try:
+                outcome = step(self.manifest, state, ingress, self.committer.get_blob, self.loader.lost)
+            except DemiurgeError as error:  # of this ingress alone: the others go on
+                refused = error
+                numbers.append(None)
+                _tell(waiting, error)
+                continue
+            number = outcome.records[0].unit_seq if outcome.records else None
+            numbers.append(number)
+            taken_now[ingress.id] = number
+            rows += rows_of(outcome.records, ingress.id)
+            steps.append(outcome)
+            state = outcome.state
+        delivered = tuple(w.delivers for w in taken if w.delivers is not None and not w.taken.done())
+        if rows or delivered:
+            outbox = tuple(outgoing_of(sent) for outcome in steps for sent in outcome.outbox)
+            faults.point("unit.advanced")
+            blobs = [blob for outcome in steps for blob in outcome.new_blobs]
+            tail = self.tail + sum(len(row.data) for row in rows)
+            snapshot = None
+            if tail >= max(self.tail_bytes, self.snapshot_bytes):
+                tail, snapshot = 0, self._snapshot(state, blobs)
+            batch = Batch(name, self.state.seq, tuple(rows), state.is_open, outbox, delivered, snapshot)
+            await self.committer.append(batch, blobs)
+            self.tail = tail
+            faults.point("unit.committed")
+        self.state = state
+        if refused is not None:
+            self.failure = refused
+        for waiting, number in zip(taken, numbers, strict=True):
+            if not waiting.taken.done():
+                waiting.taken.set_result(number)
+        faults.point("unit.acknowledged")
+        for outcome in steps:
+            self.publish(self, outcome)
+
+    def _snapshot(self, state: UnitState, blobs: list[bytes]) -> Snapshot | None:
+        snapshot = take_snapshot(state, blobs)
+        if snapshot is not None:
+            self.snapshot_bytes = len(blobs[-1])
+        return snapshot
+
+
+def _tell(waiting: _Waiting, error: DemiurgeError) -> None:
+    if not waiting.taken.done():
+        waiting.taken.set_exception(error)
+        waiting.taken.exception()
+
+
+def rows_of(records: Sequence[Record], ingress_id: str) -> list[Row]:
+    """Only a step's first record, the ingress itself, carries its id."""
+    return [
+        _Row(record.unit, record.unit_seq, record.kind, record.hash, record.data, None if index else ingress_id)
+        for index, record in enumerate(records)
+    ]
+
+
+def outgoing_of(sent: Sent) -> Outgoing:
+    """A message as it is stored."""
+    data = cbor.encode({"schema": sent.schema, "value": sent.value, "cause": dict(sent.cause)})
+    return Outgoing(sent.id, str(sent.cause["unit"]), str(sent.target), data)
+
+
+def read_outgoing(outgoing: Outgoing) -> Sent:
+    """The inverse: a stored message as it was sent."""
+    node = cbor.decode(outgoing.data)
+    return Sent(outgoing.id, Unit.parse(outgoing.target), node["schema"], node["value"], node["cause"])

@@ -1,0 +1,165 @@
+"""Loading a unit: its newest good snapshot, and the records after it fed to the kernel again.
+
+A snapshot that is damaged, or that does not fit the chain where it stands, is passed over for an older one, in the end
+for the very beginning, and the user is told. So loading costs the tail, however long the history is, and no loss of a
+snapshot is a loss (architecture.md 2, rule 5).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Generator, Iterator
+from contextlib import suppress
+from typing import NamedTuple
+
+from demiurge.errors import Damaged, DemiurgeError, Divergence, NotFound, Unavailable
+from demiurge.stores.errors import Archived
+from demiurge.stores.protocol import Row, Snapshot, Store
+from demiurge.values.refs import Ref
+from demiurge.world.history.replay import Manifests, fold
+from demiurge.world.origin import newborn
+from demiurge.world.snapshot import read_snapshot, snapshot_node
+from demiurge.world.state import UnitState
+from demiurge.world.unit import Unit
+
+__all__ = ["Loaded", "Loader"]
+
+
+class Loaded(NamedTuple):
+    """A unit's state as of its last record; `tail` is the size in bytes of the records after its snapshot."""
+
+    state: UnitState
+    tail: int
+
+
+class Loader:
+    """Loads the units of one store. `notices` takes sentences for the user; `get` reads blobs in the store's place."""
+
+    def __init__(
+        self, store: Store, manifests: Manifests, notices: list[str], get: Callable[[Ref], bytes] | None = None
+    ) -> None:
+        self._store, self._manifests, self._notices = store, manifests, notices
+        self._get = get or store.get_blob
+        self.lost: list[DemiurgeError] = []
+        """Errors of lists that were looked at and could not be read; whoever runs a step looks here (see `step`)."""
+
+    def load(self, unit: Unit, length: int | None = None) -> Loaded:
+        """The unit as it is, or as it was when it had `length` records.
+
+        Raises Damaged, Divergence, NotFound when the journal itself, or a blob that a step reads, is at fault.
+        """
+        for snapshot in self.snapshots(unit, length):
+            try:
+                return self._from(unit, snapshot, length)
+            except (Damaged, Divergence, NotFound) as problem:
+                place = f"the snapshot of {unit} after record {snapshot.unit_seq}"
+                self._notices.append(f"{place} is passed over: {problem}")
+        return self._folded(newborn(self._store, unit), self._store.read(str(unit), 0, length))
+
+    def snapshots(self, unit: Unit, before: int | None = None) -> Iterator[Snapshot]:
+        """Newest first; those of records with a lower number than `before`."""
+        found = self._store.latest_snapshot(str(unit), before)
+        while found is not None:
+            yield found
+            found = self._store.latest_snapshot(str(unit), found.unit_seq)
+
+    def replay(self, unit: Unit, unchecked: Counter[Unit] | None = None) -> Iterator[UnitState]:
+        """The unit computed from its first record, and every snapshot of it compared: its state after each ingress.
+
+        A step that needs a blob which was erased can't be computed, nor can those after it up to the next snapshot;
+        `unchecked` is told how many records they have. Raises Divergence, Damaged.
+        """
+        kept = {snapshot.unit_seq + 1: snapshot for snapshot in self.snapshots(unit)}
+        state = newborn(self._store, unit)
+        while (number := (yield from self._checked(state, kept))) is not None:
+            head = self._store.head(str(unit))
+            later = [found for found in kept if found > number]
+            end = min(later) if later else head.next_seq if head is not None else number
+            if unchecked is not None:
+                unchecked[unit] += end - number
+            if not later:
+                break
+            snapshot = kept.pop(end)
+            get = self._chunks(unit, snapshot)
+            state = read_snapshot(snapshot, self._store.world_id, unit, get, self.lost.append)
+            yield state
+        for snapshot in kept.values():
+            raise Divergence(f"the snapshot of {unit} after record {snapshot.unit_seq} is of no moment of its history")
+
+    def _checked(self, state: UnitState, kept: dict[int, Snapshot]) -> Generator[UnitState, None, int | None]:
+        """The states after `state`, whose snapshots are taken out of `kept`. Returns how many records there are before
+        the step that an erased blob keeps from being computed; None at the end."""
+        number = state.seq
+        rows = self._store.read(str(state.unit), number)
+        try:
+            for later in fold(state, rows, self._manifests, self._get, self.lost):
+                number = later.seq
+                snapshot = kept.pop(number, None)
+                if snapshot is not None:
+                    self._compare(later, snapshot)
+                yield later
+        except NotFound as gone:
+            if gone.code != "erased":
+                raise
+            return number
+        return None
+
+    def _compare(self, state: UnitState, snapshot: Snapshot) -> None:
+        if snapshot.hash != state.head or self._get(snapshot.ref) != snapshot_node(state)[0]:
+            where = f"the snapshot of {state.unit} after record {snapshot.unit_seq}"
+            raise Divergence(f"{where} is not what replay computes")
+
+    def _from(self, unit: Unit, snapshot: Snapshot, length: int | None) -> Loaded:
+        anchor = self._anchor(unit, snapshot.unit_seq)
+        if anchor is None or anchor.hash != snapshot.hash:
+            raise Damaged("there is another record at that place")
+        get = self._chunks(unit, snapshot)
+        state = read_snapshot(snapshot, self._store.world_id, unit, get, self.lost.append)
+        limit = None if length is None else length - snapshot.unit_seq - 1
+        return self._folded(state, self._store.read(str(unit), snapshot.unit_seq + 1, limit))
+
+    def _anchor(self, unit: Unit, seq: int) -> Row | None:
+        """The record that a snapshot follows; of one in an archive that is away, what is known without its bytes."""
+        try:
+            return next(self._store.read(str(unit), seq, 1), None)
+        except Archived:
+            return next(self._store.outline(str(unit), seq, 1), None)
+
+    def _folded(self, state: UnitState, rows: Iterator[Row]) -> Loaded:
+        tail = 0
+
+        def weighed() -> Iterator[Row]:
+            nonlocal tail
+            for row in rows:
+                tail += len(row.data)
+                yield row
+
+        for later in fold(state, weighed(), self._manifests, self._get, self.lost):
+            state = later
+        return Loaded(state, tail)
+
+    def _chunks(self, unit: Unit, snapshot: Snapshot) -> Callable[[Ref], bytes]:
+        """Reads the nodes of a snapshot; a list's that is damaged or lost is computed again, and put back."""
+
+        def get(ref: Ref) -> bytes:
+            try:
+                return self._get(ref)
+            except (Damaged, NotFound) as problem:
+                if ref == snapshot.ref:
+                    raise
+                self._notices.append(f"a list of {unit} is computed again: {problem}")
+                chunks = self._recomputed(unit, snapshot)
+                if ref not in chunks:
+                    raise
+                with suppress(Unavailable):
+                    self._store.put_blobs(list(chunks.values()))
+                return chunks[ref]
+
+        return get
+
+    def _recomputed(self, unit: Unit, snapshot: Snapshot) -> dict[Ref, bytes]:
+        state = newborn(self._store, unit)
+        rows = self._store.read(str(unit), 0, snapshot.unit_seq + 1)
+        for later in fold(state, rows, self._manifests, self._get):
+            state = later
+        return snapshot_node(state)[1]

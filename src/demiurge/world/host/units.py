@@ -1,0 +1,181 @@
+"""The units that are in memory: loaded when somebody turns to them, and moved on by what they bring forth.
+
+What an earlier process left open in a unit is taken up when the unit is awoken, so a process only works on what it was
+asked about: it may lack the tools or the key that others need (architecture.md 2, rule 3).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Iterator
+
+from demiurge import faults
+from demiurge.errors import DemiurgeError
+from demiurge.stores.protocol import Store
+from demiurge.values.clock import Clock
+from demiurge.world.host.commit import Committer
+from demiurge.world.host.dispatch import Dispatcher
+from demiurge.world.host.live import LiveUnit, read_outgoing
+from demiurge.world.host.loader import Loader
+from demiurge.world.host.timers import Sleep, Timers
+from demiurge.world.kernel.ingress import Ingress
+from demiurge.world.kernel.outcome import Advance, Sent
+from demiurge.world.manifest import Manifest
+from demiurge.world.record import Stamp
+from demiurge.world.state import OpenIntent
+from demiurge.world.unit import Unit
+
+__all__ = ["Units"]
+
+GRACE_S = 5.0
+"""How long closing waits for a running effect that could not be repeated."""
+
+
+class Units:
+    """`units[unit]` loads one; without `perform` intents are left to whoever starts next."""
+
+    def __init__(
+        self,
+        store: Store,
+        manifest: Manifest,
+        committer: Committer,
+        loader: Loader,
+        dispatcher: Dispatcher,
+        clock: Clock,
+        stamp: Callable[[str], Stamp],
+        notices: list[str],
+        *,
+        perform: bool,
+        tail_bytes: int,
+        sleep: Sleep,
+    ) -> None:
+        self._store, self._manifest, self._committer, self._loader = store, manifest, committer, loader
+        self._dispatcher, self._stamp, self._notices = dispatcher, stamp, notices
+        self._performs, self._tail_bytes = perform, tail_bytes
+        self._timers = Timers(clock, sleep)
+        self._known: dict[Unit, LiveUnit] = {}
+
+    def __iter__(self) -> Iterator[LiveUnit]:
+        return iter(list(self._known.values()))
+
+    def __getitem__(self, unit: Unit) -> LiveUnit:
+        """The unit. Raises Damaged, Divergence."""
+        live = self._known.get(unit)
+        if live is None:
+            if str(unit) in self._store.damaged:
+                raise self._store.damaged[str(unit)]
+            live = LiveUnit(
+                *self._loader.load(unit),
+                self._manifest,
+                self._store,
+                self._committer,
+                self._loader,
+                self._tail_bytes,
+                self._publish,
+                self.recover,
+            )
+            self._known[unit] = live
+        return live
+
+    def awake(self, unit: Unit) -> LiveUnit:
+        """The unit, with what an earlier process left open in it taken up."""
+        live = self[unit]
+        if not live.awake:
+            live.awake = True
+            self._take_up(live)
+        return live
+
+    def unsettled(self) -> list[Unit]:
+        """Every unit in which something may still happen; one that can't be read is told and left alone."""
+        units = list(self._known)
+        for head in list(self._store.heads(open_only=True)):
+            unit = Unit.parse(head.unit)
+            try:
+                self[unit]
+            except DemiurgeError as error:
+                self._notices.append(f"{unit} is left alone: {error}")
+            else:
+                units.append(unit)
+        sources = [Unit.parse(outgoing.source) for outgoing in self._store.outbox()]
+        return list(dict.fromkeys([*units, *sources]))
+
+    def recover(self, live: LiveUnit) -> None:
+        """Read a unit again after a write that failed, and go on with it."""
+        live.state, live.tail = self._loader.load(live.state.unit)
+        live.failure = None
+        self._take_up(live)
+
+    async def close(self) -> None:
+        """Stop: what changes something gets a moment to end, all else that is open is taken up another time."""
+        changing = [
+            task
+            for live in self
+            for intent_id, task in live.effects.items()
+            if intent_id in live.state.intents and not self._dispatcher.is_repeatable(live.state.intents[intent_id])
+        ]
+        if changing:
+            await asyncio.wait(changing, timeout=GRACE_S)
+        self._dispatcher.closing = True
+        await self._timers.close()
+        tasks = [task for live in self for task in live.tasks]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        for live in self:
+            live.close()
+
+    def _take_up(self, live: LiveUnit) -> None:
+        """Perform what is open and not being performed, and send what was not delivered."""
+        for outgoing in self._store.outbox():
+            if outgoing.source == str(live.state.unit):
+                self._deliver(read_outgoing(outgoing))
+        ready = [i for i in live.state.intents.values() if not i.awaits_approval and i.id not in live.effects]
+        tried = self._store.attempts([intent.id for intent in ready])
+        for intent in ready:
+            self._perform(live, intent, tried=intent.id in tried)
+        self._recall(live, live.state.intents.values())
+
+    def _recall(self, live: LiveUnit, intents: Iterable[OpenIntent]) -> None:
+        """See whether those that wait for a person need one."""
+        for intent in list(intents) if self._performs else ():
+            if intent.awaits_approval:
+                self._dispatcher.recall(live, intent)
+
+    def _perform(self, live: LiveUnit, intent: OpenIntent, *, tried: bool) -> None:
+        """Begin an effect, or hold it until its time."""
+        if not self._performs:
+            return
+        due_ns, unit = self._dispatcher.due_ns(intent), live.state.unit
+        if due_ns is None or not self._timers.hold(intent.id, due_ns, lambda: self._wake(unit, intent.id, tried)):
+            self._dispatcher.start(live, intent, tried=tried)
+
+    def _wake(self, unit: Unit, intent_id: bytes, tried: bool) -> None:
+        """The time of a held intent has come; one that was withdrawn meanwhile is left alone."""
+        live = self.awake(unit)
+        intent = live.state.intents.get(intent_id)
+        if intent is not None and intent_id not in live.effects:
+            self._dispatcher.start(live, intent, tried=tried)
+
+    def _publish(self, live: LiveUnit, outcome: Advance) -> None:
+        """What may happen only now that the records are durable."""
+        for intent_id, result in outcome.answers:
+            self._dispatcher.answer(intent_id, result)
+        for sent in outcome.outbox:
+            self._deliver(sent)
+        for intent in outcome.intents:
+            if intent.id in live.state.intents:
+                self._perform(live, intent, tried=False)
+        self._recall(live, outcome.asks)
+
+    def _deliver(self, sent: Sent) -> None:
+        """Put an event into its target's mailbox; one that can't be stays in the outbox."""
+        faults.point("outbox.before_delivery")
+        try:
+            target = self[sent.target]
+            refs = tuple(self._manifest.schemas.validator(sent.schema).refs(sent.value))
+        except DemiurgeError as error:
+            self._notices.append(f"An event for {sent.target} waits: {error}")
+            return
+        body = {"value": sent.value, "schema": sent.schema}
+        stamp = self._stamp(str(sent.cause["unit"]))
+        target.enqueue(Ingress("event", f"sent:{sent.id}", body, stamp, sent.cause, refs), sent.id)

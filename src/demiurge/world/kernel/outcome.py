@@ -1,0 +1,46 @@
+"""What comes out of `advance`: the next state with its records and wants, or the blob without which there is none."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from demiurge.values.refs import Ref
+from demiurge.world.record import Record
+from demiurge.world.state import OpenIntent, UnitState
+from demiurge.world.unit import Unit
+
+__all__ = ["Advance", "Need", "Sent"]
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """An event for another unit: `id` is (unit, sequence number, index), which the target uses as its ingress id."""
+
+    id: str
+    target: Unit
+    schema: str
+    value: Any
+    cause: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Advance:
+    """The outcome. `intents` are to be performed, `asks` wait for a person; `answers` are results for running tools:
+    (intent of the request, result)."""
+
+    state: UnitState
+    records: tuple[Record, ...]
+    intents: tuple[OpenIntent, ...] = ()
+    outbox: tuple[Sent, ...] = ()
+    new_blobs: tuple[bytes, ...] = ()
+    answers: tuple[tuple[bytes, Mapping[str, Any]], ...] = ()
+    asks: tuple[OpenIntent, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Need:
+    """The step can't run without this blob: load it and call again."""
+
+    ref: Ref

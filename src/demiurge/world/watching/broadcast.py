@@ -1,0 +1,225 @@
+"""Who looks on, and what there is to see: each running effect's frames, kept until its receipt is durable.
+
+An attempt writes into a strip of its own, once; every watcher reads it from its own place, when it gets to it. So a
+watcher that comes late or again is shown the same as one that was there, a slow one takes more at a time and makes
+nobody wait, and without watchers showing costs next to nothing.
+
+What is kept has a bound: past it a strip shows no more, so what was shown is always the beginning of something, and
+`closed` says when the whole is recorded. A watcher that is behind by too many effects that have ended loses those and
+is told so (`lagged`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from bisect import bisect_left
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from io import SEEK_END, StringIO
+from types import MappingProxyType
+from typing import Self
+
+from demiurge.tools.events import AiEvent, TextDelta
+from demiurge.world.unit import Unit
+from demiurge.world.watching.frame import Began, Closed, Frame, FrameEvent, Lagged, Place
+
+__all__ = ["Broadcast", "Strip", "Watcher"]
+
+LONGEST = 1 << 20
+"""Characters that are kept of one attempt, 4 bytes each at most."""
+
+EVENT = 256
+"""What an event that is no text counts, in characters."""
+
+MOST_ENDED = 1000
+"""How many effects that have ended may wait for one watcher; what it lacks of them is LONGEST characters at most."""
+
+
+class Strip:
+    """What one attempt of an intent has shown so far."""
+
+    __slots__ = ("_left", "_others", "_places", "_text", "attempt", "closed", "end", "intent", "unit", "watchers")
+
+    def __init__(self, unit: Unit, intent: bytes, attempt: int, watchers: list[Watcher], end: int = 0) -> None:
+        self.unit, self.intent, self.attempt, self.watchers, self.end = unit, intent, attempt, watchers, end
+        self.closed: Closed | None = None
+        self._left = LONGEST
+        self._text = StringIO()
+        self._others: list[FrameEvent] = []
+        self._places: list[int] = []
+
+    @property
+    def text(self) -> str:
+        return self._text.getvalue()
+
+    def show(self, event: AiEvent | Began) -> None:
+        """Add an event, from the host's loop. Once one did not fit, no later one is shown either."""
+        width = len(event.delta) if isinstance(event, TextDelta) else EVENT
+        self._left -= width
+        if self._left < 0 or not width:
+            return
+        if isinstance(event, TextDelta):
+            self._text.write(event.delta)
+            self.end += width
+        else:
+            self._places.append(self.end)
+            self._others.append(event)
+            self.end += 1
+        for watcher in self.watchers:
+            watcher.notice(self)
+
+    def read(self, start: int) -> Iterator[Frame]:
+        """What was shown from the offset `start` on, each run of text in one piece."""
+        index = bisect_left(self._places, start)
+        while start < self.end:
+            upto = self._places[index] if index < len(self._places) else self.end
+            if start < upto:
+                self._text.seek(start - index)
+                yield self._frame(start, TextDelta(self._text.read(upto - start)))
+                self._text.seek(0, SEEK_END)
+                start = upto
+            else:
+                yield self._frame(start, self._others[index])
+                start, index = start + 1, index + 1
+        if self.closed is not None:
+            yield self._frame(self.end, self.closed)
+
+    def _frame(self, offset: int, event: FrameEvent) -> Frame:
+        return Frame(self.unit, self.intent, self.attempt, offset, event)
+
+
+class Watcher:
+    """Frames of one unit, or of all: first what there is, then what comes, each once. To be iterated over by one task,
+    and closed (`with` does)."""
+
+    def __init__(self, unit: Unit | None, places: Mapping[bytes, Place], leave: Callable[[Watcher], None]) -> None:
+        self.unit = unit
+        self._places, self._leave = dict(places), leave
+        self._behind: dict[bytes, Strip] = {}
+        """Strips that hold something it has not read, the one that had it first before the others."""
+        self._ended = self._ended_size = 0
+        self._is_lagged = self._is_over = False
+        self._more = asyncio.Event()
+
+    def notice(self, strip: Strip) -> None:
+        """There is more in `strip`."""
+        if self._behind.get(strip.intent) is not strip:
+            self._behind[strip.intent] = strip
+            self._more.set()
+
+    def notice_end(self, strip: Strip) -> None:
+        """There is nothing more to come in `strip`."""
+        self.notice(strip)
+        self._ended += 1
+        self._ended_size += strip.end - self._read_to(strip)
+        if self._ended > MOST_ENDED or self._ended_size > LONGEST:
+            self._is_lagged = True
+            for intent, ended in list(self._behind.items()):
+                if ended.closed is not None:
+                    del self._behind[intent]
+                    self._places.pop(intent, None)
+            self._ended = self._ended_size = 0
+
+    def notice_gone(self, unit: Unit, intent: bytes, seq: int | None) -> None:
+        """The receipt of an intent that is not shown any more is durable, which matters to one who has seen it."""
+        place = self._places.get(intent)
+        if place is not None and intent not in self._behind:
+            strip = Strip(unit, intent, place.attempt, [], end=place.offset)
+            strip.closed = Closed(seq)
+            self.notice_end(strip)
+
+    def take(self) -> list[Frame]:
+        """What there is now that was not taken before."""
+        frames = [Frame(self.unit, b"", 0, 0, Lagged())] if self._is_lagged else []
+        behind, self._behind = self._behind, {}
+        self._ended = self._ended_size = 0
+        self._is_lagged = False
+        self._more.clear()
+        for strip in behind.values():
+            frames += strip.read(self._read_to(strip))
+            self._places[strip.intent] = Place(strip.attempt, strip.end)
+            if strip.closed is not None:
+                del self._places[strip.intent]
+        return frames
+
+    async def __aiter__(self) -> AsyncIterator[Frame]:
+        while True:
+            is_over = self._is_over
+            for frame in self.take():
+                yield frame
+            if is_over:
+                return
+            await self._more.wait()
+
+    def end(self) -> None:
+        """Let the iteration end when everything that is there now was taken."""
+        self._is_over = True
+        self._more.set()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_exc: object) -> None:
+        self._leave(self)
+
+    def _read_to(self, strip: Strip) -> int:
+        """A place that this strip can't have is another's: then nothing of it was read."""
+        attempt, offset = self._places.get(strip.intent, (-1, 0))
+        return offset if attempt == strip.attempt and offset <= strip.end else 0
+
+
+class Broadcast:
+    """The strips of a host's running effects, and who watches. `find` says where a unit took an ingress in, by its id.
+    Use it from the host's loop."""
+
+    def __init__(self, find: Callable[[str, str], int | None]) -> None:
+        self._find = find
+        self._strips: dict[bytes, Strip] = {}
+        self._watchers: list[Watcher] = []
+
+    def begin(self, unit: Unit, intent: bytes, attempt: int, kind: str) -> Strip:
+        """The strip of an attempt that is durable; what an earlier one showed is dropped."""
+        strip = self._strips[intent] = Strip(unit, intent, attempt, self._watching(unit))
+        strip.show(Began(kind))
+        return strip
+
+    def close(self, unit: Unit, intent: bytes, seq: int | None) -> None:
+        """The receipt of an intent is durable: `seq` is its number."""
+        strip = self._strips.pop(intent, None)
+        if strip is not None:
+            strip.closed = Closed(seq)
+            for watcher in strip.watchers:
+                watcher.notice_end(strip)
+            return
+        for watcher in self._watching(unit):
+            watcher.notice_gone(unit, intent, seq)
+
+    def watch(
+        self, unit: Unit | None = None, after: Mapping[bytes, tuple[Unit, Place]] = MappingProxyType({})
+    ) -> Watcher:
+        """Watch a unit, or all. `after`: how far each intent was shown before; of one that has ended meanwhile only its
+        end is shown."""
+        known = {intent: found for intent, found in after.items() if unit in (None, found[0])}
+        watcher = Watcher(unit, {intent: place for intent, (_, place) in known.items()}, self._leave)
+        self._watchers.append(watcher)
+        for strip in self._strips.values():
+            if unit in (None, strip.unit):
+                strip.watchers.append(watcher)
+                watcher.notice(strip)
+        for intent, (where, _) in known.items():
+            seq = self._find(str(where), f"receipt:{intent.hex()}") if intent not in self._strips else None
+            if seq is not None:
+                watcher.notice_gone(where, intent, seq)
+        return watcher
+
+    def end(self) -> None:
+        """Nothing more is shown."""
+        for watcher in self._watchers:
+            watcher.end()
+
+    def _watching(self, unit: Unit) -> list[Watcher]:
+        return [watcher for watcher in self._watchers if watcher.unit in (None, unit)]
+
+    def _leave(self, watcher: Watcher) -> None:
+        self._watchers = [other for other in self._watchers if other is not watcher]
+        for strip in self._strips.values():
+            strip.watchers = [other for other in strip.watchers if other is not watcher]

@@ -1,0 +1,318 @@
+"""The owner's socket: another process gets every answer and every error as if it owned the world."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import AsyncIterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.world.scripted import called, said
+
+from demiurge.bootstrap.backend import Backend, Frames
+from demiurge.bootstrap.backend.socket import (
+    ASYNC_OPS,
+    LENGTH,
+    STREAM_OPS,
+    SYNC_OPS,
+    Gateway,
+    Remote,
+    answers,
+    socket_path,
+)
+from demiurge.bootstrap.world import World
+from demiurge.errors import Conflict, Damaged, DemiurgeError, InvalidValue, NotFound, Unavailable, UsageError
+from demiurge.models.request import GenerateRequest
+from demiurge.stores import DamagedRow, UnitConflict
+from demiurge.tools.events import TextDelta
+from demiurge.tools.policy import ToolPolicy
+from demiurge.values import cbor
+from demiurge.wire.items import Completion
+from demiurge.world.messages import user_blob
+
+CHAT = "demiurge/Demiurge@1"
+MAIN = "demiurge/Demiurge@1/main"
+ASKING = ToolPolicy(allowed_tools=("workspace__write",), require_approval_for_tools=("workspace__write",))
+
+
+class Model:
+    """Answers from a list as soon as somebody watches, and streams one delta first."""
+
+    def __init__(self, *answers: Completion) -> None:
+        self.answers = list(answers)
+        self.watched = asyncio.Event()
+
+    async def generate(self, request: GenerateRequest, *, on_event: Any = None) -> Completion:
+        await self.watched.wait()
+        on_event(TextDelta("Hel"))
+        return self.answers.pop(0)
+
+    async def aclose(self) -> None:
+        """Nothing to close."""
+
+
+@pytest.fixture
+async def owner(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[World]:
+    model = Model(called(("c1", "workspace__write", {"path": "a", "text": "x"})), said("Hello"))
+    monkeypatch.setattr("demiurge.bootstrap.backend.embedded.Models", lambda: model)
+    async with World.open(tmp_path / "w", policy=ASKING, environment={"LLM_API_KEY": "k"}) as world:
+        watch = world.backend.watch
+
+        def watching(*arguments: Any) -> Frames:
+            model.watched.set()
+            return watch(*arguments)
+
+        monkeypatch.setattr(world.backend, "watch", watching)
+        yield world
+
+
+def nobody() -> Backend:
+    raise Conflict("Nobody takes over.", code="gone")
+
+
+@pytest.fixture
+def remote(owner: World, tmp_path: Path) -> Remote:
+    return Remote(socket_path(tmp_path / "w"), nobody)
+
+
+async def create(remote: Remote) -> tuple[str, int, str]:
+    value = {"chat_id": "main", "title": "t", "created_at_ms": 1}
+    return await remote.submit("demiurge/ChatCreated@1", value, None, "k")
+
+
+async def say(remote: Remote) -> None:
+    ref = await asyncio.to_thread(remote.put_blob, user_blob("hi"))
+    value = {"chat_id": "main", "request_id": 1, "text": "hi", "message_ref": ref, "model": "m", "max_tokens": 9}
+    await remote.submit("demiurge/UserMessage@1", {**value, "provider": "openai-responses"}, None, None)
+
+
+async def test_a_whole_turn_with_an_approval_over_the_socket(owner: World, remote: Remote) -> None:
+    unit, seq, digest = await create(remote)
+    assert (unit, seq) == (MAIN, 0)
+    assert digest.startswith("sha256:")
+    assert await create(remote) == (unit, seq, digest)
+    await say(remote)
+    frames: list[Mapping[str, Any]] = []
+    await remote.settle(MAIN, frames.append)
+    await asyncio.sleep(0)
+    assert [f["delta"] for f in frames if f["type"] == TextDelta.type] == ["Hel"]
+    assert frames[0]["unit"] == MAIN
+    [waiting] = await remote.approvals()
+    assert (waiting["tool"], waiting["unit"]) == ("workspace__write", MAIN)
+    assert waiting == (await owner.approvals())[0]
+    await remote.decide(waiting["id"], True, "ok")
+    await remote.settle(None)
+    state = await remote.state(CHAT, "main")
+    assert state == await owner.state(CHAT, "main")
+    assert state is not None
+    assert state["turn"]["status"] == "done"
+    assert await remote.keys(CHAT) == ["main"]
+    assert await remote.approvals() == []
+
+
+async def test_every_reading_is_the_owners_own(owner: World, remote: Remote) -> None:
+    await create(remote)
+    backend = owner.backend
+    assert await remote.info() == await backend.info()
+    assert await asyncio.to_thread(remote.manifest) == backend.manifest()
+    assert await asyncio.to_thread(remote.heads) == backend.heads()
+    assert await asyncio.to_thread(remote.rows, MAIN, 0, 2) == backend.rows(MAIN, 0, 2)
+    assert await asyncio.to_thread(remote.rows, None, 0, 100) == backend.rows(None, 0, 100)
+    assert await asyncio.to_thread(remote.verify) == backend.verify()
+    assert await remote.replay() == await backend.replay()
+    assert await remote.state(CHAT, "nobody") is None
+    assert not remote.owner
+
+
+async def test_the_operations_of_a_backend_and_of_the_socket_are_the_same() -> None:
+    named = {name for name in vars(Backend) if not name.startswith("_")}
+    assert named - {"close", "owner", "serve"} == ASYNC_OPS | STREAM_OPS | SYNC_OPS
+
+
+@pytest.mark.parametrize("size", [0, 1, 20_000, 3 << 20])
+async def test_blobs_of_any_size_travel(owner: World, remote: Remote, size: int) -> None:
+    data = bytes(range(256)) * (size // 256 + 1)
+    ref = await asyncio.to_thread(remote.put_blob, data[:size])
+    assert await asyncio.to_thread(remote.get_blob, ref) == data[:size]
+    assert owner.blobs.get(ref) == data[:size]
+
+
+@pytest.mark.parametrize(
+    ("call", "kind", "code"),
+    [
+        (lambda r: r.submit("ex/None@1", {}, None, None), NotFound, "unknown_schema"),
+        (lambda r: r.submit("demiurge/ChatCreated@1", {"chat_id": 7}, None, None), InvalidValue, "invalid_value"),
+        (lambda r: r.submit("demiurge/ChatRequest@1", {}, None, None), InvalidValue, "invalid_value"),
+        (lambda r: r.state("ex/None@1", ""), NotFound, "unknown_module"),
+        (lambda r: r.decide("zz", True, ""), NotFound, "not_found"),
+        (lambda r: r.decide("00" * 32, True, ""), NotFound, "not_found"),
+        (lambda r: asyncio.to_thread(r.get_blob, "sha256:" + "0" * 64), NotFound, "not_found"),
+        (lambda r: asyncio.to_thread(r._now, "jump"), UsageError, "unknown_op"),
+        (lambda r: asyncio.to_thread(r._now, "close"), UsageError, "unknown_op"),
+    ],
+)
+async def test_an_error_of_the_owner_is_raised_as_what_it_is(
+    remote: Remote, call: Any, kind: type[DemiurgeError], code: str
+) -> None:
+    with pytest.raises(kind) as raised:
+        await call(remote)
+    assert raised.value.code == code
+    assert raised.value.message
+
+
+@pytest.mark.parametrize(
+    ("error", "kind"),
+    [
+        (DamagedRow("u", 3, "why"), Damaged),
+        (UnitConflict("m", unit="u", code="stale_sequence"), Conflict),
+        (InvalidValue("wrong", path="a.b"), InvalidValue),
+    ],
+)
+async def test_an_error_of_a_finer_class_is_raised_as_the_class_of_the_tree_above_it(
+    owner: World, remote: Remote, monkeypatch: pytest.MonkeyPatch, error: DemiurgeError, kind: type[DemiurgeError]
+) -> None:
+    async def fails(*_args: Any) -> None:
+        raise error
+
+    monkeypatch.setattr(owner.backend, "keys", fails)
+    with pytest.raises(kind) as raised:
+        await remote.keys(CHAT)
+    assert (str(raised.value), raised.value.code) == (str(error), error.code)
+
+
+async def send_raw(path: Path, data: bytes) -> bytes:
+    def talk() -> bytes:
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as wire:
+            wire.settimeout(10)
+            wire.connect(str(path))
+            wire.sendall(data)
+            wire.shutdown(socket.SHUT_WR)
+            return wire.recv(1 << 16)
+
+    return await asyncio.to_thread(talk)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b"\0",
+        LENGTH.pack(5) + b"junk!",
+        LENGTH.pack(1 << 31),
+        LENGTH.pack(100) + b"cut short",
+        LENGTH.pack(len(cbor.encode([1]))) + cbor.encode([1]),
+        LENGTH.pack(len(cbor.encode({"op": "info"}))) + cbor.encode({"op": "info"}),
+        LENGTH.pack(len(cbor.encode({"op": "state", "args": []}))) + cbor.encode({"op": "state", "args": []}),
+    ],
+)
+async def test_a_client_that_talks_nonsense_harms_nobody_but_itself(
+    remote: Remote, tmp_path: Path, data: bytes
+) -> None:
+    await send_raw(socket_path(tmp_path / "w"), data)
+    assert (await remote.info())["world_id"]
+
+
+async def test_an_answer_that_can_not_travel_does_not_look_as_if_the_owner_had_gone(
+    owner: World, remote: Remote, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(owner.backend, "archives", lambda: [{"file": "/bad\udcff/1-2.segment"}])
+    with pytest.raises(InvalidValue, match="surrogate"):
+        await asyncio.to_thread(remote.archives)
+    assert await remote.keys(CHAT) == []
+
+
+async def test_a_client_may_leave_while_it_waits(owner: World, remote: Remote, tmp_path: Path) -> None:
+    await create(remote)
+    await say(remote)
+    request = cbor.encode({"op": "watch", "args": [None, [], True]})
+
+    def leave() -> None:
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as wire:
+            wire.connect(str(socket_path(tmp_path / "w")))
+            wire.sendall(LENGTH.pack(len(request)) + request)
+
+    await asyncio.to_thread(leave)
+    await remote.settle(MAIN)
+    assert len(await remote.approvals()) == 1
+
+
+async def test_many_calls_may_overlap(remote: Remote) -> None:
+    await create(remote)
+    answers = await asyncio.gather(*(remote.state(CHAT, "main") for _ in range(20)))
+    assert all(answer == answers[0] for answer in answers)
+
+
+async def test_when_the_owner_goes_the_next_one_is_asked(tmp_path: Path) -> None:
+    folder = tmp_path / "w"
+    remote = Remote(socket_path(folder), lambda: World.open(folder, environment={}).backend)
+    async with World.open(folder, environment={}):
+        assert answers(socket_path(folder))
+        created = await create(remote)
+    assert not answers(socket_path(folder))
+    assert not socket_path(folder).exists()
+    assert await create(remote) == created
+    assert remote.owner
+    await remote.close()
+
+
+async def test_when_the_owner_goes_and_nobody_can_take_over_its_clients_are_told(tmp_path: Path) -> None:
+    remote = Remote(socket_path(tmp_path / "w"), nobody)
+    async with World.open(tmp_path / "w", environment={}):
+        await remote.info()
+    with pytest.raises(Conflict, match="Nobody takes over"):
+        await remote.info()
+    await remote.close()
+    with pytest.raises(Conflict, match="closed"):
+        await remote.info()
+
+
+async def test_a_socket_that_a_dead_owner_left_is_taken_over(tmp_path: Path) -> None:
+    folder = tmp_path / "w"
+    folder.mkdir()
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as wire:
+        wire.bind(str(socket_path(folder)))
+    assert not answers(socket_path(folder))
+    async with World.open(folder, environment={}):
+        assert answers(socket_path(folder))
+
+
+async def test_a_path_too_long_for_a_socket_is_served_from_a_short_one(tmp_path: Path) -> None:
+    folder = tmp_path / ("long" * 30) / "w"
+    path = socket_path(folder)
+    assert len(str(path)) <= 100
+    assert path != socket_path(tmp_path / ("long" * 31) / "w")
+    async with World.open(folder, environment={}) as world:
+        assert (await Remote(path, nobody).info())["world_id"] == (await world.info())["world_id"]
+        assert path.stat().st_mode & 0o077 == 0
+        assert path.parent.stat().st_mode & 0o077 == 0
+    assert not path.exists()
+
+
+async def test_only_the_owner_may_use_the_socket(owner: World, tmp_path: Path) -> None:
+    assert socket_path(tmp_path / "w").stat().st_mode & 0o077 == 0
+
+
+@pytest.mark.parametrize("kind", ["file", "folder", "link"])
+async def test_only_a_socket_is_removed_to_make_place_for_the_socket(tmp_path: Path, kind: str) -> None:
+    place, precious = tmp_path / "owner.sock", tmp_path / "precious"
+    precious.write_text("kept")
+    match kind:
+        case "file":
+            place.write_text("kept")
+        case "folder":
+            place.mkdir()
+        case "link":
+            place.symlink_to(precious)
+    before = place.lstat()
+    gateway = Gateway(nobody_asks(), place)
+    with pytest.raises(Unavailable, match=r"owner\.sock is no socket"):
+        await gateway.start()
+    await gateway.close()
+    assert place.lstat() == before
+    assert precious.read_text() == "kept"
+
+
+def nobody_asks() -> Backend:
+    return Remote(Path("nowhere"), nobody)

@@ -1,0 +1,227 @@
+"""Cap, policy, tool policy: each can deny alone, and each answer names the rule that made it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from tests.world.scripted import START_NS, chat_manifest, tiny
+
+from demiurge.tools.authoring.tool import Tool
+from demiurge.tools.effect import ToolEffect
+from demiurge.tools.policy import ToolPolicy
+from demiurge.world.authority.admission import Admission, admit, decide_tool
+from demiurge.world.manifest import Manifest, Rule
+
+CHAT_PLAN = {"kind": "plan", "name": "demiurge/chat_plan@1", "id": 1}
+TOOL_PLAN = {"kind": "plan", "name": "demiurge/tool_plan@1", "id": 1}
+
+
+def by(tool: str) -> dict[str, Any]:
+    return {"kind": "tool", "name": tool, "parent": b"p", "ordinal": 0}
+
+
+LLM = {"provider": "openai-responses", "model": "m1", "max_tokens": 100}
+LIST = {"workspace": "main", "version": None, "path": "docs"}
+WRITE = {**LIST, "path": "docs/a.txt", "bytes_ref": "sha256:" + "0" * 64}
+COMMIT = {"workspace": "main", "expected_head": 1, "root_hash": "sha256:" + "0" * 64, "owner": "user"}
+STATE = {"module": "demiurge/Demiurge@1", "key": "x"}
+
+
+def decide(
+    manifest: Manifest,
+    kind: str,
+    params: Mapping[str, Any],
+    grant: str,
+    origin: Mapping[str, Any],
+    now_ns: int = START_NS,
+) -> Admission:
+    return admit(manifest, manifest.effects[kind], params, grant, origin, now_ns=now_ns, actor="user")
+
+
+def with_grant(name: str, **params: Any) -> Manifest:
+    return chat_manifest(grants={name: {"params": params}})
+
+
+@pytest.mark.parametrize(
+    ("grant", "params", "kind", "asked", "origin", "code"),
+    [
+        ("cap_llm", {}, "llm.generate", LLM, CHAT_PLAN, None),
+        ("cap_llm", {"models": ["m1"]}, "llm.generate", LLM, CHAT_PLAN, None),
+        ("cap_llm", {"models": ["m2"]}, "llm.generate", LLM, CHAT_PLAN, "model_not_allowed"),
+        ("cap_llm", {"models": []}, "llm.generate", LLM, CHAT_PLAN, "model_not_allowed"),
+        ("cap_llm", {"providers": ["local"]}, "llm.generate", LLM, CHAT_PLAN, "provider_not_allowed"),
+        ("cap_llm", {"providers": []}, "llm.generate", LLM, CHAT_PLAN, "provider_not_allowed"),
+        ("cap_llm", {"max_tokens": 100}, "llm.generate", LLM, CHAT_PLAN, None),
+        ("cap_llm", {"max_tokens": 99}, "llm.generate", LLM, CHAT_PLAN, "max_tokens_exceeded"),
+        ("cap_llm", {"max_tokens": 0}, "llm.generate", LLM, CHAT_PLAN, "max_tokens_exceeded"),
+        ("cap_tool", {"tools": []}, "tool.call", {"tool": "workspace__read"}, TOOL_PLAN, "tool_not_allowed"),
+        ("cap_tool", {"tools": ["workspace__read"]}, "tool.call", {"tool": "workspace__read"}, TOOL_PLAN, None),
+        ("cap_tool", {}, "tool.call", {"tool": "workspace__read"}, TOOL_PLAN, None),
+        ("cap_workspace", {}, "workspace.list", LIST, by("workspace__list"), None),
+        ("cap_workspace", {"workspaces": ["main"]}, "workspace.list", LIST, by("workspace__list"), None),
+        ("cap_workspace", {"workspaces": []}, "workspace.list", LIST, by("workspace__list"), "workspace_not_allowed"),
+        ("cap_workspace", {"ops": ["read"]}, "workspace.list", LIST, by("workspace__list"), "op_not_allowed"),
+        ("cap_workspace", {"ops": []}, "workspace.list", LIST, by("workspace__list"), "op_not_allowed"),
+        ("cap_workspace", {"ops": ["read"]}, "workspace.read_bytes", LIST, by("workspace__read"), None),
+        ("cap_workspace", {"ops": ["write"]}, "workspace.write_bytes", WRITE, by("workspace__write"), None),
+        ("cap_workspace", {"ops": ["write"]}, "workspace.commit", COMMIT, by("workspace__write"), None),
+        (
+            "cap_workspace",
+            {"ops": ["list", "read"]},
+            "workspace.commit",
+            COMMIT,
+            by("workspace__write"),
+            "op_not_allowed",
+        ),
+        ("cap_workspace", {"path_prefixes": ["docs"]}, "workspace.list", LIST, by("workspace__list"), None),
+        ("cap_workspace", {"path_prefixes": ["docs/"]}, "workspace.write_bytes", WRITE, by("workspace__write"), None),
+        (
+            "cap_workspace",
+            {"path_prefixes": ["doc"]},
+            "workspace.list",
+            LIST,
+            by("workspace__list"),
+            "path_not_allowed",
+        ),
+        ("cap_workspace", {"path_prefixes": []}, "workspace.list", LIST, by("workspace__list"), "path_not_allowed"),
+        ("cap_query", {}, "introspect.state", STATE, by("introspect__state"), None),
+        (
+            "cap_query",
+            {"modules": ["sys/Workspace@1"]},
+            "introspect.state",
+            STATE,
+            by("introspect__state"),
+            "module_not_allowed",
+        ),
+        ("cap_query", {"modules": []}, "introspect.state", STATE, by("introspect__state"), "module_not_allowed"),
+        ("cap_query", {"modules": []}, "introspect.manifest", {}, by("introspect__manifest"), None),
+    ],
+)
+def test_a_grant_covers_what_it_says_absent_is_anything_and_empty_is_nothing(
+    grant: str, params: dict[str, Any], kind: str, asked: Mapping[str, Any], origin: Mapping[str, Any], code: str | None
+) -> None:
+    decision = decide(with_grant(grant, **params), kind, asked, grant, origin)
+    if code is None:
+        assert decision.verdict == "allow"
+    else:
+        assert (decision.verdict, decision.by, decision.rule, decision.code) == ("deny", "cap", f"grant {grant}", code)
+        assert decision.to_node()["code"] == code
+
+
+def test_a_grant_expires_at_its_time() -> None:
+    manifest = chat_manifest(grants={"cap_llm": {"expiry_ns": START_NS}})
+    assert decide(manifest, "llm.generate", LLM, "cap_llm", CHAT_PLAN, START_NS - 1).verdict == "allow"
+    assert decide(manifest, "llm.generate", LLM, "cap_llm", CHAT_PLAN, START_NS).code == "expired"
+
+
+@pytest.mark.parametrize("grant", ["cap_tool", "nothing", ""])
+def test_a_grant_of_another_type_or_none_is_no_grant(grant: str) -> None:
+    assert decide(chat_manifest(), "llm.generate", LLM, grant, CHAT_PLAN).code == "no_grant"
+
+
+@pytest.mark.parametrize(
+    ("kind", "params", "grant", "origin"),
+    [
+        ("llm.generate", LLM, "cap_llm", by("workspace__read")),
+        ("tool.call", {"tool": "workspace__read"}, "cap_tool", by("workspace__read")),
+    ],
+)
+def test_an_effect_is_asked_for_by_whom_it_is_for(kind: str, params: Any, grant: str, origin: Any) -> None:
+    assert decide(chat_manifest(), kind, params, grant, origin).code == "origin_not_allowed"
+
+
+def test_a_read_only_tool_can_not_ask_for_a_change() -> None:
+    manifest = chat_manifest()
+    assert decide(manifest, "workspace.commit", COMMIT, "cap_workspace", by("workspace__read")).code == "effect_level"
+    assert decide(manifest, "workspace.commit", COMMIT, "cap_workspace", by("workspace__write")).verdict == "allow"
+    unknown = decide(manifest, "workspace.commit", COMMIT, "cap_workspace", by("nobody"))
+    assert unknown.verdict == "allow", "a tool that the toolset lacks counts as the strictest level"
+
+
+def rules(*entries: tuple[Mapping[str, str], str]) -> Sequence[Mapping[str, Any]]:
+    return [{"when": when, "decision": decision} for when, decision in entries]
+
+
+PLAN = {"kind": "plan", "name": "ex/plan@1", "id": 1}
+
+
+def by_policy(given: Sequence[Mapping[str, Any]] | None) -> Admission:
+    found = tuple(Rule(rule["when"], rule["decision"]) for rule in given) if given is not None else None
+    return decide(replace(tiny(), rules=found), "ex.echo", {"text": "x"}, "echo", PLAN)
+
+
+def test_the_first_rule_that_matches_decides() -> None:
+    decision = by_policy(rules(({"effect_kind": "other"}, "deny"), ({"origin_kind": "plan"}, "allow"), ({}, "deny")))
+    assert (decision.verdict, decision.by, decision.rule) == ("allow", "policy", "rule 1")
+    decision = by_policy(rules(({"origin_name": "ex/plan@1"}, "deny"), ({}, "allow")))
+    assert (decision.verdict, decision.rule, decision.code) == ("deny", "rule 0", "policy_denied")
+
+
+@pytest.mark.parametrize(
+    "when",
+    [
+        {},
+        {"effect_kind": "ex.echo"},
+        {"cap_name": "echo"},
+        {"cap_type": "echo"},
+        {"origin_kind": "plan"},
+        {"origin_name": "ex/plan@1"},
+        {"effect_kind": "ex.echo", "cap_name": "echo", "origin_kind": "plan"},
+    ],
+)
+def test_a_rule_matches_when_all_that_it_names_is_so(when: dict[str, str]) -> None:
+    assert by_policy(rules((when, "allow"))).verdict == "allow"
+    for name in when:
+        assert by_policy(rules(({**when, name: "another"}, "allow"))).verdict == "deny"
+
+
+@pytest.mark.parametrize("given", [None, []])
+def test_without_a_rule_that_allows_it_an_effect_is_denied(given: Any) -> None:
+    decision = by_policy(given)
+    assert (decision.verdict, decision.rule) == ("deny", "no rule matches")
+
+
+READ = "workspace__read"
+
+
+@pytest.mark.parametrize(
+    ("policy", "verdict"),
+    [
+        (ToolPolicy(), "deny"),
+        (ToolPolicy(allowed_tools=(READ,)), "allow"),
+        (ToolPolicy(allowed_tools=(READ,), require_approval_for_tools=(READ,)), "require_approval"),
+        (ToolPolicy(allowed_tools=(READ,), require_approval_for_effects=(ToolEffect.READ_ONLY,)), "require_approval"),
+        (ToolPolicy(require_approval_for_tools=(READ,)), "deny"),
+    ],
+)
+def test_the_tool_policy_decides_on_tool_calls_after_cap_and_policy(policy: ToolPolicy, verdict: str) -> None:
+    manifest = chat_manifest(policy=policy)
+    decision = decide(manifest, "tool.call", {"tool": READ}, "cap_tool", TOOL_PLAN)
+    assert (decision.verdict, decision.by) == (verdict, "tool_policy")
+    assert policy.digest in decision.rule
+    assert decide_tool(manifest, READ, actor="user").verdict == verdict
+
+
+def test_cap_and_policy_deny_a_tool_that_the_tool_policy_would_ask_a_person_about() -> None:
+    policy = ToolPolicy(allowed_tools=(READ,), require_approval_for_tools=(READ,))
+    manifest = chat_manifest(policy=policy, grants={"cap_tool": {"params": {"tools": []}}})
+    assert decide(manifest, "tool.call", {"tool": READ}, "cap_tool", TOOL_PLAN).code == "tool_not_allowed"
+    other = {"kind": "plan", "name": "demiurge/chat_plan@1", "id": 1}
+    assert decide(chat_manifest(policy=policy), "tool.call", {"tool": READ}, "cap_tool", other).by == "policy"
+
+
+def test_a_tool_nobody_knows_counts_as_an_external_side_effect() -> None:
+    policy = ToolPolicy(allowed_tools=("ghost",), require_approval_for_effects=(ToolEffect.EXTERNAL_SIDE_EFFECT,))
+    assert decide_tool(chat_manifest(policy=policy), "ghost", actor="user").verdict == "require_approval"
+
+
+def test_the_answer_is_the_same_whether_a_denied_tool_exists_or_not() -> None:
+    def handler() -> str:
+        """Never offered."""
+        return ""
+
+    there = chat_manifest([Tool.wrap(handler, name="hidden")], ToolPolicy(allowed_tools=(READ,)))
+    assert decide_tool(there, "hidden", actor="user") == decide_tool(there, "absent", actor="user")

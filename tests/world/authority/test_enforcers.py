@@ -1,0 +1,197 @@
+"""What each cap type covers: empty is nothing, absent is anything, and no spelling gets around it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.world.effects.asking import asking_manifest, grant_name
+from tests.world.scripted import START_NS, chat_manifest
+
+from demiurge.world.authority.admission import Admission, admit
+from demiurge.world.manifest import Grant, Manifest
+
+GET = {"method": "GET", "url": "https://api.example/v1/items?q=1"}
+TIMER = {"deliver_at_ns": 1}
+DIFF = {"workspace": "main", "version_a": 0, "path": "docs"}
+
+
+def decide(cap: str, kind: str, params: Mapping[str, Any], **grant: Any) -> Admission:
+    manifest = asking_manifest({cap: grant})
+    effect = manifest.effects[kind]
+    checked = manifest.schemas.validator(effect.params).normalise(params)
+    origin = {"kind": "plan", "name": f"ex/ask.{kind}@1", "id": 1}
+    return admit(manifest, effect, checked, grant_name(cap), origin, now_ns=START_NS, actor="user")
+
+
+def out(params: Mapping[str, Any], **grant: Any) -> str:
+    return decide("http.out", "http.request", {**GET, **params}, **grant).code
+
+
+def literal(text: str) -> dict[str, str]:
+    return {"$tag": "literal", "$value": text}
+
+
+@pytest.mark.parametrize(
+    ("grant", "params", "code"),
+    [
+        ({}, {}, ""),
+        ({"hosts": ["api.example"]}, {}, ""),
+        ({"hosts": ["API.Example."]}, {}, ""),
+        ({"hosts": []}, {}, "host_not_allowed"),
+        ({"hosts": ["example"]}, {}, "host_not_allowed"),
+        ({"hosts": [".example", "*.example", "pi.example"]}, {}, "host_not_allowed"),
+        ({"hosts": ["api.example"]}, {"url": "https://api.example.evil.example/"}, "host_not_allowed"),
+        ({"hosts": ["api.example"]}, {"url": "https://evil-api.example/"}, "host_not_allowed"),
+        ({"hosts": ["api.example"]}, {"url": "https://sub.api.example/"}, "host_not_allowed"),
+        ({"hosts": ["api.example"]}, {"url": "https://api.example@evil.example/"}, "invalid_url"),
+        ({"hosts": ["api.example"]}, {"url": "https://evil.example#@api.example/"}, "host_not_allowed"),
+        ({"hosts": ["api.example"]}, {"url": "https://evil.example?api.example"}, "host_not_allowed"),
+        ({"hosts": ["bücher.example"]}, {"url": "https://xn--bcher-kva.example/"}, ""),
+        ({"hosts": ["xn--bcher-kva.example"]}, {"url": "https://BÜCHER.example/"}, ""),
+        ({"hosts": ["api.example"]}, {"url": "https://\u0430pi.example/"}, "host_not_allowed"),
+        ({"hosts": ["::1"]}, {"url": "https://[0::1]/"}, ""),
+        ({"hosts": ["not a host", ""]}, {}, "host_not_allowed"),
+        ({"methods": ["get"]}, {}, ""),
+        ({"methods": ["POST"]}, {}, "method_not_allowed"),
+        ({"methods": []}, {}, "method_not_allowed"),
+        ({}, {"method": "TRACE"}, "method_not_allowed"),
+        ({}, {"method": "CONNECT"}, "method_not_allowed"),
+        ({}, {"method": "GET / HTTP/1.1\r\nX:"}, "method_not_allowed"),
+        ({"schemes": ["HTTPS"]}, {}, ""),
+        ({"schemes": ["https"]}, {"url": "http://api.example/"}, "scheme_not_allowed"),
+        ({"schemes": []}, {}, "scheme_not_allowed"),
+        ({}, {"url": "file:///etc/passwd"}, "invalid_url"),
+        ({"ports": [443]}, {}, ""),
+        ({"ports": [443]}, {"url": "https://api.example:8443/"}, "port_not_allowed"),
+        ({"ports": []}, {}, "port_not_allowed"),
+        ({"path_prefixes": ["/v1"]}, {}, ""),
+        ({"path_prefixes": ["/v1/items"]}, {}, ""),
+        ({"path_prefixes": ["/"]}, {}, ""),
+        ({"path_prefixes": ["/v"]}, {}, "path_not_allowed"),
+        ({"path_prefixes": []}, {}, "path_not_allowed"),
+        ({"path_prefixes": ["/v1"]}, {"url": "https://api.example/v1/../admin"}, "path_not_allowed"),
+        ({"path_prefixes": ["/v1"]}, {"url": "https://api.example/v1/%2e%2e/admin"}, "path_not_allowed"),
+        ({"path_prefixes": ["/v1"]}, {"url": "https://api.example/v1/..%2fadmin"}, "path_not_allowed"),
+        ({"path_prefixes": ["/v1"]}, {"url": "https://api.example/v1x"}, "path_not_allowed"),
+        ({"max_redirects": 0}, {"max_redirects": 1}, "redirects_exceeded"),
+        ({"max_redirects": 1}, {"max_redirects": 1}, ""),
+        ({"internal_networks": ["10.0.0.0/8", "::1"]}, {}, ""),
+        ({"internal_networks": ["10.0.0.1/8"]}, {}, "cap_params_invalid"),
+        ({"internal_networks": ["everything"]}, {}, "cap_params_invalid"),
+    ],
+)
+def test_the_line_of_a_request(grant: Mapping[str, Any], params: Mapping[str, Any], code: str) -> None:
+    assert out(params, **grant) == code
+
+
+@pytest.mark.parametrize(
+    ("headers", "code"),
+    [
+        ({"Accept": literal("text/html, */*;q=0.1")}, ""),
+        ({"X-Empty": literal("")}, ""),
+        ({"Host": literal("evil.example")}, "header_not_allowed"),
+        ({"content-length": literal("3")}, "header_not_allowed"),
+        ({"Transfer-Encoding": literal("chunked")}, "header_not_allowed"),
+        ({"a": literal("x"), "A": literal("y")}, "header_not_allowed"),
+        ({"a b": literal("x")}, "header_not_allowed"),
+        ({"a": literal("x\r\nHost: evil")}, "header_not_allowed"),
+        ({"a": literal(" x")}, "header_not_allowed"),
+        ({"a": literal("\u00e9")}, "header_not_allowed"),
+        ({"a": literal("x" * 9000)}, "header_not_allowed"),
+        ({f"x{n}": literal("") for n in range(65)}, "header_not_allowed"),
+        ({"AUTHORIZATION": literal("x")}, "literal_secret"),
+        ({"x-goog-api-key": literal("x")}, "literal_secret"),
+        ({"x-access-token": literal("x")}, "literal_secret"),
+        ({"client_secret": literal("x")}, "literal_secret"),
+        ({"Idempotency-Key": literal("x")}, ""),
+    ],
+)
+def test_the_headers_of_a_request(headers: Mapping[str, Any], code: str) -> None:
+    assert out({"headers": headers}) == code
+
+
+LABELS = st.text("ab-.", max_size=8)
+
+
+@given(LABELS, LABELS)
+def test_only_the_very_host_is_granted(before: str, after: str) -> None:
+    code = out({"url": f"https://{before}api.example{after}/"}, hosts=["api.example"])
+    assert (code == "") == (before == "" and after in ("", "."))
+
+
+@pytest.mark.parametrize(
+    ("cap", "kind", "params", "grant", "code"),
+    [
+        ("blob", "blob.get", {"blob_ref": "x"}, {}, ""),
+        ("blob", "blob.get", {"blob_ref": "x"}, {"ops": ["put"]}, "op_not_allowed"),
+        ("blob", "blob.put", {"content": {"$tag": "bytes", "$value": "aGVsbG8="}}, {"max_bytes": 5}, ""),
+        ("blob", "blob.put", {"content": {"$tag": "bytes", "$value": "aGVsbG8="}}, {"max_bytes": 4}, "too_large"),
+        ("timer", "timer.set", TIMER, {}, ""),
+        ("workspace", "workspace.diff", DIFF, {"ops": ["diff"]}, ""),
+        ("workspace", "workspace.diff", DIFF, {"ops": ["read"]}, "op_not_allowed"),
+        ("workspace", "workspace.diff", DIFF, {"path_prefixes": ["docs"]}, ""),
+        ("workspace", "workspace.diff", DIFF, {"path_prefixes": ["doc"]}, "path_not_allowed"),
+        ("workspace", "workspace.diff", DIFF, {"workspaces": ["other"]}, "workspace_not_allowed"),
+        ("query", "introspect.list_cells", {"module": "ex/Room@1"}, {"modules": []}, "module_not_allowed"),
+        ("query", "introspect.journal_head", {"module": "ex/Room@1"}, {"modules": []}, "module_not_allowed"),
+        ("query", "introspect.journal_head", {}, {"modules": []}, ""),
+    ],
+)
+def test_other_caps(cap: str, kind: str, params: Mapping[str, Any], grant: Mapping[str, Any], code: str) -> None:
+    assert decide(cap, kind, params, **grant).code == code
+
+
+@pytest.mark.parametrize(
+    ("op", "kinds"),
+    [
+        ("read", ["read_bytes", "read_ref", "annotations_get"]),
+        ("write", ["write_bytes", "remove", "annotations_set", "commit"]),
+        ("resolve", ["resolve"]),
+        ("list", ["list"]),
+        ("diff", ["diff"]),
+    ],
+)
+def test_every_workspace_effect_belongs_to_one_op(op: str, kinds: list[str]) -> None:
+    manifest = asking_manifest({"workspace": {"ops": [op]}})
+    workspace = [kind for kind in manifest.effects if kind.startswith("workspace.")]
+    params = {"workspace": "main", "path": "x"}
+    origin = {"kind": "plan", "name": "p", "id": 1}
+    admitted = [
+        kind
+        for kind in workspace
+        if admit(manifest, manifest.effects[kind], params, "workspace", origin, now_ns=0, actor="u").verdict == "allow"
+    ]
+    assert sorted(admitted) == sorted(f"workspace.{kind}" for kind in kinds)
+
+
+@pytest.mark.parametrize(
+    ("tool", "method", "code"),
+    [
+        ("workspace__read", "GET", "policy_denied"),
+        ("workspace__read", "head", "policy_denied"),
+        ("workspace__read", "POST", "effect_level"),
+        ("workspace__read", "delete", "effect_level"),
+        ("workspace__write", "POST", "policy_denied"),
+    ],
+)
+def test_a_tool_that_only_reads_can_not_send_a_change(tool: str, method: str, code: str) -> None:
+    manifest = replace(chat_manifest(), grants={"web": Grant("web", "http.out", {}, None)})
+    assert by_tool(manifest, tool, method, "web").code == code
+
+
+def test_the_shipped_app_grants_no_way_out() -> None:
+    manifest = chat_manifest()
+    assert by_tool(manifest, "workspace__write", "GET", "").code == "no_grant"
+    assert {grant.cap_type for grant in manifest.grants.values()}.isdisjoint({"http.out", "blob", "timer"})
+
+
+def by_tool(manifest: Manifest, tool: str, method: str, grant: str) -> Admission:
+    effect = manifest.effects["http.request"]
+    origin = {"kind": "tool", "name": tool, "parent": b"p", "ordinal": 0}
+    params = {**GET, "method": method, "headers": None, "max_redirects": None}
+    return admit(manifest, effect, params, grant, origin, now_ns=START_NS, actor="user")

@@ -1,0 +1,123 @@
+"""An old history replays under the source it ran on, or is reported unchecked (architecture.md 2, rule 7)."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Sequence
+
+import pytest
+from tests.world.scripted import A, Echo, poke, running, stored, tiny
+
+from demiurge.apps.demiurge import CHAT, app
+from demiurge.errors import Divergence, InvalidValue
+from demiurge.stores import MemoryStore, Store
+from demiurge.values.refs import ref_of
+from demiurge.world.history.kept_code import kept_reducer
+from demiurge.world.host import Host
+from demiurge.world.manifest import Manifest
+from demiurge.world.workspace import workspace_reducer
+
+
+def source(word: str) -> bytes:
+    return f'''
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from demiurge.world.reducer import Emit, Step
+
+
+@dataclass(frozen=True)
+class Word:
+    text: str
+    kept: ClassVar[bool] = True
+
+
+def reduce(state, event, context):
+    count = {{"n": state["n"] + 1 if state is not None else 1}}
+    value = event["$value"]
+    if event["$tag"] == "Poke" and value["what"] == "ask":
+        return Step(set=count, events=[Emit("ex/Ask@1", {{"room": context.key, "n": 1, "text": "x"}})])
+    return Step(set=count, append={{"log": [Word("{word}").text]}})
+'''.encode()
+
+
+def world(word: str) -> Manifest:
+    return tiny(reduce=kept_reducer(source(word)).reduce, source=source(word))
+
+
+async def poked(store: Store, manifest: Manifest, *words: str, kept_code: bool = False) -> Sequence[str]:
+    """What the room has logged after these pokes."""
+    async with running(store, manifest, [Echo()], tail_bytes=1 << 20, kept_code=kept_code) as host:
+        for word in words:
+            await host.submit("ex/Ev@1", poke(word))
+        await host.settle()
+        cell = host.state(A).cell
+        assert cell is not None
+        return list(cell["log"])
+
+
+async def test_a_history_over_two_sources_replays_each_part_under_its_own(store: Store) -> None:
+    assert await poked(store, world("old"), "a", "b") == ["old", "old"]
+    assert await poked(store, world("new"), "c", kept_code=True) == ["old", "old", "new"]
+    for manifest in (world("new"), world("old"), tiny(source=b"no Python (")):
+        *_, last = Host(store, manifest, [], kept_code=True).replay()
+        assert last.cell is not None
+        assert list(last.cell["log"]) == ["old", "old", "new"]
+
+
+async def test_without_leave_the_code_at_hand_is_used_and_what_differs_is_unchecked(store: Store) -> None:
+    await poked(store, world("old"), "a")
+    with pytest.raises(Divergence) as raised:
+        list(Host(store, world("new"), []).replay())
+    assert raised.value.code == "unchecked"
+    assert "ex/Room@1" in str(raised.value)
+
+
+async def test_a_change_that_changed_nothing_is_no_difference(store: Store) -> None:
+    await poked(store, world("same"), "a")
+    other = source("same") + b"\n# a comment\n"
+    *_, last = Host(store, tiny(reduce=kept_reducer(other).reduce, source=other), []).replay()
+    assert last.cell is not None
+
+
+async def test_the_sources_are_kept_when_a_world_starts(store: Store) -> None:
+    await poked(store, world("old"), "a")
+    await poked(store, world("new"), kept_code=True)
+    for word in ("old", "new"):
+        assert store.get_blob(ref_of(source(word))) == source(word)
+    [manifest] = [r for r in stored(store) if r.kind == "manifest"]
+    assert ref_of(source("old")) in manifest.refs, "nobody cleans them away while a record needs them"
+
+
+async def test_a_source_that_is_lost_is_reported_unchecked(memory: MemoryStore) -> None:
+    await poked(memory, world("old"), "a")
+    del memory._blobs[ref_of(source("old"))]
+    with pytest.raises(Divergence) as raised:
+        list(Host(memory, world("new"), [], kept_code=True).replay())
+    assert raised.value.code == "unchecked"
+
+
+async def test_an_open_plan_goes_on_under_its_manifest_while_its_unit_takes_the_new_code(store: Store) -> None:
+    async with running(store, world("old"), [Echo({"x": asyncio.Event()})], tail_bytes=1 << 20) as host:
+        await host.submit("ex/Ev@1", poke("ask"))
+    assert await poked(store, world("new"), kept_code=True) == ["new"]
+    manifests = [r.body["ref"] for r in stored(store) if r.kind == "manifest"]
+    assert manifests == [world("old").ref, world("new").ref]
+    list(Host(store, world("new"), [], kept_code=True).replay())
+
+
+@pytest.mark.parametrize("text", [b"(", b"\xff", b"x = 1", b"raise ValueError", b"import nowhere_at_all", b"\0"])
+def test_what_is_no_module_with_a_reducer_can_not_be_run(text: bytes) -> None:
+    before = set(sys.modules)
+    with pytest.raises(InvalidValue) as raised:
+        kept_reducer(text)
+    assert raised.value.code == "unchecked"
+    assert set(sys.modules) == before
+
+
+def test_what_the_app_and_the_system_keep_can_be_run() -> None:
+    for reducer in (app().reducers[CHAT], workspace_reducer()):
+        assert kept_reducer(reducer.source).reduce.__name__ == reducer.reduce.__name__ == "reduce"

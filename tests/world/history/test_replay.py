@@ -1,0 +1,460 @@
+"""Replay: a history computed again is the history, or the record that differs is named."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import replace
+from hashlib import sha256
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from tests.world.scripted import (
+    MAIN,
+    SYSTEM,
+    A,
+    Echo,
+    Kernel,
+    Script,
+    Talk,
+    called,
+    chat_adapters,
+    chat_manifest,
+    echoed,
+    plain,
+    poke,
+    running,
+    said,
+    stored,
+    talking,
+    tiny,
+)
+
+from demiurge.errors import Divergence, NotFound, Unavailable
+from demiurge.stores import MemoryStore, Store
+from demiurge.stores.protocol import Batch
+from demiurge.tools.authoring.tool import Tool
+from demiurge.tools.effect import ToolEffect
+from demiurge.tools.policy import ToolPolicy
+from demiurge.values import canonical_json, cbor
+from demiurge.wire.items import Completion
+from demiurge.world.effect import EffectCall, Restart, Result, failed, succeeded
+from demiurge.world.history.verify import verify
+from demiurge.world.host import Host
+from demiurge.world.kernel import advance
+from demiurge.world.kernel.ingress import Ingress
+from demiurge.world.kernel.outcome import Advance
+from demiurge.world.manifest import Manifest
+from demiurge.world.reducer import ReducerContext, Step
+from demiurge.world.state import OpenIntent, UnitState
+
+
+def check(store: Store, manifest: Manifest) -> None:
+    """Replay and verify pass, and what is loaded is what replay computes."""
+    reader = Host(store, manifest, [])
+    last = {state.unit: state for state in reader.replay()}
+    assert {str(unit) for unit in last} == {head.unit for head in store.heads()}
+    for unit, state in last.items():
+        assert plain(state) == plain(reader.state(unit))
+    done = verify(store)
+    assert done.problem is None
+
+
+def forged(store: MemoryStore, number: int, change: Any) -> MemoryStore:
+    """The unit's history with one record's node changed and the whole chain hashed anew from there on."""
+    copy = MemoryStore(store.world_id)
+    copy.put_blobs([store.get_blob(ref) for ref in store.iter_blobs()])
+    previous = bytes(32)
+    for row in store.read(str(A)):
+        node = cbor.decode(row.data)
+        if row.unit_seq == number:
+            change(node)
+        node["prev"] = previous
+        data = cbor.encode(node)
+        previous = sha256(data).digest()
+        kind = node["kind"]
+        copy.append(
+            [Batch(str(A), row.unit_seq, (replace(row, kind=kind, data=data, hash=previous, position=0),), False)]
+        )
+    return copy
+
+
+@pytest.fixture
+async def history() -> MemoryStore:
+    """event, manifest, step, event, intent, receipt, event, plan_ended, step"""
+    store = MemoryStore("world_1")
+    async with running(store, tiny(), [Echo()]) as host:
+        await host.submit("ex/Ev@1", poke("ask:x"))
+        await host.settle()
+    return store
+
+
+async def test_a_history_replays(history: MemoryStore) -> None:
+    check(history, tiny())
+
+
+async def test_replay_performs_nothing(history: MemoryStore) -> None:
+    echo = Echo()
+    host = Host(history, tiny(), [echo])
+    before = stored(history)
+    list(host.replay())
+    assert echo.performed == []
+    assert stored(history) == before
+
+
+@pytest.mark.parametrize(
+    ("number", "change", "named"),
+    [
+        (2, lambda node: node["body"].update(digest=b"?" * 32), "record ex/Room@1/a 2 (step)"),
+        (3, lambda node: node["body"]["value"].update(text="y"), "record ex/Room@1/a 3 (event)"),
+        (4, lambda node: node["body"].update(grant="other"), "record ex/Room@1/a 4 (intent)"),
+        (4, lambda node: node.update(cause=1), "record ex/Room@1/a 4 (intent)"),
+        (6, lambda node: node["stamp"].update(t=1), "record ex/Room@1/a 6 (event)"),
+        (7, lambda node: node["body"].update(status="error"), "record ex/Room@1/a 7 (plan_ended)"),
+        (5, lambda node: node["body"]["payload"].update(text="y"), "record ex/Room@1/a 6 (event)"),
+        (0, lambda node: node["body"]["value"]["$value"].update(what="z"), "record ex/Room@1/a 2 (step)"),
+    ],
+)
+async def test_a_rewritten_history_diverges_where_it_was_rewritten(
+    history: MemoryStore, number: int, change: Any, named: str
+) -> None:
+    copy = forged(history, number, change)
+    assert verify(copy).ok, "its chain is whole, so only replay (and a seal kept elsewhere) can tell"
+    assert verify(copy).seal != verify(history).seal
+    with pytest.raises(Divergence) as raised:
+        check(copy, tiny())
+    assert str(raised.value) == f"{named} is not what replay computes"
+
+
+async def test_a_history_that_lacks_its_last_derived_record_diverges(history: MemoryStore) -> None:
+    copy = MemoryStore("world_1")
+    copy.put_blobs([history.get_blob(ref) for ref in history.iter_blobs()])
+    rows = [replace(row, position=0) for row in history.read(str(A))][:-1]
+    copy.append([Batch(str(A), 0, tuple(rows), False)])
+    with pytest.raises(Divergence, match=r"record ex/Room@1/a 8 \(one more\)"):
+        check(copy, tiny())
+
+
+async def test_a_derived_record_that_says_it_came_from_outside_is_damage(history: MemoryStore) -> None:
+    copy = MemoryStore("world_1")
+    copy.put_blobs([history.get_blob(ref) for ref in history.iter_blobs()])
+    rows = [replace(r, position=0, ingress_id="x" if r.unit_seq == 4 else r.ingress_id) for r in history.read(str(A))]
+    copy.append([Batch(str(A), 0, tuple(rows), False)])
+    with pytest.raises(Divergence, match="record ex/Room@1/a 4"):
+        check(copy, tiny())
+    problem = verify(copy).problem
+    assert problem is not None
+    assert problem.startswith("record ex/Room@1/a 4 ")
+
+
+async def test_a_missing_blob_stops_replay_where_it_is_read() -> None:
+    store = MemoryStore("world_1")
+    async with talking(store, Script(called(("c1", "core__get_current_time", {})), said("ok"))) as talk:
+        await talk.say("time?")
+        [call] = [ref for body in talk.receipts("llm.generate")[:1] for ref in body["payload"]["tool_call_refs"]]
+    del store._blobs[call]
+    with pytest.raises(NotFound, match=call):
+        check(store, chat_manifest())
+
+
+async def test_a_reducer_that_is_not_what_it_was_is_reported_unchecked_and_not_as_a_lie(history: MemoryStore) -> None:
+    def other(state: Any, event: Any, context: ReducerContext) -> Step:
+        return Step(set={"n": 100})
+
+    with pytest.raises(Divergence) as raised:
+        check(history, tiny(reduce=other, source=b"2"))
+    assert raised.value.code == "unchecked"
+    assert "ex/Board@1, ex/Room@1" in str(raised.value)
+
+
+async def test_a_reducer_that_changed_without_its_source_saying_so_diverges(history: MemoryStore) -> None:
+    with pytest.raises(Divergence) as raised:
+        check(history, tiny(reduce=lambda _s, _e, _c: Step(set={"n": 100})))
+    assert raised.value.code == "divergence"
+
+
+async def test_a_reducer_that_looks_at_more_than_its_arguments_is_found_out() -> None:
+    calls: list[int] = []
+
+    def drifting(state: Any, event: Any, context: ReducerContext) -> Step:
+        calls.append(1)
+        return Step(set={"n": len(calls)})
+
+    store = MemoryStore("world_1")
+    manifest = tiny(reduce=drifting)
+    async with running(store, manifest, []) as host:
+        await host.submit("ex/Ev@1", poke("one"))
+    with pytest.raises(Divergence, match=r"record ex/Room@1/a 2 \(step\)"):
+        check(store, manifest)
+
+
+async def test_a_history_over_two_manifests_replays_each_part_under_its_own(store: Store) -> None:
+    first = tiny()
+    async with running(store, first, [Echo({"x": asyncio.Event()})]) as host:
+        await host.submit("ex/Ev@1", poke("ask:x"))
+    second = tiny(rules=[{"when": {}, "decision": "deny"}])
+    async with running(store, second, [Echo()]) as host:
+        await host.settle()
+        await host.submit("ex/Ev@1", poke("ask:y"))
+        await host.settle()
+        cell = host.state(A).cell
+        assert cell is not None
+        assert list(cell["log"]) == ["asked", "ok:x", "asked", "error:policy_denied"]
+    check(store, second)
+    check(store, first)
+
+
+def test_the_kernel_alone_replays_from_what_it_took() -> None:
+    unit = Kernel(tiny())
+    unit.poke("ask:x,y")
+    for intent in reversed(unit.intents):
+        unit.receipt(intent, echoed("z"))
+    unit.poke("fail:now")
+    state, hashes = UnitState("world_1", A), []
+    for manifest, ingress in unit.taken:
+        outcome = advance(manifest, state, ingress, dict(unit.blobs))
+        assert isinstance(outcome, Advance)
+        state = outcome.state
+        hashes += [record.hash for record in outcome.records]
+    assert hashes == [record.hash for record in unit.records]
+    assert plain(state) == plain(unit.state)
+
+
+# -- replay or die ----------------------------------------------------------------------------------------------------
+
+
+class Held:
+    """Holds every echo until the test answers it. What begins with `!` can't be repeated."""
+
+    kinds = ("ex.echo",)
+
+    def __init__(self) -> None:
+        self.waiting: list[tuple[OpenIntent, asyncio.Future[Result]]] = []
+
+    def restart(self, intent: OpenIntent, manifest: Manifest) -> Restart:
+        return "in_doubt" if intent.params["text"].startswith("!") else "retry"
+
+    async def perform(self, call: EffectCall) -> Result:
+        answer: asyncio.Future[Result] = asyncio.get_running_loop().create_future()
+        self.waiting.append((call.intent, answer))
+        return await answer
+
+
+ANSWERS: dict[str, Any] = {
+    "ok": echoed("fine"),
+    "error": failed("gone", "It is gone."),
+    "invalid": succeeded(nonsense=1),
+    "raised": RuntimeError("broken"),
+    "unavailable": Unavailable("No line.", code="no_line"),
+}
+WORDS = st.sampled_from(["x", "y", "!z"])
+POKES = st.one_of(
+    st.lists(WORDS, min_size=1, max_size=3).map(lambda words: "ask:" + ",".join(words)),
+    st.sampled_from(["fail:x", "hello", "forget", "post:n", "post:n,m"]),
+)
+ACTIONS = st.one_of(
+    st.tuples(st.just("poke"), POKES),
+    st.tuples(st.just("answer"), st.sampled_from(sorted(ANSWERS)), st.booleans()),
+    st.tuples(st.just("duplicate"), st.booleans()),
+    st.tuples(st.just("unknown")),
+    st.tuples(st.just("cancel")),
+    st.tuples(st.just("restart"), st.sampled_from(["same", "denying", "other plan"])),
+)
+MANIFESTS = {
+    "same": tiny(),
+    "denying": tiny(rules=[{"when": {}, "decision": "deny"}]),
+    "other plan": tiny([]),
+}
+
+
+async def act(host: Host, held: Held, action: tuple[Any, ...], answered: list[OpenIntent]) -> None:
+    live = host._units[A]
+    match action:
+        case ("poke", what):
+            await host.submit("ex/Ev@1", poke(what))
+        case ("answer", kind, newest) if held.waiting:
+            intent, answer = held.waiting.pop(-1 if newest else 0)
+            if not answer.done():
+                given = ANSWERS[kind]
+                answer.set_exception(given) if isinstance(given, Exception) else answer.set_result(given)
+                answered.append(intent)
+        case ("duplicate", same_id) if answered:
+            intent = answered[-1]
+            name = f"receipt:{intent.id.hex()}" if same_id else f"again:{len(stored(host.store))}"
+            body = {"intent": intent.id, **echoed("again")}
+            await asyncio.sleep(0.002)
+            await live.offer(Ingress("receipt", name, body, host._stamp("user")))
+        case ("unknown",):
+            body = {"intent": b"?" * 32, **echoed("x")}
+            assert await live.offer(Ingress("receipt", "unknown", body, host._stamp("user"))) is None
+        case ("cancel",):
+            await host.cancel(A, reason="enough", actor="user")
+    for _ in range(3):
+        await asyncio.sleep(0)
+
+
+async def play(actions: Sequence[tuple[Any, ...]]) -> None:
+    store, name = MemoryStore("world_1"), "same"
+    answered: list[OpenIntent] = []
+    parts: list[list[tuple[Any, ...]]] = [[]]
+    for action in actions:
+        if action[0] == "restart":
+            parts.append([action])
+        else:
+            parts[-1].append(action)
+    for part in parts:
+        name = part[0][1] if part and part[0][0] == "restart" else name
+        held = Held()
+        async with running(store, MANIFESTS[name], [held]) as host:
+            for action in part:
+                await act(host, held, action, answered)
+            while any(head.unit == str(A) for head in store.heads()) and host._units[A].pump is not None:
+                await asyncio.sleep(0)
+            live = plain(host.state(A))
+        reader = Host(store, MANIFESTS[name], [])
+        loaded = plain(reader.state(A))
+        if loaded["seq"] == live["seq"]:
+            assert loaded == live
+        check(store, MANIFESTS[name])
+    async with running(store, MANIFESTS[name], [Echo()]) as host:
+        await host.settle()
+        assert not host.state(A).is_open, "everything that is open comes to an end"
+    check(store, MANIFESTS[name])
+    received = [r.body["intent"] for r in stored(store) if r.kind == "receipt"]
+    assert len(received) == len(set(received)), "an intent has one receipt"
+    assert set(received) == {r.body["id"] for r in stored(store) if r.kind == "intent"}
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(st.lists(ACTIONS, max_size=14))
+def test_replay_or_die(actions: list[tuple[Any, ...]]) -> None:
+    asyncio.run(play(actions))
+
+
+# -- the same for chats: whatever happens, the history that the model is sent is well formed ---------------------------
+
+PROPOSALS = st.lists(
+    st.sampled_from(["read", "change", "asked", "denied", "ghost", "invalid", "breaks", "workspace__list"]),
+    min_size=1,
+    max_size=3,
+)
+TURNS = st.one_of(
+    st.tuples(st.just("say"), st.lists(PROPOSALS, max_size=3)),
+    st.tuples(st.just("say"), st.lists(PROPOSALS, max_size=3)),
+    st.tuples(st.just("fail")),
+    st.tuples(st.just("decide"), st.booleans()),
+    st.tuples(st.just("cancel")),
+    st.tuples(st.just("restart")),
+    st.tuples(st.just("forge")),
+)
+
+
+def chat_tools(ran: list[str]) -> list[Tool[Any, Any]]:
+    def made(name: str, effect: ToolEffect) -> Tool[Any, Any]:
+        async def handler(n: int) -> str:
+            """Does something."""
+            ran.append(f"{name} {n}")
+            if name == "breaks":
+                raise RuntimeError("broken")
+            return f"{name} {n}"
+
+        return Tool.wrap(handler, name=name, effect=effect)
+
+    levels = {"read": ToolEffect.READ_ONLY, "change": ToolEffect.STATE_CHANGE, "asked": ToolEffect.STATE_CHANGE}
+    return [
+        made(n, levels.get(n, ToolEffect.EXTERNAL_SIDE_EFFECT)) for n in ("read", "change", "asked", "denied", "breaks")
+    ]
+
+
+POLICY = ToolPolicy(
+    allowed_tools=("read", "change", "asked", "breaks", "ghost", "workspace__list"),
+    require_approval_for_tools=("asked",),
+)
+
+
+def well_formed(talk: Talk) -> None:
+    """Each proposed call is followed by its one output before anything else is said."""
+    open_calls: list[str] = []
+    for message in talk.state["messages"]:
+        body = canonical_json.parse_object(talk.host.get_blob(message["message_ref"]))
+        if message["role"] == "tool":
+            assert body["tool_call_id"] == open_calls.pop(0)
+            continue
+        assert open_calls == []
+        open_calls = [call["id"] for call in body.get("tool_calls", ())]
+    if talk.turn is None or talk.turn["status"] not in ("model", "tools"):
+        assert open_calls == []
+
+
+class Conversation:
+    """Plays what people, the model and the machine may do to one chat."""
+
+    def __init__(self) -> None:
+        self.store, self.model, self.numbers = MemoryStore("world_1"), Script(), iter(range(10_000))
+        self.ran: list[str] = []
+        self.tools = chat_tools(self.ran)
+        self.manifest = chat_manifest(self.tools, POLICY, settings={"max_tool_rounds": 2})
+        self.store.put_blob(SYSTEM)
+
+    def proposed(self, names: list[str]) -> Completion:
+        calls = []
+        for name in names:
+            number = next(self.numbers)
+            arguments = {} if name == "workspace__list" else {"n": "x" if name == "invalid" else number}
+            calls.append((f"c{number}", "read" if name == "invalid" else name, arguments))
+        return called(*calls)
+
+    async def play(self, talk: Talk, action: tuple[Any, ...]) -> None:
+        busy = talk.state["turn"] is not None and talk.turn["status"] in ("model", "tools")
+        match action:
+            case ("say", rounds) if not busy:
+                self.model.answers[:] = [*map(self.proposed, rounds), said("done"), said("spare"), said("spare")]
+                await talk.say("hello")
+            case ("fail",) if not busy:
+                self.model.answers[:] = [Unavailable("No line.", code="no_line")]
+                await talk.say("hello")
+            case ("decide", approve):
+                await self.decide(talk, approve)
+            case ("cancel",):
+                request_id = talk.state["last_request_id"]
+                await talk.host.submit("demiurge/TurnCancelled@1", {"chat_id": "main", "request_id": request_id})
+                await talk.host.cancel(MAIN, reason="enough", actor="user")
+            case ("forge",):
+                forged = {"request_id": talk.state["last_request_id"], "round": 1, "code": "c", "message": "m"}
+                await talk.host.submit("demiurge/ChatFailed@1", {"chat_id": "main", **forged})
+        await talk.host.settle()
+        well_formed(talk)
+
+    async def decide(self, talk: Talk, approve: bool) -> None:
+        for _, intent in talk.host.approvals()[:1]:
+            self.model.answers[:] = [said("decided"), said("spare")]
+            await talk.host.decide(intent.id, approve=approve, reason="so", actor="anna")
+
+    async def part(self, actions: Sequence[tuple[Any, ...]]) -> None:
+        """What happens between two starts of the process."""
+        async with running(self.store, self.manifest, chat_adapters(self.model, self.tools)) as host:
+            talk = Talk(host)
+            if self.store.head(str(MAIN)) is None:
+                await talk.create()
+            for action in actions:
+                await self.play(talk, action)
+            live = plain(host.state(MAIN))
+        check(self.store, self.manifest)
+        assert plain(Host(self.store, self.manifest, []).state(MAIN)) == live
+
+
+async def converse(actions: Sequence[tuple[Any, ...]]) -> None:
+    conversation = Conversation()
+    starts = [index for index, action in enumerate(actions) if action[0] == "restart"]
+    for begin, end in zip([0, *starts], [*starts, len(actions)], strict=True):
+        await conversation.part(actions[begin:end])
+    assert len(conversation.ran) == len(set(conversation.ran)), "no call ran twice"
+    assert not any(line.startswith("denied") for line in conversation.ran)
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(st.lists(TURNS, max_size=8))
+def test_a_chat_replays_and_stays_well_formed_whatever_happens(actions: list[tuple[Any, ...]]) -> None:
+    asyncio.run(converse(actions))

@@ -1,0 +1,101 @@
+"""Blobs that wait for the records that name them."""
+
+from __future__ import annotations
+
+import asyncio
+from hashlib import sha256
+from threading import Event
+
+import pytest
+
+from demiurge.errors import NotFound, Unavailable
+from demiurge.stores import MemoryStore
+from demiurge.stores.protocol import Batch, Row
+from demiurge.values.refs import ref_of
+from demiurge.world.host.commit import HELD_BYTES, Committer
+
+
+def batch(seq: int) -> Batch:
+    data = b"record %d" % seq
+    return Batch("u", seq, (Row("u", seq, "event", sha256(data).digest(), data),), False)
+
+
+class Breakable(MemoryStore):
+    broken = False
+
+    def append(self, *args: object, **kwargs: object) -> list[list[int]]:
+        if self.broken:
+            raise Unavailable("The disk is full.")
+        return super().append(*args, **kwargs)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("said", [b"said", b""])
+async def test_a_held_blob_can_be_read_at_once_and_is_stored_with_the_next_records(said: bytes) -> None:
+    store = MemoryStore("world_1")
+    committer = Committer(store)
+    ref = await committer.hold(said)
+    assert committer.get_blob(ref) == said
+    assert committer.has_blob(ref)
+    assert not store.has_blob(ref)
+    await committer.append(batch(0), [b"another"])
+    assert store.get_blob(ref) == said
+    assert store.has_blob(ref_of(b"another"))
+    await committer.close()
+
+
+async def test_a_write_that_fails_keeps_what_was_held_for_the_next() -> None:
+    store = Breakable("world_1")
+    committer = Committer(store)
+    ref = await committer.hold(b"said")
+    store.broken = True
+    with pytest.raises(Unavailable):
+        await committer.append(batch(0), [])
+    assert committer.get_blob(ref) == b"said"
+    store.broken = False
+    await committer.append(batch(0), [])
+    assert store.get_blob(ref) == b"said"
+    await committer.close()
+
+
+async def test_many_held_blobs_do_not_wait() -> None:
+    store = MemoryStore("world_1")
+    committer = Committer(store)
+    refs = [await committer.hold(bytes([n]) * (HELD_BYTES // 4)) for n in range(6)]
+    assert [store.has_blob(ref) for ref in refs] == [True] * 5 + [False]
+    assert [committer.get_blob(ref)[:1] for ref in refs] == [bytes([n]) for n in range(6)]
+    await committer.close()
+
+
+async def test_a_blob_that_is_nowhere_is_told() -> None:
+    committer = Committer(MemoryStore("world_1"))
+    assert not committer.has_blob(ref_of(b"x"))
+    with pytest.raises(NotFound):
+        committer.get_blob(ref_of(b"x"))
+    await committer.close()
+
+
+async def test_who_is_alone_comes_after_what_was_begun_and_before_all_else() -> None:
+    store = MemoryStore("world_1")
+    committer = Committer(store)
+    begun, entered, leave = asyncio.create_task(committer.append(batch(0), [])), Event(), Event()
+    await asyncio.sleep(0)
+
+    def work() -> int:
+        entered.set()
+        assert leave.wait(10)
+        return store.length()
+
+    async def step() -> None:
+        await committer.turn()
+        await committer.append(batch(1), [])
+
+    alone = asyncio.create_task(committer.alone(work))
+    assert await asyncio.to_thread(entered.wait, 10)
+    steps = asyncio.create_task(step())
+    for _ in range(10):
+        await asyncio.sleep(0)
+    leave.set()
+    assert await alone == 1
+    await asyncio.gather(begun, steps)
+    assert store.length() == 2
+    await committer.close()
