@@ -86,7 +86,8 @@ def test_one_who_only_looks_on_leaves_the_world_to_those_who_talk(process: Any, 
     following = process.start("chat", "show", "-f")
     lines_until(following, "One.")
     talked = demiurge("chat", "-m", "Again", "--base-url", provider.url)
-    assert (talked.status, talked.out.strip()) == (0, "Two.")
+    assert talked.status == 0
+    assert talked.out.startswith("Two.")
     assert "Another process" not in talked.err
     lines_until(following, "Two.")
     following.send_signal(signal.SIGINT)

@@ -25,7 +25,7 @@ from tests.world.scripted import (
     tiny,
 )
 
-from demiurge.errors import Damaged, DemiurgeError
+from demiurge.errors import Damaged, DemiurgeError, UsageError
 from demiurge.stores import MemoryStore, SqliteStore
 from demiurge.stores.protocol import Batch, Row
 from demiurge.values import cbor
@@ -255,3 +255,10 @@ def test_opening_a_damaged_unit_says_where(folder: Path, journal: sqlite3.Connec
         with pytest.raises(DemiurgeError) as raised:
             list(host.replay())
     assert str(number) in str(raised.value)
+
+
+def test_a_store_that_is_closed_is_no_damage(tmp_path: Path) -> None:
+    with SqliteStore.create(tmp_path / "world", "world_1") as store:
+        pass
+    with pytest.raises(UsageError):
+        verify(store)

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from demiurge.errors import Damaged, DemiurgeError, InvalidValue, NotFound
+from demiurge.errors import Damaged, DemiurgeError, InvalidValue, NotFound, UsageError
 from demiurge.stores.merkle import Frontier, leaf_hash
 from demiurge.stores.protocol import Row, Store
 from demiurge.stores.rows import verify_journal
@@ -58,7 +58,7 @@ class Verified:
 def verify(store: Store, seal: str | None = None, progress: Callable[[int], None] = lambda _done: None) -> Verified:
     """Read the whole world once; with `seal`, one kept elsewhere, check that it is still the world it was taken of.
 
-    `progress` is told the number of records so far.
+    `progress` is told the number of records so far. Raises UsageError for a store that is closed.
     """
     walk = _Walk(store, seal, progress)
     units, problem = 0, None
@@ -75,6 +75,8 @@ def verify(store: Store, seal: str | None = None, progress: Callable[[int], None
             walk.blobs.check_snapshots(unit)
         walk.check_positions()
         walk.blobs.check_rest()
+    except UsageError:  # not of the world, but of whoever asks
+        raise
     except DemiurgeError as error:
         problem = str(error)
     blobs = walk.blobs
