@@ -25,7 +25,7 @@ from demiurge.stores import SqliteStore
 
 CANARY = "canary-secret-0123456789"
 NOT_HERE = "manifest of its own that was not set here"
-NONE = {"null": {}}
+NONE: dict[str, Any] = {"null": {}}
 
 
 @dataclass

@@ -33,7 +33,7 @@ from demiurge.bootstrap.manifest import (
 )
 from demiurge.bootstrap.models import Choice, addresses, choose
 from demiurge.bootstrap.secrets import open_secrets
-from demiurge.errors import Conflict, Unavailable
+from demiurge.errors import Conflict, Unavailable, UsageError
 from demiurge.sessions.codec import EventCodec
 from demiurge.tools.authoring.tool import Tool
 from demiurge.tools.core import CORE_TOOLS
@@ -155,6 +155,8 @@ class World:
         code), Conflict (owned with other tools, policy or manifest), UsageError (made by a newer version), Unavailable,
         Damaged.
         """
+        if policy is not None and not isinstance(policy, ToolPolicy):
+            raise UsageError("policy is a ToolPolicy; ToolPolicy.load(file) reads one.", code="bad_policy")
         folder = Path(path)
         environment = os.environ if environment is None else environment
         choice = choose(environment, wanted=provider, model=model, base_url=base_url)
