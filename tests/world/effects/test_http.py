@@ -14,7 +14,7 @@ import pytest
 from tests.world.effects.asking import Asker, asking, asking_manifest, interrupted
 from tests.world.effects.certificates import certificate
 from tests.world.effects.servers import Asked, answer, site
-from tests.world.scripted import SECOND, START_NS
+from tests.world.scripted import SECOND, START_NS, A
 
 from demiurge.stores import MemoryStore, Store
 from demiurge.values.clock import FixedClock
@@ -609,3 +609,16 @@ async def test_after_a_crash_only_what_is_harmless_is_asked_again(
             result = asker.outcome()
             assert result["status"] == ("ok" if again else "error")
             assert again or result["payload"]["code"] == "unknown_outcome"
+
+
+async def test_what_a_grant_let_in_is_not_begun_when_the_grants_in_force_do_not_cover_it(memory: MemoryStore) -> None:
+    async with site({"/": answer(200, b"hello")}) as web:
+        url = f"http://127.0.0.1:{web.port}/"
+        async with asking(memory, [adapter()], {"http.out": LOOPBACK}, perform=False) as asker:
+            await asker.want("http.request", method="GET", url=url)
+        async with asking(memory, [adapter()], {"http.out": {"hosts": ["example.org"]}}) as asker:
+            await asker.host.settle()
+            assert asker.outcome()["payload"]["code"] == "host_not_allowed"
+            assert asker.host.state(A).intents == {}
+        assert web.asked == []
+    assert verify(memory).ok

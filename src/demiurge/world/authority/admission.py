@@ -18,7 +18,7 @@ from demiurge.tools.policy import ToolPolicyContext
 from demiurge.world.authority.enforcers import ENFORCERS, changes
 from demiurge.world.manifest import EffectType, Manifest
 
-__all__ = ["Admission", "admit", "decide_tool", "tool_effect"]
+__all__ = ["Admission", "admit", "decide_tool", "tool_effect", "uncovered"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ def admit(
     actor: str,
 ) -> Admission:
     """Decide on one effect. `origin` is that of `OpenIntent`; `now_ns` is the stamp's wall time."""
-    denied = _by_cap(manifest, effect, params, grant, origin, now_ns)
+    denied = uncovered(manifest, effect, params, grant, origin, now_ns)
     if denied is not None:
         return denied
     allowed = _by_policy(manifest, effect, grant, origin)
@@ -56,7 +56,7 @@ def admit(
     return decide_tool(manifest, params["tool"], actor=actor)
 
 
-def _by_cap(
+def uncovered(
     manifest: Manifest,
     effect: EffectType,
     params: Mapping[str, Any],
@@ -64,6 +64,7 @@ def _by_cap(
     origin: Mapping[str, Any],
     now_ns: int,
 ) -> Admission | None:
+    """Why the grant does not cover an effect; None when it does."""
     rule = f"grant {grant}"
     if origin["kind"] not in effect.origins:
         return _deny("cap", rule, "origin_not_allowed", f"{effect.kind} can't be asked for by a {origin['kind']}")

@@ -19,6 +19,7 @@ from demiurge.tools.events import AiEvent
 from demiurge.values import cbor
 from demiurge.values.clock import Clock
 from demiurge.values.refs import Ref
+from demiurge.world.authority.admission import uncovered
 from demiurge.world.budget import TOOL
 from demiurge.world.effect import Adapter, Deferring, EffectCall, Recalling, Restart, Result, Services, failed
 from demiurge.world.history.replay import Manifests
@@ -192,6 +193,9 @@ class Dispatcher:
         attempts = self._attempts(intent) if tried else 0
         if restart == "in_doubt" or attempts == MAX_ATTEMPTS:
             return (GAVE_UP if restart == "retry" else IN_DOUBT), None
+        refused = self._refused(intent)
+        if refused is not None:
+            return refused, None
         left_s = self._left_s(intent)
         if left_s is not None and left_s <= 0 and restart != "reconcile":
             return (IN_DOUBT if intent.requests else OVER), None
@@ -220,6 +224,22 @@ class Dispatcher:
             requests=len(intent.requests) if restart == "reconcile" else 0,
         )
         return await self._outcome(adapter, call, strip, masking), call
+
+    def _refused(self, intent: OpenIntent) -> Result | None:
+        """Why the grants in force don't cover an effect that others let in: what was withdrawn is not begun any more,
+        and a world from elsewhere brings no permission. A tool's call is decided again by its runner."""
+        manifest = self._manifests.current
+        if intent.manifest == manifest.ref or intent.kind == TOOL:
+            return None
+        effect = manifest.effects.get(intent.kind)
+        if effect is None:
+            return failed("unknown_effect", f"There is no effect {intent.kind}.")
+        try:
+            params = manifest.schemas.validator(effect.params).normalise(intent.params)
+        except InvalidValue as error:
+            return failed("effect_params_invalid", str(error))
+        denied = uncovered(manifest, effect, params, intent.grant, intent.origin, self._clock.now_ns())
+        return failed(denied.code, denied.message) if denied is not None else None
 
     def _attempts(self, intent: OpenIntent) -> int:
         """How many attempts have been begun."""
