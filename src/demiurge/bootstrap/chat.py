@@ -128,7 +128,7 @@ class Chat:
             await self.world.settle(self.unit, on_frame)
             refused = self._refusal(accepted)
             if refused is None:
-                return await self.reply(request_id)
+                return await self._settled(request_id, on_frame)
             if refused["code"] not in ("chat_busy", "request_stale"):  # those say that somebody else was quicker
                 return Reply("failed", request_id, error_code=refused["code"], message=refused["message"])
         raise Conflict(f"Others keep chat {self.id} busy; try again.", code="chat_busy")
@@ -160,9 +160,20 @@ class Chat:
                 code="chat_busy",
             )
 
-    async def resume(self, on_frame: OnFrame | None = None) -> None:
-        """Let an open turn go on to its end, or to the next thing that waits for a person."""
+    async def resume(self, on_frame: OnFrame | None = None) -> Reply | None:
+        """Let an open turn go on to its end, or to the next thing that waits for a person: what came of the last
+        message, None when there was none."""
         await self.world.settle(self.unit, on_frame)
+        state = await self.state()
+        return await self._settled(state["last_request_id"], on_frame) if state and state["turn"] else None
+
+    async def _settled(self, request_id: int, on_frame: OnFrame | None) -> Reply:
+        """The reply once nothing goes on: another process may have decided what it would ask a person for."""
+        before, reply = None, await self.reply(request_id)
+        while reply.status == "awaiting_approval" and not reply.approvals and reply != before:
+            await self.world.settle(self.unit, on_frame)
+            before, reply = reply, await self.reply(request_id)
+        return reply
 
     async def cancel(self, reason: str = "The turn was stopped.") -> None:
         """Stop the open turn: running calls are cancelled and answered, requests for approval withdrawn."""

@@ -130,7 +130,7 @@ class World:
         environment: Mapping[str, str] | None = None,
         create: bool = True,
         perform: bool = True,
-        inherits: bool = True,
+        looks: bool = False,
         session_types: Sequence[type[Any]] = (),
         manifest: str | os.PathLike[str] | None = None,
         adopt: bool = False,
@@ -142,9 +142,9 @@ class World:
         `tools` are offered to chats beside the shipped ones, under `policy` (default: `default_policy`). `provider`,
         `model` and `base_url` override the choice that the environment makes. Without `perform` events are taken
         in and their effects are left to whoever opens the world next. Whoever joined takes the world over when its
-        owner goes; without `inherits` it is told so instead (Unavailable, `owner_gone`). `session_types`: dataclasses
-        and pydantic models that tools broadcast in the sessions of chats, and types with `@reducer` methods, beside
-        those that tools declare as their results.
+        owner goes. Who only `looks` does not (Unavailable, `owner_gone`), and nobody can join it: others wait for the
+        moment in which it has the world. `session_types`: dataclasses and pydantic models that tools broadcast in the
+        sessions of chats, and types with `@reducer` methods, beside those that tools declare as their results.
 
         `manifest` is a folder with a manifest of one's own, which becomes the world's in place of the shipped app's,
         and is kept in it: the next one need not name it. That it was set here is kept in the user's config folder: a
@@ -173,7 +173,7 @@ class World:
         def backend() -> Backend:
             store = own(folder, create=create)
             if store is None:
-                remote = Remote(socket_path(folder), backend if inherits else _no_heir)
+                remote = Remote(socket_path(folder), _no_heir if looks else backend)
                 if any((tools, policy, system_prompt is not None, given, reducers, adapters)):
                     theirs = remote.manifest()
                     if ref_of(theirs) != means.rule(given or Definitions.of_node(theirs)).manifest.ref:
@@ -201,6 +201,7 @@ class World:
                 events=events,
                 kept_code=environment.get("DEMIURGE_KEPT_CODE") == "1",
                 adapters=adapters,
+                listens=not looks,
             )
 
         return cls(backend(), choice, events, adopts=adopt or given is not None)

@@ -75,7 +75,7 @@ def opened(
     *,
     create: bool = False,
     perform: bool = True,
-    inherits: bool = True,
+    looks: bool = False,
     manifest: Path | None = None,
 ) -> Iterator[Opened]:
     """The world that the global options name, closed at the end. Raises as `World.open`.
@@ -102,7 +102,7 @@ def opened(
             base_url=wanted.base_url,
             create=create,
             perform=perform,
-            inherits=inherits,
+            looks=looks,
             manifest=manifest,
             reducers=means.code.reducers,
             adapters=means.code.adapters,
@@ -131,7 +131,7 @@ def visits() -> Iterator[Opened]:
     folder = settings().folder()
     while True:
         owned = False
-        with while_it_lasts(), opened(inherits=False) as found:
+        with while_it_lasts(), opened(looks=True) as found:
             yield found
             owned = found.world.owned
         left = last_change(folder)

@@ -62,8 +62,8 @@ __all__ = ["Embedded"]
 
 class Embedded:
     """Owns the store, and closes it. `user` is the actor of everything that comes in through it, `socket` where it is
-    served to others, `events` what sessions of chats can hold. `adapters` are beside the built-in ones; `adoption` is
-    told of forks; `folder`: where its ledger is, None for none."""
+    served to others if it `listens`, `events` what sessions of chats can hold. `adapters` are beside the built-in ones;
+    `adoption` is told of forks; `folder`: where its ledger is, None for none."""
 
     owner = True
 
@@ -84,6 +84,7 @@ class Embedded:
         kept_code: bool = False,
         adapters: Sequence[Adapter] = (),
         folder: Path | None = None,
+        listens: bool = True,
     ) -> None:
         self.store = store
         self._ledger = WorldLedger(folder, clock) if folder is not None else None
@@ -96,11 +97,12 @@ class Embedded:
         self._host: Host | None = None
         self._models: Models | None = None
         self._broadcast = Broadcast(store.find_ingress)
-        self._gateway = Gateway(self, socket)
+        self._gateway, self._listens = Gateway(self, socket), listens
         self._starting = asyncio.Lock()
 
     async def serve(self) -> None:
-        await self._gateway.start()
+        if self._listens:
+            await self._gateway.start()
 
     async def host(self) -> Host:
         """The running host, started by the first call."""
