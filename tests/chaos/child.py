@@ -59,10 +59,11 @@ class Telling:
 async def talk(world: World, chat: Chat, seed: int, turns: int, teller: Teller) -> None:
     """Finish what is open, then say what is left to be said."""
     while True:
-        reply = await chat.resume()
-        turn = reply.request_id if reply is not None else 0
-        if reply is not None:
-            reply = await _answered(world, chat, reply)
+        await chat.resume()
+        state = await chat.state()
+        turn = state["last_request_id"] if state is not None else 0
+        if state is not None and turn:
+            reply = await _answered(world, chat, await chat.reply())
             teller.tell("turn", chat=chat.id, turn=turn, status=reply.status, code=reply.error_code)
         if turn >= turns:
             return
@@ -71,14 +72,14 @@ async def talk(world: World, chat: Chat, seed: int, turns: int, teller: Teller) 
 
 
 async def _answered(world: World, chat: Chat, reply: Reply) -> Reply:
-    """Decide what waits for a person: every third request is turned down."""
+    """Decide what waits for a person, and wait for what another has decided: every third request is turned down."""
     while reply.status == "awaiting_approval":
-        assert reply.approvals, "the turn waits, but not for a person"
         for approval in reply.approvals:
             asked = [a["tool"] for a in await world.approvals() if a["id"] == approval]
             reason = f"about {asked[0] if asked else 'what another has decided'}"
             await world.decide(approval, approve=int(approval[:8], 16) % 3 > 0, reason=reason)
-        reply = await chat.resume() or reply
+        await chat.resume()
+        reply = await chat.reply()
     return reply
 
 

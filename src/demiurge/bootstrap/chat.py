@@ -160,12 +160,9 @@ class Chat:
                 code="chat_busy",
             )
 
-    async def resume(self, on_frame: OnFrame | None = None) -> Reply | None:
-        """Let an open turn go on to its end, or to the next thing that waits for a person: what came of the last
-        message, None when there was none."""
+    async def resume(self, on_frame: OnFrame | None = None) -> None:
+        """Let an open turn go on to its end, or to the next thing that waits for a person."""
         await self.world.settle(self.unit, on_frame)
-        state = await self.state()
-        return await self._settled(state["last_request_id"], on_frame) if state and state["turn"] else None
 
     async def _settled(self, request_id: int, on_frame: OnFrame | None) -> Reply:
         """The reply once nothing goes on: another process may have decided what it would ask a person for."""
