@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from demiurge.tools.errors import SAFE_MESSAGES, ToolErrorCode
+from demiurge.tools.errors import ToolErrorCode, failure_answer
 from demiurge.values import canonical_json
 from demiurge.wire.items import Item, Message, ToolCall, ToolOutput
 from demiurge.wire.rounds import call_identity
@@ -96,6 +96,5 @@ class _Reader:
 
 
 def _cancelled(call: ToolCall) -> ToolOutput:
-    code = ToolErrorCode.CANCELLED
-    said = {"ok": False, "error_code": code.value, "message": SAFE_MESSAGES[code]}
-    return ToolOutput(call.id, canonical_json.encode(said).decode(), is_error=True)
+    said = canonical_json.encode(failure_answer(ToolErrorCode.CANCELLED)).decode()
+    return ToolOutput(call.id, said, is_error=True)

@@ -81,7 +81,8 @@ def opened(
     """The world that the global options name, closed at the end. Raises as `World.open`.
 
     What is not said is taken from what is remembered of this world. Commands that only look (no `running`) go on
-    without it when it can't be had, and join whoever has the world open, whatever that one's tools are.
+    without it when it can't be had, and join whoever has the world open, whatever that one's tools are; who only
+    `looks` (see `World.open`) needs none of it.
     """
     wanted = running or Running()
     chosen = settings()
@@ -89,7 +90,7 @@ def opened(
     if chosen.folder().is_file():
         raise InvalidValue(f"{chosen.folder()} is a file: name the folder of a world with -w.", code="bad_world")
     system = read_text(wanted.system) if wanted.system is not None else None
-    means = _means(wanted, chosen.folder(), looking=running is None)
+    means = _Means() if looks else _means(wanted, chosen.folder(), looking=running is None)
 
     def begin(means: _Means) -> World:
         return World.open(

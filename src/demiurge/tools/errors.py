@@ -21,7 +21,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from enum import StrEnum
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from demiurge.errors import DemiurgeError, InvalidValue
 
@@ -41,6 +41,7 @@ __all__ = [
     "ToolFailure",
     "ToolUserError",
     "ToolValidationError",
+    "failure_answer",
 ]
 
 
@@ -97,6 +98,12 @@ SAFE_MESSAGES: Mapping[ToolErrorCode, str] = MappingProxyType(
         ToolErrorCode.AUTHZ_UNAVAILABLE: "This call could not be authorized.",
     }
 )
+
+
+def failure_answer(code: ToolErrorCode, message: str | None = None) -> dict[str, Any]:
+    """What a model and a person are told of a failed call: `{"ok": False, "error_code", "message"}`, the message from
+    the table unless another is given (seed 003; architecture.md 4)."""
+    return {"ok": False, "error_code": code.value, "message": SAFE_MESSAGES[code] if message is None else message}
 
 
 class ToolFailure(DemiurgeError):

@@ -24,7 +24,7 @@ from types import MappingProxyType
 from typing import Any
 
 from demiurge.errors import DemiurgeError
-from demiurge.tools.errors import SAFE_MESSAGES, ToolErrorCode
+from demiurge.tools.errors import SAFE_MESSAGES, ToolErrorCode, failure_answer
 from demiurge.tools.events import (
     AiEvent,
     AssistantFinal,
@@ -215,7 +215,7 @@ class DataStream:
         frames: list[Frame] = []
         for call in self._cards.values():
             if not call.answered:
-                frames += self._answer(call, _failure(ToolErrorCode.UNKNOWN_OUTCOME), True)
+                frames += self._answer(call, failure_answer(ToolErrorCode.UNKNOWN_OUTCOME), True)
         self.finished = True
         finish = {
             "finishReason": "error" if self._failed else _finish_reason(reason),
@@ -282,10 +282,6 @@ def _finish_reason(reason: str | None) -> str:
     return _FINISH.get(reason, "unknown")
 
 
-def _failure(code: ToolErrorCode) -> dict[str, Any]:
-    return {"ok": False, "error_code": code.value, "message": SAFE_MESSAGES[code]}
-
-
 def _public(result: Any, is_error: bool) -> tuple[Any, bool]:
     """The result as it may be shown, and whether it is an error. An error that is not in the form of `ToolCallResult`
     is replaced, as nobody made its text safe."""
@@ -293,10 +289,10 @@ def _public(result: Any, is_error: bool) -> tuple[Any, bool]:
         result = _known_failure(result)
     plain = _plain(result)
     if plain is None:
-        return _failure(ToolErrorCode.REDACTION_FAILED), True
+        return failure_answer(ToolErrorCode.REDACTION_FAILED), True
     text, value = plain
     if len(text.encode()) > MAX_RESULT_BYTES:
-        return _failure(ToolErrorCode.RESULT_TOO_LARGE), True
+        return failure_answer(ToolErrorCode.RESULT_TOO_LARGE), True
     return value, is_error
 
 
@@ -304,8 +300,8 @@ def _known_failure(result: Any) -> dict[str, Any]:
     fields = result if isinstance(result, Mapping) else {}
     code, message = fields.get("error_code"), fields.get("message")
     if isinstance(code, str) and code in SAFE_MESSAGES and isinstance(message, str):
-        return {"ok": False, "error_code": str(code), "message": message}
-    return _failure(ToolErrorCode.EXECUTION)
+        return failure_answer(ToolErrorCode(code), message)
+    return failure_answer(ToolErrorCode.EXECUTION)
 
 
 def _plain(value: Any) -> tuple[str, Any] | None:

@@ -36,10 +36,26 @@ MAX_FRAME = 1 << 30
 MAX_PATH = 100
 """Longest path that a socket can have everywhere."""
 
-ASYNC_OPS = frozenset({"submit", "settle", "state", "keys", "approvals", "decide", "cancel", "fork", "replay", "info"})
-ASYNC_OPS |= {"archive", "erase", "gc"}
-SYNC_OPS = frozenset({"manifest", "doubts", "put_blob", "get_blob", "rows", "heads", "verify", "seal", "prove"})
-SYNC_OPS |= {"archives"}
+ASYNC_OPS = frozenset(
+    [
+        "submit",
+        "settle",
+        "state",
+        "keys",
+        "approvals",
+        "decide",
+        "cancel",
+        "fork",
+        "replay",
+        "info",
+        "archive",
+        "erase",
+        "gc",
+    ]
+)
+SYNC_OPS = frozenset(
+    ["manifest", "doubts", "put_blob", "get_blob", "rows", "heads", "verify", "seal", "prove", "archives"]
+)
 STREAM_OPS = frozenset({"watch"})
 
 LENGTH = struct.Struct(">I")

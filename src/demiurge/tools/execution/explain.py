@@ -12,7 +12,7 @@ from typing import Any
 
 from pydantic_core import from_json
 
-from demiurge.tools.errors import SAFE_MESSAGES, ToolErrorCode, ToolFailure
+from demiurge.tools.errors import SAFE_MESSAGES, ToolErrorCode, ToolFailure, failure_answer
 from demiurge.tools.execution.call import Call
 from demiurge.tools.execution.cause import log_cause
 from demiurge.tools.execution.ports import Ports
@@ -41,7 +41,7 @@ def sound(failure: ToolFailure, otherwise: ToolErrorCode) -> ToolFailure:
 
 def public_failure(ports: Ports, failure: ToolFailure) -> dict[str, Any]:
     """`{"ok": false, "error_code", "message"}`, for events, record and users."""
-    return _failed(failure, _fitting(ports, failure.message, failure))
+    return failure_answer(failure.error_code, _fitting(ports, failure.message, failure))
 
 
 def explain(ports: Ports, call: Call, failure: ToolFailure) -> str:
@@ -49,17 +49,13 @@ def explain(ports: Ports, call: Call, failure: ToolFailure) -> str:
     redaction, and its value. Over the result budget the value is left out, then the message."""
     if call.told is None:
         return _text(public_failure(ports, failure))
-    own = _failed(failure, _fitting(ports, call.told or failure.message, failure))
+    own = failure_answer(failure.error_code, _fitting(ports, call.told or failure.message, failure))
     limit = ports.policy.budgets.max_result_bytes
     for answer in ({**own, **_value(call)}, own):
         text = _text(answer)
         if limit is None or len(text.encode()) <= limit:
             return text
-    return _text(_failed(failure, SAFE_MESSAGES[failure.error_code]))
-
-
-def _failed(failure: ToolFailure, message: str) -> dict[str, Any]:
-    return {"ok": False, "error_code": failure.error_code.value, "message": message}
+    return _text(failure_answer(failure.error_code))
 
 
 def _fitting(ports: Ports, message: str, failure: ToolFailure) -> str:

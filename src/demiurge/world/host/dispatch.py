@@ -144,7 +144,7 @@ class Dispatcher:
     async def _perform(self, live: LiveUnit, intent: OpenIntent, tried: bool) -> None:
         """From an intent to its durable receipt. What the store refuses is kept until it is taken up again, and no tool
         runs before it is: the next call of a unit sees what the last one did by its receipt."""
-        is_tool = intent.kind == "tool.call"
+        is_tool = intent.kind == TOOL
         try:
             async with live.one_call if is_tool else nullcontext():
                 if is_tool and live.failure is not None:
