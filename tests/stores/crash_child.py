@@ -58,7 +58,7 @@ def work(store: SqliteStore, number: int) -> None:
     say("round", number)
     refs = store.put_blobs([b"one %d" % number, b"two %d" % number * 5000, b"one %d again" % number])
     say("blobs", refs)
-    store.begin_attempts([Attempt(b"%d" % number, "a", "token", number)])
+    store.append([], attempts=[Attempt(b"%d" % number, "a", "token", number)])
     say("attempt", number)
     last = batches[0].rows[-1]
     store.put_snapshot(Snapshot("a", last.unit_seq, last.hash, refs[0]))

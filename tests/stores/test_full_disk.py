@@ -59,7 +59,7 @@ def append(store: SqliteStore) -> None:
 CALLS: dict[str, Callable[[SqliteStore], object]] = {
     "journal": append,
     "blob": lambda store: store.put_blobs([b"short", b"long" * 5_000]),
-    "attempts": lambda store: store.begin_attempts([Attempt(b"i", "a", "t", 1)]),
+    "attempts": lambda store: store.append([], attempts=[Attempt(b"i", "a", "t", 1)]),
     "snapshot": lambda store: store.put_snapshot(Snapshot("a", 1, row("a", 1).hash, ref_of(b"short"))),
     "meta": lambda store: store.set_meta("key", "value"),
 }

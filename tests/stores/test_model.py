@@ -105,7 +105,7 @@ class Model(RuleBasedStateMachine):
     @rule(intent=st.sampled_from([b"1", b"2", b"3"]), token=st.sampled_from(["x", "y"]))
     def attempt(self, intent: bytes, token: str) -> None:
         attempt = Attempt(intent, "a", token, 1)
-        self.store.begin_attempts([attempt])
+        self.store.append([], attempts=[attempt])
         self.attempts.setdefault(intent, attempt)
 
     @rule(name=UNITS, data=BLOBS)

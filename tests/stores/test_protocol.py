@@ -268,9 +268,9 @@ class TestOutbox:
 class TestAttemptsAndSnapshots:
     def test_the_first_attempt_of_an_intent_stays(self, store: Store) -> None:
         first = Attempt(b"i" * 32, "a", "worker-1", 2**62)
-        store.begin_attempts([first, Attempt(b"j", "a", "worker-1", 5)])
-        store.begin_attempts([Attempt(b"i" * 32, "a", "worker-2", 9)])
-        store.begin_attempts([])
+        store.append([], attempts=[first, Attempt(b"j", "a", "worker-1", 5)])
+        store.append([], attempts=[Attempt(b"i" * 32, "a", "worker-2", 9)])
+        store.append([], attempts=[])
         assert store.attempts([b"i" * 32, b"unknown"]) == {b"i" * 32: first}
         assert store.attempts([]) == {}
 

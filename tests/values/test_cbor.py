@@ -294,3 +294,17 @@ def test_maps_whose_keys_are_known_are_looked_into_all_the_same(items: list[obje
 @settings(max_examples=30)
 def test_a_list_of_encoded_items_is_the_list(items: list[object]) -> None:
     assert cbor.array([cbor.encode_item(item) for item in items]) == cbor.encode(items)
+
+
+@given(st.integers(min_value=0, max_value=2**64 - 1))
+def test_a_head_is_how_an_item_begins(number: int) -> None:
+    assert cbor.head(0, number) == reference(number)
+    if number < 70_000:
+        assert cbor.head(2, number) + bytes(number) == reference(bytes(number))
+
+
+@pytest.mark.parametrize("number", [-1, 2**64])
+def test_a_head_has_room_for_64_bits(number: int) -> None:
+    with pytest.raises(InvalidValue) as refused:
+        cbor.head(0, number)
+    assert refused.value.code == "bad_cbor"

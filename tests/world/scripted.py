@@ -399,7 +399,7 @@ def dies_before(host: Host, kind: str | None = None, *, attempted_in: Store | No
         if kind not in (None, intent.kind):
             start(live, intent, tried=tried)
         elif attempted_in is not None:
-            attempted_in.begin_attempts([Attempt(intent.id, str(live.state.unit), "earlier", START_NS)])
+            attempted_in.append([], attempts=[Attempt(intent.id, str(live.state.unit), "earlier", START_NS)])
 
     host._dispatcher.start = die  # type: ignore[method-assign]
 

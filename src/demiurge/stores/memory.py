@@ -102,7 +102,9 @@ class MemoryStore:
 
     # journal
 
-    def append(self, batches: Sequence[Batch], *, blobs: Sequence[bytes] = ()) -> list[list[int]]:
+    def append(
+        self, batches: Sequence[Batch], *, blobs: Sequence[bytes] = (), attempts: Sequence[Attempt] = ()
+    ) -> list[list[int]]:
         rows.check_batches(batches)
         with self._noted.writing(batches, blobs), self._using():
             change = _Change(self._units, self._outbox)
@@ -118,6 +120,8 @@ class MemoryStore:
                 unit.open = added.open
             self._rows.extend(change.rows)
             self._outbox = change.outbox
+            for attempt in attempts:
+                self._attempts.setdefault(attempt.intent, attempt)
         return positions
 
     def head(self, unit: str) -> Head | None:
@@ -153,11 +157,6 @@ class MemoryStore:
         with self._using():
             found = self._units.get(unit)
             return found.ingress.get(ingress_id) if found else None
-
-    def begin_attempts(self, attempts: Sequence[Attempt]) -> None:
-        with self._using():
-            for attempt in attempts:
-                self._attempts.setdefault(attempt.intent, attempt)
 
     def attempts(self, intents: Collection[bytes]) -> dict[bytes, Attempt]:
         with self._using():

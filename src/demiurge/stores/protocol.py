@@ -249,8 +249,11 @@ class Journal(Protocol):
         """
         ...
 
-    def append(self, batches: Sequence[Batch], *, blobs: Sequence[bytes] = ()) -> list[list[int]]:
-        """Write all batches in one transaction; the positions of each batch's rows. Durable on return.
+    def append(
+        self, batches: Sequence[Batch], *, blobs: Sequence[bytes] = (), attempts: Sequence[Attempt] = ()
+    ) -> list[list[int]]:
+        """Write all batches in one transaction; the positions of each batch's rows. Durable on return, and so are
+        `attempts`; an intent that has an attempt keeps the first.
 
         `blobs` are durable no later than the rows (which may name them) and share their fsync where that is
         possible. Batches apply in order, so a later one sees what an earlier one wrote. Raises UnitConflict,
@@ -285,10 +288,6 @@ class Journal(Protocol):
 
     def find_ingress(self, unit: str, ingress_id: str) -> int | None:
         """The `unit_seq` of the row that took this ingress in."""
-        ...
-
-    def begin_attempts(self, attempts: Sequence[Attempt]) -> None:
-        """Durable on return. An intent that has an attempt keeps the first."""
         ...
 
     def attempts(self, intents: Collection[bytes]) -> dict[bytes, Attempt]:

@@ -17,6 +17,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from enum import IntEnum
 from hashlib import sha256
 from itertools import pairwise
+from struct import Struct
 from typing import Any
 
 from cbor2 import CBORDecodeError, dumps, loads
@@ -34,6 +35,9 @@ _SIMPLE = frozenset([str, int, type(None), bool, bytes])
 _SCALARS = _SIMPLE | {float}
 _SHAPES_KEPT, _LONGEST_SHAPE = 4096, 1024  # maps, characters
 _MANY = 8  # items for which one look at all of them is quicker than a look at each
+
+_SHORT_HEADS = [bytes([first]) for first in range(256)]
+_HEAD_8, _HEAD_16, _HEAD_32, _HEAD_64 = (Struct(f">B{size}").pack for size in "BHIQ")
 
 _shapes: set[tuple[str, ...]] = set()
 """Key sequences known to be in canonical order: maps of one type share one, so most need no check."""
@@ -68,9 +72,21 @@ def encode_item(value: object) -> bytes:
         raise _bad("Text holds a lone surrogate, which UTF-8 can't express.") from None
 
 
+def head(major: int, number: int) -> bytes:
+    """How an item of a major type begins: with its length, or for type 0 its value. Raises InvalidValue (`bad_cbor`)
+    unless that has up to 64 bits and no sign."""
+    if 0 <= number < 24:
+        return _SHORT_HEADS[major << 5 | number]
+    if 0 <= number < 0x10000:
+        return _HEAD_8(major << 5 | 24, number) if number < 0x100 else _HEAD_16(major << 5 | 25, number)
+    if 0 <= number < 0x10000000000000000:
+        return _HEAD_32(major << 5 | 26, number) if number < 0x100000000 else _HEAD_64(major << 5 | 27, number)
+    raise _bad("The head of an item holds 0 to 2^64 - 1.")
+
+
 def array(items: Sequence[bytes]) -> bytes:
     """The node of a list whose elements are encoded already: equal to `encode` of the list."""
-    return _TAG + _head(_LIST, len(items)) + b"".join(items)
+    return _TAG + head(_LIST, len(items)) + b"".join(items)
 
 
 def decode(data: bytes) -> Any:
@@ -170,9 +186,9 @@ def _item(value: object, depth: int) -> bytes:
         pairs = {_key(key): _item(entry, depth - 1) for key, entry in value.items()}
         if len(pairs) < len(value):
             raise _bad("Two keys of a map are the same.")
-        return _head(_MAP, len(pairs)) + b"".join(key + pairs[key] for key in sorted(pairs))
+        return head(_MAP, len(pairs)) + b"".join(key + pairs[key] for key in sorted(pairs))
     if isinstance(value, Sequence) and not isinstance(value, bytearray | memoryview):
-        return _head(_LIST, len(value)) + b"".join([_item(entry, depth - 1) for entry in value])
+        return head(_LIST, len(value)) + b"".join([_item(entry, depth - 1) for entry in value])
     raise _bad(f"A value of type {type(value).__name__} is not plain data.")
 
 
@@ -180,12 +196,6 @@ def _key(key: object) -> bytes:
     if isinstance(key, str | int | bytes) and not isinstance(key, bool):
         return dumps(key, canonical=True)
     raise _bad(f"A map key can't be of type {type(key).__name__}.")
-
-
-def _head(major: int, length: int) -> bytes:
-    """The head of a list or map: that of the integer `length` under another major type."""
-    first, *rest = dumps(length)
-    return bytes([major << 5 | first, *rest])
 
 
 def _bad(message: str) -> InvalidValue:

@@ -14,7 +14,7 @@ from functools import lru_cache
 from hashlib import sha256
 from typing import Any
 
-from cbor2 import CBORDecodeError, dumps, loads
+from cbor2 import CBORDecodeError, loads
 
 from demiurge.errors import Damaged, InvalidValue
 from demiurge.stores.protocol import Row
@@ -163,7 +163,7 @@ def _encoded(
     return b"".join(
         (
             _WITH_REFS if refs else _WITHOUT_REFS,
-            dumps(unit_seq),
+            cbor.head(0, unit_seq),
             b"\x64body",
             _body(body),
             b"\x64kind",
@@ -174,7 +174,7 @@ def _encoded(
             b"\x64unit",
             _known_text(unit),
             b"\x65cause",
-            dumps(cause) if cause is None or type(cause) is int else cbor.encode_item(cause),
+            _cause(cause),
             b"\x65stamp",
             _stamp(stamp),
         )
@@ -194,11 +194,18 @@ def _body(body: Mapping[str, Any]) -> bytes:
     return cbor.encode_item([body])[1:]  # in a list, so that it is taken to be as deep as it will be
 
 
+def _cause(cause: Cause) -> bytes:
+    if cause is None:
+        return b"\xf6"
+    return cbor.head(0, cause) if type(cause) is int and cause >= 0 else cbor.encode_item(cause)
+
+
 def _stamp(stamp: Stamp) -> bytes:
+    time = cbor.encode_item(stamp.time_ns) if stamp.time_ns < 0 else cbor.head(0, stamp.time_ns)
     if stamp.manifest is None:
-        return b"\xa1\x61t" + dumps(stamp.time_ns)
-    actor, entropy = _known_text(stamp.actor), dumps(stamp.entropy)
-    return b"".join((b"\xa4\x61a", actor, b"\x61e", entropy, _known_manifest(stamp.manifest), dumps(stamp.time_ns)))
+        return b"\xa1\x61t" + time
+    actor, entropy = _known_text(stamp.actor), cbor.head(2, len(stamp.entropy)) + stamp.entropy
+    return b"".join((b"\xa4\x61a", actor, b"\x61e", entropy, _known_manifest(stamp.manifest), time))
 
 
 @lru_cache(256)
@@ -209,12 +216,7 @@ def _known_manifest(ref: Ref) -> bytes:
 def _refs(refs: Sequence[Ref]) -> bytes:
     """Digests of 32 bytes, each behind its head `58 20`."""
     digests = bytes.fromhex("5820" + "5820".join([ref[7:] for ref in refs]))
-    return b"\x64refs" + _list_head(len(refs)) + digests
-
-
-@lru_cache(1024)
-def _list_head(length: int) -> bytes:
-    return cbor.encode_item([None] * length)[:-length]
+    return b"\x64refs" + cbor.head(4, len(refs)) + digests
 
 
 def _undecodable(position: int | None) -> Damaged:

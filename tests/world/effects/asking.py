@@ -155,4 +155,4 @@ async def interrupted(store: Store, grants: Mapping[str, Mapping[str, Any]], kin
     """Leave `store` as a process leaves it that died while it performed an effect."""
     async with asking(store, [], grants, perform=False) as asker:
         await asker.want(kind, **params)
-        store.begin_attempts([Attempt(i, str(A), "gone", START_NS) for i in asker.host.state(A).intents])
+        store.append([], attempts=[Attempt(i, str(A), "gone", START_NS) for i in asker.host.state(A).intents])

@@ -66,7 +66,7 @@ async def test_a_call_that_ends_its_process_each_time_is_given_up(store: Store, 
     async with talking(store, Script(), tools, perform=False) as talk:
         [intent] = talk.host.state(MAIN).intents.values()
     keys = [attempt_key(intent, number) for number in range(MAX_ATTEMPTS)]
-    store.begin_attempts([Attempt(key, str(MAIN), "earlier", 1) for key in keys])
+    store.append([], attempts=[Attempt(key, str(MAIN), "earlier", 1) for key in keys])
     async with talking(store, Script(said("I could not look.")), tools) as talk:
         await talk.host.settle()
         assert refusals(talk) == [code]

@@ -310,7 +310,7 @@ async def play(actions: Sequence[tuple[Any, ...]]) -> None:
         async with running(store, MANIFESTS[name], [held]) as host:
             for action in part:
                 await act(host, held, action, answered)
-            while any(head.unit == str(A) for head in store.heads()) and host._units[A].pump is not None:
+            while any(head.unit == str(A) for head in store.heads()) and host._units[A].is_moving:
                 await asyncio.sleep(0)
             live = plain(host.state(A))
         reader = Host(store, MANIFESTS[name], [])

@@ -10,7 +10,8 @@ import pytest
 
 from demiurge.errors import NotFound, Unavailable
 from demiurge.stores import MemoryStore
-from demiurge.stores.protocol import Batch, Row
+from demiurge.stores.errors import UnitConflict
+from demiurge.stores.protocol import Attempt, Batch, Row
 from demiurge.values.refs import ref_of
 from demiurge.world.host.commit import HELD_BYTES, Committer
 
@@ -18,6 +19,16 @@ from demiurge.world.host.commit import HELD_BYTES, Committer
 def batch(seq: int) -> Batch:
     data = b"record %d" % seq
     return Batch("u", seq, (Row("u", seq, "event", sha256(data).digest(), data),), False)
+
+
+def append(committer: Committer, number: int, *blobs: bytes) -> asyncio.Future[None]:
+    done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    def tell(error: BaseException | None) -> None:
+        done.set_result(None) if error is None else done.set_exception(error)
+
+    committer.append(batch(number), blobs, tell)
+    return done
 
 
 class Breakable(MemoryStore):
@@ -37,7 +48,7 @@ async def test_a_held_blob_can_be_read_at_once_and_is_stored_with_the_next_recor
     assert committer.get_blob(ref) == said
     assert committer.has_blob(ref)
     assert not store.has_blob(ref)
-    await committer.append(batch(0), [b"another"])
+    await append(committer, 0, b"another")
     assert store.get_blob(ref) == said
     assert store.has_blob(ref_of(b"another"))
     await committer.close()
@@ -49,10 +60,10 @@ async def test_a_write_that_fails_keeps_what_was_held_for_the_next() -> None:
     ref = await committer.hold(b"said")
     store.broken = True
     with pytest.raises(Unavailable):
-        await committer.append(batch(0), [])
+        await append(committer, 0)
     assert committer.get_blob(ref) == b"said"
     store.broken = False
-    await committer.append(batch(0), [])
+    await append(committer, 0)
     assert store.get_blob(ref) == b"said"
     await committer.close()
 
@@ -77,7 +88,7 @@ async def test_a_blob_that_is_nowhere_is_told() -> None:
 async def test_who_is_alone_comes_after_what_was_begun_and_before_all_else() -> None:
     store = MemoryStore("world_1")
     committer = Committer(store)
-    begun, entered, leave = asyncio.create_task(committer.append(batch(0), [])), Event(), Event()
+    begun, entered, leave = append(committer, 0), Event(), Event()
     await asyncio.sleep(0)
 
     def work() -> int:
@@ -85,17 +96,37 @@ async def test_who_is_alone_comes_after_what_was_begun_and_before_all_else() -> 
         assert leave.wait(10)
         return store.length()
 
-    async def step() -> None:
-        await committer.turn()
-        await committer.append(batch(1), [])
-
     alone = asyncio.create_task(committer.alone(work))
     assert await asyncio.to_thread(entered.wait, 10)
-    steps = asyncio.create_task(step())
+    steps: list[asyncio.Future[None]] = []
+    committer.soon(lambda: steps.append(append(committer, 1)))
     for _ in range(10):
         await asyncio.sleep(0)
+    assert not steps
     leave.set()
     assert await alone == 1
-    await asyncio.gather(begun, steps)
+    await asyncio.gather(begun, *steps)
     assert store.length() == 2
     await committer.close()
+
+
+async def test_one_that_cannot_be_written_takes_nobody_along() -> None:
+    store = MemoryStore("world_1")
+    committer = Committer(store)
+    good, bad = append(committer, 0), append(committer, 7)
+    attempt = committer.begin(Attempt(b"i", "u", "t", 1))
+    with pytest.raises(UnitConflict):
+        await bad
+    await asyncio.gather(good, attempt)
+    assert store.length() == 1
+    assert store.attempts([b"i"])
+    await committer.close()
+
+
+async def test_after_the_end_nothing_is_taken() -> None:
+    committer = Committer(MemoryStore("world_1"))
+    await committer.close()
+    with pytest.raises(Unavailable):
+        await append(committer, 0)
+    with pytest.raises(Unavailable):
+        await committer.begin(Attempt(b"i", "u", "t", 1))

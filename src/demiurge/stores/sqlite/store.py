@@ -125,16 +125,21 @@ class SqliteStore:
     def damaged(self) -> Mapping[str, DamagedRow]:
         return MappingProxyType(self._damaged)
 
-    def append(self, batches: Sequence[Batch], *, blobs: Sequence[bytes] = ()) -> list[list[int]]:
+    def append(
+        self, batches: Sequence[Batch], *, blobs: Sequence[bytes] = (), attempts: Sequence[Attempt] = ()
+    ) -> list[list[int]]:
         self._check(batches)
         with self._noted.writing(batches, blobs):
             small = self._put_files(blobs)
-            if not batches and not small:
+            if not batches and not small and not attempts:
                 return []
-            with self._db.writing("journal") as db:
-                faults.point("journal.before_rows")
-                now_s = self._now_s()
-                inline.put(db, inline.lacking(db, small, now_s), now_s)
+            with self._db.writing("attempts" if attempts and not batches else "journal") as db:
+                if batches:
+                    faults.point("journal.before_rows")
+                if small:
+                    now_s = self._now_s()
+                    inline.put(db, inline.lacking(db, small, now_s), now_s)
+                journal.begin_attempts(db, attempts)
                 return journal.append(db, batches)
 
     def _check(self, batches: Sequence[Batch]) -> None:
@@ -202,11 +207,6 @@ class SqliteStore:
     def find_ingress(self, unit: str, ingress_id: str) -> int | None:
         with self._db.reading() as db:
             return journal.find_ingress(db, unit, ingress_id)
-
-    def begin_attempts(self, attempts: Sequence[Attempt]) -> None:
-        if attempts:
-            with self._db.writing("attempts") as db:
-                journal.begin_attempts(db, attempts)
 
     def attempts(self, intents: Collection[bytes]) -> dict[bytes, Attempt]:
         with self._db.reading() as db:

@@ -1,19 +1,22 @@
 """Group commit: what many units have to write at once is one transaction and one fsync.
 
 While a transaction is being written the next one gathers, so under load the price of an fsync is shared by all that
-wait for it, and alone a unit waits for no timer (architecture.md 2).
+wait for it, and alone a unit waits for no timer (architecture.md 2). Who waits is called back: a task and a future for
+each of them would cost as much as the step that is written.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from typing import NamedTuple, ParamSpec, TypeVar
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
+from functools import partial
+from typing import Any, NamedTuple, ParamSpec, TypeVar
 
-from demiurge.errors import InvalidValue
+from demiurge.errors import InvalidValue, Unavailable
 from demiurge.stores.errors import DamagedRow, UnitConflict
-from demiurge.stores.protocol import Batch, Store
+from demiurge.stores.protocol import Attempt, Batch, Store
 from demiurge.values.refs import Ref, ref_of
 
 __all__ = ["Committer"]
@@ -24,18 +27,24 @@ SMALL, RECENT = 4096, 4096
 """Blobs of up to so many bytes are kept in memory once they were read, and so many of them: each turn of a chat reads
 the turns before it again."""
 
+_OF_ONE_UNIT = (UnitConflict, DamagedRow, InvalidValue)
+
+Done = Callable[[BaseException | None], None]
+"""Called in the event loop; it must not raise."""
+
 P = ParamSpec("P")
 T = TypeVar("T")
 
 
 class _Pending(NamedTuple):
-    batch: Batch
+    batches: Sequence[Batch]
     blobs: Sequence[bytes]
-    done: asyncio.Future[None]
+    attempts: Sequence[Attempt]
+    done: Done
 
 
 class Committer:
-    """The one writer of a store, on a thread of its own."""
+    """The one writer of a store, on a thread of its own. Use it from one event loop."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -43,8 +52,12 @@ class Committer:
         self._held_bytes = 0
         self._recent: dict[Ref, bytes] = {}
         self._thread = ThreadPoolExecutor(1, "demiurge-store")
+        self._ready: list[Callable[[], None]] = []
         self._pending: list[_Pending] = []
-        self._writing: asyncio.Task[None] | None = None
+        self._apart: list[_Pending] = []
+        """Of a transaction that failed for one of them: each is tried by itself."""
+        self._is_writing = self._is_closed = False
+        self._idle: asyncio.Future[None] | None = None
         self._alone = asyncio.Lock()
 
     async def write(self, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
@@ -52,17 +65,25 @@ class Committer:
         return await asyncio.get_running_loop().run_in_executor(self._thread, lambda: work(*args, **kwargs))
 
     async def alone(self, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """The same while no unit takes a step: what is computed is written before, and all else waits (`turn`)."""
+        """The same while no unit takes a step: what is computed is written before, and all else waits (`soon`)."""
         async with self._alone:
-            while self._writing is not None and not self._writing.done():
-                await asyncio.wait([self._writing])
-            return await self.write(work, *args, **kwargs)
+            await self._until_idle()
+            try:
+                return await self.write(work, *args, **kwargs)
+            finally:
+                asyncio.get_running_loop().call_soon(self._compute)
 
-    async def turn(self) -> None:
-        """Wait until nobody is `alone`. Whoever computes a step does before, and hands it to `append` at once."""
-        while self._alone.locked():
-            async with self._alone:
-                pass
+    def soon(self, compute: Callable[[], None]) -> None:
+        """Have a step computed, which is handed to `append` at once; never while somebody is `alone`."""
+        self._ready.append(compute)
+        if len(self._ready) == 1:
+            asyncio.get_running_loop().call_soon(self._compute)
+
+    def _compute(self) -> None:
+        if not self._alone.locked():
+            ready, self._ready = self._ready, []
+            for compute in ready:
+                compute()
 
     async def hold(self, data: bytes) -> Ref:
         """Keep a blob until the next append, which stores it in its transaction: for what nobody can know of before a
@@ -99,50 +120,76 @@ class Committer:
         for ref in blobs:
             self._held_bytes -= len(self._held.pop(ref, b""))
 
-    async def append(self, batch: Batch, blobs: Sequence[bytes]) -> None:
-        """Write a batch and the blobs it names; durable on return. Raises what `Store.append` raises."""
-        done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._pending.append(_Pending(batch, blobs, done))
-        if self._writing is None or self._writing.done():
-            self._writing = asyncio.create_task(self._write_all())
-        await done
+    def append(self, batch: Batch, blobs: Sequence[bytes], done: Done) -> None:
+        """Write a batch and the blobs it names, and call `done`, with what `Store.append` raised if it was not."""
+        self._gather(_Pending((batch,), blobs, (), done))
 
-    async def _write_all(self) -> None:
-        while self._pending:
-            taken, self._pending = self._pending, []
-            try:
-                await self._append(taken)
-            except (UnitConflict, DamagedRow, InvalidValue):  # of one unit: the others must not suffer for it
-                for pending in taken:
-                    await self._append_alone(pending)
-            except Exception as error:  # noqa: BLE001 - every waiter is told
-                for pending in taken:
-                    _refuse(pending, error)
+    def begin(self, attempt: Attempt) -> asyncio.Future[None]:
+        """Write an attempt; durable once the future is done. Raises what `Store.append` raises."""
+        durable: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._gather(_Pending((), (), (attempt,), partial(_tell, durable)))
+        return durable
 
-    async def _append_alone(self, pending: _Pending) -> None:
-        try:
-            await self._append([pending])
-        except Exception as error:  # noqa: BLE001 - the waiter is told
-            _refuse(pending, error)
+    def _gather(self, pending: _Pending) -> None:
+        if self._is_closed:
+            pending.done(Unavailable("This world is being closed.", code="closing"))
+            return
+        self._pending.append(pending)
+        if not self._is_writing:
+            self._is_writing = True
+            asyncio.get_running_loop().call_soon(self._write_next)
 
-    async def _append(self, taken: Sequence[_Pending]) -> None:
+    def _write_next(self) -> None:
+        """Write what has gathered, or the next of those that are written by themselves."""
+        taken = [self._apart.pop(0)] if self._apart else self._pending
+        if not taken:
+            self._is_writing = False
+            if self._idle is not None:
+                self._idle.set_result(None)
+                self._idle = None
+            return
+        if taken is self._pending:
+            self._pending = []
         held = dict(self._held)
+        batches = [batch for pending in taken for batch in pending.batches]
         blobs = [*held.values(), *(blob for pending in taken for blob in pending.blobs)]
-        await self.write(self._store.append, [pending.batch for pending in taken], blobs=blobs)
-        self._stored(held)
-        for pending in taken:
-            if not pending.done.done():  # whoever waited was cancelled
-                pending.done.set_result(None)
+        attempts = [attempt for pending in taken for attempt in pending.attempts]
+        loop = asyncio.get_running_loop()
+
+        def written(work: Future[Any]) -> None:
+            with suppress(RuntimeError):  # nobody waits in a loop that is closed
+                loop.call_soon_threadsafe(self._written, taken, held, work.exception())
+
+        self._thread.submit(self._store.append, batches, blobs=blobs, attempts=attempts).add_done_callback(written)
+
+    def _written(self, taken: Sequence[_Pending], held: Iterable[Ref], error: BaseException | None) -> None:
+        if isinstance(error, _OF_ONE_UNIT) and len(taken) > 1:  # the others must not suffer for it
+            self._apart += taken
+        else:
+            if error is None:
+                self._stored(held)
+            for pending in taken:
+                pending.done(error)
+        self._write_next()
+
+    async def _until_idle(self) -> None:
+        while self._is_writing:
+            if self._idle is None:
+                self._idle = asyncio.get_running_loop().create_future()
+            await asyncio.shield(self._idle)
 
     async def close(self) -> None:
         """Finish what has begun."""
-        if self._writing is not None:
-            await self._writing
+        await self._until_idle()
+        self._is_closed = True
         self._thread.shutdown()
 
 
-def _refuse(pending: _Pending, error: Exception) -> None:
-    if pending.done.done():
+def _tell(durable: asyncio.Future[None], error: BaseException | None) -> None:
+    if durable.done():  # whoever waited was cancelled
         return
-    pending.done.set_exception(error)
-    pending.done.exception()  # looked at, also when nobody waits any more
+    if error is None:
+        durable.set_result(None)
+    else:
+        durable.set_exception(error)
+        durable.exception()  # looked at, also when nobody waits any more

@@ -203,7 +203,7 @@ class Dispatcher:
         faults.point("effect.before_attempt")
         try:
             attempt = Attempt(attempt_key(intent, attempts), str(unit), self._token, self._clock.now_ns())
-            await self._committer.write(self._store.begin_attempts, [attempt])
+            await self._committer.begin(attempt)
         except asyncio.CancelledError:
             if self.closing:
                 raise

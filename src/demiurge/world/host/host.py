@@ -252,7 +252,7 @@ class Host:
     async def read_cell(self, unit: Unit) -> Reading:
         """A unit's cell with its digest, whose nodes are stored so that it can be followed."""
         live = self._units[unit]
-        if live.failure is not None and live.pump is None:  # chunks that were not stored with a step that failed
+        if live.failure is not None and not live.is_moving:  # chunks that were not stored with a step that failed
             self._units.recover(live)
         state = live.state
         if state.cell is None:
@@ -303,14 +303,14 @@ class Host:
         """
         for name in self._units.unsettled() if unit is None else [unit]:
             live = self._units.awake(name)
-            if live.failure is not None and live.pump is None:
+            if live.failure is not None and not live.is_moving:
                 self._units.recover(live)
         while True:
             units = list(self._units) if unit is None else [self._units[unit]]
-            tasks = [task for live in units for task in live.tasks]
-            if not tasks:
+            going_on = [task for live in units for task in live.going_on]
+            if not going_on:
                 break
-            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait(going_on, return_when=asyncio.FIRST_COMPLETED)
         for live in units:
             if live.failure is not None:
                 raise live.failure

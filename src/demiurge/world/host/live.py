@@ -1,4 +1,4 @@
-"""A unit in memory: its state, its mailbox, and the task that advances it.
+"""A unit in memory: its state, its mailbox, and how it moves on.
 
 One ingress after the other; all that waits in the mailbox becomes one batch of records. The state in memory moves on
 only when that batch is durable, and only then is anything acknowledged, delivered or dispatched (architecture.md 2).
@@ -10,6 +10,8 @@ import asyncio
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
+from typing import NamedTuple
 
 from demiurge import faults
 from demiurge.errors import DemiurgeError, Unavailable
@@ -38,13 +40,23 @@ FRESH = "new:"
 _Row = draft_of(Row)
 
 
-@dataclass(slots=True)
-class _Waiting:
+class _Waiting(NamedTuple):
     """An ingress, who waits for its record, and the message of the outbox that it delivers."""
 
     ingress: Ingress
     taken: asyncio.Future[int | None]
     delivers: str | None
+
+
+class _Moved(NamedTuple):
+    """What became of all that was in the mailbox; nobody knows of it before it is durable."""
+
+    taken: Sequence[_Waiting]
+    numbers: Sequence[int | None]
+    state: UnitState
+    tail: int
+    steps: Sequence[Advance]
+    refused: DemiurgeError | None
 
 
 @dataclass(slots=True)
@@ -72,51 +84,43 @@ class LiveUnit:
     """Tools of one unit run one after the other: what one call changes, the next one sees (seed 003, PX)."""
     snapshot_bytes: int = 0
     """Size of the last snapshot: the next one waits for a tail as long, so that it is never the larger part."""
-    pump: asyncio.Task[None] | None = None
     failure: DemiurgeError | None = None
+    is_moving: bool = False
+    """Whether a step is to be taken, or is not durable yet."""
+    is_closed: bool = False
+    _rest: asyncio.Future[None] | None = None
 
     @property
-    def tasks(self) -> list[asyncio.Task[None]]:
+    def going_on(self) -> list[asyncio.Future[None]]:
         """What goes on in this unit now."""
-        return [*self.effects.values(), *([self.pump] if self.pump is not None else [])]
+        going: list[asyncio.Future[None]] = list(self.effects.values())
+        if self.is_moving:
+            if self._rest is None:
+                self._rest = asyncio.get_running_loop().create_future()
+            going.append(self._rest)
+        return going
 
-    async def offer(self, ingress: Ingress) -> int | None:
-        """Take an ingress in; the number of its record once durable, None when it changed nothing.
+    def offer(self, ingress: Ingress, delivers: str | None = None) -> asyncio.Future[int | None]:
+        """Take an ingress in; the number of its record once durable, None when it changed nothing. `delivers` is taken
+        out of the outbox in the same transaction.
 
         One that was taken before (by its id) answers with its first record. Raises Unavailable.
         """
-        return await self.enqueue(ingress)
-
-    def enqueue(self, ingress: Ingress, delivers: str | None = None) -> asyncio.Future[int | None]:
-        """The same without waiting; `delivers` is taken out of the outbox in the same transaction."""
         taken: asyncio.Future[int | None] = asyncio.get_running_loop().create_future()
         self.mailbox.append(_Waiting(ingress, taken, delivers))
-        if self.pump is None:
-            self.pump = asyncio.create_task(self._pump())
+        if not self.is_moving:
+            self.is_moving = True
+            self.committer.soon(self._move)
         return taken
 
     def close(self) -> None:
-        """Tell whoever still waits that nothing more is taken; the tasks have ended."""
-        for waiting in self.mailbox:
+        """Take nothing more, and tell whoever still waits; the tasks have ended. What is being written ends first."""
+        self.is_closed = True
+        taken, self.mailbox = self.mailbox, []
+        for waiting in taken:
             _tell(waiting, Unavailable("This world is being closed.", code="closing"))
 
-    async def _pump(self) -> None:
-        try:
-            while self.mailbox:
-                taken, self.mailbox = self.mailbox, []
-                try:
-                    await self._advance(taken)
-                except Exception as fault:  # noqa: BLE001 - whoever waits is told
-                    failure = self.fail(fault)
-                    for waiting in taken:
-                        _tell(waiting, failure)
-                except asyncio.CancelledError:
-                    self.mailbox = [*taken, *self.mailbox]
-                    raise
-        finally:
-            self.pump = None
-
-    def fail(self, fault: Exception) -> DemiurgeError:
+    def fail(self, fault: BaseException) -> DemiurgeError:
         """Note what keeps this unit from going on, for whoever settles it."""
         if isinstance(fault, DemiurgeError):
             self.failure = fault
@@ -125,10 +129,17 @@ class LiveUnit:
             self.failure = DemiurgeError(f"Unit {self.state.unit} failed: {type(fault).__name__}.", code="internal")
         return self.failure
 
-    async def _advance(self, taken: Sequence[_Waiting]) -> None:
-        await self.committer.turn()
-        if self.failure is not None:
-            self.recover(self)
+    def _move(self) -> None:
+        """Compute what the mailbox comes to, and have it written."""
+        taken, self.mailbox = self.mailbox, []
+        try:
+            if self.failure is not None:
+                self.recover(self)
+            self._advance(taken)
+        except Exception as fault:  # noqa: BLE001 - whoever waits is told
+            self._failed(taken, fault)
+
+    def _advance(self, taken: Sequence[_Waiting]) -> None:
         state, name = self.state, str(self.state.unit)
         rows: list[Row] = []
         steps: list[Advance] = []
@@ -157,27 +168,55 @@ class LiveUnit:
             steps.append(outcome)
             state = outcome.state
         delivered = tuple(w.delivers for w in taken if w.delivers is not None and not w.taken.done())
-        if rows or delivered:
-            outbox = tuple(outgoing_of(sent) for outcome in steps for sent in outcome.outbox)
-            faults.point("unit.advanced")
-            blobs = [blob for outcome in steps for blob in outcome.new_blobs]
-            tail = self.tail + sum(len(row.data) for row in rows)
-            snapshot = None
-            if tail >= max(self.tail_bytes, self.snapshot_bytes):
-                tail, snapshot = 0, self._snapshot(state, blobs)
-            batch = Batch(name, self.state.seq, tuple(rows), state.is_open, outbox, delivered, snapshot)
-            await self.committer.append(batch, blobs)
-            self.tail = tail
+        if not rows and not delivered:
+            self._moved(_Moved(taken, numbers, state, self.tail, steps, refused), None)
+            return
+        outbox = tuple(outgoing_of(sent) for outcome in steps for sent in outcome.outbox)
+        faults.point("unit.advanced")
+        blobs = [blob for outcome in steps for blob in outcome.new_blobs]
+        tail = self.tail + sum(len(row.data) for row in rows)
+        snapshot = None
+        if tail >= max(self.tail_bytes, self.snapshot_bytes):
+            tail, snapshot = 0, self._snapshot(state, blobs)
+        batch = Batch(name, self.state.seq, tuple(rows), state.is_open, outbox, delivered, snapshot)
+        self.committer.append(batch, blobs, partial(self._moved, _Moved(taken, numbers, state, tail, steps, refused)))
+
+    def _moved(self, moved: _Moved, error: BaseException | None) -> None:
+        """Let the world know of what is durable, or of what kept it from being."""
+        if error is not None:
+            self._failed(moved.taken, error)
+            return
+        try:
             faults.point("unit.committed")
-        self.state = state
-        if refused is not None:
-            self.failure = refused
-        for waiting, number in zip(taken, numbers, strict=True):
-            if not waiting.taken.done():
-                waiting.taken.set_result(number)
-        faults.point("unit.acknowledged")
-        for outcome in steps:
-            self.publish(self, outcome)
+            self.state, self.tail = moved.state, moved.tail
+            if moved.refused is not None:
+                self.failure = moved.refused
+            for waiting, number in zip(moved.taken, moved.numbers, strict=True):
+                if not waiting.taken.done():
+                    waiting.taken.set_result(number)
+            faults.point("unit.acknowledged")
+            for outcome in moved.steps if not self.is_closed else ():
+                self.publish(self, outcome)
+        except Exception as fault:  # noqa: BLE001 - whoever waits is told
+            self._failed(moved.taken, fault)
+        else:
+            self._go_on()
+
+    def _failed(self, taken: Sequence[_Waiting], fault: BaseException) -> None:
+        failure = self.fail(fault)
+        for waiting in taken:
+            _tell(waiting, failure)
+        self._go_on()
+
+    def _go_on(self) -> None:
+        if self.mailbox:
+            self.committer.soon(self._move)
+            return
+        self.is_moving = False
+        if self._rest is not None:
+            if not self._rest.done():
+                self._rest.set_result(None)
+            self._rest = None
 
     def _snapshot(self, state: UnitState, blobs: list[bytes]) -> Snapshot | None:
         snapshot = take_snapshot(state, blobs)

@@ -117,7 +117,7 @@ class Units:
             await asyncio.wait(changing, timeout=GRACE_S)
         self._dispatcher.closing = True
         await self._timers.close()
-        tasks = [task for live in self for task in live.tasks]
+        tasks = [task for live in self for task in live.effects.values()]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
@@ -178,4 +178,4 @@ class Units:
             return
         body = {"value": sent.value, "schema": sent.schema}
         stamp = self._stamp(str(sent.cause["unit"]))
-        target.enqueue(Ingress("event", f"sent:{sent.id}", body, stamp, sent.cause, refs), sent.id)
+        target.offer(Ingress("event", f"sent:{sent.id}", body, stamp, sent.cause, refs), sent.id)

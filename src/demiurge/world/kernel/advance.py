@@ -53,7 +53,7 @@ def advance(manifest: Manifest, unit_state: UnitState, ingress: Ingress, blobs: 
 
 def _on_event(step: Advancing) -> None:
     body, cause = step.ingress.body, step.ingress.cause
-    if isinstance(cause, Mapping) and "settles" in cause:
+    if cause is not None and not isinstance(cause, int) and "settles" in cause:
         settle(step, cause)
         return
     seq = step.record_ingress()

@@ -115,8 +115,9 @@ def reduce(step: Advancing, schema: str, value: Any, cause: int, run: int | None
         return
     step.state.cell = cell
     refs = [ref_of(blob) for blob in change.blobs]
-    step.blobs.update(zip(refs, change.blobs, strict=True))
-    step.new_blobs.extend(change.blobs)
+    for ref, blob in zip(refs, change.blobs, strict=True):
+        step.blobs[ref] = blob
+        step.new_blobs.append(blob)
     seq = step.record("step", {"digest": digest}, cause, refs)
     for emit, target in zip(emitted, targets, strict=True):
         raise_event(step, emit, target, seq, run)
