@@ -24,8 +24,8 @@ __all__ = ["Committer"]
 HELD_BYTES = 1 << 20
 
 SMALL, RECENT = 4096, 4096
-"""Blobs of up to so many bytes are kept in memory once they were read, and so many of them: each turn of a chat reads
-the turns before it again."""
+"""Blobs of up to so many bytes are kept in memory once they were read or held, and so many of them: a step's blobs are
+read soon, and each turn of a chat reads the turns before it again."""
 
 _OF_ONE_UNIT = (UnitConflict, DamagedRow, InvalidValue)
 
@@ -103,11 +103,14 @@ class Committer:
         found = self._held.get(ref, self._recent.get(ref))
         if found is None:
             found = self._store.get_blob(ref)
-            if len(found) <= SMALL:
-                if len(self._recent) >= RECENT:
-                    self._recent.clear()
-                self._recent[ref] = found
+            self._remember(ref, found)
         return found
+
+    def _remember(self, ref: Ref, data: bytes) -> None:
+        if len(data) <= SMALL:
+            if len(self._recent) >= RECENT:
+                self._recent.clear()
+            self._recent[ref] = data
 
     def forget(self, ref: Ref) -> None:
         """Don't answer from memory what is erased in the store."""
@@ -118,11 +121,15 @@ class Committer:
 
     def _stored(self, blobs: Iterable[Ref]) -> None:
         for ref in blobs:
-            self._held_bytes -= len(self._held.pop(ref, b""))
+            data = self._held.pop(ref, None)
+            if data is not None:
+                self._held_bytes -= len(data)
+                self._remember(ref, data)
 
-    def append(self, batch: Batch, blobs: Sequence[bytes], done: Done) -> None:
-        """Write a batch and the blobs it names, and call `done`, with what `Store.append` raised if it was not."""
-        self._gather(_Pending((batch,), blobs, (), done))
+    def append(self, batch: Batch, blobs: Sequence[bytes], done: Done, attempts: Sequence[Attempt] = ()) -> None:
+        """Write a batch, the blobs it names, and attempts; then call `done`, with what `Store.append` raised if it was
+        not written."""
+        self._gather(_Pending((batch,), blobs, attempts, done))
 
     def begin(self, attempt: Attempt) -> asyncio.Future[None]:
         """Write an attempt; durable once the future is done. Raises what `Store.append` raises."""

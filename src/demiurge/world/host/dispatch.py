@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import nullcontext, suppress
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager, nullcontext, suppress
 from typing import Any
 
 from demiurge import faults
@@ -110,7 +110,8 @@ class Dispatcher:
     async def withdraw(self, live: LiveUnit, intent: OpenIntent) -> None:
         """Answer an intent whose performance was stopped before it began."""
         harmless = self.is_repeatable(intent)
-        tried = bool(self._store.attempts([intent.id]))
+        tried = intent.id not in live.begun and bool(self._store.attempts([intent.id]))
+        live.begun.discard(intent.id)
         await self._settle(live, intent, self._receipt(intent, IN_DOUBT if tried and not harmless else STOPPED))
 
     async def request(self, live: LiveUnit, call: EffectCall, kind: str, params: Mapping[str, Any]) -> Result:
@@ -146,7 +147,7 @@ class Dispatcher:
         runs before it is: the next call of a unit sees what the last one did by its receipt."""
         is_tool = intent.kind == TOOL
         try:
-            async with live.one_call if is_tool else nullcontext():
+            async with self._turn(live, intent, tried) if is_tool else nullcontext():
                 if is_tool and live.failure is not None:
                     raise live.failure
                 if intent.id not in self._unstored:
@@ -161,6 +162,19 @@ class Dispatcher:
             waiting = self._answers.get(intent.id)
             if waiting is not None and not waiting.done():
                 waiting.set_exception(error)
+
+    @asynccontextmanager
+    async def _turn(self, live: LiveUnit, intent: OpenIntent, tried: bool) -> AsyncIterator[None]:
+        """When no other tool of the unit runs."""
+        live.calls[intent.id] = None if tried else intent
+        try:
+            await live.one_call.acquire()
+        finally:
+            del live.calls[intent.id]
+        try:
+            yield
+        finally:
+            live.one_call.release()
 
     async def _recall(self, adapter: Recalling, live: LiveUnit, intent: OpenIntent) -> None:
         """When it can't be seen, a person is asked as before."""
@@ -180,8 +194,13 @@ class Dispatcher:
             log.warning("whether %s has its answer can't be seen: %s", intent.kind, type(fault).__name__)
 
     async def _settle(self, live: LiveUnit, intent: OpenIntent, receipt: Ingress) -> None:
-        """Make a receipt durable, and then let those who look on know."""
-        self._broadcast.close(live.state.unit, intent.id, await live.offer(receipt))
+        """Make a receipt durable, and with it that the next call of the unit begins; then let those who look on
+        know."""
+        following = next(iter(live.calls.values()), None) if intent.kind == TOOL else None
+        if following is not None and following.id in self._unstored:
+            following = None
+        begins = self._attempt(live, following, 0) if following is not None else None
+        self._broadcast.close(live.state.unit, intent.id, await live.offer(receipt, begins=begins))
 
     async def _result(self, live: LiveUnit, intent: OpenIntent, tried: bool) -> tuple[Result, EffectCall | None]:
         """What came of an intent, and the performance, if there was one. Raises Unavailable: there is no result yet."""
@@ -202,12 +221,13 @@ class Dispatcher:
         unit = live.state.unit
         faults.point("effect.before_attempt")
         try:
-            attempt = Attempt(attempt_key(intent, attempts), str(unit), self._token, self._clock.now_ns())
-            await self._committer.begin(attempt)
+            if intent.id not in live.begun:
+                await self._committer.begin(self._attempt(live, intent, attempts))
         except asyncio.CancelledError:
             if self.closing:
                 raise
             return STOPPED, None
+        live.begun.discard(intent.id)
         faults.point("effect.attempted")
         strip = self._broadcast.begin(unit, intent.id, attempts, intent.kind)
         injections = Injections()
@@ -224,6 +244,10 @@ class Dispatcher:
             requests=len(intent.requests) if restart == "reconcile" else 0,
         )
         return await self._outcome(adapter, call, strip, masking), call
+
+    def _attempt(self, live: LiveUnit, intent: OpenIntent, number: int) -> Attempt:
+        key = attempt_key(intent, number)
+        return Attempt(key, str(live.state.unit), self._token, self._clock.now_ns())
 
     def _refused(self, intent: OpenIntent) -> Result | None:
         """Why the grants in force don't cover an effect that others let in: what was withdrawn is not begun any more,

@@ -26,7 +26,7 @@ from demiurge.world.host.dispatch import Dispatcher
 from demiurge.world.host.live import FRESH
 from demiurge.world.host.loader import Loader
 from demiurge.world.host.timers import Sleep
-from demiurge.world.host.units import Units
+from demiurge.world.host.units import Units, decision_id
 from demiurge.world.kernel.ingress import Ingress
 from demiurge.world.manifest import Manifest
 from demiurge.world.record import Record, Stamp, decode_row
@@ -137,17 +137,27 @@ class Host:
     ) -> Accepted:
         """Take an event in; it is durable when this returns.
 
-        Raises InvalidValue (schema), NotFound (a blob that it names), UsageError (no route, or `key` is not the
-        event's), Unavailable (the disk).
+        The same `idempotency_key`, a text, again in the same unit answers with the first event. Raises InvalidValue
+        (schema, or a workspace's name), NotFound (a blob that it names), UsageError (no route, `key` is not the
+        event's, no key for idempotency), Conflict (`key_taken`: that one is another event's), Unavailable (the disk).
         """
+        if idempotency_key is not None and (not isinstance(idempotency_key, str) or not idempotency_key):
+            raise UsageError("An idempotency key is a text that is not empty; None is for none.", code="bad_key")
         unit, target, value, refs = self._checked(schema, value, key)
-        ingress_id = f"key:{idempotency_key}" if idempotency_key else f"{FRESH}{self._entropy.token(16).hex()}"
+        is_keyed = idempotency_key is not None
+        ingress_id = f"key:{idempotency_key}" if is_keyed else f"{FRESH}{self._entropy.token(16).hex()}"
         body = {"value": value, "schema": target}
         seq = await self._units.awake(unit).offer(_Ingress("event", ingress_id, body, self._stamp(actor), None, refs))
         assert seq is not None
-        if idempotency_key:
-            body = dict(next(self.records(unit, seq)).body)
-        return Accepted(str(unit), seq, ref_from_digest(event_digest(body["schema"], body["value"], unit.key)))
+        digest = event_digest(target, value, unit.key)
+        if is_keyed:
+            first = next(self.records(unit, seq)).body
+            if event_digest(first["schema"], first["value"], unit.key) != digest:
+                raise Conflict(
+                    f"The idempotency key {idempotency_key!r} belongs to another event, {unit} #{seq}; nothing was sent.",
+                    code="key_taken",
+                )
+        return Accepted(str(unit), seq, ref_from_digest(digest))
 
     async def send(
         self, schema: str, value: Any, *, ingress_id: str, actor: str, cause: Mapping[str, Any]
@@ -188,7 +198,12 @@ class Host:
     # -- people -------------------------------------------------------------------------------------------------------
 
     def approvals(self) -> list[tuple[Unit, OpenIntent]]:
-        """Every intent that waits for a person."""
+        """Every intent that waits for a person, but for those that waited too long: they are answered when somebody
+        turns to their unit, or settles."""
+        now_ns = self._clock.now_ns()
+        return [(unit, i) for unit, i in self._waiting() if i.approval and i.approval["expires_ns"] > now_ns]
+
+    def _waiting(self) -> list[tuple[Unit, OpenIntent]]:
         for head in self.store.heads(open_only=True):
             with suppress(DemiurgeError):
                 self._units[Unit.parse(head.unit)]
@@ -202,19 +217,17 @@ class Host:
     async def decide(self, intent: bytes, *, approve: bool, reason: str, actor: str) -> None:
         """Answer a request for approval; the same decision again changes nothing, so whoever lost the answer may ask.
 
-        Raises NotFound when there is no request with this id, Conflict when it was decided otherwise, InvalidValue for
-        a reason of more than 2000 characters.
+        Raises NotFound when there is no request with this id, Conflict when it was decided otherwise or has expired
+        (`approval_expired`), InvalidValue for a reason of more than 2000 characters.
         """
         if len(reason) > MAX_REASON:
             raise InvalidValue(f"a reason has at most {MAX_REASON} characters", path="reason")
         verdict = "approve" if approve else "reject"
-        ingress_id = f"approval:{intent.hex()}"
-        for unit, waiting in self.approvals():
+        ingress_id = decision_id(intent)
+        for unit, waiting in self._waiting():
             if waiting.id == intent:
-                body = {"intent": intent, "verdict": verdict, "reason": reason, "by": actor}
-                await self._units.awake(unit).offer(
-                    Ingress("approval", ingress_id, body, self._stamp(actor), waiting.seq)
-                )
+                given = self._units.decision(waiting, verdict, by=actor, actor=actor, reason=reason)
+                await self._units.awake(unit).offer(given)
                 units = [str(unit)]
                 break
         else:
@@ -223,6 +236,8 @@ class Host:
             seq = self.store.find_ingress(name, ingress_id)
             if seq is not None:
                 taken = next(self.records(Unit.parse(name), seq)).body
+                if taken["verdict"] == "expire":
+                    raise Conflict("Nobody decided on this call in time.", code="approval_expired")
                 if (taken["verdict"], taken["by"]) != (verdict, actor):
                     raise Conflict("This call has been decided otherwise.", code="decided")
                 return
@@ -301,6 +316,7 @@ class Host:
 
         What the store refused before is tried once more.
         """
+        self._units.go_off()
         for name in self._units.unsettled() if unit is None else [unit]:
             live = self._units.awake(name)
             if live.failure is not None and not live.is_moving:
@@ -310,7 +326,7 @@ class Host:
             going_on = [task for live in units for task in live.going_on]
             if not going_on:
                 break
-            await asyncio.wait(going_on, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait(going_on)
         for live in units:
             if live.failure is not None:
                 raise live.failure

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from demiurge import faults
 from demiurge.errors import DemiurgeError, Unavailable
-from demiurge.stores.protocol import Batch, Outgoing, Row, Snapshot, Store
+from demiurge.stores.protocol import Attempt, Batch, Outgoing, Row, Snapshot, Store
 from demiurge.values import cbor
 from demiurge.values.draft import draft_of
 from demiurge.world.history.replay import step
@@ -26,7 +26,7 @@ from demiurge.world.kernel.outcome import Advance, Sent
 from demiurge.world.manifest import Manifest
 from demiurge.world.record import Record
 from demiurge.world.snapshot import take_snapshot
-from demiurge.world.state import UnitState
+from demiurge.world.state import OpenIntent, UnitState
 from demiurge.world.unit import Unit
 
 __all__ = ["FRESH", "LiveUnit", "outgoing_of", "read_outgoing", "rows_of"]
@@ -41,11 +41,12 @@ _Row = draft_of(Row)
 
 
 class _Waiting(NamedTuple):
-    """An ingress, who waits for its record, and the message of the outbox that it delivers."""
+    """An ingress, who waits for its record, and what is written with it: see `LiveUnit.offer`."""
 
     ingress: Ingress
     taken: asyncio.Future[int | None]
     delivers: str | None
+    begins: Attempt | None
 
 
 class _Moved(NamedTuple):
@@ -57,6 +58,7 @@ class _Moved(NamedTuple):
     tail: int
     steps: Sequence[Advance]
     refused: DemiurgeError | None
+    attempts: Sequence[Attempt] = ()
 
 
 @dataclass(slots=True)
@@ -82,6 +84,10 @@ class LiveUnit:
     effects: dict[bytes, asyncio.Task[None]] = field(default_factory=dict)
     one_call: asyncio.Lock = field(default_factory=asyncio.Lock)
     """Tools of one unit run one after the other: what one call changes, the next one sees (seed 003, PX)."""
+    calls: dict[bytes, OpenIntent | None] = field(default_factory=dict)
+    """Those that wait for their turn, in order; None for one that an earlier process began."""
+    begun: set[bytes] = field(default_factory=set)
+    """Intents whose attempt is durable already, while nobody has begun to perform them."""
     snapshot_bytes: int = 0
     """Size of the last snapshot: the next one waits for a tail as long, so that it is never the larger part."""
     failure: DemiurgeError | None = None
@@ -100,14 +106,16 @@ class LiveUnit:
             going.append(self._rest)
         return going
 
-    def offer(self, ingress: Ingress, delivers: str | None = None) -> asyncio.Future[int | None]:
-        """Take an ingress in; the number of its record once durable, None when it changed nothing. `delivers` is taken
-        out of the outbox in the same transaction.
+    def offer(
+        self, ingress: Ingress, *, delivers: str | None = None, begins: Attempt | None = None
+    ) -> asyncio.Future[int | None]:
+        """Take an ingress in; the number of its record once durable, None when it changed nothing. In the same
+        transaction the message `delivers` is taken out of the outbox, and `begins` is written if there are records.
 
         One that was taken before (by its id) answers with its first record. Raises Unavailable.
         """
         taken: asyncio.Future[int | None] = asyncio.get_running_loop().create_future()
-        self.mailbox.append(_Waiting(ingress, taken, delivers))
+        self.mailbox.append(_Waiting(ingress, taken, delivers, begins))
         if not self.is_moving:
             self.is_moving = True
             self.committer.soon(self._move)
@@ -149,7 +157,7 @@ class LiveUnit:
         for waiting in taken:
             ingress = waiting.ingress
             known = taken_now.get(ingress.id)
-            if known is None and not ingress.id.startswith(FRESH):
+            if known is None and not _is_new(ingress, state):
                 known = self.store.find_ingress(name, ingress.id)
             if known is not None:
                 numbers.append(known)
@@ -179,7 +187,9 @@ class LiveUnit:
         if tail >= max(self.tail_bytes, self.snapshot_bytes):
             tail, snapshot = 0, self._snapshot(state, blobs)
         batch = Batch(name, self.state.seq, tuple(rows), state.is_open, outbox, delivered, snapshot)
-        self.committer.append(batch, blobs, partial(self._moved, _Moved(taken, numbers, state, tail, steps, refused)))
+        attempts = [waiting.begins for waiting in taken if waiting.begins is not None]
+        moved = _Moved(taken, numbers, state, tail, steps, refused, attempts)
+        self.committer.append(batch, blobs, partial(self._moved, moved), attempts)
 
     def _moved(self, moved: _Moved, error: BaseException | None) -> None:
         """Let the world know of what is durable, or of what kept it from being."""
@@ -189,6 +199,7 @@ class LiveUnit:
         try:
             faults.point("unit.committed")
             self.state, self.tail = moved.state, moved.tail
+            self.begun.update(attempt.intent for attempt in moved.attempts)
             if moved.refused is not None:
                 self.failure = moved.refused
             for waiting, number in zip(moved.taken, moved.numbers, strict=True):
@@ -223,6 +234,11 @@ class LiveUnit:
         if snapshot is not None:
             self.snapshot_bytes = len(blobs[-1])
         return snapshot
+
+
+def _is_new(ingress: Ingress, state: UnitState) -> bool:
+    """Whether it can't have been taken before: its id was drawn, or what it answers is still open."""
+    return ingress.id.startswith(FRESH) or (ingress.kind == "receipt" and ingress.body["intent"] in state.intents)
 
 
 def _tell(waiting: _Waiting, error: DemiurgeError) -> None:

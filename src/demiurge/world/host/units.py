@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Iterator
+from operator import itemgetter
 
 from demiurge import faults
 from demiurge.errors import DemiurgeError
@@ -25,10 +26,13 @@ from demiurge.world.record import Stamp
 from demiurge.world.state import OpenIntent
 from demiurge.world.unit import Unit
 
-__all__ = ["Units"]
+__all__ = ["Units", "decision_id"]
 
 GRACE_S = 5.0
 """How long closing waits for a running effect that could not be repeated."""
+
+HOST = "host"
+"""Who answers a request for approval when its time is over."""
 
 
 class Units:
@@ -99,6 +103,15 @@ class Units:
         sources = [Unit.parse(outgoing.source) for outgoing in self._store.outbox()]
         return list(dict.fromkeys([*units, *sources]))
 
+    def go_off(self) -> None:
+        """Let what was held until now go on."""
+        self._timers.go_off()
+
+    def decision(self, intent: OpenIntent, verdict: str, *, by: str, actor: str, reason: str = "") -> Ingress:
+        """The answer to a request for approval; the first one is taken."""
+        body = {"intent": intent.id, "verdict": verdict, "reason": reason, "by": by}
+        return Ingress("approval", decision_id(intent.id), body, self._stamp(actor), intent.seq)
+
     def recover(self, live: LiveUnit) -> None:
         """Read a unit again after a write that failed, and go on with it."""
         live.state, live.tail = self._loader.load(live.state.unit)
@@ -136,10 +149,21 @@ class Units:
         self._recall(live, live.state.intents.values())
 
     def _recall(self, live: LiveUnit, intents: Iterable[OpenIntent]) -> None:
-        """See whether those that wait for a person need one."""
-        for intent in list(intents) if self._performs else ():
-            if intent.awaits_approval:
-                self._dispatcher.recall(live, intent)
+        """See whether those that wait for a person need one, and that none waits for ever."""
+        waiting = [intent for intent in intents if intent.awaits_approval] if self._performs else []
+        for intent in waiting:
+            self._dispatcher.recall(live, intent)
+        if waiting:
+            self._expire(live)
+
+    def _expire(self, live: LiveUnit) -> None:
+        """Answer the requests for approval whose time is over; the next one to come is held, one for each unit."""
+        unit = live.state.unit
+        asked = [(i.approval["expires_ns"], i) for i in live.state.intents.values() if i.approval and not i.approved]
+        for expires_ns, intent in sorted(asked, key=itemgetter(0)):
+            if self._timers.hold(b"expiry:" + str(unit).encode(), expires_ns, lambda: self._expire(self.awake(unit))):
+                break
+            live.offer(self.decision(intent, "expire", by=HOST, actor=intent.actor))
 
     def _perform(self, live: LiveUnit, intent: OpenIntent, *, tried: bool) -> None:
         """Begin an effect, or hold it until its time."""
@@ -178,4 +202,9 @@ class Units:
             return
         body = {"value": sent.value, "schema": sent.schema}
         stamp = self._stamp(str(sent.cause["unit"]))
-        target.offer(Ingress("event", f"sent:{sent.id}", body, stamp, sent.cause, refs), sent.id)
+        target.offer(Ingress("event", f"sent:{sent.id}", body, stamp, sent.cause, refs), delivers=sent.id)
+
+
+def decision_id(intent: bytes) -> str:
+    """Of whatever answers a request for approval, so that one answer counts."""
+    return f"approval:{intent.hex()}"
