@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import stat
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 import pytest
 
 CANARY = "canary-0123456789abcdef"
+EXAMPLES = Path(__file__).parents[2] / "docs/examples"
 
 
 @pytest.fixture
@@ -84,6 +86,47 @@ def test_what_is_no_value_is_refused_and_nothing_is_made(keyless: Path, demiurge
 @pytest.mark.parametrize("alias", ["", "a b", "a@1", "ä", "a\n", "x" * 129])
 def test_so_is_a_name_that_is_none(keyless: Path, demiurge: Any, alias: str) -> None:
     assert demiurge("secrets", "set", alias, stdin=CANARY.encode()).status == 2
+
+
+def test_a_sealed_value_is_stored_and_opens_for_nobody_else(keyless: Path, demiurge: Any, world: Path) -> None:
+    shown = demiurge("secrets", "seal", "web/robot", stdin=f"{CANARY}\n".encode())
+    assert shown.status == 0, shown
+    told = demiurge("secrets", "seal", "web/robot", "--json", stdin=CANARY.encode()).document
+    assert (told["alias"], len(bytes.fromhex(told["digest"]))) == ("web/robot", 8)
+    assert told["value_ref"] != shown.out.strip()
+    for ref in (told["value_ref"], shown.out.strip()):
+        assert demiurge("blob", "get", ref, "--raw").out.startswith("demiurge-sealed-1\n")
+    assert demiurge("secrets", "ls", "--json").document["secrets"][-1]["state"] != "unused", "the vault has nothing yet"
+    assert CANARY.encode() not in b"".join(path.read_bytes() for path in keyless.rglob("*") if path.is_file())
+
+
+def test_what_can_not_be_sealed_is_said(keyless: Path, demiurge: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert demiurge("secrets", "seal", "web/robot", stdin=b"").status == 1
+    assert demiurge("secrets", "seal", "a b", stdin=CANARY.encode()).status == 2
+    monkeypatch.delenv("HOME")
+    refused = demiurge("secrets", "seal", "web/robot", "--json", stdin=CANARY.encode())
+    assert (refused.status, refused.document["error"]["code"]) == (1, "unavailable")
+
+
+def test_every_version_of_a_secret_is_listed(keyless: Path, demiurge: Any, world: Path, tmp_path: Path) -> None:
+    shutil.copytree(EXAMPLES / "keys", tmp_path / "keys")
+    shutil.copy(EXAMPLES / "shop_order.py", tmp_path)
+    (tmp_path / "keys_code.py").write_text("import shop_order\nREDUCERS = {'keys/Service@1': shop_order.reduce}\n")
+    assert demiurge("init", "--manifest", "keys", "--tools", "keys_code").status == 0
+    [row] = demiurge("secrets", "ls", "--json").document["secrets"]
+    assert (row["version"], row["state"]) == (None, "missing")
+    assert "run `demiurge secrets set web/robot`" in row["mend"]
+    assert "web/robot@*" in demiurge("secrets", "ls").out
+    assert checks(demiurge("doctor", "--json"))["secret web/robot@*"]["status"] == "warn"
+    for version in ("1", "3"):
+        done = demiurge("secrets", "set", "web/robot", "--version", version, stdin=CANARY.encode())
+        assert "nothing uses it" not in done.err
+    rows = demiurge("secrets", "ls", "--json").document["secrets"]
+    assert [(row["version"], row["state"]) for row in rows] == [(1, "found"), (3, "found")]
+    assert checks(demiurge("doctor", "--json"))["secret web/robot@3"]["status"] == "ok"
+    (keyless / ".local/share/demiurge/vault.json").chmod(0o644)
+    [row] = demiurge("doctor", "--json").document["checks"][-1:]
+    assert (row["name"], row["status"]) == ("secret web/robot@*", "fail")
 
 
 def test_a_value_is_no_argument(keyless: Path, demiurge: Any) -> None:

@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from demiurge.errors import Damaged, Unavailable
+from demiurge import faults
+from demiurge.errors import Damaged, NotFound, Unavailable
 from demiurge.stores.secret_vault import SecretVault
 from demiurge.tools.connections.credentials import Secret
 from demiurge.values.clock import SystemEntropy
@@ -139,3 +140,72 @@ def test_without_the_package_it_says_what_to_install(path: Path, monkeypatch: py
     with pytest.raises(Unavailable, match="pip install") as refused:
         vault(path).get("llm/api", 1)
     assert refused.value.code == "missing_package"
+
+
+# -- versions that effects make ----------------------------------------------------------------------------------------
+
+
+def add(kept: SecretVault, alias: str, value: str, intent: str, *, first: bool = True) -> int:
+    return kept.add(alias, Secret(value), intent, SystemEntropy(), first=first)
+
+
+def test_an_intent_makes_the_next_version_and_never_two(path: Path) -> None:
+    put(vault(path), "a", CANARY, version=4)
+    put(vault(path), "b", CANARY, version=9)
+    assert add(vault(path), "a", "five", "i") == 5
+    assert add(vault(path), "a", "again", "i") == 5
+    assert add(vault(path), "a", "six", "j") == 6
+    assert add(vault(path), "c", "one", "k") == 1
+    assert [read(vault(path), "a", version) for version in (4, 5, 6)] == [CANARY, "five", "six"]
+    assert [vault(path).version_of(intent) for intent in ("i", "j", "k", "", "l")] == [5, 6, 1, None, None]
+
+
+def test_what_replaces_a_value_leaves_its_intent(path: Path) -> None:
+    add(vault(path), "a", "made", "i")
+    put(vault(path), "a", "set by a person")
+    assert add(vault(path), "a", "again", "i") == 1
+    assert read(vault(path), "a") == "set by a person"
+
+
+def test_what_is_not_there_is_not_renewed(path: Path) -> None:
+    with pytest.raises(NotFound) as refused:
+        add(vault(path), "a", "value", "i", first=False)
+    assert refused.value.code == "unknown_alias"
+    assert vault(path).names() == []
+
+
+def test_those_who_add_at_once_get_a_version_each(path: Path) -> None:
+    made: list[int] = []
+
+    def work(number: int) -> None:
+        made.append(add(vault(path), "a", str(number), f"intent {number % 8}"))
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(16)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(made) == sorted([*range(1, 9)] * 2)
+    assert vault(path).names() == [("a", version) for version in range(1, 9)]
+
+
+def test_a_full_vault_takes_nothing_and_stays_readable(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    put(vault(path), "a", CANARY)
+    before = path.read_bytes()
+    monkeypatch.setattr("demiurge.stores.secret_vault.MAX_BYTES", len(before) + 100)
+    for act in (lambda: add(vault(path), "a", "x" * 200, "i"), lambda: put(vault(path), "b", "x" * 200)):
+        with pytest.raises(Unavailable, match="secrets rm") as refused:
+            act()
+        assert refused.value.code == "vault_full"
+    assert path.read_bytes() == before
+
+
+@pytest.mark.parametrize("point", ["file.half_written", "file.before_rename"])
+def test_on_a_full_disk_it_stays_as_it_was(path: Path, point: str) -> None:
+    put(vault(path), "a", CANARY)
+    before = path.read_bytes()
+    with faults.armed({point: "enospc"}), pytest.raises(Unavailable) as refused:
+        add(vault(path), "a", "value", "i")
+    assert refused.value.code == "disk_full"
+    assert path.read_bytes() == before
+    assert add(vault(path), "a", "value", "i") == 2

@@ -15,13 +15,13 @@ import click
 
 from demiurge.apps.demiurge import app
 from demiurge.bootstrap.adoption import not_adopted
-from demiurge.bootstrap.secrets import VaultPlaces, open_vault, read_secrets, vault_places
+from demiurge.bootstrap.secrets import VaultPlaces, open_secrets, open_vault, read_secrets, vault_places
 from demiurge.cli import output
 from demiurge.cli.command import Command, Group
 from demiurge.cli.settings import settings
 from demiurge.cli.world import opened
 from demiurge.errors import DemiurgeError, InvalidValue, NotFound, Unavailable
-from demiurge.stores.secret_vault import SecretVault
+from demiurge.stores.secret_vault import SecretVault, is_alias
 from demiurge.tools.connections.credentials import MAX_SECRET_CHARACTERS, Secret
 from demiurge.values.clock import SystemEntropy
 from demiurge.world.manifest import Secret as Declared
@@ -29,12 +29,10 @@ from demiurge.world.secrets import Secrets, mend
 
 __all__ = ["command", "declared_secrets"]
 
-LONGEST_ALIAS = 128
-
 
 def alias_argument(_context: click.Context, _parameter: click.Parameter, given: str) -> str:
     """A click callback. Raises click.BadParameter."""
-    if not (given.isascii() and given.isprintable() and 1 <= len(given) <= LONGEST_ALIAS) or set(given) & set(" @"):
+    if not is_alias(given):
         raise click.BadParameter("it is 1 to 128 characters of ASCII, without spaces and '@', such as llm/api")
     return given
 
@@ -61,6 +59,23 @@ def set_(alias: str, version: int) -> None:
         output.notice(f"No secret of this world is bound to vault:{alias} in version {version}, so nothing uses it.")
 
 
+@command.command(name="seal", cls=Command)
+@click.argument("alias", callback=alias_argument)
+def seal(alias: str) -> None:
+    """Seal a value for the secret ALIAS and print the address of what is sealed.
+
+    It is for an effect vault.put of this world, which keeps the value as the next version of ALIAS in your vault.
+    Nobody else can open it. The value is asked for, or read from stdin when that is no terminal; it is never an
+    argument. A world is made where there is none.
+    """
+    _vault()
+    secret = _asked(alias)
+    with opened(create=True) as (world, portal):
+        ref = portal.run(world.seal(alias, secret))
+    digest = open_secrets(os.environ, settings().folder()).digest(alias, secret)
+    output.result({"alias": alias, "value_ref": ref, "digest": digest}, ref)
+
+
 @command.command(name="ls", cls=Command)
 def ls() -> None:
     """List secrets: those that the world declares and where each is found, and those in your vault. No values.
@@ -69,14 +84,14 @@ def ls() -> None:
     """
     folder = settings().folder()
     secrets = read_secrets(os.environ, folder)
-    rows = [_row(secrets, secret) for secret in declared_secrets()]
+    rows = [_row(secrets, secret) for declared in declared_secrets() for secret in secrets.versions(declared)]
     bound = {(binding, row["version"]) for row in rows for binding in row["bindings"]}
     vault = open_vault(os.environ)
     stored = vault.names() if vault is not None else []
     rest = [name for name in stored if (f"vault:{name[0]}", name[1]) not in bound]
     rows += [{"alias": alias, "version": version, "bindings": {}, "state": "unused"} for alias, version in rest]
     header = ("SECRET", "STATE", "DIGEST", "WHERE")
-    lines = [(f"{r['alias']}@{r['version']}", r["state"], r.get("digest") or "", _where(r)) for r in rows]
+    lines = [(f"{r['alias']}@{r['version'] or '*'}", r["state"], r.get("digest") or "", _where(r)) for r in rows]
     output.result({"secrets": rows}, *output.table(lines, header))
 
 
@@ -170,4 +185,4 @@ def _bound(alias: str, version: int) -> bool | None:
         declared = declared_secrets()
     except DemiurgeError:
         return None
-    return any(secret.version == version and f"vault:{alias}" in secret.bindings for secret in declared)
+    return any(secret.version in (version, None) and f"vault:{alias}" in secret.bindings for secret in declared)

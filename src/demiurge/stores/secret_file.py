@@ -15,6 +15,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
+from demiurge import faults
 from demiurge.errors import Unavailable
 from demiurge.stores.blob_files import sync_folder
 from demiurge.stores.errors import unavailable
@@ -113,10 +114,16 @@ def write_closed(path: Path, data: bytes) -> None:
         with suppress(FileNotFoundError):
             fresh.unlink()
         with os.fdopen(open_file(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL), "wb") as file:
-            file.write(data)
+            half = len(data) // 2
+            file.write(data[:half])
+            file.flush()
+            faults.point("file.half_written")
+            file.write(data[half:])
             file.flush()
             os.fsync(file.fileno())
+        faults.point("file.before_rename")
         fresh.replace(path)
+        faults.point("file.after_rename")
         sync_folder(path.parent)
     except OSError as error:
         raise unavailable(error, path) from error

@@ -2,50 +2,67 @@
 
 Invariant: the file holds no value in clear; each is sealed for its alias and version (`tools.connections.keyring`), so
 in the place of another it does not open. Aliases and versions are there to be read. Looking makes nothing.
+
+A version that an effect made is kept with the id of its intent, so that an attempt that is repeated finds it.
 """
 
 from __future__ import annotations
 
 import hashlib
+import hmac
 import json
 from base64 import b64decode, b64encode
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from demiurge.errors import Damaged, Unavailable
+from demiurge.errors import Damaged, InvalidValue, NotFound, Unavailable
+from demiurge.stores.blob_files import sync_folder
+from demiurge.stores.errors import unavailable
 from demiurge.stores.secret_file import CODE, locked_folder, read_closed, write_closed
 from demiurge.tools.connections.credentials import Secret
 from demiurge.tools.connections.keyring import KeyRing
-from demiurge.values.clock import Entropy
+from demiurge.values.clock import Entropy, SeededEntropy
 
-__all__ = ["SealedSecret", "SecretVault"]
+__all__ = ["LONGEST_ALIAS", "SealedSecret", "SecretVault", "is_alias"]
 
+LONGEST_ALIAS = 128
 MAX_BYTES = 16 * 1024 * 1024
 _FORMAT = {"format": "demiurge-secrets", "version": 1}
+_SEALED = b"demiurge-sealed-1\n"
+"""What a value begins with that is sealed to be kept elsewhere."""
+
+
+def is_alias(text: str) -> bool:
+    """Whether a value can be kept under this name: 1 to 128 characters of ASCII, without spaces and '@'."""
+    return text.isascii() and text.isprintable() and 1 <= len(text) <= LONGEST_ALIAS and not set(text) & set(" @")
 
 
 class SealedSecret(NamedTuple):
-    """One row; `key` is the name of the key that opens it."""
+    """One row; `key` is the name of the key that opens it, `intent` the id of the effect that made it, if one did."""
 
     alias: str
     version: int
     key: str
     sealed: bytes
+    intent: str = ""
 
     def to_json(self) -> dict[str, Any]:
-        return {**self._asdict(), "sealed": b64encode(self.sealed).decode()}
+        row = {**self._asdict(), "sealed": b64encode(self.sealed).decode()}
+        return {name: value for name, value in row.items() if value or name != "intent"}
 
     @classmethod
     def from_json(cls, row: Mapping[str, Any]) -> SealedSecret:
-        return cls(str(row["alias"]), int(row["version"]), str(row["key"]), b64decode(row["sealed"], validate=True))
+        sealed = b64decode(row["sealed"], validate=True)
+        return cls(str(row["alias"]), int(row["version"]), str(row["key"]), sealed, str(row.get("intent", "")))
 
 
 class SecretVault:
     """The vault in the file `path`. `find_key` says 64 hexadecimal digits, or None; `make_key` makes them if need be.
 
     Several processes may use it at a time. Methods raise Unavailable (code `secret_unavailable` for a vault or a key
-    that can't be trusted or read, `missing_package`), Damaged."""
+    that can't be trusted or read, `missing_package`; `vault_full`; `unsettled`: a version is there, and a power cut
+    may still take it away), Damaged."""
 
     def __init__(self, path: Path, find_key: Callable[[], Secret | None], make_key: Callable[[], Secret]) -> None:
         self.path = path
@@ -59,11 +76,7 @@ class SecretVault:
         row = next((row for row in self._rows() if (row.alias, row.version) == (alias, version)), None)
         if row is None:
             return None
-        key = self._find_key()
-        if key is None:
-            why = "set DEMIURGE_VAULT_KEY to its key, or put its key file back"
-            raise Unavailable(f"The vault {self.path} has no key: {why}.", code=CODE)
-        ring = _ring(key)
+        ring = _ring(self._key())
         if row.key != ring.newest:
             why = f"use that key, or run `demiurge secrets set {alias}` again"
             raise Unavailable(f"{alias}@{version} in {self.path} was sealed with another key: {why}.", code=CODE)
@@ -79,19 +92,87 @@ class SecretVault:
         ring = _ring(self._make_key())
         sealed = ring.seal(secret, _associated(alias, version), entropy)
         with locked_folder(self.path.parent):
-            rows = {(row.alias, row.version): row for row in self._rows()}
-            rows[alias, version] = SealedSecret(alias, version, ring.newest, sealed)
+            rows = self._by_name()
+            before = rows.get((alias, version))
+            made_by = "" if before is None else before.intent
+            rows[alias, version] = SealedSecret(alias, version, ring.newest, sealed, made_by)
             self._write(rows)
+
+    def add(self, alias: str, secret: Secret, intent: str, entropy: Entropy, *, first: bool = True) -> int:
+        """Seal `secret` as the next version of `alias`, for the `intent` with this id; durable on return: the version.
+
+        An intent makes one version: of one that has its own nothing is changed. Raises NotFound where it would be the
+        `first` version and must not be.
+        """
+        ring = _ring(self._make_key())
+        with locked_folder(self.path.parent):
+            rows = self._by_name()
+            made = self.version_of(intent)
+            if made is not None:
+                return made
+            version = max((number for name, number in rows if name == alias), default=0) + 1
+            if version == 1 and not first:
+                raise NotFound(f"There is no {alias} in the vault {self.path}.", code="unknown_alias")
+            sealed = ring.seal(secret, _associated(alias, version), entropy)
+            rows[alias, version] = SealedSecret(alias, version, ring.newest, sealed, intent)
+            try:
+                self._write(rows)
+            except Unavailable:
+                if self.version_of(intent) is None:
+                    raise
+            return version
+
+    def version_of(self, intent: str) -> int | None:
+        """The version that the effect with this id has made; durable on return."""
+        made = next((row.version for row in self._rows() if intent and row.intent == intent), None)
+        if made is not None:
+            try:
+                sync_folder(self.path.parent)
+            except OSError as error:
+                raise Unavailable(unavailable(error, self.path).message, code="unsettled") from None
+        return made
 
     def discard(self, alias: str, version: int) -> bool:
         """Take one out; False when there is none."""
         if (alias, version) not in self.names():
             return False
         with locked_folder(self.path.parent):
-            rows = {(row.alias, row.version): row for row in self._rows()}
+            rows = self._by_name()
             taken = rows.pop((alias, version), None)
             self._write(rows)
         return taken is not None
+
+    def seal(self, secret: Secret, purpose: bytes, salt: bytes) -> bytes:
+        """`secret` for keeping elsewhere, under a key that is derived from the vault's. The same salt, purpose and
+        value give the same bytes; another salt tells nobody that the value is the same."""
+        key = self._make_key()
+        ring = _ring(_derived(key, b"demiurge sealed value"))
+        nonces = SeededEntropy(_mac(_derived(key, b"demiurge sealed nonce"), purpose, salt, secret))
+        return _SEALED + ring.newest.encode() + ring.seal(secret, purpose, nonces)
+
+    def open(self, sealed: bytes, purpose: bytes) -> Secret:
+        """Inverse of `seal`, for the same purpose alone. Raises InvalidValue (`sealed_invalid`)."""
+        ring = _ring(_derived(self._key(), b"demiurge sealed value"))
+        name, rest = sealed[len(_SEALED) :][: len(ring.newest)], sealed[len(_SEALED) + len(ring.newest) :]
+        if not sealed.startswith(_SEALED):
+            raise InvalidValue("This blob is no sealed value.", code="sealed_invalid")
+        if name != ring.newest.encode():
+            raise InvalidValue("This value was not sealed with the key of this vault.", code="sealed_invalid")
+        try:
+            return ring.open(ring.newest, rest, purpose)
+        except Damaged:
+            message = "This value was sealed for another name or another world, or it is damaged."
+            raise InvalidValue(message, code="sealed_invalid") from None
+
+    def _key(self) -> Secret:
+        key = self._find_key()
+        if key is None:
+            why = "set DEMIURGE_VAULT_KEY to its key, or put its key file back"
+            raise Unavailable(f"The vault {self.path} has no key: {why}.", code=CODE)
+        return key
+
+    def _by_name(self) -> dict[tuple[str, int], SealedSecret]:
+        return {(row.alias, row.version): row for row in self._rows()}
 
     def _rows(self) -> list[SealedSecret]:
         data = read_closed(self.path, MAX_BYTES)
@@ -108,7 +189,20 @@ class SecretVault:
 
     def _write(self, rows: Mapping[tuple[str, int], SealedSecret]) -> None:
         node = {**_FORMAT, "secrets": [rows[name].to_json() for name in sorted(rows)]}
-        write_closed(self.path, json.dumps(node, indent=1).encode() + b"\n")
+        data = json.dumps(node, indent=1).encode() + b"\n"
+        if len(data) > MAX_BYTES:
+            why = "take versions that nothing uses out of it with `demiurge secrets rm`"
+            raise Unavailable(f"The vault {self.path} is full: {why}.", code="vault_full")
+        write_closed(self.path, data)
+
+
+def _derived(key: Secret, purpose: bytes) -> Secret:
+    return Secret(hmac.digest(bytes.fromhex(key.reveal()), purpose, "sha256").hex())
+
+
+def _mac(key: Secret, purpose: bytes, salt: bytes, secret: Secret) -> bytes:
+    raw = bytes.fromhex(key.reveal())
+    return hmac.digest(raw, json.dumps([purpose.hex(), salt.hex(), secret.reveal()]).encode(), "sha256")
 
 
 def _ring(key: Secret) -> KeyRing:

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
+from demiurge.tools.connections.credentials import Secret
 from demiurge.values.clock import Clock
 from demiurge.values.refs import Ref
 
@@ -23,6 +24,7 @@ __all__ = [
     "Introspection",
     "SecretName",
     "Timer",
+    "Vault",
     "WorkspaceCommit",
     "WorkspaceEntry",
     "WorkspaceFile",
@@ -122,6 +124,22 @@ class Timer(Protocol):
 
     async def wait_until(self, time_ns: int) -> int:
         """Return at `time_ns` (wall time) or later: the time it was then."""
+        ...
+
+
+class Vault(Protocol):
+    """The user's vault of secrets, to put into and not to read from.
+
+    What a method answers can stand in a header of `HttpAccess`. Both raise ToolUserError when nothing was kept,
+    ToolFailure (`unknown_outcome`) when nobody knows."""
+
+    async def put(self, alias: str, value: Secret) -> SecretName:
+        """Keep `value` as the next version of `alias`; it is sealed before anything of it is recorded."""
+        ...
+
+    async def rotate(self, alias: str, *, size: int | None = None) -> SecretName:
+        """Keep a fresh random value as the next version of `alias`: URL-safe base64 of `size` bytes, 16 to 256, 32
+        if not said."""
         ...
 
 

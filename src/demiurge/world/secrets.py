@@ -54,7 +54,8 @@ class Secrets:
         vault: SecretVault | None = None,
         digest_key: DigestKey | None = None,
     ) -> None:
-        self._environment, self._vault, self._digest_key = environment, vault, digest_key
+        self._environment, self._digest_key = environment, digest_key
+        self.vault = vault
 
     def inject(self, call: EffectCall, value: Mapping[str, Any] | None, *, may: Places = _anywhere) -> str:
         """The text of the secret that `value` names, for this performance alone; looked for only where it `may` be.
@@ -76,7 +77,8 @@ class Secrets:
         found = self.find(secret)
         if found is None:
             return None
-        call.injections.add(self._said(call, secret, found), found)
+        assert secret.version is not None
+        call.injections.add(self.said(call, secret.alias, secret.version, found), found)
         return found.reveal()
 
     def find(self, secret: Secret) -> SecretText | None:
@@ -104,7 +106,32 @@ class Secrets:
         text = f"{alias}\0{value.reveal()}".encode()
         return hmac.digest(self._digest_key(), text, "sha256").hex()[:DIGEST_DIGITS]
 
-    def _at(self, binding: str, version: int) -> SecretText | None:
+    def said(self, call: EffectCall, alias: str, version: int, value: SecretText) -> Mapping[str, Any]:
+        """What a receipt says of a value: `{alias, version, digest?}`. Raises Unavailable: there is no outcome yet."""
+        digest = self.digest_for(call, alias, value)
+        said = {"alias": alias, "version": version}
+        return said if digest is None else {**said, "digest": digest}
+
+    def digest_for(self, call: EffectCall, alias: str, value: SecretText) -> str | None:
+        """As `digest`, for an effect. Raises Unavailable: there is no outcome yet."""
+        try:
+            return self.digest(alias, value)
+        except Unavailable as error:
+            call.stalled = error  # the world's own folder failed: as when a blob can't be stored
+            raise
+
+    def versions(self, secret: Secret) -> list[Secret]:
+        """The secret itself; of `alias@*` each version that the vault has, or itself when that has none."""
+        if secret.version is not None or self.vault is None:
+            return [secret]
+        try:
+            stored = self.vault.names()
+        except DemiurgeError:
+            return [secret]  # looking at it says why
+        found = {number for name, number in stored if f"vault:{name}" in secret.bindings}
+        return [replace(secret, version=number) for number in sorted(found)] or [secret]
+
+    def _at(self, binding: str, version: int | None) -> SecretText | None:
         scheme, _, where = binding.partition(":")
         match scheme:
             case "env":
@@ -112,7 +139,7 @@ class Secrets:
             case "file":
                 return read_secret(self._path(where))
             case "vault":
-                return self._vault.get(where, version) if self._vault is not None else None
+                return self.vault.get(where, version or 0) if self.vault is not None else None
             case _:
                 return None
 
@@ -127,15 +154,6 @@ class Secrets:
         home = self._environment.get("HOME", "")
         return Path(home, where[2:]) if where.startswith("~/") and home else Path(where)
 
-    def _said(self, call: EffectCall, secret: Secret, value: SecretText) -> Mapping[str, Any]:
-        try:
-            digest = self.digest(secret.alias, value)
-        except Unavailable as error:
-            call.stalled = error  # the world's own folder failed: as when a blob can't be stored
-            raise
-        said = {"alias": secret.alias, "version": secret.version}
-        return said if digest is None else {**said, "digest": digest}
-
 
 def mend(secret: Secret) -> str:
     """What to do so that a value is found, to follow a colon."""
@@ -149,7 +167,7 @@ def mend(secret: Secret) -> str:
     if "file" in by_scheme:
         ways.append(f"write it to {' or '.join(by_scheme['file'])} (mode 0600)")
     if "vault" in by_scheme:
-        which = "" if secret.version == 1 else f" --version {secret.version}"
+        which = "" if secret.version in (1, None) else f" --version {secret.version}"
         ways.append(f"run `demiurge secrets set {by_scheme['vault'][0]}{which}`")
     return ", or ".join(ways) or "bind it to a place in the manifest"
 
@@ -159,8 +177,8 @@ def _declared(call: EffectCall, value: Mapping[str, Any] | None, may: Places) ->
     if value is None or value["$tag"] != "secret":
         raise _missing("A key must be named as a secret, never written out.")
     name = value["$value"]["alias"], value["$value"]["version"]
-    declared = call.services.manifest.secrets.get(name)
-    if declared is None or name not in call.manifest.secrets:
+    declared = call.services.manifest.secret(*name)
+    if declared is None or call.manifest.secret(*name) is None:
         raise _missing(f"There is no secret {name[0]}@{name[1]}.")
     problem = _not_allowed(call, call.services.manifest, declared)
     if problem:

@@ -6,17 +6,21 @@ use is journaled (architecture.md 1).
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from demiurge.errors import DemiurgeError
 from demiurge.tools.capabilities import HttpAnswer, SecretName, WorkspaceCommit, WorkspaceEntry, WorkspaceFile
+from demiurge.tools.connections.credentials import Secret
 from demiurge.tools.errors import ToolErrorCode, ToolFailure, ToolUserError
 from demiurge.values import canonical_json, cbor
 from demiurge.values.refs import Ref
 from demiurge.world.authority.enforcers import INLINE_BYTES
 from demiurge.world.effect import EffectCall
+from demiurge.world.sealing import Sealing
 
-__all__ = ["WorldBlobs", "WorldHttp", "WorldIntrospection", "WorldTimer", "WorldWorkspaces"]
+__all__ = ["WorldBlobs", "WorldHttp", "WorldIntrospection", "WorldTimer", "WorldVault", "WorldWorkspaces"]
 
 
 async def _ask(call: EffectCall, kind: str, **params: Any) -> Mapping[str, Any]:
@@ -122,6 +126,27 @@ class WorldTimer:
     async def wait_until(self, time_ns: int) -> int:
         found = await _ask(self._call, "timer.set", deliver_at_ns=time_ns, key=None)
         return int(found["delivered_at_ns"])
+
+
+class WorldVault:
+    def __init__(self, call: EffectCall, sealing: Sealing) -> None:
+        self._call, self._sealing = call, sealing
+
+    async def put(self, alias: str, value: Secret) -> SecretName:
+        """Sealed with the call as its salt, so that a handler that is run again asks for the same."""
+        try:
+            sealed = await asyncio.to_thread(self._sealing.seal, alias, value, self._call.intent.id)
+        except DemiurgeError as error:
+            raise ToolUserError(error.message) from None
+        ref = await self._call.put_blob(sealed)
+        return _name(await _ask(self._call, "vault.put", alias=alias, value_ref=ref, expected_digest=None))
+
+    async def rotate(self, alias: str, *, size: int | None = None) -> SecretName:
+        return _name(await _ask(self._call, "vault.rotate", alias=alias, bytes=size))
+
+
+def _name(kept: Mapping[str, Any]) -> SecretName:
+    return SecretName(kept["alias"], kept["version"])
 
 
 class WorldIntrospection:

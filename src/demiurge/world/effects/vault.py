@@ -1,0 +1,84 @@
+"""`vault.put` and `vault.rotate`: a new version of a secret in the user's vault, for plans and tools.
+
+Invariant: no value is in what is asked for or answered. `vault.put` names a blob that is sealed (`world.sealing`), and
+`vault.rotate` draws a value here. A version is kept with the id of its intent, so an attempt without a receipt finds
+out whether it was made: one intent never makes two.
+"""
+
+from __future__ import annotations
+
+import hmac
+from base64 import urlsafe_b64encode
+from functools import partial
+
+from demiurge.errors import DemiurgeError, InvalidValue, Unavailable
+from demiurge.tools.connections.credentials import Secret
+from demiurge.tools.execution.worker import to_the_end
+from demiurge.values.clock import Entropy
+from demiurge.values.refs import parse_ref
+from demiurge.world.effect import EffectCall, Restart, Result, failed, succeeded
+from demiurge.world.effects.blob import readable
+from demiurge.world.manifest import Manifest
+from demiurge.world.sealing import Sealing
+from demiurge.world.secrets import Secrets
+from demiurge.world.state import OpenIntent
+
+__all__ = ["VaultEffects"]
+
+LEAST, MOST, USUAL = 16, 256, 32
+"""How many random bytes `vault.rotate` draws."""
+
+
+class VaultEffects:
+    """The adapter. `entropy` is where fresh values come from; digests are those of `secrets`."""
+
+    kinds = ("vault.put", "vault.rotate")
+
+    def __init__(self, secrets: Secrets, sealing: Sealing, entropy: Entropy) -> None:
+        self._secrets, self._sealing, self._entropy = secrets, sealing, entropy
+
+    def restart(self, intent: OpenIntent, manifest: Manifest) -> Restart:
+        """The vault knows whether it has the version of this intent."""
+        return "reconcile"
+
+    async def perform(self, call: EffectCall) -> Result:
+        try:
+            return await self._perform(call)
+        except DemiurgeError as error:
+            if isinstance(error, Unavailable) and error.code == "unsettled":
+                call.stalled = error
+            return failed(error.code, error.message)
+
+    async def _perform(self, call: EffectCall) -> Result:
+        intent, alias = call.intent.id.hex(), call.intent.params["alias"]
+        vault, rotates = self._sealing.vault, call.intent.kind == "vault.rotate"
+        version = vault.version_of(intent)
+        if version is None:
+            value = self._fresh(call) if rotates else await self._given(call)
+            version = await to_the_end(partial(vault.add, alias, value, intent, self._entropy, first=not rotates))
+        kept = vault.get(alias, version)
+        if kept is None:
+            raise Unavailable(f"{alias}@{version} was taken out of the vault.", code="secret_unavailable")
+        previous = {"previous_version": version - 1} if rotates else {}
+        return succeeded(**self._secrets.said(call, alias, version, kept), **previous)
+
+    async def _given(self, call: EffectCall) -> Secret:
+        """What the blob holds, if it is the value that the plan expects."""
+        params = call.intent.params
+        # A tool's blob comes from its capability, which has just stored it.
+        by_plan = call.intent.origin["kind"] == "plan"
+        ref = await readable(call, params["value_ref"]) if by_plan else parse_ref(params["value_ref"])
+        value = self._sealing.open(params["alias"], call.get_blob(ref))
+        expected = params["expected_digest"]
+        if expected is not None:
+            digest = self._secrets.digest_for(call, params["alias"], value) or ""
+            if not hmac.compare_digest(digest.encode(), expected.encode()):
+                raise InvalidValue("The sealed value has another digest.", code="digest_mismatch")
+        return value
+
+    def _fresh(self, call: EffectCall) -> Secret:
+        size = call.intent.params["bytes"]
+        size = USUAL if size is None else size
+        if not LEAST <= size <= MOST:
+            raise InvalidValue(f"A fresh value is made of {LEAST} to {MOST} bytes.", code="bad_size")
+        return Secret(urlsafe_b64encode(self._entropy.token(size)).decode().rstrip("="))

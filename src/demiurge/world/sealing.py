@@ -1,0 +1,60 @@
+"""Values that are sealed to travel: ciphertext where a world may record it, which one vault alone opens.
+
+What a plan or a tool gives to an effect is journaled, and so is a blob. So a value that an effect is to keep is given
+sealed: with a key that is derived from the vault's, for one alias in one world. In another world, for another name or
+with a byte changed it does not open, and who copies the world's folder has noise.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Final
+
+from demiurge.errors import InvalidValue, Unavailable
+from demiurge.stores.secret_file import CODE
+from demiurge.stores.secret_vault import SecretVault, is_alias
+from demiurge.tools.connections.credentials import MAX_SECRET_CHARACTERS, Secret
+
+__all__ = ["Sealing"]
+
+MAX_BYTES: Final = 4 * MAX_SECRET_CHARACTERS + 256
+
+
+class Sealing:
+    """Seals and opens the values of one world. Without a vault nothing is sealed or opened.
+
+    Methods raise InvalidValue (`bad_alias`, `bad_secret`, `sealed_invalid`), Unavailable.
+    """
+
+    def __init__(self, vault: SecretVault | None, world_id: str) -> None:
+        self._vault, self._world_id = vault, world_id
+
+    @property
+    def vault(self) -> SecretVault:
+        if self._vault is None:
+            raise Unavailable("There is no home folder to keep a vault in.", code=CODE)
+        return self._vault
+
+    def seal(self, alias: str, value: Secret, salt: bytes) -> bytes:
+        """`value`, 1 to 16,384 characters, for `alias`. The same `salt` gives the same bytes of the same value."""
+        if not _is_text(value):
+            message = f"A secret's value is 1 to {MAX_SECRET_CHARACTERS} characters of UTF-8 text."
+            raise InvalidValue(message, code="bad_secret")
+        return self.vault.seal(value, self._purpose(alias), salt)
+
+    def open(self, alias: str, sealed: bytes) -> Secret:
+        if len(sealed) > MAX_BYTES:
+            raise InvalidValue("This blob is no sealed value.", code="sealed_invalid")
+        return self.vault.open(sealed, self._purpose(alias))
+
+    def _purpose(self, alias: str) -> bytes:
+        if not is_alias(alias):
+            message = "A secret's name is 1 to 128 characters of ASCII, without spaces and '@'."
+            raise InvalidValue(message, code="bad_alias")
+        return json.dumps(["demiurge/sealed", self._world_id, alias]).encode()
+
+
+def _is_text(value: Secret) -> bool:
+    text = value.reveal()
+    is_utf8 = not any("\ud800" <= character <= "\udfff" for character in text)
+    return is_utf8 and bool(text.strip()) and len(text) <= MAX_SECRET_CHARACTERS
