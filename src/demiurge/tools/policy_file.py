@@ -8,13 +8,15 @@ from __future__ import annotations
 import json
 import tomllib
 from collections.abc import Hashable, Iterable
+from pathlib import Path
 from typing import Any
 
 import yaml
 
 from demiurge.errors import InvalidValue
+from demiurge.tools.policy_problems import policy_problems
 
-__all__ = ["parse"]
+__all__ = ["file_problems", "parse"]
 
 _UNREADABLE = (ValueError, TypeError, LookupError, AttributeError, yaml.YAMLError)
 """What the parsers raise; PyYAML's own for a value that is not what its tag says is not always a YAMLError."""
@@ -36,6 +38,18 @@ def parse(text: str, suffix: str) -> object:
         raise InvalidValue(f"can't be parsed: {error}") from error
     except RecursionError as error:
         raise InvalidValue("is nested too deep") from error
+
+
+def file_problems(path: str | Path) -> list[InvalidValue]:
+    """All that is wrong with what a policy file says; what keeps it from being parsed is the only thing. Empty for a
+    file that can't be read."""
+    file = Path(path)
+    try:
+        return policy_problems(parse(file.read_text(encoding="utf-8-sig"), file.suffix))
+    except InvalidValue as error:
+        return [error]
+    except (OSError, UnicodeDecodeError):
+        return []
 
 
 def _once(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:

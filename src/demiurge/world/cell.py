@@ -16,7 +16,7 @@ from demiurge.values import cbor
 from demiurge.values.refs import Ref, ref_of
 from demiurge.values.schema import Schemas, Validator
 from demiurge.values.vector import Vector
-from demiurge.world.reducer import Emit, Step
+from demiurge.world.reducer import EffectRequest, Emit, Step
 
 __all__ = ["Cell", "apply_step", "cell_node", "own_copy"]
 
@@ -24,6 +24,7 @@ Cell = Mapping[str, Any]
 """A state record; its list fields are `Vector`s."""
 
 EVENTS_PER_STEP = 256
+EFFECTS_PER_STEP = 64
 BYTES_PER_STEP = 1 << 20
 _ATOMS = frozenset([str, int, bool, bytes, type(None), Vector])
 
@@ -42,6 +43,8 @@ def apply_step(schemas: Schemas, schema: str, cell: Cell | None, step: Step) -> 
     if len(step.events) > EVENTS_PER_STEP:
         raise InvalidValue(f"the step emits more than {EVENTS_PER_STEP} events")
     emitted = [_emitted(schemas, f"events[{index}]", emit) for index, emit in enumerate(step.events)]
+    if step.effects:
+        _check_effects(step.effects)
     encoded = _encoded(step, changed, added, emitted)
     if len(encoded) > BYTES_PER_STEP:
         raise InvalidValue("the step changes and emits more than 1 MiB")
@@ -62,14 +65,18 @@ def apply_step(schemas: Schemas, schema: str, cell: Cell | None, step: Step) -> 
 
 
 def _encoded(step: Step, changed: Cell, added: Cell, emitted: Sequence[Emit]) -> bytes:
-    """The node `{set, blobs, append, delete, events: [[schema, value, budget?]]}`, put together from its parts."""
-    parts = [_NODE, _part(changed)]
+    """The node `{set, blobs, append, delete, events: [[schema, value, budget?]], effects?: [[kind, params, key,
+    grant]]}`, put together from its parts."""
+    parts = [_NODE if not step.effects else _NODE_WITH_EFFECTS, _part(changed)]
     if step.blobs or added or step.delete or emitted:
         blobs, events = [ref_of(blob) for blob in step.blobs], [_event(emit) for emit in emitted]
         parts += b"\x65blobs", _part(blobs), b"\x66append", _part(added)
         parts += b"\x66delete", _part(step.delete), b"\x66events", _part(events)
     else:
         parts.append(_NOTHING_ELSE)
+    if step.effects:
+        effects = [[effect.kind, effect.params, effect.key, effect.grant] for effect in step.effects]
+        parts += b"\x67effects", _part(effects)
     return b"".join(parts)
 
 
@@ -83,6 +90,7 @@ def _part(value: Any) -> bytes:
 
 
 _NODE = cbor.encode({})[:3] + b"\xa5\x63set"
+_NODE_WITH_EFFECTS = cbor.encode({})[:3] + b"\xa6\x63set"
 _NOTHING_ELSE = b"".join(
     (b"\x65blobs", _part([]), b"\x66append", _part({}), b"\x66delete", _part(False), b"\x66events", _part([]))
 )
@@ -132,6 +140,16 @@ def _emitted(schemas: Schemas, name: str, emit: Emit) -> Emit:
     if not isinstance(emit.budget, Allowance | None):
         raise InvalidValue("is an Allowance", path=f"{name}.budget")
     return Emit(emit.schema, _checked(schemas.validator(emit.schema), name, emit.value), emit.budget)
+
+
+def _check_effects(effects: Sequence[EffectRequest]) -> None:
+    if len(effects) > EFFECTS_PER_STEP:
+        raise InvalidValue(f"the step asks for more than {EFFECTS_PER_STEP} effects")
+    for index, effect in enumerate(effects):
+        if not isinstance(effect, EffectRequest):
+            raise InvalidValue("is an EffectRequest", path=f"effects[{index}]")
+        if not isinstance(effect.key, str):
+            raise InvalidValue("is a text", path=f"effects[{index}].key")
 
 
 def _ordered(checks: Mapping[str, Validator], given: Mapping[str, Any]) -> Iterable[str]:

@@ -16,7 +16,7 @@ from demiurge.tools.limits.allowance import Allowance
 from demiurge.values.refs import Ref
 from demiurge.world.record import Stamp
 
-__all__ = ["Emit", "MissingBlob", "Reducer", "ReducerContext", "Step"]
+__all__ = ["EffectRequest", "Emit", "MissingBlob", "Reducer", "ReducerContext", "Step"]
 
 
 class MissingBlob(BaseException):
@@ -41,10 +41,25 @@ class Emit:
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
-    """What a reducer answers: changes to its cell, events, and blobs that those name.
+class EffectRequest:
+    """An effect to ask for, of a kind that the module declares. What comes of it returns as an event, which says `key`.
 
-    `set` replaces fields of the state record, `append` adds to its list fields, `delete` removes the cell.
+    `params` are plain data, checked against the effect's schema; `grant` is needed only where the module declares
+    several for the kind.
+    """
+
+    kind: str
+    params: Mapping[str, Any]
+    key: str = ""
+    grant: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What a reducer answers: changes to its cell, events, blobs that those name, and effects.
+
+    `set` replaces fields of the state record, `append` adds to its list fields, `delete` removes the cell. `events`
+    are raised first, then `effects` are asked for, in their order.
     """
 
     set: Mapping[str, Any] = field(default_factory=dict)
@@ -52,6 +67,7 @@ class Step:
     events: Sequence[Emit] = ()
     blobs: Sequence[bytes] = ()
     delete: bool = False
+    effects: Sequence[EffectRequest] = ()
 
 
 @dataclass(frozen=True, slots=True)

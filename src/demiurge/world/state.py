@@ -32,9 +32,10 @@ class Request:
 class OpenIntent:
     """An intent without a receipt. `approval` is the open request for a person's decision, if that is what it awaits.
 
-    `origin` is `{"kind": "plan", "name", "id"}` or `{"kind": "tool", "name", "parent", "ordinal"}`. `run` is the one
-    that it belongs to, if that is counted, and `left` what there still was of its budget and of its unit's when it was
-    admitted: `{"run", "unit"}`, if they are bounded (`world.budget`).
+    `origin` is `{"kind": "plan", "name", "id"}`, `{"kind": "tool", "name", "parent", "ordinal"}` or
+    `{"kind": "reducer", "name", "key"}`. `run` is the one that it belongs to, if that is counted, and `left` what there
+    still was of its budget and of its unit's when it was admitted: `{"run", "unit"}`, if they are bounded
+    (`world.budget`).
     """
 
     id: bytes

@@ -115,6 +115,20 @@ def test_the_headers_of_a_request(headers: Mapping[str, Any], code: str) -> None
     assert out({"headers": headers}) == code
 
 
+@pytest.mark.parametrize(
+    ("secrets", "code"),
+    [
+        (["web/robot@2"], ""),
+        (["web/robot@*"], ""),
+        (["web/robot@1"], "secret_not_allowed"),
+        (["web/robo@*", "web/*", "*", "*@*", "web/robot"], "secret_not_allowed"),
+    ],
+)
+def test_a_grant_names_secrets_by_version_or_in_every_version(secrets: list[str], code: str) -> None:
+    named = {"$tag": "secret", "$value": {"alias": "web/robot", "version": 2}}
+    assert out({"headers": {"x": named}}, secrets=secrets) == code
+
+
 LABELS = st.text("ab-.", max_size=8)
 
 
@@ -132,6 +146,10 @@ def test_only_the_very_host_is_granted(before: str, after: str) -> None:
         ("blob", "blob.put", {"content": {"$tag": "bytes", "$value": "aGVsbG8="}}, {"max_bytes": 5}, ""),
         ("blob", "blob.put", {"content": {"$tag": "bytes", "$value": "aGVsbG8="}}, {"max_bytes": 4}, "too_large"),
         ("timer", "timer.set", TIMER, {}, ""),
+        ("vault", "vault.rotate", {"alias": "a"}, {"aliases": ["a"]}, ""),
+        ("vault", "vault.rotate", {"alias": "a"}, {}, "alias_not_allowed"),
+        ("vault", "vault.put", {"alias": "a", "value_ref": "x"}, {"aliases": []}, "alias_not_allowed"),
+        ("vault", "vault.put", {"alias": "A", "value_ref": "x"}, {"aliases": ["a"]}, "alias_not_allowed"),
         ("workspace", "workspace.diff", DIFF, {"ops": ["diff"]}, ""),
         ("workspace", "workspace.diff", DIFF, {"ops": ["read"]}, "op_not_allowed"),
         ("workspace", "workspace.diff", DIFF, {"path_prefixes": ["docs"]}, ""),

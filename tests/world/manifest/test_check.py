@@ -12,7 +12,10 @@ from hypothesis import strategies as st
 from tests.world.scripted import SCHEMAS, awaiting, edge, emitting, plan, ref, tiny
 
 from demiurge.apps.demiurge import app
-from demiurge.world.manifest import BadManifest, Folder, Manifest, Problem, problems
+from demiurge.world.manifest import BadManifest, Folder, Manifest, Place, Problem, problems, system_definitions
+from demiurge.world.manifest.cap_types import effect_problems
+from demiurge.world.manifest.folder import Part
+from demiurge.world.manifest.known import Known
 
 OK = {"record": {"room": ref("@plan.input.room"), "status": "s", "detail": "d"}}
 END = {"id": "end", "op": "end"}
@@ -49,6 +52,23 @@ def waiting(step_id: str, **more: Any) -> dict[str, Any]:
 def effect(**over: Any) -> dict[str, Any]:
     content = {"kind": "ex.more", "params_schema": "ex/EchoParams@1", "receipt_schema": "ex/EchoReceipt@1"}
     return defined("defeffect", "ex/more@1", **{**content, "cap_type": "echo", "origin_scope": "plan", **over})
+
+
+def own(cap_type: str, **fields: Any) -> dict[str, Any]:
+    """An effect of one's own of this type of cap, whose parameters have these fields."""
+    schemas = {"ex/P@1": {"record": fields}, "ex/Key@1": {"ref": "sys/TextOrSecretRef@1"}}
+    return {**effect(cap_type=cap_type, params_schema="ex/P@1"), "schemas": schemas}
+
+
+def asks(*effects: Mapping[str, Any], arms: Mapping[str, Any] = {}) -> dict[str, Any]:
+    """Rooms that may ask for these effects."""
+    variant = {**SCHEMAS["ex/Ev@1"]["variant"], **{tag: {"ref": name} for tag, name in arms.items()}}
+    return {"effects": effects, "schemas": {"ex/Ev@1": {"variant": variant}}, "grants": ASKING}
+
+
+ASKING = [{"name": name, "cap": cap} for name, cap in {"echo": "ex/echo@1", "timer": "sys/timer@1"}.items()]
+TIMER = {"kind": "timer.set", "cap": "timer"}
+FIRED = {"Fired": "sys/TimerFired@1"}
 
 
 def module(**abi: Any) -> dict[str, Any]:
@@ -116,7 +136,85 @@ PARTS: dict[str, tuple[dict[str, Any], str, str, str]] = {
         "the arm B of ex/BoardEv@1 is no schema of its own",
     ),
     "params": (effect(params_schema="ex/P@1"), "ex/more@1", "params_schema", "there is no schema ex/P@1"),
-    "scope": (effect(origin_scope="reducer"), "ex/more@1", "origin_scope", "write plan or tool or both"),
+    "scope": (effect(origin_scope="reducers"), "ex/more@1", "origin_scope", "write plan, tool, reducer, both"),
+    "scopes": (effect(origin_scope=["plan", "both"]), "ex/more@1", "origin_scope", "does not say who may ask"),
+    "no scope": (effect(origin_scope=[]), "ex/more@1", "origin_scope", "does not say who may ask for it"),
+    "no max_tokens": (
+        own("llm.basic", provider={"text": {}}, model={"text": {}}),
+        "ex/more@1",
+        "params_schema",
+        "ex/P@1 has no field max_tokens, which llm.basic is about; add it, or define a cap type of your own",
+    ),
+    "no parameters": (own("http.out"), "ex/more@1", "params_schema", "ex/P@1 has no field url"),
+    "option": (
+        own("vault", alias={"option": {"text": {}}}),
+        "ex/more@1",
+        "params_schema",
+        "the field alias of ex/P@1 is not of the type that vault is about; write text",
+    ),
+    "path": (
+        own("workspace", workspace={"text": {}}, path={"option": {"text": {}}}),
+        "ex/more@1",
+        "params_schema",
+        "the field path of ex/P@1 is not of the type",
+    ),
+    "content": (
+        own("blob", content={"bytes": {}}),
+        "ex/more@1",
+        "params_schema",
+        "write sys/BytesOrRef@1, or define a cap type of your own",
+    ),
+    "headers": (
+        own(
+            "http.out",
+            method={"text": {}},
+            url={"text": {}},
+            headers={"map": {"key": {"text": {}}, "value": {"text": {}}}},
+        ),
+        "ex/more@1",
+        "params_schema",
+        "the field headers of ex/P@1 is not of the type that http.out is about; write map",
+    ),
+    "cap's parameters": (
+        defined("defcap", "ex/llm@1", cap_type="llm.basic", schema={"record": {"max_tokens": {"text": {}}}}),
+        "ex/llm@1",
+        "schema.record.max_tokens",
+        "max_tokens is not of the type that it has in sys/llm.basic@1",
+    ),
+    "cap's form": (
+        defined("defcap", "ex/llm@1", cap_type="llm.basic", schema={"list": {"text": {}}}),
+        "ex/llm@1",
+        "schema",
+        "a cap of type llm.basic has a record",
+    ),
+    "reducer's kind": (asks({**TIMER, "kind": "timer.sett"}), "ex/Room@1", "effects[0].kind", "you mean timer.set"),
+    "not for reducers": (
+        asks({"kind": "llm.generate", "cap": "timer"}),
+        "ex/Room@1",
+        "effects[0].kind",
+        "reducers may not ask for llm.generate; let a plan ask for it",
+    ),
+    "reducer's grant": (
+        asks({**TIMER, "cap": "timers"}, arms=FIRED),
+        "ex/Room@1",
+        "effects[0].cap",
+        "there is no grant timers; perhaps you mean timer",
+    ),
+    "reducer's cap type": (
+        asks({**TIMER, "cap": "echo"}, arms=FIRED),
+        "ex/Room@1",
+        "effects[0].cap",
+        "the grant echo is of type echo, and timer.set needs timer",
+    ),
+    "reducer's arm": (
+        asks(TIMER),
+        "ex/Room@1",
+        "effects[0]",
+        "no arm of ex/Ev@1 brings back what comes of timer.set; "
+        'add the arm "TimerFired": {"ref": "sys/TimerFired@1"} or "EffectReceipt": {"ref": "sys/EffectReceipt@1"}',
+    ),
+    "declared twice": (asks(TIMER, TIMER, arms=FIRED), "ex/Room@1", "effects[1]", "timer.set is declared twice"),
+    "declared in part": (asks({"kind": "timer.set"}), "ex/Room@1", "effects[0]", "cap is missing"),
     "effect kind": (effect(kind="more"), "ex/more@1", "kind", "is no kind of effect"),
     "effect twice": (effect(kind="tool.call"), "ex/more@1", "kind", "the effect tool.call is defined twice"),
     "cap type": (effect(cap_type="ehco"), "ex/more@1", "cap_type", "no cap is of type ehco; perhaps you mean echo"),
@@ -125,6 +223,18 @@ PARTS: dict[str, tuple[dict[str, Any], str, str, str]] = {
         "x/key@1",
         "binding_id",
         "names no place of a secret; write env:NAME",
+    ),
+    "versions of a place that has none": (
+        defined("defsecret", "x/key@*", binding_id="vault:key", else_binding_ids=["env:K"]),
+        "x/key@*",
+        "name",
+        "env:K has no versions; bind alias@* to vault:NAME alone",
+    ),
+    "secret's name": (
+        defined("defsecret", "x/key@+", binding_id="vault:key"),
+        "x/key@+",
+        "name",
+        "write one such as demo/key@1 or demo/key@*",
     ),
     "secret's cap": (
         defined("defsecret", "x/key@1", binding_id="env:K", allowed_caps=["echo", "ecko"]),
@@ -164,10 +274,16 @@ PARTS: dict[str, tuple[dict[str, Any], str, str, str]] = {
         "there is no plan ex/gone@1",
     ),
     "rule of no origin": (
-        {"rules": [{"when": {"origin_kind": "reducer"}, "decision": "deny"}]},
+        {"rules": [{"when": {"origin_kind": "user"}, "decision": "deny"}]},
         "ex/policy@1",
         "rules[0].when.origin_kind",
-        "there is no reducer",
+        "there is no user",
+    ),
+    "rule of no module": (
+        {"rules": [{"when": {"origin_kind": "reducer", "origin_name": "ex/Rome@1"}, "decision": "deny"}]},
+        "ex/policy@1",
+        "rules[0].when.origin_name",
+        "there is no module ex/Rome@1; perhaps you mean ex/Room@1",
     ),
 }
 ROOT: dict[str, tuple[dict[str, Any], str, str, str]] = {
@@ -310,6 +426,14 @@ STEPS: dict[str, tuple[dict[str, Any], str, str]] = {
         "steps[0].params",
         "ex/plan@1 may not have the secret x/key@1",
     ),
+    "secret of others, in any version": (
+        {
+            **in_plan(emitting("x", "h", SECRET)),
+            **defined("defsecret", "x/key@*", binding_id="vault:key", allowed_caps=[]),
+        },
+        "steps[0].params",
+        "echo may not have the secret x/key@1",
+    ),
 }
 
 
@@ -403,6 +527,39 @@ def assert_told(found: tuple[Problem, ...], file: str, path: str, told: str) -> 
     assert any(told in line for line in said), found
 
 
+@pytest.mark.parametrize("arms", [FIRED, {"Came": "sys/EffectReceipt@1"}])
+def test_a_reducer_may_ask_for_what_it_declares_and_hears_of(arms: Mapping[str, str]) -> None:
+    assert tiny(**asks(TIMER, arms=arms)).modules["ex/Room@1"].effects == {"timer.set": ("timer",)}
+
+
+@pytest.mark.parametrize(
+    ("scope", "who"),
+    [
+        ("plan", {"plan"}),
+        ("tool", {"tool"}),
+        ("reducer", {"reducer"}),
+        ("both", {"plan", "tool"}),
+        (["plan", "reducer"], {"plan", "reducer"}),
+    ],
+)
+def test_an_effect_says_who_may_ask_for_it(scope: Any, who: set[str]) -> None:
+    assert tiny(**effect(origin_scope=scope)).effects["ex.more"].origins == who
+
+
+def test_the_built_in_effects_have_what_their_caps_are_about() -> None:
+    known = Known.of(Folder.of([], {}))
+    for definition in system_definitions():
+        if definition["$kind"] == "defeffect":
+            assert not list(effect_problems(Part(definition, Place("")), known))
+
+
+def test_an_effect_of_a_built_in_cap_type_may_have_more_fields_and_its_own_names_for_types() -> None:
+    text: dict[str, Any] = {"text": {}}
+    fields = {"provider": text, "model": text, "max_tokens": {"nat": {}}, "more": text}
+    tiny(**own("llm.basic", **fields, api_key={"option": {"ref": "ex/Key@1"}}))
+    tiny(**own("llm.basic", **fields))
+
+
 def routed(*events: Mapping[str, Any], modules: Any = ()) -> list[str]:
     """The problems of the shipped app with other routes."""
     root = {**app().root, "routing": {"events": list(events)}}
@@ -479,6 +636,73 @@ def test_every_problem_is_told_at_once() -> None:
         ("manifest", "defaults.cap_grants[0].cap"),
         ("manifest", "triggers[0].plan"),
     ]
+
+
+def told_at(*steps: Any, edges: Any = (), **more: Any) -> list[str]:
+    return [p.path for p in wrong(**in_plan(*steps, edges=edges, **more))]
+
+
+MISTAKES: list[Any] = [
+    emitting("go", "h", ref("@var:nothing"), cap="none"),
+    awaiting("wait", "h", "r"),
+    assign("a", ref("@var:r.palyoad")),
+    assign("b", {"op": "frob", "args": []}),
+]
+TOLD = ["steps[0].params.record.text.ref", "steps[0].cap", "steps[2].expr.ref", "steps[3].expr.op", "invariants[0].ref"]
+ORDER = [edge("go", "wait"), edge("wait", "a")]
+
+
+@pytest.mark.parametrize(
+    ("steps", "edges", "own"),
+    [
+        ([], [], []),
+        ([{"id": "x", "op": "sleep"}], [], ["steps[4].op"]),
+        ([{"id": "x", "op": "assign", "expr": 1}], [], ["steps[4]"]),
+        ([assign("go", 1)], [], ["steps[4].id"]),
+        ([], [edge("wait", "nowhere")], ["edges[2].to"]),
+        ([], [{"from": "go"}], ["edges[2]"]),
+        ([], [edge("a", "wait")], ["edges"]),
+        ([], [edge("go", "wait")], ["edges[2]"]),
+    ],
+    ids=["nothing else", "op", "bind", "id", "edge", "half an edge", "circle", "edge twice"],
+)
+def test_a_bad_step_or_edge_hides_nothing_else(steps: list[Any], edges: list[Any], own: list[str]) -> None:
+    invariants = {"invariants": [ref("@event.x")], "required_caps": ["other"]}
+    found = told_at(*MISTAKES, *steps, edges=[*ORDER, *edges], **invariants)
+    unnamed = {"steps[0].params.record.text.ref"} if own == ["steps[4]"] else set()
+    derived = set() if steps else {"required_caps"}
+    assert set(found) == (set(TOLD) | set(own) | derived) - unnamed
+    assert len(found) == len(set(found))
+
+
+def test_what_a_bad_step_may_set_is_not_missed() -> None:
+    assert told_at({"id": "a", "op": "asign", "expr": 1, "bind": {"as": "x"}}, assign("b", ref("@var:x"))) == [
+        "steps[0].op"
+    ]
+    assert told_at({**emitting("a", "h", "t"), "op": "emit"}, awaiting("b", "h", "r")) == ["steps[0].op"]
+    assert told_at("step", assign("b", ref("@var:x")), awaiting("c", "h", "r")) == ["steps[0]"]
+
+
+def test_a_bad_rule_hides_no_rule_that_matches_nothing() -> None:
+    rules = [
+        {"when": {"effect_kind": "ex.ecko", "cap_name": 7}, "decision": "allow"},
+        {"when": {"color": "red"}, "decision": "maybe"},
+        "rule",
+        {"when": {"cap_name": "ecko"}, "decision": "deny"},
+    ]
+    assert {p.path for p in wrong(rules=rules)} == {
+        *("rules[0].when.cap_name", "rules[0].when.effect_kind", "rules[1].when.color", "rules[1].decision"),
+        *("rules[2]", "rules[3].when.cap_name"),
+    }
+
+
+def test_a_bad_type_hides_no_endless_one() -> None:
+    bad = [
+        {"$kind": "defschema", "name": "ex/Bad@1", "type": {"txt": {}}},
+        {"$kind": "defschema", "name": "ex/Uses@1", "type": {"record": {"bad": {"ref": "ex/Bad@1"}}}},
+        {"$kind": "defschema", "name": "ex/Loop@1", "type": {"record": {"x": {"ref": "ex/Loop@1"}}}},
+    ]
+    assert [p.file for p in wrong(definitions=bad)] == ["ex/Bad@1", "ex/Loop@1"]
 
 
 def test_an_unknown_field_hides_no_other_mistake() -> None:

@@ -122,6 +122,7 @@ def test_toolsets_and_tool_policy_are_data_too(tmp_path: Path) -> None:
     root |= {"toolsets": ["ex/tolls@1"], "tool_policy": {"allowed": []}}
     assert [(file, path) for file, path, _ in told(write(tmp_path, a=[toolset, root]))] == [
         ("a.json", "[1].tool_policy"),
+        ("a.json", "[1].tool_policy"),
         ("a.json", "[1].toolsets[0]"),
     ]
 

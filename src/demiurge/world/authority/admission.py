@@ -18,7 +18,7 @@ from demiurge.tools.policy import ToolPolicyContext
 from demiurge.world.authority.enforcers import ENFORCERS, changes
 from demiurge.world.manifest import EffectType, Manifest
 
-__all__ = ["Admission", "admit", "decide_tool", "tool_effect", "uncovered"]
+__all__ = ["Admission", "admit", "by_policy", "decide_tool", "tool_effect", "uncovered"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,7 @@ def admit(
     denied = uncovered(manifest, effect, params, grant, origin, now_ns)
     if denied is not None:
         return denied
-    allowed = _by_policy(manifest, effect, grant, origin)
+    allowed = by_policy(manifest, effect, grant, origin)
     if allowed.verdict == "deny" or effect.kind != "tool.call":
         return allowed
     return decide_tool(manifest, params["tool"], actor=actor)
@@ -77,13 +77,18 @@ def uncovered(
     if is_reader and changes(effect, params):
         return _deny("cap", rule, "effect_level", f"{origin['name']} is read_only, so it can't ask for {effect.kind}")
     for check in ENFORCERS.get(effect.cap_type, ()):
-        problem = check(found.params, effect.kind, params)
+        try:
+            problem = check(found.params, effect.kind, params)
+        except Exception:  # noqa: BLE001 - parameters of another form than this cap type is about
+            message = f"the grant {grant} says nothing about parameters of this form"
+            return _deny("cap", rule, "effect_params_invalid", message)
         if problem:
             return _deny("cap", rule, problem, f"the grant {grant} does not cover this: {problem}")
     return None
 
 
-def _by_policy(manifest: Manifest, effect: EffectType, grant: str, origin: Mapping[str, Any]) -> Admission:
+def by_policy(manifest: Manifest, effect: EffectType, grant: str, origin: Mapping[str, Any]) -> Admission:
+    """The decision of the world's policy: of its first rule that matches, else no."""
     facts = {
         "effect_kind": effect.kind,
         "cap_name": grant,

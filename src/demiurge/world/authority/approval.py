@@ -47,9 +47,12 @@ def question(manifest: Manifest, params: Mapping[str, Any], call: bytes, stamp: 
 
 
 def refusal(manifest: Manifest, intent: OpenIntent, answer: Mapping[str, Any], stamp: Stamp) -> Refusal | None:
-    """None when `answer` (`{verdict, reason, by}`) lets the call run, now and under the rules in force."""
+    """None when `answer` (`{verdict, reason, by}`) lets the call run, now and under the rules in force. The verdict is
+    `approve`, `reject`, or `expire`: nobody gave one in time."""
     asked = intent.approval
     assert asked is not None
+    if answer["verdict"] == "expire":
+        return Refusal("approval_expired", "The request for approval had expired.")
     if answer["verdict"] != "approve":
         return Refusal("approval_rejected", answer["reason"] or "A person rejected this call.")
     if stamp.time_ns >= asked["expires_ns"]:

@@ -1,7 +1,8 @@
 """What each type of cap checks: pure functions of a grant's parameters and an effect's.
 
 An absent list in a grant restricts nothing and an empty one allows nothing. Two lists of `http.out` *add* something, so
-absent and empty are the same there: `internal_networks` and `secrets`. What can only be known while an effect runs (the
+absent and empty are the same there: `internal_networks` and `secrets`; and so they are for the `aliases` of `vault`,
+because the vault is the user's and serves other worlds as well. What can only be known while an effect runs (the
 size of an answer, where a name leads) its adapter checks by the same grant. Grants of an older manifest lack newer
 fields, so every field is asked for, never taken.
 """
@@ -116,6 +117,10 @@ def _blob(grant: Mapping[str, Any], kind: str, params: Mapping[str, Any]) -> str
     return "too_large" if size > INLINE_BYTES or (limit is not None and size > limit) else None
 
 
+def _vault_alias(grant: Mapping[str, Any], _kind: str, params: Mapping[str, Any]) -> str | None:
+    return None if params["alias"] in (grant.get("aliases") or ()) else "alias_not_allowed"
+
+
 # -- the web -----------------------------------------------------------------------------------------------------------
 
 
@@ -178,8 +183,9 @@ def _header_problem(grant: Mapping[str, Any], name: str, value: Mapping[str, Any
     if not _TOKEN.fullmatch(name) or name.lower() in _OWN_HEADERS:
         return "header_not_allowed"
     if value["$tag"] == "secret":
-        secret = f"{value['$value']['alias']}@{value['$value']['version']}"
-        return None if secret in (grant.get("secrets") or ()) else "secret_not_allowed"
+        alias, granted = value["$value"]["alias"], grant.get("secrets") or ()
+        covered = f"{alias}@{value['$value']['version']}" in granted or f"{alias}@*" in granted
+        return None if covered else "secret_not_allowed"
     if _CREDENTIALS.fullmatch(name.lower()):
         return "literal_secret"
     text = value["$value"]
@@ -202,4 +208,5 @@ ENFORCERS: Mapping[str, tuple[Check, ...]] = {
     "query": (_module,),
     "blob": (_blob,),
     "http.out": (_http_line, _http_headers),
+    "vault": (_vault_alias,),
 }

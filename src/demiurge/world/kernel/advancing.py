@@ -21,6 +21,9 @@ __all__ = ["MESSAGE", "Advancing", "Reduce", "RunPlan"]
 _Stamp = draft_of(Stamp)
 
 EVENTS_PER_INGRESS = 4096
+EFFECTS_PER_INGRESS = 1024
+BLOB_BYTES_PER_INGRESS = 16 << 20
+"""Most that one ingress causes; effects count when they are asked for, blobs when steps make them."""
 
 MESSAGE = 1000
 """Longest error text of a step, in characters."""
@@ -57,7 +60,7 @@ class Advancing:
         self.new_blobs: list[bytes] = []
         self.answers: list[tuple[bytes, Mapping[str, Any]]] = []
         self.tasks: deque[Reduce | RunPlan] = deque()
-        self.events = 0
+        self.events = self.effects = self.blob_bytes = 0
         self.owned: set[int] = set()
         self._unit = str(state.unit)
         self._derived = _Stamp(ingress.stamp.time_ns)
@@ -91,6 +94,14 @@ class Advancing:
     def check_events(self, more: int) -> None:
         if self.events + more > EVENTS_PER_INGRESS:
             raise InvalidValue("this ingress has caused too many events")
+
+    def check_effects(self, more: int) -> None:
+        if self.effects + more > EFFECTS_PER_INGRESS:
+            raise InvalidValue(f"this ingress has asked for more than {EFFECTS_PER_INGRESS} effects")
+
+    def check_blobs(self, more: Sequence[bytes]) -> None:
+        if self.blob_bytes + sum(map(len, more)) > BLOB_BYTES_PER_INGRESS:
+            raise InvalidValue("this ingress has made more than 16 MiB of blobs")
 
     def origin_of(self, seq: int) -> Literal["external", "unit", "derived"]:
         """Where the event of a record came from."""

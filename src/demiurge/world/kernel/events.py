@@ -12,9 +12,10 @@ from demiurge.world.authority.admission import decide_tool
 from demiurge.world.cell import apply_step, own_copy
 from demiurge.world.kernel.advancing import MESSAGE, Advancing, Reduce, RunPlan
 from demiurge.world.kernel.budgets import Overdrawn, check_shares, lend
+from demiurge.world.kernel.intents import granted, request_effects
 from demiurge.world.kernel.outcome import Sent
 from demiurge.world.plan import PlanInstance
-from demiurge.world.reducer import Emit, ReducerContext
+from demiurge.world.reducer import Emit, MissingBlob, ReducerContext
 from demiurge.world.routing import routed
 from demiurge.world.unit import Unit
 
@@ -88,7 +89,7 @@ def _field(value: Any, path: str) -> Any:
 
 
 def reduce(step: Advancing, schema: str, value: Any, cause: int, run: int | None) -> None:
-    """Run the unit's reducer on an event, and raise what it emits."""
+    """Run the unit's reducer on an event, raise what it emits, and ask for the effects that it wants."""
     module = step.manifest.modules[step.state.unit.module]
     stamp = step.ingress.stamp
     context = _Context(
@@ -104,13 +105,18 @@ def reduce(step: Advancing, schema: str, value: Any, cause: int, run: int | None
         change = step.manifest.reducers[module.name].reduce(own_copy(step.state.cell), own_copy(value), context)
         cell, emitted, digest = apply_step(step.manifest.schemas, module.state, step.state.cell, change)
         step.check_events(len(emitted))
+        if change.blobs:
+            step.check_blobs(change.blobs)
+        asked = granted(step, module, change.effects) if change.effects else ()
         targets = [routed(step.manifest, emit.schema, emit.value) for emit in emitted]
         check_shares(step, run, emitted, targets)
     except InvalidValue as error:
         code = error.code if isinstance(error, Overdrawn) else "invalid_step"
         _step_failed(step, code, str(error)[:MESSAGE], value, cause, run)
         return
-    except Exception as error:  # noqa: BLE001 - a reducer's fault is an outcome, whatever it is
+    except (MissingBlob, KeyboardInterrupt):
+        raise
+    except BaseException as error:  # noqa: BLE001 - a reducer's fault is an outcome, whatever it is
         _step_failed(step, "reducer_failed", type(error).__name__, value, cause, run)
         return
     step.state.cell = cell
@@ -118,9 +124,12 @@ def reduce(step: Advancing, schema: str, value: Any, cause: int, run: int | None
     for ref, blob in zip(refs, change.blobs, strict=True):
         step.blobs[ref] = blob
         step.new_blobs.append(blob)
+        step.blob_bytes += len(blob)
     seq = step.record("step", {"digest": digest}, cause, refs)
     for emit, target in zip(emitted, targets, strict=True):
         raise_event(step, emit, target, seq, run)
+    if asked:
+        request_effects(step, module, asked, seq, run)
 
 
 def _step_failed(step: Advancing, code: str, message: str, value: Any, cause: int, run: int | None) -> None:

@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from demiurge.errors import InvalidValue
 from demiurge.values import cbor
 from demiurge.values.draft import draft_of
-from demiurge.world.authority.admission import admit
+from demiurge.world.authority.admission import Admission, admit
 from demiurge.world.authority.approval import question
 from demiurge.world.effect import failed
-from demiurge.world.kernel.advancing import Advancing, RunPlan
+from demiurge.world.kernel.advancing import Advancing, Reduce, RunPlan
 from demiurge.world.kernel.budgets import left_of, shortfall
-from demiurge.world.manifest import Manifest
-from demiurge.world.reducer import MissingBlob
+from demiurge.world.kernel.receipts import receipt_event
+from demiurge.world.manifest import EffectType, Manifest, ModuleType
+from demiurge.world.reducer import EffectRequest, MissingBlob
 from demiurge.world.state import OpenIntent, Request
 
-__all__ = ["answer", "capability", "emit_effect"]
+__all__ = ["answer", "capability", "emit_effect", "granted", "request_effects"]
 
 _OpenIntent = draft_of(OpenIntent)
 
@@ -34,40 +35,88 @@ def emit_effect(
     run: int | None,
 ) -> None:
     """Admit an effect and record the intent; or record the denial and answer it at once."""
+    step.effects += 1
     effect = step.manifest.effects.get(kind)
     if effect is None:
-        _deny(step, intent_id, kind, origin, cause, failed("unknown_effect", f"There is no effect {kind}."))
+        result = failed("unknown_effect", f"There is no effect {kind}.")
+        _deny(step, intent_id, kind, origin, cause, run, result)
         return
-    validator = step.manifest.schemas.validator(effect.params)
     try:
+        validator = step.manifest.schemas.validator(effect.params)
         params = validator.normalise(params)
+        admission, approval = _decided(step, effect, params, grant, origin, run)
     except InvalidValue as error:
-        _deny(step, intent_id, kind, origin, cause, failed("effect_params_invalid", str(error)))
+        _deny(step, intent_id, kind, origin, cause, run, failed("effect_params_invalid", str(error)))
         return
-    stamp = step.ingress.stamp
-    admission = admit(step.manifest, effect, params, grant, origin, now_ns=stamp.time_ns, actor=stamp.actor)
-    if admission.verdict != "deny":
-        admission = shortfall(step, run, kind, params) or admission
+    except Exception as error:  # noqa: BLE001 - what nobody can decide on is denied
+        message = f"It can't be decided on: {type(error).__name__}."
+        _deny(step, intent_id, kind, origin, cause, run, failed("effect_params_invalid", message))
+        return
     if admission.verdict == "deny":
         result = failed(admission.code, admission.message)
-        _deny(step, intent_id, kind, origin, cause, result, admission.to_node())
+        _deny(step, intent_id, kind, origin, cause, run, result, admission.to_node())
         return
-    approval = None
-    if admission.verdict == "require_approval":
-        if params["call_ref"] not in step.blobs:
-            raise MissingBlob(params["call_ref"])
-        approval = question(step.manifest, params, step.blobs[params["call_ref"]], stamp)
     body = {"id": intent_id, "kind": kind, "grant": grant, "origin": dict(origin), "params": params}
     body |= {"admitted": admission.to_node()} | ({"approval": approval} if approval else {})
     left = left_of(step, run, kind, params)
     if left is not None:
         body["left"] = left
     seq = step.record("intent", body, cause, validator.refs(params))
+    actor = step.ingress.stamp.actor
     intent = _OpenIntent(
-        intent_id, seq, kind, params, grant, origin, stamp.actor, step.manifest.ref, approval, run=run, left=left
+        intent_id, seq, kind, params, grant, origin, actor, step.manifest.ref, approval, run=run, left=left
     )
     step.state.intents[intent_id] = intent
     (step.ready if approval is None else step.asks).append(intent)
+
+
+def _decided(
+    step: Advancing,
+    effect: EffectType,
+    params: Mapping[str, Any],
+    grant: str,
+    origin: Mapping[str, Any],
+    run: int | None,
+) -> tuple[Admission, Mapping[str, Any] | None]:
+    """Whether an effect may happen, and what a person is to be asked first, if one is."""
+    stamp = step.ingress.stamp
+    admission = admit(step.manifest, effect, params, grant, origin, now_ns=stamp.time_ns, actor=stamp.actor)
+    if admission.verdict != "deny":
+        admission = shortfall(step, run, effect.kind, params) or admission
+    if admission.verdict != "require_approval":
+        return admission, None
+    if params["call_ref"] not in step.blobs:
+        raise MissingBlob(params["call_ref"])
+    return admission, question(step.manifest, params, step.blobs[params["call_ref"]], stamp)
+
+
+def granted(step: Advancing, module: ModuleType, effects: Sequence[EffectRequest]) -> list[tuple[EffectRequest, str]]:
+    """What a reducer asks for, each with the grant that it uses. Raises InvalidValue for what its module does not
+    declare, or too many."""
+    step.check_effects(len(effects))
+    found = []
+    for index, effect in enumerate(effects):
+        grants = module.effects.get(effect.kind, ())
+        if not grants:
+            raise InvalidValue(f"{module.name} does not declare the effect {effect.kind}", path=f"effects[{index}]")
+        if effect.grant is None and len(grants) > 1:
+            raise InvalidValue(f"say which grant: {', '.join(grants)}", path=f"effects[{index}].grant")
+        if effect.grant is not None and effect.grant not in grants:
+            what = f"{module.name} does not declare the grant {effect.grant} for {effect.kind}"
+            raise InvalidValue(what, path=f"effects[{index}].grant")
+        found.append((effect, effect.grant or grants[0]))
+    return found
+
+
+def request_effects(
+    step: Advancing, module: ModuleType, asked: Sequence[tuple[EffectRequest, str]], seq: int, run: int | None
+) -> None:
+    """Emit the effects that a reducer's step asks for; `seq` is the step's record."""
+    state = step.state
+    for index, (effect, grant) in enumerate(asked, 1):
+        identity = [state.world, str(state.unit), seq, index, effect.kind, cbor.digest(effect.params), grant]
+        origin = {"key": effect.key, "kind": "reducer", "name": module.name}
+        emit_effect(step, cbor.digest(identity), effect.kind, grant, effect.params, origin, seq, run)
 
 
 def capability(
@@ -96,25 +145,32 @@ def _deny(
     kind: str,
     origin: Mapping[str, Any],
     cause: int,
+    run: int | None,
     result: Mapping[str, Any],
     why: Mapping[str, Any] | None = None,
 ) -> None:
     body = {"intent": intent_id, "kind": kind, "origin": dict(origin)}
     body |= why if why is not None else {"verdict": "deny", "by": "schema", **result["payload"]}
     seq = step.record("decision", body, cause)
-    _deliver(step, intent_id, origin, result, seq)
+    _deliver(step, intent_id, kind, origin, result, seq, run)
 
 
 def answer(step: Advancing, intent: OpenIntent, result: Mapping[str, Any], cause: int) -> None:
     """Close an intent with its result."""
     del step.state.intents[intent.id]
-    _deliver(step, intent.id, intent.origin, result, cause)
+    _deliver(step, intent.id, intent.kind, intent.origin, result, cause, intent.run)
 
 
 def _deliver(
-    step: Advancing, intent_id: bytes, origin: Mapping[str, Any], result: Mapping[str, Any], cause: int
+    step: Advancing,
+    intent_id: bytes,
+    kind: str,
+    origin: Mapping[str, Any],
+    result: Mapping[str, Any],
+    cause: int,
+    run: int | None,
 ) -> None:
-    """Give a result to the running tool or the plan that waits for it."""
+    """Give a result to the running tool, the plan or the reducer that asked for it."""
     if origin["kind"] == "tool":
         step.answers.append((intent_id, result))
         parent = step.state.intents.get(origin["parent"])
@@ -122,6 +178,12 @@ def _deliver(
             request = replace(parent.requests[origin["ordinal"]], answer=result)
             requests = {**parent.requests, origin["ordinal"]: request}
             step.state.intents[parent.id] = replace(parent, requests=requests)
+        return
+    if origin["kind"] == "reducer":
+        module = step.manifest.modules.get(step.state.unit.module)
+        event = receipt_event(module, intent_id, kind, origin["key"], result) if module is not None else None
+        if module is not None and event is not None:
+            step.tasks.append(Reduce(module.event, event, cause, run))
         return
     instance = step.state.plans.get(origin["id"])
     if instance is not None:

@@ -41,6 +41,9 @@ def run_plan(step: Advancing, plan_id: int, cause: int, offers: Sequence[tuple[s
         code = problem.code if isinstance(problem, ExpressionError | Overdrawn) else "plan_failed"
         _failed(step, instance, code, str(problem)[:MESSAGE], cause)
         return
+    except Exception as error:  # noqa: BLE001 - what a plan says is a user's, and its fault an outcome
+        _failed(step, instance, "plan_failed", type(error).__name__, cause)
+        return
     if ended is not None:
         _ended(step, manifest, instance, ended, cause)
 
@@ -84,6 +87,7 @@ class _Port:
 
     def emit_effect(self, kind: str, grant: str, params: Any) -> bytes:
         unit = self.step.state
+        self.step.check_effects(1)
         self.index += 1
         digest = cbor.digest(params)
         identity = [unit.world, str(unit.unit), self.cause, self.instance.id, self.index, kind, digest, grant]

@@ -11,15 +11,22 @@ from typing import Any
 from demiurge.errors import InvalidValue
 from demiurge.values import cbor
 from demiurge.values.schema import Schemas
-from demiurge.values.type_expr import TypeExpr, kind_of, type_problems
-from demiurge.values.type_expr import problems as schema_problems
+from demiurge.values.type_expr import TypeExpr, endless, kind_of, type_problems
+from demiurge.world.manifest.cap_types import cap_problems, effect_problems
 from demiurge.world.manifest.expressions import NoField, type_at
 from demiurge.world.manifest.folder import LISTS, Folder, Part
 from demiurge.world.manifest.known import Known, listed
+from demiurge.world.manifest.parts import ORIGINS, origins_of
 from demiurge.world.manifest.plans import plan_problems
 from demiurge.world.manifest.problem import Place, Problem
 from demiurge.world.manifest.shapes import NAME, did_you_mean, form_problems, is_readable
-from demiurge.world.manifest.system import RESERVED, WORKSPACE_ROUTE, system_definitions
+from demiurge.world.manifest.system import (
+    ANY_RECEIPT,
+    RESERVED,
+    TYPED_RECEIPTS,
+    WORKSPACE_ROUTE,
+    system_definitions,
+)
 
 __all__ = ["problems"]
 
@@ -85,7 +92,7 @@ def _references(folder: Folder, known: Known, modules: Container[str] | None) ->
     yield from _schemas(folder, known)
     for part in folder.definitions:
         check = _CHECKS.get(part.content["$kind"])
-        if check is not None and is_readable(part.content, part.place):
+        if check is not None and (part.content["$kind"] in LENIENT or is_readable(part.content, part.place)):
             yield from check(part, known)
             if modules is not None and part.content["$kind"] == "defmodule" and part.content["name"] not in modules:
                 fix = "name the Python that has it with --tools, or with reducers="
@@ -100,19 +107,19 @@ def _references(folder: Folder, known: Known, modules: Container[str] | None) ->
 
 def _schemas(folder: Folder, known: Known) -> Iterator[Problem]:
     named = {name: d.get("type") for name, d in known.names("defschema").items()}
-    wrong = False
+    wrong: set[str] = set()
     for content, place in folder.definitions:
         if content["$kind"] in ("defschema", "defcap"):
             field = "type" if content["$kind"] == "defschema" else "schema"
             for line in type_problems(content.get(field), named, field):
                 path, _, sentence = line.partition(": ")
-                wrong = True
+                wrong.add(str(content.get("name")) if field == "type" else "")
                 yield Place(place.file, f"{place.path}.{path}".removeprefix(".")).wrong(sentence, "correct the type")
-    if not wrong:
-        places = {str(d.content.get("name")): d.place for d in folder.definitions if d.content["$kind"] == "defschema"}
-        for line in schema_problems({name: d for name, d in named.items() if NAME.fullmatch(name)}):
-            name, _, sentence = line.partition(": ")
-            yield places.get(name, Place(name)).wrong(sentence, "make a part of it an option or a list")
+    places = {str(d.content.get("name")): d.place for d in folder.definitions if d.content["$kind"] == "defschema"}
+    sound = {name: d for name, d in named.items() if d is not None and NAME.fullmatch(name) and name not in wrong}
+    for name in endless(sound):
+        what = "no finite value has this type, it needs itself"
+        yield places.get(name, Place(name)).wrong(what, "make a part of it an option or a list")
 
 
 def _module(part: Part, known: Known) -> Iterator[Problem]:
@@ -124,6 +131,7 @@ def _module(part: Part, known: Known) -> Iterator[Problem]:
     state, event = known.schemas.get(abi["state"]), known.schemas.get(abi["event"])
     if state is not None and "record" not in state:
         yield at.at("state").wrong(f"{abi['state']} is no record", "make the state a record")
+    yield from _requests(part, known)
     if event is None:
         return
     if "variant" not in event:
@@ -142,6 +150,32 @@ def _module(part: Part, known: Known) -> Iterator[Problem]:
             yield at.at("event").wrong(what, "give each arm its own")
 
 
+def _requests(part: Part, known: Known) -> Iterator[Problem]:
+    """The effects that a reducer may ask for: each open to reducers, under a grant, with an arm that brings it back."""
+    content, place = part
+    event, seen = content["abi"]["event"], dict[tuple[str, str], Place]()
+    arms = _arms(known, event)
+    for index, request in enumerate(content.get("effects", ())):
+        kind, cap, at = request["kind"], request["cap"], place.at("effects", index)
+        yield from _second(seen, kind, cap, at, f"{kind} is declared twice under the grant {cap}")
+        effect = known.effects.get(kind)
+        if effect is None:
+            fix = did_you_mean(kind, known.effects, "define it")
+            yield at.at("kind").wrong(f"there is no effect {kind}", fix)
+        elif (origins := origins_of(effect.get("origin_scope"))) and "reducer" not in origins:
+            yield at.at("kind").wrong(f"reducers may not ask for {kind}", "let a plan ask for it")
+        if effect is not None and cap in known.grants and known.grants[cap] not in (None, effect.get("cap_type")):
+            what = f"the grant {cap} is of type {known.grants[cap]}, and {kind} needs {effect.get('cap_type')}"
+            yield at.at("cap").wrong(what, f"name a grant of type {effect.get('cap_type')}")
+        elif cap not in known.grants:
+            fix = did_you_mean(cap, known.grants, "add it to defaults.cap_grants")
+            yield at.at("cap").wrong(f"there is no grant {cap}", fix)
+        typed = TYPED_RECEIPTS.get(kind, ANY_RECEIPT)
+        if event in known.schemas and typed not in arms and ANY_RECEIPT not in arms:
+            fix = " or ".join(f'"{name[4:-2]}": {{"ref": "{name}"}}' for name in dict.fromkeys((typed, ANY_RECEIPT)))
+            yield at.wrong(f"no arm of {event} brings back what comes of {kind}", f"add the arm {fix}")
+
+
 def _effect(part: Part, known: Known) -> Iterator[Problem]:
     content, place = part
     for name in ("params_schema", "receipt_schema"):
@@ -150,6 +184,7 @@ def _effect(part: Part, known: Known) -> Iterator[Problem]:
     if content["cap_type"] not in types:
         what = f"no cap is of type {content['cap_type']}"
         yield place.at("cap_type").wrong(what, did_you_mean(content["cap_type"], types, "define one with defcap"))
+    yield from effect_problems(part, known)
 
 
 def _policy(part: Part, known: Known) -> Iterator[Problem]:
@@ -160,20 +195,28 @@ def _policy(part: Part, known: Known) -> Iterator[Problem]:
         "effect_kind": known.effects,
         "cap_name": known.grants,
         "cap_type": cap_types,
-        "origin_kind": frozenset({"plan", "tool"}),
+        "origin_kind": ORIGINS,
     }
-    for index, rule in enumerate(content["rules"]):
-        when, at = rule.get("when", {}), place.at("rules", index, "when")
+    rules = content.get("rules")
+    for index, rule in enumerate(rules if isinstance(rules, list) else ()):
+        when, at = _field(rule, "when"), place.at("rules", index, "when")
+        if not isinstance(when, Mapping):
+            continue
         for field, value in when.items():
-            if field in words and value not in words[field]:
+            if field in words and isinstance(value, str) and value and value not in words[field]:
                 fix = did_you_mean(value, words[field], "correct it, or leave the rule out")
                 yield at.at(field).wrong(f"there is no {value}, so the rule matches nothing", fix)
         if when.get("origin_kind") == "plan":
             yield from known.missing("plan", when.get("origin_name"), at.at("origin_name"))
+        if when.get("origin_kind") == "reducer":
+            yield from known.missing("module", when.get("origin_name"), at.at("origin_name"))
 
 
 def _secret(part: Part, known: Known) -> Iterator[Problem]:
     content, place = part
+    for binding in (content["binding_id"], *content.get("else_binding_ids", ())):
+        if content["name"].endswith("@*") and not binding.startswith("vault:"):
+            yield place.at("name").wrong(f"{binding} has no versions", "bind alias@* to vault:NAME alone")
     for index, name in enumerate(content.get("allowed_caps") or ()):
         if name not in known.grants:
             fix = did_you_mean(name, known.grants, "add it to defaults.cap_grants")
@@ -186,9 +229,13 @@ _CHECKS = {
     "defmodule": _module,
     "defplan": lambda part, known: plan_problems(part.content, part.place, known),
     "defeffect": _effect,
+    "defcap": cap_problems,
     "defpolicy": _policy,
     "defsecret": _secret,
 }
+
+LENIENT = frozenset({"defplan", "defpolicy"})
+"""Those whose checks pass over what has a wrong form: one bad step or rule hides none of the others."""
 
 
 # -- the root ---------------------------------------------------------------------------------------------------------

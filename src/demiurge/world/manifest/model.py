@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from types import MappingProxyType
 from typing import Any
@@ -39,7 +39,7 @@ class Manifest:
     rules: tuple[Rule, ...] | None
     tool_policy: ToolPolicy
     toolset: Mapping[str, ToolSpec]
-    secrets: Mapping[tuple[str, int], Secret]
+    secrets: Mapping[tuple[str, int | None], Secret]
     routes: Mapping[str, Route]
     triggers: Mapping[str, tuple[Trigger, ...]]
     settings: Mapping[str, Any]
@@ -85,6 +85,11 @@ class Manifest:
 
     def route(self, schema: str) -> Route | None:
         return self.routes.get(schema)
+
+    def secret(self, alias: str, version: int) -> Secret | None:
+        """The secret of this name in this version, also where `alias@*` declares it."""
+        every = self.secrets.get((alias, None)) if version > 0 else None
+        return self.secrets.get((alias, version)) or (replace(every, version=version) if every is not None else None)
 
     def unchecked_modules(self) -> list[str]:
         """Modules whose source is not the one that this manifest pins: their history can't be checked by it."""

@@ -9,10 +9,32 @@ from typing import Any
 
 from demiurge.errors import InvalidValue
 
-__all__ = ["RULE_FIELDS", "EffectType", "Grant", "ModuleType", "Route", "Rule", "Secret", "Trigger"]
+__all__ = [
+    "ORIGINS",
+    "RULE_FIELDS",
+    "EffectType",
+    "Grant",
+    "ModuleType",
+    "Route",
+    "Rule",
+    "Secret",
+    "Trigger",
+    "origins_of",
+]
 
 RULE_FIELDS = frozenset({"effect_kind", "cap_name", "cap_type", "origin_kind", "origin_name"})
 """What a rule of the policy may ask about; a field that nothing fills would make a denial match nothing."""
+
+ORIGINS = frozenset({"plan", "reducer", "tool"})
+"""Who may ask for an effect, if its definition admits them."""
+
+
+def origins_of(scope: Any) -> frozenset[str]:
+    """Those that an `origin_scope` admits: a word, a list of words, or `both` for plans and tools."""
+    if scope == "both":
+        return frozenset({"plan", "tool"})
+    words = scope if isinstance(scope, list) else [scope]
+    return frozenset(word for word in words if isinstance(word, str) and word in ORIGINS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +49,8 @@ class ModuleType:
     """Schema of each arm of the event variant -> the arm's tag, so that an arm's own schema is routed as well."""
     tags: Mapping[str, str]
     """The inverse."""
+    effects: Mapping[str, tuple[str, ...]]
+    """The kinds of effects that it may ask for -> the grants that it may use for one, the first declared first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,10 +100,10 @@ class Trigger:
 class Secret:
     """`alias@version` bound to places where its value may be found, tried in order: `env:NAME`, `file:PATH`,
     `vault:NAME`. Only effects under `allowed_caps` (grants by name), asked for by `allowed_plans`, get it; None: any,
-    empty: none."""
+    empty: none. Of `alias@*` the version is None: it is every version that the vault has, or comes to have."""
 
     alias: str
-    version: int
+    version: int | None
     bindings: tuple[str, ...]
     allowed_caps: frozenset[str] | None = None
     allowed_plans: frozenset[str] | None = None
@@ -88,7 +112,7 @@ class Secret:
     def from_definition(cls, definition: Mapping[str, Any]) -> Secret:
         """From a `defsecret`. Raises InvalidValue."""
         alias, _, version = str(definition["name"]).rpartition("@")
-        if not alias or not version.isdecimal():
+        if not alias or not (version.isdecimal() or version == "*"):
             raise InvalidValue("a secret's name is alias@version", path=str(definition["name"]))
         bindings = (definition["binding_id"], *definition.get("else_binding_ids", ()))
         for binding in bindings:
@@ -96,11 +120,14 @@ class Secret:
                 raise InvalidValue(
                     f"{binding!r} is none of env:NAME, file:/PATH, file:~/PATH, vault:NAME", path=definition["name"]
                 )
+            if version == "*" and not binding.startswith("vault:"):
+                raise InvalidValue(f"{binding!r} has no versions: only a vault has", path=definition["name"])
         allowed = [definition.get(name) for name in ("allowed_caps", "allowed_plans")]
-        return cls(alias, int(version), bindings, *(None if names is None else frozenset(names) for names in allowed))
+        number = None if version == "*" else int(version)
+        return cls(alias, number, bindings, *(None if names is None else frozenset(names) for names in allowed))
 
     def __str__(self) -> str:
-        return f"{self.alias}@{self.version}"
+        return f"{self.alias}@{'*' if self.version is None else self.version}"
 
 
 _BINDING = re.compile(r"env:[^=\0]+|file:~?/[^\0]+|vault:[^\0]+")

@@ -1,12 +1,17 @@
-"""What can be said of a plan before it runs: its graph, its references, what is set where it is read."""
+"""What can be said of a plan before it runs: its graph, its references, what is set where it is read.
+
+A mistake hides only what it makes nonsense of. Where a step can't be read, or the edges lead nowhere, nobody knows what
+is set when; so every reference is still looked up, and no longer asked whether it comes too early.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from typing import Any
 
 from demiurge.world.manifest.expressions import Scope, Type, bool_problems, expression_problems
 from demiurge.world.manifest.known import Known
+from demiurge.world.manifest.parts import origins_of
 from demiurge.world.manifest.problem import Place, Problem
 from demiurge.world.manifest.shapes import STEPS, did_you_mean
 from demiurge.world.manifest.system import WORKSPACE_EVENTS
@@ -22,66 +27,101 @@ Step = Mapping[str, Any]
 
 
 def plan_problems(definition: Mapping[str, Any], place: Place, known: Known) -> Iterator[Problem]:
-    """All that is wrong with a plan whose own fields have the right form."""
-    yield from known.missing("schema", definition["input"], place.at("input"))
+    """All that is wrong with what is in a plan. The forms of its own fields are told elsewhere, and what lacks one is
+    passed over here."""
+    yield from known.missing("schema", definition.get("input"), place.at("input"))
     yield from known.missing("schema", definition.get("output"), place.at("output"))
-    form = list(_form(definition["steps"], place.at("steps")))
-    yield from form
-    if form:  # the graph of steps that can't be read says nothing
-        return
-    graph = _Graph(definition, place, known)
-    wrong = list(graph.edge_problems())
-    yield from wrong
-    if wrong:
-        return
+    steps = _listed(definition, "steps")
+    wrong: set[int] = set()
+    for index, problem in _form(steps, place.at("steps")) if isinstance(definition.get("steps"), list) else ():
+        wrong.add(index)
+        yield problem
+    graph = _Graph(definition, place, known, wrong)
+    yield from graph.edge_problems()
     yield from graph.dead_steps()
     yield from graph.names()
-    for index, step in enumerate(definition["steps"]):
-        yield from graph.step(step, place.at("steps", index))
-    for index, edge in enumerate(definition.get("edges", ())):
-        if edge.get("when", True) is not True:
+    for index, step in enumerate(steps):
+        if index not in wrong:
+            yield from graph.step(step, place.at("steps", index))
+    for index, edge in graph.edges:
+        if edge.get("when", True) is not True and edge["to"] in graph.steps:
             yield from bool_problems(edge["when"], place.at("edges", index, "when"), graph.scope(edge["to"]))
-    for index, condition in enumerate(definition.get("invariants", ())):
+    for index, condition in enumerate(_listed(definition, "invariants")):
         yield from bool_problems(condition, place.at("invariants", index), graph.everything())
     yield from graph.derived()
 
 
-def _form(steps: Sequence[Any], place: Place) -> Iterator[Problem]:
+def _form(steps: Sequence[Any], place: Place) -> Iterator[tuple[int, Problem]]:
+    """Problems, each with the index of the step that can't be read for it; -1: of none."""
     if not 0 < len(steps) <= MAX_STEPS:
-        yield place.wrong(f"a plan has 1 to {MAX_STEPS} steps, not {len(steps)}", "add or take away steps")
+        yield -1, place.wrong(f"a plan has 1 to {MAX_STEPS} steps, not {len(steps)}", "add or take away steps")
     seen: set[str] = set()
     for index, step in enumerate(steps):
         at = place.at(index)
         if not isinstance(step, Mapping):
-            yield at.wrong("is no step", 'write {"id": ..., "op": ..., ...}')
+            yield index, at.wrong("is no step", 'write {"id": ..., "op": ..., ...}')
             continue
         op = step.get("op")
         if not isinstance(op, str) or op not in STEPS:
-            yield at.at("op").wrong(f"there is no op {op!r}", did_you_mean(op, STEPS, "leave the step out"))
+            yield index, at.at("op").wrong(f"there is no op {op!r}", did_you_mean(op, STEPS, "leave the step out"))
         else:
-            yield from STEPS[op](step, at)
+            yield from ((index, problem) for problem in STEPS[op](step, at))
         if isinstance(step.get("id"), str):
             if step["id"] in seen:
-                yield at.at("id").wrong(f"two steps have the id {step['id']}", "give each its own")
+                yield index, at.at("id").wrong(f"two steps have the id {step['id']}", "give each its own")
             seen.add(step["id"])
+
+
+def _listed(definition: Mapping[str, Any], field: str) -> Sequence[Any]:
+    found = definition.get(field)
+    return found if isinstance(found, list | tuple) else ()
+
+
+class _Any(dict[str, Type]):
+    """Names of which nobody knows which there are: all of them."""
+
+    def __contains__(self, name: object) -> bool:
+        return True
 
 
 class _Graph:
     """A plan's steps and edges, and which steps come before which."""
 
-    def __init__(self, definition: Mapping[str, Any], place: Place, known: Known) -> None:
+    def __init__(self, definition: Mapping[str, Any], place: Place, known: Known, wrong: Container[int]) -> None:
+        """`wrong`: the indices of steps that can't be read."""
         self.definition, self.place, self.known = definition, place, known
-        self.steps: dict[str, Step] = {step["id"]: step for step in definition["steps"]}
-        self.edges: Sequence[Mapping[str, Any]] = definition.get("edges", ())
+        self.name = str(definition.get("name"))
+        listed = list(enumerate(_listed(definition, "steps")))
+        unread = [step for index, step in listed if index in wrong]
+        self.all: list[Step] = [step for _, step in listed if isinstance(step, Mapping)]
+        self.steps: dict[str, Step] = {}
+        for step in self.all:
+            if isinstance(step.get("id"), str):
+                self.steps.setdefault(step["id"], step)
+        edges = list(enumerate(_listed(definition, "edges")))
+        self.edges: list[tuple[int, Mapping[str, Any]]] = [(index, edge) for index, edge in edges if _is_edge(edge)]
+        locals_ = definition.get("locals")
+        self.locals: Mapping[str, Any] = locals_ if isinstance(locals_, Mapping) else {}
         self.sources: dict[str, list[str]] = {step_id: [] for step_id in self.steps}
-        for edge in self.edges:
+        for _, edge in self.edges:
             if edge["to"] in self.steps and edge["from"] in self.steps:
                 self.sources[edge["to"]].append(edge["from"])
         self.order = self._order()
         self.before: dict[str, set[str]] = {}
         for step_id in self.order:
             self.before[step_id] = {s for source in self.sources[step_id] for s in (source, *self.before[source])}
-        self.input: Type = known.schemas.get(definition["input"])
+        ends = (edge[end] for _, edge in self.edges for end in ("from", "to"))
+        self.unread = bool(unread)
+        self.unordered = (
+            self.unread
+            or len(edges) > len(self.edges)
+            or any(end not in self.steps for end in ends)
+            or len(self.order) < len(self.steps)
+        )
+        """Whether nobody knows what comes before what."""
+        self.unnamed = any(_is_unnamed(step) for step in unread)
+        """Whether nobody knows what is set."""
+        self.input: Type = known.schemas.get(str(definition.get("input")))
         self.types: dict[str, Type] = {step_id: self._type(step) for step_id, step in self.steps.items()}
 
     def _order(self) -> list[str]:
@@ -102,17 +142,17 @@ class _Graph:
 
     def _type(self, step: Step) -> Type:
         """The type of what a step binds."""
-        local = self.definition.get("locals", {}).get(_variable(step))
-        if step["op"] == "await_receipt":
+        local = self.locals.get(_variable(step) or "")
+        if _op(step) == "await_receipt":
             return RECEIPT
-        schema = local if local is not None else step["event"] if step["op"] == "await_event" else None
-        return {"ref": schema} if schema in self.known.schemas else None
+        schema = local if local is not None else step.get("event") if _op(step) == "await_event" else None
+        return {"ref": schema} if isinstance(schema, str) and schema in self.known.schemas else None
 
     # -- edges --------------------------------------------------------------------------------------------------------
 
     def edge_problems(self) -> Iterator[Problem]:
         seen: set[tuple[str, str]] = set()
-        for index, edge in enumerate(self.edges):
+        for index, edge in self.edges:
             at, ends = self.place.at("edges", index), (edge["from"], edge["to"])
             for name, step_id in zip(("from", "to"), ends, strict=True):
                 if step_id not in self.steps:
@@ -123,7 +163,7 @@ class _Graph:
             seen.add(ends)
             if edge.get("when") is False:
                 yield at.at("when").wrong("this edge never opens", "leave the edge out")
-            if self.steps.get(edge["from"], {}).get("op") == "end":
+            if _op(self.steps.get(edge["from"], {})) == "end":
                 yield at.wrong("an end has nothing after it", "leave the edge out")
         circle = self._circle()
         if circle:
@@ -131,7 +171,7 @@ class _Graph:
 
     def dead_steps(self) -> Iterator[Problem]:
         """An `end` that nothing leads to: it runs first, and what waits for another step never does."""
-        for index, step in enumerate(self.definition["steps"]):
+        for index, step in enumerate(() if self.unordered else self.all):
             if step["op"] == "end" and not self.sources[step["id"]]:
                 others = [s for s in self.steps if self.sources[s]]
                 if others:
@@ -143,34 +183,36 @@ class _Graph:
     def names(self) -> Iterator[Problem]:
         """Handles that are bound twice, and locals that nothing sets."""
         handles: set[str] = set()
-        for index, step in enumerate(self.definition["steps"]):
+        for index, step in enumerate(_listed(self.definition, "steps")):
+            if not isinstance(step, Mapping):
+                continue
             name = _variable(step)
             at = self.place.at("steps", index, "bind")
             if name == "correlation_id":
                 yield at.wrong("correlation_id is set by the trigger", "choose another name")
-            if name in handles or (name and step["op"] == "emit_effect" and name in self._set_by_others(step)):
+            if name in handles or (name and _op(step) == "emit_effect" and name in self._set_by_others(step)):
                 yield at.wrong(f"the handle {name} is bound twice", "give each effect its own handle")
-            if step["op"] == "emit_effect" and name is not None:
+            if _op(step) == "emit_effect" and name is not None:
                 handles.add(name)
-        settable = {_variable(s) for s in self.steps.values() if s["op"] in ("assign", "await_event")}
-        for name, schema in self.definition.get("locals", {}).items():
+        settable = {_variable(s) for s in self.all if _op(s) in ("assign", "await_event", "")}
+        for name, schema in self.locals.items():
             at = self.place.at("locals", name)
             yield from self.known.missing("schema", schema, at)
-            if name not in settable:
+            if name not in settable and not self.unnamed:
                 yield at.wrong(f"no assign or await_event sets {name}", "leave it out")
 
     def _set_by_others(self, step: Step) -> set[str | None]:
-        return {_variable(other) for other in self.steps.values() if other is not step}
+        return {_variable(other) for other in self.all if other is not step}
 
     def scope(self, step_id: str, event: Type = None, *, has_event: bool = False) -> Scope:
         """What may be read where `step_id` is about to begin."""
-        before = [self.steps[s] for s in self.order if s in self.before[step_id]]
-        every = frozenset(name for step in self.steps.values() if (name := _variable(step)) is not None)
+        before = self.all if self.unordered else [self.steps[s] for s in self.order if s in self.before[step_id]]
+        every = frozenset(name for step in self.all if (name := _variable(step)) is not None)
         return Scope(
             self.known.schemas,
             self.input,
             self._vars(before),
-            {step["id"]: self.types[step["id"]] for step in before if _variable(step) is not None},
+            self._bound(before),
             every,
             event,
             has_event,
@@ -178,9 +220,13 @@ class _Graph:
 
     def everything(self) -> Scope:
         """What an invariant may read."""
-        steps = list(self.steps.values())
-        bound = {step["id"]: self.types[step["id"]] for step in steps if _variable(step) is not None}
-        return Scope(self.known.schemas, self.input, self._vars(steps), bound)
+        return Scope(self.known.schemas, self.input, self._vars(self.all), self._bound(self.all))
+
+    def _bound(self, steps: Sequence[Step]) -> dict[str, Type]:
+        """The ids of those of these steps that bind a value."""
+        ids = (str(step.get("id")) for step in steps if _variable(step) is not None)
+        found = {step_id: self.types.get(step_id) for step_id in ids}
+        return _Any(found) if self.unnamed else found
 
     def _vars(self, steps: Sequence[Step]) -> dict[str, Type]:
         """Variables that these steps set, with their types where all agree."""
@@ -188,9 +234,9 @@ class _Graph:
         for step in steps:
             name = _variable(step)
             if name is not None:
-                made = self.types[step["id"]]
+                made = self.types.get(str(step.get("id")))
                 found[name] = made if found.get(name, made) == made else None
-        return found
+        return _Any(found) if self.unnamed else found
 
     # -- steps --------------------------------------------------------------------------------------------------------
 
@@ -209,7 +255,7 @@ class _Graph:
                     event = {"ref": step["event"]} if step["event"] in self.known.schemas else None
                     inside = self.scope(step["id"], event, has_event=True)
                     yield from bool_problems(step["where"], place.at("where"), inside)
-                elif self.definition["name"] in self.known.correlated:
+                elif self.name in self.known.correlated:
                     fix = 'add a where, such as {"op": "eq", "args": [{"ref": "@event.FIELD"}, ...]}'
                     yield place.wrong("a plan that is correlated would take any event here", fix)
             case "raise_event":
@@ -233,8 +279,9 @@ class _Graph:
         if effect is None:
             fix = did_you_mean(step["kind"], self.known.effects, "define it")
             yield place.at("kind").wrong(f"there is no effect {step['kind']}", fix)
-        elif effect.get("origin_scope") == "tool":
-            yield place.at("kind").wrong(f"{step['kind']} is for tools", "let a tool ask for it")
+        elif (origins := origins_of(effect.get("origin_scope"))) and "plan" not in origins:
+            who = " and ".join(f"{origin}s" for origin in sorted(origins))
+            yield place.at("kind").wrong(f"{step['kind']} is for {who}", "let one of these ask for it")
         if step["cap"] not in self.known.grants:
             fix = did_you_mean(step["cap"], self.known.grants, "add it to defaults.cap_grants")
             yield place.at("cap").wrong(f"there is no grant {step['cap']}", fix)
@@ -245,12 +292,13 @@ class _Graph:
                 yield place.at("cap").wrong(what, f"name a grant of type {wanted}")
 
     def _awaited(self, step: Step, place: Place) -> Iterator[Problem]:
-        handles = {f"@var:{s['bind']['effect_id_as']}": i for i, s in self.steps.items() if s["op"] == "emit_effect"}
+        effects = {i: s for i, s in self.steps.items() if _op(s) in ("emit_effect", "")}
+        handles = {f"@var:{_variable(effect)}": step_id for step_id, effect in effects.items()}
         awaited = step["for"]
         name = awaited.get("ref") if isinstance(awaited, Mapping) and set(awaited) == {"ref"} else None
-        if not isinstance(name, str) or name not in handles:
+        if not isinstance(name, str) or (name not in handles and not self.unnamed):
             yield place.wrong("it awaits no effect of this plan", 'write {"ref": "@var:HANDLE"}')
-        elif handles[name] not in self.before[step["id"]]:
+        elif not self.unordered and handles[name] not in self.before[step["id"]]:
             yield place.wrong(
                 "it awaits an effect that is not asked for before it", f"add an edge from {handles[name]}"
             )
@@ -259,12 +307,13 @@ class _Graph:
         """Secrets that are written out in the parameters of an effect."""
         for alias, version in _named_secrets(params):
             name = f"{alias}@{version}"
-            secret = self.known.names("defsecret").get(name)
+            declared = self.known.names("defsecret")
+            secret = declared.get(name) or declared.get(f"{alias}@*")
             if secret is None:
-                fix = did_you_mean(name, self.known.names("defsecret"), "define it with defsecret")
+                fix = did_you_mean(name, declared, "define it with defsecret")
                 yield place.wrong(f"there is no secret {name}", fix)
                 continue
-            for field, mine in (("allowed_caps", step["cap"]), ("allowed_plans", self.definition["name"])):
+            for field, mine in (("allowed_caps", step["cap"]), ("allowed_plans", self.name)):
                 allowed = secret.get(field)
                 is_known = field == "allowed_plans" or mine in self.known.grants
                 if isinstance(allowed, list) and is_known and mine not in allowed:
@@ -272,19 +321,39 @@ class _Graph:
 
     def derived(self) -> Iterator[Problem]:
         """`required_caps` and `allowed_effects` are what the steps say; who writes them wants to be told otherwise."""
-        emitting = [step for step in self.steps.values() if step["op"] == "emit_effect"]
+        if self.unread:
+            return
+        emitting = [step for step in self.all if step["op"] == "emit_effect"]
         for field, own in (("required_caps", "cap"), ("allowed_effects", "kind")):
             used = sorted({step[own] for step in emitting})
-            if field in self.definition and sorted(set(self.definition[field])) != used:
+            said = self.definition.get(field)
+            if isinstance(said, list) and all(isinstance(name, str) for name in said) and sorted(set(said)) != used:
                 yield self.place.at(field).wrong(
                     f"the steps say {', '.join(used) or 'none'}", "write these, or leave it out"
                 )
 
 
 def _variable(step: Step) -> str | None:
-    """The variable that a step binds."""
-    op = step["op"]
-    return str(step["bind"][BOUND[op]]) if op in BOUND else None
+    """The variable that a step binds; of one with an op that there is not, the one that it would."""
+    op, bind = _op(step), step.get("bind")
+    fields = [BOUND[op]] if op in BOUND else [] if op else sorted(set(BOUND.values()))
+    found = (bind.get(field) for field in fields) if isinstance(bind, Mapping) else ()
+    return next((name for name in found if isinstance(name, str)), None)
+
+
+def _op(step: Step) -> str:
+    """A step's op; "" where there is none of that name."""
+    op = step.get("op")
+    return op if isinstance(op, str) and op in STEPS else ""
+
+
+def _is_unnamed(step: Any) -> bool:
+    """Whether a step that can't be read may set a variable of any name."""
+    return not isinstance(step, Mapping) or (_variable(step) is None and (_op(step) in BOUND or "bind" in step))
+
+
+def _is_edge(edge: Any) -> bool:
+    return isinstance(edge, Mapping) and isinstance(edge.get("from"), str) and isinstance(edge.get("to"), str)
 
 
 def _named_secrets(expression: Any) -> Iterator[tuple[Any, Any]]:

@@ -12,7 +12,7 @@ from demiurge.tools.spec import ToolSpec
 from demiurge.values.refs import Ref
 from demiurge.values.schema import Schemas
 from demiurge.values.type_expr import TypeExpr
-from demiurge.world.manifest.parts import EffectType, Grant, ModuleType, Route, Rule, Secret, Trigger
+from demiurge.world.manifest.parts import EffectType, Grant, ModuleType, Route, Rule, Secret, Trigger, origins_of
 from demiurge.world.manifest.system import WORKSPACE_ROUTE
 from demiurge.world.plan import Plan, parse_plan
 
@@ -32,7 +32,7 @@ class Resolved(NamedTuple):
     rules: tuple[Rule, ...] | None
     tool_policy: ToolPolicy
     toolset: Mapping[str, ToolSpec]
-    secrets: Mapping[tuple[str, int], Secret]
+    secrets: Mapping[tuple[str, int | None], Secret]
     routes: Mapping[str, Route]
     triggers: Mapping[str, tuple[Trigger, ...]]
     settings: Mapping[str, Any]
@@ -79,17 +79,20 @@ def _module(definition: Definition, schemas: Schemas) -> ModuleType:
     event: TypeExpr = schemas.get(abi["event"])
     tags = {tag: arm["ref"] for tag, arm in event.get("variant", {}).items() if "ref" in arm}
     arms = {schema: tag for tag, schema in tags.items()}
-    return ModuleType(definition["name"], abi["state"], abi["event"], definition.get("key_schema"), arms, tags)
+    effects: dict[str, tuple[str, ...]] = {}
+    for declared in definition.get("effects", ()):
+        effects[declared["kind"]] = (*effects.get(declared["kind"], ()), declared["cap"])
+    key_schema = definition.get("key_schema")
+    return ModuleType(definition["name"], abi["state"], abi["event"], key_schema, arms, tags, MappingProxyType(effects))
 
 
 def _effect(definition: Definition) -> EffectType:
-    scope = definition["origin_scope"]
     return EffectType(
         definition["kind"],
         definition["params_schema"],
         definition["receipt_schema"],
         definition["cap_type"],
-        frozenset({"plan", "tool"} if scope == "both" else {scope}),
+        origins_of(definition["origin_scope"]),
         definition.get("changes", False),
     )
 

@@ -8,16 +8,18 @@ from difflib import get_close_matches
 from typing import Any
 
 from demiurge.errors import InvalidValue
-from demiurge.tools.policy import ToolPolicy
+from demiurge.tools.policy_problems import policy_problems
 from demiurge.tools.spec import ToolSpec
-from demiurge.world.manifest.parts import RULE_FIELDS, Secret
+from demiurge.world.manifest.parts import ORIGINS, RULE_FIELDS, Secret
 from demiurge.world.manifest.problem import Place, Problem
 
 __all__ = ["DEFINITIONS", "ROOT", "STEPS", "Check", "did_you_mean", "form_problems", "is_readable"]
 
 Check = Callable[[Any, Place], Iterator[Problem]]
 
-NAME = re.compile(r"[a-z][a-z0-9._-]*/[A-Za-z][A-Za-z0-9._-]*@[1-9][0-9]*")
+_UNVERSIONED = r"[a-z][a-z0-9._-]*/[A-Za-z][A-Za-z0-9._-]*"
+NAME = re.compile(rf"{_UNVERSIONED}@[1-9][0-9]*")
+SECRET_NAME = re.compile(rf"{_UNVERSIONED}@([1-9][0-9]*|\*)")
 KIND = re.compile(r"[a-z][a-z0-9_]*(\.[a-z][a-z0-9_]*)+")
 ID = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}")
 PATH = re.compile(r"(\$value|\$tag|[A-Za-z_][A-Za-z0-9_-]*)(\.(\$value|\$tag|[A-Za-z_][A-Za-z0-9_-]*))*")
@@ -112,6 +114,14 @@ def did_you_mean(word: object, known: Mapping[str, Any] | frozenset[str], otherw
     return f"{otherwise}, or write one of {', '.join(few)}" if 0 < len(few) < 8 else otherwise
 
 
+def _scope(value: Any, place: Place) -> Iterator[Problem]:
+    words = value if isinstance(value, list) else [value]
+    allowed = {*ORIGINS, "both"} if value is not words else ORIGINS
+    if not words or any(not isinstance(word, str) or word not in allowed for word in words):
+        fix = 'write plan, tool, reducer, both (plan and tool), or a list such as ["plan", "reducer"]'
+        yield place.wrong("does not say who may ask for it", fix)
+
+
 def _secret(value: Any, place: Place) -> Iterator[Problem]:
     try:
         Secret.from_definition({"name": "a@1", "binding_id": value})
@@ -120,10 +130,9 @@ def _secret(value: Any, place: Place) -> Iterator[Problem]:
 
 
 def _tool_policy(value: Any, place: Place) -> Iterator[Problem]:
-    try:
-        ToolPolicy.from_json(value)
-    except InvalidValue as error:
-        yield place.wrong(f"is no tool policy: {error.message}", "correct it as the page on policies says")
+    for error in policy_problems(value):
+        where = f"{error.path}: " if error.path else ""
+        yield place.wrong(f"is no tool policy: {where}{error.message}", "correct it as the page on policies says")
 
 
 def _tool(value: Any, place: Place) -> Iterator[Problem]:
@@ -138,6 +147,7 @@ _name = _matching(NAME, "versioned name", "demo/Thing@1")
 _id = _matching(ID, "name of letters, digits, _ and -", "wait")
 _path = _matching(PATH, "path of fields", "$value.chat_id")
 _kind = _matching(KIND, "kind of effect", "http.request")
+_secret_name = _matching(SECRET_NAME, "versioned name", "demo/key@1 or demo/key@*")
 _names = _list_of(_name)
 _texts = _list_of(_text)
 _edge = _object({"from": _text, "to": _text}, {"when": _anything})
@@ -149,7 +159,7 @@ _FIELDS: Mapping[str, tuple[Mapping[str, Check], Mapping[str, Check]]] = {
     "defschema": ({"type": _anything}, {}),
     "defmodule": (
         {"module_kind": _one_of("reducer"), "abi": _object({"state": _name, "event": _name})},
-        {"key_schema": _name},
+        {"key_schema": _name, "effects": _list_of(_object({"kind": _text, "cap": _text}))},
     ),
     "defplan": (
         {"input": _name, "steps": _list_of(_anything)},
@@ -168,14 +178,14 @@ _FIELDS: Mapping[str, tuple[Mapping[str, Check], Mapping[str, Check]]] = {
             "params_schema": _name,
             "receipt_schema": _name,
             "cap_type": _text,
-            "origin_scope": _one_of("plan", "tool", "both"),
+            "origin_scope": _scope,
         },
         {"changes": _flag},
     ),
     "defcap": ({"cap_type": _text, "schema": _anything}, {}),
     "defpolicy": ({"rules": _list_of(_rule)}, {}),
     "defsecret": (
-        {"binding_id": _secret},
+        {"name": _secret_name, "binding_id": _secret},
         {
             "else_binding_ids": _list_of(_secret),
             "allowed_caps": _or_null(_texts),

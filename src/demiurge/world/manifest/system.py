@@ -9,7 +9,7 @@ from importlib import resources
 from types import MappingProxyType
 from typing import Any
 
-__all__ = ["RESERVED", "WORKSPACE_EVENTS", "WORKSPACE_ROUTE", "system_definitions"]
+__all__ = ["ANY_RECEIPT", "RESERVED", "TYPED_RECEIPTS", "WORKSPACE_EVENTS", "WORKSPACE_ROUTE", "system_definitions"]
 
 RESERVED = "sys/"
 
@@ -19,6 +19,14 @@ WORKSPACE_ROUTE: Mapping[str, str] = MappingProxyType(
 
 WORKSPACE_EVENTS = frozenset({"sys/WorkspaceEvent@1", "sys/WorkspaceCommit@1", "sys/WorkspaceEdit@1"})
 """What moves a workspace on: an effect's commit under a grant, or a person's edit. No plan raises them."""
+
+ANY_RECEIPT = "sys/EffectReceipt@1"
+"""The event that brings a reducer what came of any effect that it asked for."""
+
+TYPED_RECEIPTS: Mapping[str, str] = MappingProxyType(
+    {"timer.set": "sys/TimerFired@1", "blob.put": "sys/BlobPutResult@1", "blob.get": "sys/BlobGetResult@1"}
+)
+"""Kind of effect -> the event that is used in place of that, by a module that has it."""
 
 
 @cache

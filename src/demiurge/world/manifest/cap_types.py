@@ -1,0 +1,117 @@
+"""What the built-in types of caps are about: the parameters that a grant is held against, and the grant's own.
+
+An effect of one's own may be of such a type, and a cap as well. Then both need what the kernel will look at
+(`world.authority.enforcers`), in the form in which it does: else each such effect would be denied when it is asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+
+from demiurge.values.type_expr import TypeExpr, kind_of
+from demiurge.world.manifest.folder import Part
+from demiurge.world.manifest.known import Known
+from demiurge.world.manifest.problem import Problem
+from demiurge.world.manifest.system import RESERVED
+
+__all__ = ["PARAMETERS", "Parameter", "cap_problems", "effect_problems"]
+
+
+class Parameter(NamedTuple):
+    """A field of an effect's parameters, which may be `absent`, or an option (`null`)."""
+
+    type: TypeExpr
+    absent: bool = False
+    null: bool = False
+
+
+_TEXT: TypeExpr = {"text": {}}
+_TEXT_OR_SECRET: TypeExpr = {"ref": "sys/TextOrSecretRef@1"}
+
+PARAMETERS: Mapping[str, Mapping[str, Parameter]] = {
+    "llm.basic": {
+        "provider": Parameter(_TEXT),
+        "model": Parameter(_TEXT),
+        "max_tokens": Parameter({"nat": {}}),
+        "api_key": Parameter(_TEXT_OR_SECRET, absent=True, null=True),
+    },
+    "tool": {"tool": Parameter(_TEXT)},
+    "workspace": {"workspace": Parameter(_TEXT), "path": Parameter(_TEXT, absent=True)},
+    "query": {"module": Parameter(_TEXT, absent=True, null=True)},
+    "blob": {"content": Parameter({"ref": "sys/BytesOrRef@1"}, absent=True, null=True)},
+    "http.out": {
+        "method": Parameter(_TEXT),
+        "url": Parameter(_TEXT),
+        "headers": Parameter({"map": {"key": _TEXT, "value": _TEXT_OR_SECRET}}, absent=True, null=True),
+        "max_redirects": Parameter({"nat": {}}, absent=True, null=True),
+    },
+    "vault": {"alias": Parameter(_TEXT)},
+}
+"""Type of cap -> what its grants are held against."""
+
+
+def effect_problems(part: Part, known: Known) -> Iterator[Problem]:
+    """What the parameters of an effect lack that a grant of its cap type is held against."""
+    schema, cap_type = part.content["params_schema"], part.content["cap_type"]
+    read, place = PARAMETERS.get(cap_type, {}), part.place.at("params_schema")
+    if schema not in known.schemas:
+        return
+    kind, body = kind_of(_resolved({"ref": schema}, known))
+    fields = body if kind == "record" else {}
+    for name, parameter in read.items():
+        found = fields.get(name)
+        if found is None and not parameter.absent:
+            fix = f"add it, or define a cap type of your own in place of {cap_type}"
+            yield place.wrong(f"{schema} has no field {name}, which {cap_type} is about", fix)
+        elif found is not None and not _fits(found, parameter, known):
+            what = f"the field {name} of {schema} is not of the type that {cap_type} is about"
+            yield place.wrong(what, f"write {_written(parameter.type)}, or define a cap type of your own")
+
+
+def cap_problems(part: Part, known: Known) -> Iterator[Problem]:
+    """Parameters of a cap of a built-in type that are not what the built-in cap has under their names."""
+    content, place = part.content, part.place.at("schema")
+    found = (cap for name, cap in known.names("defcap").items() if name.startswith(RESERVED))
+    built_in = next((cap for cap in found if cap["cap_type"] == content["cap_type"]), None)
+    schema = content["schema"]
+    if built_in is None or not isinstance(schema, Mapping):
+        return
+    fields = schema.get("record")
+    if not isinstance(fields, Mapping):
+        yield place.wrong(f"a cap of type {content['cap_type']} has a record", 'write {"record": {...}}')
+        return
+    for name, expr in built_in["schema"]["record"].items():
+        if name in fields and fields[name] != expr:
+            what = f"{name} is not of the type that it has in {built_in['name']}"
+            yield place.at("record", name).wrong(what, f"write {_written(expr)}")
+
+
+def _fits(found: TypeExpr, parameter: Parameter, known: Known) -> bool:
+    found = _resolved(found, known)
+    if parameter.null and "option" in found:
+        found = found["option"]
+    return _is(found, parameter.type, known)
+
+
+def _is(found: TypeExpr, wanted: TypeExpr, known: Known) -> bool:
+    """Whether two types have the same values. It ends because the built-in ones do."""
+    kind, body = kind_of(_resolved(found, known))
+    want, parts = kind_of(_resolved(wanted, known))
+    if kind != want:
+        return False
+    if kind in ("record", "variant", "map"):
+        return set(body) == set(parts) and all(_is(body[name], parts[name], known) for name in parts)
+    return _is(body, parts, known) if kind in ("list", "set", "option") else True
+
+
+def _resolved(expr: TypeExpr, known: Known) -> TypeExpr:
+    """A type as it is written where its name is defined."""
+    while "ref" in expr:
+        expr = known.schemas[expr["ref"]]
+    return expr
+
+
+def _written(expr: TypeExpr) -> str:
+    kind, body = kind_of(expr)
+    return str(body) if kind == "ref" else kind

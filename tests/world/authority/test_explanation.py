@@ -1,0 +1,65 @@
+"""What is said of an effect beforehand is what is decided when it is asked for."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from tests.world.scripted import tiny
+
+from demiurge.world.authority.admission import admit
+from demiurge.world.authority.explanation import askers, ruling, rulings
+from demiurge.world.manifest import Manifest
+
+PLAN = "ex/plan@1"
+ALLOW: dict[str, Any] = {"when": {}, "decision": "allow"}
+RULES: list[list[dict[str, Any]]] = [
+    [],
+    [ALLOW],
+    [{"when": {"cap_name": "echo"}, "decision": "deny"}, ALLOW],
+    [{"when": {"origin_kind": "plan", "origin_name": PLAN}, "decision": "allow"}],
+    [{"when": {"origin_kind": "tool"}, "decision": "allow"}],
+    [{"when": {"effect_kind": "ex.echo", "cap_type": "echo"}, "decision": "deny"}],
+]
+
+
+def grant(name: str, **more: Any) -> dict[str, Any]:
+    return {"name": name, "cap": "ex/echo@1", "params": {}, **more}
+
+
+@pytest.mark.parametrize("rules", RULES)
+@pytest.mark.parametrize("origin", [("plan", PLAN), ("tool", "bell"), ("reducer", "ex/Room@1")])
+@pytest.mark.parametrize("name", ["echo", "none", "old"])
+def test_it_is_what_is_decided(rules: list[dict[str, Any]], origin: tuple[str, str], name: str) -> None:
+    manifest = tiny(rules=rules, grants=[grant("echo"), grant("old", expiry_ns=5)])
+    effect = manifest.effects["ex.echo"]
+    asked = {"kind": origin[0], "name": origin[1], "id": 1}
+    decided = admit(manifest, effect, {"text": "x"}, name, asked, now_ns=7, actor="user")
+    told = ruling(manifest, effect, *origin, name, 7)
+    assert told.admission == decided
+    if told.rule is not None:
+        assert decided.rule == f"rule {told.rule}"
+        assert manifest.rules is not None
+        assert manifest.rules[told.rule].decision == decided.verdict
+
+
+def asked(manifest: Manifest) -> list[tuple[str, str, str]]:
+    return list(askers(manifest, manifest.effects["ex.echo"]))
+
+
+def test_those_who_ask_are_found_with_the_grants_that_they_name() -> None:
+    manifest = tiny()
+    assert ("plan", PLAN, "echo") in asked(manifest)
+    assert [told.grant for told in rulings(manifest, manifest.effects["ex.echo"], "plan", PLAN, 0)] == ["echo"]
+
+
+def test_who_names_no_grant_is_told_of_each_and_a_tool_has_one_or_none() -> None:
+    one, two = tiny(), tiny(grants=[grant("echo"), grant("other")])
+    for manifest, grants in ((one, ["echo"]), (two, ["echo", "other"])):
+        told = rulings(manifest, manifest.effects["ex.echo"], "plan", "ex/none@1", 0)
+        assert [each.grant for each in told] == grants
+    [ungranted] = rulings(one, one.effects["llm.generate"], "plan", PLAN, 0)
+    assert (ungranted.grant, ungranted.admission.code) == ("", "no_grant")
+    tools = [each for each in one.effects.values() if "tool" in each.origins and each.cap_type != "echo"]
+    [denied] = rulings(one, tools[0], "tool", "bell", 0)
+    assert denied.admission.code == "no_grant"
