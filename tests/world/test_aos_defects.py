@@ -1,23 +1,48 @@
 """The faults that AgentOS had when it was built, each by its letter or section in the notes, and that this has not.
 
-Kernel and host (2.6 a to j), then plans, manifests and authority (1.3 to 1.6, 3.2, 3.3, 13).
+Kernel and host (2.6 a to j), then plans, manifests and authority (1.3 to 1.6, 3.2, 3.3), and its list of what to do
+better (13), by number; where the long tests of the same lie:
+
+    13.1   identities of intents          here
+    13.2   outcomes and not exceptions    here; kernel/test_advance.py
+    13.3   checked replay                 history/test_replay.py, history/test_replay_faults.py
+    13.4   a torn end of the journal      tests/stores/test_torn_log.py, tests/chaos/test_torn_log.py
+    13.5   plans see the status           here
+    13.6   receipts are validated         here (2.6 g)
+    13.7   effects beside the kernel      host/test_host.py
+    13.8   llm.generate                   effects/test_llm.py
+    13.9   the chat's turn                tests/apps/demiurge/test_reducer.py
+    13.10  tools                          effects/test_tool_call.py, tests/tools/stages/test_fit.py
+    13.11  introspection                  effects/test_introspect.py
+    13.12  workspaces                     effects/test_workspace.py
+    13.13  secrets                        test_secrets.py, tests/cli/test_canaries.py
+    13.14  who submits is answered        here (2.6 i)
+    13.15  traces                         tests/cli/test_trace.py
+    13.16  empty and absent allowlists    here; authority/test_enforcers.py
+    13.17  what was left out              docs/design/departures.md
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.world.effects.asking import asking
 from tests.world.scripted import (
     BOARD,
     ECHO,
+    KEY,
+    ROOM,
     SCHEMAS,
     A,
     Echo,
     Kernel,
+    Script,
     awaiting,
+    called,
     echoed,
     edge,
     emitting,
@@ -28,13 +53,29 @@ from tests.world.scripted import (
     ref,
     room,
     running,
+    said,
     stored,
+    talking,
     tiny,
 )
 
-from demiurge.errors import DemiurgeError, InvalidValue, NotFound, UsageError
-from demiurge.stores import MemoryStore, Store
+from demiurge import faults
+from demiurge.errors import DemiurgeError, Divergence, InvalidValue, NotFound, Unavailable, UsageError
+from demiurge.stores import MemoryStore, SqliteStore, Store
+from demiurge.tools.authoring.tool import Tool
+from demiurge.tools.effect import ToolEffect
+from demiurge.tools.errors import ToolUserError
+from demiurge.tools.policy import Budgets, ToolPolicy
+from demiurge.tools.redaction import Redaction
+from demiurge.values import canonical_json
+from demiurge.values.refs import Ref
+from demiurge.wire.items import ToolOutput
 from demiurge.world.effect import failed, succeeded
+from demiurge.world.effects.blob import BlobEffects
+from demiurge.world.effects.introspect import Introspect
+from demiurge.world.effects.workspace import WorkspaceEffects
+from demiurge.world.history.trace import lineage, outcome, trace
+from demiurge.world.history.verify import verify
 from demiurge.world.host import Host
 from demiurge.world.manifest import BadManifest, Manifest
 from demiurge.world.reducer import Emit, ReducerContext, Step
@@ -269,7 +310,158 @@ def test_13_5_a_plan_branches_on_the_status_of_a_receipt(result: Any, told: str)
     assert unit.log[-1] == told
 
 
-# -- manifests and authority (1.3, 1.4, 1.6, 6, 13) -------------------------------------------------------------------
+# -- hosts and effects (13) -------------------------------------------------------------------------------------------
+
+
+async def test_13_3_replay_takes_what_came_from_outside_and_compares_all_else(store: Store) -> None:
+    async with running(store, tiny(), [Echo()]) as host:
+        await host.submit("ex/Ev@1", poke("ask:x"))
+        await host.settle()
+    assert sum(record.is_ingress for record in stored(store)) < len(stored(store))
+    lied = tiny(reduce=lambda _state, _event, _context: Step(set={"n": 100}))
+    with pytest.raises(Divergence, match=r"record ex/Room@1/a 2 \(step\)"):
+        replayed(store, lied)
+
+
+async def test_13_4_nothing_goes_out_before_it_is_durable(tmp_path: Path) -> None:
+    echo = Echo()
+    with SqliteStore.create(tmp_path / "w", "world_1") as disk:
+        async with running(disk, tiny(), [echo]) as host:
+            with faults.armed({"journal.before_commit": "enospc"}), pytest.raises(Unavailable):
+                await host.submit("ex/Ev@1", poke("ask:x"))
+        assert (stored(disk), echo.performed) == ([], [])
+
+
+async def test_13_6_a_receipt_that_does_not_fit_its_schema_is_an_error(memory: MemoryStore) -> None:
+    async with running(memory, tiny(), [Echo({"x": succeeded(text=1, blob=None)})]) as host:
+        await host.submit("ex/Ev@1", poke("ask:x"))
+        await host.settle()
+        cell = host.state(A).cell
+    assert cell is not None
+    assert list(cell["log"]) == ["asked", "error:receipt_invalid"]
+
+
+async def test_13_7_a_unit_takes_events_while_its_effects_go_on_and_receipts_like_them(memory: MemoryStore) -> None:
+    goes_on = asyncio.Event()
+    async with running(memory, tiny(), [Echo({"x": goes_on})]) as host:
+        await host.submit("ex/Ev@1", poke("ask:x"))
+        await host.submit("ex/Ev@1", poke("meanwhile"))
+        goes_on.set()
+        await host.settle()
+        cell = host.state(A).cell
+    assert cell is not None
+    assert list(cell["log"]) == ["asked", "meanwhile", "ok:x"]
+    assert [record.is_ingress for record in stored(memory) if record.kind == "receipt"] == [True]
+
+
+async def test_13_8_a_model_is_asked_with_one_toolset_and_answers_with_refs(memory: MemoryStore) -> None:
+    async with talking(memory, Script(called(("c1", "core__get_current_time", {})), said("noon"))) as talk:
+        await talk.say("time?")
+        first, last = talk.receipts("llm.generate")
+        params = talk.records("intent")[0].body["params"]
+        call = canonical_json.parse_object(talk.host.get_blob(first["payload"]["tool_call_refs"][0]))
+    assert isinstance(params["tools_ref"], str)
+    assert params["response_format"] is None
+    assert (call["id"], call["name"]) == ("c1", "core__get_current_time")
+    assert last["payload"]["tool_call_refs"] is None or list(last["payload"]["tool_call_refs"]) == []
+    assert first["payload"]["output_items_ref"] != last["payload"]["output_items_ref"]
+
+
+def talker(text: str) -> Tool[Any, Any]:
+    async def tell() -> dict[str, str]:
+        """Tells what it knows."""
+        if not text:
+            raise ToolUserError("I know nothing.")
+        return {"text": text, "hidden": "canary"}
+
+    return Tool.wrap(tell, name="tell", effect=ToolEffect.READ_ONLY, redaction=Redaction.allow("text"))
+
+
+async def test_13_9_all_calls_of_a_turn_are_answered_before_one_request_follows(memory: MemoryStore) -> None:
+    model = Script(called(("c1", "tell", {}), ("c2", "core__get_current_time", {})), said("ok"))
+    async with talking(memory, model, [talker("")]) as talk:
+        await talk.say("well?")
+        assert talk.roles() == ["user", "assistant", "tool", "tool", "assistant"]
+        assert [output["tool_call_id"] for output in talk.outputs()] == ["c1", "c2"]
+        failure = canonical_json.parse_object(talk.outputs()[0]["content"])
+    assert (failure["ok"], failure["message"]) == (False, "I know nothing.")
+    assert len(model.requests) == 2
+
+
+async def test_13_10_a_result_that_is_too_long_is_referred_to_and_kept_whole(store: Store) -> None:
+    """The model is told of it after it was decoded, redacted for people apart: nothing is cut in the middle."""
+    tool, text = talker("x" * 5000), "x" * 5000
+    policy = ToolPolicy(allowed_tools=("tell",), budgets=Budgets(max_result_bytes=200))
+    model = Script(called(("c1", "tell", {})), said("long"))
+    async with talking(store, model, [tool], policy=policy) as talk:
+        await talk.say("well?")
+        [receipt] = [r for r in talk.records("receipt") if "message_ref" in r.body["payload"]]
+        [output] = talk.outputs()
+        view = canonical_json.parse_object(talk.host.get_blob(receipt.body["payload"]["view_ref"]))
+        blobs = {ref: talk.host.get_blob(Ref(ref)) for ref in receipt.refs}
+        assert verify(store).ok
+        assert [state.seq for state in talk.host.replay()]
+    sent = [item.content for item in model.requests[1].items if isinstance(item, ToolOutput)]
+    assert sent == [output["content"]]
+    assert len(output["content"]) < 200 < len(text)
+    [whole] = [data for ref, data in blobs.items() if ref in output["content"]]
+    assert canonical_json.parse_object(whole) == {"text": text, "hidden": "canary"}
+    assert canonical_json.parse_object(blobs[view["ref"]]) == {"text": text}
+    assert view["bytes"] == len(blobs[view["ref"]])
+
+
+async def test_13_11_definitions_are_listed_by_prefix_and_shown_by_name(memory: MemoryStore) -> None:
+    async with asking(memory, [Introspect()], {"query": {}}) as asker:
+        listed = await asker.payload("introspect.schemas", prefix="ex/Poke")
+        shown = await asker.payload("introspect.module", name=ROOM)
+        schemas = canonical_json.parse_object(asker.host.get_blob(listed["schemas_ref"]))
+        module = canonical_json.parse_object(asker.host.get_blob(shown["module_ref"]))
+        assert listed["manifest_ref"] == shown["manifest_ref"] == asker.host.manifest.ref
+    assert list(schemas) == ["ex/Poke@1"]
+    assert (module["name"], module["event"]) == (ROOM, "ex/Ev@1")
+
+
+async def test_13_12_workspaces_are_granted_by_name_and_a_conflict_is_a_result(memory: MemoryStore) -> None:
+    grants: dict[str, dict[str, Any]] = {"workspace": {"workspaces": ["main"]}, "blob": {}}
+    async with asking(memory, [WorkspaceEffects(), BlobEffects()], grants) as asker:
+        text = await asker.give(b"text")
+        assert (await asker.ask("workspace.list", workspace="other", path=""))["status"] == "denied"
+        made = await asker.payload("workspace.write_bytes", workspace="main", path="a", bytes_ref=text)
+        commit = {"workspace": "main", "expected_head": 0, "root_hash": made["new_root_hash"], "owner": "x"}
+        done = [await asker.payload("workspace.commit", **commit) for _ in range(2)]
+    assert [(one["ok"], one["version"]) for one in done] == [(True, 1), (False, 1)]
+
+
+async def test_13_13_who_was_given_a_secret_is_recorded_and_the_secret_is_not(memory: MemoryStore) -> None:
+    async with talking(memory, Script(said("hello"))) as talk:
+        await talk.say("hi")
+        [receipt] = talk.receipts("llm.generate")
+    assert [dict(given) for given in receipt["secrets"]] == [{"alias": "llm/api", "version": 1}]
+    journal = b"".join(row.data for row in memory.read_all())
+    assert KEY.encode() not in journal + b"".join(map(memory.get_blob, memory.iter_blobs()))
+
+
+async def test_13_14_who_submits_is_told_where_the_event_lies(memory: MemoryStore) -> None:
+    async with running(memory, tiny(), []) as host:
+        unit, seq, event_hash = await host.submit("ex/Ev@1", poke("hello"), idempotency_key="k")
+        assert await host.submit("ex/Ev@1", poke("hello"), idempotency_key="k") == (unit, seq, event_hash)
+    assert [r.body["value"] for r in stored(memory) if (str(r.unit), r.unit_seq) == (unit, seq)] == [poke("hello")]
+
+
+@pytest.mark.parametrize(("what", "ends"), [("ask:x", "done"), ("fail:x", "failed"), ("ask:open", "running")])
+async def test_13_15_a_lineage_is_what_was_caused_and_has_one_end(memory: MemoryStore, what: str, ends: str) -> None:
+    async with running(memory, tiny(), [Echo({"open": asyncio.Event()})]) as host:
+        await host.submit("ex/Ev@1", poke("before"))
+        accepted = await host.submit("ex/Ev@1", poke(what))
+        if ends != "running":
+            await host.settle()
+        found = lineage(stored(memory), (accepted.unit, accepted.seq))
+    assert outcome(trace(found)).state == ends
+    assert all(record.cause is not None for record in found[1:])
+    assert "before" not in str([record.body for record in found])
+
+
+# -- manifests and authority (1.3, 1.4, 1.6, 6) -------------------------------------------------------------------
 
 
 def test_1_3_what_is_built_in_need_not_be_listed_and_can_not_be_defined_anew() -> None:
@@ -311,21 +503,24 @@ def test_1_6_everything_that_is_wrong_is_told_at_once() -> None:
     assert len(raised.value.problems) == 3
 
 
-def test_6_an_empty_allowlist_allows_nothing() -> None:
-    """Absent means anything, empty nothing: there, both meant anything."""
+@pytest.mark.parametrize(("params", "told"), [({"ops": []}, ["error:op_not_allowed"]), ({}, [])])
+def test_6_and_13_16_an_empty_allowlist_allows_nothing_and_an_absent_one_all(
+    params: Mapping[str, Any], told: list[str]
+) -> None:
+    """There, both meant anything."""
     grants: list[dict[str, Any]] = [
         {"name": "echo", "cap": "ex/echo@1"},
-        {"name": "blob", "cap": "sys/blob@1", "params": {"ops": []}},
+        {"name": "blob", "cap": "sys/blob@1", "params": params},
     ]
-    params = {
-        "record": {"blob_ref": {"null": {}}, "content": {"variant": {"tag": "bytes", "value": {"bytes_b64": ""}}}}
-    }
-    put = {"id": "p", "op": "emit_effect", "kind": "blob.put", "cap": "blob", "params": params}
+    content = {"variant": {"tag": "bytes", "value": {"bytes_b64": ""}}}
+    wanted = {"record": {"blob_ref": {"null": {}}, "content": content}}
+    put = {"id": "p", "op": "emit_effect", "kind": "blob.put", "cap": "blob", "params": wanted}
     steps = [{**put, "bind": {"effect_id_as": "h"}}, awaiting("w", "h", "r")]
-    told = raising("say", ref("@var:r.status"), ref("@var:r.payload.code"))
-    unit = Kernel(tiny([plan([*steps, told], [edge("p", "w"), edge("w", "say")])], grants=grants))
+    say = raising("say", ref("@var:r.status"), ref("@var:r.payload.code"))
+    unit = Kernel(tiny([plan([*steps, say], [edge("p", "w"), edge("w", "say")])], grants=grants))
     unit.poke("ask:x")
-    assert unit.log[-1] == "error:op_not_allowed"
+    assert unit.log == ["asked", *told]
+    assert len(unit.intents) == (not told)
 
 
 def test_a_rule_that_could_match_nothing_is_refused() -> None:

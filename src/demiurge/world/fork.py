@@ -4,6 +4,9 @@ Each unit's records are taken over as they are. Then it takes in a `fork` record
 and a receipt `unknown_outcome` for every intent that was open: in the other world it may yet take effect, or have taken
 it, so here it does not run (architecture.md 2, rule 4). What units had sent each other and had not arrived is on its
 way again. The source is only read.
+
+A unit that has read a blob which was erased since can't always be computed as it was. It comes along as records alone:
+they verify, and it takes no event.
 """
 
 from __future__ import annotations
@@ -19,7 +22,7 @@ from demiurge.errors import Damaged, NotFound
 from demiurge.stores.protocol import Batch, Outgoing, Row, Store
 from demiurge.values.refs import Ref, ref_from_digest, ref_of
 from demiurge.world.effect import failed
-from demiurge.world.history.replay import Manifests, step
+from demiurge.world.history.replay import KeptCode, Manifests, no_code, step
 from demiurge.world.host.host import TAIL_BYTES
 from demiurge.world.host.live import outgoing_of, read_outgoing, rows_of
 from demiurge.world.host.loader import Loader
@@ -47,13 +50,16 @@ _NAMED: Final = re.compile(rb"sha256:([0-9a-f]{64})|(?=\x58\x20(.{32}))", re.DOT
 
 @dataclass(frozen=True, slots=True)
 class Forked:
-    """`records` and `units` were taken over, up to `position` of the source; `ended` intents were open there."""
+    """`records` and `units` were taken over, up to `position` of the source; `ended` intents were open there. Of the
+    `unchecked` units there are the records alone: what they were can't be computed without a blob that was erased.
+    """
 
     world_id: str
     position: int
     records: int
     units: int
     ended: int
+    unchecked: tuple[str, ...] = ()
 
 
 def fork(
@@ -67,9 +73,11 @@ def fork(
     blobs: Sequence[bytes] = (),
     share: Callable[[Ref], object] = lambda _ref: None,
     tail_bytes: int = TAIL_BYTES,
+    kept_code: KeptCode = no_code,
 ) -> Forked:
     """Make the empty `target` a fork of `source` at a position, or of the present. `stamp` stamps what `actor` does
     now, under `manifest`, whose settings name `blobs`. `share` is called before a blob of the source is put.
+    `kept_code`: see `Manifests`.
 
     Raises NotFound (no such position), Damaged and Divergence (the source's records), Unavailable.
     """
@@ -85,11 +93,12 @@ def fork(
     waiting: dict[str, list[Outgoing]] = defaultdict(list)
     for message in _undelivered(source, messages, lengths, position):
         waiting[message.source].append(message)
-    turn = _Turn(copy, manifest, stamp, actor, position, tail_bytes)
+    loader = Loader(source, Manifests(manifest, source.get_blob, kept_code), [])
+    turn = _Turn(copy, loader, manifest, stamp, actor, position, tail_bytes)
     for name in lengths:
         turn.take(Unit.parse(name), lengths[name], waiting[name])
     copy.flush()
-    return Forked(target.world_id, position, copy.records, len(lengths), turn.ended)
+    return Forked(target.world_id, position, copy.records, len(lengths), turn.ended, tuple(turn.unchecked))
 
 
 def _undelivered(
@@ -210,24 +219,35 @@ class _Turn:
     def __init__(
         self,
         copy: _Copy,
+        loader: Loader,
         manifest: Manifest,
         stamp: Callable[[str], Stamp],
         actor: str,
         position: int,
         tail_bytes: int,
     ) -> None:
-        self.copy, self.manifest, self.stamp, self.actor = copy, manifest, stamp, actor
+        self.copy, self.loader, self.manifest, self.stamp, self.actor = copy, loader, manifest, stamp, actor
         self.position, self.tail_bytes = position, tail_bytes
         self.ended = 0
-        self.loader = Loader(copy.source, Manifests(manifest, copy.source.get_blob), [])
+        self.unchecked: list[str] = []
 
     def take(self, unit: Unit, length: int, messages: Sequence[Outgoing]) -> None:
         """A unit that had `length` records, and `messages` on their way."""
-        state = self.loader.load(unit, length).state
+        try:
+            batch, blobs = self._turned(unit, length, messages)
+        except NotFound as gone:
+            if gone.code != "erased":
+                raise
+            self.unchecked.append(str(unit))
+            batch, blobs = Batch(str(unit), length, (), False, tuple(messages)), []
+        self.copy.batch(batch, blobs)
+
+    def _turned(self, unit: Unit, length: int, messages: Sequence[Outgoing]) -> tuple[Batch, list[bytes]]:
+        """What is to be written. Raises NotFound (`erased`), when that can't be computed."""
+        state, tail = self.loader.load(unit, length)
         world = self.copy.target.world_id
         body = {"world": world, "from": self.copy.source.world_id, "position": self.position}
         left = list(state.intents.values())
-        self.ended += len(left)
         steps: list[Advance] = []
         rows: list[Row] = []
         made: dict[Ref, bytes] = {}
@@ -245,10 +265,11 @@ class _Turn:
             state = outcome.state
         outbox = (*messages, *(outgoing_of(sent) for outcome in steps for sent in outcome.outbox))
         blobs = list(made.values())
-        long = self.copy.bytes[str(unit)] >= self.tail_bytes
+        long = max(tail, self.copy.bytes[str(unit)]) >= self.tail_bytes
         whole = long or self.copy.erased  # what is erased can't be read again
         snapshot = take_snapshot(state, blobs) if whole else None
-        self.copy.batch(Batch(str(unit), length, tuple(rows), state.is_open, outbox, snapshot=snapshot), blobs)
+        self.ended += len(left)
+        return Batch(str(unit), length, tuple(rows), state.is_open, outbox, snapshot=snapshot), blobs
 
     def _end(self, intent: OpenIntent) -> Ingress:
         body = {"intent": intent.id, **ENDED}

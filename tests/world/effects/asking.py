@@ -18,11 +18,16 @@ from demiurge.world.effect import Adapter
 from demiurge.world.host import Host
 from demiurge.world.host.timers import Sleep
 from demiurge.world.manifest import Manifest, system_definitions
+from demiurge.world.manifest.parts import origins_of
 from demiurge.world.record import Record
 from demiurge.world.reducer import Emit, ReducerContext, Step
 
 EVENT = SCHEMAS["ex/Ev@1"]["variant"] | {"Given": {"ref": "ex/Given@1"}}
-EFFECTS = {d["kind"]: d for d in system_definitions() if d["$kind"] == "defeffect" and d["origin_scope"] == "both"}
+EFFECTS = {
+    d["kind"]: d
+    for d in system_definitions()
+    if d["$kind"] == "defeffect" and origins_of(d["origin_scope"]) >= {"plan", "tool"}
+}
 CAPS = {effect["cap_type"]: f"sys/{effect['cap_type']}@1" for effect in EFFECTS.values()}
 
 

@@ -8,6 +8,7 @@ import asyncio
 import json
 import sys
 from base64 import b64encode
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -58,12 +59,12 @@ def open_host(store: SqliteStore) -> Host:
     return Host(store, asking_manifest(GRANTS), adapters, clock=clock)
 
 
-async def main(folder: Path, port: int) -> None:
+async def main(folder: Path, work: Sequence[tuple[str, Mapping[str, Any]]]) -> None:
     store = SqliteStore.open(folder)
     host = open_host(store)
     await host.start()
     await host.settle()
-    for number, (kind, params) in enumerate(work(port)):
+    for number, (kind, params) in enumerate(work):
         value = poke(json.dumps({"kind": kind, "params": params}))
         await host.submit("ex/Ev@1", value, idempotency_key=str(number))
         await host.settle()
@@ -72,4 +73,4 @@ async def main(folder: Path, port: int) -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(main(Path(sys.argv[1]), int(sys.argv[2])))
+    asyncio.run(main(Path(sys.argv[1]), work(int(sys.argv[2]))))

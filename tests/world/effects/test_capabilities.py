@@ -6,35 +6,45 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.canaries import found
 from tests.world.effects.servers import Asked, answer, site
 from tests.world.effects.test_tool_call import contents, refusals
+from tests.world.effects.vaults import value_of, vault_at
 from tests.world.scripted import MAIN, START_NS, SYSTEM, Script, Talk, called, chat_adapters, running, said, stored
 
 from demiurge.apps.demiurge import app
 from demiurge.errors import DemiurgeError
 from demiurge.stores import MemoryStore, Store
+from demiurge.stores.secret_vault import SecretVault
 from demiurge.tools.authoring.tool import Tool
-from demiurge.tools.capabilities import BlobAccess, HttpAccess, SecretName, Timer
+from demiurge.tools.capabilities import BlobAccess, HttpAccess, SecretName, Timer, Vault
+from demiurge.tools.connections.credentials import Secret
 from demiurge.tools.context import ToolContext
 from demiurge.tools.effect import ToolEffect
 from demiurge.tools.policy import ToolPolicy
+from demiurge.tools.source import StaticToolSource
 from demiurge.values import canonical_json
-from demiurge.values.clock import FixedClock
+from demiurge.values.clock import FixedClock, SystemEntropy
 from demiurge.values.refs import Ref, ref_of
 from demiurge.world.effects.blob import BlobEffects
 from demiurge.world.effects.http import HttpRequests
 from demiurge.world.effects.timer import TimerEffects
+from demiurge.world.effects.tool_call import ToolCalls
+from demiurge.world.effects.vault import VaultEffects
 from demiurge.world.history.verify import verify
 from demiurge.world.manifest import Manifest
 from demiurge.world.messages import user_blob
+from demiurge.world.sealing import Sealing
 from demiurge.world.secrets import Secrets
 from demiurge.world.workspace import WORKSPACE, workspace_reducer
 
 CANARY = "canary-of-the-robot"
 SECRET = {"$kind": "defsecret", "name": "web/robot@1", "binding_id": "env:ROBOT"}
+KEPT = {"$kind": "defsecret", "name": "web/kept@*", "binding_id": "vault:web/kept"}
 HTTP = {"hosts": ["127.0.0.1"], "schemes": ["http"], "internal_networks": ["127.0.0.0/8"], "secrets": ["web/robot@1"]}
 BIG = bytes(range(256)) * 1024  # four times what one effect reads
 
@@ -86,11 +96,11 @@ def manifest(grants: Mapping[str, Mapping[str, Any]], tools: Sequence[Tool[Any, 
         for cap, params in grants.items()
     ]
     root["defaults"] = {**root["defaults"], "cap_grants": [*root["defaults"]["cap_grants"], *more]}
-    kinds = ("http.request", "blob.put", "blob.get", "timer.set")
+    kinds = ("http.request", "blob.put", "blob.get", "timer.set", "vault.put", "vault.rotate")
     rules = [{"when": {"effect_kind": kind, "origin_kind": "tool"}, "decision": "allow"} for kind in kinds]
     return Manifest.build(
         [{**d, "rules": [*rules, *d["rules"]]} if d["$kind"] == "defpolicy" else d for d in app().definitions]
-        + [SECRET],
+        + [SECRET, KEPT],
         root,
         {**app().reducers, WORKSPACE: workspace_reducer()},
         tool_policy=ToolPolicy(allowed_tools=tuple(tool.name for tool in tools)),
@@ -105,12 +115,23 @@ def code(content: str) -> str:
 
 @asynccontextmanager
 async def reaching(
-    store: Store, model: Script, grants: Mapping[str, Mapping[str, Any]], tools: Sequence[Tool[Any, Any]] = TOOLS
+    store: Store,
+    model: Script,
+    grants: Mapping[str, Mapping[str, Any]],
+    tools: Sequence[Tool[Any, Any]] = TOOLS,
+    vault: SecretVault | None = None,
 ) -> AsyncIterator[Talk]:
     store.put_blob(SYSTEM)
     clock = FixedClock(START_NS, 1_000_000)
-    secrets = Secrets({"LLM_API_KEY": "k", "ROBOT": CANARY})
-    adapters = [*chat_adapters(model, tools), HttpRequests(secrets, clock), BlobEffects(), TimerEffects(clock)]
+    secrets, sealing = Secrets({"LLM_API_KEY": "k", "ROBOT": CANARY}, vault=vault), Sealing(vault, store.world_id)
+    adapters = [
+        *(adapter for adapter in chat_adapters(model, tools) if not isinstance(adapter, ToolCalls)),
+        ToolCalls(StaticToolSource(tools), clock, sealing=sealing),
+        HttpRequests(secrets, clock),
+        BlobEffects(),
+        TimerEffects(clock),
+        VaultEffects(secrets, sealing, SystemEntropy()),
+    ]
     async with running(store, manifest(grants, tools), adapters) as host:
         talk = Talk(host)
         await talk.create()
@@ -263,3 +284,78 @@ async def test_what_a_call_leaves_behind_reaches_nothing(memory: MemoryStore) ->
         assert all(isinstance(found, DemiurgeError) for found in answers)
         assert web.asked == []
     assert verify(memory).ok
+
+
+# -- the vault ---------------------------------------------------------------------------------------------------------
+
+TOKEN = "canary-of-a-new-token"
+VAULT = {"vault": {"aliases": ["web/kept"]}, "http.out": {**HTTP, "secrets": ["web/kept@*"]}}
+
+
+async def renew(url: str, alias: str, value: str, *, context: ToolContext) -> str:
+    """Keeps a token and a random one, and shows itself with each."""
+    vault, http = context.resources.get(Vault), context.resources.get(HttpAccess)
+    assert vault is not None
+    assert http is not None
+    names = [await vault.put(alias, Secret(TOKEN if value == "token" else value)), await vault.rotate(alias, size=24)]
+    for name in names:
+        await http.request("GET", url, headers={"x-key": name})
+    return ", ".join(f"{name.alias}@{name.version}" for name in names)
+
+
+def renewing(web: Any, **given: str) -> Script:
+    asked = {"url": f"http://127.0.0.1:{web.port}/page", "alias": "web/kept", "value": "token", **given}
+    return Script(called(("c1", "keep", asked)), said("done"))
+
+
+async def test_a_tool_keeps_values_that_nothing_records(memory: MemoryStore, tmp_path: Path) -> None:
+    vault, tools = vault_at(tmp_path), [Tool.wrap(renew, name="keep")]
+    async with site({"/page": answer(200)}) as web, reaching(memory, renewing(web), VAULT, tools, vault) as talk:
+        await talk.say("go")
+        assert "web/kept@1, web/kept@2" in contents(talk)[0]
+        values = [value_of(vault, version, "web/kept") for version in (1, 2)]
+        assert values[0] == TOKEN
+        assert [asked.headers["x-key"] for asked in web.asked] == values
+        kinds = [record.body["kind"] for record in talk.host.records(MAIN) if record.kind == "intent"]
+        assert kinds[2:4] == ["vault.put", "vault.rotate"]
+    kept = [row.data for row in memory.read_all()] + [memory.get_blob(ref) for ref in memory.iter_blobs()]
+    assert found([value or "" for value in values], *kept) == []
+    assert verify(memory).ok
+
+
+@pytest.mark.parametrize(
+    ("grants", "effect", "given"),
+    [
+        ({}, ToolEffect.STATE_CHANGE, {}),
+        ({"vault": {}}, ToolEffect.STATE_CHANGE, {}),
+        (VAULT, ToolEffect.STATE_CHANGE, {"alias": "web/other"}),
+        (VAULT, ToolEffect.STATE_CHANGE, {"alias": "no name"}),
+        (VAULT, ToolEffect.STATE_CHANGE, {"value": " "}),
+        (VAULT, ToolEffect.READ_ONLY, {}),
+    ],
+    ids=["no grant", "no alias", "another alias", "no name", "no value", "a tool that reads"],
+)
+async def test_a_value_that_may_not_be_kept_is_not(
+    memory: MemoryStore,
+    tmp_path: Path,
+    grants: Mapping[str, Mapping[str, Any]],
+    effect: ToolEffect,
+    given: Mapping[str, str],
+) -> None:
+    vault, tools = vault_at(tmp_path), [Tool.wrap(renew, name="keep", effect=effect)]
+    async with site({}) as web, reaching(memory, renewing(web, **given), grants, tools, vault) as talk:
+        await talk.say("go")
+        assert refusals(talk) == ["execution"]
+    assert vault.names() == []
+
+
+async def test_a_handler_that_is_run_again_would_ask_for_the_same(memory: MemoryStore, tmp_path: Path) -> None:
+    """Its requests are recorded with their digest: a value that were sealed anew would be another request."""
+    vault, tools = vault_at(tmp_path), [Tool.wrap(renew, name="keep")]
+    async with site({"/page": answer(200)}) as web, reaching(memory, renewing(web), VAULT, tools, vault) as talk:
+        await talk.say("go")
+        intents = [record.body for record in talk.host.records(MAIN) if record.kind == "intent"]
+    [call] = [intent["id"] for intent in intents if intent["kind"] == "tool.call"]
+    [asked] = [intent["params"] for intent in intents if intent["kind"] == "vault.put"]
+    again = Sealing(vault, memory.world_id).seal("web/kept", Secret(TOKEN), call)
+    assert asked["value_ref"] == ref_of(again)

@@ -1,15 +1,23 @@
-"""kill -9 around each of a run's effects: no change outside happens twice, and each is answered once."""
+"""kill -9 around each of a run's effects: no change outside happens twice, and each is answered once.
+
+Those of the vault are in test_vault_kill.py, tools and models in tests/chaos.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import os
 import signal
+import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
+from tests.world.effects.asking import EFFECTS
 from tests.world.effects.kill_child import open_host, work
+from tests.world.effects.looking_child import looks
 from tests.world.effects.servers import answer, site
 from tests.world.scripted import A
 
@@ -67,3 +75,57 @@ async def test_a_kill_around_an_effect_repeats_no_change_and_loses_no_answer(poi
     assert [state.seq for state in host.replay()]
     await host.close()
     store.close()
+
+
+# -- what only shows something ----------------------------------------------------------------------------------------
+
+
+def look(folder: Path, fault: str = "") -> tuple[int, list[Mapping[str, Any]]]:
+    """How many were killed, and the answers of a world in `folder` to all that is asked there."""
+    SqliteStore.create(folder, "world_1").close()
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    command = (sys.executable, "-m", "tests.world.effects.looking_child", str(folder), fault)
+    child = subprocess.run(command, env=environment, stdout=subprocess.PIPE, check=True)
+    with SqliteStore.open(folder) as store:
+        host = open_host(store)
+        records = list(host.records(A))
+        receipts = [record.body for record in records if record.kind == "receipt"]
+        kinds = {record.body["id"]: record.body["kind"] for record in records if record.kind == "intent"}
+        assert [kinds[body["intent"]] for body in receipts] == [kind for kind, _ in looks()]
+        assert [body["status"] for body in receipts] == ["ok"] * len(looks()), receipts
+        assert verify(store).ok
+        assert [state.seq for state in host.replay()]
+    moments = {"reading", "head", "cells"}  # they name hashes of records, and these hold the time
+    answers = [body["payload"] for body in receipts]
+    return int(child.stdout), [{name: a[name] for name in a if name not in moments} for a in answers]
+
+
+@pytest.fixture(scope="module")
+def seen_alone(tmp_path_factory: pytest.TempPathFactory) -> list[Mapping[str, Any]]:
+    """What a world answers in which nobody is killed."""
+    deaths, shown = look(tmp_path_factory.mktemp("alone") / "w")
+    assert deaths == 0
+    return shown
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        "effect.before_attempt=kill@2",
+        "effect.attempted=kill@2",
+        "effect.performed=kill@2",
+        "effect.received=kill@1",
+    ],
+)
+def test_what_is_looked_at_around_a_kill_is_what_it_is_without_one(
+    fault: str, tmp_path: Path, seen_alone: list[Mapping[str, Any]]
+) -> None:
+    """The first hit ends what the process before left open, the second is the next effect: each but the first dies."""
+    deaths, shown = look(tmp_path / "w", fault)
+    assert deaths >= len(looks()) - 1
+    assert shown == seen_alone
+
+
+def test_every_effect_is_killed_somewhere() -> None:
+    here = {kind for kind, _ in [*work(0), *looks()]}
+    assert {kind for kind in EFFECTS if not kind.startswith("vault.")} == here

@@ -2,57 +2,17 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any
 
 from tests.world.effects.asking import Asker, asking
+from tests.world.passing import HOUR, Time, turns
 from tests.world.scripted import SECOND, START_NS, A
 
 from demiurge.stores import MemoryStore, Store
-from demiurge.values.clock import FixedClock
 from demiurge.world.effects.timer import TimerEffects
 from demiurge.world.host.timers import LONGEST_S
 
 GRANTS: dict[str, dict[str, Any]] = {"timer": {}}
-HOUR = 3600 * SECOND
-
-
-class Time:
-    """A clock that stands still, and sleepers who are woken when it is moved."""
-
-    def __init__(self, now_ns: int = START_NS) -> None:
-        self.clock = FixedClock(now_ns)
-        self.asked: list[float] = []
-        self._sleepers: list[tuple[int, asyncio.Event]] = []
-
-    async def sleep(self, seconds: float) -> None:
-        self.asked.append(seconds)
-        woken = asyncio.Event()
-        self._sleepers.append((self.clock.now_ns() + int(seconds * SECOND), woken))
-        await woken.wait()
-
-    async def pass_by(self, ns: int, asker: Asker) -> None:
-        """Move on as far as that, stopping wherever somebody wants to be woken."""
-        end = self.clock.now_ns() + ns
-        while True:
-            await turns()
-            now = self.clock.now_ns()
-            due = [(at, woken) for at, woken in self._sleepers if at <= end]
-            if not due:
-                self.clock.advance(end - now)
-                break
-            at, woken = min(due, key=lambda sleeper: sleeper[0])
-            self._sleepers.remove((at, woken))
-            self.clock.advance(max(0, at - now))
-            woken.set()
-        await turns()
-        await asker.host.settle()
-
-
-async def turns() -> None:
-    """Let everything that can run on the loop run."""
-    for _ in range(20):
-        await asyncio.sleep(0)
 
 
 def receipts(asker: Asker) -> list[tuple[int, str | None]]:
@@ -66,9 +26,9 @@ async def test_a_timer_goes_off_at_its_time_and_settling_does_not_wait_for_it(st
         await asker.host.settle()
         assert receipts(asker) == []
         assert store.attempts([i.id for i in asker.host.state(A).intents.values()]) == {}
-        await time.pass_by(HOUR - 1, asker)
+        await time.pass_by(HOUR - 1, asker.host)
         assert receipts(asker) == []
-        await time.pass_by(1, asker)
+        await time.pass_by(1, asker.host)
         assert receipts(asker) == [(START_NS + HOUR, "tea")]
         assert asker.of("receipt")[0].is_ingress
         assert not asker.host.state(A).is_open
@@ -79,7 +39,7 @@ async def test_nobody_looks_at_the_clock_more_often_than_once_a_minute(store: St
     time = Time()
     async with asking(store, [TimerEffects(time.clock)], GRANTS, clock=time.clock, sleep=time.sleep) as asker:
         await asker.want("timer.set", deliver_at_ns=START_NS + HOUR)
-        await time.pass_by(HOUR, asker)
+        await time.pass_by(HOUR, asker.host)
         assert len(receipts(asker)) == 1
         assert time.asked == [LONGEST_S] * 60
 
@@ -89,9 +49,9 @@ async def test_timers_go_off_in_the_order_of_their_times(store: Store) -> None:
     async with asking(store, [TimerEffects(time.clock)], GRANTS, clock=time.clock, sleep=time.sleep) as asker:
         for seconds in (30, 10, 20):
             await asker.want("timer.set", deliver_at_ns=START_NS + seconds * SECOND, key=str(seconds))
-        await time.pass_by(15 * SECOND, asker)
+        await time.pass_by(15 * SECOND, asker.host)
         assert [key for _, key in receipts(asker)] == ["10"]
-        await time.pass_by(15 * SECOND, asker)
+        await time.pass_by(15 * SECOND, asker.host)
         assert [key for _, key in receipts(asker)] == ["10", "20", "30"]
 
 
@@ -114,7 +74,7 @@ async def test_a_timer_survives_any_number_of_restarts(store: Store) -> None:
     time = Time(START_NS + HOUR - SECOND)
     async with asking(store, [TimerEffects(time.clock)], GRANTS, clock=time.clock, sleep=time.sleep) as asker:
         await asker.host.settle()
-        await time.pass_by(SECOND, asker)
+        await time.pass_by(SECOND, asker.host)
         assert receipts(asker) == [(START_NS + HOUR, None)]
 
 
@@ -134,7 +94,7 @@ async def test_a_timer_that_is_cancelled_does_not_go_off(memory: MemoryStore) ->
         await asker.want("timer.set", deliver_at_ns=START_NS + HOUR)
         await asker.host.cancel(A, reason="enough", actor="user")
         assert asker.outcome()["payload"]["code"] == "cancelled"
-        await time.pass_by(2 * HOUR, asker)
+        await time.pass_by(2 * HOUR, asker.host)
         assert len(asker.of("receipt")) == 1
 
 
@@ -144,7 +104,7 @@ async def test_a_clock_that_was_set_back_delays_a_timer_and_loses_none(memory: M
         await asker.want("timer.set", deliver_at_ns=START_NS + 50 * SECOND)
         await turns()
         time.clock.advance(-HOUR)
-        await time.pass_by(HOUR, asker)
+        await time.pass_by(HOUR, asker.host)
         assert receipts(asker) == []
-        await time.pass_by(HOUR, asker)
+        await time.pass_by(HOUR, asker.host)
         assert len(receipts(asker)) == 1

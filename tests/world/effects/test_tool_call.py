@@ -462,8 +462,10 @@ async def test_a_decision_that_comes_too_late_is_expired(memory: MemoryStore) ->
     await host.start()
     await talk.create()
     await talk.say("go")
+    [(_, intent)] = host.approvals()
     clock.advance(7 * DAY_NS)
-    await approve(talk)
+    await host.decide(intent.id, approve=True, reason="ok", actor="anna")
+    await host.settle()
     assert refusals(talk) == ["approval_expired"]
     await host.close()
     assert outside.seen == []
@@ -510,6 +512,34 @@ async def test_a_policy_that_denies_since_then_beats_the_approval(store: Store) 
         assert refusals(talk) == ["policy_denied"]
         assert talk.records("decision")[-1].body["by"] == "tool_policy"
     assert outside.seen == []
+
+
+@pytest.mark.parametrize("given_before", [True, False])
+@pytest.mark.parametrize(("now", "ran"), [("another rule", False), ("the same rule", True), ("no rule", True)])
+async def test_an_approval_that_one_rule_asked_for_does_not_count_under_another(
+    memory: MemoryStore, now: str, *, ran: bool, given_before: bool
+) -> None:
+    """Whether it was given before the rule changed, to a call that had not begun, or after."""
+    policies = {
+        "another rule": ToolPolicy(("bump",), require_approval_for_effects=(ToolEffect.STATE_CHANGE,)),
+        "the same rule": asking("bump", allowed=(READ,)),
+        "no rule": ToolPolicy(("bump",)),
+    }
+    outside = Outside()
+    tools = [outside.tool()]
+    async with talking(memory, Script(called(bump())), tools, policy=asking("bump")) as talk:
+        await talk.say("go")
+        if given_before:
+            dies_before(talk.host)
+            await talk.host.decide(talk.host.approvals()[0][1].id, approve=True, reason="", actor="anna")
+    async with talking(memory, Script(said("ok")), tools, policy=policies[now]) as talk:
+        if not given_before:
+            await approve(talk)
+        await talk.host.settle()
+        assert talk.turn["status"] == "done"
+        assert list(talk.host.replay())
+        assert ran or refusals(talk) == ["approval_expired"]
+    assert outside.seen == (["x"] if ran else [])
 
 
 async def test_a_tool_that_changed_since_then_beats_the_approval(store: Store) -> None:

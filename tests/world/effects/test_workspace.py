@@ -258,3 +258,21 @@ async def test_what_was_interrupted_is_done_again(memory: MemoryStore, kind: str
     async with working(memory) as asker:
         await asker.host.settle()
         assert asker.outcome(before)["status"] == "ok"
+
+
+@pytest.mark.parametrize("name", ["..", "...", "a b"])
+async def test_nothing_is_made_or_committed_under_a_name_that_is_none(store: Store, name: str) -> None:
+    async with working(store) as asker:
+        ref = await asker.give(b"x")
+        asked: list[tuple[str, dict[str, Any]]] = [
+            ("write_bytes", {"version": None, "path": "x", "bytes_ref": ref}),
+            ("remove", {"version": None, "path": "x"}),
+            ("commit", {"expected_head": None, "root_hash": ref_of(trees.EMPTY), "owner": "o"}),
+        ]
+        for kind, params in asked:
+            told = (await asker.ask(f"workspace.{kind}", workspace=name, **params))["payload"]
+            assert told["code"] == "invalid_workspace_name"
+            assert "invalid workspace name" in told["message"]
+        dots = await asker.ask("workspace.write_bytes", **HERE, version=None, path="a/.../x", bytes_ref=ref)
+        assert dots["payload"]["code"] == "bad_path"
+        assert (await asker.payload("workspace.resolve", workspace=name, version=None))["exists"] is False

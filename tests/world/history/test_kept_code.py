@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 
 import pytest
 from tests.world.scripted import A, Echo, poke, running, stored, tiny
@@ -12,7 +13,7 @@ from tests.world.scripted import A, Echo, poke, running, stored, tiny
 from demiurge.apps.demiurge import CHAT, app
 from demiurge.errors import Divergence, InvalidValue
 from demiurge.stores import MemoryStore, Store
-from demiurge.values.refs import ref_of
+from demiurge.values.refs import Ref, ref_of
 from demiurge.world.history.kept_code import kept_reducer
 from demiurge.world.host import Host
 from demiurge.world.manifest import Manifest
@@ -44,6 +45,10 @@ def reduce(state, event, context):
 '''.encode()
 
 
+def anything(_source: Ref) -> bool:
+    return True
+
+
 def world(word: str) -> Manifest:
     return tiny(reduce=kept_reducer(source(word)).reduce, source=source(word))
 
@@ -63,7 +68,7 @@ async def test_a_history_over_two_sources_replays_each_part_under_its_own(store:
     assert await poked(store, world("old"), "a", "b") == ["old", "old"]
     assert await poked(store, world("new"), "c", kept_code=True) == ["old", "old", "new"]
     for manifest in (world("new"), world("old"), tiny(source=b"no Python (")):
-        *_, last = Host(store, manifest, [], kept_code=True).replay()
+        *_, last = Host(store, manifest, [], kept_code=anything).replay()
         assert last.cell is not None
         assert list(last.cell["log"]) == ["old", "old", "new"]
 
@@ -96,7 +101,7 @@ async def test_a_source_that_is_lost_is_reported_unchecked(memory: MemoryStore) 
     await poked(memory, world("old"), "a")
     del memory._blobs[ref_of(source("old"))]
     with pytest.raises(Divergence) as raised:
-        list(Host(memory, world("new"), [], kept_code=True).replay())
+        list(Host(memory, world("new"), [], kept_code=anything).replay())
     assert raised.value.code == "unchecked"
 
 
@@ -106,7 +111,7 @@ async def test_an_open_plan_goes_on_under_its_manifest_while_its_unit_takes_the_
     assert await poked(store, world("new"), kept_code=True) == ["new"]
     manifests = [r.body["ref"] for r in stored(store) if r.kind == "manifest"]
     assert manifests == [world("old").ref, world("new").ref]
-    list(Host(store, world("new"), [], kept_code=True).replay())
+    list(Host(store, world("new"), [], kept_code=anything).replay())
 
 
 @pytest.mark.parametrize("text", [b"(", b"\xff", b"x = 1", b"raise ValueError", b"import nowhere_at_all", b"\0"])
@@ -121,3 +126,50 @@ def test_what_is_no_module_with_a_reducer_can_not_be_run(text: bytes) -> None:
 def test_what_the_app_and_the_system_keep_can_be_run() -> None:
     for reducer in (app().reducers[CHAT], workspace_reducer()):
         assert kept_reducer(reducer.source).reduce.__name__ == reducer.reduce.__name__ == "reduce"
+
+
+async def test_only_what_may_be_run_is_run(memory: MemoryStore, tmp_path: Path) -> None:
+    left = tmp_path / "ran"
+    bad = source("bad") + f"\nopen({str(left)!r}, 'w').close()\n".encode()
+    await poked(memory, tiny(reduce=kept_reducer(bad).reduce, source=bad), "a")
+    left.unlink()
+    asked: list[Ref] = []
+
+    def only_good(ref: Ref) -> bool:
+        asked.append(ref)
+        return ref == ref_of(source("good"))
+
+    with pytest.raises(Divergence) as raised:
+        list(Host(memory, world("new"), [], kept_code=only_good).replay())
+    assert raised.value.code == "unchecked"
+    assert set(asked) == {ref_of(bad)}
+    assert not left.exists()
+
+
+async def test_what_the_code_at_hand_computes_needs_no_other(memory: MemoryStore) -> None:
+    await poked(memory, world("same"), "a")
+    other = source("same") + b"\n# a comment\n"
+
+    def nobody_asks(_ref: Ref) -> bool:
+        raise AssertionError
+
+    host = Host(memory, tiny(reduce=kept_reducer(other).reduce, source=other), [], kept_code=nobody_asks)
+    assert list(host.replay())
+
+
+async def test_a_unit_that_old_code_wrote_has_a_snapshot_after_its_next_step(store: Store) -> None:
+    await poked(store, world("old"), "a", "b")
+    assert store.latest_snapshot(str(A)) is None
+    assert await poked(store, world("new"), kept_code=True) == ["old", "old"]
+    assert store.latest_snapshot(str(A)) is None, "looking writes nothing"
+    assert await poked(store, world("new"), "c", kept_code=True) == ["old", "old", "new"]
+    assert await poked(store, world("new"), "d") == ["old", "old", "new", "new"]
+
+
+async def test_a_kept_source_has_the_function_that_the_code_at_hand_has(memory: MemoryStore) -> None:
+    named = source("old").replace(b"def reduce(", b"def reserve(")
+    old = kept_reducer(named, "reserve")
+    await poked(memory, tiny(reduce=old.reduce, source=named), "a")
+    new = kept_reducer(named.replace(b'"old"', b'"new"'), "reserve")
+    manifest = tiny(reduce=new.reduce, source=new.source)
+    assert await poked(memory, manifest, "b", kept_code=True) == ["old", "new"]

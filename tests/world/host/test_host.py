@@ -29,7 +29,7 @@ from tests.world.scripted import (
 )
 
 from demiurge import faults
-from demiurge.errors import Damaged, DemiurgeError, InvalidValue, NotFound, Unavailable, UsageError
+from demiurge.errors import Conflict, Damaged, DemiurgeError, InvalidValue, NotFound, Unavailable, UsageError
 from demiurge.stores import MemoryStore, SqliteStore, Store
 from demiurge.stores.protocol import Batch
 from demiurge.values.refs import Ref, ref_from_digest, ref_of
@@ -119,10 +119,23 @@ async def test_an_event_that_names_a_missing_blob_is_refused(memory: MemoryStore
         assert next(host.records(A)).refs == (missing,)
 
 
+async def test_an_idempotency_key_is_one_event_s(store: Store) -> None:
+    async with running(store, tiny(), []) as host:
+        first = await say(host, "one", idempotency_key="k")
+        with pytest.raises(Conflict, match=f"key 'k' is another event's, ex/Room@1/a #{first.seq}") as taken:
+            await say(host, "other words", idempotency_key="k")
+        assert taken.value.code == "key_taken"
+        for bad in ("", 5, b"k"):
+            with pytest.raises(UsageError) as refused:
+                await say(host, "two", idempotency_key=bad)
+            assert refused.value.code == "bad_key"
+        assert log(host) == ["one"]
+
+
 async def test_the_same_idempotency_key_answers_with_the_first_event(store: Store) -> None:
     async with running(store, tiny(), [Echo()]) as host:
         first = await say(host, "one", idempotency_key="k")
-        assert await say(host, "other words", idempotency_key="k") == first
+        assert await say(host, "one", idempotency_key="k") == first
         both = await asyncio.gather(*(say(host, "two", idempotency_key="j") for _ in range(3)))
         assert len(set(both)) == 1
         assert log(host) == ["one", "two"]

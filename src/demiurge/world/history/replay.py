@@ -13,17 +13,18 @@ from dataclasses import replace
 from demiurge.errors import Damaged, DemiurgeError, Divergence, InvalidValue, NotFound
 from demiurge.stores.protocol import Row
 from demiurge.values.draft import draft_of
-from demiurge.values.refs import Ref
+from demiurge.values.refs import Ref, ref_of
 from demiurge.world.history.kept_code import kept_reducer
 from demiurge.world.kernel import advance
 from demiurge.world.kernel.ingress import Ingress
 from demiurge.world.kernel.outcome import Advance, Need
 from demiurge.world.manifest import Manifest
 from demiurge.world.record import Record, decode_row, read_row
+from demiurge.world.reducer import Reducer
 from demiurge.world.state import UnitState
 from demiurge.world.unit import Unit
 
-__all__ = ["Blobs", "Manifests", "fold", "step"]
+__all__ = ["Blobs", "KeptCode", "Manifests", "fold", "no_code", "step"]
 
 _Ingress = draft_of(Ingress)
 
@@ -31,27 +32,45 @@ Blobs = Callable[[Ref], bytes]
 """Reads a blob; raises NotFound or Damaged."""
 
 
-class Manifests:
-    """Manifests by address, resolved once each with the code at hand; with `kept_code`, a module whose source has
-    changed has the code that the manifest pins (see `kept_code`)."""
+KeptCode = Callable[[Ref], bool]
+"""Whether the source at this address, which a world keeps, may be run here (see `kept_code`)."""
 
-    def __init__(self, current: Manifest, get: Blobs, *, kept_code: bool = False) -> None:
-        self.current, self._get, self._kept_code = current, get, kept_code
+
+def no_code(_source: Ref) -> bool:
+    return False
+
+
+class Manifests:
+    """Manifests by address, resolved once each with the code at hand, or with the code that they pin."""
+
+    def __init__(self, current: Manifest, get: Blobs, kept_code: KeptCode = no_code) -> None:
+        self.current, self._get, self._may_run = current, get, kept_code
         self._known: dict[Ref, Manifest] = {current.ref: current}
+        self._were: dict[Ref, Manifest | None] = {}
+        self.needed: set[Ref] = set()
+        """Those of which a history could not be computed by the code at hand."""
 
     def __getitem__(self, ref: Ref) -> Manifest:
         if ref not in self._known:
-            manifest = Manifest.load(self._get(ref), self.current.reducers)
-            self._known[ref] = self._as_it_was(manifest) if self._kept_code else manifest
+            self._known[ref] = Manifest.load(self._get(ref), self.current.reducers)
         return self._known[ref]
 
-    def _as_it_was(self, manifest: Manifest) -> Manifest:
+    def as_it_was(self, ref: Ref) -> Manifest | None:
+        """With the kept code of the modules whose code has changed, where it may be run; None when there is none."""
+        if ref not in self._were:
+            kept = dict(self._kept(self[ref]))
+            self._were[ref] = replace(self[ref], reducers={**self[ref].reducers, **kept}) if kept else None
+        return self._were[ref]
+
+    def _kept(self, manifest: Manifest) -> Iterator[tuple[str, Reducer]]:
         """A source that is gone, or can't be run, leaves the code at hand."""
-        found = dict(manifest.reducers)
         for name in manifest.unchecked_modules():
-            with suppress(NotFound, Damaged, InvalidValue):
-                found[name] = kept_reducer(self._get(manifest.sources[name]))
-        return replace(manifest, reducers=found)
+            pinned, at_hand = manifest.sources[name], manifest.reducers.get(name)
+            if self._may_run(pinned):
+                with suppress(NotFound, Damaged, InvalidValue):
+                    source = self._get(pinned)
+                    if ref_of(source) == pinned:  # what may be run is this, whatever the store says
+                        yield name, kept_reducer(source, getattr(at_hand and at_hand.reduce, "__name__", "reduce"))
 
 
 def step(
@@ -104,23 +123,41 @@ def fold(
     Raises Divergence, naming the record, when what the kernel derives is not what the journal holds; Damaged when a
     record or a blob that a step reads is.
     """
+    was: dict[Ref, Manifest] = {}
     for ingress_row, recorded in _steps(rows):
         first = read_row(ingress_row)
         if first.prev != state.head or first.unit_seq != state.seq:
             raise Damaged(f"record {first.unit} {first.unit_seq} does not follow the one before it")
         manifest_ref = first.stamp.manifest
         assert manifest_ref is not None
-        manifest = manifests[manifest_ref]
+        manifest = was.get(manifest_ref) or manifests[manifest_ref]
         given = ingress_row.ingress_id or ""
         ingress = _Ingress(first.kind, given, first.body, first.stamp, first.cause, first.refs, first)
         try:
-            outcome = step(manifest, state, ingress, get, lost)
-            _compare(outcome.records, recorded, state.unit, manifest)
-        except Exception:
+            outcome = _checked(manifest, state, ingress, recorded, get, lost)
+        except Exception as problem:
             decode_row(ingress_row)  # when it is no record in canonical form, that is what is wrong
-            raise
+            old = manifests.as_it_was(manifest_ref) if isinstance(problem, Divergence | NotFound) else None
+            if old is None or old is manifest:
+                raise
+            outcome = _checked(old, state, ingress, recorded, get, lost)
+            was[manifest_ref] = old
+            manifests.needed.add(manifest_ref)
         state = outcome.state
         yield state
+
+
+def _checked(
+    manifest: Manifest,
+    state: UnitState,
+    ingress: Ingress,
+    recorded: list[Row],
+    get: Blobs,
+    lost: Sequence[DemiurgeError],
+) -> Advance:
+    outcome = step(manifest, state, ingress, get, lost)
+    _compare(outcome.records, recorded, state.unit, manifest)
+    return outcome
 
 
 def _steps(rows: Iterable[Row]) -> Iterator[tuple[Row, list[Row]]]:
@@ -150,6 +187,6 @@ def _divergence(where: str, manifest: Manifest) -> Divergence:
     if changed:
         names = ", ".join(changed)
         why = f"the code of {names} is not what it ran on"
-        mend = "if this world is yours, DEMIURGE_KEPT_CODE=1 uses the code that is kept in it"
+        mend = "if you trust whoever wrote this world, DEMIURGE_KEPT_CODE=1 runs the code that is kept in it"
         return Divergence(f"{where} can't be checked: {why}; {mend}", code="unchecked")
     return Divergence(f"{where} is not what replay computes")

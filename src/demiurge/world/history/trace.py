@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 from demiurge.world.record import Record
 
-__all__ = ["State", "TraceLine", "lineage", "trace"]
+__all__ = ["Outcome", "State", "TraceLine", "lineage", "outcome", "trace"]
 
 State: TypeAlias = Literal["", "ok", "failed", "denied", "rejected", "awaiting_approval", "running"]
 """How a branch ended at this record, or what it waits for: `awaiting_approval` a person, `running` a receipt. Empty
@@ -34,6 +34,29 @@ class TraceLine:
     state: State
     says: str
     why: str = ""
+
+
+class Outcome(NamedTuple):
+    """How a whole lineage stands: it waits for a person (`waiting`) or a receipt (`running`), a step or a plan of it
+    failed, or it is done. `failed`: what did, in the order of the tree; also while the rest goes on.
+
+    What failed and was taken up, such as a tool's call that a model was told of, fails no lineage. A plan that waits
+    for an event leaves no record, so this can't tell it from what is done.
+    """
+
+    state: Literal["waiting", "running", "failed", "done"]
+    failed: tuple[TraceLine, ...] = ()
+
+
+def outcome(lines: Sequence[TraceLine]) -> Outcome:
+    """The terminal state of a lineage, of which these are all lines."""
+    failed = tuple(line for line in lines if line.state == "failed" and line.record.kind in ("step", "plan_ended"))
+    states = {line.state for line in lines}
+    if "awaiting_approval" in states:
+        return Outcome("waiting", failed)
+    if "running" in states:
+        return Outcome("running", failed)
+    return Outcome("failed" if failed else "done", failed)
 
 
 def lineage(records: Iterable[Record], root: Place) -> list[Record]:
@@ -85,6 +108,8 @@ def _state(record: Record, led_to: Sequence[Record]) -> tuple[State, str]:
             return "failed", _reason({"code": body["payload"]["error_code"], **body["payload"]})
         case "receipt":
             return ("" if led_to else "ok"), ""
+        case "approval" if body["verdict"] == "expire":
+            return "failed", "approval_expired"
         case "approval" if body["verdict"] != "approve":
             return "rejected", body["reason"]
         case "decision":

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from contextlib import asynccontextmanager, nullcontext, suppress
 from typing import Any
 
@@ -75,18 +75,19 @@ class Dispatcher:
 
     def start(self, live: LiveUnit, intent: OpenIntent, *, tried: bool) -> None:
         """Perform an intent in the background; `tried` says that an earlier process began to."""
-        task = asyncio.create_task(self._perform(live, intent, tried))
-        live.effects[intent.id] = task
-        task.add_done_callback(lambda _task: live.effects.pop(intent.id, None))
+        self._run(live, intent.id, self._perform(live, intent, tried))
+
+    def _run(self, live: LiveUnit, key: bytes, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        task = asyncio.create_task(work)
+        live.effects[key] = task
+        task.add_done_callback(lambda _task: live.effects.pop(key, None))
+        return task
 
     def recall(self, live: LiveUnit, intent: OpenIntent) -> None:
         """See in the background whether an intent that waits for a person has its answer already."""
         adapter = self._recalling.get(intent.kind)
         if adapter is not None and adapter.recalls(intent):
-            key = b"recall:" + intent.id
-            task = asyncio.create_task(self._recall(adapter, live, intent))
-            live.effects[key] = task
-            task.add_done_callback(lambda _task: live.effects.pop(key, None))
+            self._run(live, b"recall:" + intent.id, self._recall(adapter, live, intent))
 
     def answer(self, intent: bytes, result: Result) -> None:
         """Hand a durable receipt to the running tool that waits for it."""
@@ -107,8 +108,11 @@ class Dispatcher:
         due_ns = adapter.due_ns(intent)
         return due_ns if ends_ns is None else min(due_ns, ends_ns)
 
-    async def withdraw(self, live: LiveUnit, intent: OpenIntent) -> None:
-        """Answer an intent whose performance was stopped before it began."""
+    def withdraw(self, live: LiveUnit, intent: OpenIntent) -> asyncio.Task[None]:
+        """Answer an intent that nobody performs; nobody begins to meanwhile."""
+        return self._run(live, intent.id, self._withdraw(live, intent))
+
+    async def _withdraw(self, live: LiveUnit, intent: OpenIntent) -> None:
         harmless = self.is_repeatable(intent)
         tried = intent.id not in live.begun and bool(self._store.attempts([intent.id]))
         live.begun.discard(intent.id)

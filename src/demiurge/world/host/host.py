@@ -20,10 +20,10 @@ from demiurge.values.refs import Ref, ref_from_digest, ref_of
 from demiurge.world.cell import cell_node
 from demiurge.world.effect import Adapter, EffectCall, Reading, Result
 from demiurge.world.exposure import giving
-from demiurge.world.history.replay import Manifests
+from demiurge.world.history.replay import KeptCode, Manifests, no_code
 from demiurge.world.host.commit import Committer
 from demiurge.world.host.dispatch import Dispatcher
-from demiurge.world.host.live import FRESH
+from demiurge.world.host.live import FRESH, LiveUnit
 from demiurge.world.host.loader import Loader
 from demiurge.world.host.timers import Sleep
 from demiurge.world.host.units import Units, decision_id
@@ -32,8 +32,10 @@ from demiurge.world.manifest import Manifest
 from demiurge.world.record import Record, Stamp, decode_row
 from demiurge.world.routing import event_digest, routed
 from demiurge.world.state import OpenIntent, UnitState
+from demiurge.world.trees import check_new_name
 from demiurge.world.unit import Unit
 from demiurge.world.watching.broadcast import Broadcast
+from demiurge.world.workspace import WORKSPACE
 
 __all__ = ["Accepted", "Host"]
 
@@ -69,19 +71,19 @@ class Host:
         perform: bool = True,
         tail_bytes: int = TAIL_BYTES,
         sleep: Sleep = asyncio.sleep,
-        kept_code: bool = False,
+        kept_code: KeptCode = no_code,
         broadcast: Broadcast | None = None,
     ) -> None:
         """Without `perform` events are taken in and effects are left to whoever starts next. `tail_bytes`: see
-        `TAIL_BYTES`; `sleep` takes seconds. With `kept_code` what was recorded under other code is computed with
-        that code, which is a program out of the store (see `kept_code`). `broadcast`: where effects are shown."""
+        `TAIL_BYTES`; `sleep` takes seconds. What the code at hand can't compute is computed with the code that it ran
+        on, a program out of the store, where `kept_code` lets it. `broadcast`: where effects are shown."""
         self.store = store
         self.broadcast = broadcast if broadcast is not None else Broadcast(store.find_ingress)
         self.notices: list[str] = []
         """Sentences for the user about what was found at start."""
         self._clock: Clock = clock or SystemClock()
         self._entropy: Entropy = entropy or SystemEntropy()
-        self._manifests = Manifests(manifest, store.get_blob, kept_code=kept_code)
+        self._manifests = Manifests(manifest, store.get_blob, kept_code)
         self._loader = loader = Loader(store, self._manifests, self.notices)
         self._committer = Committer(store)
         self._dispatcher = Dispatcher(
@@ -153,10 +155,8 @@ class Host:
         if is_keyed:
             first = next(self.records(unit, seq)).body
             if event_digest(first["schema"], first["value"], unit.key) != digest:
-                raise Conflict(
-                    f"The idempotency key {idempotency_key!r} belongs to another event, {unit} #{seq}; nothing was sent.",
-                    code="key_taken",
-                )
+                message = f"The idempotency key {idempotency_key!r} is another event's, {unit} #{seq}; use another."
+                raise Conflict(message, code="key_taken")
         return Accepted(str(unit), seq, ref_from_digest(digest))
 
     async def send(
@@ -187,6 +187,8 @@ class Host:
         if target is None:
             raise UsageError(f"No module takes {schema} events.", code="unroutable")
         unit, target_schema, target_value = target
+        if unit.module == WORKSPACE:  # at the door: what was taken in before stays as it was
+            check_new_name(unit.key)
         if key is not None and key != unit.key:
             raise UsageError(f"The event's own key is {unit.key!r}, not {key!r}.", code="wrong_key")
         refs = tuple(validator.refs(value))
@@ -253,10 +255,10 @@ class Host:
         running = dict(live.effects)
         for task in running.values():
             task.cancel()
+        withdrawn = [self._dispatcher.withdraw(live, intent) for intent in _idle(live)]
         await asyncio.gather(*running.values(), return_exceptions=True)
-        for intent in list(live.state.intents.values()):
-            if not intent.awaits_approval:  # its task was stopped before it had begun, or there was none
-                await self._dispatcher.withdraw(live, intent)
+        withdrawn += [self._dispatcher.withdraw(live, intent) for intent in _idle(live) if intent.id in running]
+        await asyncio.gather(*withdrawn)
 
     # -- reading ------------------------------------------------------------------------------------------------------
 
@@ -345,3 +347,8 @@ class Host:
 
     def _stamp(self, actor: str) -> Stamp:
         return _Stamp(self._clock.now_ns(), self._entropy.token(16), actor, self.manifest.ref)
+
+
+def _idle(live: LiveUnit) -> list[OpenIntent]:
+    """Open intents that nobody performs: no task was begun for them, or it was stopped before it had begun."""
+    return [i for i in live.state.intents.values() if not i.awaits_approval and i.id not in live.effects]

@@ -7,6 +7,7 @@ snapshot is a loss (architecture.md 2, rule 5).
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
 from collections.abc import Callable, Generator, Iterator
 from contextlib import suppress
@@ -26,7 +27,8 @@ __all__ = ["Loaded", "Loader"]
 
 
 class Loaded(NamedTuple):
-    """A unit's state as of its last record; `tail` is the size in bytes of the records after its snapshot."""
+    """A unit's state as of its last record; `tail` is the size in bytes of the records after its snapshot: as large as
+    can be when other code than that at hand had to compute them, so that the next step takes one."""
 
     state: UnitState
     tail: int
@@ -46,15 +48,23 @@ class Loader:
     def load(self, unit: Unit, length: int | None = None) -> Loaded:
         """The unit as it is, or as it was when it had `length` records.
 
-        Raises Damaged, Divergence, NotFound when the journal itself, or a blob that a step reads, is at fault.
+        Raises Damaged, Divergence, NotFound when the journal itself, or a blob that a step reads, is at fault: `erased`
+        when it is one that was erased, after the last good snapshot.
         """
+        passed: DemiurgeError | None = None
         for snapshot in self.snapshots(unit, length):
             try:
                 return self._from(unit, snapshot, length)
             except (Damaged, Divergence, NotFound) as problem:
+                if problem.code == "erased":  # by a step that comes after older ones too
+                    raise (passed or problem) from None
+                passed = passed or problem
                 place = f"the snapshot of {unit} after record {snapshot.unit_seq}"
                 self._notices.append(f"{place} is passed over: {problem}")
-        return self._folded(newborn(self._store, unit), self._store.read(str(unit), 0, length))
+        try:
+            return self._folded(newborn(self._store, unit), self._store.read(str(unit), 0, length))
+        except NotFound as problem:
+            raise (passed if passed is not None and problem.code == "erased" else problem) from None
 
     def snapshots(self, unit: Unit, before: int | None = None) -> Iterator[Snapshot]:
         """Newest first; those of records with a lower number than `before`."""
@@ -134,8 +144,16 @@ class Loader:
                 tail += len(row.data)
                 yield row
 
-        for later in fold(state, weighed(), self._manifests, self._get, self.lost):
-            state = later
+        try:
+            for later in fold(state, weighed(), self._manifests, self._get, self.lost):
+                state = later
+                if self._manifests.needed and state.manifest in self._manifests.needed:
+                    tail = sys.maxsize
+        except NotFound as gone:
+            if gone.code != "erased":
+                raise
+            where = f"after record {state.seq - 1}" if state.seq else "from its first record on"
+            raise NotFound(f"What {state.unit} was {where} can't be known: {gone}", code="erased") from gone
         return Loaded(state, tail)
 
     def _chunks(self, unit: Unit, snapshot: Snapshot) -> Callable[[Ref], bytes]:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from operator import itemgetter
 
 from demiurge import faults
-from demiurge.errors import DemiurgeError
+from demiurge.errors import DemiurgeError, NotFound
 from demiurge.stores.protocol import Store
 from demiurge.values.clock import Clock
 from demiurge.world.host.commit import Committer
@@ -63,13 +63,16 @@ class Units:
         return iter(list(self._known.values()))
 
     def __getitem__(self, unit: Unit) -> LiveUnit:
-        """The unit. Raises Damaged, Divergence."""
+        """The unit. Raises Damaged, Divergence, NotFound (`erased`: what it is can't be known)."""
         live = self._known.get(unit)
         if live is None:
             if str(unit) in self._store.damaged:
                 raise self._store.damaged[str(unit)]
+            loaded = self._loader.load(unit)
+            if loaded.state.world != self._store.world_id:  # what is open in it may be done in its own
+                raise NotFound(f"{unit} came with the fork as records alone: a blob was erased.", code="erased")
             live = LiveUnit(
-                *self._loader.load(unit),
+                *loaded,
                 self._manifest,
                 self._store,
                 self._committer,
@@ -85,8 +88,11 @@ class Units:
         """The unit, with what an earlier process left open in it taken up."""
         live = self[unit]
         if not live.awake:
+            if live.failure is None:
+                self._take_up(live)
+            elif not live.is_moving:  # it may be older than what is durable
+                self.recover(live)
             live.awake = True
-            self._take_up(live)
         return live
 
     def unsettled(self) -> list[Unit]:
@@ -100,8 +106,15 @@ class Units:
                 self._notices.append(f"{unit} is left alone: {error}")
             else:
                 units.append(unit)
-        sources = [Unit.parse(outgoing.source) for outgoing in self._store.outbox()]
-        return list(dict.fromkeys([*units, *sources]))
+        for outgoing in self._store.outbox():
+            source = Unit.parse(outgoing.source)
+            try:
+                self[source]
+            except DemiurgeError:  # what it has sent is durable, and whole
+                self._deliver(read_outgoing(outgoing))
+            else:
+                units.append(source)
+        return list(dict.fromkeys(units))
 
     def go_off(self) -> None:
         """Let what was held until now go on."""
@@ -115,8 +128,8 @@ class Units:
     def recover(self, live: LiveUnit) -> None:
         """Read a unit again after a write that failed, and go on with it."""
         live.state, live.tail = self._loader.load(live.state.unit)
-        live.failure = None
         self._take_up(live)
+        live.failure = None
 
     async def close(self) -> None:
         """Stop: what changes something gets a moment to end, all else that is open is taken up another time."""

@@ -133,7 +133,12 @@ def _readers(store: Store, manifests: Manifests, ref: Ref) -> Iterator[UnitState
         if newest is not None and newest.unit_seq == head.next_seq - 1:
             continue  # loading it runs no step
         read.clear()
-        state = loader.load(Unit.parse(head.unit)).state
+        try:
+            state = loader.load(Unit.parse(head.unit)).state
+        except NotFound as gone:
+            if gone.code != "erased":
+                raise
+            continue  # what it was is lost with another blob
         if ref in read:
             yield state
 
