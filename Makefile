@@ -12,7 +12,7 @@ run: $(VENV)/run.ready
 	@$(BIN)/demiurge chat $(ARGS)
 
 test: $(VENV)/dev.ready
-	$(BIN)/python -m pytest -m "not full and not local_model"
+	$(BIN)/python -m pytest -n auto --maxprocesses 8 --dist worksteal -m "not full and not local_model"
 	DEMIURGE_TEST_LOCAL_MODEL=1 $(BIN)/python -m pytest -m "local_model and not full" --timeout 900 --timeout-method thread
 
 test-full: $(VENV)/dev.ready
