@@ -10,10 +10,13 @@ from typing import NamedTuple
 
 from bench.recorded import chat_unit, host_of, put_tools, record, say
 from demiurge.stores import SqliteStore
+from demiurge.values.refs import Ref
+from demiurge.world.host import Host
 
 SIZES = (1_000, 10_000, 100_000)
 FULL = (*SIZES, 1_000_000)
 CHATS, TURNS, AT_ONCE = 4, 40, 8
+WARM, TOGETHER = 20, 20
 
 
 class Grown(NamedTuple):
@@ -66,22 +69,26 @@ def grow(folder: Path, sizes: tuple[int, ...]) -> list[Grown]:
     return found[1:]  # the first one warmed this process up
 
 
-async def _call_us(folder: Path) -> float:
-    """CPU microseconds of one more tool call in a turn: proposed, decided, attempted, run, received and answered. Each
-    turn is the first of its chat, so that no history is read again."""
+async def _call_us(folder: Path, together: int) -> float:
+    """CPU microseconds of one more tool call in a turn: proposed, decided, attempted, run, received and answered. So
+    many chats go on together. Each turn is the first of its chat, so that no history is read again."""
     cpu = {}
     for at_once in (1, AT_ONCE):
-        with SqliteStore.create(folder / str(at_once), "bench") as store:
+        with SqliteStore.create(folder / f"{together}-{at_once}", "bench") as store:
             host = host_of(store, at_once)
             await host.start()
             tools = await put_tools(host)
-            begun = 0.0
-            for chat in range(TURNS + 10):
-                if chat == 10:
-                    begun = time.process_time()
+
+            async def one(chat: int, host: Host = host, tools: Ref = tools) -> None:
                 value = {"chat_id": chat_unit(chat).key, "title": "t", "created_at_ms": 1}
                 await host.submit("demiurge/ChatCreated@1", value)
                 await say(host, chat, 1, tools, asks=True)
+
+            begun = 0.0
+            for first in range(0, WARM + TURNS, together):
+                if first == WARM:
+                    begun = time.process_time()
+                await asyncio.gather(*(one(chat) for chat in range(first, first + together)))
             cpu[at_once] = (time.process_time() - begun) / TURNS
             await host.close()
     return (cpu[AT_ONCE] - cpu[1]) / (AT_ONCE - 1) * 1e6
@@ -90,7 +97,7 @@ async def _call_us(folder: Path) -> float:
 def run(*, full: bool) -> list[tuple[str, str, str]]:
     with tempfile.TemporaryDirectory() as place:
         grown = grow(Path(place) / "grown", FULL if full else SIZES)
-        call = asyncio.run(_call_us(Path(place)))
+        calls = {together: asyncio.run(_call_us(Path(place), together)) for together in (1, TOGETHER)}
     first = grown[0]
     lines = []
     for name, unit, field in (
@@ -103,4 +110,8 @@ def run(*, full: bool) -> list[tuple[str, str, str]]:
             value = getattr(world, field)
             ratio = value / getattr(first, field)
             lines.append((f"{name}, {world.records:,} records", f"{value:,.1f} {unit}", f"{ratio:.2f}"))
-    return [*lines, ("one durable governed tool call of a chat", f"{call:,.0f} us CPU", "")]
+    return [
+        *lines,
+        ("one durable governed tool call of a chat", f"{calls[1]:,.0f} us CPU", "1.00"),
+        (f"the same, {TOGETHER} chats together", f"{calls[TOGETHER]:,.0f} us CPU", f"{calls[TOGETHER] / calls[1]:.2f}"),
+    ]

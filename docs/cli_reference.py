@@ -13,7 +13,12 @@ HEAD = """# Command line
 
 Nouns, then verbs. Every command takes the global options, in any place; they are listed once, here. VALUE may be
 literal text, `@file`, or `@-` for stdin. Exit status: 0 done, 1 failed (one sentence on stderr, or
-`{"error": {"code", "message"}}` with `--json`), 2 wrong usage.
+`{"error": {"code", "message"}}` with `--json`), 2 wrong usage. With `--json` stdout has one document and nothing else:
+what tools print goes to stderr.
+
+What was asked for has come to an end where the status is 0. A turn or a call that waits for a person has not: it is 1
+with the code `approval_required`, and says how to decide. `approvals approve` and `reject` are about one decision, so
+another one that the turn comes to wait for is no failure of theirs.
 
 This page is made by `docs/generate.py` from `demiurge --help`.
 """

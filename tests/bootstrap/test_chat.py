@@ -10,6 +10,7 @@ import pytest
 from tests.provider import Provider, serving
 
 from demiurge import World
+from demiurge.values.clock import FixedClock
 
 
 @pytest.fixture
@@ -41,7 +42,10 @@ async def test_a_reply_stays_what_it_was_when_the_chat_goes_on(tmp_path: Path, p
         chat = world.chat()
         assert (await chat.send("First")).status == "failed"
         assert (await chat.send("Second")).status == "done"
-        assert (await chat.reply(1)).status == "failed"
+        first = await chat.reply(1)
+        assert (first.status, first.error_code) == ("failed", "invalid_request")
+        assert first.message
+        assert await chat.failures() == {1: (first.error_code, first.message)}
         assert (await chat.reply(2)).text == "Now."
 
 
@@ -68,3 +72,43 @@ async def test_a_process_works_only_on_what_it_is_asked_about(tmp_path: Path, pr
     async with opened(tmp_path / "w", provider) as world:
         await world.chat("left").resume()
         assert (await world.chat("left").reply()).text == "Yes."
+
+
+async def test_each_turn_that_failed_says_why(tmp_path: Path, provider: Provider) -> None:
+    """Also after one that was refused, and one that was stopped; other chats and worlds' pasts in between."""
+    refused = Provider.raw(b'{"error": {"message": "no"}}', 400, "application/json")
+    call = Provider.answer(Provider.call("core__get_current_time", {}))
+    fine = Provider.answer(Provider.text("Now."))
+    provider.say(refused, fine, call, refused, fine, refused)
+    async with opened(tmp_path / "w", provider) as world:
+        chat = world.chat()
+        statuses = [(await chat.send("Well?")).status for _ in range(2)]
+        statuses += [(await chat.send("And?")).status]
+        await world.chat("other").send("Here?")
+        statuses += [(await chat.send("Then?")).status]
+        assert statuses == ["failed", "done", "failed", "failed"]
+        why = await chat.failures()
+        assert {request_id: failed.code for request_id, failed in why.items()} == dict.fromkeys(
+            (1, 3, 4), "invalid_request"
+        )
+    async with opened(tmp_path / "w", provider) as world:
+        assert await world.chat().failures() == why
+        assert await world.chat("none").failures() == {}
+
+
+async def test_a_turn_whose_approval_nobody_gave_goes_on_when_the_chat_does(
+    tmp_path: Path, provider: Provider, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = FixedClock(1_700_000_000 * 10**9)
+    monkeypatch.setattr("demiurge.bootstrap.world.SystemClock", lambda: clock)
+    write = Provider.call("workspace__write", {"path": "a", "text": "b"})
+    provider.say(*map(Provider.answer, (write, Provider.text("Nobody allowed it."), Provider.text("Yes."))))
+    async with opened(tmp_path / "w", provider) as world:
+        assert (await world.chat().send("Write.")).status == "awaiting_approval"
+    clock.advance(7 * 24 * 3600 * 10**9)
+    async with opened(tmp_path / "w", provider) as world:
+        assert await world.approvals() == []
+        assert (await world.chat().send("Are you there?")).text == "Yes."
+        before = await world.chat().reply(1)
+    assert (before.status, before.text) == ("done", "Nobody allowed it.")
+    assert [call.error_code for call in before.tool_calls] == ["approval_expired"]

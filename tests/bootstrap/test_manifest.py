@@ -128,6 +128,8 @@ async def test_a_world_without_its_code_is_looked_at_and_takes_nothing(
         assert refused.value.code == "no_code"
         with pytest.raises(NotFound):
             await world.fork(tmp_path / "f")
+        assert (await world.replay())["ok"], "this user has run what the world keeps"
+    async with World.open(tmp_path / "w", environment={"HOME": str(tmp_path / "other")}) as world:
         with pytest.raises(Divergence, match=r"shop/Order@1 .*not what it ran on") as unchecked:
             await world.replay()
         assert unchecked.value.code == "unchecked"

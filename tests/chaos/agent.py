@@ -80,7 +80,8 @@ def open_world(folder: Path, url: str) -> World:
     offered = tools(url)
     names = (*(tool.name for tool in CORE_TOOLS), *(tool.name for tool in offered))
     policy = ToolPolicy(allowed_tools=names, require_approval_for_tools=("refund",))
-    environment = {"LLM_API_KEY": "sk-chaos", "OPENAI_BASE_URL": f"{url}/v1"}
+    home = folder.with_name(f"{folder.name}.home")  # where it is kept that a call was approved
+    environment = {"LLM_API_KEY": "sk-chaos", "OPENAI_BASE_URL": f"{url}/v1", "HOME": str(home)}
     return World.open(folder, offered, policy, environment=environment)
 
 

@@ -27,7 +27,7 @@ def verified(demiurge: Run, *options: str) -> Any:
 def test_records_are_archived_and_all_else_stays_as_it_was(chatted: Run, provider: Provider, world: Path) -> None:
     before, exported = verified(chatted), chatted("journal", "export").out
     count = before["records"]
-    seal = chatted("journal", "seal", "--at", "5").document["seal"]
+    seal = chatted("journal", "seal", "--at", "5").out.strip()
     dry = chatted("journal", "archive", "--before", "6", "--dry-run", "--json").document
     done = chatted("journal", "archive", "--before", "6", "--json").document
     assert done == dry | {"segments": 1, "packed": done["packed"], "seal": seal, "dry_run": False}
@@ -57,7 +57,7 @@ def test_younger_records_are_left(chatted: Run) -> None:
 
 
 def test_a_file_that_was_moved_away_is_asked_for_by_who_needs_it(chatted: Run, world: Path, tmp_path: Path) -> None:
-    seal, exported = chatted("journal", "seal").document["seal"], chatted("journal", "export").out
+    seal, exported = chatted("journal", "seal").out.strip(), chatted("journal", "export").out
     done = chatted("journal", "archive", "--before", "6", "--json").document
     [path] = (world / "archives").iterdir()
     shutil.move(path, tmp_path / "cold")

@@ -114,7 +114,7 @@ def test_a_call_that_asks_for_approval_waits_and_is_shown_how_to_decide(
 ) -> None:
     provider.say(provider.answer(provider.call("ring_bell", {"times": 3})), provider.answer(provider.text("It rang.")))
     done = demiurge("chat", "-m", "Ring it.", "--tools", "my_bell", "--json")
-    assert done.status == 0
+    assert (done.status, done.document["error"]["code"]) == (1, "approval_required")
     assert done.document["status"] == "awaiting_approval"
     [approval_id] = done.document["approvals"]
     assert not bell.exists()
@@ -145,6 +145,34 @@ def test_a_call_that_asks_for_approval_waits_and_is_shown_how_to_decide(
     assert bell.read_text() == "3\n"
 
 
+def test_a_turn_from_a_pipe_that_waits_has_not_come_to_its_end(demiurge: Any, provider: Any, bell: Path) -> None:
+    provider.say(provider.answer(provider.call("ring_bell", {"times": 3})))
+    done = demiurge("chat", "--tools", "my_bell", stdin=b"Ring it.\n")
+    assert done.status == 1
+    assert "demiurge approvals approve" in done.out
+    assert "waits for a person" in done.err
+
+
+def test_a_decision_is_taken_also_when_the_turn_waits_for_another(demiurge: Any, provider: Any, bell: Path) -> None:
+    calls = [provider.call("ring_bell", {"times": times}, f"call_{times}") for times in (1, 2)]
+    provider.say(provider.answer(*calls), provider.answer(provider.text("It rang twice.")))
+    first, second = demiurge("chat", "-m", "Ring.", "--tools", "my_bell", "--json").document["approvals"]
+    done = demiurge("approvals", "approve", first, "--json")
+    assert (done.status, done.document["reply"]["approvals"]) == (0, [second])
+    assert "It rang twice." in demiurge("approvals", "approve", second).out
+
+
+def test_nobody_is_asked_about_a_call_that_can_not_run(demiurge: Any, provider: Any, bell: Path) -> None:
+    provider.say(provider.answer(provider.call("ring_bell", {"often": 3})), provider.answer(provider.text("I see.")))
+    done = demiurge("chat", "-m", "Ring it.", "--tools", "my_bell")
+    assert done.status == 0
+    assert "validation" in done.out
+    assert demiurge("--json", "approvals", "ls").document == {"approvals": []}
+    called = demiurge("--json", "tools", "call", "ring_bell", "{often", "--tools", "my_bell")
+    assert called.document["error"]["code"] == "invalid_json"
+    assert demiurge("--json", "approvals", "ls").document == {"approvals": []}
+
+
 def test_a_decision_is_asked_for_with_the_address_that_the_chat_was_given(
     demiurge: Any, provider: Any, bell: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -163,6 +191,32 @@ def test_an_approved_turn_that_fails_is_a_failure_as_a_document_too(demiurge: An
     assert (done.document["decision"], done.document["reply"]["status"]) == ("approved", "failed")
     assert done.document["error"]["code"] == "invalid_request"
     assert bell.read_text() == "3\n"
+
+
+@pytest.mark.parametrize("few", ["", "a", "first five"])
+@pytest.mark.parametrize("verb", ["approve", "reject", "show"])
+def test_an_id_of_few_characters_means_no_call(verb: str, few: str, demiurge: Any, provider: Any, bell: Path) -> None:
+    provider.say(provider.answer(provider.call("ring_bell", {"times": 3})))
+    demiurge("chat", "-m", "Ring it.", "--tools", "my_bell")
+    [waiting] = demiurge("approvals", "ls", "--json").document["approvals"]
+    done = demiurge("approvals", verb, waiting["id"][:5] if few == "first five" else few, "--json")
+    assert (done.status, done.document["error"]["code"]) == (1, "too_short")
+    assert demiurge("approvals", "ls", "--json").document["approvals"] == [waiting]
+
+
+def test_an_approval_under_a_policy_that_denies_by_now_is_told_so(
+    demiurge: Any, provider: Any, bell: Path, tmp_path: Path
+) -> None:
+    provider.say(provider.answer(provider.call("ring_bell", {"times": 3})), provider.answer(provider.text("Hello.")))
+    demiurge("chat", "-m", "Ring it.", "--tools", "my_bell")
+    [waiting] = demiurge("approvals", "ls", "--json").document["approvals"]
+    (tmp_path / "strict.toml").write_text("allowed_tools = []\n")
+    done = demiurge("approvals", "approve", waiting["id"], "--policy", "strict.toml")
+    assert "policy_denied" in done.out
+    assert "not allowed now" in done.err
+    assert not bell.exists()
+    assert demiurge("approvals", "ls", "--json").document["approvals"] == []
+    assert "Hello." in demiurge("chat", "-m", "Hello?", "--policy", "strict.toml").out
 
 
 def test_a_rejected_call_never_runs_and_the_model_is_told_why(demiurge: Any, provider: Any, bell: Path) -> None:
@@ -236,3 +290,16 @@ def test_a_chat_that_is_not_there(demiurge: Any) -> None:
     done = demiurge("chat", "show", "nobody")
     assert done.status == 1
     assert "demiurge chat ls" in done.err
+
+
+def test_each_turn_that_failed_says_why_where_it_did(demiurge: Any, provider: Any) -> None:
+    provider.say(provider.raw(b"{}", 400), provider.answer(provider.text("Better.")), provider.raw(b"{}", 401))
+    assert [demiurge("chat", "-m", said).status for said in ("One", "Two", "Three")] == [1, 0, 1]
+    shown = demiurge("chat", "show")
+    failed = [line for line in shown.out.splitlines() if line.startswith("(failed: ")]
+    assert len(set(failed)) == 2
+    assert shown.out.index("> One") < shown.out.index(failed[0]) < shown.out.index("> Two")
+    assert shown.out.index("> Three") < shown.out.index(failed[1])
+    failures = demiurge("--json", "chat", "show").document["failures"]
+    assert [(f["request_id"], f["code"]) for f in failures] == [(1, "invalid_request"), (3, "authentication")]
+    assert [f"(failed: {f['message']})" for f in failures] == failed

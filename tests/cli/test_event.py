@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import json
+import signal
 from typing import Any
 
 import pytest
+
+from demiurge.cli.portal import Portal
+from demiurge.world.host import Accepted
 
 CHAT = "demiurge/ChatEvent@1"
 UNIT = "demiurge/Demiurge@1/chat-1"
@@ -89,6 +93,41 @@ def test_without_waiting_the_event_is_durable_and_the_next_command_goes_on(demiu
     assert [m["role"] for m in state["messages"]] == ["user", "assistant"]
 
 
+@pytest.mark.parametrize("flags", [(), ("--json",)])
+def test_who_stops_waiting_is_told_which_event_is_durable(process: Any, provider: Any, flags: tuple[str, ...]) -> None:
+    provider.say(provider.answer(provider.text("Slow."), held=True))
+    process("event", "send", CHAT, json.dumps(CREATED))
+    ref = process("blob", "put", '{"role":"user","content":"Hello"}').document["hash"]
+    sending = process.start("event", "send", CHAT, message(ref), *flags)
+    assert provider.asked.wait(20)
+    sending.send_signal(signal.SIGINT)
+    stopped = process.finish(sending)
+    provider.let_go.set()
+    assert stopped.status == 1
+    assert stopped.document["unit"] == UNIT
+    assert (stopped.document.get("error") or {"code": "stopped"})["code"] == "stopped"
+    assert "the event is in the journal" in (stopped.document["error"]["message"] if flags else stopped.err)
+    [tree] = process("--json", "trace", stopped.document["event_hash"]).document["events"]
+    assert (tree[0]["unit"], tree[0]["seq"]) == (UNIT, stopped.document["seq"])
+
+
+def test_who_is_stopped_while_the_event_is_taken_is_told_whether_it_was(
+    demiurge: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wait, impatient = Portal.wait, [True]
+
+    def interrupted(portal: Portal, running: Any) -> Any:
+        done = wait(portal, running)
+        if isinstance(done, Accepted) and impatient.pop():
+            impatient.append(False)
+            raise KeyboardInterrupt
+        return done
+
+    monkeypatch.setattr(Portal, "wait", interrupted)
+    done = demiurge("--json", "event", "send", CHAT, json.dumps(CREATED))
+    assert (done.status, done.document["error"]["code"], done.document["unit"]) == (1, "stopped", UNIT)
+
+
 @pytest.mark.parametrize(
     ("schema", "value", "code", "words"),
     [
@@ -132,3 +171,16 @@ def test_state_of_a_module_with_keys_needs_one(demiurge: Any) -> None:
     assert "chat-1" in done.err
     assert "demiurge/Demiurge@1" in demiurge("state", "get", "demiurge/Nothing@1").err
     assert demiurge("state", "ls", "demiurge/Demiurge@1").out == "chat-1\n"
+
+
+def test_a_cell_that_was_not_there_yet_is_said_to_come_later(demiurge: Any) -> None:
+    demiurge("event", "send", CHAT, json.dumps(CREATED))
+    last = len(demiurge("--json", "journal", "tail").document["records"])
+    later = {**CREATED, "$value": {**CREATED["$value"], "chat_id": "chat-2"}}  # type: ignore[dict-item]
+    demiurge("event", "send", CHAT, json.dumps(later))
+    asked = ("state", "get", "demiurge/Demiurge@1", "--key")
+    done = demiurge(*asked, "chat-2", "--at", str(last))
+    assert f"no cell 'chat-2', it came at position {last + 1}; there were: chat-1." in done.err
+    assert "no cell 'chat-3'; there were: chat-1." in demiurge(*asked, "chat-3", "--at", str(last)).err
+    assert "nothing had been sent to it" in demiurge(*asked, "chat-2", "--at", "0").err
+    assert demiurge(*asked, "chat-2", "--at", str(last + 1)).status == 0

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import io
 import json
 import logging
+import sys
 import unicodedata
+from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from demiurge.cli import logs, output
+from demiurge.cli import logs, main, output
 from demiurge.cli.call_arguments import arguments
 from demiurge.cli.settings import Settings
 
@@ -115,3 +118,74 @@ def test_bytes_that_are_no_text_are_refused_where_text_belongs(words: tuple[str,
     done = demiurge(*words)
     assert done.status == 2
     assert "not UTF-8 text" in done.err
+
+
+NOISY = '''
+import atexit, os, subprocess, sys
+from demiurge.tools import ToolEffect, tool
+
+print("noise: import")
+if "pytest" not in sys.modules:
+    atexit.register(print, "noise: exit")
+
+@tool(effect=ToolEffect.READ_ONLY)
+def shout(times: int) -> str:
+    """Shout."""
+    print("noise: print")
+    sys.__stdout__.write("noise: old stream\\n")
+    os.write(1, b"noise: descriptor\\n")
+    subprocess.run([sys.executable, "-c", "print('noise: child')"], check=True)
+    return "loud"
+'''
+NOISES = {"import", "exit", "print", "old stream", "descriptor", "child"}
+CALL = ("tools", "call", "shout", '{"times": 2}', "--tools", "noisy", "--policy", "all.toml")
+
+
+@pytest.fixture
+def noisy(tmp_path: Path, environment: Any) -> None:
+    (tmp_path / "noisy.py").write_text(NOISY)
+    (tmp_path / "all.toml").write_text('allowed_tools = ["shout"]\n')
+
+
+@pytest.mark.usefixtures("noisy")
+def test_what_tools_print_is_not_in_the_document(process: Any, demiurge: Any) -> None:
+    for done, noises in ((process(*CALL, "--json"), NOISES), (demiurge(*CALL, "--json"), NOISES - {"exit"})):
+        assert done.status == 0, done
+        assert done.document["content"] == "loud"
+        said = {line.removeprefix("noise: ") for line in done.err.splitlines() if line.startswith("noise: ")}
+        assert said == noises
+    assert "noise: print" in process(*CALL).out
+    before = sys.stdout
+    assert demiurge(*CALL, "--nonsense", "--json").document["error"]["code"] == "usage"
+    assert demiurge("--json", *CALL[:2], "gone", "{}", *CALL[4:]).document["error"]
+    assert sys.stdout is before
+
+
+@pytest.mark.usefixtures("noisy")
+def test_help_and_text_are_where_they_were(demiurge: Any) -> None:
+    assert demiurge("--json", "tools", "--help").out.startswith("Usage: demiurge tools")
+    demiurge(*CALL, "--json")
+    assert "noise: print" in demiurge(*CALL).out
+
+
+@pytest.mark.usefixtures("noisy")
+def test_nobody_who_reads_the_document_is_no_failure_to_be_told(process: Any) -> None:
+    leaving = process.start(*CALL, "--json")
+    leaving.stdout.close()
+    leaving.stdout = None
+    done = process.finish(leaving)
+    assert done.status == 1
+    assert {line for line in done.err.splitlines() if not line.startswith("noise: ")} == set()
+
+
+@pytest.mark.usefixtures("noisy")
+def test_a_document_goes_where_stdout_was_replaced(monkeypatch: pytest.MonkeyPatch, capfd: Any) -> None:
+    out, err = io.StringIO(), io.StringIO()
+    monkeypatch.setattr(sys, "stdout", out)
+    monkeypatch.setattr(sys, "stderr", err)
+    with pytest.raises(SystemExit):
+        main((*CALL, "--json"))
+    assert json.loads(out.getvalue())["content"] == "loud"
+    assert sys.stdout is out
+    assert "noise: print" in err.getvalue()
+    assert "noise: child" in capfd.readouterr().err

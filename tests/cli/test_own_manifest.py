@@ -228,3 +228,43 @@ def test_a_manifest_without_its_code_makes_no_world(demiurge: Any, shop: Path, w
     assert (done.status, done.document["error"]["code"]) == (1, "bad_manifest")
     assert "no code is registered" in done.document["error"]["message"]
     assert not (world / "journal.db").exists()
+
+
+def test_a_world_without_chats_is_not_said_to_have_some(made: Any, demiurge: Any) -> None:
+    told = made("init").out
+    assert "It has no chats. Send it events: demiurge event send SCHEMA VALUE" in told
+    assert "demiurge chat" not in told
+    assert "shop/Order@1" in made("defs", "ls", "--kind", "module").out
+    assert "Talk with it: demiurge -w other chat" in demiurge("-w", "other", "init").out
+
+
+def test_changed_code_locks_no_unit(made: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not where the old code was run; where it was not, what can't be opened is named, and what to do."""
+    for order in ("A-1", "A-2"):
+        assert send(made, "Placed", order=order, part="unicorn", count=4).status == 0
+    code = tmp_path / "shop_order.py"
+    code.write_text(code.read_text().replace("{what}", "({what})"))
+    for name in ("shop_order", "shop_code"):
+        sys.modules.pop(name)
+    before = history(made, "A-1")
+    assert not any("(" in line for line in before)
+    assert send(made, "Paid", order="A-1", amount=3).status == 0
+    assert history(made, "A-1")[: len(before) + 1] == [*before, "Paid ()"]
+    assert made("doctor").status == 0
+    shutil.copytree(tmp_path / ".config", tmp_path / "elsewhere")
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "elsewhere"))
+    [record] = (tmp_path / "elsewhere" / "demiurge/worlds").iterdir()
+    record.write_text(json.dumps({**json.loads(record.read_text()), "code": []}))
+    assert history(made, "A-1")[-1] == "Paid ()", "it has a snapshot"
+    locked = made("--json", "event", "send", "shop/Paid@1", '{"order": "A-2", "amount": 3}')
+    assert locked.document["error"]["code"] == "unchecked"
+    doctor = made("--json", "doctor")
+    [found] = [check for check in doctor.document["checks"] if check["name"] == "world"]
+    assert (doctor.status, found["status"]) == (1, "fail")
+    assert "1 of its units can't be opened" in found["detail"]
+    assert "DEMIURGE_KEPT_CODE=1" in found["mend"]
+    monkeypatch.setenv("DEMIURGE_KEPT_CODE", "1")
+    assert send(made, "Paid", order="A-2", amount=3).status == 0
+    monkeypatch.delenv("DEMIURGE_KEPT_CODE")
+    assert send(made, "Paid", order="A-2", amount=3).status == 0
+    assert made("doctor").status == 0

@@ -127,3 +127,69 @@ def test_who_has_the_world_open_with_other_tools_is_joined(process: Any, provide
     assert process.finish(owner).status == 0
     assert joined.document["tools"] == []
     assert (refused.status, refused.document["error"]["code"]) == (1, "owned")
+
+
+def asks_at_its_own_address(demiurge: Any, provider: Any) -> str:
+    """A chat that has been told where to ask; the id of the call that waits in it."""
+    ring = provider.call("kept_bell", {"times": 1})
+    provider.say(provider.answer(ring), provider.answer(provider.text("It rang.")))
+    there = ("--base-url", provider.url, "--provider", "openai-responses")
+    done = demiurge("--json", "chat", "-m", "Ring.", "--tools", "kept_bell", *there)
+    [approval] = done.document["approvals"]
+    return str(approval)
+
+
+@pytest.mark.parametrize("verb", ["approve", "reject"])
+def test_a_decision_goes_on_where_the_chat_asked(
+    verb: str, demiurge: Any, provider: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:9/nobody")
+    waiting = asks_at_its_own_address(demiurge, provider)
+    done = demiurge("approvals", verb, waiting)
+    assert (done.status, len(provider.seen)) == (0, 2)
+    assert "It rang." in done.out
+    [record] = records(tmp_path)
+    assert stat.S_IMODE(record.stat().st_mode) == 0o600
+    assert "sk-test" not in record.read_text()
+    assert provider.url not in "".join(p.read_text("latin-1") for p in (tmp_path / "world").rglob("*") if p.is_file())
+
+
+def test_it_is_that_of_the_call_s_own_chat(demiurge: Any, provider: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:9/nobody")
+    waiting = asks_at_its_own_address(demiurge, provider)
+    provider.say(provider.answer(provider.text("Hello.")))
+    assert demiurge("chat", "other", "-m", "Hi.", "--base-url", provider.url).status == 0
+    assert demiurge("chat", "third", "-m", "Hi.").status == 1, "what was said for one chat is for no other"
+    provider.say(provider.answer(provider.text("It rang.")))
+    assert demiurge("approvals", "approve", waiting).status == 0
+
+
+def test_an_address_with_a_key_in_it_is_not_kept(demiurge: Any, provider: Any, tmp_path: Path) -> None:
+    provider.say(provider.answer(provider.text("Hello.")))
+    for address in (provider.url.replace("://", "://me:canary@"), f"{provider.url}?key=canary"):
+        demiurge("chat", "-m", "Hi.", "--base-url", address)
+    assert all("canary" not in record.read_text() for record in records(tmp_path))
+
+
+def test_a_copy_asks_at_no_address_of_the_original(
+    demiurge: Any, provider: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:9/nobody")
+    waiting = asks_at_its_own_address(demiurge, provider)
+    shutil.copytree(tmp_path / "world", tmp_path / "copy")
+    done = demiurge("-w", str(tmp_path / "copy"), "approvals", "reject", waiting, "--tools", "kept_bell")
+    assert (done.status, len(provider.seen)) == (1, 1)
+
+
+def test_what_is_forgotten_or_was_said_anew_is_not_asked(
+    demiurge: Any, provider: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    usual, waiting = provider.url, asks_at_its_own_address(demiurge, provider)
+    monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:9/nobody")
+    assert demiurge("init", "--forget").status == 0
+    assert demiurge("approvals", "reject", waiting, "--tools", "kept_bell").status == 1
+    assert len(provider.seen) == 1
+    monkeypatch.setenv("OPENAI_BASE_URL", usual)
+    waiting = asks_at_its_own_address(demiurge, provider)
+    refused = demiurge("approvals", "reject", waiting, "--tools", "kept_bell", "--base-url", "http://127.0.0.1:9/no")
+    assert (refused.status, len(provider.seen)) == (1, 1)

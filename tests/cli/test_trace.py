@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -49,6 +50,7 @@ def test_a_chat_says_what_it_waits_for(ringing: Any) -> None:
     text = ringing("trace", "--chat", "main").out
     assert "Waits for a person (see `demiurge approvals ls`): tool.call ring_bell" in text
     assert "core__get_current_time" in text
+    assert done.document["lineages"][0]["state"] == tree[0]["state"] == "waiting"
 
 
 def test_after_the_decision_nothing_is_waited_for(ringing: Any) -> None:
@@ -70,13 +72,77 @@ def test_an_event_is_found_by_its_hash_or_the_beginning_of_it(ringing: Any) -> N
     assert {entry["hash"] for entry in below} < {entry["hash"] for entry in tree}
 
 
+def created(title: str = "t") -> dict[str, Any]:
+    return {"$tag": "ChatCreated", "$value": {"chat_id": "chat-1", "title": title, "created_at_ms": 1}}
+
+
+def send(demiurge: Any, event: Any) -> Any:
+    return demiurge("event", "send", "demiurge/ChatEvent@1", json.dumps(event)).document
+
+
+def test_what_event_send_prints_is_found(demiurge: Any) -> None:
+    sent = send(demiurge, created())
+    for said in (sent["event_hash"], sent["event_hash"][7:], sent["event_hash"][7:20]):
+        done = demiurge("--json", "trace", said)
+        assert done.status == 0
+        [tree], [lineage] = done.document["events"], done.document["lineages"]
+        assert (tree[0]["unit"], tree[0]["seq"], tree[0]["state"]) == (sent["unit"], sent["seq"], "done")
+        assert lineage == {**sent, "state": "done", "why": None}
+    assert demiurge("trace", sent["event_hash"]).out.endswith("Nothing is waited for.\n")
+
+
+def test_an_event_that_came_in_twice_is_shown_twice_and_told(demiurge: Any) -> None:
+    first, _other, second = [send(demiurge, created(title)) for title in "tut"]
+    assert first["event_hash"] == second["event_hash"]
+    done = demiurge("--json", "trace", first["event_hash"])
+    assert [tree[0]["seq"] for tree in done.document["events"]] == [second["seq"], first["seq"]]
+    assert "came in 2 times" in done.err
+    assert f"{first['unit']} #{first['seq']}" in done.err
+    [newest] = demiurge("--json", "trace", first["event_hash"], "-n", "1").document["events"]
+    assert newest[0]["seq"] == second["seq"]
+
+
+def test_a_lineage_whose_effect_nobody_has_performed_yet_is_running(demiurge: Any) -> None:
+    send(demiurge, created())
+    value = {
+        "chat_id": "chat-1",
+        "request_id": 1,
+        "text": "Hello",
+        "model": "m",
+        "max_tokens": 128,
+        "provider": "openai-responses",
+        "message_ref": demiurge("blob", "put", '{"role":"user"}').document["hash"],
+    }
+    said = json.dumps({"$tag": "UserMessage", "$value": value})
+    sent = demiurge("event", "send", "demiurge/ChatEvent@1", said, "--no-wait").document
+    done = demiurge("--json", "trace", sent["event_hash"])
+    assert done.document["lineages"][0]["state"] == "running"
+    assert "Waits for a receipt: llm.generate" in demiurge("trace", sent["event_hash"]).out
+
+
+def test_how_a_lineage_ended_is_said(demiurge: Any, provider: Any) -> None:
+    root = demiurge("blob", "put", "x").document["hash"]
+    commit = {"workspace": "main", "expected_head": None, "root_hash": root, "owner": "user"}
+    sent = demiurge("--json", "event", "send", "sys/WorkspaceCommit@1", json.dumps(commit)).document
+    [lineage] = demiurge("--json", "trace", sent["event_hash"]).document["lineages"]
+    assert (lineage["state"], lineage["why"]) == ("failed", "invalid_step: a commit comes from a workspace effect")
+    text = demiurge("trace", sent["event_hash"]).out
+    assert text.splitlines()[0].endswith("failed")
+    assert text.endswith(f"Failed: step #{sent['unit']} 2: invalid_step: a commit comes from a workspace effect\n")
+    provider.say(provider.raw(b"{}", 400, "application/json"))
+    demiurge("chat", "-m", "hello")
+    done = demiurge("--json", "trace", "--chat", "main", "-n", "1")
+    assert done.document["lineages"][0]["state"] == "failed"
+    assert demiurge("trace", "--chat", "main", "-n", "1").out.splitlines()[-1].startswith("Failed: event #")
+
+
 @pytest.mark.parametrize(
     ("arguments", "status", "said"),
     [
         ((), 2, "EVENT_HASH"),
         (("abcdef", "--chat", "main"), 2, "EVENT_HASH"),
         (("abc",), 2, "characters"),
-        (("ffffffffffff",), 1, "No record"),
+        (("ffffffffffff",), 1, "no record has the hash"),
         (("--chat", "nobody"), 1, "no chat"),
     ],
 )

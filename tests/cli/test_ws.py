@@ -166,3 +166,34 @@ def test_the_workspaces_are_listed(written: Any) -> None:
 def test_a_world_without_workspaces_says_so(demiurge: Any) -> None:
     assert demiurge("init").status == 0
     assert demiurge("ws", "ls").out == "There is no workspace yet.\n"
+
+
+@pytest.mark.parametrize("name", ["..", ".", "...", "a b", "bad!name", "x" * 257, "caf\u00e9"])
+def test_a_workspace_gets_no_name_that_is_none(demiurge: Any, name: str) -> None:
+    for words in (("write", f"{name}/x", "hi"), ("rm", f"{name}/x")):
+        done = demiurge("ws", *words)
+        assert (done.status, done.out) == (1, "")
+        assert "invalid workspace name" in done.err
+    edit = {"workspace": name, "expected_head": None, "path": "x", "bytes_ref": None}
+    sent = demiurge("--json", "event", "send", "sys/WorkspaceEdit@1", json.dumps(edit))
+    code = "invalid_workspace_name" if len(name) <= 256 else "invalid_value"
+    assert (sent.status, sent.document["error"]["code"]) == (1, code)
+    assert demiurge("ws", "ls").out == "There is no workspace yet.\n"
+    assert demiurge("ws", "write", f"{'x' * 256}/x", "hi").status == 0
+    assert demiurge("ws", "write", "main/a/.../x", "hi").status == 1
+
+
+def test_a_workspace_that_has_such_a_name_from_before_can_be_read(
+    demiurge: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as before:
+        for module in ("demiurge.world.trees", "demiurge.world.host.host"):
+            before.setattr(f"{module}.check_new_name", lambda _name: None)
+        before.setattr("demiurge.world.trees.check_new_path", lambda _path: None)
+        assert demiurge("ws", "write", "my notes/.../x", "hi").status == 0
+    assert demiurge("ws", "cat", "my notes/.../x").out == "hi"
+    assert "my notes" in demiurge("ws", "ls").out
+    assert demiurge("ws", "log", "my notes").status == 0
+    assert demiurge("journal", "verify").document["ok"] is True
+    assert demiurge("replay").document["ok"] is True
+    assert demiurge("ws", "write", "my notes/y", "hi").status == 1

@@ -129,6 +129,11 @@ def test_a_type_that_needs_itself_has_no_values(defs: dict[str, Any]) -> None:
     assert all("finite" in problem for problem in found)
 
 
+def test_a_bad_type_hides_no_endless_one() -> None:
+    found = problems({"t/A@1": {"strnig": {}}, "t/B@1": {"ref": "t/A@1"}, "t/C@1": {"ref": "t/C@1"}})
+    assert [line.partition(":")[0] for line in found] == ["t/A@1", "t/C@1"]
+
+
 @pytest.mark.parametrize("wrap", ["option", "list", "set"])
 def test_a_type_may_refer_to_itself(wrap: str) -> None:
     assert of({"record": {"next": {wrap: {"ref": "t/T@1"}}}}) == []

@@ -185,12 +185,15 @@ def tiny(
     source: bytes = b"1",
     settings: Mapping[str, Any] = {},
     tool_policy: ToolPolicy | None = None,
+    effects: Sequence[Mapping[str, Any]] = (),
+    check: bool = True,
 ) -> Manifest:
-    """The small world's manifest; `source` stands for the reducers' code."""
+    """The small world's manifest; `source` stands for the reducers' code, `effects` are those of rooms."""
     plans = list(plans)
     found: list[Mapping[str, Any]] = [
         *({"$kind": "defschema", "name": name, "type": form} for name, form in {**SCHEMAS, **schemas}.items()),
-        *(_module(name, *parts) for name, parts in _MODULES.items()),
+        _module(ROOM, "ex/State@1", "ex/Ev@1") | ({"effects": list(effects)} if effects else {}),
+        _module(BOARD, "ex/BoardState@1", "ex/BoardEv@1"),
         {
             "$kind": "defeffect",
             "name": "ex/echo@1",
@@ -222,10 +225,8 @@ def tiny(
         BOARD: Reducer(board, source),
         WORKSPACE: workspace_reducer(),
     }
-    return Manifest.build(found, root, reducers, tool_policy=tool_policy if tool_policy is not None else ToolPolicy())
-
-
-_MODULES = {ROOM: ("ex/State@1", "ex/Ev@1"), BOARD: ("ex/BoardState@1", "ex/BoardEv@1")}
+    policy = tool_policy if tool_policy is not None else ToolPolicy()
+    return Manifest.build(found, root, reducers, tool_policy=policy, check=check)
 
 
 def _module(name: str, state: str, event: str) -> dict[str, Any]:
@@ -375,7 +376,7 @@ async def running(
         entropy=entropy,
         perform=perform,
         tail_bytes=tail_bytes,
-        kept_code=kept_code,
+        kept_code=lambda _source: kept_code,
     )
     await host.start()
     try:

@@ -12,7 +12,7 @@ from demiurge.values.refs import ref_of
 from demiurge.values.schema import Schemas
 from demiurge.values.vector import Vector
 from demiurge.world.cell import apply_step, cell_node, own_copy
-from demiurge.world.reducer import Emit, Step
+from demiurge.world.reducer import EffectRequest, Emit, Step
 
 SCHEMAS = Schemas(
     {
@@ -122,6 +122,26 @@ def test_a_step_has_a_limit_of_events() -> None:
     assert len(apply(None, events=many[:256])[1]) == 256
     with pytest.raises(InvalidValue, match="more than 256 events"):
         apply(None, events=many)
+
+
+def test_effects_are_in_the_digest_of_a_step_that_asks_for_some_and_change_no_other() -> None:
+    _, _, digest = apply(None, set=FULL)
+    assert digest.hex() == "e43d7756e9f5bd80c20c9a19c8c5ddf5ee31a280e98b725e38c72463e475f01d"
+    _, _, digest = apply(None, set=FULL, effects=[EffectRequest("timer.set", {"deliver_at_ns": 7}, "k")])
+    node = {
+        "set": {**FULL, "tags": ["a", "b"]},
+        "blobs": [],
+        "append": {},
+        "delete": False,
+        "events": [],
+        "effects": [["timer.set", {"deliver_at_ns": 7}, "k", None]],
+    }
+    assert digest == cbor.digest(node)
+
+
+def test_what_a_step_asks_for_counts_as_what_it_changes() -> None:
+    with pytest.raises(InvalidValue, match="more than 1 MiB"):
+        apply(None, set=FULL, effects=[EffectRequest("blob.put", {"content": "x" * (1 << 20)})])
 
 
 def test_a_step_has_a_limit_of_bytes_but_its_blobs_do_not_count() -> None:

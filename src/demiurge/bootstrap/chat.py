@@ -8,15 +8,17 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
-from itertools import zip_longest
+from itertools import pairwise, zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from demiurge.apps.demiurge import CHAT, OPEN
 from demiurge.bootstrap.backend import OnFrame
-from demiurge.errors import Conflict, InvalidValue, NotFound, Unavailable
+from demiurge.bootstrap.failure import Failed
+from demiurge.errors import Conflict, DemiurgeError, InvalidValue, NotFound, Unavailable
 from demiurge.sessions.session import Session
 from demiurge.tools.spec import ToolSpec
 from demiurge.values import canonical_json
@@ -96,7 +98,11 @@ class Chat:
         """Make the chat; a second time changes nothing."""
         now_ms = SystemClock().now_ns() // 1_000_000
         value = {"chat_id": self.id, "title": title or self.id, "created_at_ms": now_ms}
-        await self.world.submit("demiurge/ChatCreated@1", value, idempotency_key=f"create:{self.id}")
+        try:
+            await self.world.submit("demiurge/ChatCreated@1", value, idempotency_key=f"create:{self.id}")
+        except Conflict as conflict:  # it was made before, with another title or at another time
+            if conflict.code != "key_taken":
+                raise
 
     async def send(
         self,
@@ -195,18 +201,55 @@ class Chat:
         waiting = [asked["id"] for asked in await self.world.approvals(self.unit)] if turn else []
         running = turn is not None and turn["status"] in OPEN
         failed = turn["status"] == "failed" if turn is not None else bool(last.get("tool_calls", not answers))
+        why = (await self._why(state, [wanted])).get(wanted) if failed else None
         return Reply(
             status="failed" if failed else "awaiting_approval" if running else "done",
             request_id=wanted,
             text="" if failed or running else _text(last),
             tool_calls=tuple(self._calls(messages, turn)),
-            error_code=turn["code"] if failed and turn else None,
-            message=turn["message"] or "" if failed and turn else "",
+            error_code=why.code if why is not None else None,
+            message=why.message if why is not None else "",
             approvals=tuple(waiting) if running else (),
             prompt_tokens=sum(u["prompt"] for u in usage),
             completion_tokens=sum(u["completion"] for u in usage),
             cost_cents=sum(m["cost_cents"] or 0 for m in answers),
         )
+
+    async def failures(self) -> dict[int, Failed]:
+        """Why turns failed, by request id: `(code, message)`. One whose records can't be had is left out."""
+        state = await self.state()
+        if state is None:
+            return {}
+        last = {m["request_id"]: m for m in state["messages"] if m["tool"] is None}
+        open_ended = [request_id for request_id, message in last.items() if self._is_open_ended(message)]
+        return await self._why(state, open_ended)
+
+    def _is_open_ended(self, message: Mapping[str, Any]) -> bool:
+        """Of the last that a person or the model said in a turn: whether it is no answer."""
+        return message["role"] == "user" or bool(self._load(message["message_ref"]).get("tool_calls"))
+
+    async def _why(self, state: Mapping[str, Any], among: Collection[int]) -> dict[int, Failed]:
+        """The state keeps this of the last turn alone: of another it is in the state before the next message."""
+        turn = state["turn"]
+        found = {turn["request_id"]: _failed(turn)} if turn is not None else {}
+        ids = list(dict.fromkeys(message["request_id"] for message in state["messages"]))
+        before = {following: wanted for wanted, following in pairwise(ids) if wanted in among}
+        with suppress(DemiurgeError):
+            for position, request_id in self._asked(before):
+                wanted = before[request_id]
+                if wanted not in found:
+                    then = (await self.world.state(CHAT, self.id, position - 1) or {}).get("turn")
+                    if then is not None and then["request_id"] == wanted and then["status"] not in OPEN:
+                        found[wanted] = _failed(then)
+        return {wanted: why for wanted, why in sorted(found.items()) if why is not None and wanted in among}
+
+    def _asked(self, request_ids: Collection[int]) -> Iterator[tuple[int, int]]:
+        """The position of each message with one of these ids, taken or not."""
+        for record in self.world.journal.read(self.unit) if request_ids else ():
+            value = record.body["value"] if record.is_ingress and record.kind == "event" else {}
+            if value.get("$tag") == "UserMessage" and value["$value"]["request_id"] in request_ids:
+                assert record.position is not None
+                yield record.position, value["$value"]["request_id"]
 
     async def messages(self) -> list[dict[str, Any]]:
         """The whole conversation: `{request_id, role, text, attachments?, tool_calls?, tool?}`, oldest first.
@@ -230,10 +273,10 @@ class Chat:
         return shown
 
     async def _settings(self) -> dict[str, Any]:
-        """Model, provider and toolset for the next message."""
+        """Model, provider and toolset for the next message; an empty one too, or the chat would keep its last."""
         info = await self.world.info()
         specs = [ToolSpec.from_json(spec) for spec in info["catalog"]]
-        tools = self.world.blobs.put(tools_blob(self.world.choice.provider, specs)) if specs else None
+        tools = self.world.blobs.put(tools_blob(self.world.choice.provider, specs))
         return {
             "model": self.world.choice.model,
             "provider": self.world.choice.provider,
@@ -270,6 +313,10 @@ class Chat:
 
 def _of(state: Mapping[str, Any], request_id: int) -> Iterator[Mapping[str, Any]]:
     return (message for message in state["messages"] if message["request_id"] == request_id)
+
+
+def _failed(turn: Mapping[str, Any]) -> Failed | None:
+    return Failed(turn["code"], turn["message"] or "") if turn["status"] == "failed" else None
 
 
 def _attachment(given: str | os.PathLike[str] | bytes) -> Image | Audio:

@@ -34,7 +34,8 @@ class Fork:
     """A world in `folder` that has the first `records` records of another, up to its `position`. What `World.open`
     takes for a path.
 
-    `ended` is how many intents were open there, and are answered `unknown_outcome` in the fork.
+    `ended` is how many intents were open there, and are answered `unknown_outcome` in the fork. `unchecked` units have
+    read what was erased since: of them the fork has the records and no state, and they take no event.
     """
 
     folder: Path
@@ -43,6 +44,7 @@ class Fork:
     records: int
     units: int
     ended: int
+    unchecked: tuple[str, ...] = ()
 
     def __fspath__(self) -> str:
         return str(self.folder)

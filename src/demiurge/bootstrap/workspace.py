@@ -91,16 +91,18 @@ class Workspace:
         """Put `data` at `path`, in a new version after the newest, which must be `expected` (0: no version yet; None:
         whichever it is). The workspace, and folders, are made when they are missing; what was there is replaced.
 
-        At most 16 MiB. Raises Conflict (`version_conflict`), TreeError, InvalidValue (a name that can't be),
-        Unavailable.
+        At most 16 MiB. Raises Conflict (`version_conflict`), TreeError, InvalidValue
+        (`invalid_workspace_name`), Unavailable.
         """
-        trees.split(path)
+        trees.check_new_name(self.name)
+        trees.check_new_path(path)
         if len(data) > MAX_FILE:
             raise TreeError(f"A file takes at most {MAX_FILE} bytes.", code="too_large")
         return await self._edit(path, self.world.blobs.put(data), expected)
 
     async def remove(self, path: str, expected: int | None = None) -> Version:
         """Take the file or empty folder at `path` away, in a new version. Raises as `write`."""
+        trees.check_new_name(self.name)
         trees.split(path)
         return await self._edit(path, None, expected)
 

@@ -32,16 +32,18 @@ from demiurge.bootstrap.manifest import (
     ruled_by,
 )
 from demiurge.bootstrap.models import Choice, addresses, choose
-from demiurge.bootstrap.secrets import open_secrets
-from demiurge.errors import Conflict, Unavailable, UsageError
+from demiurge.bootstrap.secrets import open_secrets, open_vault
+from demiurge.errors import Conflict, Damaged, Divergence, Unavailable, UsageError
 from demiurge.sessions.codec import EventCodec
+from demiurge.stores.secret_vault import SecretVault
 from demiurge.tools.authoring.tool import Tool
+from demiurge.tools.connections.credentials import Secret
 from demiurge.tools.core import CORE_TOOLS
 from demiurge.tools.effect import ToolEffect
 from demiurge.tools.policy import ToolPolicy
 from demiurge.tools.source import StaticToolSource
 from demiurge.values import cbor
-from demiurge.values.clock import SystemClock
+from demiurge.values.clock import SystemClock, SystemEntropy
 from demiurge.values.refs import Ref, parse_ref, ref_of
 from demiurge.world.effect import Adapter
 from demiurge.world.host import Accepted
@@ -50,6 +52,7 @@ from demiurge.world.retention.archive import KEEP_S as ARCHIVE_S
 from demiurge.world.retention.archive import Archiving
 from demiurge.world.retention.erasure import Erasure
 from demiurge.world.retention.garbage import KEEP_S, Garbage
+from demiurge.world.sealing import Sealing
 from demiurge.world.sessions import Sessions
 from demiurge.world.unit import Unit
 
@@ -108,9 +111,15 @@ class World:
     """A durable agent. Use it from one event loop, as `async with World.open(path) as world`."""
 
     def __init__(
-        self, backend: Backend, choice: Choice, events: EventCodec | None = None, *, adopts: bool = False
+        self,
+        backend: Backend,
+        choice: Choice,
+        events: EventCodec | None = None,
+        *,
+        adopts: bool = False,
+        vault: SecretVault | None = None,
     ) -> None:
-        self.backend, self._adopts = backend, adopts
+        self.backend, self._adopts, self._vault = backend, adopts, vault
         self.choice = choice
         self.sessions = Sessions(_Shown(backend), events if events is not None else EventCodec())
         self.blobs = Blobs(backend)
@@ -204,7 +213,8 @@ class World:
                 listens=not looks,
             )
 
-        return cls(backend(), choice, events, adopts=adopt or given is not None)
+        adopts = adopt or given is not None
+        return cls(backend(), choice, events, adopts=adopts, vault=open_vault(environment))
 
     async def __aenter__(self) -> World:
         try:
@@ -235,7 +245,8 @@ class World:
     ) -> Accepted:
         """Take an event in; durable on return. The same `idempotency_key` again answers with the first event.
 
-        Raises InvalidValue, NotFound (schema, or a blob it names), UsageError (unroutable), Unavailable.
+        Raises InvalidValue, NotFound (schema, or a blob it names), UsageError (unroutable, or a key that is empty or no
+        text), Conflict (`key_taken`: the key is another event's), Unavailable.
         """
         unit, seq, digest = await self.backend.submit(schema, value, key, idempotency_key)
         return Accepted(unit, seq, Ref(digest))
@@ -270,12 +281,18 @@ class World:
         return await self.backend.keys(module)
 
     async def replay(self, check: bool = True) -> dict[str, Any]:
-        """Compute every unit again from what came in: `{units, records, ok}`.
+        """Compute every unit again from what came in, and compare every derived record: `{units, records, ok}`, and
+        `unchecked` if records could not be for want of what was erased.
 
-        With `check` (there is no other way yet to ask) every derived record is compared with the journal. Raises
-        Divergence or Damaged, naming the record.
+        Where the two differ it raises Divergence or Damaged, naming the record; without `check` it says so in place of
+        that: `{ok: False, error: {code, message}}`.
         """
-        return await self.backend.replay()
+        try:
+            return await self.backend.replay()
+        except (Damaged, Divergence) as problem:
+            if check:
+                raise
+            return {"ok": False, "error": {"code": problem.code, "message": problem.message}}
 
     async def fork(self, path: str | os.PathLike[str], at: int | None = None) -> Fork:
         """Make a new world in `path`, an empty folder or none yet, that has this one's past up to position `at` (None:
@@ -286,7 +303,8 @@ class World:
         (`exists`: something is in `path`), NotFound (no such position), Damaged, Divergence, Unavailable.
         """
         folder = absolute(path)
-        return Fork(folder, **await self.backend.fork(str(folder), at))
+        made = await self.backend.fork(str(folder), at)
+        return Fork(folder, **{**made, "unchecked": tuple(made["unchecked"])})
 
     async def gc(self, keep_days: float = KEEP_DAYS, *, dry_run: bool = False) -> Garbage:
         """Remove blobs that nothing leads to and snapshots that are superseded, but for those of the last `keep_days`
@@ -334,6 +352,12 @@ class World:
         """
         return await call_tool(self, tool, arguments_json, call_id, on_frame)
 
+    async def seal(self, alias: str, value: Secret) -> Ref:
+        """Store `value` sealed for `alias`, as `vault.put` takes it: in this world, for that name, this user's vault
+        opens it. Raises InvalidValue, Unavailable (no vault)."""
+        sealing = Sealing(self._vault, (await self.info())["world_id"])
+        return self.blobs.put(sealing.seal(alias, value, SystemEntropy().token(16)))
+
     def manifest(self) -> dict[str, Any]:
         """The manifest in force, or that would be: `{root, definitions, sources, tool_policy, toolset}`."""
         manifest: dict[str, Any] = cbor.decode(self.backend.manifest())
@@ -345,8 +369,9 @@ class World:
         return self.backend.doubts()
 
     async def info(self) -> dict[str, Any]:
-        """`{world_id, manifest, settings, catalog, notices, missing, origin, own_manifest, adopted}`: `missing` are
-        modules whose code is not here, `origin` is the `{world_id, position}` that this is a fork of, or None,
+        """`{world_id, manifest, settings, catalog, tools, notices, missing, origin, own_manifest, adopted}`: `tools`
+        names all that this process can run, `catalog` is what the policy lets a model see; `missing` are modules whose
+        code is not here, `origin` is the `{world_id, position}` that this is a fork of, or None,
         `own_manifest` the hash of the definitions that the world keeps, None for the shipped app's, and `adopted` says
         whether they count here."""
         return await self.backend.info()

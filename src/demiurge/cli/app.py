@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
+from typing import NoReturn
 
 import click
 
@@ -50,18 +51,27 @@ def application(context: click.Context) -> None:
     """A durable agent that uses governed tools. Start with `demiurge chat`."""
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the command line; never returns. `arguments` default to those of the process."""
+def main(arguments: Sequence[str] | None = None) -> NoReturn:
+    """Run the command line; never returns. `arguments` default to those of the process, whose stdout is then this
+    run's to the end: with --json not even what runs at exit prints beside the document."""
+    try:
+        _run(arguments)
+    finally:
+        if arguments is not None:
+            output.give_stdout_back()
+
+
+def _run(arguments: Sequence[str] | None) -> NoReturn:
     words = list(sys.argv[1:] if arguments is None else arguments)
     settings = Settings()
     output.tolerate_encoding()
     try:
         application.main(words, prog_name="demiurge", standalone_mode=False, obj=settings)
-        sys.stdout.flush()
+        output.stdout().flush()
     except click.exceptions.Exit as leaving:
         sys.exit(leaving.exit_code)
     except (BrokenPipeError, ReaderGone):
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        os.dup2(os.open(os.devnull, os.O_WRONLY), output.stdout().fileno())
         sys.exit(1)
     except BaseException as error:  # noqa: BLE001 - the last line of defence: nobody sees a traceback unasked
         settings.json = settings.json or "--json" in words
@@ -69,7 +79,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     sys.exit(0)
 
 
-def _fail(settings: Settings, failure: Failure) -> None:
+def _fail(settings: Settings, failure: Failure) -> NoReturn:
     logs.configure(settings)
     logs.trace(failure)
     if settings.json:

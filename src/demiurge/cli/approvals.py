@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import click
 
 from demiurge.apps.demiurge import CALLS, CHAT
 from demiurge.bootstrap.call import CallOutcome, call_outcome
+from demiurge.bootstrap.remembered import asked_at, recall
 from demiurge.cli import output
 from demiurge.cli.approval import SHORT, pending_lines
 from demiurge.cli.argument import utf8_text
 from demiurge.cli.call import call_document, show_call
 from demiurge.cli.call_arguments import arguments
 from demiurge.cli.command import Command, Group
-from demiurge.cli.conversation import failure_of, require_done
+from demiurge.cli.conversation import failure_of
 from demiurge.cli.failure import OutcomeError
 from demiurge.cli.settings import settings
 from demiurge.cli.turn import TurnView, reply_document
@@ -24,6 +27,9 @@ from demiurge.errors import NotFound, UsageError
 from demiurge.world.unit import Unit
 
 __all__ = ["command"]
+
+SHORTEST = 6
+"""Characters of an id that name a call: who gives less, or an empty variable, may mean another one."""
 
 
 @click.group(cls=Group, name="approvals")
@@ -70,16 +76,27 @@ def reject(approval_id: str, reason: str, **running: Any) -> None:
 
 
 def _decide(approval_id: str, *, approve: bool, reason: str, running: Running) -> None:
-    with opened(running, create=False) as opening:
+    with opened(_as_its_chat(approval_id, running), create=False) as opening:
         world, portal = opening
         asked = _find(portal.run(world.approvals()), approval_id)
         if approve:
-            _require_tool(portal.run(world.info())["catalog"], asked["tool"])
+            _require_tool(portal.run(world.info())["tools"], asked["tool"])
         portal.run(world.decide(asked["id"], approve=approve, reason=reason))
         outcome = {"id": asked["id"], "decision": "approved" if approve else "rejected", "unit": asked["unit"]}
         if not settings().json:
             output.notice(f"{asked['tool']} is {outcome['decision']}.")
         _go_on(opening, Unit.parse(asked["unit"]), outcome, running)
+
+
+def _as_its_chat(approval_id: str, running: Running) -> Running:
+    """The same, and asking the model where the chat of this call was told to."""
+    kept = recall(os.environ, settings().folder())
+    if running.base_url is not None or kept is None or not kept.addresses:
+        return running
+    with opened() as (world, portal):
+        unit = Unit.parse(_find(portal.run(world.approvals()), approval_id)["unit"])
+    asked = asked_at(os.environ, settings().folder(), unit.key) if unit.module == CHAT else None
+    return replace(running, provider=asked.provider, base_url=asked.base_url) if asked is not None else running
 
 
 def _go_on(opening: Opened, unit: Unit, outcome: Mapping[str, str], running: Running) -> None:
@@ -98,14 +115,12 @@ def _go_on(opening: Opened, unit: Unit, outcome: Mapping[str, str], running: Run
     portal.run(view.follow(chat.resume))
     reply = portal.run(chat.reply())
     portal.run(view.close(reply))
+    shown = {**outcome, "reply": reply_document(chat.id, reply)}
+    if reply.status == "failed":
+        raise OutcomeError(*failure_of(reply), shown)
     if settings().json:
-        shown = {**outcome, "reply": reply_document(chat.id, reply)}
-        if reply.status == "failed":
-            raise OutcomeError(*failure_of(reply), shown)
         output.document(shown)
-        return
-    require_done(chat.id, reply)
-    if reply.status == "awaiting_approval":
+    elif reply.status == "awaiting_approval":
         output.write("\n".join(pending_lines(portal.run(world.approvals(unit)), running)))
 
 
@@ -122,6 +137,8 @@ def _show_call(called: CallOutcome, outcome: Mapping[str, str], running: Running
 
 
 def _find(waiting: Sequence[dict[str, Any]], approval_id: str) -> dict[str, Any]:
+    if len(approval_id) < SHORTEST:
+        raise UsageError(f"An id has to be given with its first {SHORTEST} characters at least.", code="too_short")
     found = [asked for asked in waiting if asked["id"].startswith(approval_id)]
     if len(found) > 1:
         raise UsageError(f"{approval_id} is the beginning of {len(found)} ids; give more of it.", code="ambiguous")
@@ -130,7 +147,7 @@ def _find(waiting: Sequence[dict[str, Any]], approval_id: str) -> dict[str, Any]
     return found[0]
 
 
-def _require_tool(catalog: Sequence[Mapping[str, Any]], tool: str) -> None:
+def _require_tool(here: Sequence[str], tool: str) -> None:
     """Allowing a call that can't run here would waste the permission."""
-    if tool not in {spec["name"] for spec in catalog}:
+    if tool not in here:
         raise NotFound(f"The tool {tool} is not here; name the module that has it with --tools.", code="tool_missing")

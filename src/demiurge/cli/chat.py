@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from importlib import import_module
 from importlib.util import find_spec
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +17,9 @@ import click
 
 from demiurge.apps.demiurge import CHAT, OPEN
 from demiurge.bootstrap import Reply, World
+from demiurge.bootstrap.failure import Failed
 from demiurge.bootstrap.models import LOCAL, choose
+from demiurge.bootstrap.remembered import remember_address
 from demiurge.cli import output
 from demiurge.cli.argument import new_chat_id, utf8_text
 from demiurge.cli.call_arguments import arguments
@@ -97,6 +101,9 @@ def command(chat_id: str, message: str | None, attach: tuple[Path, ...], yes: bo
     with opened(wanted, create=True) as (world, portal):
         _tell_of_owner(world, wanted)
         keep_first(wanted)
+        if world.owned:
+            with suppress(Unavailable):  # the commands that are shown name it too
+                remember_address(os.environ, settings().folder(), chat_id, chosen.provider, wanted.base_url)
         conversation = Conversation(world.chat(chat_id), portal, wanted, yes=yes)
         output.notice(f"chat {chat_id} - {chosen.model} ({chosen.provider})")
         if message is not None:
@@ -189,12 +196,17 @@ def show(chat_id: str, follows: bool) -> None:
         return
     with opened() as world:
         messages, last = _read(world, chat_id)
+        failures = world.portal.run(world.world.chat(chat_id).failures())
     shown = {"chat_id": chat_id, "messages": messages, "last": reply_document(chat_id, last) if last else None}
-    output.result(shown, *(_lines(messages, last) or ["(nothing was said yet)"]))
+    shown["failures"] = [{"request_id": request_id, **why._asdict()} for request_id, why in failures.items()]
+    lines = _lines(messages, failures)
+    if last is not None and last.status == "awaiting_approval":
+        lines += ["", "(awaiting approval)"]
+    output.result(shown, *(lines or ["(nothing was said yet)"]))
 
 
 def _follow(chat_id: str) -> None:
-    follower = Follower(lambda messages: _lines(messages, None))
+    follower = Follower(_lines)
     with suppress(KeyboardInterrupt):
         for world, portal in visits():
             with while_it_lasts():
@@ -239,7 +251,17 @@ def _summary(chat_id: str, state: Mapping[str, Any], *, waits: bool) -> dict[str
     }
 
 
-def _lines(messages: Sequence[Mapping[str, Any]], last: Reply | None) -> list[str]:
+def _lines(messages: Sequence[Mapping[str, Any]], failures: Mapping[int, Failed]) -> list[str]:
+    """The conversation, each turn that failed with why it did."""
+    lines: list[str] = []
+    for request_id, turn in groupby(messages, itemgetter("request_id")):
+        lines += _turn_lines(turn)
+        if request_id in failures:
+            lines += ["", f"(failed: {failures[request_id].message})"]
+    return lines[1:]
+
+
+def _turn_lines(messages: Iterable[Mapping[str, Any]]) -> list[str]:
     lines: list[str] = []
     for message in messages:
         if message["role"] == "user":
@@ -254,6 +276,4 @@ def _lines(messages: Sequence[Mapping[str, Any]], last: Reply | None) -> list[st
             tool = message["tool"]
             result = output.as_json(tool["result"]) if tool["ok"] else tool["message"]
             lines.append(f"{output.symbol('←', '<-')} {tool['name']}: {result}")
-    if last is not None and last.status != "done":
-        lines += ["", f"({last.status.replace('_', ' ')}{': ' + last.message if last.message else ''})"]
-    return lines[1:]
+    return lines

@@ -12,6 +12,7 @@ from typing import Any
 
 import click
 
+from demiurge.cli import output
 from demiurge.cli.settings import DEFAULT_WORLD, WORLD_VARIABLE, Settings
 
 __all__ = ["Command", "Group", "LazyGroup", "ReaderGone"]
@@ -68,6 +69,12 @@ class _WithGlobalOptions(click.Command):
 
 class Command(_WithGlobalOptions):
     """A verb."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """With --json stdout is for its document, from before anybody's tools are imported."""
+        if ctx.find_root().ensure_object(Settings).json:
+            output.keep_stdout()
+        return super().invoke(ctx)
 
 
 class Group(_WithGlobalOptions, click.Group):

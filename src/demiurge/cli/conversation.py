@@ -27,6 +27,8 @@ __all__ = ["Conversation", "failure_of", "refuse_while_waiting", "require_done"]
 
 GRANTED = Decision(True, "granted by --yes")
 
+WAITING = ("approval_required", "The turn waits for a person's decision.")
+
 
 class Conversation:
     """`yes` grants every call that asks for approval; `running` names the options to repeat in commands shown."""
@@ -80,7 +82,9 @@ class Conversation:
     def _converse(self, prompt: str) -> None:
         for line in self.lines(prompt):
             try:
-                require_done(self._chat.id, self.turn(line))
+                reply = self.turn(line)
+                if not (self._terminal and reply.status == "awaiting_approval"):  # there a person left it for later
+                    require_done(self._chat.id, reply)
             except DemiurgeError as error:
                 if not self._terminal:
                     raise
@@ -143,9 +147,11 @@ class Conversation:
 
 
 def require_done(chat_id: str, reply: Reply) -> None:
-    """Raises OutcomeError for a failed turn, Conflict for a message that has to wait for a decision."""
+    """Raises OutcomeError for a turn that failed, or that only a person can bring to its end."""
     if reply.status == "failed":
         raise OutcomeError(*failure_of(reply), reply_document(chat_id, reply))
+    if reply.status == "awaiting_approval":
+        raise OutcomeError(*WAITING, reply_document(chat_id, reply))
 
 
 def failure_of(reply: Reply) -> tuple[str, str]:

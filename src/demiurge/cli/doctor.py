@@ -20,12 +20,14 @@ from typing import Literal
 
 import click
 
+from demiurge.bootstrap import World
 from demiurge.bootstrap.adoption import not_adopted
 from demiurge.bootstrap.models import MODEL_KEYS, choose
 from demiurge.bootstrap.secrets import holds, open_vault, read_secrets, vault_places
 from demiurge.cli import output
 from demiurge.cli.command import Command
 from demiurge.cli.failure import OutcomeError
+from demiurge.cli.portal import Portal
 from demiurge.cli.progress import engine_is_installed
 from demiurge.cli.secrets import declared_secrets
 from demiurge.cli.settings import settings
@@ -34,12 +36,14 @@ from demiurge.errors import DemiurgeError, NotFound
 from demiurge.models.address import GENERAL_KEY
 from demiurge.models.local import LOCAL_MODEL, cache_folder, locate
 from demiurge.world.secrets import mend
+from demiurge.world.unit import Unit
 
 __all__ = ["command"]
 
 PYTHON = (3, 11)
 SQLITE = (3, 35, 0)
 LITTLE_ROOM = 100 << 20
+LOOKED_AT = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,6 +157,7 @@ def _world() -> Iterator[Check]:
         with opened() as (world, portal):
             info = portal.run(world.info())
             state = "open nowhere else" if world.owned else "open in another process, which serves this one"
+            locked = list(_locked(world, portal))
     except NotFound:
         yield Check("world", "ok", f"none in {folder} yet", "`demiurge chat` or `demiurge init` makes one.")
     except DemiurgeError as error:
@@ -166,8 +171,22 @@ def _world() -> Iterator[Check]:
         elif missing:
             mend = "Name the Python module that has it: `demiurge init --tools PKG.MOD`."
             yield Check("world", "warn", f"{where}; the code of {missing} is not here", mend)
+        elif locked:
+            yield Check("world", "fail", f"{where}; {len(locked)} of its units can't be opened", locked[0])
         else:
             yield Check("world", "ok", where)
+
+
+def _locked(world: World, portal: Portal) -> Iterator[str]:
+    """Of the units that were written last, why those can't be opened that other code wrote than what is at hand."""
+    heads = sorted(world.backend.heads(), key=lambda head: head[3], reverse=True)
+    for name, *_ in heads[:LOOKED_AT]:
+        unit = Unit.parse(name)
+        try:
+            portal.run(world.state(unit.module, unit.key))
+        except DemiurgeError as error:
+            if error.code == "unchecked":
+                yield error.message
 
 
 def _vault() -> Iterator[Check]:
@@ -199,7 +218,7 @@ def _secrets() -> Iterator[Check]:
     except DemiurgeError as error:
         yield Check("secrets", "fail", "no digest of them can be made", error.message)
         return
-    for secret in declared:
+    for secret in (version for one in declared for version in secrets.versions(one)):
         name = f"secret {secret}"
         first = next((place for place in secrets.look(secret) if place.state != "absent"), None)
         if first is not None and first.state == "found":

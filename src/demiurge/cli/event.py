@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Coroutine
+from typing import Any
+
 import click
 
-from demiurge.bootstrap.failure import Failed, failure
+from demiurge.bootstrap import World
+from demiurge.bootstrap.failure import failure
 from demiurge.cli import output
 from demiurge.cli.approval import pending_lines
 from demiurge.cli.argument import read_json, utf8_text
 from demiurge.cli.command import Command, Group
 from demiurge.cli.failure import OutcomeError
+from demiurge.cli.portal import Portal
 from demiurge.cli.settings import settings
 from demiurge.cli.world import Running, opened, running_options
-from demiurge.errors import InvalidValue
+from demiurge.errors import DemiurgeError, InvalidValue
 from demiurge.world.host import Accepted
 
 __all__ = ["command"]
@@ -35,29 +40,58 @@ def send(schema: str, value: str, key: str | None, no_wait: bool, **running: obj
     """Send VALUE (JSON, @file or @-) as an event of SCHEMA, and wait until nothing goes on by itself.
 
     Prints {"unit", "seq", "event_hash"}. A world is made where there is none. Fails when the event's unit refused it,
-    or failed at what it led to; the event is in the journal all the same.
+    or failed at what it led to, or the wait was stopped; the event is in the journal all the same.
     """
     event = read_json(value)
     means = Running(**running)  # type: ignore[arg-type]  # click's own names
-    with opened(means, create=True, perform=not no_wait) as (world, portal):
+    taken: list[Accepted] = []
+    try:
+        with opened(means, create=True, perform=not no_wait) as (world, portal):
+            taken.append(_submitted(portal, world.submit(schema, event, key), schema))
+            if not no_wait:
+                _wait(world, portal, taken[0], means)
+    except OutcomeError:
+        raise
+    except (DemiurgeError, KeyboardInterrupt) as error:
+        if not taken:
+            raise
+        raise _outcome(taken[0], *_why(error)) from error
+    output.document(taken[0]._asdict())
+
+
+def _submitted(portal: Portal, work: Coroutine[Any, Any, Accepted], schema: str) -> Accepted:
+    """The event once it is durable. Who is stopped meanwhile is told first whether it is."""
+    running = portal.start(work)
+    try:
         try:
-            accepted = portal.run(world.submit(schema, event, key))
-        except InvalidValue as error:
-            if error.code != InvalidValue.code:
-                raise
-            raise InvalidValue(f"VALUE is no {schema}: {error.message}.") from error
-        if not no_wait:
-            portal.run(world.settle(accepted.unit))
-            _require_taken(accepted, portal.run(failure(world, accepted)))
-            waiting = [asked for asked in portal.run(world.approvals()) if asked["unit"] == accepted.unit]
-            for text in pending_lines(waiting, means):
-                output.notice(text)
-        output.document(accepted._asdict())
+            return portal.wait(running)
+        except KeyboardInterrupt as stop:
+            raise _outcome(portal.wait(running), *_why(stop)) from stop
+    except InvalidValue as error:
+        if error.code != InvalidValue.code:
+            raise
+        raise InvalidValue(f"VALUE is no {schema}: {error.message}.") from error
 
 
-def _require_taken(accepted: Accepted, failed: Failed | None) -> None:
-    if failed is None:
-        return
+def _wait(world: World, portal: Portal, accepted: Accepted, means: Running) -> None:
+    portal.run(world.settle(accepted.unit))
+    failed = portal.run(failure(world, accepted))
+    if failed is not None:
+        raise _outcome(accepted, failed.code, failed.message)
+    waiting = [asked for asked in portal.run(world.approvals()) if asked["unit"] == accepted.unit]
+    for text in pending_lines(waiting, means):
+        output.notice(text)
+
+
+def _why(error: BaseException) -> tuple[str, str]:
+    """What a wait that did not come to its end is told as."""
+    if isinstance(error, DemiurgeError):
+        return error.code, error.message
+    return "stopped", "Stopped; the event is in the journal, and the next command goes on with it. Don't send it again."
+
+
+def _outcome(accepted: Accepted, code: str, message: str) -> OutcomeError:
+    """With --json where the event lies is told beside the error, else it is printed here."""
     if not settings().json:
         output.document(accepted._asdict())
-    raise OutcomeError(failed.code, failed.message, accepted._asdict())
+    return OutcomeError(code, message, accepted._asdict())

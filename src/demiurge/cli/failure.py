@@ -16,7 +16,8 @@ FAILED, WRONG_USAGE = 1, 2
 
 
 class OutcomeError(DemiurgeError):
-    """A command that ended badly and has a document to show all the same (a failed turn, a damaged journal)."""
+    """A command that did not come to the end that was asked for, and has a document to show all the same (a turn that
+    failed or waits for a person, a damaged journal)."""
 
     def __init__(self, code: str, message: str, document: Mapping[str, Any]) -> None:
         super().__init__(message, code=code)

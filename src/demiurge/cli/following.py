@@ -9,11 +9,13 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import aclosing, suppress
 from functools import partial
+from types import MappingProxyType
 from typing import Any
 
 from demiurge.apps.demiurge import OPEN
 from demiurge.bootstrap import Chat
 from demiurge.bootstrap.backend import OnFrame
+from demiurge.bootstrap.failure import Failed
 from demiurge.cli import output
 from demiurge.cli.turn import TurnView
 from demiurge.errors import NotFound
@@ -21,6 +23,7 @@ from demiurge.errors import NotFound
 __all__ = ["Follower"]
 
 Messages = Sequence[Mapping[str, Any]]
+Failures = Mapping[int, Failed]
 
 LOOK_AGAIN_S = 1.0
 """How often a turn is looked at that shows nothing: it may have ended without."""
@@ -29,7 +32,7 @@ LOOK_AGAIN_S = 1.0
 class Follower:
     """What of a chat was shown so far; `lines` of what is over."""
 
-    def __init__(self, lines: Callable[[Messages], Sequence[str]]) -> None:
+    def __init__(self, lines: Callable[[Messages, Failures], Sequence[str]]) -> None:
         self._lines = lines
         self._shown = 0
         """The last turn that was shown to its end."""
@@ -57,16 +60,21 @@ class Follower:
 
     async def _show_past(self, chat: Chat, last: int) -> None:
         past = [m for m in await chat.messages() if self._shown < m["request_id"] <= last]
-        self._print([m for m in past if (m["request_id"], m["role"]) != (self._begun, "user")])
-        reply = await chat.reply(last)
-        if reply.status == "failed":
-            output.write(output.plain(f"(failed: {reply.message})"))
+        unseen = [_SILENT | {"request_id": m["request_id"]} if self._was_shown(m) else m for m in past]
+        self._print(unseen, await chat.failures())
         self._shown = self._begun = last
 
-    def _print(self, messages: Messages) -> None:
+    def _was_shown(self, message: Mapping[str, Any]) -> bool:
+        return (message["request_id"], message["role"]) == (self._begun, "user")
+
+    def _print(self, messages: Messages, failures: Failures = MappingProxyType({})) -> None:
         if messages:
-            lines = self._lines(messages)
+            lines = self._lines(messages, failures)
             output.write(output.plain("\n".join(("", *lines) if self._begun else lines)))
+
+
+_SILENT = {"role": "assistant", "text": ""}
+"""In place of a message that was shown: the turn may have no other, and yet have failed."""
 
 
 async def _show_turn(chat: Chat, request_id: int) -> None:

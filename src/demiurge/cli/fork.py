@@ -26,6 +26,8 @@ def command(folder: Path, at: int | None) -> None:
     with opened() as (world, portal):
         made = portal.run(world.fork(folder.resolve(), at))
     ended = f", and {made.ended} open effects ended as unknown_outcome" if made.ended else ""
+    for unit in made.unchecked:
+        output.notice(f"{unit} has read what was erased since: the fork has its records alone, and it takes no event.")
     output.result(
         {
             "world": str(made.folder),
@@ -34,6 +36,7 @@ def command(folder: Path, at: int | None) -> None:
             "records": made.records,
             "units": made.units,
             "ended": made.ended,
+            "unchecked": list(made.unchecked),
         },
         f"Made a fork in {made.folder}: {made.records} records up to position {made.position}{ended}.",
         f"Talk with it: {shlex.join(['demiurge', '-w', str(folder), 'chat'])}",

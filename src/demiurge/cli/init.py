@@ -8,6 +8,8 @@ from pathlib import Path
 
 import click
 
+from demiurge.apps.demiurge import CHAT
+from demiurge.bootstrap import World
 from demiurge.bootstrap.remembered import forget as forget_world
 from demiurge.cli import output
 from demiurge.cli.command import Command
@@ -38,21 +40,31 @@ def command(manifest: Path | None, tools: tuple[str, ...], policy: str | None, f
         forget_world(os.environ, folder)
     try:
         with opened(running if tools or policy else None) as (world, portal):
-            made, info = False, portal.run(world.info())
+            made, info, chats = False, portal.run(world.info()), _has_chats(world)
     except NotFound as error:
         if error.code != "no_world":
             raise
         with opened(running, create=True, manifest=manifest) as (world, portal):
-            made, info = True, portal.run(world.info())
+            made, info, chats = True, portal.run(world.info()), _has_chats(world)
     if manifest is not None and not made:
         raise Conflict(
             f"There is a world in {folder}: `demiurge manifest set DIR` gives it another manifest.", code="exists"
         )
     keep(running)
-    talk = ["demiurge", *(["-w", str(settings().folder())] if settings().world is not None else []), "chat"]
+    where = ["-w", str(settings().folder())] if settings().world is not None else []
+    if chats:
+        hint = f"Talk with it: {shlex.join(['demiurge', *where, 'chat'])}"
+    else:
+        listed = shlex.join(["demiurge", *where, "defs", "ls", "--kind", "module"])
+        hint = f"It has no chats. Send it events: {shlex.join(['demiurge', *where, 'event', 'send'])} SCHEMA VALUE; "
+        hint += f"{listed} lists what takes them."
     said = f"Made a world in {folder}." if made else f"There is a world in {folder}; nothing was changed."
     output.result(
         {"world": str(folder), "world_id": info["world_id"], "created": made},
         said,
-        f"Talk with it: {shlex.join(talk)}",
+        hint,
     )
+
+
+def _has_chats(world: World) -> bool:
+    return any(definition["name"] == CHAT for definition in world.manifest()["definitions"])

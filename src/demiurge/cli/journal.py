@@ -106,7 +106,8 @@ def seal(at: int | None) -> None:
     It reads what is new since the last time and checks nothing; `verify --seal` does.
     """
     with opened() as (world, _):
-        output.document({"seal": world.journal.seal(at)})
+        text = world.journal.seal(at)
+    output.result({"seal": text}, text)
 
 
 @command.command(name="prove", cls=Command)

@@ -1,7 +1,8 @@
 """Printing: results to stdout, notices to stderr, colour only where somebody looks.
 
 What models, tools and files say is shown without the control characters that would steer a terminal. JSON, which people
-decide on and scripts read, also has every character that can't be seen spelled out.
+decide on and scripts read, also has every character that can't be seen spelled out; and where a script waits for one
+document, nobody else's words get into it (`keep_stdout`).
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import os
 import re
 import sys
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any, TextIO
 
 import click
@@ -21,12 +23,15 @@ __all__ = [
     "as_json",
     "complain",
     "document",
+    "give_stdout_back",
     "is_terminal",
+    "keep_stdout",
     "notice",
     "paint",
     "plain",
     "result",
     "spelled_out",
+    "stdout",
     "symbol",
     "table",
     "tolerate_encoding",
@@ -47,6 +52,58 @@ INVISIBLE = re.compile(
 """Cc but the line end (JSON has it only outside of strings), Cf, Cs, Zl, Zp, Default_Ignorable_Code_Point."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    """`stdout` is where results go; the rest is what was there before, `duplicate` a descriptor."""
+
+    stdout: TextIO
+    before: TextIO
+    duplicate: int
+
+
+_kept: list[_Kept] = []
+
+
+def stdout() -> TextIO:
+    """Where results go."""
+    return _kept[0].stdout if _kept else sys.stdout
+
+
+def keep_stdout() -> None:
+    """From now on what others print (tools, when they are imported and when they run, and their child processes) goes
+    to stderr, and stdout is for results alone. A second time changes nothing."""
+    before = sys.stdout
+    if _kept or before is None or sys.stderr is None:  # closed: its number may be another file's by now
+        return
+    before.flush()
+    duplicate = os.dup(1)
+    own = before
+    if _number(before) == 1:
+        own = open(os.dup(1), "w", encoding=before.encoding, errors=before.errors)  # noqa: SIM115 - for the whole run
+    _kept.append(_Kept(own, before, duplicate))
+    os.dup2(2, 1)
+    sys.stdout = sys.stderr
+
+
+def give_stdout_back() -> None:
+    """Undo `keep_stdout`, for a process that goes on."""
+    while _kept:
+        kept = _kept.pop()
+        kept.before.flush()  # what was printed by who had it from before
+        sys.stdout = kept.before
+        os.dup2(kept.duplicate, 1)
+        os.close(kept.duplicate)
+        if kept.stdout is not kept.before:
+            kept.stdout.close()
+
+
+def _number(stream: TextIO) -> int | None:
+    try:
+        return stream.fileno()
+    except (OSError, ValueError, AttributeError):  # it is in memory
+        return None
+
+
 def tolerate_encoding() -> None:
     """A terminal that lacks a character shows a question mark, and nothing fails."""
     for stream in (sys.stdout, sys.stderr):
@@ -60,7 +117,7 @@ def is_terminal(stream: TextIO) -> bool:
 
 def paint(text: str, stream: TextIO | None = None, **style: Any) -> str:
     """`text` in the colours of `click.style`, where `stream` (default stdout) shows any."""
-    stream = stream or sys.stdout
+    stream = stream or stdout()
     return click.style(text, **style) if is_terminal(stream) and not os.environ.get("NO_COLOR") else text
 
 
@@ -72,15 +129,15 @@ def plain(text: str) -> str:
 def symbol(character: str, instead: str) -> str:
     """A character, or its stand-in where stdout can't show it."""
     try:
-        character.encode(sys.stdout.encoding or "ascii")
+        character.encode(stdout().encoding or "ascii")
     except UnicodeEncodeError:
         return instead
     return character
 
 
 def write(text: str, end: str = "\n") -> None:
-    sys.stdout.write(text + end)
-    sys.stdout.flush()
+    stdout().write(text + end)
+    stdout().flush()
 
 
 def as_json(value: Any, indent: int | None = None) -> str:
@@ -95,7 +152,7 @@ def spelled_out(text: str) -> str:
 
 def document(value: Any) -> None:
     """One JSON document on stdout, indented on a terminal."""
-    write(as_json(value, indent=2 if is_terminal(sys.stdout) else None))
+    write(as_json(value, indent=2 if is_terminal(stdout()) else None))
 
 
 def result(value: Any, *lines: str) -> None:
@@ -115,13 +172,13 @@ def table(rows: Iterable[Sequence[str]], header: Sequence[str]) -> list[str]:
 
 def notice(text: str) -> None:
     """A sentence beside the result."""
-    sys.stdout.flush()
+    stdout().flush()
     sys.stderr.write(paint(plain(text), sys.stderr, dim=True) + "\n")
     sys.stderr.flush()
 
 
 def complain(text: str) -> None:
     """Why a command failed."""
-    sys.stdout.flush()
+    stdout().flush()
     sys.stderr.write(paint("error:", sys.stderr, fg="red", bold=True) + " " + plain(text) + "\n")
     sys.stderr.flush()

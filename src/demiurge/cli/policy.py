@@ -1,4 +1,5 @@
-"""`demiurge policy`: what a policy file says, what it says of one tool, and what it would have said before."""
+"""`demiurge policy`: what a policy file says, what it or the world's policy says of a tool or an effect, and what it
+would have said before."""
 
 from __future__ import annotations
 
@@ -13,13 +14,18 @@ from demiurge.cli import output
 from demiurge.cli.argument import utf8_text
 from demiurge.cli.code import load_tools
 from demiurge.cli.command import Command, Group
+from demiurge.cli.failure import OutcomeError
 from demiurge.cli.world import Running, opened, running_options
-from demiurge.errors import NotFound
+from demiurge.errors import DemiurgeError, InvalidValue, NotFound
 from demiurge.tools.core import CORE_TOOLS
 from demiurge.tools.effect import ToolEffect
 from demiurge.tools.ids import checked_id
 from demiurge.tools.policy import ToolPolicy, ToolPolicyContext
+from demiurge.tools.policy_file import file_problems
+from demiurge.values.clock import SystemClock
+from demiurge.world.authority.explanation import Ruling, askers, ruling, rulings
 from demiurge.world.history.backtest import Backtest, backtest
+from demiurge.world.manifest import EffectType, Manifest
 from demiurge.world.unit import Unit
 
 __all__ = ["command"]
@@ -41,8 +47,11 @@ def command() -> None:
 @click.argument("file")
 @click.option("--tools", metavar="PKG.MOD", multiple=True, help="A Python module whose tools the policy may name.")
 def check(file: str, tools: tuple[str, ...]) -> None:
-    """Read a policy FILE and say what is wrong with it, or which tools it names that are not here."""
-    policy = ToolPolicy.load(file)
+    """Read a policy FILE and say all that is wrong with it, or which tools it names that are not here."""
+    try:
+        policy = ToolPolicy.load(file)
+    except InvalidValue as error:
+        raise _all_of_it(file, error) from error
     known = {tool.name for tool in (*CORE_TOOLS, *load_tools(tools))}
     named = (*policy.allowed_tools, *policy.require_approval_for_tools)
     missing = sorted({name for name in named if name not in known})
@@ -52,15 +61,100 @@ def check(file: str, tools: tuple[str, ...]) -> None:
     output.result(document, f"{file} is sound: it allows {len(policy.allowed_tools)} tools ({policy.digest}).")
 
 
+def _all_of_it(file: str, first: InvalidValue) -> DemiurgeError:
+    """Every mistake of a policy file, of which `first` is one."""
+    found = file_problems(file)
+    shown = [{"path": error.path, "wrong": error.message} for error in found]
+    if len(found) < 2:
+        return first
+    lines = "".join(f"\n  {': '.join(filter(None, problem.values()))}" for problem in shown)
+    document = {"ok": False, "problems": shown}
+    return OutcomeError(first.code, f"The policy file {file} has {len(found)} problems:{lines}", document)
+
+
 @command.command(name="explain", cls=Command)
-@click.argument("tool")
-@click.option("--actor", default="user", show_default=True, help="Who would call it.")
+@click.argument("what", metavar="TOOL|KIND")
+@click.option("--actor", default="user", show_default=True, help="Who would call the tool.")
+@click.option("--plan", metavar="NAME", help="This plan asks for the effect, such as shop/order@1.")
+@click.option("--reducer", metavar="MODULE", help="The reducer of this module asks for the effect.")
+@click.option("--tool", metavar="ID", help="This tool, while it runs, asks for the effect.")
 @running_options
-def explain(tool: str, actor: str, **running: Any) -> None:
-    """Say whether TOOL may be called in this world, and by which line of its policy."""
-    tool_id = checked_id(tool)
+def explain(what: str, actor: str, plan: str | None, reducer: str | None, tool: str | None, **running: Any) -> None:
+    """Say whether a TOOL may be called in this world, and by which line of its tool policy; or whether an effect of
+    this KIND (such as http.request) may be asked for, under which grant and by which rule of the world's policy.
+
+    Of an effect everybody is shown who may ask for it, or the one that --plan, --reducer or --tool names.
+    """
+    asking = [(kind, name) for kind, name in (("plan", plan), ("reducer", reducer), ("tool", tool)) if name is not None]
+    if len(asking) > 1:
+        raise click.UsageError("Say one of --plan, --reducer and --tool.")
     with opened(Running(**running)) as (world, _):
+        manifest = Manifest.load(world.backend.manifest(), {})
         node = world.manifest()
+    effect = manifest.effects.get(what)
+    if effect is not None:
+        _explain_effect(manifest, effect, asking[0] if asking else None)
+        return
+    if asking:
+        raise NotFound(
+            f"There is no effect {what}; `demiurge defs ls --kind effect` lists them.", code="unknown_effect"
+        )
+    _explain_tool(node, checked_id(what), actor)
+
+
+def _explain_effect(manifest: Manifest, effect: EffectType, asking: tuple[str, str] | None) -> None:
+    now_ns = SystemClock().now_ns()
+    if asking is None:
+        found = [ruling(manifest, effect, *who, now_ns) for who in askers(manifest, effect)]
+    else:
+        kind, name = asking
+        name = checked_id(name) if kind == "tool" else name
+        if name not in {"plan": manifest.plans, "reducer": manifest.modules, "tool": manifest.toolset}[kind]:
+            raise NotFound(f"There is no {kind} {name} in this world.", code=f"unknown_{kind}")
+        found = rulings(manifest, effect, kind, name, now_ns)
+    grants = [grant for grant in manifest.grants.values() if grant.cap_type == effect.cap_type]
+    document = {
+        "effect": effect.kind,
+        "cap_type": effect.cap_type,
+        "origins": sorted(effect.origins),
+        "grants": [{"cap": g.name, "params": dict(g.params), "expiry_ns": g.expires_ns} for g in grants],
+        "decisions": [_ruling_json(manifest, each) for each in found],
+    }
+    output.result(document, *_effect_lines(document))
+
+
+def _ruling_json(manifest: Manifest, found: Ruling) -> dict[str, Any]:
+    rule = None if found.rule is None else (manifest.rules or ())[found.rule]
+    return {
+        "origin": {"kind": found.kind, "name": found.name or None},
+        "cap": found.grant or None,
+        "decision": found.admission.verdict,
+        "by": found.admission.by,
+        "rule": None if rule is None else {"index": found.rule, "when": dict(rule.when), "decision": rule.decision},
+        "code": found.admission.code or None,
+        "why": found.admission.message or "the world's policy allows it",
+    }
+
+
+def _effect_lines(document: Mapping[str, Any]) -> Iterator[str]:
+    yield f"{document['effect']} needs a grant of type {document['cap_type']}, and " + (
+        f"may be asked for by: {', '.join(document['origins'])}."
+    )
+    for grant in document["grants"]:
+        yield f"The grant {grant['cap']} covers {output.as_json(grant['params'])}."
+    for each in document["decisions"]:
+        origin, rule = each["origin"], each["rule"]
+        who = f"{origin['kind']} {origin['name']}" if origin["name"] else f"any {origin['kind']}"
+        under = f" under {each['cap']}" if each["cap"] else ""
+        by = "" if rule is None else f" (rule {rule['index']}: {output.as_json(rule['when'])})"
+        yield f"{who}{under}: {each['decision']}; {each['why']}{by}."
+    if not document["decisions"]:
+        yield "No plan, reducer or tool of this world asks for it; --plan, --reducer or --tool says who would."
+    if document["effect"] == "tool.call":
+        yield "Where it is allowed the tool policy decides on the tool; `demiurge policy explain TOOL` says how."
+
+
+def _explain_tool(node: Mapping[str, Any], tool_id: str, actor: str) -> None:
     policy = ToolPolicy.from_json(node["tool_policy"])
     specs = {spec["name"]: spec for spec in node["toolset"]}
     effect = ToolEffect(specs[tool_id]["effect"]) if tool_id in specs else ToolEffect.EXTERNAL_SIDE_EFFECT

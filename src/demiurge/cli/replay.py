@@ -12,12 +12,12 @@ __all__ = ["command"]
 
 
 @click.command(cls=Command, name="replay")
-@click.option("--check/--no-check", default=True, help="Compare every derived record with the journal (always done).")
+@click.option("--check/--no-check", default=True, help="Fail where the two differ, or only print it.")
 def command(check: bool) -> None:
     """Compute every unit again from its journal: no model and no tool runs.
 
-    Prints {"units", "records", "ok"}, and "unchecked" if records could not be for want of what was erased; exits with
-    1 and names the record where the two differ.
+    Every derived record is compared with the journal. Prints {"units", "records", "ok"}, and "unchecked" if records
+    could not be for want of what was erased; exits with 1 and names the record where the two differ.
     """
     with opened() as (world, portal):
         output.document(portal.run(world.replay(check)))

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from itertools import islice
+
 import click
 
+from demiurge.bootstrap import World
 from demiurge.cli import output
 from demiurge.cli.argument import utf8_text
 from demiurge.cli.command import Command, Group
 from demiurge.cli.world import opened
 from demiurge.errors import NotFound
+from demiurge.world.unit import Unit
 
 __all__ = ["command"]
 
@@ -32,11 +37,7 @@ def get(module: str, key: str, at: int | None) -> None:
     with opened() as (world, portal):
         state = portal.run(world.state(module, key, at))
         if state is None:
-            keys = portal.run(world.keys(module))
-            names = ", ".join(keys[:SHOWN]) + (" ..." if len(keys) > SHOWN else "")
-            hint = f"say --key with one of: {names}" if keys else "nothing was sent to it yet"
-            when = "has" if at is None else f"had, at position {at},"
-            raise NotFound(f"{module} {when} no cell {key!r}; {hint}.", code="no_cell")
+            raise NotFound(_no_cell(world, module, key, at, portal.run(world.keys(module))), code="no_cell")
     output.document(state)
 
 
@@ -48,3 +49,22 @@ def ls(module: str) -> None:
         portal.run(world.state(module))
         keys = portal.run(world.keys(module))
     output.result({"module": module, "keys": keys}, *(keys or ["(none)"]))
+
+
+def _no_cell(world: World, module: str, key: str, at: int | None, keys: Sequence[str]) -> str:
+    """What to say of a key that has, or had at that position, no cell."""
+    others = (name for name in keys if name != key and (at is None or _came(world, module, name) <= at))
+    found = list(islice(others, SHOWN + 1))
+    names = ", ".join(found[:SHOWN]) + (" ..." if len(found) > SHOWN else "")
+    if at is None:
+        hint = f"say --key with one of: {names}" if found else "nothing was sent to it yet"
+        return f"{module} has no cell {key!r}; {hint}."
+    hint = f"there were: {names}" if found else "nothing had been sent to it"
+    came = _came(world, module, key) if key in keys else at
+    since = f", it came at position {came}" if came > at else ""
+    return f"{module} had, at position {at}, no cell {key!r}{since}; {hint}."
+
+
+def _came(world: World, module: str, key: str) -> int:
+    """The position of a cell's first record."""
+    return next(world.journal.read(Unit(module, key))).position or 0

@@ -3,61 +3,122 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from typing import Any, NamedTuple
 
 import click
 
 from demiurge.apps.demiurge import CHAT
 from demiurge.bootstrap import World
+from demiurge.bootstrap.failure import Failed, failure
 from demiurge.cli import output
 from demiurge.cli.argument import utf8_text
 from demiurge.cli.command import Command
 from demiurge.cli.world import opened
-from demiurge.errors import NotFound
-from demiurge.world.history.trace import TraceLine, lineage, trace
+from demiurge.errors import DemiurgeError, NotFound
+from demiurge.values.refs import Ref, ref_from_digest
+from demiurge.world.history.trace import TraceLine, lineage, outcome, trace
+from demiurge.world.host import Accepted
 from demiurge.world.record import Record
+from demiurge.world.routing import event_digest
 from demiurge.world.unit import Unit
 
 __all__ = ["command"]
 
 SHORTEST = 6
 DIGEST = re.compile(r"(sha256:[0-9a-f]{8})[0-9a-f]{56}")
-COLOURS = {"ok": "green", "failed": "red", "denied": "red", "rejected": "red"}
+COLOURS = {"ok": "green", "done": "green", "failed": "red", "denied": "red", "rejected": "red"}
 
 
 @click.command(cls=Command, name="trace")
 @click.argument("event_hash", required=False)
 @click.option("--chat", "chat_id", metavar="ID", callback=utf8_text, help="All that came in to this chat.")
-@click.option("-n", "count", type=click.IntRange(min=1), help="Only the last N events of the chat.")
+@click.option("-n", "count", type=click.IntRange(min=1), help="Only the last N events.")
 def command(event_hash: str | None, chat_id: str | None, count: int | None) -> None:
-    """Print the causal tree of an event: steps, decisions, intents, receipts, and what is waited for.
+    """Print the causal tree of an event: steps, decisions, intents, receipts, how it ended, and what is waited for.
 
-    EVENT_HASH is what `event send` printed, or its first characters.
+    EVENT_HASH is what `event send` printed, or its first characters; where the same event came in several times, all
+    of them are shown, the newest first. The hash of a record, as `journal tail --json` shows it, will do too.
     """
     if (event_hash is None) == (chat_id is None):
         raise click.UsageError("Say an EVENT_HASH, or --chat ID.")
-    with opened() as (world, _):
-        roots = (
-            [_event(world, event_hash)] if event_hash is not None else _messages(world, chat_id or "")[-(count or 0) :]
-        )
+    with opened() as (world, portal):
+        if event_hash is not None:
+            roots = _found(world, event_hash)[::-1][:count]
+        else:
+            roots = _messages(world, chat_id or "")[-(count or 0) :]
         trees = [trace(lineage(world.journal.read(from_seq=root.position or 0), _place(root))) for root in roots]
+        ends = [_end(tree, portal.run(_refused(world, tree[0].record))) for tree in trees]
+    if event_hash is not None and len(roots) > 1:
+        places = ", ".join(f"{root.unit} #{root.unit_seq}" for root in roots)
+        output.notice(f"This event came in {len(roots)} times: {places}.")
     waiting = [line for tree in trees for line in tree if line.state in ("awaiting_approval", "running")]
-    shown = [text for tree in trees for text in _tree(tree)] + _waits(waiting)
-    document = {"events": [[_as_json(line) for line in tree] for tree in trees], "waiting": [*map(_as_json, waiting)]}
-    output.result(document, *shown)
+    told = [end.sentence for end in ends if end.sentence] + _waits(waiting)
+    shown = [text for tree, end in zip(trees, ends, strict=True) for text in _tree(tree, end)]
+    document = {
+        "events": [_tree_json(tree, end) for tree, end in zip(trees, ends, strict=True)],
+        "lineages": [_lineage_json(tree[0].record, end) for tree, end in zip(trees, ends, strict=True)],
+        "waiting": [*map(_as_json, waiting)],
+    }
+    output.result(document, *shown, *(told or ["Nothing is waited for."]))
 
 
-def _event(world: World, wanted: str) -> Record:
+class _End(NamedTuple):
+    """How a lineage stands: `done`, `failed`, `waiting` (for a person), `running` (for a receipt); `why` it failed, as
+    a text and as a sentence."""
+
+    state: str
+    why: str = ""
+    sentence: str = ""
+
+
+def _end(tree: Sequence[TraceLine], refused: Failed | None) -> _End:
+    found, root = outcome(tree), tree[0].record
+    state = "failed" if found.state == "done" and refused is not None else found.state
+    if found.failed:
+        first = found.failed[0]
+        what = _short(f"{first.record.kind} {first.says}").strip()
+        return _End(state, first.why, f"Failed: {what} #{first.record.unit} {first.record.unit_seq}: {first.why}")
+    if refused is not None:
+        why = f"{refused.code}: {refused.message}"
+        return _End(state, why, f"Failed: {root.kind} #{root.unit} {root.unit_seq}: {why}")
+    return _End(state)
+
+
+async def _refused(world: World, root: Record) -> Failed | None:
+    """What the app says of an event that it took, and that came to nothing."""
+    if root.kind == "event":
+        with suppress(DemiurgeError):  # a state that can't be had: the records are shown all the same
+            return await failure(world, Accepted(root.unit, root.unit_seq, _event_hash(root)))
+    return None
+
+
+def _found(world: World, wanted: str) -> list[Record]:
+    """The records that a hash means, oldest first: one of its own, or all whose event it is. Read once."""
     digits = wanted.removeprefix("sha256:").lower()
     if len(digits) < SHORTEST:
         raise click.UsageError(f"Say at least {SHORTEST} characters of the hash.")
-    found = [record for record in world.journal.read() if record.hash.hex().startswith(digits)]
+    found: dict[str, list[Record]] = {}
+    for record in world.journal.read():
+        hashes = [record.hash.hex()]
+        hashes += [_event_hash(record).removeprefix("sha256:")] if record.kind == "event" else []
+        for name in hashes:
+            if name.startswith(digits):
+                found.setdefault(name, []).append(record)
     if not found:
-        raise NotFound(f"No record has the hash {wanted}; `demiurge journal tail --json` shows them.", code="no_record")
+        raise NotFound(
+            f"No event and no record has the hash {wanted}; `demiurge journal tail --json` shows them.",
+            code="no_record",
+        )
     if len(found) > 1:
-        raise click.UsageError(f"{len(found)} records have a hash that begins with {digits}; say more of it.")
-    return found[0]
+        raise click.UsageError(f"{len(found)} hashes begin with {digits}; say more of it.")
+    return next(iter(found.values()))
+
+
+def _event_hash(record: Record) -> Ref:
+    """What `event send` printed of it."""
+    return ref_from_digest(event_digest(record.body["schema"], record.body["value"], Unit.parse(record.unit).key))
 
 
 def _messages(world: World, chat_id: str) -> list[Record]:
@@ -72,7 +133,7 @@ def _place(record: Record) -> tuple[str, int]:
     return record.unit, record.unit_seq
 
 
-def _tree(lines: list[TraceLine]) -> Iterable[str]:
+def _tree(lines: Sequence[TraceLine], end: _End) -> Iterable[str]:
     root, open_branches = lines[0].record, dict[int, bool]()
     corner, tee, bar = (output.symbol(good, plain) for good, plain in (("└─ ", "`- "), ("├─ ", "|- "), ("│  ", "|  ")))
     for line in lines:
@@ -82,20 +143,30 @@ def _tree(lines: list[TraceLine]) -> Iterable[str]:
         branch = "" if line.depth == 0 else corner if line.is_last else tee
         where = f"{record.unit} " if record.unit != root.unit or line.depth == 0 else ""
         after_ms = (record.stamp.time_ns - root.stamp.time_ns) / 1_000_000
-        state = output.paint(f" {line.state}", fg=COLOURS.get(line.state, "yellow")) if line.state else ""
+        name = line.state or (end.state if line.depth == 0 else "")
+        state = output.paint(f" {name}", fg=COLOURS.get(name, "yellow")) if name else ""
         why = f" ({line.why})" if line.why else ""
         says = _short(f"{record.kind} {line.says}").strip()
         yield f"{trunk}{branch}{says} #{where}{record.unit_seq} +{after_ms:.0f} ms{state}{why}"
 
 
 def _waits(waiting: list[TraceLine]) -> list[str]:
-    if not waiting:
-        return ["Nothing is waited for."]
     return [
         f"Waits for {'a person (see `demiurge approvals ls`)' if line.state == 'awaiting_approval' else 'a receipt'}: "
         f"{_short(line.says)} #{line.record.unit_seq}"
         for line in waiting
     ]
+
+
+def _tree_json(tree: Sequence[TraceLine], end: _End) -> list[dict[str, Any]]:
+    """The root of a tree says how all of it stands."""
+    root, *rest = map(_as_json, tree)
+    return [{**root, "state": root["state"] or end.state}, *rest]
+
+
+def _lineage_json(root: Record, end: _End) -> dict[str, Any]:
+    event = {"event_hash": _event_hash(root)} if root.kind == "event" else {}
+    return {"unit": root.unit, "seq": root.unit_seq, **event, "state": end.state, "why": end.why or None}
 
 
 def _short(text: str) -> str:

@@ -161,7 +161,7 @@ class _StatusLine:
     """
 
     def __init__(self) -> None:
-        self._terminal = output.is_terminal(sys.stderr) and output.is_terminal(sys.stdout)
+        self._terminal = output.is_terminal(sys.stderr) and output.is_terminal(output.stdout())
         self._ticking: asyncio.Task[None] | None = None
         self._said: set[str] = set()
 

@@ -58,12 +58,15 @@ def holds(expr: TypeExpr, kind: str) -> bool:
 
 def problems(defs: Mapping[Any, Any]) -> list[str]:
     """Every problem of a set of definitions, one sentence each, with the path of the type it is about."""
-    found = []
+    found: list[str] = []
+    sound: dict[Any, TypeExpr] = {}
     for name, expr in defs.items():
         if not isinstance(name, str) or not _NAME.fullmatch(name):
             found.append(f"{name!r}: a name is written namespace/Name@1")
-        found += type_problems(expr, defs, str(name))
-    return found or [f"{name}: no finite value has this type, it needs itself" for name in _endless(defs)]
+        wrong = list(type_problems(expr, defs, str(name)))
+        found += wrong
+        sound |= {} if wrong else {name: expr}
+    return found + [f"{name}: no finite value has this type, it needs itself" for name in endless(sound)]
 
 
 def type_problems(expr: object, defs: Mapping[Any, Any], path: str) -> Iterator[str]:
@@ -132,8 +135,9 @@ _CHECKS: dict[str, Callable[[object, Mapping[Any, Any], str], Iterator[str]]] = 
 }
 
 
-def _endless(defs: Definitions) -> Iterable[str]:
-    """Definitions that no finite value satisfies: those left when the others are taken away, one by one."""
+def endless(defs: Definitions) -> Iterable[str]:
+    """Definitions that no finite value satisfies: those left when the others are taken away, one by one. All are well
+    formed, and a name that is not among them counts as finite."""
     left = dict(defs)
     while finite := [name for name, expr in left.items() if _finite(expr, left)]:
         for name in finite:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from demiurge.errors import DemiurgeError
+from demiurge.errors import DemiurgeError, InvalidValue
 from demiurge.values import cbor
 from demiurge.values.refs import Ref, ref_of
 
@@ -23,6 +23,8 @@ __all__ = [
     "Entry",
     "TreeError",
     "annotate",
+    "check_new_name",
+    "check_new_path",
     "diff",
     "find",
     "remove",
@@ -31,6 +33,7 @@ __all__ = [
     "write",
 ]
 
+NAME = re.compile(r"(?!\.+$)[A-Za-z0-9._~-]{1,256}")
 SEGMENT = re.compile(r"[A-Za-z0-9._~-]{1,255}")
 MAX_DEPTH = 64
 FILE_MODE, FOLDER_MODE = 0o644, 0o755
@@ -93,6 +96,21 @@ def split(path: str) -> list[str]:
         if not SEGMENT.fullmatch(segment) or segment in (".", ".."):
             raise TreeError("A path has segments of letters, digits and . _ ~ - separated by single slashes.")
     return segments
+
+
+def check_new_name(workspace: str) -> None:
+    """Raises InvalidValue for a name that no workspace gets. What has one from before can be read all the same."""
+    if not NAME.fullmatch(workspace):
+        raise InvalidValue(
+            f"invalid workspace name {workspace!r}: write 1 to 256 letters, digits and . _ ~ -, not only dots",
+            code="invalid_workspace_name",
+        )
+
+
+def check_new_path(path: str) -> None:
+    """Raises TreeError for a path at which nothing can be put, as `split` and for names of nothing but dots."""
+    if any(not name.strip(".") for name in split(path)):
+        raise TreeError("A path has no segment of nothing but dots.")
 
 
 def _open(get: Get, ref: Ref) -> _Folder:

@@ -6,15 +6,30 @@ import asyncio
 from collections import Counter
 from collections.abc import Mapping
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.world.scripted import MAIN, START_NS, A, Echo, Script, called, poke, running, said, stored, talking, tiny
+from tests.world.scripted import (
+    MAIN,
+    START_NS,
+    A,
+    Echo,
+    Script,
+    ask,
+    called,
+    poke,
+    running,
+    said,
+    stored,
+    talking,
+    tiny,
+)
 from tests.world.test_fork import forked
 
 from demiurge import faults
-from demiurge.errors import Conflict, InvalidValue, NotFound, Unavailable, UsageError
+from demiurge.errors import Conflict, Damaged, InvalidValue, NotFound, Unavailable, UsageError
 from demiurge.stores import MemoryStore, SqliteStore, Store
 from demiurge.values.clock import SeededEntropy
 from demiurge.values.refs import Ref, parse_ref, ref_of
@@ -23,7 +38,7 @@ from demiurge.world.history.verify import verify
 from demiurge.world.manifest import Manifest
 from demiurge.world.messages import user_blob
 from demiurge.world.record import Stamp
-from demiurge.world.reducer import ReducerContext, Step
+from demiurge.world.reducer import Emit, ReducerContext, Step
 from demiurge.world.retention.erasure import ERASURES, Erasure, erase
 from demiurge.world.retention.garbage import collect
 from demiurge.world.unit import Unit
@@ -209,6 +224,108 @@ async def test_a_fork_made_afterwards_has_the_gap_and_goes_on(memory: MemoryStor
     assert await told(target, "there") == [*log, "there"]
     assert verify(target).problem is None
     assert (await replayed(target))[A] > 0
+
+
+B = Unit(A.module, "b")
+
+
+async def test_the_past_can_be_forked_and_what_can_t_be_known_of_it_comes_as_records(store: Store) -> None:
+    ref = store.put_blob(SECRET)
+    await told(store, "one")
+    await told(store, ref, "two", room="b")
+    position = max(row.position for row in store.read_all())
+    await told(store, "later")
+    await told(store, "later", room="b")
+    erased(store, ref)
+    target, made = forked(store, manifest(), position)
+    assert made.unchecked == (str(B),)
+    assert list(target.read_all(0, position)) == [row for row in store.read_all() if row.position <= position]
+    assert (await told(target, "there"))[0] == "one", "other units have their state"
+    async with running(target, manifest(), [Echo()]) as host:
+        await host.settle()
+        for work in (lambda: host.submit("ex/Ev@1", poke("there", "b")), lambda: host.read_cell(B)):
+            with pytest.raises(
+                NotFound, match="What ex/Room@1/b was from its first record on can't be known"
+            ) as caught:
+                await work()
+            assert caught.value.code == "erased"
+    assert verify(target).problem is None
+    assert set(await replayed(target)) == {B}
+    again, made = forked(target, manifest(), world="world_3")
+    assert made.unchecked == (str(B),)
+    assert (await told(again, "and there"))[-2:] == ["there", "and there"]
+    other = target.put_blob(b"another")
+    await told(target, other)
+    assert erased(target, other).unchecked == (str(A),), "more can be erased in it"
+
+
+async def test_what_came_as_records_does_nothing_when_the_blob_is_there_again(memory: MemoryStore) -> None:
+    """What was open in it may be done in the world that it was in."""
+    await told(memory, "one")
+    async with running(memory, echoing(), [Echo()], perform=False, tail_bytes=1 << 20) as host:
+        ref = await host.put_blob(SECRET)
+        await host.submit("ex/Ev@1", poke(ref, "b"))
+        await host.submit("ex/Ev@1", poke("ask", "b"))
+    position = max(row.position for row in memory.read_all())
+    async with running(memory, echoing(), [Echo()], tail_bytes=1 << 20) as host:
+        await host.settle()
+    erased(memory, ref, of=echoing())
+    target, made = forked(memory, echoing(), position)
+    assert made.unchecked == (str(B),)
+    target.put_blob(SECRET)
+    echo = Echo()
+    async with running(target, echoing(), [echo]) as host:
+        await host.settle()
+        with pytest.raises(NotFound, match="as records alone"):
+            await host.submit("ex/Ev@1", poke("there", "b"))
+    assert echo.performed == []
+
+
+def echoing() -> Manifest:
+    """Where `ask` asks for an effect."""
+
+    def reduce(state: Mapping[str, Any] | None, event: Mapping[str, Any], context: ReducerContext) -> Step:
+        if event["$tag"] == "Poke" and event["$value"]["what"] == "ask":
+            return Step(events=[ask("hello", room=context.key)])
+        return reading(state, event, context) if event["$tag"] == "Poke" else Step()
+
+    return tiny(reduce=reduce)
+
+
+async def test_a_message_that_it_had_sent_arrives_in_the_fork(memory: MemoryStore) -> None:
+    ref = memory.put_blob(SECRET)
+
+    def reduce(state: Mapping[str, Any] | None, event: Mapping[str, Any], context: ReducerContext) -> Step:
+        step = reading(state, event, context)
+        return replace(step, events=[Emit("ex/Note@1", {"board": "b", "text": "hello"})])
+
+    current = tiny(reduce=reduce)
+    async with running(memory, current, [], tail_bytes=1 << 20) as host:
+        await host.submit("ex/Ev@1", poke(ref))
+        await host.settle()
+        await host.submit("ex/Ev@1", poke("later"))
+    sent = next(record.position for record in stored(memory) if record.unit == str(A) and record.kind == "step")
+    assert sent is not None
+    erased(memory, ref, of=current)
+    target, made = forked(memory, current, sent)
+    assert made.unchecked == (str(A),)
+    async with running(target, current, []) as host:
+        await host.settle()
+        board = host.state(Unit("ex/Board@1", "b")).cell
+        assert board is not None
+        assert list(board["notes"]) == ["hello"]
+    assert target.outbox() == []
+
+
+async def test_a_damaged_snapshot_is_named_as_what_is_wrong(memory: MemoryStore) -> None:
+    ref = memory.put_blob(SECRET)
+    await told(memory, ref, "one")
+    erased(memory, ref)
+    snapshot = memory.latest_snapshot(str(A))
+    assert snapshot is not None
+    memory.put_snapshot(replace(snapshot, hash=bytes(32)))
+    with pytest.raises(Damaged, match="another record at that place"):
+        await told(memory, "two")
 
 
 async def test_a_fork_has_what_came_back(memory: MemoryStore) -> None:

@@ -74,8 +74,8 @@ class Backend(Protocol):
         ...
 
     async def info(self) -> dict[str, Any]:
-        """`{world_id, manifest, settings, catalog: [spec], notices: [text], missing: [module], origin, own_manifest,
-        adopted}`."""
+        """`{world_id, manifest, settings, catalog: [spec], tools: [name], notices: [text], missing: [module], origin,
+        own_manifest, adopted}`."""
         ...
 
     def manifest(self) -> bytes:

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from demiurge.bootstrap.adoption import Adoption, not_adopted
+from demiurge.bootstrap.approved import Approved
 from demiurge.bootstrap.backend.backend import Frames, OnFrame, Shown
 from demiurge.bootstrap.backend.letting_go import archive_records, collect_garbage, erase_blob
 from demiurge.bootstrap.backend.socket import Gateway
@@ -22,6 +23,7 @@ from demiurge.bootstrap.fork import make_fork
 from demiurge.bootstrap.ledger import WorldLedger
 from demiurge.bootstrap.manifest import Ruled, copy_definitions
 from demiurge.bootstrap.models import Models
+from demiurge.bootstrap.own_code import OwnCode
 from demiurge.errors import Conflict, NotFound, UsageError
 from demiurge.models.address import Address
 from demiurge.sessions.codec import EventCodec
@@ -39,9 +41,10 @@ from demiurge.world.effects.introspect import Introspect
 from demiurge.world.effects.llm import LlmGenerate
 from demiurge.world.effects.timer import TimerEffects
 from demiurge.world.effects.tool_call import ToolCalls
+from demiurge.world.effects.vault import VaultEffects
 from demiurge.world.effects.workspace import WorkspaceEffects
 from demiurge.world.fork import Forked, fork
-from demiurge.world.history.replay import Manifests
+from demiurge.world.history.replay import KeptCode, Manifests
 from demiurge.world.history.seal import Seal, prove, sealed
 from demiurge.world.history.verify import verify
 from demiurge.world.host import Host
@@ -51,6 +54,7 @@ from demiurge.world.manifest.lint import doubts
 from demiurge.world.moment import length_at, moment
 from demiurge.world.origin import origins
 from demiurge.world.record import Stamp
+from demiurge.world.sealing import Sealing
 from demiurge.world.secrets import Secrets
 from demiurge.world.sessions import Sessions, StoredRecords
 from demiurge.world.unit import Unit
@@ -89,10 +93,13 @@ class Embedded:
         self.store = store
         self._ledger = WorldLedger(folder, clock) if folder is not None else None
         self._ruled, self._adoption, self._adapters = ruled, adoption, adapters
+        self._approved = Approved(adoption.environment, adoption.folder)
         self._notices = list(ruled.notices)
         self._manifest, self._source, self._clock = ruled.manifest, source, clock
         self._secrets, self._addresses = secrets, addresses
-        self._blobs, self._user, self._performs, self._kept_code = ruled.blobs, user, perform, kept_code
+        self._blobs, self._user, self._performs = ruled.blobs, user, perform
+        self._own_code = OwnCode(adoption.environment, adoption.folder)
+        self._kept_code: KeptCode = (lambda _source: True) if kept_code else self._own_code.holds
         self._sessions = Sessions(StoredRecords(store), events if events is not None else EventCodec())
         self._host: Host | None = None
         self._models: Models | None = None
@@ -112,15 +119,17 @@ class Embedded:
             if self._host is None:
                 ledger = self._ledger.opened(self._source) if self._ledger is not None else None
                 self._models = Models()
+                sealing = Sealing(self._secrets.vault, self.store.world_id)
                 adapters: list[Adapter] = [
                     *self._adapters,
                     LlmGenerate(self._models, self._secrets, addresses=self._addresses, clock=self._clock),
-                    ToolCalls(self._source, self._clock, self._sessions, ledger),
+                    ToolCalls(self._source, self._clock, self._sessions, ledger, sealing, self._approved.holds),
                     WorkspaceEffects(),
                     Introspect(),
                     BlobEffects(),
                     TimerEffects(self._clock),
                     HttpRequests(self._secrets, self._clock),
+                    VaultEffects(self._secrets, sealing, SystemEntropy()),
                 ]
                 host = Host(
                     self.store,
@@ -131,6 +140,7 @@ class Embedded:
                     kept_code=self._kept_code,
                     broadcast=self._broadcast,
                 )
+                await asyncio.to_thread(self._own_code.note, self._manifest.reducers.values())
                 self.store.put_blobs(self._blobs)
                 await host.start()
                 self._host = host
@@ -188,7 +198,7 @@ class Embedded:
     def _state_at(self, unit: Unit, at: int) -> Mapping[str, Any] | None:
         """A cell as it was, seen under the manifest that it was made under."""
         length = length_at(self.store, str(unit), moment(self.store, at))
-        manifests = Manifests(self._manifest, self.store.get_blob, kept_code=self._kept_code)
+        manifests = Manifests(self._manifest, self.store.get_blob, self._kept_code)
         state = Loader(self.store, manifests, []).load(unit, length).state
         manifest = self._manifest if state.manifest is None else manifests[state.manifest]
         return self._view(manifest, unit.module, state.cell)
@@ -228,7 +238,17 @@ class Embedded:
         except ValueError:
             raise NotFound(f"There is no request for approval {approval_id!r}.") from None
         host = await self.host()
+        if approve:
+            await self._note_approved(host, intent)
         await host.decide(intent, approve=approve, reason=reason, actor=self._user)
+
+    async def _note_approved(self, host: Host, intent: bytes) -> None:
+        """Before it is journaled; also once more by who was not told that it was."""
+        host.approvals()  # loads every unit in which something is open
+        asked = [found for unit in host.loaded() if (found := host.state(unit).intents.get(intent)) is not None]
+        for found in asked:
+            told = await asyncio.to_thread(self._approved.note, found)
+            self._notices += [told] if told is not None and told not in self._notices else []
 
     async def cancel(self, unit: str, reason: str) -> None:
         host = await self.host()
@@ -244,11 +264,20 @@ class Embedded:
         def build(target: Store, share: Callable[[Ref], object]) -> Forked:
             copy_definitions(self.store, target)
             return fork(
-                self.store, target, self._manifest, stamp, at=at, actor=self._user, blobs=self._blobs, share=share
+                self.store,
+                target,
+                self._manifest,
+                stamp,
+                at=at,
+                actor=self._user,
+                blobs=self._blobs,
+                share=share,
+                kept_code=self._kept_code,
             )
 
         beside = [self._ledger.copy_to] if self._ledger is not None else []
         made = await asyncio.to_thread(make_fork, self.store, Path(folder), entropy, build, *beside)
+        self._own_code.copy_to(Path(folder))
         if self._ruled.own is not None:
             told = replace(self._adoption, folder=Path(folder)).take(self._ruled.own)
             self._notices += [told] if told is not None else []
@@ -265,7 +294,7 @@ class Embedded:
         return await collect_garbage(*parts, keep_days, dry_run)
 
     async def erase(self, ref: str, why: str, dry_run: bool) -> dict[str, Any]:
-        manifests = Manifests(self._manifest, self.store.get_blob, kept_code=self._kept_code)
+        manifests = Manifests(self._manifest, self.store.get_blob, self._kept_code)
         stamp = Stamp(self._clock.now_ns(), SystemEntropy().token(16), self._user, self._manifest.ref)
         async with self._starting:  # one at a time: each appends to the same unit
             return await erase_blob(self.store, manifests, ref, why, stamp, self._host, dry_run)
@@ -280,6 +309,7 @@ class Embedded:
             "manifest": self._manifest.ref,
             "settings": dict(self._manifest.settings),
             "catalog": [{**spec.to_json(), "spec_hash": spec.spec_hash} for spec in catalog.specs()],
+            "tools": [spec.name for spec in self._source.specs()],
             "notices": [*self._notices, *(self._host.notices if self._host else ())],
             "missing": list(self._ruled.missing),
             "origin": self._origin(),

@@ -256,7 +256,7 @@ class Remote:
     async def submit(
         self, schema: str, value: Any, key: str | None, idempotency_key: str | None
     ) -> tuple[str, int, str]:
-        known_by = idempotency_key or new_id("event", SystemEntropy())
+        known_by = idempotency_key if idempotency_key is not None else new_id("event", SystemEntropy())
         unit, seq, digest = await self._later("submit", schema, value, key, known_by)
         return unit, seq, digest
 

@@ -165,7 +165,9 @@ def _tools(call: EffectCall, ref: Ref | None) -> tuple[tuple[ToolSpec, ...], Too
         spec = call.manifest.toolset.get(name)
         if spec is None or decide_tool(call.manifest, name, actor=call.actor).verdict == "deny":
             raise InvalidValue(
-                f"the toolset offers {name!r}, which is not in this world's catalog", code="unknown_tool"
+                f"the toolset offers {name!r}, which is not in this world's catalog or is not allowed now; the next "
+                "message takes the tools of then",
+                code="unknown_tool",
             )
         if _encode(provider, [spec]) != [entry]:
             raise InvalidValue(f"the toolset's {name!r} is not worded as in this world's catalog", code="unknown_tool")

@@ -8,20 +8,27 @@ whole state before it (`world.sessions`).
 
 With a ledger a tool that has an `idempotency` does the same thing once in its world. What the ledger knows is the
 answer when an attempt has no receipt, and when a call waits for a person. An attempt that it does not know is in doubt.
+
+A decision that the journal holds need not be this user's: `is_ours` says which are. A call that another one approved is
+not begun, and one that it had begun is in doubt.
+
+Before a person is asked, a call has gone through the runner up to there: one that would be refused whatever they say is
+answered at once (seed 003 #1).
 """
 
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from contextlib import nullcontext
 from typing import NamedTuple
 
 from demiurge import faults
 from demiurge.errors import DemiurgeError
 from demiurge.tools.approvals import ApprovalDecision, ApprovalRequest
-from demiurge.tools.capabilities import BlobAccess, HttpAccess, Introspection, Timer, Workspaces
+from demiurge.tools.capabilities import BlobAccess, HttpAccess, Introspection, Timer, Vault, Workspaces
 from demiurge.tools.effect import ToolEffect
-from demiurge.tools.errors import ToolErrorCode
+from demiurge.tools.errors import SAFE_MESSAGES, ToolErrorCode
 from demiurge.tools.ledger.effects import Ledger
 from demiurge.tools.ledger.idempotency import IdempotencyStrategy
 from demiurge.tools.ledger.reconcile import reconciling
@@ -32,19 +39,21 @@ from demiurge.tools.source import StaticToolSource, ToolSource
 from demiurge.values import canonical_json
 from demiurge.values.clock import Clock
 from demiurge.values.refs import Ref, ref_of
-from demiurge.world.authority.admission import decide_tool
+from demiurge.world.authority.admission import decide_tool, tool_effect
 from demiurge.world.effect import EffectCall, Restart, Result, failed, succeeded
 from demiurge.world.effects.capabilities import (
     WorldBlobs,
     WorldHttp,
     WorldIntrospection,
     WorldTimer,
+    WorldVault,
     WorldWorkspaces,
 )
 from demiurge.world.effects.recalling import RecallingLedger
 from demiurge.world.effects.tool_limits import ToolLimits
 from demiurge.world.manifest import Manifest
 from demiurge.world.messages import tool_blob
+from demiurge.world.sealing import Sealing
 from demiurge.world.sessions import Sessions
 from demiurge.world.sessions.recorder import Recorder
 from demiurge.world.state import OpenIntent
@@ -56,14 +65,21 @@ log = logging.getLogger("demiurge.world")
 
 class ToolCalls:
     """The adapter. `source` holds every tool that this process can run. Without `sessions` handlers have none, without
-    a `ledger` equal calls of different turns are different calls."""
+    a `ledger` equal calls of different turns are different calls, without `sealing` they can't put into the vault."""
 
     kinds = ("tool.call",)
 
     def __init__(
-        self, source: ToolSource, clock: Clock, sessions: Sessions | None = None, ledger: Ledger | None = None
+        self,
+        source: ToolSource,
+        clock: Clock,
+        sessions: Sessions | None = None,
+        ledger: Ledger | None = None,
+        sealing: Sealing | None = None,
+        is_ours: Callable[[OpenIntent], bool] = lambda _approved: True,
     ) -> None:
         self._source, self._clock, self._sessions, self._ledger = source, clock, sessions, ledger
+        self._sealing, self._is_ours = sealing, is_ours
 
     def restart(self, intent: OpenIntent, manifest: Manifest) -> Restart:
         """A read may be repeated, and so may what the record answers; else only the ledger or the tool itself can find
@@ -75,32 +91,42 @@ class ToolCalls:
         if tool is not None and tool.works_through_capabilities:
             return "retry"
         can_find_out = tool is not None and tool.reconcile is not None
-        return "reconcile" if can_find_out or self.recalls(intent) else "in_doubt"
+        return "reconcile" if can_find_out or self._may_know(intent) else "in_doubt"
 
-    def recalls(self, intent: OpenIntent) -> bool:
+    def _may_know(self, intent: OpenIntent) -> bool:
         """Whether the ledger may know what an equal call did."""
         tool = self._source.get(intent.params["tool"])
         config = tool.idempotency if tool is not None else None
         return self._ledger is not None and config is not None and config.strategy is not IdempotencyStrategy.NONE
 
+    def recalls(self, intent: OpenIntent) -> bool:
+        """Any call may be one that can't run."""
+        return True
+
     async def recall(self, call: EffectCall) -> Result | None:
-        """The answer to a call that waits for a person, when the ledger has it: then nobody needs to be asked."""
-        if self._is_other(call):
+        """The answer to a call that waits for a person, when the ledger has it or the call would be refused whatever
+        they say: then nobody needs to be asked. A call whose tool another process has is left for that one."""
+        name = call.intent.params["tool"]
+        is_elsewhere = name in call.manifest.toolset and self._source.get(name) is None
+        if is_elsewhere or self._is_other(call):
             return None
         ran = await self._run(call, self._recorder(call), asks=False)
-        is_known = ran.result.record.replayed or ran.result.error_code is ToolErrorCode.UNKNOWN_OUTCOME
+        is_known = ran.result.record.replayed or ran.result.error_code in _FINAL
         return await self._answer(call, ran) if is_known else None
 
     async def perform(self, call: EffectCall) -> Result:
         if self._is_other(call):
             return failed("unavailable", "This tool has changed since the call was proposed.")
+        is_foreign = call.intent.approved is not None and not self._is_ours(call.intent)
+        if is_foreign and call.restart is not None:
+            return failed("unknown_outcome", SAFE_MESSAGES[ToolErrorCode.UNKNOWN_OUTCOME])
         try:
             recorder = self._recorder(call)
         except DemiurgeError as error:
             log.error("the session of %s can't be had: %s", call.unit, error.message)
             code = "unavailable" if call.restart != "reconcile" else "unknown_outcome"
             return failed(code, f"The session of this chat can't be read: {error.message}")
-        ran = await self._run(call, recorder, asks=True)
+        ran = await self._run(call, recorder, asks=not is_foreign)
         faults.point("tool.ran")
         return await self._answer(call, ran)
 
@@ -124,6 +150,7 @@ class ToolCalls:
                 HttpAccess: WorldHttp(call),
                 BlobAccess: WorldBlobs(call),
                 Timer: WorldTimer(call),
+                **({Vault: WorldVault(call, self._sealing)} if self._sealing is not None else {}),
                 **limits.resources,
             },
             ledger=self._ledger_for(call, asks),
@@ -200,6 +227,20 @@ class ToolCalls:
         return self._source
 
 
+_FINAL = frozenset(
+    {
+        ToolErrorCode.POLICY_DENIED,
+        ToolErrorCode.UNAVAILABLE,
+        ToolErrorCode.INVALID_JSON,
+        ToolErrorCode.VALIDATION,
+        ToolErrorCode.DEADLINE_EXCEEDED,
+        ToolErrorCode.BUDGET_EXCEEDED,
+        ToolErrorCode.CONNECTION_UNAVAILABLE,
+        ToolErrorCode.UNKNOWN_OUTCOME,
+    }
+)
+"""What a call is refused with that no decision of a person could let run."""
+
 _STRICTNESS = ("allow", "require_approval", "deny")
 
 
@@ -233,7 +274,7 @@ class _Decision:
     """The journaled decision on this very call, handed out once (`tools.approvals.ApprovalStore`)."""
 
     def __init__(self, call: EffectCall, clock: Clock) -> None:
-        self._intent, self._clock, self._taken = call.intent, clock, False
+        self._call, self._intent, self._clock, self._taken = call, call.intent, clock, False
 
     def take(self, request: ApprovalRequest) -> ApprovalDecision | None:
         asked, given = self._intent.approval, self._intent.approved
@@ -250,7 +291,7 @@ class _Decision:
         if any(asked[name] != value for name, value in bound.items()):
             return None
         self._taken = True
-        late = self._clock.now_ns() >= asked["expires_ns"]
+        late = self._clock.now_ns() >= asked["expires_ns"] or self._asks_by_another_rule(asked["rule_digest"])
         return ApprovalDecision(
             approval_id=self._intent.id.hex(),
             outcome="expired" if late else "approved",
@@ -259,6 +300,14 @@ class _Decision:
             decided_at_ms=given["at_ms"],
             expires_at_ms=asked["expires_ns"] // 1_000_000,
         )
+
+    def _asks_by_another_rule(self, asked: str) -> bool:
+        """Whether the policy in force asks for another reason; of a call that was begun its first attempt has seen."""
+        manifest, tool = self._call.services.manifest, self._intent.params["tool"]
+        if self._call.restart is not None or manifest.ref == self._call.manifest.ref:
+            return False
+        asks = decide_tool(manifest, tool, actor=self._call.actor).verdict == "require_approval"
+        return asks and manifest.tool_policy.rule_digest(tool, tool_effect(manifest, tool)) != asked
 
 
 class _Ran(NamedTuple):

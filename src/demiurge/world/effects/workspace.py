@@ -164,6 +164,7 @@ async def _annotations_get(call: EffectCall, params: Mapping[str, Any]) -> Resul
 
 
 async def _changed(call: EffectCall, params: Mapping[str, Any], change: Callable[[trees.Get, Ref], Changed]) -> Result:
+    trees.check_new_name(params["workspace"])
     reading, version, root = await _root(call, params)
     new_root, nodes = change(call.get_blob, root)
     for node in nodes:
@@ -178,6 +179,7 @@ async def _write(call: EffectCall, params: Mapping[str, Any]) -> Result:
         await readable(call, ref)
     size = len(call.get_blob(ref))
     _limit(call, "max_bytes", size, "The file's size")
+    trees.check_new_path(params["path"])
     return await _changed(call, params, lambda get, root: trees.write(get, root, params["path"], ref, size))
 
 

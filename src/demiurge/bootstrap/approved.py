@@ -1,0 +1,57 @@
+"""The calls that this user allowed, in this world and this place: no other approval lets one begin.
+
+A journal says that a call was approved, but who wrote it may have been somebody else: a world may be copied, shared,
+found, or lent and come back. So an approval is noted in the user's config folder before it is journaled, bound to what
+was asked, and one that is not among them counts for nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from demiurge.bootstrap.remembered import Remembered, recall, remember
+from demiurge.errors import DemiurgeError
+from demiurge.values import cbor
+from demiurge.world.state import OpenIntent
+
+__all__ = ["Approved"]
+
+MOST = 256
+"""How many are kept, the latest: each is of use only until its call has begun."""
+
+
+class Approved:
+    """Those for the world in `folder`; one that can't be kept counts for this process only."""
+
+    def __init__(self, environment: Mapping[str, str], folder: Path) -> None:
+        self._environment, self._folder = environment, folder
+        self._here: set[str] = set()
+
+    def note(self, intent: OpenIntent) -> str | None:
+        """That the user allows this call. Returns what to tell them where that can't be kept."""
+        digest = _digest(intent)
+        self._here.add(digest)
+        try:
+            known = self._kept()
+            if digest in known or remember(self._environment, self._folder, approved=(*known, digest)[-MOST:]):
+                return None
+            why = "There is no home folder: set HOME."
+        except DemiurgeError as error:
+            why = error.message
+        return f"That a call was approved here can't be kept, so it counts for this process only. {why}"
+
+    def holds(self, intent: OpenIntent) -> bool:
+        """Whether the user allowed it. A record that can't be believed says no."""
+        digest = _digest(intent)
+        try:
+            return digest in self._here or digest in self._kept()
+        except DemiurgeError:
+            return False
+
+    def _kept(self) -> tuple[str, ...]:
+        return (recall(self._environment, self._folder) or Remembered()).approved
+
+
+def _digest(intent: OpenIntent) -> str:
+    return cbor.digest([intent.id, dict(intent.approval or {})]).hex()

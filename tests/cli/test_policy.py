@@ -1,0 +1,80 @@
+"""`demiurge policy`: every mistake of a file, and what the rules say of effects."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+EXAMPLES = Path(__file__).parents[2] / "docs/examples"
+CODE = "import shop_order\nREDUCERS = {'shop/Order@1': shop_order.reduce}\n"
+
+
+@pytest.fixture
+def shop(demiurge: Any, tmp_path: Path) -> Any:
+    """The world of the docs' shop, in which one plan may reserve."""
+    shutil.copytree(EXAMPLES / "shop", tmp_path / "shop")
+    shutil.copy(EXAMPLES / "shop_order.py", tmp_path)
+    (tmp_path / "shop_code.py").write_text(CODE)
+    assert demiurge("init", "--manifest", "shop", "--tools", "shop_code").status == 0
+    return demiurge
+
+
+def test_an_effect_is_explained_by_grant_and_rule(shop: Any) -> None:
+    done = shop("policy", "explain", "shop.reserve")
+    assert done.status == 0
+    assert "plan shop/order@1 under stock: allow; the world's policy allows it (rule 0: " in done.out
+    document = shop("--json", "policy", "explain", "shop.reserve").document
+    assert document["grants"] == [{"cap": "stock", "params": {}, "expiry_ns": None}]
+    [decision] = document["decisions"]
+    assert decision["origin"] == {"kind": "plan", "name": "shop/order@1"}
+    assert (decision["cap"], decision["decision"], decision["by"]) == ("stock", "allow", "policy")
+    assert decision["rule"]["index"] == 0
+    assert decision["rule"]["when"]["effect_kind"] == "shop.reserve"
+
+
+def test_one_who_would_ask_is_explained(shop: Any) -> None:
+    [allowed] = shop("--json", "policy", "explain", "shop.reserve", "--plan", "shop/order@1").document["decisions"]
+    assert allowed["decision"] == "allow"
+    tool = ("--json", "policy", "explain", "shop.reserve", "--tool", "core.get_current_time")
+    [denied] = shop(*tool).document["decisions"]
+    assert (denied["decision"], denied["by"], denied["code"]) == ("deny", "cap", "origin_not_allowed")
+    [web] = shop("--json", "policy", "explain", "http.request", "--plan", "shop/order@1").document["decisions"]
+    assert (web["decision"], web["code"], web["rule"]) == ("deny", "no_grant", None)
+    assert shop("policy", "explain", "http.request").status == 0
+    for words in (("shop.reserve", "--plan", "shop/gone@1"), ("shop.gone", "--plan", "shop/order@1")):
+        assert shop("policy", "explain", *words).status == 1
+    assert shop("policy", "explain", "shop.reserve", "--plan", "a", "--tool", "b").status == 2
+
+
+def test_the_shipped_effects_are_explained(demiurge: Any) -> None:
+    demiurge("init")
+    document = demiurge("--json", "policy", "explain", "llm.generate").document
+    assert "allow" in {decision["decision"] for decision in document["decisions"]}
+    assert "the tool policy decides on the tool" in demiurge("policy", "explain", "tool.call").out
+
+
+def test_every_mistake_of_a_policy_is_told(demiurge: Any, tmp_path: Path) -> None:
+    bad = {
+        "allowed_tools": ["fine", "two words", "also bad!"],
+        "require_approval_for_effects": ["read_only", "explosive"],
+        "colour": 1,
+        "budgets": {"max_runtime_ms": 0, "maximum": 1, "run": {"max_llm_calls": -1, "x": 1}},
+    }
+    (tmp_path / "bad.json").write_text(json.dumps(bad))
+    done = demiurge("--json", "policy", "check", "bad.json")
+    assert (done.status, done.document["ok"], done.document["error"]["code"]) == (1, False, "invalid_value")
+    paths = [problem["path"] for problem in done.document["problems"]]
+    assert paths[:3] == ["allowed_tools[1]", "allowed_tools[2]", "require_approval_for_effects[1]"]
+    assert len(paths) == 8
+    told = demiurge("policy", "check", "bad.json").err
+    assert "has 8 problems" in told
+    for word in ("allowed_tools[2]", "colour", "maximum", "max_runtime_ms", "budgets.run"):
+        assert word in told
+    (tmp_path / "one.json").write_text(json.dumps({"allowed_tools": ["two words"]}))
+    assert "problems" not in demiurge("policy", "check", "one.json").err
+    (tmp_path / "none.toml").write_text("allowed_tools = [")
+    assert "can't be parsed" in demiurge("policy", "check", "none.toml").err

@@ -1,0 +1,46 @@
+"""What a call is told whose arguments its tool can't take: sentences that name fields and never values."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from demiurge.tools import ToolPolicy, ToolRunner, tool
+
+
+@tool
+def measure(text: str) -> int:
+    """Measure a text."""
+    return len(text)
+
+
+@tool
+def still() -> int:
+    """Take nothing."""
+    return 0
+
+
+@tool
+def free(given: dict[str, Any]) -> int:
+    """Take anything."""
+    return len(given)
+
+
+RUNNER = ToolRunner([measure, still, free], policy=ToolPolicy(("measure", "still", "free")))
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "sentence"),
+    [
+        ("measure", "{}", "text is required."),
+        ("measure", '{"text": "x", "more": 1}', "There is an unknown field."),
+        ("measure", '{"more": 1}', "text is required; there is an unknown field."),
+        ("still", '{"more": 1}', "There is an unknown field."),
+        ("free", '{"given": 1}', "given must be an object."),
+    ],
+)
+def test_a_sentence_begins_as_one_unless_with_a_name(name: str, arguments: str, sentence: str) -> None:
+    result = RUNNER.exec_sync(name, arguments)
+    assert result.error_code == "validation"
+    assert result.safe_message == f"The arguments do not fit the tool's schema. {sentence}"
