@@ -18,7 +18,9 @@ what tools print goes to stderr.
 
 What was asked for has come to an end where the status is 0. A turn or a call that waits for a person has not: it is 1
 with the code `approval_required`, and says how to decide. `approvals approve` and `reject` are about one decision, so
-another one that the turn comes to wait for is no failure of theirs.
+another one that the turn comes to wait for is no failure of theirs. `event send` is done when nothing goes on by
+itself: a call that waits by then is a notice, and the status 0. `replay --no-check` prints a difference and the status
+is 0.
 
 This page is made by `docs/generate.py` from `demiurge --help`.
 """

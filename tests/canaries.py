@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import socket
+import threading
 from base64 import b64encode, urlsafe_b64encode
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import quote
 
-__all__ = ["bytes_below", "found", "quoted"]
+__all__ = ["bytes_below", "found", "quoted", "tapped"]
 
 
 def quoted(value: str) -> dict[str, str]:
@@ -49,3 +52,42 @@ def bytes_below(folder: Path) -> Iterator[bytes]:
         yield str(path).encode()
         if path.is_file():
             yield path.read_bytes()
+
+
+@contextmanager
+def tapped(path: Path) -> Iterator[list[bytes]]:
+    """All that goes over the socket at `path` while the block runs, both ways."""
+    real = path.with_suffix(".real")
+    path.rename(real)
+    heard: list[bytes] = []
+    listener = socket.socket(socket.AF_UNIX)
+    listener.bind(str(path))
+    listener.listen()
+
+    def pass_on(source: socket.socket, target: socket.socket) -> None:
+        with source, target:
+            try:
+                while data := source.recv(65536):
+                    heard.append(data)
+                    target.sendall(data)
+                target.shutdown(socket.SHUT_WR)
+            except OSError:
+                return
+
+    def serve() -> None:
+        while True:
+            try:
+                guest, _ = listener.accept()
+            except OSError:
+                return
+            owner = socket.socket(socket.AF_UNIX)
+            owner.connect(str(real))
+            for source, target in ((guest.dup(), owner.dup()), (owner, guest)):
+                threading.Thread(target=pass_on, args=(source, target), daemon=True).start()
+
+    threading.Thread(target=serve, daemon=True).start()
+    try:
+        yield heard
+    finally:
+        listener.shutdown(socket.SHUT_RDWR)
+        listener.close()

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import signal
+from collections.abc import Iterator
 
+import pytest
 from hypothesis import HealthCheck, settings
+
+from demiurge.models.local.weights import cache_folder
 
 # A shell that starts the suite in the background has Ctrl-C ignored, and every child would inherit that.
 signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -12,3 +16,14 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 # No test asserts on time: neither how long an example takes nor how long it takes to make one.
 settings.register_profile("demiurge", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("demiurge")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Nothing is noted in the home folder of whoever runs the suite; only the local model is taken from there."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("DEMIURGE_CACHE", str(cache_folder()))
+        patch.setenv("HOME", str(tmp_path_factory.mktemp("home")))
+        for name in ("XDG_CONFIG_HOME", "XDG_DATA_HOME", "DEMIURGE_VAULT", "DEMIURGE_VAULT_KEY"):
+            patch.delenv(name, raising=False)
+        yield

@@ -1,7 +1,8 @@
 from collections.abc import Mapping
 from typing import Any
 
-from demiurge.world.reducer import ReducerContext, Step
+from demiurge import Step
+from demiurge.world.reducer import ReducerContext
 
 
 def reduce(state: Mapping[str, Any] | None, event: Mapping[str, Any], context: ReducerContext) -> Step:

@@ -88,6 +88,7 @@ if TYPE_CHECKING:
     )
     from demiurge.values import Ref
     from demiurge.world.host import Accepted
+    from demiurge.world.reducer import EffectRequest, Step
 
 _HOMES = {
     "demiurge.agents": ("AgentLoop",),
@@ -164,6 +165,7 @@ _HOMES = {
     ),
     "demiurge.values": ("Ref",),
     "demiurge.world.host.host": ("Accepted",),
+    "demiurge.world.reducer": ("EffectRequest", "Step"),
 }
 
 __all__ = [
@@ -184,6 +186,7 @@ __all__ = [
     "DemiurgeError",
     "Divergence",
     "EffectLedger",
+    "EffectRequest",
     "IdempotencyConfig",
     "InMemoryApprovals",
     "InvalidValue",
@@ -209,6 +212,7 @@ __all__ = [
     "SetupPlan",
     "SqliteEffectLedger",
     "SqliteVault",
+    "Step",
     "Tool",
     "ToolCatalog",
     "ToolContext",

@@ -8,7 +8,7 @@ import stat
 import threading
 from collections.abc import Iterator
 from copy import deepcopy
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -211,7 +211,7 @@ async def test_where_it_can_not_be_kept_it_counts_for_the_process(
             (tmp_path / "home/.config/demiurge/worlds").mkdir(parents=True)
             (tmp_path / "home/.config/demiurge/worlds").chmod(0o777)
         case "damaged":
-            remember(environment, given, policy="/p.toml")
+            remember(environment, given, lambda kept: replace(kept, policy="/p.toml"))
             [record] = (tmp_path / "home/.config/demiurge/worlds").iterdir()
             record.write_text("{}")
     provider.say(provider.answer(provider.text("Hello.")))
@@ -228,7 +228,7 @@ async def test_where_it_can_not_be_kept_it_counts_for_the_process(
 async def test_the_record_is_this_users_alone_and_keeps_what_else_is_in_it(
     given: Path, victim: dict[str, str], tmp_path: Path
 ) -> None:
-    remember(victim, given, tools=("a.b",), folder="/f")
+    remember(victim, given, lambda kept: replace(kept, tools=("a.b",), folder="/f"))
     async with World.open(given, environment=victim, adopt=True) as world:
         own = (await world.info())["own_manifest"]
     kept = recall(victim, given)

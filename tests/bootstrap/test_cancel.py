@@ -14,7 +14,8 @@ from tests.slow_provider import SlowProvider, serving_slowly
 
 from demiurge import Reply, Tool, ToolEffect, ToolPolicy, World
 from demiurge.bootstrap.backend import Shown
-from demiurge.bootstrap.backend.socket import Remote, socket_path
+from demiurge.bootstrap.backend.remote import Remote
+from demiurge.bootstrap.backend.socket import socket_path
 from demiurge.world.record import Record
 
 ANSWER = "one two three four"

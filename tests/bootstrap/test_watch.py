@@ -17,7 +17,8 @@ from tests.world.scripted import said
 from demiurge import World
 from demiurge.bootstrap.backend import Backend, Frames, Shown
 from demiurge.bootstrap.backend.embedded import Embedded
-from demiurge.bootstrap.backend.socket import LENGTH, Remote, socket_path
+from demiurge.bootstrap.backend.remote import Remote
+from demiurge.bootstrap.backend.socket import LENGTH, socket_path
 from demiurge.errors import Conflict, InvalidValue
 from demiurge.models.request import GenerateRequest
 from demiurge.tools.events import TextDelta

@@ -4,14 +4,10 @@ of the world, of what commands print or log, or of what goes over the owner's so
 from __future__ import annotations
 
 import json
-import socket
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from tests.canaries import bytes_below, found, quoted
+from tests.canaries import bytes_below, found, quoted, tapped
 
 GIVEN = "canary-environment-0123456789"
 KEPT = "canary-vault-9876543210-abcdef"
@@ -21,45 +17,6 @@ VALUES = (GIVEN, KEPT, VAULT_KEY)
 
 def everything(value: str) -> str:
     return " ".join(quoted(value).values())
-
-
-@contextmanager
-def tapped(path: Path) -> Iterator[list[bytes]]:
-    """All that goes over the socket at `path` while the block runs, both ways."""
-    real = path.with_suffix(".real")
-    path.rename(real)
-    heard: list[bytes] = []
-    listener = socket.socket(socket.AF_UNIX)
-    listener.bind(str(path))
-    listener.listen()
-
-    def pass_on(source: socket.socket, target: socket.socket) -> None:
-        with source, target:
-            try:
-                while data := source.recv(65536):
-                    heard.append(data)
-                    target.sendall(data)
-                target.shutdown(socket.SHUT_WR)
-            except OSError:
-                return
-
-    def serve() -> None:
-        while True:
-            try:
-                guest, _ = listener.accept()
-            except OSError:
-                return
-            owner = socket.socket(socket.AF_UNIX)
-            owner.connect(str(real))
-            for source, target in ((guest.dup(), owner.dup()), (owner, guest)):
-                threading.Thread(target=pass_on, args=(source, target), daemon=True).start()
-
-    threading.Thread(target=serve, daemon=True).start()
-    try:
-        yield heard
-    finally:
-        listener.shutdown(socket.SHUT_RDWR)
-        listener.close()
 
 
 def test_no_key_is_in_a_byte_of_the_world(process: Any, provider: Any, world: Path, tmp_path: Path) -> None:

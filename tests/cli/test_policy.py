@@ -57,6 +57,31 @@ def test_the_shipped_effects_are_explained(demiurge: Any) -> None:
     assert "the tool policy decides on the tool" in demiurge("policy", "explain", "tool.call").out
 
 
+def test_a_read_only_tool_is_told_what_it_may_not_ask_for(demiurge: Any) -> None:
+    demiurge("init")
+    words = ("policy", "explain", "workspace.commit", "--tool")
+    done = demiurge(*words, "core.get_current_time")
+    assert done.status == 0
+    assert "deny; core__get_current_time is read_only, so it can't ask for workspace.commit." in done.out
+    assert "under cap_workspace: allow" in demiurge(*words, "workspace.write").out
+    assert "any tool that is not read_only under cap_workspace: allow" in demiurge(*words[:3]).out
+
+
+def test_what_is_neither_a_tool_nor_an_effect_is_no_denial(demiurge: Any) -> None:
+    demiurge("init")
+    done = demiurge("--json", "policy", "explain", "http.requst")
+    assert (done.status, done.document["error"]["code"]) == (1, "unknown_effect")
+    assert "no tool and no effect http.requst;" in demiurge("policy", "explain", "http.requst").err
+    assert "workspace__write (state_change): require_approval" in demiurge("policy", "explain", "workspace.write").out
+    assert "no such tool here" in demiurge("policy", "explain", "ring_bell").out
+
+
+def test_an_actor_is_none_of_an_effects_business(demiurge: Any) -> None:
+    demiurge("init")
+    assert demiurge("policy", "explain", "llm.generate", "--actor", "ada").status == 2
+    assert demiurge("policy", "explain", "workspace.write", "--actor", "ada").status == 0
+
+
 def test_every_mistake_of_a_policy_is_told(demiurge: Any, tmp_path: Path) -> None:
     bad = {
         "allowed_tools": ["fine", "two words", "also bad!"],

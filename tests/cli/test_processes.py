@@ -7,6 +7,8 @@ import signal
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+import pytest
+
 
 def test_others_are_served_while_one_chats(process: Any, provider: Any) -> None:
     provider.say(provider.answer(provider.text("That took a while."), held=True))
@@ -103,3 +105,15 @@ def test_other_tools_than_the_owner_has_are_refused(process: Any, provider: Any,
     assert done.document["error"]["code"] == "owned"
     chatting.kill()
     process.finish(chatting)
+
+
+@pytest.mark.parametrize(
+    "words", [("doctor",), ("--json", "doctor"), ("--json", "state", "get", "demiurge/Demiurge@1")]
+)
+def test_a_result_that_cannot_be_written_is_one_sentence(words: tuple[str, ...], process: Any) -> None:
+    with open("/dev/full", "w") as full:
+        started = process.start(*words, stdout=full)
+        _, said = started.communicate(timeout=60)
+    assert started.returncode == 1
+    assert said.startswith("error: ")
+    assert len(said.splitlines()) == 1

@@ -7,36 +7,36 @@ import json
 import shutil
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from subprocess import PIPE, Popen
 from typing import Any
 
 import pytest
-from tests.canaries import bytes_below, found, quoted
-from tests.cli.test_canaries import tapped
+from tests.canaries import bytes_below, found, quoted, tapped
 
 from demiurge.apps.demiurge import app
 from demiurge.stores.secret_vault import SecretVault
 from demiurge.tools.connections.credentials import Secret
 
 EXAMPLES = Path(__file__).parents[2] / "docs/examples"
-VAULT_KEY = "c0ffee" * 10 + "c0de"
 SEALED, PUT = "canary-of-a-person-0123456789", "canary-of-a-tool-9876543210"
+GIVEN = {"DEMIURGE_VAULT_KEY": "c0ffee" * 10 + "c0de", "TOOL_TOKEN": PUT, "LLM_API_KEY": "sk-of-the-model"}
 CODE = """
 import os
 import shop_order
 from demiurge import ToolContext, tool
 from demiurge.tools import Secret
-from demiurge.tools.capabilities import HttpAccess, Vault
+from demiurge.tools.capabilities import HttpAccess, VaultAccess
 
 REDUCERS = {"keys/Service@1": shop_order.reduce}
 
 @tool
 async def robot_renew(url: str, *, context: ToolContext) -> str:
     "Renews the robot's key."
-    vault, http = context.resources.get(Vault), context.resources.get(HttpAccess)
+    vault, http = context.resources.get(VaultAccess), context.resources.get(HttpAccess)
     names = [await vault.put("web/tool", Secret(os.environ["TOOL_TOKEN"])), await vault.rotate("web/tool")]
     said = [(await http.request("POST", url, headers={"authorization": name})).body.decode() for name in names]
     return f"{names} {said}"
@@ -111,65 +111,97 @@ def write_manifest(folder: Path) -> None:
     (folder / "keys.json").write_text(json.dumps([*theirs, *own, whole]))
 
 
-def test_no_value_is_in_a_byte_of_the_world(
-    process: Any, provider: Any, service: Any, world: Path, tmp_path: Path
-) -> None:
-    said: list[str] = []
-    given = {"DEMIURGE_VAULT_KEY": VAULT_KEY, "TOOL_TOKEN": PUT, "LLM_API_KEY": "sk-of-the-model"}
-    write_manifest(tmp_path / "keys")
+class Life:
+    """What a world's user does in commands and in a process that has it open; `said` is all that they print and log."""
 
-    def run(*words: str, stdin: str = "", status: int = 0, **more: str) -> Any:
-        done = process(*words, stdin=stdin, given={**given, **more})
-        said.extend((done.out, done.err))
+    def __init__(self, process: Any, service: Any, world: Path) -> None:
+        self._process, self._service, self._world = process, service, world
+        self.said: list[str] = []
+
+    def run(self, *words: str, stdin: str = "", status: int = 0, **more: str) -> Any:
+        done = self._process(*words, stdin=stdin, given={**GIVEN, **more})
+        self.said.extend((done.out, done.err))
         assert done.status == status, done
         return done
 
-    def renewal(service_name: str, ref: str) -> str:
-        return json.dumps({"service": service_name, "url": service.url, "value_ref": ref})
+    def renew(self, name: str, ref: str, *options: str, kill: str = "") -> None:
+        """Have a service's key renewed; `kill`: the point at which the process is killed."""
+        value = json.dumps({"service": name, "url": self._service.url, "value_ref": ref})
+        fault = {"DEMIURGE_FAULTS": kill} if kill else {}
+        self.run("event", "send", "keys/Given@1", *options, value, status=-9 if kill else 0, **fault)
 
-    run("init", "--manifest", "keys", "--tools", "keys_code")
-    ref = run("secrets", "seal", "web/robot", stdin=f"{SEALED}\n").out.strip()
-    event = ("event", "send", "keys/Given@1", "--tools", "keys_code", "-vv")
-    run(*event, renewal("one", ref), status=-9, DEMIURGE_FAULTS="effect.performed=kill@1")
-    run(*event, renewal("one", ref))
-    run(*event, renewal("two", ref), status=-9, DEMIURGE_FAULTS="effect.performed=kill@3")
+    @contextmanager
+    def joined(self, folder: Path) -> Iterator[list[bytes]]:
+        """While another process has the world: all that goes over its socket."""
+        command = [sys.executable, "-c", OWNER, str(self._world)]
+        environment = {**self._process.environment, **GIVEN, "PYTHONPATH": str(folder)}
+        with Popen(command, env=environment, stdin=PIPE, stdout=PIPE, stderr=PIPE, text=True, cwd=folder) as running:
+            assert running.stdout is not None
+            assert running.stdout.readline() == "open\n"
+            with tapped(self._world / "owner.sock") as heard:
+                yield heard
+            self.said.extend(running.communicate(""))
 
-    command = [sys.executable, "-c", OWNER, str(world)]
-    environment = {**process.environment, **given, "PYTHONPATH": str(tmp_path)}
-    with Popen(command, env=environment, stdin=PIPE, stdout=PIPE, stderr=PIPE, text=True, cwd=tmp_path) as running:
-        assert running.stdout is not None
-        assert running.stdout.readline() == "open\n"
-        with tapped(world / "owner.sock") as heard:
-            again = json.loads(run("secrets", "seal", "web/robot", "--json", stdin=SEALED).out)["value_ref"]
-            assert again != ref, "nobody sees that the value is the same"
-            run("event", "send", "keys/Given@1", renewal("three", again))
-            call = provider.call("robot_renew", {"url": service.url})
-            provider.say(provider.answer(call), provider.answer(provider.text("Renewed.")))
-            run("chat", "-m", "Renew it.", "--yes")
-            run("journal", "export")
-            run("secrets", "ls")
-        out, err = running.communicate("")
-        said.extend((out, err))
 
-    run("journal", "export", "--out", str(tmp_path / "journal.jsonl"))
-    for words in (("trace", "--chat", "main", "--json"), ("secrets", "ls", "--json"), ("doctor",), ("replay",)):
-        run(*words)
+def renewed_alone(life: Life) -> str:
+    """The sealed value that was used, in processes that were killed around the writes and in one that was not."""
+    ref: str = life.run("secrets", "seal", "web/robot", stdin=f"{SEALED}\n").out.strip()
+    options = ("--tools", "keys_code", "-vv")
+    life.renew("one", ref, *options, kill="effect.performed=kill@1")
+    life.renew("one", ref, *options)
+    life.renew("two", ref, *options, kill="effect.performed=kill@3")
+    return ref
 
-    key = Secret(VAULT_KEY)
-    vault = SecretVault(tmp_path / ".local/share/demiurge/vault.json", lambda: key, lambda: key)
-    values = {name: secret.reveal() for name in vault.names() if (secret := vault.get(*name)) is not None}
+
+def renewed_as_guests(life: Life, provider: Any, url: str, ref: str) -> None:
+    """By an event, and by a tool that a model calls."""
+    again = json.loads(life.run("secrets", "seal", "web/robot", "--json", stdin=SEALED).out)["value_ref"]
+    assert again != ref, "nobody sees that the value is the same"
+    life.renew("three", again)
+    call = provider.call("robot_renew", {"url": url})
+    provider.say(provider.answer(call), provider.answer(provider.text("Renewed.")))
+    life.run("chat", "-m", "Renew it.", "--yes")
+    life.run("journal", "export")
+    life.run("secrets", "ls")
+
+
+def kept_in(path: Path) -> dict[tuple[str, int], str]:
+    key = Secret(GIVEN["DEMIURGE_VAULT_KEY"])
+    vault = SecretVault(path, lambda: key, lambda: key)
+    return {name: secret.reveal() for name in vault.names() if (secret := vault.get(*name)) is not None}
+
+
+def check_versions(values: Mapping[tuple[str, int], str], heard: Sequence[Mapping[str, str]]) -> None:
+    """Each value is a version once for each event, and what the service `heard` are the versions that are kept."""
     assert sorted(values) == [*(("web/robot", version) for version in range(1, 9)), ("web/tool", 1), ("web/tool", 2)]
     assert list(values.values()).count(SEALED) == 4, "once for each event, also where the process was killed"
     assert values["web/tool", 1] == PUT
-    renewed = [one for one in service.heard if "x-new-key" in one]
+    renewed = [one for one in heard if "x-new-key" in one]
     assert {one["authorization"] for one in renewed} == {f"Bearer {SEALED}"}
     assert {one["x-new-key"] for one in renewed} == {*values.values()} - {SEALED, PUT, values["web/tool", 2]}
-    assert [one["authorization"] for one in service.heard if "x-new-key" not in one] == [
+    assert [one["authorization"] for one in heard if "x-new-key" not in one] == [
         f"Bearer {values['web/tool', version]}" for version in (1, 2)
     ]
-    canaries = [*values.values(), VAULT_KEY]
+
+
+def test_no_value_is_in_a_byte_of_the_world(
+    process: Any, provider: Any, service: Any, world: Path, tmp_path: Path
+) -> None:
+    life = Life(process, service, world)
+    write_manifest(tmp_path / "keys")
+    life.run("init", "--manifest", "keys", "--tools", "keys_code")
+    ref = renewed_alone(life)
+    with life.joined(tmp_path) as heard:
+        renewed_as_guests(life, provider, service.url, ref)
+    life.run("journal", "export", "--out", str(tmp_path / "journal.jsonl"))
+    for words in (("trace", "--chat", "main", "--json"), ("secrets", "ls", "--json"), ("doctor",), ("replay",)):
+        life.run(*words)
+
+    values = kept_in(tmp_path / ".local/share/demiurge/vault.json")
+    check_versions(values, service.heard)
+    canaries = [*values.values(), GIVEN["DEMIURGE_VAULT_KEY"]]
     assert any(b"vault.put" in data for data in heard)
-    assert found(canaries, *said) == []
+    assert found(canaries, *life.said) == []
     assert found(canaries, *heard) == []
     assert found(canaries, json.dumps(provider.seen)) == []
     assert found(canaries, *bytes_below(tmp_path)) == []

@@ -36,7 +36,8 @@ def test_an_example_prints_what_its_page_says(name: str, tmp_path: Path) -> None
     shutil.copytree(EXAMPLES, tmp_path, dirs_exist_ok=True)
     with serving() as provider:
         script(provider)
-        environment = {**os.environ, "LLM_API_KEY": "sk-example", "OPENAI_BASE_URL": provider.url}
+        keys = {"LLM_API_KEY": "sk-example", "OPENAI_BASE_URL": provider.url}
+        environment = {**os.environ, **keys, "HOME": str(tmp_path)}
         command = [sys.executable, "-W", "error", name]
         done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=60)
     assert (done.stderr, done.returncode) == ("", 0)

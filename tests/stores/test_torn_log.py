@@ -6,8 +6,8 @@ import shutil
 from pathlib import Path
 
 import pytest
+from tests.stores.crashing import Acknowledged, check, check_rounds, run_until_killed
 from tests.stores.log_frames import log_of, tears, transactions
-from tests.stores.test_crash import Acknowledged, check, check_rounds, run_until_killed
 
 from demiurge.stores import SqliteStore
 

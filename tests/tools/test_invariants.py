@@ -471,7 +471,7 @@ def test_safe_message_of_wrong_arguments_names_declared_fields_only() -> None:
     """SAFE_MESSAGE_IS_FROM_TABLE: the table's sentence, then paths."""
     result = events_of(json.dumps({CANARY: CANARY}))[-1]
     table = SAFE_MESSAGES[ToolErrorCode.VALIDATION]
-    assert result.safe_message == f"{table} text is required; there is an unknown field."
+    assert result.safe_message == f"{table} Found: text is required; there is an unknown field."
 
 
 async def waits(params: Query, *, context: ToolContext) -> ToolResult[Found]:

@@ -204,7 +204,7 @@ async def test_arguments_that_are_not_one_json_object(args: Any) -> None:
         ('{"a": "2", "b": 3}', "a must be an integer"),
         ('{"a": true, "b": 3}', "a must be an integer"),
         ('{"a": 2.5, "b": 3}', "a must be an integer"),
-        ('{"a": 2, "b": 3, "canary": 1}', "There is an unknown field"),
+        ('{"a": 2, "b": 3, "canary": 1}', "there is an unknown field"),
         ('{"a": null, "b": 3}', "a must be an integer"),
     ],
 )

@@ -9,7 +9,7 @@ from tests.world.scripted import SECOND, START_NS
 from demiurge.values.clock import FixedClock
 from demiurge.world.host import Host
 
-__all__ = ["DAY", "HOUR", "Time", "turns"]
+__all__ = ["DAY", "HOUR", "Time"]
 
 HOUR = 3600 * SECOND
 DAY = 24 * HOUR
@@ -33,7 +33,7 @@ class Time:
         """Move on as far as that, stopping wherever somebody wants to be woken."""
         end = self.clock.now_ns() + ns
         while True:
-            await turns()
+            await self.rest(host)
             now = self.clock.now_ns()
             due = [(at, woken) for at, woken in self._sleepers if at <= end]
             if not due:
@@ -43,11 +43,13 @@ class Time:
             self._sleepers.remove((at, woken))
             self.clock.advance(max(0, at - now))
             woken.set()
-        await turns()
+        await self.rest(host)
+
+    async def rest(self, host: Host) -> None:
+        """Wait until what can go on has come to its end, and whoever waits for a time then is asleep.
+
+        A task that was woken or begun before has its turn in the next round of the loop, and says there how long it
+        sleeps; what it begins is the host's, who knows when that is over."""
+        await asyncio.sleep(0)
         await host.settle()
-
-
-async def turns() -> None:
-    """Let everything that can run on the loop run."""
-    for _ in range(20):
         await asyncio.sleep(0)

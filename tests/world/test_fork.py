@@ -9,11 +9,10 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from tests.world.history.test_replay import ACTIONS, MANIFESTS, TURNS, Conversation, Held, act, check, well_formed
+from tests.world.past import check, forked
+from tests.world.playing import ACTIONS, MANIFESTS, TURNS, Conversation, Held, act, well_formed
 from tests.world.scripted import (
     MAIN,
-    START_NS,
-    SYSTEM,
     A,
     Echo,
     Script,
@@ -30,32 +29,19 @@ from tests.world.scripted import (
 
 from demiurge.errors import Damaged, NotFound
 from demiurge.stores import MemoryStore, Store
-from demiurge.values.clock import SeededEntropy
 from demiurge.values.refs import Ref
-from demiurge.world.fork import Forked, fork
+from demiurge.world.fork import Forked
 from demiurge.world.history.replay import Manifests
 from demiurge.world.history.verify import verify
 from demiurge.world.host import Host
 from demiurge.world.host.loader import Loader
 from demiurge.world.manifest import Manifest
 from demiurge.world.moment import length_at, moment
-from demiurge.world.record import Record, Stamp, decode_record
+from demiurge.world.record import Record, decode_record
 from demiurge.world.state import UnitState
 from demiurge.world.unit import Unit
 
 BOARD = Unit("ex/Board@1", "b")
-
-
-def forked(
-    source: Store, manifest: Manifest, at: int | None = None, *, world: str = "world_2", tail_bytes: int = 700
-) -> tuple[MemoryStore, Forked]:
-    target, entropy = MemoryStore(world), SeededEntropy(world.encode())
-
-    def stamp(actor: str) -> Stamp:
-        return Stamp(START_NS + 10**15, entropy.token(16), actor, manifest.ref)
-
-    made = fork(source, target, manifest, stamp, at=at, actor="user", blobs=[SYSTEM], tail_bytes=tail_bytes)
-    return target, made
 
 
 def contents(store: Store) -> Any:

@@ -19,7 +19,7 @@ from demiurge.values.clock import FixedClock, SystemEntropy
 from demiurge.world.effects.http import HttpRequests
 from demiurge.world.history.verify import verify
 from demiurge.world.manifest import Manifest, Secret
-from demiurge.world.secrets import Secrets, mend
+from demiurge.world.secrets import Secrets, how_to_set
 
 CANARY = "canary-0123456789"
 OTHER = "canary-9876543210"
@@ -156,11 +156,11 @@ def test_a_variable_that_is_no_text_is_refused() -> None:
 
 
 def test_a_missing_secret_says_all_that_would_help() -> None:
-    assert mend(secret("env:A", "env:B", "file:/x", "vault:r")) == (
+    assert how_to_set(secret("env:A", "env:B", "file:/x", "vault:r")) == (
         "set A or B in the environment, or write it to /x (mode 0600), or run `demiurge secrets set r`"
     )
     second = Secret.from_definition({"name": "r@2", "binding_id": "vault:r"})
-    assert mend(second) == "run `demiurge secrets set r --version 2`"
+    assert how_to_set(second) == "run `demiurge secrets set r --version 2`"
 
 
 @pytest.mark.parametrize("binding", ["", "ROBOT", "env:", "env:A=B", "file:robot.txt", "file:", "vault:", "http://x"])

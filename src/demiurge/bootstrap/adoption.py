@@ -8,7 +8,7 @@ definitions: others that come into their place count for nothing.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from demiurge.bootstrap.remembered import recall, remember
@@ -38,7 +38,7 @@ class Adoption:
             kept = recall(self.environment, self.folder)
             if (kept.manifest if kept is not None else None) == ref:
                 return None
-            if remember(self.environment, self.folder, manifest=ref) is not None:
+            if remember(self.environment, self.folder, lambda kept: replace(kept, manifest=ref)) is not None:
                 return None
             why = "There is no home folder: set HOME."
         except DemiurgeError as error:

@@ -8,6 +8,7 @@ was asked, and one that is not among them counts for nothing.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from demiurge.bootstrap.remembered import Remembered, recall, remember
@@ -33,8 +34,7 @@ class Approved:
         digest = _digest(intent)
         self._here.add(digest)
         try:
-            known = self._kept()
-            if digest in known or remember(self._environment, self._folder, approved=(*known, digest)[-MOST:]):
+            if remember(self._environment, self._folder, lambda kept: _with(kept, digest)) is not None:
                 return None
             why = "There is no home folder: set HOME."
         except DemiurgeError as error:
@@ -51,6 +51,11 @@ class Approved:
 
     def _kept(self) -> tuple[str, ...]:
         return (recall(self._environment, self._folder) or Remembered()).approved
+
+
+def _with(kept: Remembered, digest: str) -> Remembered:
+    known = kept.approved
+    return kept if digest in known else replace(kept, approved=(*known, digest)[-MOST:])
 
 
 def _digest(intent: OpenIntent) -> str:

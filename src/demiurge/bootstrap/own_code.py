@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 from demiurge.bootstrap.remembered import Remembered, recall, remember
@@ -32,10 +33,8 @@ class OwnCode:
     def note(self, code: Iterable[Reducer]) -> None:
         """That the world is run with this, which the process brought."""
         with suppress(DemiurgeError):
-            known = self._kept()
-            new = sorted({ref_of(reducer.source) for reducer in code} - set(known))
-            if new:
-                remember(self._environment, self._folder, code=(*known, *new)[-MOST:])
+            sources = {ref_of(reducer.source) for reducer in code}
+            remember(self._environment, self._folder, lambda kept: _with(kept, sources))
 
     def holds(self, source: Ref) -> bool:
         """Whether it is among that. A record that can't be believed says no."""
@@ -48,7 +47,12 @@ class OwnCode:
         """A fork that this user made has a past which the same code wrote."""
         with suppress(DemiurgeError):
             if known := self._kept():
-                remember(self._environment, fork, code=known)
+                remember(self._environment, fork, lambda kept: replace(kept, code=known))
 
     def _kept(self) -> tuple[str, ...]:
         return (recall(self._environment, self._folder) or Remembered()).code
+
+
+def _with(kept: Remembered, sources: set[Ref]) -> Remembered:
+    new = sorted(sources - set(kept.code))
+    return replace(kept, code=(*kept.code, *new)[-MOST:]) if new else kept

@@ -17,7 +17,8 @@ from demiurge.bootstrap.adoption import Adoption
 from demiurge.bootstrap.backend import Backend, Frames, OnFrame, Shown
 from demiurge.bootstrap.backend.embedded import Embedded
 from demiurge.bootstrap.backend.ownership import own
-from demiurge.bootstrap.backend.socket import Remote, socket_path
+from demiurge.bootstrap.backend.remote import Remote
+from demiurge.bootstrap.backend.socket import socket_path
 from demiurge.bootstrap.call import CallOutcome, call_tool
 from demiurge.bootstrap.chat import Chat
 from demiurge.bootstrap.fork import Fork, absolute
@@ -107,6 +108,14 @@ def _no_heir() -> Backend:
     raise Unavailable("The process that had this world open has gone.", code="owner_gone")
 
 
+def _require_same(theirs: bytes, means: Means, given: Definitions | None) -> None:
+    """What somebody names must be what the owner, whose manifest this is, runs the world with."""
+    if ref_of(theirs) != means.rule(given or Definitions.of_node(theirs)).manifest.ref:
+        raise Conflict(
+            "Another process has this world open with other tools, policy or manifest; stop it first.", code="owned"
+        )
+
+
 class World:
     """A durable agent. Use it from one event loop, as `async with World.open(path) as world`."""
 
@@ -184,12 +193,7 @@ class World:
             if store is None:
                 remote = Remote(socket_path(folder), _no_heir if looks else backend)
                 if any((tools, policy, system_prompt is not None, given, reducers, adapters)):
-                    theirs = remote.manifest()
-                    if ref_of(theirs) != means.rule(given or Definitions.of_node(theirs)).manifest.ref:
-                        raise Conflict(
-                            "Another process has this world open with other tools, policy or manifest; stop it first.",
-                            code="owned",
-                        )
+                    _require_same(remote.manifest(), means, given)
                 return remote
             try:
                 ruled = ruled_by(store, means, given, adoption, adopt=adopt)
@@ -335,8 +339,7 @@ class World:
 
     async def approvals(self, unit: Unit | None = None) -> list[dict[str, Any]]:
         """Calls that wait for a person, in `unit` or anywhere."""
-        found = await self.backend.approvals()
-        return [asked for asked in found if unit is None or asked["unit"] == str(unit)]
+        return await self.backend.approvals(str(unit) if unit is not None else None)
 
     async def decide(self, approval_id: str, *, approve: bool, reason: str = "") -> None:
         """Answer one of them; a rejection goes to the model with `reason`. Raises NotFound."""

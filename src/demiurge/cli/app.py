@@ -71,7 +71,11 @@ def _run(arguments: Sequence[str] | None) -> NoReturn:
     except click.exceptions.Exit as leaving:
         sys.exit(leaving.exit_code)
     except (BrokenPipeError, ReaderGone):
-        os.dup2(os.open(os.devnull, os.O_WRONLY), output.stdout().fileno())
+        _drop_output()
+        sys.exit(1)
+    except output.OutputLost as lost:
+        _drop_output()
+        output.complain(lost.message)
         sys.exit(1)
     except BaseException as error:  # noqa: BLE001 - the last line of defence: nobody sees a traceback unasked
         settings.json = settings.json or "--json" in words
@@ -79,11 +83,20 @@ def _run(arguments: Sequence[str] | None) -> NoReturn:
     sys.exit(0)
 
 
+def _drop_output() -> None:
+    """Else what could not be written is tried again at exit."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), output.stdout().fileno())
+
+
 def _fail(settings: Settings, failure: Failure) -> NoReturn:
     logs.configure(settings)
     logs.trace(failure)
     if settings.json:
-        output.document(failure.document())
+        try:
+            output.document(failure.document())
+        except output.OutputLost:
+            _drop_output()
+            output.complain(failure.text)
     elif isinstance(failure.cause, click.exceptions.NoArgsIsHelpError):
         click.echo(failure.text, err=True)
     else:

@@ -11,7 +11,8 @@ import click
 
 from demiurge.apps.demiurge import CALLS, CHAT
 from demiurge.bootstrap.call import CallOutcome, call_outcome
-from demiurge.bootstrap.remembered import asked_at, recall
+from demiurge.bootstrap.chat_address import address_of_chat
+from demiurge.bootstrap.remembered import recall
 from demiurge.cli import output
 from demiurge.cli.approval import SHORT, pending_lines
 from demiurge.cli.argument import utf8_text
@@ -95,8 +96,8 @@ def _as_its_chat(approval_id: str, running: Running) -> Running:
         return running
     with opened() as (world, portal):
         unit = Unit.parse(_find(portal.run(world.approvals()), approval_id)["unit"])
-    asked = asked_at(os.environ, settings().folder(), unit.key) if unit.module == CHAT else None
-    return replace(running, provider=asked.provider, base_url=asked.base_url) if asked is not None else running
+    there = address_of_chat(kept.addresses, unit.key) if unit.module == CHAT else None
+    return replace(running, provider=there.provider, base_url=there.base_url) if there is not None else running
 
 
 def _go_on(opening: Opened, unit: Unit, outcome: Mapping[str, str], running: Running) -> None:
@@ -138,7 +139,8 @@ def _show_call(called: CallOutcome, outcome: Mapping[str, str], running: Running
 
 def _find(waiting: Sequence[dict[str, Any]], approval_id: str) -> dict[str, Any]:
     if len(approval_id) < SHORTEST:
-        raise UsageError(f"An id has to be given with its first {SHORTEST} characters at least.", code="too_short")
+        why = f"An id has to be given with its first {SHORTEST} characters at least"
+        raise UsageError(f"{why}; `demiurge approvals ls` shows them.", code="too_short")
     found = [asked for asked in waiting if asked["id"].startswith(approval_id)]
     if len(found) > 1:
         raise UsageError(f"{approval_id} is the beginning of {len(found)} ids; give more of it.", code="ambiguous")

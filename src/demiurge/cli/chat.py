@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from importlib import import_module
 from importlib.util import find_spec
 from itertools import groupby
@@ -17,9 +18,10 @@ import click
 
 from demiurge.apps.demiurge import CHAT, OPEN
 from demiurge.bootstrap import Reply, World
+from demiurge.bootstrap.chat_address import with_address
 from demiurge.bootstrap.failure import Failed
 from demiurge.bootstrap.models import LOCAL, choose
-from demiurge.bootstrap.remembered import remember_address
+from demiurge.bootstrap.remembered import Remembered, remember
 from demiurge.cli import output
 from demiurge.cli.argument import new_chat_id, utf8_text
 from demiurge.cli.call_arguments import arguments
@@ -103,7 +105,7 @@ def command(chat_id: str, message: str | None, attach: tuple[Path, ...], yes: bo
         keep_first(wanted)
         if world.owned:
             with suppress(Unavailable):  # the commands that are shown name it too
-                remember_address(os.environ, settings().folder(), chat_id, chosen.provider, wanted.base_url)
+                _keep_address(chat_id, chosen.provider, wanted.base_url)
         conversation = Conversation(world.chat(chat_id), portal, wanted, yes=yes)
         output.notice(f"chat {chat_id} - {chosen.model} ({chosen.provider})")
         if message is not None:
@@ -112,6 +114,13 @@ def command(chat_id: str, message: str | None, attach: tuple[Path, ...], yes: bo
         conversation.take_up()
         with _history(settings().folder() / "history"):
             conversation.converse(_prompt())
+
+
+def _keep_address(chat_id: str, provider: str, base_url: str | None) -> None:
+    def change(kept: Remembered) -> Remembered:
+        return replace(kept, addresses=with_address(kept.addresses, chat_id, provider, base_url))
+
+    remember(os.environ, settings().folder(), change)
 
 
 def _one_turn(conversation: Conversation, chat_id: str, message: str, attachments: Sequence[Path]) -> None:

@@ -27,7 +27,7 @@ __all__ = ["Conversation", "failure_of", "refuse_while_waiting", "require_done"]
 
 GRANTED = Decision(True, "granted by --yes")
 
-WAITING = ("approval_required", "The turn waits for a person's decision.")
+WAITING = ("approval_required", "The turn waits for a person's decision; see `demiurge approvals ls`.")
 
 
 class Conversation:

@@ -35,7 +35,7 @@ from demiurge.cli.world import opened
 from demiurge.errors import DemiurgeError, NotFound
 from demiurge.models.address import GENERAL_KEY
 from demiurge.models.local import LOCAL_MODEL, cache_folder, locate
-from demiurge.world.secrets import mend
+from demiurge.world.secrets import how_to_set
 from demiurge.world.unit import Unit
 
 __all__ = ["command"]
@@ -226,7 +226,7 @@ def _secrets() -> Iterator[Check]:
         elif first is not None:
             yield Check(name, "fail", f"refused at {first.binding}", first.why)
         elif (secret.alias, secret.version) not in MODEL_KEYS:
-            text = mend(secret)
+            text = how_to_set(secret)
             yield Check(name, "warn", "has no value", f"{text[0].upper()}{text[1:]}.")
 
 

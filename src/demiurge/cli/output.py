@@ -18,8 +18,10 @@ from typing import Any, TextIO
 import click
 
 from demiurge.cli.settings import settings
+from demiurge.errors import DemiurgeError
 
 __all__ = [
+    "OutputLost",
     "as_json",
     "complain",
     "document",
@@ -50,6 +52,10 @@ INVISIBLE = re.compile(
     "\U00013430-\U0001345f\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"
 )
 """Cc but the line end (JSON has it only outside of strings), Cf, Cs, Zl, Zp, Default_Ignorable_Code_Point."""
+
+
+class OutputLost(DemiurgeError):
+    """There is no room for a result, or no place."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +111,8 @@ def _number(stream: TextIO) -> int | None:
 
 
 def tolerate_encoding() -> None:
-    """A terminal that lacks a character shows a question mark, and nothing fails."""
+    """A terminal that lacks a character shows a question mark, and nothing fails; nor where a stream was closed."""
+    sys.stdout, sys.stderr = (stream or open(os.devnull, "w") for stream in (sys.stdout, sys.stderr))  # noqa: SIM115
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="replace")
@@ -136,8 +143,13 @@ def symbol(character: str, instead: str) -> str:
 
 
 def write(text: str, end: str = "\n") -> None:
-    stdout().write(text + end)
-    stdout().flush()
+    try:
+        stdout().write(text + end)
+        stdout().flush()
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise OutputLost(f"The result can't be written ({error.strerror}); what was to be done is done.") from error
 
 
 def as_json(value: Any, indent: int | None = None) -> str:

@@ -8,6 +8,7 @@ from dataclasses import asdict
 from typing import Any
 
 import click
+from click.core import ParameterSource
 
 from demiurge.apps.demiurge import CHAT
 from demiurge.cli import output
@@ -19,7 +20,7 @@ from demiurge.cli.world import Running, opened, running_options
 from demiurge.errors import DemiurgeError, InvalidValue, NotFound
 from demiurge.tools.core import CORE_TOOLS
 from demiurge.tools.effect import ToolEffect
-from demiurge.tools.ids import checked_id
+from demiurge.tools.ids import canonical_id, checked_id
 from demiurge.tools.policy import ToolPolicy, ToolPolicyContext
 from demiurge.tools.policy_file import file_problems
 from demiurge.values.clock import SystemClock
@@ -93,12 +94,19 @@ def explain(what: str, actor: str, plan: str | None, reducer: str | None, tool: 
         node = world.manifest()
     effect = manifest.effects.get(what)
     if effect is not None:
+        if click.get_current_context().get_parameter_source("actor") is ParameterSource.COMMANDLINE:
+            raise click.UsageError(
+                "--actor goes with a tool: of an effect the world's policy decides, which asks for none."
+            )
         _explain_effect(manifest, effect, asking[0] if asking else None)
         return
     if asking:
         raise NotFound(
             f"There is no effect {what}; `demiurge defs ls --kind effect` lists them.", code="unknown_effect"
         )
+    if "." in what and canonical_id(what) not in manifest.toolset:
+        lists = "`demiurge tools ls` and `demiurge defs ls --kind effect` list them"
+        raise NotFound(f"There is no tool and no effect {what}; {lists}.", code="unknown_effect")
     _explain_tool(node, checked_id(what), actor)
 
 
@@ -117,6 +125,7 @@ def _explain_effect(manifest: Manifest, effect: EffectType, asking: tuple[str, s
         "effect": effect.kind,
         "cap_type": effect.cap_type,
         "origins": sorted(effect.origins),
+        "changes": effect.changes,
         "grants": [{"cap": g.name, "params": dict(g.params), "expiry_ns": g.expires_ns} for g in grants],
         "decisions": [_ruling_json(manifest, each) for each in found],
     }
@@ -144,7 +153,8 @@ def _effect_lines(document: Mapping[str, Any]) -> Iterator[str]:
         yield f"The grant {grant['cap']} covers {output.as_json(grant['params'])}."
     for each in document["decisions"]:
         origin, rule = each["origin"], each["rule"]
-        who = f"{origin['kind']} {origin['name']}" if origin["name"] else f"any {origin['kind']}"
+        anybody = "any tool that is not read_only" if document["changes"] else "any tool"
+        who = f"{origin['kind']} {origin['name']}" if origin["name"] else anybody
         under = f" under {each['cap']}" if each["cap"] else ""
         by = "" if rule is None else f" (rule {rule['index']}: {output.as_json(rule['when'])})"
         yield f"{who}{under}: {each['decision']}; {each['why']}{by}."

@@ -17,7 +17,8 @@ def command(check: bool) -> None:
     """Compute every unit again from its journal: no model and no tool runs.
 
     Every derived record is compared with the journal. Prints {"units", "records", "ok"}, and "unchecked" if records
-    could not be for want of what was erased; exits with 1 and names the record where the two differ.
+    could not be for want of what was erased; where the two differ it names the record and exits with 1. With --no-check
+    it only prints {"ok": false, "error": {"code", "message"}}, and the status is 0.
     """
     with opened() as (world, portal):
         output.document(portal.run(world.replay(check)))

@@ -21,11 +21,11 @@ from demiurge.cli.command import Command, Group
 from demiurge.cli.settings import settings
 from demiurge.cli.world import opened
 from demiurge.errors import DemiurgeError, InvalidValue, NotFound, Unavailable
-from demiurge.stores.secret_vault import SecretVault, is_alias
+from demiurge.stores.secret_vault import ALIAS_RULE, SecretVault, is_alias
 from demiurge.tools.connections.credentials import MAX_SECRET_CHARACTERS, Secret
 from demiurge.values.clock import SystemEntropy
 from demiurge.world.manifest import Secret as Declared
-from demiurge.world.secrets import Secrets, mend
+from demiurge.world.secrets import Secrets, how_to_set
 
 __all__ = ["command", "declared_secrets"]
 
@@ -33,7 +33,7 @@ __all__ = ["command", "declared_secrets"]
 def alias_argument(_context: click.Context, _parameter: click.Parameter, given: str) -> str:
     """A click callback. Raises click.BadParameter."""
     if not is_alias(given):
-        raise click.BadParameter("it is 1 to 128 characters of ASCII, without spaces and '@', such as llm/api")
+        raise click.BadParameter(f"it is {ALIAS_RULE}, such as llm/api")
     return given
 
 
@@ -130,7 +130,7 @@ def _row(secrets: Secrets, secret: Declared) -> dict[str, Any]:
         "state": "missing" if first is None else first.state,
     }
     if first is None:
-        return row | {"mend": mend(secret)}
+        return row | {"mend": how_to_set(secret)}
     if first.state == "refused":
         return row | {"mend": first.why}
     found = secrets.find(secret)

@@ -6,7 +6,7 @@ import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
@@ -179,7 +179,7 @@ def keep(running: Running) -> None:
         return
     said: dict[str, Any] = {"tools": running.tools, "folder": str(Path.cwd())} if running.tools else {}
     said |= {"policy": str(Path(running.policy).absolute())} if running.policy else {}
-    given = remember(os.environ, folder, **said)
+    given = remember(os.environ, folder, lambda kept: replace(kept, **said))
     if given is not None:
         output.notice(f"Remembered for this world: {_words(given)}.")
 

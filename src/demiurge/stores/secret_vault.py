@@ -24,9 +24,12 @@ from demiurge.tools.connections.credentials import Secret
 from demiurge.tools.connections.keyring import KeyRing
 from demiurge.values.clock import Entropy, SeededEntropy
 
-__all__ = ["LONGEST_ALIAS", "SealedSecret", "SecretVault", "is_alias"]
+__all__ = ["ALIAS_RULE", "NOT_SEALED", "SealedSecret", "SecretVault", "is_alias"]
 
-LONGEST_ALIAS = 128
+_LONGEST_ALIAS = 128
+ALIAS_RULE = f"1 to {_LONGEST_ALIAS} characters of ASCII, without spaces and '@'"
+"""What `is_alias` takes."""
+NOT_SEALED = "This blob is no sealed value: make one with `demiurge secrets seal` or `World.seal`."
 MAX_BYTES = 16 * 1024 * 1024
 _FORMAT = {"format": "demiurge-secrets", "version": 1}
 _SEALED = b"demiurge-sealed-1\n"
@@ -34,8 +37,8 @@ _SEALED = b"demiurge-sealed-1\n"
 
 
 def is_alias(text: str) -> bool:
-    """Whether a value can be kept under this name: 1 to 128 characters of ASCII, without spaces and '@'."""
-    return text.isascii() and text.isprintable() and 1 <= len(text) <= LONGEST_ALIAS and not set(text) & set(" @")
+    """Whether a value can be kept under this name (`ALIAS_RULE`)."""
+    return text.isascii() and text.isprintable() and 1 <= len(text) <= _LONGEST_ALIAS and not set(text) & set(" @")
 
 
 class SealedSecret(NamedTuple):
@@ -112,7 +115,8 @@ class SecretVault:
                 return made
             version = max((number for name, number in rows if name == alias), default=0) + 1
             if version == 1 and not first:
-                raise NotFound(f"There is no {alias} in the vault {self.path}.", code="unknown_alias")
+                why = f"put the first version there with `demiurge secrets set {alias}`"
+                raise NotFound(f"There is no {alias} in the vault {self.path}: {why}.", code="unknown_alias")
             sealed = ring.seal(secret, _associated(alias, version), entropy)
             rows[alias, version] = SealedSecret(alias, version, ring.newest, sealed, intent)
             try:
@@ -155,7 +159,7 @@ class SecretVault:
         ring = _ring(_derived(self._key(), b"demiurge sealed value"))
         name, rest = sealed[len(_SEALED) :][: len(ring.newest)], sealed[len(_SEALED) + len(ring.newest) :]
         if not sealed.startswith(_SEALED):
-            raise InvalidValue("This blob is no sealed value.", code="sealed_invalid")
+            raise InvalidValue(NOT_SEALED, code="sealed_invalid")
         if name != ring.newest.encode():
             raise InvalidValue("This value was not sealed with the key of this vault.", code="sealed_invalid")
         try:

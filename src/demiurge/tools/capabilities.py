@@ -24,7 +24,7 @@ __all__ = [
     "Introspection",
     "SecretName",
     "Timer",
-    "Vault",
+    "VaultAccess",
     "WorkspaceCommit",
     "WorkspaceEntry",
     "WorkspaceFile",
@@ -127,7 +127,7 @@ class Timer(Protocol):
         ...
 
 
-class Vault(Protocol):
+class VaultAccess(Protocol):
     """The user's vault of secrets, to put into and not to read from.
 
     What a method answers can stand in a header of `HttpAccess`. Both raise ToolUserError when nothing was kept,

@@ -116,9 +116,7 @@ class ToolFailure(DemiurgeError):
         if safe_message is not None:
             text = safe_message
         if fields:
-            listed = "; ".join(fields)
-            names_no_field = listed.startswith(("the object ", "the tool ", "there is "))
-            text = f"{text} {listed[0].upper() if names_no_field else listed[0]}{listed[1:]}."
+            text = f"{text} Found: {'; '.join(fields)}."
         super().__init__(text.encode(errors="replace").decode(), code=code)
         self.error_code = code
 

@@ -15,7 +15,8 @@ __all__ = ["policy_problems"]
 
 
 def policy_problems(data: object) -> list[InvalidValue]:
-    """One for each mistake of a policy in its JSON form, in its order; each has a `path`. Empty for a sound one."""
+    """One for each mistake of a policy in its JSON form, in its order; each has a `path`, empty where the
+    policy as a whole is wrong. None for a sound one."""
     if not isinstance(data, Mapping):
         return [error for error in (_problem(data),) if error is not None]
     found = [] if "allowed_tools" in data else [_problem({})]

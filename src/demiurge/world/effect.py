@@ -191,14 +191,11 @@ class Adapter(Protocol):
 
 @runtime_checkable
 class Recalling(Protocol):
-    """An adapter that may know the answer to an intent that waits for a person."""
-
-    def recalls(self, intent: OpenIntent) -> bool:
-        """Whether it is worth asking."""
-        ...
+    """An adapter that may have an answer to an intent that waits for a person: what an equal call did, or that no
+    decision could let it run."""
 
     async def recall(self, call: EffectCall) -> Result | None:
-        """The answer, if it is known; nothing is done outside for it."""
+        """The answer, if there is one; nothing is done outside for it."""
         ...
 
 

@@ -12,7 +12,7 @@ from typing import Final
 
 from demiurge.errors import InvalidValue, Unavailable
 from demiurge.stores.secret_file import CODE
-from demiurge.stores.secret_vault import SecretVault, is_alias
+from demiurge.stores.secret_vault import ALIAS_RULE, NOT_SEALED, SecretVault, is_alias
 from demiurge.tools.connections.credentials import MAX_SECRET_CHARACTERS, Secret
 
 __all__ = ["Sealing"]
@@ -44,13 +44,12 @@ class Sealing:
 
     def open(self, alias: str, sealed: bytes) -> Secret:
         if len(sealed) > MAX_BYTES:
-            raise InvalidValue("This blob is no sealed value.", code="sealed_invalid")
+            raise InvalidValue(NOT_SEALED, code="sealed_invalid")
         return self.vault.open(sealed, self._purpose(alias))
 
     def _purpose(self, alias: str) -> bytes:
         if not is_alias(alias):
-            message = "A secret's name is 1 to 128 characters of ASCII, without spaces and '@'."
-            raise InvalidValue(message, code="bad_alias")
+            raise InvalidValue(f"A secret's name is {ALIAS_RULE}.", code="bad_alias")
         return json.dumps(["demiurge/sealed", self._world_id, alias]).encode()
 
 

@@ -21,7 +21,7 @@ from demiurge.tools.connections.credentials import Secret as SecretText
 from demiurge.world.effect import EffectCall
 from demiurge.world.manifest import Manifest, Secret
 
-__all__ = ["Place", "Secrets", "mend"]
+__all__ = ["Place", "Secrets", "how_to_set"]
 
 DIGEST_DIGITS = 16
 
@@ -66,7 +66,7 @@ class Secrets:
         declared = _declared(call, value, may)
         text = self._handed(call, declared)
         if text is None:
-            raise _missing(f"The secret {declared} has no value: {mend(declared)}.")
+            raise _missing(f"The secret {declared} has no value: {how_to_set(declared)}.")
         return text
 
     def offer(self, call: EffectCall, value: Mapping[str, Any] | None, *, may: Places = _anywhere) -> str | None:
@@ -155,7 +155,7 @@ class Secrets:
         return Path(home, where[2:]) if where.startswith("~/") and home else Path(where)
 
 
-def mend(secret: Secret) -> str:
+def how_to_set(secret: Secret) -> str:
     """What to do so that a value is found, to follow a colon."""
     by_scheme: dict[str, list[str]] = {}
     for binding in secret.bindings:

@@ -12,13 +12,13 @@ import pytest
 from tests.world.scripted import called, said
 
 from demiurge.bootstrap.backend import Backend, Frames
+from demiurge.bootstrap.backend.remote import Remote
 from demiurge.bootstrap.backend.socket import (
     ASYNC_OPS,
     LENGTH,
     STREAM_OPS,
     SYNC_OPS,
     Gateway,
-    Remote,
     answers,
     socket_path,
 )
@@ -242,30 +242,6 @@ async def test_many_calls_may_overlap(remote: Remote) -> None:
     await create(remote)
     answers = await asyncio.gather(*(remote.state(CHAT, "main") for _ in range(20)))
     assert all(answer == answers[0] for answer in answers)
-
-
-async def test_when_the_owner_goes_the_next_one_is_asked(tmp_path: Path) -> None:
-    folder = tmp_path / "w"
-    remote = Remote(socket_path(folder), lambda: World.open(folder, environment={}).backend)
-    async with World.open(folder, environment={}):
-        assert answers(socket_path(folder))
-        created = await create(remote)
-    assert not answers(socket_path(folder))
-    assert not socket_path(folder).exists()
-    assert await create(remote) == created
-    assert remote.owner
-    await remote.close()
-
-
-async def test_when_the_owner_goes_and_nobody_can_take_over_its_clients_are_told(tmp_path: Path) -> None:
-    remote = Remote(socket_path(tmp_path / "w"), nobody)
-    async with World.open(tmp_path / "w", environment={}):
-        await remote.info()
-    with pytest.raises(Conflict, match="Nobody takes over"):
-        await remote.info()
-    await remote.close()
-    with pytest.raises(Conflict, match="closed"):
-        await remote.info()
 
 
 async def test_a_socket_that_a_dead_owner_left_is_taken_over(tmp_path: Path) -> None:

@@ -77,7 +77,7 @@ async def test_it_runs_like_any_tool(call: Any) -> None:
     refused = await runner.exec(NAME, {"path": 3})
     assert (refused.error_code, refused.safe_message) == (
         "validation",
-        "The arguments do not fit the tool's schema. path must be a string.",
+        "The arguments do not fit the tool's schema. Found: path must be a string.",
     )
     assert runner.exec_sync(NAME, {"path": "a"}).ok
 

@@ -36,7 +36,7 @@ def test_arguments_over_the_limit_are_not_read(filling: str, form: Any) -> None:
     refused = RUNNER.exec_sync("measure", form(arguments(MAX_ARGUMENT_BYTES + 8, filling)))
     assert (refused.error_code, refused.safe_message) == (
         "validation",
-        "The arguments do not fit the tool's schema. The object is longer than 1 MiB.",
+        "The arguments do not fit the tool's schema. Found: the object is longer than 1 MiB.",
     )
 
 

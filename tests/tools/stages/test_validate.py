@@ -34,13 +34,13 @@ RUNNER = ToolRunner([measure, still, free], policy=ToolPolicy(("measure", "still
     ("name", "arguments", "sentence"),
     [
         ("measure", "{}", "text is required."),
-        ("measure", '{"text": "x", "more": 1}', "There is an unknown field."),
+        ("measure", '{"text": "x", "more": 1}', "there is an unknown field."),
         ("measure", '{"more": 1}', "text is required; there is an unknown field."),
-        ("still", '{"more": 1}', "There is an unknown field."),
+        ("still", '{"more": 1}', "there is an unknown field."),
         ("free", '{"given": 1}', "given must be an object."),
     ],
 )
-def test_a_sentence_begins_as_one_unless_with_a_name(name: str, arguments: str, sentence: str) -> None:
+def test_what_does_not_fit_is_listed(name: str, arguments: str, sentence: str) -> None:
     result = RUNNER.exec_sync(name, arguments)
     assert result.error_code == "validation"
-    assert result.safe_message == f"The arguments do not fit the tool's schema. {sentence}"
+    assert result.safe_message == f"The arguments do not fit the tool's schema. Found: {sentence}"

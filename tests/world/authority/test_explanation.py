@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
-from tests.world.scripted import tiny
+from tests.world.scripted import chat_manifest, tiny
 
 from demiurge.world.authority.admission import admit
 from demiurge.world.authority.explanation import askers, ruling, rulings
-from demiurge.world.manifest import Manifest
+from demiurge.world.manifest import Grant, Manifest
 
 PLAN = "ex/plan@1"
 ALLOW: dict[str, Any] = {"when": {}, "decision": "allow"}
@@ -63,3 +64,22 @@ def test_who_names_no_grant_is_told_of_each_and_a_tool_has_one_or_none() -> None
     tools = [each for each in one.effects.values() if "tool" in each.origins and each.cap_type != "echo"]
     [denied] = rulings(one, tools[0], "tool", "bell", 0)
     assert denied.admission.code == "no_grant"
+
+
+def test_without_a_grant_it_is_said_whether_there_are_none_or_several() -> None:
+    manifest = chat_manifest()
+    [none] = rulings(manifest, manifest.effects["http.request"], "tool", "workspace__list", 0)
+    assert none.admission.message == "no grant of type http.out"
+    several = replace(manifest, grants={name: Grant(name, "http.out", {}, None) for name in ("one", "two")})
+    [told] = rulings(several, several.effects["http.request"], "tool", "workspace__list", 0)
+    assert told.admission.message == "several grants of type http.out: a tool can't choose"
+
+
+@pytest.mark.parametrize("tool", ["core__get_current_time", "workspace__write"])
+@pytest.mark.parametrize("kind", ["workspace.list", "workspace.commit", "introspect.manifest"])
+def test_a_tool_is_told_what_its_own_level_lets_it_ask_for(kind: str, tool: str) -> None:
+    manifest = chat_manifest()
+    effect = manifest.effects[kind]
+    origin = {"kind": "tool", "name": tool, "parent": b"p", "ordinal": 0}
+    for told in rulings(manifest, effect, "tool", tool, 0):
+        assert told.admission == admit(manifest, effect, {}, told.grant, origin, now_ns=0, actor="user")

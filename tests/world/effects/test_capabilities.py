@@ -21,7 +21,7 @@ from demiurge.errors import DemiurgeError
 from demiurge.stores import MemoryStore, Store
 from demiurge.stores.secret_vault import SecretVault
 from demiurge.tools.authoring.tool import Tool
-from demiurge.tools.capabilities import BlobAccess, HttpAccess, SecretName, Timer, Vault
+from demiurge.tools.capabilities import BlobAccess, HttpAccess, SecretName, Timer, VaultAccess
 from demiurge.tools.connections.credentials import Secret
 from demiurge.tools.context import ToolContext
 from demiurge.tools.effect import ToolEffect
@@ -294,7 +294,7 @@ VAULT = {"vault": {"aliases": ["web/kept"]}, "http.out": {**HTTP, "secrets": ["w
 
 async def renew(url: str, alias: str, value: str, *, context: ToolContext) -> str:
     """Keeps a token and a random one, and shows itself with each."""
-    vault, http = context.resources.get(Vault), context.resources.get(HttpAccess)
+    vault, http = context.resources.get(VaultAccess), context.resources.get(HttpAccess)
     assert vault is not None
     assert http is not None
     names = [await vault.put(alias, Secret(TOKEN if value == "token" else value)), await vault.rotate(alias, size=24)]

@@ -19,10 +19,10 @@ from tests.world.effects.asking import EFFECTS
 from tests.world.effects.kill_child import open_host, work
 from tests.world.effects.looking_child import looks
 from tests.world.effects.servers import answer, site
+from tests.world.past import sound
 from tests.world.scripted import A
 
 from demiurge.stores import SqliteStore
-from demiurge.world.history.verify import verify
 from demiurge.world.unit import Unit
 
 ROOT = Path(__file__).parents[3]
@@ -71,8 +71,7 @@ async def test_a_kill_around_an_effect_repeats_no_change_and_loses_no_answer(poi
     cell = host.state(Unit("sys/Workspace@1", "main")).cell
     assert cell is not None
     assert len(cell["versions"]) == 1
-    assert verify(store).ok
-    assert [state.seq for state in host.replay()]
+    sound(store, host)
     await host.close()
     store.close()
 
@@ -93,8 +92,7 @@ def look(folder: Path, fault: str = "") -> tuple[int, list[Mapping[str, Any]]]:
         kinds = {record.body["id"]: record.body["kind"] for record in records if record.kind == "intent"}
         assert [kinds[body["intent"]] for body in receipts] == [kind for kind, _ in looks()]
         assert [body["status"] for body in receipts] == ["ok"] * len(looks()), receipts
-        assert verify(store).ok
-        assert [state.seq for state in host.replay()]
+        sound(store, host)
     moments = {"reading", "head", "cells"}  # they name hashes of records, and these hold the time
     answers = [body["payload"] for body in receipts]
     return int(child.stdout), [{name: a[name] for name in a if name not in moments} for a in answers]

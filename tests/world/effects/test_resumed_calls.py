@@ -3,19 +3,27 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 from tests.world.effects.test_tool_call import Outside, approve, asking, bump, contents, refusals
 from tests.world.scripted import MAIN, Script, called, dies_before, said, talking
 
-from demiurge.stores import Attempt, MemoryStore, Store
+from demiurge.errors import NotFound
+from demiurge.stores import Attempt, Batch, MemoryStore, Store
 from demiurge.tools.authoring.tool import Tool
 from demiurge.tools.capabilities import Workspaces
 from demiurge.tools.context import ToolContext
 from demiurge.tools.effect import ToolEffect
 from demiurge.tools.policy import ToolPolicy
+from demiurge.world.history.replay import step
 from demiurge.world.host.dispatch import MAX_ATTEMPTS, attempt_key
+from demiurge.world.kernel.ingress import Ingress
+from demiurge.world.kernel.outcome import Advance
+from demiurge.world.manifest import Manifest
+from demiurge.world.record import Stamp
+from demiurge.world.state import UnitState
 from demiurge.world.unit import Unit
 from demiurge.world.workspace import WORKSPACE
 
@@ -95,3 +103,38 @@ async def test_a_def_handler_may_run_a_loop_of_its_own_while_others_are_busy(mem
         versions = talk.host.state(Unit(WORKSPACE, "main")).cell
         assert versions is not None
         assert len(versions["versions"]) == 5
+
+
+async def test_a_call_whose_attempt_came_with_the_receipt_before_it_runs_though_it_was_held_up(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While the first call's receipt is written, and the second one's attempt with it, an event comes that can't be
+    taken, so that the unit stops: the second call has not begun, and is not in doubt."""
+    outside, write, loop = Outside(), store.append, asyncio.get_running_loop()
+    spoiled: list[bool] = []
+
+    def append(batches: Sequence[Batch], **given: Any) -> list[list[int]]:
+        if batches and given["attempts"] and not spoiled:
+            spoiled.append(True)
+            asyncio.run_coroutine_threadsafe(spoil(), loop).result(10)
+        return write(batches, **given)
+
+    async def spoil() -> None:
+        stamp = Stamp(1, b"", "user", talk.host.manifest.ref)
+        talk.host._units[MAIN].offer(Ingress("event", "spoils", {}, stamp))
+
+    def spoiling(manifest: Manifest, state: UnitState, ingress: Ingress, *given: Any) -> Advance:
+        if ingress.id == "spoils":
+            raise NotFound("There is no such blob.")
+        return step(manifest, state, ingress, *given)
+
+    monkeypatch.setattr(store, "append", append)
+    monkeypatch.setattr("demiurge.world.host.live.step", spoiling)
+    model = Script(called(bump("a", "c1"), bump("b", "c2")), said("done"))
+    async with talking(store, model, [outside.tool()]) as talk:
+        with pytest.raises(NotFound):
+            await talk.say("go")
+        await talk.host.settle()
+        assert talk.turn["status"] == "done"
+        assert not any("unknown_outcome" in content for content in contents(talk))
+    assert outside.seen == ["a", "b"]

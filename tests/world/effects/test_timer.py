@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tests.world.effects.asking import Asker, asking
-from tests.world.passing import HOUR, Time, turns
+from tests.world.passing import HOUR, Time
 from tests.world.scripted import SECOND, START_NS, A
 
 from demiurge.stores import MemoryStore, Store
@@ -102,7 +102,7 @@ async def test_a_clock_that_was_set_back_delays_a_timer_and_loses_none(memory: M
     time = Time()
     async with asking(memory, [TimerEffects(time.clock)], GRANTS, clock=time.clock, sleep=time.sleep) as asker:
         await asker.want("timer.set", deliver_at_ns=START_NS + 50 * SECOND)
-        await turns()
+        await time.rest(asker.host)
         time.clock.advance(-HOUR)
         await time.pass_by(HOUR, asker.host)
         assert receipts(asker) == []

@@ -19,7 +19,8 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.world.history.test_replay import ACTIONS, MANIFESTS, TURNS, Conversation, Held, act, check
+from tests.world.past import check
+from tests.world.playing import ACTIONS, MANIFESTS, TURNS, Conversation, Held, act
 from tests.world.scripted import (
     BOARD,
     MAIN,

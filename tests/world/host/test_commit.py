@@ -130,3 +130,51 @@ async def test_after_the_end_nothing_is_taken() -> None:
         await append(committer, 0)
     with pytest.raises(Unavailable):
         await committer.begin(Attempt(b"i", "u", "t", 1))
+
+
+async def test_who_is_cancelled_while_alone_lets_the_others_go_on() -> None:
+    entered, leave, taken = Event(), Event(), []
+
+    class Slow(MemoryStore):
+        def append(self, *args: object, **kwargs: object) -> list[list[int]]:
+            entered.set()
+            assert leave.wait(10)
+            return super().append(*args, **kwargs)  # type: ignore[arg-type]
+
+    committer = Committer(Slow("world_1"))
+    begun = append(committer, 0)
+    assert await asyncio.to_thread(entered.wait, 10)
+    alone = asyncio.create_task(committer.alone(lambda: None))
+    await asyncio.sleep(0)
+    committer.soon(lambda: taken.append("first"))
+    await asyncio.sleep(0)
+    alone.cancel()
+    await asyncio.gather(alone, return_exceptions=True)
+    leave.set()
+    await begun
+    committer.soon(lambda: taken.append("second"))
+    await asyncio.sleep(0)
+    await committer.close()
+    assert taken == ["first", "second"]
+
+
+async def test_work_that_was_begun_alone_ends_alone() -> None:
+    committer = Committer(MemoryStore("world_1"))
+    entered, leave, order = Event(), Event(), []
+
+    def work() -> None:
+        entered.set()
+        assert leave.wait(10)
+        order.append("work")
+
+    alone = asyncio.create_task(committer.alone(work))
+    assert await asyncio.to_thread(entered.wait, 10)
+    committer.soon(lambda: order.append("step"))
+    for _ in range(2):
+        alone.cancel()
+        await asyncio.sleep(0)
+    leave.set()
+    with pytest.raises(asyncio.CancelledError):
+        await alone
+    await committer.close()
+    assert order == ["work", "step"]

@@ -14,11 +14,11 @@ from typing import Any
 
 import pytest
 from tests.world.passing import HOUR, Time
+from tests.world.past import forked, sound
 from tests.world.requesting import get, put, requesting, timer, wants
 from tests.world.requesting_child import POKES, open_host
-from tests.world.retention.test_erasure import erased
+from tests.world.retention.erasing import erased
 from tests.world.scripted import START_NS, A, poke, stored
-from tests.world.test_fork import forked
 
 from demiurge.stores import MemoryStore, SqliteStore, Store
 from demiurge.values.clock import SeededEntropy
@@ -26,7 +26,6 @@ from demiurge.values.refs import ref_of
 from demiurge.world.effect import Adapter
 from demiurge.world.effects.blob import BlobEffects
 from demiurge.world.effects.timer import TimerEffects
-from demiurge.world.history.verify import verify
 from demiurge.world.host import Host
 from demiurge.world.manifest import Manifest
 from demiurge.world.reducer import EffectRequest, ReducerContext, Step
@@ -58,12 +57,6 @@ async def on(store: Store, time: Time, manifest: Manifest = MANIFEST) -> AsyncIt
 def log(host: Host) -> list[str]:
     cell = host.state(A).cell
     return list(cell["log"]) if cell is not None else []
-
-
-def sound(store: Store, host: Host) -> None:
-    assert verify(store).ok
-    [*_, last] = [state for state in host.replay() if state.unit == A]
-    assert last.seq == host.state(A).seq
 
 
 async def test_a_timer_goes_off_in_the_next_process_and_the_reducer_hears_of_it(store: Store) -> None:
@@ -133,8 +126,7 @@ async def test_a_cell_with_an_erased_blob_hears_of_its_timer(memory: MemoryStore
     async with on(memory, time, manifest) as host:
         await time.pass_by(HOUR, host)
         assert log(host) == ["TimerFired tea ok delivered_at_ns,key"]
-        assert [state.seq for state in host.replay(unchecked)]
-    assert verify(memory).problem is None
+        sound(memory, host, unchecked)
 
 
 @pytest.mark.parametrize(

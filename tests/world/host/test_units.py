@@ -7,7 +7,8 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import pytest
-from tests.world.passing import DAY, HOUR, Time, turns
+from tests.world.passing import DAY, HOUR, Time
+from tests.world.past import sound
 from tests.world.scripted import MAIN, SYSTEM, Script, Talk, called, chat_adapters, chat_manifest, said, stored
 
 from demiurge.errors import Conflict
@@ -17,7 +18,6 @@ from demiurge.tools.policy import ToolPolicy
 from demiurge.values import canonical_json
 from demiurge.values.clock import SeededEntropy
 from demiurge.world.history.trace import lineage, trace
-from demiurge.world.history.verify import verify
 from demiurge.world.host import Host
 from demiurge.world.host.timers import LONGEST_S
 from demiurge.world.state import OpenIntent
@@ -93,8 +93,7 @@ async def test_an_approval_that_nobody_gives_expires_at_its_time_and_the_chat_go
         assert [(line.state, line.says, line.why) for line in lines] == [
             ("failed", "expire by host", "approval_expired")
         ]
-        assert verify(store).ok
-        assert [state.seq for state in talk.host.replay()]
+        sound(store, talk.host)
 
 
 async def test_whoever_settles_after_that_time_finds_it_expired(memory: MemoryStore) -> None:
@@ -164,7 +163,7 @@ async def test_a_decision_at_the_same_time_is_taken_or_not_and_one_is_recorded(
     async with chatting(memory, time, asks("x"), said("Well.")) as talk:
         await talk.say("go")
         [intent] = waiting(talk)
-        await turns()
+        await time.rest(talk.host)
         time.clock.advance(LIFETIME)
         deciding = talk.host.decide(intent.id, approve=False, reason="no", actor="anna")
         both = (deciding, talk.host.settle()) if person_first else (talk.host.settle(), deciding)

@@ -556,8 +556,8 @@ def test_the_built_in_effects_have_what_their_caps_are_about() -> None:
 def test_an_effect_of_a_built_in_cap_type_may_have_more_fields_and_its_own_names_for_types() -> None:
     text: dict[str, Any] = {"text": {}}
     fields = {"provider": text, "model": text, "max_tokens": {"nat": {}}, "more": text}
-    tiny(**own("llm.basic", **fields, api_key={"option": {"ref": "ex/Key@1"}}))
-    tiny(**own("llm.basic", **fields))
+    for more in ({}, {"api_key": {"option": {"ref": "ex/Key@1"}}}):
+        assert tiny(**own("llm.basic", **fields, **more)).effects["ex.more"].params == "ex/P@1"
 
 
 def routed(*events: Mapping[str, Any], modules: Any = ()) -> list[str]:

@@ -11,9 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.world.past import forked, sound
+from tests.world.retention.erasing import erased, manifest, reading
 from tests.world.scripted import (
     MAIN,
-    START_NS,
     A,
     Echo,
     Script,
@@ -26,36 +27,21 @@ from tests.world.scripted import (
     talking,
     tiny,
 )
-from tests.world.test_fork import forked
 
 from demiurge import faults
 from demiurge.errors import Conflict, Damaged, InvalidValue, NotFound, Unavailable, UsageError
 from demiurge.stores import MemoryStore, SqliteStore, Store
-from demiurge.values.clock import SeededEntropy
-from demiurge.values.refs import Ref, parse_ref, ref_of
-from demiurge.world.history.replay import Manifests
+from demiurge.values.refs import Ref, ref_of
 from demiurge.world.history.verify import verify
 from demiurge.world.manifest import Manifest
 from demiurge.world.messages import user_blob
-from demiurge.world.record import Stamp
 from demiurge.world.reducer import Emit, ReducerContext, Step
-from demiurge.world.retention.erasure import ERASURES, Erasure, erase
+from demiurge.world.retention.erasure import ERASURES, Erasure
 from demiurge.world.retention.garbage import collect
 from demiurge.world.unit import Unit
 
 SECRET = b"<a canary that nobody else says>"
 LONG = SECRET * 1000
-
-
-def reading(state: Mapping[str, Any] | None, event: Mapping[str, Any], context: ReducerContext) -> Step:
-    """Logs how long the blob is that it is told of, or what else it is told."""
-    what = event["$value"]["what"]
-    text = str(len(context.blob(parse_ref(what)))) if what.startswith("sha256:") else what
-    return Step(set={"n": state["n"] + 1 if state is not None else 1}, append={"log": [text]})
-
-
-def manifest() -> Manifest:
-    return tiny(reduce=reading)
 
 
 async def told(store: Store, *whats: str, tail_bytes: int = 1 << 20, room: str = "a") -> list[str]:
@@ -66,15 +52,6 @@ async def told(store: Store, *whats: str, tail_bytes: int = 1 << 20, room: str =
         cell = host.state(Unit(A.module, room)).cell
         assert cell is not None
         return list(cell["log"])
-
-
-def erased(
-    store: Store, ref: str, *, why: str = "asked to", dry_run: bool = False, of: Manifest | None = None
-) -> Erasure:
-    current = of or manifest()
-    stamp = Stamp(START_NS, bytes(16), "user", current.ref)
-    manifests = Manifests(current, store.get_blob)
-    return erase(store, manifests, ref, why, stamp, SeededEntropy(len(list(store.read_all()))), dry_run=dry_run)
 
 
 async def replayed(store: Store) -> Counter[Unit]:
@@ -109,7 +86,7 @@ async def test_it_is_recorded_who_wanted_it_and_why(memory: MemoryStore) -> None
     other = memory.put_blob(b"another")
     erased(memory, other)
     async with running(memory, manifest(), []) as host:
-        assert [state.seq for state in host.replay()]
+        sound(memory, host)
     assert verify(memory).ok
 
 

@@ -1,4 +1,5 @@
-"""Whoever owns a world's store, as a `World` calls it: this process (`embedded`), or another one over its `socket`.
+"""Whoever owns a world's store, as a `World` calls it: this process (`embedded`), or another one
+(`remote`) over its `socket`.
 
 `ownership` settles which of the two it is; `letting_go` is what only the owner can do; `told` carries errors across.
 """

@@ -47,8 +47,8 @@ class Backend(Protocol):
 
     async def keys(self, module: str) -> list[str]: ...
 
-    async def approvals(self) -> list[dict[str, Any]]:
-        """Requests that wait: `{id, unit, tool, tool_call_id, arguments_json, expires_ns, ...}`."""
+    async def approvals(self, of: str | None = None) -> list[dict[str, Any]]:
+        """Requests that wait, of one unit or all: `{id, unit, tool, tool_call_id, arguments_json, expires_ns, ...}`."""
         ...
 
     async def decide(self, approval_id: str, approve: bool, reason: str) -> None: ...

@@ -220,9 +220,9 @@ class Embedded:
     async def keys(self, module: str) -> list[str]:
         return [Unit.parse(head.unit).key for head in self.store.heads(f"{module}/")]
 
-    async def approvals(self) -> list[dict[str, Any]]:
+    async def approvals(self, of: str | None = None) -> list[dict[str, Any]]:
         waiting = []
-        for unit, intent in self._reading().approvals():
+        for unit, intent in self._reading().approvals(Unit.parse(of) if of is not None else None):
             call = canonical_json.parse_object(self.store.get_blob(intent.params["call_ref"]))
             asked = dict(intent.approval or {})
             waiting.append(
@@ -277,9 +277,9 @@ class Embedded:
 
         beside = [self._ledger.copy_to] if self._ledger is not None else []
         made = await asyncio.to_thread(make_fork, self.store, Path(folder), entropy, build, *beside)
-        self._own_code.copy_to(Path(folder))
+        await asyncio.to_thread(self._own_code.copy_to, Path(folder))
         if self._ruled.own is not None:
-            told = replace(self._adoption, folder=Path(folder)).take(self._ruled.own)
+            told = await asyncio.to_thread(replace(self._adoption, folder=Path(folder)).take, self._ruled.own)
             self._notices += [told] if told is not None else []
         return asdict(made)
 

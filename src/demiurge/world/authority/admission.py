@@ -18,7 +18,7 @@ from demiurge.tools.policy import ToolPolicyContext
 from demiurge.world.authority.enforcers import ENFORCERS, changes
 from demiurge.world.manifest import EffectType, Manifest
 
-__all__ = ["Admission", "admit", "by_policy", "decide_tool", "tool_effect", "uncovered"]
+__all__ = ["Admission", "admit", "by_policy", "decide_tool", "tool_effect", "uncovered", "ungranted"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +65,27 @@ def uncovered(
     now_ns: int,
 ) -> Admission | None:
     """Why the grant does not cover an effect; None when it does."""
+    denied = ungranted(manifest, effect, grant, origin, now_ns)
+    if denied is None and origin["kind"] == "tool":
+        denied = _above_level(manifest, effect, grant, origin["name"], params)
+    if denied is not None:
+        return denied
+    rule, given = f"grant {grant}", manifest.grants[grant].params
+    for check in ENFORCERS.get(effect.cap_type, ()):
+        try:
+            problem = check(given, effect.kind, params)
+        except Exception:  # noqa: BLE001 - parameters of another form than this cap type is about
+            message = f"the grant {grant} says nothing about parameters of this form"
+            return _deny("cap", rule, "effect_params_invalid", message)
+        if problem:
+            return _deny("cap", rule, problem, f"the grant {grant} does not cover this: {problem}")
+    return None
+
+
+def ungranted(
+    manifest: Manifest, effect: EffectType, grant: str, origin: Mapping[str, Any], now_ns: int
+) -> Admission | None:
+    """Why the grant covers an effect with no parameters at all; None when it may with some."""
     rule = f"grant {grant}"
     if origin["kind"] not in effect.origins:
         return _deny("cap", rule, "origin_not_allowed", f"{effect.kind} can't be asked for by a {origin['kind']}")
@@ -73,18 +94,15 @@ def uncovered(
         return _deny("cap", rule, "no_grant", f"no grant {grant!r} for {effect.kind}")
     if found.expires_ns is not None and now_ns >= found.expires_ns:
         return _deny("cap", rule, "expired", f"the grant {grant} has expired")
-    is_reader = origin["kind"] == "tool" and tool_effect(manifest, origin["name"]) is ToolEffect.READ_ONLY
-    if is_reader and changes(effect, params):
-        return _deny("cap", rule, "effect_level", f"{origin['name']} is read_only, so it can't ask for {effect.kind}")
-    for check in ENFORCERS.get(effect.cap_type, ()):
-        try:
-            problem = check(found.params, effect.kind, params)
-        except Exception:  # noqa: BLE001 - parameters of another form than this cap type is about
-            message = f"the grant {grant} says nothing about parameters of this form"
-            return _deny("cap", rule, "effect_params_invalid", message)
-        if problem:
-            return _deny("cap", rule, problem, f"the grant {grant} does not cover this: {problem}")
-    return None
+    return _above_level(manifest, effect, grant, origin["name"]) if origin["kind"] == "tool" else None
+
+
+def _above_level(
+    manifest: Manifest, effect: EffectType, grant: str, tool: str, params: Mapping[str, Any] | None = None
+) -> Admission | None:
+    if tool_effect(manifest, tool) is not ToolEffect.READ_ONLY or not changes(effect, params):
+        return None
+    return _deny("cap", f"grant {grant}", "effect_level", f"{tool} is read_only, so it can't ask for {effect.kind}")
 
 
 def by_policy(manifest: Manifest, effect: EffectType, grant: str, origin: Mapping[str, Any]) -> Admission:

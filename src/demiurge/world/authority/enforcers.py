@@ -44,10 +44,11 @@ _CREDENTIALS = re.compile(r"authorization|cookie2?|.*(api|auth|access)[_-]?(key|
 """Headers whose values are named as secrets, because a literal would be journaled."""
 
 
-def changes(effect: EffectType, params: Mapping[str, Any]) -> bool:
-    """Whether this performance changes what others see; a `read_only` tool may not ask for it."""
+def changes(effect: EffectType, params: Mapping[str, Any] | None = None) -> bool:
+    """Whether this performance changes what others see, without `params` whether each one does; a `read_only` tool may
+    not ask for it."""
     if effect.kind == "http.request":
-        return params["method"].upper() not in SAFE_METHODS
+        return params is not None and params["method"].upper() not in SAFE_METHODS
     return effect.changes
 
 

@@ -1,15 +1,16 @@
 """Who may have an effect, before anybody asks for it: which grant would cover it, and which rule decides.
 
 The same functions decide as when it is asked for (`admission`), but for what only its parameters say: whether the grant
-covers those, and of `tool.call` what the tool policy says of the tool.
+covers those, whether an `http.request` is one that a `read_only` tool may make, and of `tool.call` what the tool policy
+says of the tool.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from demiurge.world.authority.admission import Admission, by_policy
+from demiurge.world.authority.admission import Admission, by_policy, ungranted
 from demiurge.world.manifest import EffectType, Manifest
 from demiurge.world.plan import Plan
 
@@ -46,23 +47,18 @@ def rulings(manifest: Manifest, effect: EffectType, kind: str, name: str, now_ns
     named = [grant for *who, grant in askers(manifest, effect) if who == [kind, name]]
     if kind == "tool":
         named = [_only_grant(manifest, effect)]
-    grants = named or [grant.name for grant in manifest.grants.values() if grant.cap_type == effect.cap_type] or [""]
+    grants = named or _grants(manifest, effect) or [""]
     return [ruling(manifest, effect, kind, name, grant, now_ns) for grant in grants]
 
 
 def ruling(manifest: Manifest, effect: EffectType, kind: str, name: str, grant: str, now_ns: int) -> Ruling:
     """One of them."""
-    found = manifest.grants.get(grant)
-    if kind not in effect.origins:
-        denied = f"{effect.kind} can't be asked for by a {kind}"
-        return Ruling(kind, name, grant, Admission("deny", "cap", f"grant {grant}", "origin_not_allowed", denied))
-    if found is None or found.cap_type != effect.cap_type:
-        denied = f"no grant {grant!r} for {effect.kind}" if grant else f"no single grant for {effect.kind}"
-        return Ruling(kind, name, grant, Admission("deny", "cap", f"grant {grant}", "no_grant", denied))
-    if found.expires_ns is not None and now_ns >= found.expires_ns:
-        denied = f"the grant {grant} has expired"
-        return Ruling(kind, name, grant, Admission("deny", "cap", f"grant {grant}", "expired", denied))
-    admission = by_policy(manifest, effect, grant, {"kind": kind, "name": name})
+    origin = {"kind": kind, "name": name}
+    denied = ungranted(manifest, effect, grant, origin, now_ns)
+    if denied is not None:
+        said = _no_grant(manifest, effect) if denied.code == "no_grant" and not grant else denied.message
+        return Ruling(kind, name, grant, replace(denied, message=said))
+    admission = by_policy(manifest, effect, grant, origin)
     word, _, number = admission.rule.partition(" ")
     return Ruling(kind, name, grant, admission, int(number) if word == "rule" else None)
 
@@ -76,5 +72,16 @@ def _emitted(plan: Plan) -> Iterator[tuple[str, str]]:
 
 def _only_grant(manifest: Manifest, effect: EffectType) -> str:
     """The grant that a tool's request falls under: the one of the effect's type, if there is just one."""
-    names = [grant.name for grant in manifest.grants.values() if grant.cap_type == effect.cap_type]
+    names = _grants(manifest, effect)
     return names[0] if len(names) == 1 else ""
+
+
+def _no_grant(manifest: Manifest, effect: EffectType) -> str:
+    """Why one who names no grant has none."""
+    if _grants(manifest, effect):
+        return f"several grants of type {effect.cap_type}: a tool can't choose"
+    return f"no grant of type {effect.cap_type}"
+
+
+def _grants(manifest: Manifest, effect: EffectType) -> list[str]:
+    return [grant.name for grant in manifest.grants.values() if grant.cap_type == effect.cap_type]

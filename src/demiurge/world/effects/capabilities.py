@@ -20,7 +20,7 @@ from demiurge.world.authority.enforcers import INLINE_BYTES
 from demiurge.world.effect import EffectCall
 from demiurge.world.sealing import Sealing
 
-__all__ = ["WorldBlobs", "WorldHttp", "WorldIntrospection", "WorldTimer", "WorldVault", "WorldWorkspaces"]
+__all__ = ["WorldBlobs", "WorldHttp", "WorldIntrospection", "WorldTimer", "WorldVaultAccess", "WorldWorkspaces"]
 
 
 async def _ask(call: EffectCall, kind: str, **params: Any) -> Mapping[str, Any]:
@@ -128,7 +128,7 @@ class WorldTimer:
         return int(found["delivered_at_ns"])
 
 
-class WorldVault:
+class WorldVaultAccess:
     def __init__(self, call: EffectCall, sealing: Sealing) -> None:
         self._call, self._sealing = call, sealing
 

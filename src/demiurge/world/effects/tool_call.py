@@ -26,7 +26,7 @@ from typing import NamedTuple
 from demiurge import faults
 from demiurge.errors import DemiurgeError
 from demiurge.tools.approvals import ApprovalDecision, ApprovalRequest
-from demiurge.tools.capabilities import BlobAccess, HttpAccess, Introspection, Timer, Vault, Workspaces
+from demiurge.tools.capabilities import BlobAccess, HttpAccess, Introspection, Timer, VaultAccess, Workspaces
 from demiurge.tools.effect import ToolEffect
 from demiurge.tools.errors import SAFE_MESSAGES, ToolErrorCode
 from demiurge.tools.ledger.effects import Ledger
@@ -46,7 +46,7 @@ from demiurge.world.effects.capabilities import (
     WorldHttp,
     WorldIntrospection,
     WorldTimer,
-    WorldVault,
+    WorldVaultAccess,
     WorldWorkspaces,
 )
 from demiurge.world.effects.recalling import RecallingLedger
@@ -99,10 +99,6 @@ class ToolCalls:
         config = tool.idempotency if tool is not None else None
         return self._ledger is not None and config is not None and config.strategy is not IdempotencyStrategy.NONE
 
-    def recalls(self, intent: OpenIntent) -> bool:
-        """Any call may be one that can't run."""
-        return True
-
     async def recall(self, call: EffectCall) -> Result | None:
         """The answer to a call that waits for a person, when the ledger has it or the call would be refused whatever
         they say: then nobody needs to be asked. A call whose tool another process has is left for that one."""
@@ -150,7 +146,7 @@ class ToolCalls:
                 HttpAccess: WorldHttp(call),
                 BlobAccess: WorldBlobs(call),
                 Timer: WorldTimer(call),
-                **({Vault: WorldVault(call, self._sealing)} if self._sealing is not None else {}),
+                **({VaultAccess: WorldVaultAccess(call, self._sealing)} if self._sealing is not None else {}),
                 **limits.resources,
             },
             ledger=self._ledger_for(call, asks),

@@ -73,7 +73,8 @@ class VaultEffects:
         if expected is not None:
             digest = self._secrets.digest_for(call, params["alias"], value) or ""
             if not hmac.compare_digest(digest.encode(), expected.encode()):
-                raise InvalidValue("The sealed value has another digest.", code="digest_mismatch")
+                message = "The sealed value has another digest: expect the one that `secrets seal --json` told of it."
+                raise InvalidValue(message, code="digest_mismatch")
         return value
 
     def _fresh(self, call: EffectCall) -> Secret:

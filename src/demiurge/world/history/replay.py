@@ -70,7 +70,8 @@ class Manifests:
                 with suppress(NotFound, Damaged, InvalidValue):
                     source = self._get(pinned)
                     if ref_of(source) == pinned:  # what may be run is this, whatever the store says
-                        yield name, kept_reducer(source, getattr(at_hand and at_hand.reduce, "__name__", "reduce"))
+                        function = getattr(at_hand.reduce, "__name__", "reduce") if at_hand is not None else "reduce"
+                        yield name, kept_reducer(source, function)
 
 
 def step(

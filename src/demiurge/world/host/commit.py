@@ -65,11 +65,12 @@ class Committer:
         return await asyncio.get_running_loop().run_in_executor(self._thread, lambda: work(*args, **kwargs))
 
     async def alone(self, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """The same while no unit takes a step: what is computed is written before, and all else waits (`soon`)."""
+        """The same while no unit takes a step: what is computed is written before, and all else waits (`soon`), also
+        for the end of `work` when whoever called is gone."""
         async with self._alone:
-            await self._until_idle()
             try:
-                return await self.write(work, *args, **kwargs)
+                await self._until_idle()
+                return await _to_its_end(asyncio.ensure_future(self.write(work, *args, **kwargs)))
             finally:
                 asyncio.get_running_loop().call_soon(self._compute)
 
@@ -170,14 +171,16 @@ class Committer:
         self._thread.submit(self._store.append, batches, blobs=blobs, attempts=attempts).add_done_callback(written)
 
     def _written(self, taken: Sequence[_Pending], held: Iterable[Ref], error: BaseException | None) -> None:
-        if isinstance(error, _OF_ONE_UNIT) and len(taken) > 1:  # the others must not suffer for it
-            self._apart += taken
-        else:
+        try:
+            if isinstance(error, _OF_ONE_UNIT) and len(taken) > 1:  # the others must not suffer for it
+                self._apart += taken
+                return
             if error is None:
                 self._stored(held)
             for pending in taken:
                 pending.done(error)
-        self._write_next()
+        finally:
+            self._write_next()
 
     async def _until_idle(self) -> None:
         while self._is_writing:
@@ -190,6 +193,20 @@ class Committer:
         await self._until_idle()
         self._is_closed = True
         self._thread.shutdown()
+
+
+async def _to_its_end(work: asyncio.Future[T]) -> T:
+    """What comes of `work`, which is not cancelled with whoever waits; they are once it has ended."""
+    cancelled: asyncio.CancelledError | None = None
+    while not work.done():
+        try:
+            await asyncio.wait([work])
+        except asyncio.CancelledError as error:
+            cancelled = error
+    if cancelled is not None:
+        work.exception()  # looked at
+        raise cancelled
+    return work.result()
 
 
 def _tell(durable: asyncio.Future[None], error: BaseException | None) -> None:

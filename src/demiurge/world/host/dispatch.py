@@ -78,16 +78,20 @@ class Dispatcher:
         self._run(live, intent.id, self._perform(live, intent, tried))
 
     def _run(self, live: LiveUnit, key: bytes, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        def forget(ended: asyncio.Task[None]) -> None:
+            if live.effects.get(key) is ended:
+                del live.effects[key]
+
         task = asyncio.create_task(work)
         live.effects[key] = task
-        task.add_done_callback(lambda _task: live.effects.pop(key, None))
+        task.add_done_callback(forget)
         return task
 
     def recall(self, live: LiveUnit, intent: OpenIntent) -> None:
         """See in the background whether an intent that waits for a person has its answer already."""
-        adapter = self._recalling.get(intent.kind)
-        if adapter is not None and adapter.recalls(intent):
-            self._run(live, b"recall:" + intent.id, self._recall(adapter, live, intent))
+        adapter, key = self._recalling.get(intent.kind), b"recall:" + intent.id
+        if adapter is not None and not live.is_doing(key):
+            self._run(live, key, self._recall(adapter, live, intent))
 
     def answer(self, intent: bytes, result: Result) -> None:
         """Hand a durable receipt to the running tool that waits for it."""
@@ -151,7 +155,7 @@ class Dispatcher:
         runs before it is: the next call of a unit sees what the last one did by its receipt."""
         is_tool = intent.kind == TOOL
         try:
-            async with self._turn(live, intent, tried) if is_tool else nullcontext():
+            async with self._alone_in_unit(live, intent, tried) if is_tool else nullcontext():
                 if is_tool and live.failure is not None:
                     raise live.failure
                 if intent.id not in self._unstored:
@@ -168,7 +172,7 @@ class Dispatcher:
                 waiting.set_exception(error)
 
     @asynccontextmanager
-    async def _turn(self, live: LiveUnit, intent: OpenIntent, tried: bool) -> AsyncIterator[None]:
+    async def _alone_in_unit(self, live: LiveUnit, intent: OpenIntent, tried: bool) -> AsyncIterator[None]:
         """When no other tool of the unit runs."""
         live.calls[intent.id] = None if tried else intent
         try:

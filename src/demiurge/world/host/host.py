@@ -199,19 +199,21 @@ class Host:
 
     # -- people -------------------------------------------------------------------------------------------------------
 
-    def approvals(self) -> list[tuple[Unit, OpenIntent]]:
-        """Every intent that waits for a person, but for those that waited too long: they are answered when somebody
-        turns to their unit, or settles."""
+    def approvals(self, of: Unit | None = None) -> list[tuple[Unit, OpenIntent]]:
+        """Every intent that waits for a person, of one unit or of all, but for those that waited too long: they are
+        answered when somebody turns to their unit, or settles."""
         now_ns = self._clock.now_ns()
-        return [(unit, i) for unit, i in self._waiting() if i.approval and i.approval["expires_ns"] > now_ns]
+        return [(unit, i) for unit, i in self._waiting(of) if i.approval and i.approval["expires_ns"] > now_ns]
 
-    def _waiting(self) -> list[tuple[Unit, OpenIntent]]:
-        for head in self.store.heads(open_only=True):
+    def _waiting(self, of: Unit | None = None) -> list[tuple[Unit, OpenIntent]]:
+        units = [Unit.parse(head.unit) for head in self.store.heads(open_only=True)] if of is None else [of]
+        for unit in units:
             with suppress(DemiurgeError):
-                self._units[Unit.parse(head.unit)]
+                self._units[unit]
         return [
             (live.state.unit, intent)
             for live in self._units
+            if of in (None, live.state.unit)
             for intent in live.state.intents.values()
             if intent.awaits_approval
         ]
@@ -239,7 +241,8 @@ class Host:
             if seq is not None:
                 taken = next(self.records(Unit.parse(name), seq)).body
                 if taken["verdict"] == "expire":
-                    raise Conflict("Nobody decided on this call in time.", code="approval_expired")
+                    why = "Nobody decided on this call in time; have it proposed again, and you are asked anew."
+                    raise Conflict(why, code="approval_expired")
                 if (taken["verdict"], taken["by"]) != (verdict, actor):
                     raise Conflict("This call has been decided otherwise.", code="decided")
                 return
@@ -351,4 +354,4 @@ class Host:
 
 def _idle(live: LiveUnit) -> list[OpenIntent]:
     """Open intents that nobody performs: no task was begun for them, or it was stopped before it had begun."""
-    return [i for i in live.state.intents.values() if not i.awaits_approval and i.id not in live.effects]
+    return [i for i in live.state.intents.values() if not i.awaits_approval and not live.is_doing(i.id)]

@@ -106,6 +106,10 @@ class LiveUnit:
             going.append(self._rest)
         return going
 
+    def is_doing(self, key: bytes) -> bool:
+        """Whether a task goes on for an intent; one that has ended may still be among `effects`."""
+        return key in self.effects and not self.effects[key].done()
+
     def offer(
         self, ingress: Ingress, *, delivers: str | None = None, begins: Attempt | None = None
     ) -> asyncio.Future[int | None]:

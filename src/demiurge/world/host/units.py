@@ -155,10 +155,10 @@ class Units:
         for outgoing in self._store.outbox():
             if outgoing.source == str(live.state.unit):
                 self._deliver(read_outgoing(outgoing))
-        ready = [i for i in live.state.intents.values() if not i.awaits_approval and i.id not in live.effects]
+        ready = [i for i in live.state.intents.values() if not i.awaits_approval and not live.is_doing(i.id)]
         tried = self._store.attempts([intent.id for intent in ready])
         for intent in ready:
-            self._perform(live, intent, tried=intent.id in tried)
+            self._perform(live, intent, tried=intent.id in tried and intent.id not in live.begun)
         self._recall(live, live.state.intents.values())
 
     def _recall(self, live: LiveUnit, intents: Iterable[OpenIntent]) -> None:
@@ -190,7 +190,7 @@ class Units:
         """The time of a held intent has come; one that was withdrawn meanwhile is left alone."""
         live = self.awake(unit)
         intent = live.state.intents.get(intent_id)
-        if intent is not None and intent_id not in live.effects:
+        if intent is not None and not live.is_doing(intent_id):
             self._dispatcher.start(live, intent, tried=tried)
 
     def _publish(self, live: LiveUnit, outcome: Advance) -> None:

@@ -52,9 +52,9 @@ def advance(manifest: Manifest, unit_state: UnitState, ingress: Ingress, blobs: 
 
 
 def _on_event(step: Advancing) -> None:
-    body, cause = step.ingress.body, step.ingress.cause
-    if cause is not None and not isinstance(cause, int) and "settles" in cause:
-        settle(step, cause)
+    body, sender = step.ingress.body, step.ingress.sender
+    if "settles" in sender:
+        settle(step, sender)
         return
     seq = step.record_ingress()
     consume(step, body["schema"], body["value"], seq, begin_run(step, seq))

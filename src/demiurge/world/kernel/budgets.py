@@ -75,8 +75,7 @@ class _Account:
 def begin_run(step: Advancing, seq: int) -> int | None:
     """The run that an event belongs to here, when it is counted: its id. One that comes back goes on with the run that
     it comes back to, if that goes on and the event brings nothing of its own."""
-    cause = step.ingress.cause
-    sent: Mapping[str, Any] = {} if cause is None or isinstance(cause, int) else cause
+    sent = step.ingress.sender
     back: int | None = sent.get("back")
     if back in step.state.runs and not sent.get("lent"):
         return back

@@ -29,3 +29,8 @@ class Ingress:
     cause: Cause = None
     refs: tuple[Ref, ...] = ()
     record: Record | None = None
+
+    @property
+    def sender(self) -> Mapping[str, Any]:
+        """What the unit that sent it says: `{unit, seq, index, ...}`; nothing where it is not from a unit."""
+        return {} if self.cause is None or isinstance(self.cause, int) else self.cause

@@ -49,7 +49,7 @@ def emit_effect(
         _deny(step, intent_id, kind, origin, cause, run, failed("effect_params_invalid", str(error)))
         return
     except Exception as error:  # noqa: BLE001 - what nobody can decide on is denied
-        message = f"It can't be decided on: {type(error).__name__}."
+        message = f"The grant {grant} can't be held against these parameters ({type(error).__name__})."
         _deny(step, intent_id, kind, origin, cause, run, failed("effect_params_invalid", message))
         return
     if admission.verdict == "deny":

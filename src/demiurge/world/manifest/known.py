@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from demiurge.values.type_expr import TypeExpr, problems, type_problems
+from demiurge.values.type_expr import TypeExpr, endless, type_problems
 from demiurge.world.manifest.folder import Folder
 from demiurge.world.manifest.problem import Place, Problem
 from demiurge.world.manifest.shapes import NAME, did_you_mean
@@ -68,11 +68,7 @@ class Known:
 
 def _sound(types: Mapping[str, Any]) -> dict[str, TypeExpr]:
     left = {name: expr for name, expr in types.items() if NAME.fullmatch(name)}
-    while bad := [name for name, expr in left.items() if any(type_problems(expr, left, ""))] or _endless(left):
+    while bad := [name for name, expr in left.items() if any(type_problems(expr, left, ""))] or list(endless(left)):
         for name in bad:
             del left[name]
     return left
-
-
-def _endless(types: Mapping[str, TypeExpr]) -> list[str]:
-    return [line.partition(": ")[0] for line in problems(types)]

@@ -12,18 +12,24 @@ from typing import Any
 from demiurge.world.manifest.expressions import Scope, Type, bool_problems, expression_problems
 from demiurge.world.manifest.known import Known
 from demiurge.world.manifest.parts import origins_of
+from demiurge.world.manifest.plan_forms import (
+    Step,
+    by_id,
+    form_problems,
+    is_edge,
+    is_unnamed,
+    listed,
+    op_of,
+    variable_of,
+)
 from demiurge.world.manifest.problem import Place, Problem
-from demiurge.world.manifest.shapes import STEPS, did_you_mean
+from demiurge.world.manifest.shapes import did_you_mean
 from demiurge.world.manifest.system import WORKSPACE_EVENTS
-from demiurge.world.plan import BOUND
 
 __all__ = ["plan_problems"]
 
-MAX_STEPS = 256
 RECEIPT: Mapping[str, Any] = {"record": {"status": {"text": {}}, "payload": None}}
 """What `await_receipt` binds; what the payload is depends on the status."""
-
-Step = Mapping[str, Any]
 
 
 def plan_problems(definition: Mapping[str, Any], place: Place, known: Known) -> Iterator[Problem]:
@@ -31,9 +37,9 @@ def plan_problems(definition: Mapping[str, Any], place: Place, known: Known) -> 
     passed over here."""
     yield from known.missing("schema", definition.get("input"), place.at("input"))
     yield from known.missing("schema", definition.get("output"), place.at("output"))
-    steps = _listed(definition, "steps")
+    steps = listed(definition, "steps")
     wrong: set[int] = set()
-    for index, problem in _form(steps, place.at("steps")) if isinstance(definition.get("steps"), list) else ():
+    for index, problem in form_problems(steps, place.at("steps")) if isinstance(definition.get("steps"), list) else ():
         wrong.add(index)
         yield problem
     graph = _Graph(definition, place, known, wrong)
@@ -46,35 +52,9 @@ def plan_problems(definition: Mapping[str, Any], place: Place, known: Known) -> 
     for index, edge in graph.edges:
         if edge.get("when", True) is not True and edge["to"] in graph.steps:
             yield from bool_problems(edge["when"], place.at("edges", index, "when"), graph.scope(edge["to"]))
-    for index, condition in enumerate(_listed(definition, "invariants")):
+    for index, condition in enumerate(listed(definition, "invariants")):
         yield from bool_problems(condition, place.at("invariants", index), graph.everything())
     yield from graph.derived()
-
-
-def _form(steps: Sequence[Any], place: Place) -> Iterator[tuple[int, Problem]]:
-    """Problems, each with the index of the step that can't be read for it; -1: of none."""
-    if not 0 < len(steps) <= MAX_STEPS:
-        yield -1, place.wrong(f"a plan has 1 to {MAX_STEPS} steps, not {len(steps)}", "add or take away steps")
-    seen: set[str] = set()
-    for index, step in enumerate(steps):
-        at = place.at(index)
-        if not isinstance(step, Mapping):
-            yield index, at.wrong("is no step", 'write {"id": ..., "op": ..., ...}')
-            continue
-        op = step.get("op")
-        if not isinstance(op, str) or op not in STEPS:
-            yield index, at.at("op").wrong(f"there is no op {op!r}", did_you_mean(op, STEPS, "leave the step out"))
-        else:
-            yield from ((index, problem) for problem in STEPS[op](step, at))
-        if isinstance(step.get("id"), str):
-            if step["id"] in seen:
-                yield index, at.at("id").wrong(f"two steps have the id {step['id']}", "give each its own")
-            seen.add(step["id"])
-
-
-def _listed(definition: Mapping[str, Any], field: str) -> Sequence[Any]:
-    found = definition.get(field)
-    return found if isinstance(found, list | tuple) else ()
 
 
 class _Any(dict[str, Type]):
@@ -91,38 +71,33 @@ class _Graph:
         """`wrong`: the indices of steps that can't be read."""
         self.definition, self.place, self.known = definition, place, known
         self.name = str(definition.get("name"))
-        listed = list(enumerate(_listed(definition, "steps")))
-        unread = [step for index, step in listed if index in wrong]
-        self.all: list[Step] = [step for _, step in listed if isinstance(step, Mapping)]
-        self.steps: dict[str, Step] = {}
-        for step in self.all:
-            if isinstance(step.get("id"), str):
-                self.steps.setdefault(step["id"], step)
-        edges = list(enumerate(_listed(definition, "edges")))
-        self.edges: list[tuple[int, Mapping[str, Any]]] = [(index, edge) for index, edge in edges if _is_edge(edge)]
-        locals_ = definition.get("locals")
-        self.locals: Mapping[str, Any] = locals_ if isinstance(locals_, Mapping) else {}
-        self.sources: dict[str, list[str]] = {step_id: [] for step_id in self.steps}
+        self.input: Type = known.schemas.get(str(definition.get("input")))
+        declared = definition.get("locals")
+        self.locals: Mapping[str, Any] = declared if isinstance(declared, Mapping) else {}
+        steps, edges = listed(definition, "steps"), listed(definition, "edges")
+        unread = [step for index, step in enumerate(steps) if index in wrong]
+        self.all: list[Step] = [step for step in steps if isinstance(step, Mapping)]
+        self.steps = by_id(self.all)
+        self.types: dict[str, Type] = {step_id: self._type(step) for step_id, step in self.steps.items()}
+        self.edges = [(index, edge) for index, edge in enumerate(edges) if is_edge(edge)]
+        self.sources = self._sources()
+        self.order = self._order()
+        self.before = self._before()
+        self.unread = bool(unread)
+        leads_nowhere = any(edge[end] not in self.steps for _, edge in self.edges for end in ("from", "to"))
+        has_circle = len(self.order) < len(self.steps)
+        self.unordered = self.unread or len(self.edges) < len(edges) or leads_nowhere or has_circle
+        """Whether nobody knows what comes before what."""
+        self.unnamed = any(is_unnamed(step) for step in unread)
+        """Whether nobody knows what is set."""
+
+    def _sources(self) -> dict[str, list[str]]:
+        """From which steps an edge leads to each."""
+        sources: dict[str, list[str]] = {step_id: [] for step_id in self.steps}
         for _, edge in self.edges:
             if edge["to"] in self.steps and edge["from"] in self.steps:
-                self.sources[edge["to"]].append(edge["from"])
-        self.order = self._order()
-        self.before: dict[str, set[str]] = {}
-        for step_id in self.order:
-            self.before[step_id] = {s for source in self.sources[step_id] for s in (source, *self.before[source])}
-        ends = (edge[end] for _, edge in self.edges for end in ("from", "to"))
-        self.unread = bool(unread)
-        self.unordered = (
-            self.unread
-            or len(edges) > len(self.edges)
-            or any(end not in self.steps for end in ends)
-            or len(self.order) < len(self.steps)
-        )
-        """Whether nobody knows what comes before what."""
-        self.unnamed = any(_is_unnamed(step) for step in unread)
-        """Whether nobody knows what is set."""
-        self.input: Type = known.schemas.get(str(definition.get("input")))
-        self.types: dict[str, Type] = {step_id: self._type(step) for step_id, step in self.steps.items()}
+                sources[edge["to"]].append(edge["from"])
+        return sources
 
     def _order(self) -> list[str]:
         """The steps, each after those before it; without those that run in a circle."""
@@ -133,6 +108,13 @@ class _Graph:
             done.update(free)
         return order
 
+    def _before(self) -> dict[str, set[str]]:
+        """All steps that come before each that has a place in the order."""
+        before: dict[str, set[str]] = {}
+        for step_id in self.order:
+            before[step_id] = {s for source in self.sources[step_id] for s in (source, *before[source])}
+        return before
+
     def _circle(self) -> list[str]:
         """The steps that run in circles: of those that have no place in the order, the ones that lead to each other."""
         left = [step_id for step_id in self.steps if step_id not in self.order]
@@ -142,10 +124,10 @@ class _Graph:
 
     def _type(self, step: Step) -> Type:
         """The type of what a step binds."""
-        local = self.locals.get(_variable(step) or "")
-        if _op(step) == "await_receipt":
+        local = self.locals.get(variable_of(step) or "")
+        if op_of(step) == "await_receipt":
             return RECEIPT
-        schema = local if local is not None else step.get("event") if _op(step) == "await_event" else None
+        schema = local if local is not None else step.get("event") if op_of(step) == "await_event" else None
         return {"ref": schema} if isinstance(schema, str) and schema in self.known.schemas else None
 
     # -- edges --------------------------------------------------------------------------------------------------------
@@ -163,7 +145,7 @@ class _Graph:
             seen.add(ends)
             if edge.get("when") is False:
                 yield at.at("when").wrong("this edge never opens", "leave the edge out")
-            if _op(self.steps.get(edge["from"], {})) == "end":
+            if op_of(self.steps.get(edge["from"], {})) == "end":
                 yield at.wrong("an end has nothing after it", "leave the edge out")
         circle = self._circle()
         if circle:
@@ -183,18 +165,18 @@ class _Graph:
     def names(self) -> Iterator[Problem]:
         """Handles that are bound twice, and locals that nothing sets."""
         handles: set[str] = set()
-        for index, step in enumerate(_listed(self.definition, "steps")):
+        for index, step in enumerate(listed(self.definition, "steps")):
             if not isinstance(step, Mapping):
                 continue
-            name = _variable(step)
+            name = variable_of(step)
             at = self.place.at("steps", index, "bind")
             if name == "correlation_id":
                 yield at.wrong("correlation_id is set by the trigger", "choose another name")
-            if name in handles or (name and _op(step) == "emit_effect" and name in self._set_by_others(step)):
+            if name in handles or (name and op_of(step) == "emit_effect" and name in self._set_by_others(step)):
                 yield at.wrong(f"the handle {name} is bound twice", "give each effect its own handle")
-            if _op(step) == "emit_effect" and name is not None:
+            if op_of(step) == "emit_effect" and name is not None:
                 handles.add(name)
-        settable = {_variable(s) for s in self.all if _op(s) in ("assign", "await_event", "")}
+        settable = {variable_of(s) for s in self.all if op_of(s) in ("assign", "await_event", "")}
         for name, schema in self.locals.items():
             at = self.place.at("locals", name)
             yield from self.known.missing("schema", schema, at)
@@ -202,12 +184,12 @@ class _Graph:
                 yield at.wrong(f"no assign or await_event sets {name}", "leave it out")
 
     def _set_by_others(self, step: Step) -> set[str | None]:
-        return {_variable(other) for other in self.all if other is not step}
+        return {variable_of(other) for other in self.all if other is not step}
 
     def scope(self, step_id: str, event: Type = None, *, has_event: bool = False) -> Scope:
         """What may be read where `step_id` is about to begin."""
         before = self.all if self.unordered else [self.steps[s] for s in self.order if s in self.before[step_id]]
-        every = frozenset(name for step in self.all if (name := _variable(step)) is not None)
+        every = frozenset(name for step in self.all if (name := variable_of(step)) is not None)
         return Scope(
             self.known.schemas,
             self.input,
@@ -224,7 +206,7 @@ class _Graph:
 
     def _bound(self, steps: Sequence[Step]) -> dict[str, Type]:
         """The ids of those of these steps that bind a value."""
-        ids = (str(step.get("id")) for step in steps if _variable(step) is not None)
+        ids = (str(step.get("id")) for step in steps if variable_of(step) is not None)
         found = {step_id: self.types.get(step_id) for step_id in ids}
         return _Any(found) if self.unnamed else found
 
@@ -232,7 +214,7 @@ class _Graph:
         """Variables that these steps set, with their types where all agree."""
         found: dict[str, Type] = {"correlation_id": None}
         for step in steps:
-            name = _variable(step)
+            name = variable_of(step)
             if name is not None:
                 made = self.types.get(str(step.get("id")))
                 found[name] = made if found.get(name, made) == made else None
@@ -292,8 +274,8 @@ class _Graph:
                 yield place.at("cap").wrong(what, f"name a grant of type {wanted}")
 
     def _awaited(self, step: Step, place: Place) -> Iterator[Problem]:
-        effects = {i: s for i, s in self.steps.items() if _op(s) in ("emit_effect", "")}
-        handles = {f"@var:{_variable(effect)}": step_id for step_id, effect in effects.items()}
+        effects = {i: s for i, s in self.steps.items() if op_of(s) in ("emit_effect", "")}
+        handles = {f"@var:{variable_of(effect)}": step_id for step_id, effect in effects.items()}
         awaited = step["for"]
         name = awaited.get("ref") if isinstance(awaited, Mapping) and set(awaited) == {"ref"} else None
         if not isinstance(name, str) or (name not in handles and not self.unnamed):
@@ -331,29 +313,6 @@ class _Graph:
                 yield self.place.at(field).wrong(
                     f"the steps say {', '.join(used) or 'none'}", "write these, or leave it out"
                 )
-
-
-def _variable(step: Step) -> str | None:
-    """The variable that a step binds; of one with an op that there is not, the one that it would."""
-    op, bind = _op(step), step.get("bind")
-    fields = [BOUND[op]] if op in BOUND else [] if op else sorted(set(BOUND.values()))
-    found = (bind.get(field) for field in fields) if isinstance(bind, Mapping) else ()
-    return next((name for name in found if isinstance(name, str)), None)
-
-
-def _op(step: Step) -> str:
-    """A step's op; "" where there is none of that name."""
-    op = step.get("op")
-    return op if isinstance(op, str) and op in STEPS else ""
-
-
-def _is_unnamed(step: Any) -> bool:
-    """Whether a step that can't be read may set a variable of any name."""
-    return not isinstance(step, Mapping) or (_variable(step) is None and (_op(step) in BOUND or "bind" in step))
-
-
-def _is_edge(edge: Any) -> bool:
-    return isinstance(edge, Mapping) and isinstance(edge.get("from"), str) and isinstance(edge.get("to"), str)
 
 
 def _named_secrets(expression: Any) -> Iterator[tuple[Any, Any]]:

@@ -1,0 +1,163 @@
+"""What is remembered of a world is changed under its lock, and no record outlives its world for nothing."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from demiurge.bootstrap.adoption import Adoption
+from demiurge.bootstrap.approved import Approved
+from demiurge.bootstrap.chat_address import address_of_chat, with_address
+from demiurge.bootstrap.own_code import OwnCode
+from demiurge.bootstrap.remembered import LOOKED_AT, Remembered, forget, recall, remember
+from demiurge.values.refs import ref_of
+from demiurge.world.reducer import Reducer, Step
+from demiurge.world.state import OpenIntent
+
+MANY = 16
+EMPTY = ref_of(b"")
+
+
+@pytest.fixture
+def mine(tmp_path: Path) -> dict[str, str]:
+    return {"HOME": str(tmp_path / "mine")}
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Path:
+    (tmp_path / "w").mkdir()
+    return tmp_path / "w"
+
+
+def code(name: str) -> Reducer:
+    return Reducer(lambda _state, _event, _context: Step(), name.encode())
+
+
+def records(mine: dict[str, str]) -> list[Path]:
+    return sorted(Path(mine["HOME"], ".config/demiurge/worlds").glob("*.json"))
+
+
+def intent(number: int) -> OpenIntent:
+    asked = {"tool": "ring", "call": number}
+    origin = {"kind": "plan", "name": "p@1", "id": 1}
+    return OpenIntent(number.to_bytes(32, "big"), 0, "tool.call", {}, "g", origin, "user", EMPTY, approval=asked)
+
+
+def at_once(work: Any) -> list[Any]:
+    with ThreadPoolExecutor(MANY) as pool:
+        return list(pool.map(work, range(MANY)))
+
+
+def test_approvals_that_are_noted_at_once_are_all_kept(mine: dict[str, str], world: Path) -> None:
+    noting = Approved(mine, world)
+    assert at_once(lambda number: noting.note(intent(number))) == [None] * MANY
+    assert all(Approved(mine, world).holds(intent(number)) for number in range(MANY))
+
+
+def test_code_that_is_noted_at_once_is_all_kept(mine: dict[str, str], world: Path) -> None:
+    at_once(lambda number: OwnCode(mine, world).note([code(str(number))]))
+    assert all(OwnCode(mine, world).holds(ref_of(str(number).encode())) for number in range(MANY))
+
+
+def test_addresses_that_are_kept_at_once_are_all_kept(mine: dict[str, str], world: Path) -> None:
+    def keep(number: int) -> None:
+        def change(kept: Remembered) -> Remembered:
+            return replace(kept, addresses=with_address(kept.addresses, f"c{number}", "local", "http://a"))
+
+        remember(mine, world, change)
+
+    at_once(keep)
+    kept = recall(mine, world)
+    assert kept is not None
+    assert all(address_of_chat(kept.addresses, f"c{number}") is not None for number in range(MANY))
+
+
+CHILD = """
+import sys
+from dataclasses import replace
+from pathlib import Path
+from demiurge.bootstrap.remembered import remember
+
+mine, world, mark = {"HOME": sys.argv[1]}, Path(sys.argv[2]), sys.argv[3]
+for number in range(10):
+    remember(mine, world, lambda kept: replace(kept, code=(*kept.code, f"{mark}{number}")))
+"""
+
+
+def test_so_are_those_of_two_processes(mine: dict[str, str], world: Path) -> None:
+    command = [sys.executable, "-c", CHILD, mine["HOME"], str(world)]
+    children = [subprocess.Popen([*command, mark]) for mark in "ab"]
+    assert [child.wait(60) for child in children] == [0, 0]
+    kept = recall(mine, world)
+    assert kept is not None
+    assert sorted(kept.code) == sorted(f"{mark}{number}" for mark in "ab" for number in range(10))
+
+
+def test_what_changes_nothing_writes_nothing(mine: dict[str, str], world: Path) -> None:
+    assert remember(mine, world, lambda kept: kept) == Remembered()
+    assert records(mine) == []
+
+
+def test_of_a_world_that_is_gone_no_digests_of_code_are_kept(mine: dict[str, str], world: Path, tmp_path: Path) -> None:
+    for name in ("gone", "here"):
+        (tmp_path / name).mkdir()
+        OwnCode(mine, tmp_path / name).note([code(name)])
+    shutil.rmtree(tmp_path / "gone")
+    OwnCode(mine, world).note([code("w")])
+    assert len(records(mine)) == 2
+    assert OwnCode(mine, tmp_path / "here").holds(ref_of(b"here"))
+    assert OwnCode(mine, world).holds(ref_of(b"w"))
+
+
+CHOSEN: list[dict[str, Any]] = [
+    {"folder": "/x", "tools": ("my_tools",)},
+    {"policy": "/p.toml"},
+    {"manifest": str(EMPTY)},
+    {"approved": ("0a",)},
+    {"addresses": with_address((), "main", "local", "http://a")},
+]
+
+
+@pytest.mark.parametrize("chosen", CHOSEN, ids=lambda chosen: max(chosen))
+def test_what_somebody_decided_is_kept_for_a_disk_that_comes_back(
+    chosen: dict[str, Any], mine: dict[str, str], world: Path, tmp_path: Path
+) -> None:
+    away = tmp_path / "disk/w"
+    away.mkdir(parents=True)
+    remember(mine, away, lambda kept: replace(kept, code=("c",), **chosen))
+    (tmp_path / "disk").rename(tmp_path / "unmounted")
+    OwnCode(mine, world).note([code("w")])
+    (tmp_path / "unmounted").rename(tmp_path / "disk")
+    assert recall(mine, away) == Remembered(code=("c",), **chosen)
+
+
+def test_a_write_looks_at_a_few_records_and_takes_no_offence(mine: dict[str, str], world: Path, tmp_path: Path) -> None:
+    for number in range(LOOKED_AT + 8):
+        (tmp_path / f"{number}").mkdir()
+        OwnCode(mine, tmp_path / f"{number}").note([code("c")])
+    for path in records(mine)[:2]:
+        path.write_text("damaged")
+    for number in range(LOOKED_AT + 8):
+        shutil.rmtree(tmp_path / f"{number}")
+    OwnCode(mine, world).note([code("w")])
+    assert OwnCode(mine, world).holds(ref_of(b"w"))
+    left = len(records(mine)) - 1
+    assert left <= 10
+    assert left >= 8
+
+
+def test_forgetting_keeps_what_is_no_tool_and_no_policy(mine: dict[str, str], world: Path) -> None:
+    remember(mine, world, lambda kept: replace(kept, tools=("t",), policy="/p"))
+    forget(mine, world)
+    assert records(mine) == []
+    remember(mine, world, lambda kept: replace(kept, tools=("t",), policy="/p"))
+    assert Adoption(mine, world).take(str(EMPTY)) is None
+    forget(mine, world)
+    assert recall(mine, world) == Remembered(manifest=str(EMPTY))

@@ -1,0 +1,49 @@
+"""What a store holds: computed again and found the same, or taken along into a fork."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from tests.world.scripted import START_NS, SYSTEM, plain
+
+from demiurge.stores import MemoryStore, Store
+from demiurge.values.clock import SeededEntropy
+from demiurge.world.fork import Forked, fork
+from demiurge.world.history.verify import verify
+from demiurge.world.host import Host
+from demiurge.world.manifest import Manifest
+from demiurge.world.record import Stamp
+from demiurge.world.unit import Unit
+
+__all__ = ["check", "forked", "sound"]
+
+
+def check(store: Store, manifest: Manifest) -> None:
+    """Replay and verify pass, and what is loaded is what replay computes."""
+    reader = Host(store, manifest, [])
+    last = {state.unit: state for state in reader.replay()}
+    assert {str(unit) for unit in last} == {head.unit for head in store.heads()}
+    for unit, state in last.items():
+        assert plain(state) == plain(reader.state(unit))
+    done = verify(store)
+    assert done.problem is None
+
+
+def sound(store: Store, host: Host, unchecked: Counter[Unit] | None = None) -> None:
+    """The journal verifies, and replay computes each of its units up to where `host` has it."""
+    assert verify(store).problem is None
+    last = {state.unit: state.seq for state in host.replay(unchecked)}
+    assert {str(unit) for unit in last} == {head.unit for head in store.heads()}
+    assert last == {unit: host.state(unit).seq for unit in last}
+
+
+def forked(
+    source: Store, manifest: Manifest, at: int | None = None, *, world: str = "world_2", tail_bytes: int = 700
+) -> tuple[MemoryStore, Forked]:
+    target, entropy = MemoryStore(world), SeededEntropy(world.encode())
+
+    def stamp(actor: str) -> Stamp:
+        return Stamp(START_NS + 10**15, entropy.token(16), actor, manifest.ref)
+
+    made = fork(source, target, manifest, stamp, at=at, actor="user", blobs=[SYSTEM], tail_bytes=tail_bytes)
+    return target, made
