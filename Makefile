@@ -16,7 +16,8 @@ test: $(VENV)/dev.ready
 	DEMIURGE_TEST_LOCAL_MODEL=1 $(BIN)/python -m pytest -m "local_model and not full" --timeout 900 --timeout-method thread
 
 test-full: $(VENV)/dev.ready
-	DEMIURGE_TEST_LOCAL_MODEL=1 $(BIN)/python -m pytest --timeout 3600
+	$(BIN)/python -m pytest -n auto --maxprocesses 8 --dist worksteal -m "not local_model" --timeout 3600
+	DEMIURGE_TEST_LOCAL_MODEL=1 $(BIN)/python -m pytest -m local_model --timeout 3600 --timeout-method thread
 
 check: $(VENV)/dev.ready
 	$(BIN)/ruff format --check .

@@ -1,4 +1,4 @@
-"""Runs each in a process of its own, one after the other, and puts them into a table."""
+"""Runs each in a process of its own, in turns, and puts them into a table."""
 
 from __future__ import annotations
 
@@ -30,6 +30,7 @@ class _Peer(Peer):
         return FOLDER / "peers" / f"{self.name}.py"
 
 
+ROUNDS = 3
 PEERS = (_Peer("langgraph_sqlite"), _Peer("dbos_sqlite"))
 
 Timing = list[tuple[int, float, float]]
@@ -46,14 +47,27 @@ def _timed(command: list[str]) -> Timing:
 
 
 def run() -> list[tuple[str, str, str]]:
-    ours = _timed([sys.executable, "-m", "bench.steps.ours"])
+    """The quickest of some rounds of each; they take turns, so whatever else the machine does hits all alike."""
+    rounds: list[Timing] = []
+    theirs: dict[_Peer, list[Timing]] = {peer: [] for peer in PEERS}
+    missing: dict[_Peer, str] = {}
+    for _ in range(ROUNDS):
+        rounds.append(_timed([sys.executable, "-m", "bench.steps.ours"]))
+        for peer in theirs.keys() - missing.keys():
+            try:
+                theirs[peer].append(_timed([str(interpreter(peer)), str(peer.script)]))
+            except Missing as why:
+                missing[peer] = str(why)[:18]
+    ours = _quickest(rounds)
     lines = _lines("Demiurge, submit to one unit", ours, ours)
-    for peer in PEERS:
-        try:
-            lines += _lines(peer.name, _timed([str(interpreter(peer)), str(peer.script)]), ours)
-        except Missing as missing:
-            lines.append((peer.name, str(missing)[:18], ""))
+    for peer, timings in theirs.items():
+        lines += [(peer.name, missing[peer], "")] if peer in missing else _lines(peer.name, _quickest(timings), ours)
     return lines
+
+
+def _quickest(rounds: list[Timing]) -> Timing:
+    at_once = [list(zip(*at, strict=True)) for at in zip(*rounds, strict=True)]
+    return [(before[0], min(walls), min(cpus)) for before, walls, cpus in at_once]
 
 
 def _lines(name: str, timing: Timing, ours: Timing) -> list[tuple[str, str, str]]:

@@ -8,7 +8,7 @@ from typing import Any, Literal, NamedTuple
 
 from demiurge.errors import InvalidValue
 from demiurge.values.draft import draft_of
-from demiurge.values.refs import Ref
+from demiurge.values.refs import Ref, ref_of
 from demiurge.world.kernel.ingress import Ingress
 from demiurge.world.kernel.outcome import Sent
 from demiurge.world.manifest import Manifest
@@ -102,6 +102,14 @@ class Advancing:
     def check_blobs(self, more: Sequence[bytes]) -> None:
         if self.blob_bytes + sum(map(len, more)) > BLOB_BYTES_PER_INGRESS:
             raise InvalidValue("this ingress has made more than 16 MiB of blobs")
+
+    def keep(self, blob: bytes) -> Ref:
+        """A blob that a step makes, which the next steps may read."""
+        ref = ref_of(blob)
+        self.blobs[ref] = blob
+        self.new_blobs.append(blob)
+        self.blob_bytes += len(blob)
+        return ref
 
     def origin_of(self, seq: int) -> Literal["external", "unit", "derived"]:
         """Where the event of a record came from."""

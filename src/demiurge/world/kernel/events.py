@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from demiurge.errors import InvalidValue
 from demiurge.values.draft import draft_of
-from demiurge.values.refs import ref_of
 from demiurge.world.authority.admission import decide_tool
 from demiurge.world.cell import apply_step, own_copy
 from demiurge.world.kernel.advancing import MESSAGE, Advancing, Reduce, RunPlan
@@ -104,12 +103,10 @@ def reduce(step: Advancing, schema: str, value: Any, cause: int, run: int | None
     try:
         change = step.manifest.reducers[module.name].reduce(own_copy(step.state.cell), own_copy(value), context)
         cell, emitted, digest = apply_step(step.manifest.schemas, module.state, step.state.cell, change)
-        step.check_events(len(emitted))
         if change.blobs:
             step.check_blobs(change.blobs)
         asked = granted(step, module, change.effects) if change.effects else ()
-        targets = [routed(step.manifest, emit.schema, emit.value) for emit in emitted]
-        check_shares(step, run, emitted, targets)
+        sent = _targeted(step, emitted, run) if emitted else ()
     except InvalidValue as error:
         code = error.code if isinstance(error, Overdrawn) else "invalid_step"
         _step_failed(step, code, str(error)[:MESSAGE], value, cause, run)
@@ -120,16 +117,22 @@ def reduce(step: Advancing, schema: str, value: Any, cause: int, run: int | None
         _step_failed(step, "reducer_failed", type(error).__name__, value, cause, run)
         return
     step.state.cell = cell
-    refs = [ref_of(blob) for blob in change.blobs]
-    for ref, blob in zip(refs, change.blobs, strict=True):
-        step.blobs[ref] = blob
-        step.new_blobs.append(blob)
-        step.blob_bytes += len(blob)
+    refs = [step.keep(blob) for blob in change.blobs] if change.blobs else ()
     seq = step.record("step", {"digest": digest}, cause, refs)
-    for emit, target in zip(emitted, targets, strict=True):
+    for emit, target in sent:
         raise_event(step, emit, target, seq, run)
     if asked:
         request_effects(step, module, asked, seq, run)
+
+
+def _targeted(
+    step: Advancing, emitted: Sequence[Emit], run: int | None
+) -> list[tuple[Emit, tuple[Unit, str, Any] | None]]:
+    """What a step emits, each with where it goes, if all of it may be."""
+    step.check_events(len(emitted))
+    targets = [routed(step.manifest, emit.schema, emit.value) for emit in emitted]
+    check_shares(step, run, emitted, targets)
+    return list(zip(emitted, targets, strict=True))
 
 
 def _step_failed(step: Advancing, code: str, message: str, value: Any, cause: int, run: int | None) -> None:
