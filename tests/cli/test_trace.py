@@ -57,7 +57,7 @@ def test_after_the_decision_nothing_is_waited_for(ringing: Any) -> None:
     [asked] = ringing("--json", "approvals", "ls").document["approvals"]
     assert ringing("approvals", "approve", asked["id"], "--tools", "my_bell").status == 0
     done = ringing("trace", "--chat", "main")
-    assert done.out.endswith("Nothing that left a record is waited for.\n")
+    assert done.out.endswith("Nothing is waited for, as far as records say.\n")
     assert "approval approve by user" in done.out
 
 
@@ -88,7 +88,7 @@ def test_what_event_send_prints_is_found(demiurge: Any) -> None:
         [tree], [lineage] = done.document["events"], done.document["lineages"]
         assert (tree[0]["unit"], tree[0]["seq"], tree[0]["state"]) == (sent["unit"], sent["seq"], "done")
         assert lineage == {**sent, "state": "done", "why": None}
-    assert demiurge("trace", sent["event_hash"]).out.endswith("Nothing that left a record is waited for.\n")
+    assert demiurge("trace", sent["event_hash"]).out.endswith("Nothing is waited for, as far as records say.\n")
 
 
 def test_an_event_that_came_in_twice_is_shown_twice_and_told(demiurge: Any) -> None:

@@ -61,7 +61,7 @@ def command(event_hash: str | None, chat_id: str | None, count: int | None) -> N
         "lineages": [_lineage_json(tree[0].record, end) for tree, end in zip(trees, ends, strict=True)],
         "waiting": [*map(_as_json, waiting)],
     }
-    output.result(document, *shown, *(told or ["Nothing that left a record is waited for."]))
+    output.result(document, *shown, *(told or ["Nothing is waited for, as far as records say."]))
 
 
 class _End(NamedTuple):
