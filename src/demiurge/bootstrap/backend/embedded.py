@@ -57,6 +57,7 @@ from demiurge.world.record import Stamp
 from demiurge.world.sealing import Sealing
 from demiurge.world.secrets import Secrets
 from demiurge.world.sessions import Sessions, StoredRecords
+from demiurge.world.state import OpenIntent
 from demiurge.world.unit import Unit
 from demiurge.world.watching.broadcast import Broadcast
 from demiurge.world.watching.frame import frame_to_json, places_of
@@ -239,16 +240,14 @@ class Embedded:
             raise NotFound(f"There is no request for approval {approval_id!r}.") from None
         host = await self.host()
         if approve:
-            await self._note_approved(host, intent)
+            await self._note_approved(host.intent(intent))
         await host.decide(intent, approve=approve, reason=reason, actor=self._user)
 
-    async def _note_approved(self, host: Host, intent: bytes) -> None:
+    async def _note_approved(self, asked: OpenIntent | None) -> None:
         """Before it is journaled; also once more by who was not told that it was."""
-        host.approvals()  # loads every unit in which something is open
-        asked = [found for unit in host.loaded() if (found := host.state(unit).intents.get(intent)) is not None]
-        for found in asked:
-            told = await asyncio.to_thread(self._approved.note, found)
-            self._notices += [told] if told is not None and told not in self._notices else []
+        told = await asyncio.to_thread(self._approved.note, asked) if asked is not None else None
+        if told is not None and told not in self._notices:
+            self._notices.append(told)
 
     async def cancel(self, unit: str, reason: str) -> None:
         host = await self.host()

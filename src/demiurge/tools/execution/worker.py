@@ -18,7 +18,7 @@ from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 from demiurge.tools.execution.interrupt import is_from_outside
 
-__all__ = ["Outcome", "in_task", "in_thread", "to_the_end"]
+__all__ = ["Outcome", "ended", "in_task", "in_thread", "to_the_end"]
 
 T = TypeVar("T")
 
@@ -60,17 +60,22 @@ async def in_thread(function: Callable[[], Any]) -> Any:
 async def to_the_end(function: Callable[[], T]) -> T:
     """The same for short work that must not be left half known: a task that is cancelled waits for its end, and
     only then is cancelled."""
-    done = _started(function)
+    result: T = (await ended(_started(function))).unwrap()
+    return result
+
+
+async def ended(work: asyncio.Future[T]) -> T:
+    """What comes of `work`, which goes on when the task that waits is cancelled: that is, once it has ended."""
     cancelled: asyncio.CancelledError | None = None
-    while not done.done():
+    while not work.done():
         try:
-            await asyncio.shield(done)
+            await asyncio.wait([work])
         except asyncio.CancelledError as error:
             cancelled = error
     if cancelled is not None:
+        work.exception()  # looked at
         raise cancelled
-    result: T = done.result().unwrap()
-    return result
+    return work.result()
 
 
 def _started(function: Callable[[], Any]) -> asyncio.Future[Outcome]:

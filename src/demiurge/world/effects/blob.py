@@ -13,7 +13,7 @@ from demiurge.world.effect import EffectCall, Restart, Result, failed, succeeded
 from demiurge.world.manifest import Manifest
 from demiurge.world.state import OpenIntent
 
-__all__ = ["BlobEffects", "readable"]
+__all__ = ["BlobEffects", "brought", "readable"]
 
 
 async def readable(call: EffectCall, text: str) -> Ref:
@@ -22,6 +22,12 @@ async def readable(call: EffectCall, text: str) -> Ref:
     if await call.services.giver(call.unit, ref) is None:
         raise NotFound(f"There is no blob {ref} here.")
     return ref
+
+
+async def brought(call: EffectCall, text: str) -> Ref:
+    """The address of bytes that an effect takes along. A tool's come from its capability, which has just stored them;
+    whoever else asks can only name what its unit was given. Raises as `readable`."""
+    return parse_ref(text) if call.intent.origin["kind"] == "tool" else await readable(call, text)
 
 
 class BlobEffects:

@@ -25,7 +25,7 @@ from demiurge.world.authority.enforcers import SAFE_METHODS, http_problem
 from demiurge.world.authority.urls import WebUrl, joined, parse_url
 from demiurge.world.effect import EffectCall, Restart, Result, failed, succeeded
 from demiurge.world.effects.addresses import networks, refused
-from demiurge.world.effects.blob import readable
+from demiurge.world.effects.blob import brought
 from demiurge.world.effects.bodies import BodyRefused, read_body
 from demiurge.world.manifest import Manifest
 from demiurge.world.secrets import Secrets
@@ -153,10 +153,7 @@ class HttpRequests:
             headers[name.lower()] = self._header(call, name.lower(), value)
         body = b""
         if params["body_ref"] is not None:
-            # A tool's body comes from its capability, which has just stored it.
-            by_plan = call.intent.origin["kind"] == "plan"
-            ref = await readable(call, params["body_ref"]) if by_plan else params["body_ref"]
-            body = call.get_blob(ref)
+            body = call.get_blob(await brought(call, params["body_ref"]))
         if len(body) > journey.limit:
             raise HttpRefused(f"The request's body is larger than {journey.limit} bytes.", code="body_too_large")
         return _Hop(params["method"].upper(), parse_url(params["url"]), headers, body)

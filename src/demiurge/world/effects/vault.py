@@ -15,9 +15,8 @@ from demiurge.errors import DemiurgeError, InvalidValue, Unavailable
 from demiurge.tools.connections.credentials import Secret
 from demiurge.tools.execution.worker import to_the_end
 from demiurge.values.clock import Entropy
-from demiurge.values.refs import parse_ref
 from demiurge.world.effect import EffectCall, Restart, Result, failed, succeeded
-from demiurge.world.effects.blob import readable
+from demiurge.world.effects.blob import brought
 from demiurge.world.manifest import Manifest
 from demiurge.world.sealing import Sealing
 from demiurge.world.secrets import Secrets
@@ -65,10 +64,7 @@ class VaultEffects:
     async def _given(self, call: EffectCall) -> Secret:
         """What the blob holds, if it is the value that the plan expects."""
         params = call.intent.params
-        # A tool's blob comes from its capability, which has just stored it.
-        by_plan = call.intent.origin["kind"] == "plan"
-        ref = await readable(call, params["value_ref"]) if by_plan else parse_ref(params["value_ref"])
-        value = self._sealing.open(params["alias"], call.get_blob(ref))
+        value = self._sealing.open(params["alias"], call.get_blob(await brought(call, params["value_ref"])))
         expected = params["expected_digest"]
         if expected is not None:
             digest = self._secrets.digest_for(call, params["alias"], value) or ""

@@ -16,7 +16,7 @@ from demiurge.values.refs import Ref, ref_of
 from demiurge.world import trees
 from demiurge.world.authority.urls import is_inside
 from demiurge.world.effect import EffectCall, Reading, Restart, Result, failed, succeeded
-from demiurge.world.effects.blob import readable
+from demiurge.world.effects.blob import brought
 from demiurge.world.manifest import Manifest
 from demiurge.world.record import Record
 from demiurge.world.state import OpenIntent
@@ -173,10 +173,7 @@ async def _changed(call: EffectCall, params: Mapping[str, Any], change: Callable
 
 
 async def _write(call: EffectCall, params: Mapping[str, Any]) -> Result:
-    """A tool's bytes come from its capability, which has just stored them; a plan's were given to its unit."""
-    ref = params["bytes_ref"]
-    if call.intent.origin["kind"] == "plan":
-        await readable(call, ref)
+    ref = await brought(call, params["bytes_ref"])
     size = len(call.get_blob(ref))
     _limit(call, "max_bytes", size, "The file's size")
     trees.check_new_path(params["path"])

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple, ParamSpec, TypeVar
 from demiurge.errors import InvalidValue, Unavailable
 from demiurge.stores.errors import DamagedRow, UnitConflict
 from demiurge.stores.protocol import Attempt, Batch, Store
+from demiurge.tools.execution.worker import ended
 from demiurge.values.refs import Ref, ref_of
 
 __all__ = ["Committer"]
@@ -70,7 +71,7 @@ class Committer:
         async with self._alone:
             try:
                 await self._until_idle()
-                return await _to_its_end(asyncio.ensure_future(self.write(work, *args, **kwargs)))
+                return await ended(asyncio.ensure_future(self.write(work, *args, **kwargs)))
             finally:
                 asyncio.get_running_loop().call_soon(self._compute)
 
@@ -193,20 +194,6 @@ class Committer:
         await self._until_idle()
         self._is_closed = True
         self._thread.shutdown()
-
-
-async def _to_its_end(work: asyncio.Future[T]) -> T:
-    """What comes of `work`, which is not cancelled with whoever waits; they are once it has ended."""
-    cancelled: asyncio.CancelledError | None = None
-    while not work.done():
-        try:
-            await asyncio.wait([work])
-        except asyncio.CancelledError as error:
-            cancelled = error
-    if cancelled is not None:
-        work.exception()  # looked at
-        raise cancelled
-    return work.result()
 
 
 def _tell(durable: asyncio.Future[None], error: BaseException | None) -> None:

@@ -203,9 +203,15 @@ class Host:
         """Every intent that waits for a person, of one unit or of all, but for those that waited too long: they are
         answered when somebody turns to their unit, or settles."""
         now_ns = self._clock.now_ns()
-        return [(unit, i) for unit, i in self._waiting(of) if i.approval and i.approval["expires_ns"] > now_ns]
+        waiting = ((unit, i) for unit, i in self._open(of) if i.awaits_approval)
+        return [(unit, i) for unit, i in waiting if i.approval and i.approval["expires_ns"] > now_ns]
 
-    def _waiting(self, of: Unit | None = None) -> list[tuple[Unit, OpenIntent]]:
+    def intent(self, intent_id: bytes) -> OpenIntent | None:
+        """The open intent with this id, in whichever unit."""
+        return next((intent for _, intent in self._open() if intent.id == intent_id), None)
+
+    def _open(self, of: Unit | None = None) -> list[tuple[Unit, OpenIntent]]:
+        """What has no receipt, in one unit or in all that can be read."""
         units = [Unit.parse(head.unit) for head in self.store.heads(open_only=True)] if of is None else [of]
         for unit in units:
             with suppress(DemiurgeError):
@@ -215,7 +221,6 @@ class Host:
             for live in self._units
             if of in (None, live.state.unit)
             for intent in live.state.intents.values()
-            if intent.awaits_approval
         ]
 
     async def decide(self, intent: bytes, *, approve: bool, reason: str, actor: str) -> None:
@@ -228,8 +233,8 @@ class Host:
             raise InvalidValue(f"a reason has at most {MAX_REASON} characters", path="reason")
         verdict = "approve" if approve else "reject"
         ingress_id = decision_id(intent)
-        for unit, waiting in self._waiting():
-            if waiting.id == intent:
+        for unit, waiting in self._open():
+            if waiting.id == intent and waiting.awaits_approval:
                 given = self._units.decision(waiting, verdict, by=actor, actor=actor, reason=reason)
                 await self._units.awake(unit).offer(given)
                 units = [str(unit)]
