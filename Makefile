@@ -5,8 +5,9 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 ARGS ?=
+AREA ?=
 
-.PHONY: run test test-full check format bench lock docs clean
+.PHONY: run test test-full mutants check format bench lock docs clean
 
 run: $(VENV)/run.ready
 	@$(BIN)/demiurge chat $(ARGS)
@@ -18,6 +19,10 @@ test: $(VENV)/dev.ready
 test-full: $(VENV)/dev.ready
 	$(BIN)/python -m pytest -n auto --maxprocesses 8 --dist worksteal -m "not local_model" --timeout 3600
 	DEMIURGE_TEST_LOCAL_MODEL=1 $(BIN)/python -m pytest -m local_model --timeout 3600 --timeout-method thread
+
+# Changes the code one place at a time and looks whether a test notices: make mutants AREA=policy, or all areas.
+mutants: $(VENV)/dev.ready $(VENV)/mutants.ready
+	nice -n 15 $(BIN)/python -m tests.mutants $(AREA) $(ARGS)
 
 check: $(VENV)/dev.ready
 	$(BIN)/ruff format --check .
@@ -39,8 +44,9 @@ docs: $(VENV)/dev.ready
 # Writes the pinned requirements again, from pyproject.toml through uv.lock.
 lock:
 	uv lock
-	uv export -q --frozen --no-emit-project --no-default-groups --group build --extra local --extra prices -o requirements/run.txt
-	uv export -q --frozen --no-emit-project --all-groups --extra local --extra prices -o requirements/dev.txt
+	uv export -q --frozen --no-emit-project --no-default-groups --group build --extra connections --extra local --extra prices -o requirements/run.txt
+	uv export -q --frozen --no-emit-project --extra connections --extra local --extra prices -o requirements/dev.txt
+	uv export -q --frozen --no-emit-project --group mutants --extra local --extra prices -o requirements/mutants.txt
 
 clean:
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache

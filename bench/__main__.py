@@ -1,5 +1,5 @@
-"""Runs every benchmark: `python -m bench`; with `--full` up to a million records. `python -m bench.tool_call` and
-`python -m bench.wire` run those alone."""
+"""Runs every benchmark: `python -m bench`; with `--full` up to a million records. `python -m bench.tool_call`,
+`python -m bench.terminal` and `python -m bench.wire` run those alone."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ import platform
 import sys
 from collections.abc import Iterable
 
-from bench import history, journal, steps
+from bench import history, journal, steps, terminal
 from bench.steps import race
+from bench.terminal import measure
 from bench.tool_call import report
 from bench.wire import speed
 
@@ -25,6 +26,7 @@ def main() -> None:
     _show(journal.__doc__, journal.run())
     _show(history.__doc__, history.run(full="--full" in sys.argv))
     _show(steps.__doc__, race.run())
+    _show(terminal.__doc__, measure.run())
     _show(speed.__doc__, speed.run())
     report.run()
 

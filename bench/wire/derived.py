@@ -36,7 +36,7 @@ def derived_failures(entry: Interaction) -> Iterator[tuple[str, str | None]]:
             yield "cut", _attempt(entry, entry.body[:at], partial(_cut_is_right, whole=whole))
         for body in _damaged(entry):
             yield "perturbed", _attempt(entry, body, _valid_calls_are_objects)
-    if isinstance(whole, Completion) and whole.tool_calls:
+    if isinstance(whole, Completion) and whole.tool_calls and not any(call.invalid for call in whole.tool_calls):
         short = _without_last_character(entry)
         if short is not None:
             text, body = short
@@ -96,7 +96,7 @@ def _stopped(body: dict[str, Any], api: str) -> dict[str, Any] | None:
     if api == "chat":
         choice = body["choices"][0]
         choice["finish_reason"] = "length"
-        return body if choice["message"].get("tool_calls") else None
+        return body if (choice.get("message") or {}).get("tool_calls") else None
     last = body["content" if api == "messages" else "output"][-1]
     if api == "messages":
         body["stop_reason"] = "max_tokens"
@@ -150,7 +150,7 @@ def _shorten(body: dict[str, Any], api: str) -> str | None:
         calls = [item for item in body["output"] if item.get("type") == "function_call"]
     elif api == "chat":
         message = body["choices"][0]["message"]
-        calls = [call["function"] for call in message.get("tool_calls") or ()]
+        calls = [call["function"] for call in message.get("tool_calls") or () if call.get("function")]
     else:
         calls = []
     if not calls or not isinstance(calls[-1].get("arguments"), str) or not calls[-1]["arguments"].strip():

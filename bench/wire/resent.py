@@ -8,14 +8,16 @@ recorded answer stands in (clients send a choice of their own of them).
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Any
 
 from bench.wire.interactions import Interaction, decoded
-from bench.wire.turns import is_paired, items_of, other_parts
-from demiurge.wire import Completion, Item, Message, Opaque, Reasoning, ToolCall, ToolOutput
+from bench.wire.turns import entries, is_paired, items_of, other_parts
+from demiurge.errors import InvalidValue
+from demiurge.wire import Completion, Image, Item, Message, Opaque, Part, Reasoning, ToolCall, ToolOutput
 
 __all__ = ["Answers", "answers", "has_results", "resent_difference"]
 
@@ -40,13 +42,23 @@ def resent_difference(entry: Interaction, known: Answers) -> tuple[int, str | No
     """How many turns of the model were taken from recorded answers, and the reason if something else comes out."""
     items = items_of(entry.api, entry.request)
     sent, taken = _from_answers(entry.api, items, known)
-    encoded = entry.wire.encode_messages(sent)
+    try:
+        encoded = entry.wire.encode_messages(sent)
+    except InvalidValue as error:
+        return taken, _refusal(entry, error)
     if is_paired(entry.api, entry.request) and not is_paired(entry.api, encoded):
         return taken, "unexplained: not paired"
     if _tale(items_of(entry.api, encoded), bool(taken)) == _tale(items, bool(taken)):
         lost = sorted(_lost(entry))
-        return taken, f"kept as text only: {', '.join(lost)} in a result" if lost else _namespace(entry)
+        return taken, f"kept as text only: {', '.join(lost)} in a result" if lost else None
     return taken, "unexplained"
+
+
+def _refusal(entry: Interaction, error: InvalidValue) -> str:
+    """Why our encoder may not say what a request says: it was malformed, or it is more than the format can hold."""
+    if error.code == "unsupported_attachment":
+        return "refused: this format has no place for it"
+    return "refused here and by the provider" if entry.status >= 400 else "unexplained: refused here"
 
 
 def _from_answers(api: str, items: Sequence[Item], known: Answers) -> tuple[list[Item], int]:
@@ -85,14 +97,24 @@ def _tale(items: Sequence[Item], only_calls: bool) -> list[Any]:
     return tale
 
 
+def _digests(images: Iterable[Part]) -> tuple[str, ...]:
+    return tuple(
+        f"{image.mime} {hashlib.sha256(image.data).hexdigest()}" for image in images if isinstance(image, Image)
+    )
+
+
 def _told_all(item: Item, only_calls: bool) -> Iterator[Any]:
     match item:
         case Message():
             yield "said", item.role, _words([item])
+            if images := _digests(item.content):
+                yield "shown", item.role, images
         case ToolCall():
             yield _told(item)
+            if item.raw and not only_calls:
+                yield "beside", json.dumps(item.raw, sort_keys=True)
         case ToolOutput():
-            yield "result", item.id, item.content, item.is_error
+            yield "result", item.id, item.content, item.is_error, _digests(item.images)
         case Reasoning(raw=raw) | Opaque(raw=raw) if not only_calls:
             yield "verbatim", json.dumps(raw, sort_keys=True)
 
@@ -106,18 +128,12 @@ def _told(call: ToolCall) -> Any:
 
 
 def _lost(entry: Interaction) -> Iterator[str]:
-    for message in entry.request.get("messages", ()):
-        content = message["content"] if isinstance(message.get("content"), list) else ()
-        for block in content:
-            if isinstance(block, Mapping) and block.get("type") == "tool_result":
+    for message in entries(entry.request.get("messages")):
+        if message.get("role") == "tool":
+            yield from other_parts(message.get("content"))
+        for block in entries(message.get("content")):
+            if block.get("type") == "tool_result":
                 yield from other_parts(block.get("content"))
-    inputs = entry.request.get("input")
-    for item in inputs if isinstance(inputs, list) else ():
-        if item.get("type") == "function_call_output":
-            yield from other_parts(item["output"])
-
-
-def _namespace(entry: Interaction) -> str | None:
-    inputs = entry.request.get("input")
-    named = any("namespace" in item for item in (inputs if isinstance(inputs, list) else ()))
-    return "a call's `namespace` (the provider's tool search) is not kept" if named else None
+    for item in entries(entry.request.get("input")):
+        if item.get("type") in ("function_call_output", "custom_tool_call_output"):
+            yield from other_parts(item.get("output"))

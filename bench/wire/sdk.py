@@ -48,7 +48,12 @@ def chat(http: Any, stream: bool) -> dict[str, Any]:
     text = message.content or ""
     if not isinstance(text, str):
         text = "".join(part["text"] for part in text if part["type"] == "text")
-    calls = [[call.id, call.function.name, call.function.arguments] for call in message.tool_calls or ()]
+    calls = [
+        [call.id, call.custom.name, call.custom.input]
+        if call.type == "custom"
+        else [call.id, call.function.name, call.function.arguments]
+        for call in message.tool_calls or ()
+    ]
     return {
         "text": text + (message.refusal or ""),
         "calls": calls,
@@ -72,7 +77,11 @@ def responses(http: Any, stream: bool) -> dict[str, Any]:
     details = made.incomplete_details
     return {
         "text": "".join(part.text if part.type == "output_text" else part.refusal for part in parts),
-        "calls": [[item.call_id, item.name, item.arguments] for item in made.output if item.type == "function_call"],
+        "calls": [
+            [item.call_id, item.name, item.arguments if item.type == "function_call" else item.input]
+            for item in made.output
+            if item.type in ("function_call", "custom_tool_call")
+        ],
         "finish": (details.reason if details else None) or made.status,
         "usage": tokens(made.usage, "input_tokens", "output_tokens"),
         "seconds": seconds,

@@ -38,8 +38,8 @@ async def main() -> None:
     print(turn.status)
     for call in turn.open_calls:
         print("to decide:", call.name, call.arguments_json)
-    (request,) = approvals.pending()
-    approvals.approve(str(request.approval_id), by="bob")
+    for approval_id in turn.approvals:
+        approvals.approve(approval_id, by="bob")
 
     turn = await loop.complete(turn.items)  # now, or later from where the items were kept
     print(turn.status, "|", turn.text)

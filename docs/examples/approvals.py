@@ -1,4 +1,13 @@
-from demiurge import InMemoryApprovals, ToolEffect, ToolPolicy, ToolPolicyContext, ToolResult, ToolRunner, tool
+from demiurge import (
+    InMemoryApprovals,
+    ToolEffect,
+    ToolExecResult,
+    ToolPolicy,
+    ToolPolicyContext,
+    ToolResult,
+    ToolRunner,
+    tool,
+)
 
 
 @tool(effect=ToolEffect.EXTERNAL_SIDE_EFFECT)
@@ -13,17 +22,19 @@ runner = ToolRunner([send_mail], policy=policy, approvals=approvals)
 agent = ToolPolicyContext(run_id="run-7", actor="agent:support")
 
 
-def ask(text: str) -> None:
+def ask(text: str) -> ToolExecResult:
     arguments = {"to": "ada@example.com", "text": text}
     result = runner.exec_sync("send_mail", arguments, tool_call_id="call_1", ctx=agent)
     print(f"{text!r}: {result.error_code or result.content}")
+    return result
 
 
-ask("Your order is late.")
+waiting = ask("Your order is late.")
 
 (request,) = approvals.pending()
 print("waiting:", request.tool_id, request.tool_call_id, "for", request.actor)
-approvals.approve(request.approval_id, by="bob", reason="she asked for it")
+print("to show:", waiting.record.args, request.approval_id == waiting.approval_id)
+approvals.approve(waiting.approval_id or "", by="bob", reason="she asked for it")
 
 ask("Send us your password.")  # other arguments: another question
 ask("Your order is late.")

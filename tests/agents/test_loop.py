@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
+from decimal import Decimal
 from typing import Any
 
 import pytest
@@ -37,6 +38,7 @@ from demiurge import (
     PromptTemplate,
     Session,
     Tool,
+    ToolEffect,
     ToolExecutor,
     ToolPolicy,
     ToolResult,
@@ -50,8 +52,8 @@ from demiurge.tools import LoopSignal, TokenUsage, ToolCallResult, ToolCallStart
 from demiurge.tools.events import AiEvent, AssistantFinal, Done, ErrorEvent, Status, TextDelta, UsageReport
 from demiurge.values.clock import FixedClock
 from demiurge.wire import ProviderError
-from demiurge.wire.items import Completion, Delivery, Item, Message, Text, ToolCall, ToolOutput, Usage
-from demiurge.wire.rounds import MAX_PROPOSED
+from demiurge.wire.arguments import MAX_CALLS
+from demiurge.wire.items import Completion, Delivery, FinishReason, Item, Message, Text, ToolCall, ToolOutput, Usage
 
 SECOND = 1_000_000_000
 NOON = datetime(2026, 11, 22, 12, tzinfo=UTC)
@@ -179,7 +181,7 @@ async def test_a_model_that_stops_when_it_is_told_to_has_its_say() -> None:
 
 
 async def test_too_many_calls_at_once_are_not_taken() -> None:
-    desk = Desk().loop(asks(*(call(f"c{n}", "look", at=str(n)) for n in range(MAX_PROPOSED + 1))))
+    desk = Desk().loop(asks(*(call(f"c{n}", "look", at=str(n)) for n in range(MAX_CALLS + 1))))
     turn = await desk.agent.complete("Look")
     assert (turn.status, turn.error_code, turn.items) == ("failed", "too_many_calls", (user("Look"),))
 
@@ -346,6 +348,45 @@ def on_time(seconds: float) -> tuple[FixedClock, Deadline]:
     return clock, deadline
 
 
+async def test_a_deadline_in_mid_batch_keeps_the_answers_of_calls_that_ran() -> None:
+    clock, deadline = on_time(5)
+
+    @tool(effect=ToolEffect.STATE_CHANGE, inline=True)
+    def pay(to: str) -> ToolResult[None]:
+        """Pays."""
+        clock.advance(4 * SECOND)
+        return ToolResult(f"paid {to}")
+
+    runner = ToolRunner([pay], policy=ToolPolicy(("pay",)), resources={Deadline: deadline})
+    asked = asks(call("c1", "pay", to="a"), call("c2", "pay", to="b"), call("c3", "pay", to="c"))
+    agent = AgentLoop(ScriptedModel([asked]), runner, provider="openai-chat", model_name="m")
+    turn = await agent.complete("Pay")
+    assert (turn.status, turn.error_code) == ("failed", "deadline_exceeded")
+    assert outputs(turn.items) == {"c1": "paid a", "c2": "paid b", "c3": "deadline_exceeded"}
+    check_paired(turn.items)
+
+
+async def test_a_signal_in_mid_batch_leaves_a_call_that_waits_open() -> None:
+    desk = Desk(approvals=True)
+    desk.loop(asks(call("c1", "send", to="ada"), call("c2", "look", at="x"), call("c3", "signal")))
+    run = desk.agent.run("Do")
+    with pytest.raises(LoopSignal):
+        await events_of(run)
+    assert outputs(run.turn.items) == {"c2": "saw x", "c3": "cancelled"}
+    assert run.turn.open_calls == (call("c1", "send", to="ada"),)
+
+
+async def test_a_turn_that_waits_names_what_a_person_has_to_decide() -> None:
+    desk = Desk(approvals=True)
+    desk.loop(asks(call("c1", "send", to="ada"), call("c2", "look", at="x"), call("c3", "send", to="bob")), says("ok"))
+    turn = await desk.agent.complete("Do")
+    assert desk.approvals is not None
+    pending = {request.tool_call_id: request.approval_id for request in desk.approvals.pending()}
+    assert turn.approvals == tuple(pending[entry.id] for entry in turn.open_calls) == (pending["c1"], pending["c3"])
+    desk.decide()
+    assert (await desk.agent.complete(turn.items)).approvals == ()
+
+
 @pytest.mark.parametrize("within", ["resources", "context", "budget"])
 async def test_no_request_after_the_deadline(within: str) -> None:
     _, deadline = on_time(0)
@@ -375,6 +416,20 @@ async def test_a_model_that_takes_longer_than_there_is_time_is_stopped() -> None
     assert await events_of(run) == [TextDelta("Well"), ErrorEvent("deadline_exceeded"), Done(None, "error")]
 
 
+async def test_costs_of_a_turn_are_added_up_exactly_and_rounded_once() -> None:
+    tracker = BudgetTracker(Budget(max_cost_micros=65))
+    price = Delivery(cost_micros=Decimal("12.3"))
+    looks = [asks(call(f"c{n}", "look", at=str(n)), usage=Usage(60, 10)) for n in range(4)]
+    answers = [replace(answer, delivery=price) for answer in (*looks, replace(says("Done"), usage=Usage(60, 10)))]
+    run = Desk(resources={BudgetTracker: tracker}).loop(*answers).agent.run("Look")
+    events = await events_of(run)
+    assert (run.turn.status, run.turn.rounds) == ("done", 5)
+    assert (run.turn.cost_usd, run.turn.cost_micros) == ("0.0000615", 62)
+    assert tracker.cost_micros == 5 * 13  # a budget counts each answer rounded up
+    assert [event.cost_micros for event in events if isinstance(event, UsageReport)] == [13] * 5
+    assert events[-1] == Done(UsageReport(300, 50, cost_micros=62), "stop")
+
+
 async def test_the_models_tokens_count_and_a_used_up_budget_ends_the_turn() -> None:
     tracker = BudgetTracker(Budget(max_total_tokens=100, max_cost_micros=50))
     asked = asks(call("c1", "look", at="x"), usage=Usage(60, 10, cached=5))
@@ -388,7 +443,7 @@ async def test_the_models_tokens_count_and_a_used_up_budget_ends_the_turn() -> N
     assert tracker.cost_micros == 7
     assert results(events) == {"c1": "ok", "c2": "budget_exceeded"}
     assert (run.turn.error_code, run.turn.usage, run.turn.rounds) == ("budget_exceeded", Usage(150, 20, 5), 2)
-    assert run.turn.cost_micros is None  # of the second answer nobody knows it
+    assert (run.turn.cost_usd, run.turn.cost_micros) == (None, None)  # of the second answer nobody knows it
     assert events[-1] == Done(UsageReport(150, 20, 5), "error")
     check_paired(run.turn.items)
 
@@ -570,3 +625,20 @@ async def test_a_rendered_prompt_brings_its_text_its_tools_and_its_session() -> 
     assert outputs(turn.items)["c1"].startswith("stock: 3 boxes")
     assert session[Shelf].latest() == Shelf(3)
     assert "You know the stock." in model.requests[0].items[0].text  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("text", ["", " \n"])
+@pytest.mark.parametrize(("reason", "words"), [("stop", "an empty answer"), ("length", "all 4,096 tokens")])
+async def test_an_empty_answer_fails_the_turn(text: str, reason: FinishReason, words: str) -> None:
+    items: tuple[Item, ...] = (Message("assistant", (Text(text),)),) if text else ()
+    loop = AgentLoop(
+        ScriptedModel([Completion(text, (), reason, Usage(3, 2), items)]),
+        ToolRunner([], policy=ToolPolicy()),
+        provider="openai-chat",
+        model_name="m",
+    )
+    turn = await loop.complete("Go")
+    assert (turn.status, turn.error_code) == ("failed", "empty_answer")
+    assert words in turn.message
+    assert turn.items == (user("Go"),)
+    assert turn.usage is not None, "what it took counts"

@@ -228,7 +228,7 @@ async def test_where_it_can_not_be_kept_it_counts_for_the_process(
 async def test_the_record_is_this_users_alone_and_keeps_what_else_is_in_it(
     given: Path, victim: dict[str, str], tmp_path: Path
 ) -> None:
-    remember(victim, given, lambda kept: replace(kept, tools=("a.b",), folder="/f"))
+    remember(victim, given, lambda kept: replace(kept, tools=("a.b",), folders=("/f",)))
     async with World.open(given, environment=victim, adopt=True) as world:
         own = (await world.info())["own_manifest"]
     kept = recall(victim, given)

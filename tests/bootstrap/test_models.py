@@ -289,6 +289,7 @@ async def test_the_receipt_has_the_ids_and_the_cost_that_a_proxy_gives(servers: 
         "reasoning": 0,
         "model": "gpt-5",
         "cost_micros": 20_100,
+        "cost_usd": "0.0201",
         "cost_source": "provider",
         "raw_finish_reason": "stop",
         "response_id": "c_1",
@@ -298,5 +299,5 @@ async def test_the_receipt_has_the_ids_and_the_cost_that_a_proxy_gives(servers: 
     }
     proxy.headers = {}
     _, usage = await ask(tmp_path / "w", environ, **chosen)
-    assert (usage["cost_micros"], usage["cost_source"], usage["call_id"]) == (None, None, None)
+    assert [usage[name] for name in ("cost_micros", "cost_usd", "cost_source", "call_id")] == [None] * 4
     assert all("previous_response_id" not in body for body in proxy.bodies)

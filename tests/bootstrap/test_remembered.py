@@ -117,7 +117,7 @@ def test_of_a_world_that_is_gone_no_digests_of_code_are_kept(mine: dict[str, str
 
 
 CHOSEN: list[dict[str, Any]] = [
-    {"folder": "/x", "tools": ("my_tools",)},
+    {"folders": ("/x",), "tools": ("my_tools",)},
     {"policy": "/p.toml"},
     {"manifest": str(EMPTY)},
     {"approved": ("0a",)},

@@ -119,7 +119,9 @@ async def test_a_flipped_byte_of_a_short_blob_that_only_people_read(outside: Out
 async def test_a_flipped_byte_of_a_blob_file(outside: Outside, tmp_path: Path) -> None:
     folder = tmp_path / "world"
     await make(folder, outside)
-    record, data = await blob(folder, outside, lambda _record, data: len(data) > 16384 and b'"assistant"' in data)
+    record, data = await blob(
+        folder, outside, lambda _record, data: len(data) > 16384 and b'"role":"assistant"' in data
+    )
     damage(folder, data)
     async with open_world(folder, outside.url) as world:
         assert f"record {ANNA} {record.unit_seq} " in str(world.journal.verify().problem)
@@ -146,7 +148,9 @@ async def test_a_flipped_byte_of_the_manifest(outside: Outside, tmp_path: Path) 
 async def test_a_missing_blob_file(outside: Outside, tmp_path: Path) -> None:
     folder = tmp_path / "world"
     await make(folder, outside)
-    record, data = await blob(folder, outside, lambda _record, data: len(data) > 16384 and b'"assistant"' in data)
+    record, data = await blob(
+        folder, outside, lambda _record, data: len(data) > 16384 and b'"role":"assistant"' in data
+    )
     name = hashlib.sha256(data).hexdigest()
     (folder / "blobs" / "sha256" / name[:2] / name).unlink()
     async with open_world(folder, outside.url) as world:

@@ -22,10 +22,10 @@ ELSEWHERE = {"meta.after_commit", "meta.before_commit", "outbox.before_delivery"
     "store.after_rewrite",
     "store.before_rewrite",
     *(name for name in faults.POINTS if name.startswith(("erase.", "erased.", "gc.", "remove.", "tiles.", "upgrade."))),
-    *(name for name in faults.POINTS if name.startswith(("archive.", "file.", "fork.", "ledger."))),
+    *(name for name in faults.POINTS if name.startswith(("archive.", "file.", "doubt.", "fork.", "ledger."))),
 }
 """Points that a chat does not pass; their own tests are in tests/stores, tests/filesystems,
-tests/bootstrap/test_fork.py and tests/world/host/test_host.py."""
+tests/bootstrap/test_fork.py, tests/bootstrap/test_doubts.py and tests/world/host/test_host.py."""
 
 QUICK = ((1, 2), (3, 1))
 FULL = ((1, 1), (2, 1), (3, 1), (3, 2, 1), (5, 3), (8, 2), (13, 1), (21,))

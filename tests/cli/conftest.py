@@ -9,7 +9,8 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -120,6 +121,7 @@ class Processes:
     """Commands in processes of their own; `given` is added to their environment."""
 
     environment: Mapping[str, str]
+    started: list[subprocess.Popen[str]] = field(default_factory=list)
 
     def __call__(self, *arguments: str, stdin: str = "", given: Mapping[str, str] | None = None) -> Done:
         return self.finish(self.start(*arguments, given=given), stdin)
@@ -127,7 +129,20 @@ class Processes:
     def start(self, *arguments: str, given: Mapping[str, str] | None = None, **options: Any) -> subprocess.Popen[str]:
         command = [sys.executable, "-m", "demiurge.cli", *arguments]
         pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE) | options
-        return subprocess.Popen(command, env={**self.environment, **(given or {})}, text=True, **pipes)
+        process = subprocess.Popen(command, env={**self.environment, **(given or {})}, text=True, **pipes)
+        self.started.append(process)
+        return process
+
+    def end(self) -> None:
+        """Leave nothing behind: a test that failed would else break another one with what it left running."""
+        for process in self.started:
+            if process.poll() is None:
+                process.kill()
+            process.wait()
+            for pipe in (process.stdin, process.stdout, process.stderr):
+                if pipe is not None:
+                    with suppress(OSError):
+                        pipe.close()
 
     def finish(self, process: subprocess.Popen[str], stdin: str | None = None) -> Done:
         out, err = process.communicate(stdin, timeout=QUICK)
@@ -135,5 +150,7 @@ class Processes:
 
 
 @pytest.fixture
-def process(environment: dict[str, str]) -> Processes:
-    return Processes(environment)
+def process(environment: dict[str, str]) -> Iterator[Processes]:
+    running = Processes(environment)
+    yield running
+    running.end()

@@ -84,3 +84,25 @@ def test_a_folder_that_takes_nothing(demiurge: Any, monkeypatch: pytest.MonkeyPa
     assert done.status == 1
     assert statuses(done)["disk"] == "fail"
     assert str(tmp_path) in done.out
+
+
+def test_a_vault_that_nothing_can_be_put_into_is_told(demiurge: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("demiurge.cli.doctor.find_spec", lambda _name: None)
+    [vault] = [check for check in demiurge("--json", "doctor").document["checks"] if check["name"] == "vault"]
+    assert (vault["status"], "demiurge-runtime[connections]" in vault["mend"]) == ("warn", True)
+
+
+def test_a_short_key_is_told(demiurge: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert not [c for c in demiurge("--json", "doctor").document["checks"] if c["name"] == "short keys"]
+    monkeypatch.setenv("LLM_API_KEY", "e")
+    [short] = [check for check in demiurge("--json", "doctor").document["checks"] if check["name"] == "short keys"]
+    assert short["status"] == "warn"
+    assert "LLM_API_KEY" in short["detail"]
+    assert "whole word" in short["detail"]
+
+
+def test_a_short_value_in_the_vault_is_told(demiurge: Any) -> None:
+    done = demiurge("secrets", "set", "shop/pin", stdin=b"1234")
+    assert "whole word" in done.err
+    [vault] = [check for check in demiurge("--json", "doctor").document["checks"] if check["name"] == "vault"]
+    assert "shop/pin@1" in vault["detail"]

@@ -20,6 +20,7 @@ def ref(demiurge: Run) -> str:
 def test_the_bytes_are_gone_and_it_is_recorded(demiurge: Run, ref: str, world: Path) -> None:
     done = demiurge("erase", ref, "--why", "asked to", "--json")
     expected = {"ref": ref, "size": len(CANARY), "records": 0, "units": [], "unchecked": [], "done": True}
+    expected |= {"copies": [], "quotes": [], "inline": [], "lines": 0, "sessions": []}
     assert done.document == expected
     assert [path for path in world.rglob("*") if path.is_file() and CANARY in path.read_bytes()] == []
     got = demiurge("blob", "get", ref, "--json")

@@ -2,9 +2,19 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
+
+import pytest
+
+from demiurge.cli.world import visits
 
 
 def lines_until(process: subprocess.Popen[str], wanted: str) -> list[str]:
@@ -92,6 +102,28 @@ def test_one_who_only_looks_on_leaves_the_world_to_those_who_talk(process: Any, 
     lines_until(following, "Two.")
     following.send_signal(signal.SIGINT)
     process.finish(following)
+
+
+def test_what_changes_right_after_a_look_is_looked_at(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Somebody talks between the moment in which one who looks on lets the world go and the next thing that it does."""
+    journal = tmp_path / "journal.db"
+    journal.write_text("")
+
+    @contextmanager
+    def opened(**_: Any) -> Iterator[Any]:
+        yield SimpleNamespace(world=SimpleNamespace(owned=True))
+        journal.write_text("a turn")
+        os.utime(journal, ns=(1, time.time_ns()))
+
+    def waits(_seconds: float) -> None:
+        raise AssertionError("it waits for another change, and has not seen this one")
+
+    monkeypatch.setattr("demiurge.cli.world.settings", lambda: SimpleNamespace(folder=lambda: tmp_path))
+    monkeypatch.setattr("demiurge.cli.world.opened", opened)
+    monkeypatch.setattr("demiurge.cli.world.time.sleep", waits)
+    looks = visits()
+    next(looks)
+    next(looks)
 
 
 def test_following_is_no_document(demiurge: Any) -> None:

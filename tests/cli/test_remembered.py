@@ -87,6 +87,38 @@ def test_the_module_is_the_one_that_was_meant(process: Any, tmp_path: Path, monk
     assert "other_bell" not in found
 
 
+def test_a_module_that_was_found_elsewhere_is_found_there_again(
+    process: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for place in ("one", "two/pack", "here"):
+        (tmp_path / place).mkdir(parents=True)
+    (tmp_path / "one" / "first_tools.py").write_text(BELL.format(mark="one", name="first_bell"))
+    (tmp_path / "two" / "pack" / "__init__.py").touch()
+    (tmp_path / "two" / "pack" / "tools.py").write_text(BELL.format(mark="two", name="second_bell"))
+    monkeypatch.chdir(tmp_path / "here")
+    places = {"PYTHONPATH": f"{tmp_path / 'one'}:{tmp_path / 'two'}"}
+    assert process("init", "--tools", "first_tools", "--tools", "pack.tools", given=places).status == 0
+    listed = process("--json", "tools", "ls").document
+    assert {"first_bell", "second_bell"} <= {tool["id"] for tool in listed["tools"]}
+
+
+def test_a_chat_goes_on_at_the_address_that_it_began_at(
+    demiurge: Any, provider: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:9/nobody")
+    provider.say(provider.answer(provider.text("Hello.")))
+    there = ("--base-url", provider.url, "--provider", "openai-responses")
+    assert demiurge("chat", "-m", "Hi.", *there).status == 0
+    again = demiurge("chat", "-m", "Hi again.")
+    assert (again.status, len(provider.seen)) == (0, 2)
+    assert provider.url in again.err
+    assert demiurge("chat", "-m", "Hi.", "--provider", "openai-responses").status == 1, (
+        "the usual place, where it says so"
+    )
+    assert demiurge("chat", "-m", "Hi.").status == 1, "and from then on"
+    assert len(provider.seen) == 2
+
+
 def test_it_can_be_forgotten(demiurge: Any, tmp_path: Path) -> None:
     demiurge("init", "--tools", "kept_bell")
     assert demiurge("init", "--forget").status == 0

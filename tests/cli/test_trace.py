@@ -53,6 +53,38 @@ def test_a_chat_says_what_it_waits_for(ringing: Any) -> None:
     assert done.document["lineages"][0]["state"] == tree[0]["state"] == "waiting"
 
 
+def test_the_owner_reads_the_exact_arguments_of_each_call(ringing: Any) -> None:
+    [tree] = ringing("--json", "trace", "--chat", "main", "-n", "1").document["events"]
+    asked = {entry["says"].split(" (")[0]: entry["arguments_json"] for entry in tree if "arguments_json" in entry}
+    assert {name: json.loads(text) for name, text in asked.items()} == {
+        "tool.call ring_bell": {"times": 2},
+        "tool.call core__get_current_time": {},
+    }
+    [line] = [
+        line for line in ringing("trace", "--chat", "main").out.splitlines() if "intent tool.call ring_bell" in line
+    ]
+    assert '{"times":2}' in line
+
+
+def test_arguments_that_are_gone_are_said_to_be(ringing: Any) -> None:
+    assert ringing("approvals", "ls").status == 0
+    [asked] = ringing("--json", "approvals", "ls").document["approvals"]
+    assert ringing("approvals", "reject", asked["id"], "--tools", "my_bell").status == 0
+    records = ringing("journal", "tail", "-n", "100", "--json").document["records"]
+    [ref] = [
+        record["body"]["params"]["call_ref"]
+        for record in records
+        if record["kind"] == "intent" and record["body"]["params"].get("tool") == "ring_bell"
+    ]
+    assert ringing("erase", ref, "--why", "a test").status == 0
+    done = ringing("--json", "trace", "--chat", "main", "-n", "1")
+    assert done.status == 0
+    tree = done.document["events"][-1]
+    [gone] = [entry for entry in tree if "arguments_json" in entry and "ring_bell" in entry["says"]]
+    assert gone["arguments_json"] is None
+    assert "(can't be read: " in ringing("trace", "--chat", "main").out
+
+
 def test_after_the_decision_nothing_is_waited_for(ringing: Any) -> None:
     [asked] = ringing("--json", "approvals", "ls").document["approvals"]
     assert ringing("approvals", "approve", asked["id"], "--tools", "my_bell").status == 0
@@ -111,7 +143,7 @@ def test_a_lineage_whose_effect_nobody_has_performed_yet_is_running(demiurge: An
         "model": "m",
         "max_tokens": 128,
         "provider": "openai-responses",
-        "message_ref": demiurge("blob", "put", '{"role":"user"}').document["hash"],
+        "message_ref": demiurge("blob", "put", '{"role":"user","content":"Hello"}').document["hash"],
     }
     said = json.dumps({"$tag": "UserMessage", "$value": value})
     sent = demiurge("event", "send", "demiurge/ChatEvent@1", said, "--no-wait").document
@@ -134,6 +166,22 @@ def test_how_a_lineage_ended_is_said(demiurge: Any, provider: Any) -> None:
     done = demiurge("--json", "trace", "--chat", "main", "-n", "1")
     assert done.document["lineages"][0]["state"] == "failed"
     assert demiurge("trace", "--chat", "main", "-n", "1").out.splitlines()[-1].startswith("Failed: event #")
+
+
+def test_a_commit_that_found_another_version_is_shown(demiurge: Any, provider: Any) -> None:
+    args = {"path": "a.txt", "text": "hello", "expected_version": 7}
+    provider.say(
+        provider.answer(provider.call("workspace__write", args, "c1")),
+        provider.answer(provider.text("Done.")),
+    )
+    assert demiurge("chat", "--yes", "--message", "Write.").status == 0
+    done = demiurge("--json", "trace", "--chat", "main")
+    assert done.status == 0
+    tree = done.document["events"][-1]
+    [commit] = [entry for entry in tree if entry["kind"] == "receipt" and "expected" in (entry["why"] or "")]
+    assert commit["state"] == "failed"
+    assert commit["why"] == "not ok: version 0, expected 7"
+    assert "not ok: version 0, expected 7" in demiurge("trace", "--chat", "main").out
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,10 @@ from demiurge.world.watching.frame import Began, Frame, FrameEvent, frame_to_jso
 class Unread:
     """A chat whose state says nothing yet."""
 
-    async def reply(self) -> Reply:
+    def turn(self, _request_id: int | None) -> Unread:
+        return self
+
+    async def read(self) -> list[int]:
         raise NotFound("not yet")
 
 

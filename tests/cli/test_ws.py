@@ -197,3 +197,12 @@ def test_a_workspace_that_has_such_a_name_from_before_can_be_read(
     assert demiurge("journal", "verify").document["ok"] is True
     assert demiurge("replay").document["ok"] is True
     assert demiurge("ws", "write", "my notes/y", "hi").status == 1
+
+
+def test_two_versions_are_compared_as_they_are_named(written: Any) -> None:
+    wanted = written("ws", "diff", "main@1", "3").out
+    assert "+2" in wanted
+    assert written("ws", "diff", "main@1", "main@3").out == wanted
+    assert written("ws", "diff", "main@1/notes", "main@3/notes").status == 0
+    for other in ("other@3", "main", "main@3/b.txt", "x y"):
+        assert written("ws", "diff", "main@1/notes", other).status == 2

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from decimal import Decimal
+
 import httpx
 import pytest
 
@@ -18,10 +20,16 @@ def test_ids_and_the_cost_are_read_in_any_case() -> None:
 
 @pytest.mark.parametrize(
     ("text", "micros"),
-    [("1.5e-05", 15), ("0.0009884999999999998", 989), ("0.0", 0), ("120", 120_000_000), ("1E-9", 1)],
+    [
+        ("1.5e-05", "15"),
+        ("0.0009884999999999998", "988.4999999999998"),
+        ("0.0", "0"),
+        ("120", "120000000"),
+        ("1E-9", "0.001"),
+    ],
 )
-def test_dollars_become_whole_millionths_rounded_up(text: str, micros: int) -> None:
-    assert read_delivery({"x-litellm-response-cost": text}, None) == Delivery(cost_micros=micros)
+def test_dollars_become_exact_millionths(text: str, micros: str) -> None:
+    assert read_delivery({"x-litellm-response-cost": text}, None) == Delivery(cost_micros=Decimal(micros))
 
 
 @pytest.mark.parametrize("text", ["", "None", "nan", "inf", "-1", "1e99", "1e+3", "0x1", "\u0661", "1_0", "9" * 40])

@@ -39,3 +39,15 @@ def test_an_error_keeps_all_but_the_key() -> None:
     assert KEY not in str(error)
     clean = ProviderError(code="timeout")
     assert scrub_error(clean, KEY) is clean
+
+
+def test_a_short_key_is_masked_as_a_word_only() -> None:
+    assert scrub("no connection to e: key e, e.", "e") == "no connection to [key]: key [key], [key]."
+    assert scrub("conn3ction: 3 of 33", "3") == "conn3ction: [key] of 33"
+    assert scrub("at a-b and xa-b", "a-b") == "at [key] and xa-b"
+
+
+@given(st.text(min_size=1, max_size=11, alphabet=st.characters(categories=("L", "N"))))
+def test_a_short_key_eats_no_word(key: str) -> None:
+    assert scrub(f"x{key} {key}x _{key}_", key) == f"x{key} {key}x _{key}_"
+    assert scrub(f"({key})", key) == "([key])"

@@ -383,6 +383,109 @@ def test_a_deadline_that_is_over_ends_the_evaluation() -> None:
     assert desk.runs == 0
 
 
+def execute(executor: ToolExecutor, asynchronous: bool, *ids: str) -> None:
+    """Notes with these ids, which are their texts too."""
+    calls = [(call_id, "note", {"text": call_id}) for call_id in ids]
+    if asynchronous:
+        asyncio.run(executor.execute_async(calls))
+    else:
+        executor.execute(calls)
+
+
+@pytest.mark.parametrize("asynchronous", [False, True])
+def test_a_deadline_in_mid_batch_keeps_the_answers_of_calls_that_ran(asynchronous: bool) -> None:
+    clock = FixedClock(10**18)
+    deadline = Deadline(datetime.fromtimestamp(10**9 + 60, UTC), clock=clock)
+    desk = Desk()
+
+    def handler(params: Asked, context: ToolContext) -> ToolResult[Note]:
+        if params.text == "c2":
+            clock.advance(61 * 10**9)
+        return ToolResult("noted", Note(params.text))
+
+    desk.handler = handler
+    executor = desk.executor(deadline=deadline)
+    with pytest.raises(PromptEvaluationError) as raised:
+        execute(executor, asynchronous, "c1", "c2", "c3")
+    messages = raised.value.tool_messages
+    assert [(m["role"], m["tool_call_id"]) for m in messages] == [("tool", "c1"), ("tool", "c2"), ("tool", "c3")]
+    assert [m["content"] for m in messages[:2]] == ['noted\n\n{"text":"c1"}', 'noted\n\n{"text":"c2"}']
+    assert "deadline_exceeded" in messages[2]["content"]
+    assert desk.runs == 2
+
+
+@pytest.mark.parametrize("asynchronous", [False, True])
+def test_a_signal_in_mid_batch_keeps_the_answers_of_calls_that_ran(asynchronous: bool) -> None:
+    desk = Desk()
+
+    def handler(params: Asked, context: ToolContext) -> ToolResult[Note]:
+        if params.text == "c2":
+            raise LoopSignal("stop")
+        return ToolResult("noted", Note(params.text))
+
+    desk.handler = handler
+    with pytest.raises(LoopSignal) as raised:
+        execute(desk.executor(), asynchronous, "c1", "c2", "c3")
+    messages = raised.value.tool_messages
+    assert [m["tool_call_id"] for m in messages] == ["c1", "c2", "c3"]
+    assert messages[0]["content"] == 'noted\n\n{"text":"c1"}'
+    assert all("cancelled" in m["content"] for m in messages[1:])
+
+
+def test_an_interrupted_batch_has_told_the_answers_of_calls_that_ran() -> None:
+    desk, told = Desk(), list[dict[str, str]]()
+
+    def handler(params: Asked, context: ToolContext) -> ToolResult[Note]:
+        if params.text == "c2":
+            signal.raise_signal(signal.SIGINT)
+        return ToolResult("noted", Note(params.text))
+
+    desk.handler = handler
+    calls = [(call_id, "note", {"text": call_id}) for call_id in ("c1", "c2", "c3")]
+    with pytest.raises(KeyboardInterrupt):
+        desk.executor().execute(calls, answered=told.append)
+    assert [message["tool_call_id"] for message in told] == ["c1", "c2", "c3"]
+    assert told[0] == {"role": "tool", "tool_call_id": "c1", "content": 'noted\n\n{"text":"c1"}'}
+    assert "unknown_outcome" in told[1]["content"]
+    assert "cancelled" in told[2]["content"]
+
+
+async def test_a_cancelled_batch_has_told_the_answers_of_calls_that_ran() -> None:
+    desk, told, begun = Desk(), list[dict[str, str]](), asyncio.Event()
+    loop = asyncio.get_running_loop()
+    let_go = threading.Event()
+
+    def handler(params: Asked, context: ToolContext) -> ToolResult[Note]:
+        if params.text == "c2":
+            loop.call_soon_threadsafe(begun.set)
+            let_go.wait(10)
+        return ToolResult("noted", Note(params.text))
+
+    desk.handler = handler
+    calls = [(call_id, "note", {"text": call_id}) for call_id in ("c1", "c2", "c3")]
+    batch = asyncio.create_task(desk.executor().execute_async(calls, answered=told.append))
+    await begun.wait()
+    batch.cancel()
+    loop.call_later(0.05, let_go.set)
+    with pytest.raises(asyncio.CancelledError):
+        await batch
+    assert [message["tool_call_id"] for message in told] == ["c1", "c2", "c3"]
+    assert told[0]["content"] == 'noted\n\n{"text":"c1"}'
+    assert "cancelled" in told[2]["content"]
+
+
+@pytest.mark.parametrize("asynchronous", [False, True])
+def test_each_message_is_told_once_and_in_order(asynchronous: bool) -> None:
+    desk, told = Desk(), list[dict[str, str]]()
+    calls = [(call_id, "note", {"text": call_id}) for call_id in ("c1", "c2")]
+    executor = desk.executor()
+    if asynchronous:
+        messages, _ = asyncio.run(executor.execute_async(calls, answered=told.append))
+    else:
+        messages, _ = executor.execute(calls, answered=told.append)
+    assert told == messages
+
+
 def test_a_deadline_that_the_handler_meets_ends_it_too() -> None:
     desk = Desk()
     desk.handler = raises(DeadlineExceededError("over"))(desk)

@@ -151,3 +151,70 @@ def test_a_clone_has_children_of_its_own_and_hands_on_what_it_is_given() -> None
     assert seen == [{"session": "another"}]
     assert (twin.key, twin.params_type, twin.children[0].key) == ("a", Guest, "b")
     assert twin.children[0] is not original.children[0]
+
+
+ARGUMENTS = [
+    "title",
+    "key",
+    "default_params",
+    "children",
+    "enabled",
+    "tools",
+    "accepts_overrides",
+    "summary",
+    "visibility",
+]
+
+
+@pytest.mark.parametrize("name", ARGUMENTS)
+@pytest.mark.parametrize("made", [lambda self: (), property(lambda self: ()), staticmethod(lambda: ())])
+def test_a_method_by_the_name_of_an_argument_is_refused(name: str, made: Any) -> None:
+    """A section that defines `tools()` would have no tools, one that defines `enabled()` would always be there."""
+    words = rf"Mine defines '{name}' as a method: give {name}=\.\.\. to super\(\)\.__init__\(\) instead"
+    with pytest.raises(TypeError, match=words):
+        type("Mine", (MarkdownSection,), {name: made})
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("tools", [a_tool()]),
+        ("children", (section(),)),
+        ("visibility", SectionVisibility.SUMMARY),
+        ("accepts_overrides", False),
+        ("summary", "In short."),
+        ("default_params", Guest("Ada")),
+    ],
+)
+def test_an_attribute_that_would_be_lost_is_refused(name: str, value: Any) -> None:
+    kind = type("Mine", (MarkdownSection,), {name: value})
+    with pytest.raises(TypeError, match=f"Mine has an attribute '{name}' that nobody reads: give {name}="):
+        section(kind=kind)
+    options = {"default_params": Guest("Ada")} if name == "default_params" else {name: value}
+    assert getattr(section(kind=kind, **options), name) is not None
+
+
+def test_a_section_may_name_its_key_in_its_class() -> None:
+    class Kept(MarkdownSection[None]):
+        key = "kept"
+        title = "Kept"
+
+        def __init__(self) -> None:
+            super().__init__(title=self.title, key=self.key, template="Text.")
+
+    assert (Kept().key, Kept().title) == ("kept", "Kept")
+
+
+def test_a_plain_function_is_no_tool_and_the_error_says_what_to_do() -> None:
+    def look(words: str) -> str:
+        return words
+
+    message = (
+        r"section 'a': tools are Tools, and look is a plain function: write @tool before it, or Tool\.wrap\(look\)"
+    )
+    with pytest.raises(TypeError, match=message):
+        section("a", tools=[look])
+    with pytest.raises(TypeError, match="section 'a': tools are Tools, not str"):
+        section("a", tools=["look"])
+    with pytest.raises(TypeError, match="section 'a': children are Sections, not function"):
+        section("a", children=[look])

@@ -161,3 +161,38 @@ def test_a_subscribed_template_can_be_an_annotation_and_a_base() -> None:
     assert isinstance(Mine("a", "b"), PromptTemplate)
     assert (PromptTemplate[Guest] | None) is not None
     assert (None | PromptTemplate[Guest]) is not None
+
+
+class Answers(PromptTemplate[Guest]):
+    pass
+
+
+class AnswersMore(Answers):
+    pass
+
+
+class Lists(PromptTemplate[list[Guest]]):
+    pass
+
+
+@pytest.mark.parametrize(("kind", "container"), [(Answers, "object"), (AnswersMore, "object"), (Lists, "array")])
+def test_a_subclass_of_a_template_asks_for_the_output_that_it_names(kind: Any, container: str) -> None:
+    made = template(section(), kind=kind)
+    assert type(made) is kind
+    assert made.structured_output is not None
+    assert (made.structured_output.output_type, made.structured_output.container) == (Guest, container)
+    assert "JSON" in Prompt(made).render().text
+
+
+def test_a_subclass_of_a_template_asks_for_no_other_output() -> None:
+    assert template(section(), kind=Answers[Guest]).structured_output is not None  # type: ignore[misc]
+    with pytest.raises(PromptValidationError, match="its class declares another output") as caught:
+        template(section(), kind=Answers[Room])  # type: ignore[misc]
+    assert caught.value.placeholder == "OutputT"
+
+
+def test_a_template_without_an_output_has_none() -> None:
+    class Plain(PromptTemplate[None]):
+        pass
+
+    assert template(section(), kind=Plain).structured_output is None

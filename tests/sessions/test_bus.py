@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import functools
+import re
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import pytest
 
 from demiurge.sessions import InProcessEventBus
+from demiurge.sessions.bus import HandlerFailure
 
 
 @dataclass(frozen=True)
@@ -54,6 +58,41 @@ def test_a_failure_is_reported_and_the_others_still_hear() -> None:
     with pytest.raises(ExceptionGroup, match="subscribers of Opened failed") as raised:
         result.raise_if_errors()
     assert raised.group_contains(LookupError)
+
+
+def breaks(event: Opened) -> None:
+    raise LookupError(event.by)
+
+
+class Listener:
+    def __call__(self, event: Opened) -> None:
+        raise ValueError(event.by)
+
+
+def test_a_failure_names_its_subscriber() -> None:
+    bus = InProcessEventBus()
+    names = [f"{__name__}.breaks", f"{__name__}.Listener", "list.append"]
+    heard: list[object] = []
+    handlers: list[Callable[[Opened], object]] = [breaks, Listener(), heard.append]
+    for handler in handlers:
+        bus.subscribe(Opened, handler)
+    bus.subscribe(Opened, functools.partial(breaks))
+    result = bus.publish(Opened("Ada"))
+    assert [failure.subscriber for failure in result.errors] == [*names[:2], "functools.partial"]
+    assert HandlerFailure(heard.append, ValueError()).subscriber == names[2]
+    assert result.errors[0].error.__notes__ == [f"raised by the subscriber {names[0]} of Opened"]
+    with pytest.raises(ExceptionGroup, match=re.escape(f"subscribers of Opened failed: {names[0]}, {names[1]}, func")):
+        result.raise_if_errors()
+
+
+def test_a_failure_is_logged_though_nobody_looks_at_the_result(caplog: pytest.LogCaptureFixture) -> None:
+    bus = InProcessEventBus()
+    bus.subscribe(Opened, breaks)
+    bus.publish(Opened("canary-71"))
+    (line,) = [record.getMessage() for record in caplog.records if record.name == "demiurge.sessions"]
+    assert line.startswith(f"subscriber {__name__}.breaks of Opened raised LookupError at {__file__}:")
+    assert caplog.records[0].levelname == "WARNING"
+    assert "canary" not in caplog.text
 
 
 @pytest.mark.parametrize("stop", [KeyboardInterrupt, SystemExit, asyncio.CancelledError])

@@ -67,6 +67,22 @@ def test_a_built_in_reducer_does_what_its_name_says(name: str, events: list[Deli
         assert session[Delivered].all() == expected
 
 
+@given(seeded=EVENTS, events=EVENTS)
+def test_the_newest_of_a_key_stays_and_no_other_with_it(seeded: list[Delivered], events: list[Delivered]) -> None:
+    """A slice that was seeded or filled by another reducer may hold a key twice."""
+    session = Session()
+    for event in seeded:
+        session.broadcast(event)
+    session[Delivered].register(Delivered, upsert_by(part))
+    expected = list(seeded)
+    for event in events:
+        places = [at for at, value in enumerate(expected) if value.part == event.part] or [len(expected)]
+        expected = [value for at, value in enumerate(expected) if at not in places]
+        expected.insert(places[0], event)
+        session.broadcast(event)
+        assert session[Delivered].all() == tuple(expected)
+
+
 def test_a_reducer_is_given_the_values_the_event_and_the_session() -> None:
     session = shop()
     given = []

@@ -14,7 +14,7 @@ from uuid import UUID
 import pytest
 
 from demiurge import SqliteEffectLedger
-from demiurge.errors import InvalidValue
+from demiurge.errors import Conflict, InvalidValue, UsageError
 from demiurge.tools import EffectLedger, LedgerSlot, ToolResult, compute_params_hash, partition_of
 from demiurge.tools.ledger.effects import Claim
 from demiurge.tools.ledger.store import EntryState, LedgerRow
@@ -362,3 +362,38 @@ def test_who_watches_is_woken_when_the_claim_ends(ledger: EffectLedger, clock: F
     assert woken == []
     ends[end](mine)
     assert woken == ["watches"]
+
+
+def test_a_doubt_that_was_done_answers_from_then_on(ledger: EffectLedger, clock: FixedClock) -> None:
+    ledger.doubt(take(ledger, clock, ttl_ns=60 * SECOND))
+    clock.advance(50 * SECOND)
+    ledger.settle_doubt(SLOT, done=True, result=ToolResult("ordered", {"order_id": "o"}))
+    assert ledger.in_doubt() == ()
+    clock.advance(50 * SECOND)
+    found = ledger.lookup(SLOT)
+    assert found is not None
+    assert (found.result_message, found.result_value) == ("ordered", {"order_id": "o"})
+    clock.advance(10 * SECOND)
+    assert ledger.lookup(SLOT) is None, "it counts as long as the doubt would have, from when it was settled"
+
+
+def test_a_doubt_that_was_not_done_frees_its_claim(ledger: EffectLedger, clock: FixedClock) -> None:
+    ledger.doubt(take(ledger, clock))
+    ledger.settle_doubt(SLOT, done=False)
+    assert ledger.in_doubt() == ()
+    assert claim(ledger, clock).mine is not None
+
+
+def test_only_a_doubt_can_be_settled(ledger: EffectLedger, clock: FixedClock) -> None:
+    running = take(ledger, clock)
+    with pytest.raises(Conflict) as refused:
+        ledger.settle_doubt(SLOT, done=False)
+    assert refused.value.code == "running"
+    ledger.release(running)
+    record(ledger)
+    with pytest.raises(Conflict) as known:
+        ledger.settle_doubt(SLOT, done=False)
+    assert known.value.code == "known"
+    with pytest.raises(UsageError):
+        ledger.settle_doubt(SLOT, done=False, result=ToolResult("x"))
+    assert SLOT in ledger

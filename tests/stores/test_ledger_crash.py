@@ -151,4 +151,9 @@ def test_dead_owners_are_swept_away(tmp_path: Path) -> None:
         assert list(owners.iterdir()) == []
         assert len(ledger.in_doubt()) == 1
         ledger.record(idempotency_key="k", tool_name="t", params=None, result=ToolResult("m"))
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["book", "ledger.db", "ledger.db-owners"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        "book",
+        "claims-of-ledger.db",
+        "ledger.db",
+        "ledger.db-owners",
+    ]

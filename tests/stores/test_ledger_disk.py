@@ -22,7 +22,7 @@ from tests.tools.orders import NAME, Order, Receipt, Shop, order_tool, runner_fo
 from demiurge import SqliteEffectLedger, faults
 from demiurge.errors import Damaged, Unavailable, UsageError
 from demiurge.stores.sqlite import ledger as sqlite_ledger
-from demiurge.tools import LedgerSlot, ToolContext, ToolResult, ToolUserError
+from demiurge.tools import LedgerSlot, ToolContext, ToolResult, ToolUserError, partition_of
 from demiurge.tools.ledger.store import EntryState
 
 ROOT = Path(__file__).parents[2]
@@ -299,6 +299,24 @@ def test_an_entry_that_its_index_hides_is_said(path: Path, monkeypatch: pytest.M
     assert entry.result_value == 1
 
 
+def test_a_sessions_entry_that_the_index_of_keys_hides_is_said(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    partition = partition_of(session="s")
+    with SqliteEffectLedger(path) as ledger:
+        slot = LedgerSlot(partition, NAME, "order-17")
+        ledger.record(idempotency_key=slot, tool_name=NAME, params={}, result=ToolResult("m", 1))
+        other = LedgerSlot(partition_of(tenant="t"), NAME, "order-17")
+        ledger.record(idempotency_key=other, tool_name=NAME, params={}, result=ToolResult("m", 1))
+    monkeypatch.setattr(sqlite_ledger, "_CHECKED_BYTES", 0)
+    content = bytearray(path.read_bytes())
+    (at, *_) = [found.start() for found in re.finditer(re.escape(f"order-17{partition}".encode()), content)]
+    content[at + 7] ^= 1
+    path.write_bytes(content)
+    with SqliteEffectLedger(path) as ledger:
+        for use in (ledger.lookup, ledger.invalidate, ledger.slots, ledger.__contains__):
+            with pytest.raises(Damaged, match="an index hides an entry"):
+                use("order-17")
+
+
 @pytest.mark.parametrize("bytes_left", [100, 4096, 5000])
 def test_a_file_that_is_cut_short_is_said(path: Path, bytes_left: int) -> None:
     with SqliteEffectLedger(path) as ledger:
@@ -342,7 +360,7 @@ def test_nobody_else_can_read_or_write_any_of_its_files(path: Path) -> None:
             found = {file: stat.S_IMODE(file.stat().st_mode) for file in path.parent.rglob("*")}
     finally:
         os.umask(before)
-    assert len(found) == 5
+    assert len(found) == 6
     assert {mode for file, mode in found.items() if file.is_file()} == {0o600}
     assert {mode for file, mode in found.items() if file.is_dir()} == {0o700}
 

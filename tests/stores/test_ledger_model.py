@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
 
 from demiurge import SqliteEffectLedger
+from demiurge.errors import InvalidValue
 from demiurge.tools import EffectLedger, LedgerSlot, ToolResult, partition_of
 from demiurge.tools.ledger.store import EntryState, LedgerRow
 from demiurge.values.clock import FixedClock, SeededEntropy
@@ -38,6 +39,7 @@ class Known:
     effect_id: bytes
     expires_ns: int | None
     number: int = 0
+    by_hand: bool = False
 
 
 class Model(RuleBasedStateMachine):
@@ -76,6 +78,14 @@ class Model(RuleBasedStateMachine):
         over = known is not None and known.expires_ns is not None and known.expires_ns <= self.now
         return None if known is None or (over and known.state is not CLAIMED) else known
 
+    def answering(self, slot: LedgerSlot) -> Known | None:
+        """What a call with this slot is answered from: its own, or what was recorded under the key alone."""
+        by_hand = self.standing(slot._replace(partition=""))
+        return self.standing(slot) or (by_hand if by_hand is not None and by_hand.by_hand else None)
+
+    def with_key(self, key: str, tools: str = "ab") -> list[LedgerSlot]:
+        return [slot for slot in self.all_standing(*EntryState) if slot.key == key and slot.tool_name in tools]
+
     def all_standing(self, *states: EntryState) -> dict[LedgerSlot, Known]:
         found = {slot: self.standing(slot) for slot in SLOTS}
         return {slot: known for slot, known in found.items() if known is not None and known.state in states}
@@ -93,7 +103,7 @@ class Model(RuleBasedStateMachine):
 
     @rule(slot=st.sampled_from(SLOTS), ttl=st.sampled_from(TTLS), even=st.booleans(), which=st.integers(0, 1))
     def claim(self, slot: LedgerSlot, ttl: int | None, even: bool, which: int) -> None:
-        ledger, there = self.ledgers[which % len(self.ledgers)], self.standing(slot)
+        ledger, there = self.ledgers[which % len(self.ledgers)], self.answering(slot)
         got = ledger.claim(slot, params_hash="h", ttl_ns=ttl, now_ns=self.now, even_in_doubt=even)
         assert (got.there and got.there.state) == (there and there.state)
         free = there is None or (even and there.state is IN_DOUBT)
@@ -141,14 +151,20 @@ class Model(RuleBasedStateMachine):
 
     @rule(tool=st.sampled_from("ab"), key=st.sampled_from("kl"), ttl=st.sampled_from(TTLS), which=st.integers(0, 1))
     def record(self, tool: str, key: str, ttl: int | None, which: int) -> None:
-        ledger, slot = self.ledgers[which % len(self.ledgers)], LedgerSlot("", tool, key)
+        ledger, there = self.ledgers[which % len(self.ledgers)], self.with_key(key, tool)
         self.number += 1
         lasts = None if ttl is None else timedelta(microseconds=ttl // 1000)
         result = ToolResult("m", self.number)
-        ledger.record(idempotency_key=key, tool_name=tool, params=None, result=result, ttl=lasts)
+        options: dict[str, Any] = {"tool_name": tool, "params": None, "result": result, "ttl": lasts}
+        if len(there) > 1:
+            with pytest.raises(InvalidValue, match="Several sessions"):
+                ledger.record(idempotency_key=key, **options)
+            return
+        slot = there[0] if there else LedgerSlot("", tool, key)
+        ledger.record(idempotency_key=key, **options)
         row = ledger.find(slot, self.now)
         assert row is not None
-        self.known[slot] = Known(DONE, row.effect_id, self.later(ttl), self.number)
+        self.known[slot] = Known(DONE, row.effect_id, self.later(ttl), self.number, by_hand=True)
 
     @rule(slot=st.sampled_from(SLOTS))
     def invalidate(self, slot: LedgerSlot) -> None:
@@ -156,8 +172,12 @@ class Model(RuleBasedStateMachine):
 
     @rule(key=st.sampled_from("kl"))
     def invalidate_by_key(self, key: str) -> None:
-        slots = [slot for slot in SLOTS if (slot.partition, slot.key) == ("", key)]
-        assert self.ledgers[0].invalidate(key) == bool(self.forget(slots))
+        slots = self.with_key(key)
+        if len({slot.partition for slot in slots}) > 1:
+            with pytest.raises(InvalidValue, match="Several sessions"):
+                self.ledgers[0].invalidate(key)
+        else:
+            assert self.ledgers[0].invalidate(key) == bool(self.forget(slots))
 
     @rule(tool=st.sampled_from("ab"))
     def invalidate_by_tool(self, tool: str) -> None:
@@ -202,12 +222,20 @@ class Model(RuleBasedStateMachine):
     def agree(self) -> None:
         for ledger in self.ledgers:
             for slot in SLOTS:
-                known, found = self.standing(slot), ledger.find(slot, self.now)
-                assert (found and (found.state, found.effect_id)) == (known and (known.state, known.effect_id))
+                answer, found = self.answering(slot), ledger.find(slot, self.now)
+                assert (found and (found.state, found.effect_id)) == (answer and (answer.state, answer.effect_id))
+                known = self.standing(slot)
                 entry = ledger.lookup(slot)
                 done = known is not None and known.state is DONE
                 assert (entry is not None, slot in ledger) == (done, done)
                 assert entry is None or known is None or entry.result_value == known.number
+            for key in "kl":
+                assert ledger.slots(key) == tuple(sorted(self.with_key(key)))
+                done_slots = [slot for slot in self.all_standing(DONE) if slot.key == key]
+                assert (key in ledger) == bool(done_slots)
+                if len({slot.partition for slot in self.with_key(key)}) < 2:
+                    first = ledger.lookup(min(done_slots)) if done_slots else None
+                    assert ledger.lookup(key) == first
             assert len(ledger) == len(self.all_standing(DONE))
             assert ledger.in_doubt() == tuple(sorted(self.all_standing(IN_DOUBT)))
 

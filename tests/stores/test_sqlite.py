@@ -17,6 +17,7 @@ import pytest
 
 from demiurge.errors import Conflict, Damaged, NotFound, Unavailable, UsageError
 from demiurge.stores import Batch, Row, SqliteStore
+from demiurge.stores.sqlite import schema
 from demiurge.values.refs import ref_of
 
 LONG = b"long" * 5_000
@@ -91,6 +92,25 @@ def test_a_world_of_a_newer_version_is_refused_untouched(tmp_path: Path) -> None
         SqliteStore.open(folder)
     assert caught.value.code == "newer_format"
     assert (folder / "journal.db").read_bytes() == before
+
+
+@pytest.mark.parametrize("version", range(4))
+@pytest.mark.parametrize("has_id", [True, False])
+def test_a_world_has_the_marks_of_its_format_and_its_id(tmp_path: Path, version: int, has_id: bool) -> None:
+    """Either mark alone is not enough: a file that lacks one is no world that can be trusted."""
+    folder = make_world(tmp_path / "world")
+    execute(folder, f"PRAGMA user_version = {version}")
+    if not has_id:
+        execute(folder, "DELETE FROM meta WHERE key = 'world_id'")
+    with closing(sqlite3.connect(folder / "journal.db")) as db:
+        if version == schema.FORMAT and has_id:
+            assert schema.read_world_id(db, folder / "journal.db") == "world_1"
+        elif version > schema.FORMAT:
+            with pytest.raises(UsageError, match="newer Demiurge"):
+                schema.read_world_id(db, folder / "journal.db")
+        else:
+            with pytest.raises(Damaged, match="lacks the marks of a world: restore it from a backup"):
+                schema.read_world_id(db, folder / "journal.db")
 
 
 def test_a_database_of_another_program_is_refused_untouched(tmp_path: Path) -> None:

@@ -1,7 +1,8 @@
 """What is not allowlisted is on no public surface, whatever a call does and however it ends.
 
 Every place that can hold a value holds one of its own. Then all that others may see of the call is searched for
-them: its events, its record, its public view, its safe message, its span, the summary, the logs and the terminal.
+them: its events, its record, its public view, its safe message, its span, the summary, the logs and the terminal. The
+one place that may quote an exception is where an author asked for it, which all these calls do.
 """
 
 from __future__ import annotations
@@ -38,6 +39,7 @@ from demiurge import (
     ToolValidationError,
 )
 from demiurge.tools import LoopSignal, RunSummary, SpanSink, TokenUsage, ToolFailure, ToolSpan, event_to_json
+from demiurge.tools.execution.error_log import ToolErrorLog
 from demiurge.tools.ledger.effects import EffectLedger
 from demiurge.tools.ledger.idempotency import IdempotencyConfig
 from demiurge.values.clock import FixedClock
@@ -248,7 +250,7 @@ SCENES: tuple[Scene, ...] = (
     Scene("validation", args=text(table={c("arg.key"): [c("arg.value")]})),
     Scene("validation", args=text(tags=[c("arg.tag")] * 2)),
     Scene("validation", args=text(**{c("arg.unknown"): c("arg.unknown")})),
-    Scene("validation", raises(lambda: ToolValidationError(c("error")))),
+    Scene("validation", raises(lambda: ToolValidationError(c("told"))), told=frozenset({"told"})),
     Scene("deadline_exceeded", ctx=over()),
     Scene("deadline_exceeded", raises(lambda: DeadlineExceededError(c("error")))),
     Scene("budget_exceeded", ctx=overspent()),
@@ -281,6 +283,7 @@ class Observed:
     def __init__(self, scene: Scene, redaction: Redaction) -> None:
         self.scene = scene
         self.events: list[Any] = []
+        self.explained: list[str] = []
         self.spans = Spans()
         self.clock = FixedClock(0)
         self.approvals = InMemoryApprovals(self.clock, ttl_ms=1000) if scene.approval is not None else None
@@ -294,6 +297,7 @@ class Observed:
             emit=self.events.append,
             blobs=scene.blobs,
             ledger=EffectLedger() if scene.replayed else None,
+            log_tool_errors=ToolErrorLog(self.explained.append),
         )
 
     def _tool(self, redaction: Redaction) -> Tool[Any, Any]:
@@ -391,6 +395,17 @@ async def test_what_is_allowlisted_is_there(mode: str) -> None:
     shown = observed.surfaces(result)
     assert canaries(shown["events"]) == canaries(shown["value"]) == canaries(shown["record"]) == allowlisted
     assert canaries(result.content) == {"message", "rendering", "value.shut"}
+
+
+async def test_what_a_handler_raised_is_told_to_the_author_alone() -> None:
+    observed = Observed(Scene("execution", raises(chained)), Redaction.message_only())
+    result = await observed.run()
+    assert result is not None
+    [explained] = observed.explained
+    assert canaries(explained) >= {"error", "note", "cause"}
+    assert "Traceback (most recent call last)" in explained
+    assert "handler of look (call c) raised ValueError" in explained
+    assert not canaries(result.content)
 
 
 def test_every_way_to_end_is_among_the_scenes() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from demiurge.errors import InvalidValue, NotFound
-from demiurge.tools import Budgets, ToolEffect, ToolPolicy, ToolPolicyContext
+from demiurge.tools import Allowance, Budgets, ToolEffect, ToolPolicy, ToolPolicyContext
+from demiurge.values import canonical_json
+from demiurge.values.refs import ref_of
 
 CTX = ToolPolicyContext(run_id="r", actor="user:1")
 READ, CHANGE, OUTSIDE = ToolEffect.READ_ONLY, ToolEffect.STATE_CHANGE, ToolEffect.EXTERNAL_SIDE_EFFECT
@@ -146,3 +149,179 @@ def test_a_byte_order_mark_is_no_content(tmp_path: Path, name: str) -> None:
 def test_load_without_a_file(tmp_path: Path) -> None:
     with pytest.raises(NotFound):
         ToolPolicy.load(tmp_path / "none.toml")
+
+
+def refusal(make: Any) -> tuple[str, str]:
+    """The place and the sentence of what is refused."""
+    with pytest.raises(InvalidValue) as caught:
+        make()
+    return caught.value.path or "", caught.value.message
+
+
+# The rule that decides
+
+
+@pytest.mark.parametrize(
+    ("tool_id", "effect", "rule"),
+    [
+        ("free", READ, {"rule": "allowed_tools", "tool": "free"}),
+        ("free", CHANGE, {"rule": "require_approval_for_effects", "effect": "state_change"}),
+        ("asked", READ, {"rule": "require_approval_for_tools", "tool": "asked"}),
+        ("asked", CHANGE, {"rule": "require_approval_for_tools", "tool": "asked"}),
+        ("free", OUTSIDE, {"rule": "allowed_tools", "tool": "free"}),
+    ],
+)
+def test_the_rule_that_decides_is_named(tool_id: str, effect: ToolEffect, rule: dict[str, str]) -> None:
+    policy = ToolPolicy(("free", "asked"), (CHANGE,), require_approval_for_tools=("asked",))
+    assert policy.rule(tool_id, effect) == rule
+    assert policy.rule_digest(tool_id, effect) == ref_of(canonical_json.encode(rule))
+    asks = policy.decide(CTX, tool_id, effect) == "require_approval"
+    assert asks == (rule["rule"] != "allowed_tools")
+
+
+def test_an_approval_is_of_one_rule() -> None:
+    policy = ToolPolicy(("a", "b"), (CHANGE, OUTSIDE), require_approval_for_tools=("a", "b"))
+    by_effect = ToolPolicy(("a", "b"), (CHANGE, OUTSIDE))
+    digests = {
+        policy.rule_digest("a", CHANGE),
+        policy.rule_digest("b", CHANGE),
+        by_effect.rule_digest("a", CHANGE),
+        by_effect.rule_digest("a", OUTSIDE),
+    }
+    assert len(digests) == 4
+    assert by_effect.rule_digest("a", CHANGE) == by_effect.rule_digest("b", CHANGE)
+
+
+# Limits
+
+
+def budgets(given: dict[str, Any]) -> Budgets:
+    return Budgets(**given)
+
+
+@pytest.mark.parametrize("name", ["max_runtime_ms", "max_result_bytes"])
+def test_a_budget_is_a_whole_number_from_1_on(name: str) -> None:
+    for value in (1, 2, 10**12, None):
+        assert getattr(budgets({name: value}), name) == value
+    for wrong in (0, -1, 1.0, True, "1"):
+        expected = (f"budgets.{name}", f"budgets.{name}: a budget is a whole number of at least 1")
+        assert refusal(lambda wrong=wrong: budgets({name: wrong})) == expected
+
+
+@pytest.mark.parametrize("name", ["run", "unit"])
+def test_a_share_is_an_allowance(name: str) -> None:
+    share = Allowance(max_total_tokens=5)
+    assert getattr(budgets({name: share}), name) is share
+    assert budgets({name: share}).to_json()[name] == share.to_json()
+    assert Budgets.from_json({name: share.to_json()}) == budgets({name: share})
+    assert Budgets.from_json({name: None}) == Budgets()
+    assert refusal(lambda: budgets({name: {"max_total_tokens": 5}})) == (
+        f"budgets.{name}",
+        f"budgets.{name}: is an Allowance",
+    )
+    assert refusal(lambda: Budgets.from_json({name: {"max_total_tokens": -1}}))[0] == f"budgets.{name}.max_total_tokens"
+    path, message = refusal(lambda: Budgets.from_json({name: 3}))
+    assert path == f"budgets.{name}"
+    assert message.startswith(f"budgets.{name}: ")
+
+
+def test_the_complaint_about_a_share_names_its_place_once() -> None:
+    _, own = refusal(lambda: Allowance.from_json({"max_total_tokens": -1}))
+    _, message = refusal(lambda: Budgets.from_json({"run": {"max_total_tokens": -1}}))
+    assert message == f"budgets.run.{own}"
+
+
+def test_a_unit_has_no_time() -> None:
+    timed = Allowance(max_wall_ms=5)
+    assert Budgets(run=timed, unit=Allowance(max_total_tokens=1)).run is timed
+    place = "budgets.unit.max_wall_ms"
+    assert refusal(lambda: Budgets(unit=timed)) == (place, f"{place}: a unit has no end, so it has no time either")
+
+
+# What a policy may say
+
+
+LISTS = ("allowed_tools", "require_approval_for_effects", "require_approval_for_tools")
+
+
+@pytest.mark.parametrize("name", LISTS)
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [
+        ("read_only", "must be a list"),
+        (b"read_only", "must be a list"),
+        ({"read_only": 1}, "must be a list"),
+        (3, "must be a list"),
+        (None, "must be a list"),
+        ([1], "must hold only names"),
+        (["read_only", None], "must hold only names"),
+    ],
+)
+def test_a_list_of_names_is_one(name: str, value: Any, words: str) -> None:
+    given = {"allowed_tools": (), name: value}
+    assert refusal(lambda: ToolPolicy(**given)) == (name, f"{name}: {words}")
+
+
+@pytest.mark.parametrize("name", ["allowed_tools", "require_approval_for_tools"])
+@pytest.mark.parametrize("wrong", ["", "a b", "a/b", "x" * 65])
+def test_a_tool_id_that_can_not_be_is_refused(name: str, wrong: str) -> None:
+    long: dict[str, Any] = {name: ("x" * 64,)}
+    given: dict[str, Any] = {name: ("a", wrong)}
+    assert getattr(ToolPolicy(**long), name) == ("x" * 64,)
+    words = f"{name}: a tool id is 1 to 64 letters, digits, '_' or '-'"
+    assert refusal(lambda: ToolPolicy(**given)) == (name, words)
+
+
+def test_an_effect_that_can_not_be_is_refused() -> None:
+    words = "require_approval_for_effects: an effect is one of external_side_effect, read_only, state_change"
+    wrong: Any = ("state_change", "write")
+    assert refusal(lambda: ToolPolicy((), wrong)) == ("require_approval_for_effects", words)
+
+
+def test_budgets_are_budgets() -> None:
+    wrong: Any = {"max_runtime_ms": 5}
+    assert refusal(lambda: ToolPolicy((), (), wrong)) == ("budgets", "budgets: budgets are a Budgets")
+
+
+def test_names_may_come_in_a_set() -> None:
+    for made in (set, frozenset, list, tuple):
+        names: Any = made([*"hgfedcb", "a"])
+        effects: Any = made(["state_change", "read_only"])
+        policy = ToolPolicy(names, effects, require_approval_for_tools=names)
+        ordered = tuple("hgfedcba") if made in (list, tuple) else tuple("abcdefgh")
+        assert policy.allowed_tools == policy.require_approval_for_tools == ordered
+        assert set(policy.require_approval_for_effects) == {READ, CHANGE}
+
+
+@pytest.mark.parametrize(
+    ("data", "path", "words"),
+    [
+        ([], "", "must be an object"),
+        ({}, "allowed_tools", "allowed_tools: is required (an empty list allows nothing)"),
+        (
+            {"allowed_tools": [], "tools": []},
+            "",
+            "unknown key 'tools'; known: allowed_tools, budgets, require_approval_for_effects,"
+            " require_approval_for_tools",
+        ),
+        ({"allowed_tools": [], "budgets": 3}, "budgets", "budgets: must be an object"),
+        (
+            {"allowed_tools": [], "budgets": {"b": 1, "a": 1}},
+            "budgets",
+            "budgets: unknown key 'a'; known: max_result_bytes, max_runtime_ms, run, unit",
+        ),
+    ],
+)
+def test_what_a_policy_does_not_know_is_refused_with_its_place(data: Any, path: str, words: str) -> None:
+    assert refusal(lambda: ToolPolicy.from_json(data)) == (path, words)
+
+
+def test_a_file_that_can_not_be_read_is_said(tmp_path: Path) -> None:
+    with pytest.raises(NotFound, match=rf"There is no policy file {re.escape(str(tmp_path))}/none.toml\."):
+        ToolPolicy.load(tmp_path / "none.toml")
+    with pytest.raises(InvalidValue, match=rf"The policy file {re.escape(str(tmp_path))} can't be read: Is"):
+        ToolPolicy.load(tmp_path)
+    (tmp_path / "p.json").write_text('{"allowed_tools": 3}')
+    with pytest.raises(InvalidValue, match=r"The policy file .*p\.json: allowed_tools: must be a list") as caught:
+        ToolPolicy.load(tmp_path / "p.json")
+    assert (caught.value.path, caught.value.code) == ("allowed_tools", InvalidValue.code)

@@ -261,8 +261,8 @@ def failing(error: BaseException) -> Callable[..., Any]:
         (TimeoutError("canary"), "execution", "The tool failed."),
         (StopIteration("canary"), "execution", "The tool failed."),
         (ToolUserError("Try Monday."), "execution", "Try Monday."),
-        (ToolValidationError("canary", fields=("step is gone",)), "validation", "step is gone"),
-        (ToolValidationError("canary"), "validation", "The arguments do not fit the tool's schema."),
+        (ToolValidationError("a is odd", fields=("a is 3",)), "validation", "a is odd. Found: a is 3."),
+        (ToolValidationError("a must be even"), "validation", "a must be even"),
         (ToolFailure(ToolErrorCode.QUARANTINED), "quarantined", "changed since its review"),
     ],
 )

@@ -518,3 +518,17 @@ def test_nothing_after_message_stop_counts() -> None:
 def test_a_plain_body_in_place_of_a_stream() -> None:
     body = _answer(_text("Hi"))
     assert _read(json.dumps(body).encode())[1] == anthropic.decode(body)
+
+
+@pytest.mark.parametrize("caller", [{"type": "direct"}, {"type": "code_execution_20260120", "tool_id": "srvtoolu_1"}])
+def test_who_made_a_call_goes_back_on_it(caller: dict[str, Any]) -> None:
+    block = {**_use("toolu_1", {"x": 1}), "caller": caller}
+    body = _answer(block, stop="tool_use")
+    assert anthropic.decode(body).tool_calls[0].raw == {"type": "tool_use", "caller": caller}
+    (message,) = anthropic.encode_messages(anthropic.decode(body).items)["messages"]
+    assert message["content"] == [block]
+    _, streamed = _read(START + _block(0, {**block, "input": {}}, *_json('{"x": 1}')) + _end() + STOP)
+    assert isinstance(streamed, Completion)
+    assert streamed.tool_calls == anthropic.decode(body).tool_calls
+    (call,) = openai_responses.encode_messages(streamed.items)["input"]
+    assert "caller" not in call

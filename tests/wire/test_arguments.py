@@ -5,7 +5,7 @@ import re
 import pytest
 
 from demiurge.values import canonical_json
-from demiurge.wire import Completion, Message, ProviderError, Text, ToolCall
+from demiurge.wire import Completion, Item, Message, ProviderError, Text, ToolCall, ToolOutput
 from demiurge.wire.arguments import (
     MAX_CALLS,
     DraftCall,
@@ -190,3 +190,20 @@ def test_calls_of_a_hand_made_completion_get_the_form_of_decoded_ones() -> None:
         ("t", True),
     ]
     assert [call.arguments_json for call in sound.tool_calls] == ['{"zone": "U', "{}", "[]"]
+
+
+def test_the_output_of_a_call_that_the_provider_ran_goes_by_the_calls_id() -> None:
+    ran, asked = ToolCall("no good", "t", "{}"), ToolCall("b", "t", "{}")
+    items = (ran, ToolOutput("no good", "4"), asked)
+    sound = sound_calls(Completion("", (asked,), "tool_calls", None, items), b"seed")
+    first, output, second = sound.items
+    assert isinstance(first, ToolCall)
+    assert output == ToolOutput(first.id, "4")
+    assert sound.tool_calls == (second,) == (asked,)
+
+
+@pytest.mark.parametrize("items", [(ToolOutput("b", "4"),), (ToolOutput("b", "4"), ToolCall("b", "t", "{}"))])
+def test_an_output_of_a_call_that_the_answer_does_not_make_is_refused(items: tuple[Item, ...]) -> None:
+    calls = tuple(item for item in items if isinstance(item, ToolCall))
+    with pytest.raises(ProviderError, match="somebody else"):
+        sound_calls(Completion("", calls, "tool_calls", None, items), b"seed")

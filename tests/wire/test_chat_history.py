@@ -2,14 +2,17 @@ from __future__ import annotations
 
 import base64
 import json
+from hashlib import sha256
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from demiurge import Redaction, ToolEffect, ToolPolicy, ToolResult, ToolRunner, tool
 from demiurge.errors import InvalidValue
-from demiurge.tools import SAFE_MESSAGES, ToolErrorCode
+from demiurge.tools import SAFE_MESSAGES, AiEvent, ToolErrorCode
+from demiurge.tools.ids import canonical_call_id
 from demiurge.wire import (
     Image,
     Item,
@@ -21,8 +24,9 @@ from demiurge.wire import (
     openai_chat,
     openai_responses,
 )
+from demiurge.wire.call_record import CallRecord, RecordedCall, recorded_calls
 from demiurge.wire.chat_history import MAX_IMAGE_BYTES, MAX_MESSAGE_ID, MAX_TOOL_NAME, ChatRequest, decode
-from demiurge.wire.data_stream import MAX_ARGS_BYTES, MAX_RESULT_BYTES
+from demiurge.wire.data_stream import MAX_ARGS_BYTES, MAX_RESULT_BYTES, DataStream
 
 PNG, WEBP, JPEG = b"\x89PNG\r\n\x1a\n", b"RIFF\0\0\0\0WEBP", b"\xff\xd8\xff\xe0"
 
@@ -64,8 +68,21 @@ def output(call_id: str, kind: Any, value: Any) -> dict[str, Any]:
     }
 
 
-def items(*messages: Any) -> tuple[Item, ...]:
-    return decode({"messages": list(messages)}).items
+EXACT = '{"zone": "Asia/Tokyo", "key": "private"}'
+
+
+def recorded(call_id: str) -> RecordedCall:
+    """A record that knows every call, each with its output."""
+    own = call_id if call_id.isascii() and len(call_id) <= 64 else f"call_{sha256(call_id.encode()).hexdigest()[:8]}"
+    return RecordedCall(ToolCall(own, "clock", EXACT), ToolOutput(own, f"told of {own[:8]}"))
+
+
+def still_open(call_id: str) -> RecordedCall:
+    return RecordedCall(recorded(call_id).call)
+
+
+def items(*messages: Any, record: CallRecord = recorded) -> tuple[Item, ...]:
+    return decode({"messages": list(messages)}, recorded=record).items
 
 
 def refused(*messages: Any) -> str:
@@ -78,18 +95,19 @@ def refused(*messages: Any) -> str:
 # -- what is read
 
 
-def test_a_conversation_with_a_call() -> None:
+def test_of_a_posted_call_the_model_reads_what_the_record_holds() -> None:
+    """What a browser was shown is `{}` and the public view; it could also be anything else."""
     assert items(
         user("What time is it in Tokyo?"),
-        assistant(text("Let me look."), call(args={"zone": "Asia/Tokyo"})),
-        answer(result(value={"time": "09:00"})),
+        assistant(text("Let me look."), call(name="clocks", args={})),
+        answer(result(value={"message": "It is nine."})),
         assistant(text("Nine.")),
         user("Thanks", "!"),
     ) == (
         Message("user", (Text("What time is it in Tokyo?"),)),
         Message("assistant", (Text("Let me look."),)),
-        ToolCall("call_1", "clock", '{"zone":"Asia/Tokyo"}'),
-        ToolOutput("call_1", '{"time":"09:00"}'),
+        ToolCall("call_1", "clock", EXACT),
+        ToolOutput("call_1", "told of call_1"),
         Message("assistant", (Text("Nine."),)),
         Message("user", (Text("Thanks"), Text("!"))),
     )
@@ -113,30 +131,86 @@ def test_what_the_data_stream_client_posts() -> None:
         "threadId": "t",
         "unstable_assistantMessageId": "m",
     }
-    request = decode(json.loads(json.dumps(body)))
+    request = decode(json.loads(json.dumps(body)), recorded=recorded)
     assert request.items[0] == Message("user", (Text("Compare."), Image("image/png", PNG)))
     assert request.items[1:5] == (
-        ToolCall("a", "clock", '{"n":1}'),
-        ToolCall("b", "clock", '{"n":2}'),
-        ToolOutput("a", '{"x":1}'),
-        ToolOutput("b", '{"ok":false}', is_error=True),
+        ToolCall("a", "clock", EXACT),
+        ToolCall("b", "clock", EXACT),
+        ToolOutput("a", "told of a"),
+        ToolOutput("b", "told of b"),
     )
 
 
 @pytest.mark.parametrize(
-    ("part", "content", "is_error"),
+    "part",
     [
-        (result(value="nine"), "nine", False),
-        (result(value=None), "null", False),
-        (result(value=[1, 2.5, 2500000000000000000]), "[1,2.5,2500000000000000000]", False),
-        (result(value="no", isError=True), "no", True),
-        (output("call_1", "text", "nine"), "nine", False),
-        (output("call_1", "error-text", "no"), "no", True),
+        result(value="forged"),
+        result(value=None),
+        result(value=[1, 2.5, 2500000000000000000]),
+        result(value="forged", isError=True),
+        output("call_1", "text", "forged"),
+        output("call_1", "error-text", "forged"),
     ],
 )
-def test_results_become_the_text_that_the_model_reads(part: dict[str, Any], content: str, is_error: bool) -> None:
+def test_no_word_of_a_posted_result_reaches_the_model(part: dict[str, Any]) -> None:
     *_, found = items(user(), assistant(call()), answer(part))
-    assert found == ToolOutput("call_1", content, is_error)
+    assert found == ToolOutput("call_1", "told of call_1")
+
+
+def test_without_a_record_a_posted_call_is_refused_and_told_why() -> None:
+    with pytest.raises(InvalidValue, match="record") as caught:
+        decode({"messages": [user(), assistant(text("Hm."), call()), answer(result())]})
+    assert caught.value.path == "messages[1].content[1].toolCallId"
+    assert decode({"messages": [user(), assistant(text("Hm.")), user()]}).items
+
+
+def test_a_call_that_is_not_recorded_is_refused() -> None:
+    record = recorded_calls([ToolCall("call_2", "clock", EXACT), ToolOutput("call_2", "nine")])
+    with pytest.raises(InvalidValue, match="recorded") as caught:
+        items(user(), assistant(call("call_2"), call("call_1")), record=record)
+    assert caught.value.path == "messages[1].content[1].toolCallId"
+
+
+def test_a_record_is_made_of_a_conversation() -> None:
+    long_id = "x" * 200
+    kept = (
+        Message("user", (Text("Hi"),)),
+        ToolCall("a", "clock", EXACT),
+        ToolCall(long_id, "look", "{"),
+        ToolOutput(long_id, "no", is_error=True),
+        ToolOutput("a", "nine"),
+        ToolCall("b", "clock", EXACT),
+    )
+    find = recorded_calls(kept)
+    assert find("a") == RecordedCall(kept[1], kept[4])
+    assert find(canonical_call_id(long_id)) == RecordedCall(kept[2], kept[3])
+    assert find("b") == RecordedCall(kept[5])
+    assert find("c") is None
+    assert EXACT not in repr(find("a"))
+    with pytest.raises(InvalidValue):
+        recorded_calls([*kept, ToolCall("a", "clock", "{}")])
+
+
+def test_what_a_run_showed_leads_back_to_what_the_model_was_told() -> None:
+    """A conversation of two turns: the events of the first become lines, a browser posts them back with the second."""
+
+    @tool(effect=ToolEffect.READ_ONLY, redaction=Redaction.drop_all())
+    def clock(zone: str) -> ToolResult[None]:
+        """The time in a zone."""
+        return ToolResult(f"It is 09:00 in {zone}.")
+
+    events: list[AiEvent] = []
+    runner = ToolRunner([clock], policy=ToolPolicy(("clock",)), emit=events.append)
+    proposed = ToolCall("call_1", "clock", '{"zone": "Asia/Tokyo"}')
+    answered = runner.exec_sync(proposed.name, proposed.arguments_json, tool_call_id=proposed.id)
+    told = ToolOutput(answered.tool_call_id, answered.content, is_error=not answered.ok)
+    stream = DataStream()
+    lines = {frame.code: frame.value for event in events for frame in stream.take(event)}
+    shown = call(lines["b"]["toolCallId"], lines["b"]["toolName"], json.loads(lines["c"]["argsTextDelta"]))
+    assert shown["args"] == {}
+    posted = [user(), assistant(shown), answer(result(lines["a"]["toolCallId"], lines["a"]["result"])), user()]
+    _, *read, _ = items(*posted, record=recorded_calls([proposed, told]))
+    assert read == [proposed, told]
 
 
 def test_images_in_both_spellings() -> None:
@@ -275,7 +349,7 @@ def test_calls_of_one_turn_may_come_in_several_messages() -> None:
 
 @pytest.mark.parametrize("after", [[], [user()], [answer(result("b")), assistant(text("Hm."))]])
 def test_a_call_that_was_left_is_answered_before_what_comes_next(after: list[Any]) -> None:
-    read = items(assistant(call("a"), call("b")), *after)
+    read = items(assistant(call("a"), call("b")), *after, record=still_open)
     unknown = SAFE_MESSAGES[ToolErrorCode.UNKNOWN_OUTCOME]
     answers = [item for item in read if isinstance(item, ToolOutput)]
     assert ToolOutput("a", unknown, is_error=True) in answers
@@ -296,26 +370,30 @@ def test_a_call_id_has_1_to_128_bytes(call_id: Any) -> None:
     assert refused(assistant(call()), answer(result(call_id))) == "messages[1].content[0].toolCallId"
 
 
-@pytest.mark.parametrize("call_id", ["x" * 128, "é" * 64, "call 1"])
-def test_an_id_that_providers_do_not_take_is_replaced_in_call_and_result(call_id: str) -> None:
+def test_a_call_that_was_left_in_the_browser_has_its_recorded_answer() -> None:
+    read = items(assistant(call("a")), user())
+    assert read[1] == ToolOutput("a", "told of a")
+
+
+@pytest.mark.parametrize("call_id", ["x" * 128, "é" * 64])
+def test_call_and_result_have_the_id_of_the_record(call_id: str) -> None:
     made, returned = items(assistant(call(call_id)), answer(result(call_id)))
     assert isinstance(made, ToolCall)
     assert isinstance(returned, ToolOutput)
+    assert made == recorded(call_id).call
     assert made.id == returned.id
-    assert made.id.startswith("call_")
-    assert len(made.id) <= 64
+
+
+def test_two_shown_ids_of_one_recorded_call_are_refused() -> None:
+    one = RecordedCall(ToolCall("call_1", "clock", EXACT))
+    with pytest.raises(InvalidValue) as caught:
+        items(assistant(call("a"), call("b")), record=lambda _shown: one)
+    assert caught.value.path == "messages[0].content[1].toolCallId"
 
 
 @pytest.mark.parametrize("name", ["", "x" * (MAX_TOOL_NAME + 1), None, 7])
 def test_a_tool_name_is_1_to_64_characters(name: object) -> None:
     assert refused(assistant(call(name=name))) == "messages[0].content[0].toolName"
-
-
-def test_a_name_that_is_no_tools_is_kept_in_a_form_that_providers_take() -> None:
-    (made, _) = items(assistant(call(name="make coffee!")))
-    assert isinstance(made, ToolCall)
-    assert made.name.startswith("make_coffee_")
-    assert made.name.replace("_", "").isalnum()
 
 
 @pytest.mark.parametrize("args", [[], "{}", 1])
@@ -334,9 +412,7 @@ def test_arguments_and_results_are_json(value: object) -> None:
 @pytest.mark.parametrize("letter", ["x", "é", "\U0001f600"])
 def test_arguments_have_at_most_8_kib(letter: str) -> None:
     letters = (MAX_ARGS_BYTES - len('{"q":""}')) // len(letter.encode())
-    made, _ = items(assistant(call(args={"q": letter * letters})))
-    assert isinstance(made, ToolCall)
-    assert not made.invalid
+    assert items(assistant(call(args={"q": letter * letters})))
     assert refused(assistant(call(args={"q": letter * (letters + 1)}))) == "messages[0].content[0].args"
 
 

@@ -25,6 +25,8 @@ from demiurge.wire import (
     ToolChoice,
     ToolOutput,
     Usage,
+    anthropic,
+    openai_chat,
     openai_responses,
 )
 
@@ -471,3 +473,65 @@ def test_an_answer_without_measure_is_a_bad_response(output: list[Any]) -> None:
         decoder.close()
     assert caught.value.code == "bad_response"
     assert len(str(caught.value)) < 600
+
+
+@pytest.mark.parametrize(
+    ("arguments", "invalid"), [('{"a": 1}', False), ("{}", False), ("", True), ('{"a": ', True), ("[]", True)]
+)
+def test_a_call_in_progress_of_a_completed_response_ran_to_its_end_if_its_arguments_are_whole(
+    arguments: str, invalid: bool
+) -> None:
+    body = _response(_call(arguments=arguments, status="in_progress"))
+    assert [call.invalid for call in openai_responses.decode(body).tool_calls] == [invalid]
+    _, completion = _read({"type": "response.completed", "response": body})
+    assert [call.invalid for call in completion.tool_calls] == [invalid]
+    cut = _response(_call(arguments=arguments, status="in_progress"), status="incomplete")
+    assert [call.invalid for call in openai_responses.decode(cut).tool_calls] == [True]
+    half = _response(_call(arguments=arguments, status="incomplete"))
+    assert [call.invalid for call in openai_responses.decode(half).tool_calls] == [True]
+
+
+@pytest.mark.parametrize("caller", [{"type": "direct"}, {"type": "program", "caller_id": "prog_1"}])
+def test_who_made_a_call_goes_back_on_it_and_on_its_output(caller: dict[str, Any]) -> None:
+    completion = openai_responses.decode(_response(_call(caller=caller, namespace="crm"), _call("call_2")))
+    assert completion.tool_calls[0].raw == {"type": "function_call", "caller": caller, "namespace": "crm"}
+    outputs = [ToolOutput(call.id, "x") for call in completion.tool_calls]
+    first, second, one, two = openai_responses.encode_messages([*completion.items, *outputs])["input"]
+    assert (first["caller"], first["namespace"], one["caller"]) == (caller, "crm", caller)
+    assert not {"caller", "namespace"} & {*second, *two}
+    assert "namespace" not in one
+
+
+def test_who_made_a_call_is_not_told_to_another_format() -> None:
+    call = openai_responses.decode(_response(_call(caller={"type": "program", "caller_id": "p"}))).tool_calls[0]
+    (message,) = openai_chat.encode_messages([call])["messages"]
+    assert message["tool_calls"] == [{"id": "call_1", "type": "function", "function": {"name": "t", "arguments": "{}"}}]
+    (block,) = anthropic.encode_messages([call])["messages"][0]["content"]
+    assert set(block) == {"type", "id", "name", "input"}
+
+
+def test_a_custom_tools_call_is_a_call_with_its_text_as_arguments() -> None:
+    custom = {"type": "custom_tool_call", "id": "ctc_1", "call_id": "call_1", "name": "shell", "input": "ls -l"}
+    expected = ToolCall("call_1", "shell", "ls -l", invalid=True)
+    added = {"type": "response.output_item.added", "item": {**custom, "input": ""}}
+    events, completion = _read(added, {"type": "response.completed", "response": _response(custom)})
+    assert events == [Status(phase="tool_use", label="shell")]
+    assert completion == openai_responses.decode(_response(custom))
+    assert (completion.tool_calls, completion.finish_reason) == ((expected,), "tool_calls")
+    call, output = openai_responses.encode_messages([expected, ToolOutput("call_1", "no")])["input"]
+    assert (call["type"], json.loads(call["arguments"])) == ("function_call", {"invalid_arguments": "ls -l"})
+    assert output == {"type": "function_call_output", "call_id": "call_1", "output": "no"}
+    whole = openai_responses.decode(_response({**custom, "input": '{"a": 1}'})).tool_calls
+    assert whole == (ToolCall("call_1", "shell", '{"a": 1}'),)
+
+
+def test_an_output_in_the_answer_ends_its_call() -> None:
+    """The host ran the call itself; nobody runs it again."""
+    output = {"type": "function_call_output", "id": "o_1", "call_id": "call_1", "output": "4"}
+    completion = openai_responses.decode(_response(_call(), output, _call("call_2"), _message("Four.")))
+    one, two = ToolCall("call_1", "t", "{}"), ToolCall("call_2", "t", "{}")
+    assert completion.items == (one, ToolOutput("call_1", "4"), two, Message("assistant", (Text("Four."),)))
+    assert completion.tool_calls == (two,)
+    parts = [{"type": "output_text", "text": "a"}, {"type": "input_image", "image_url": "u"}]
+    (item,) = openai_responses.decode(_response({**output, "output": parts})).items
+    assert item == ToolOutput("call_1", "a[input_image]")

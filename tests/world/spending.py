@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 from collections import deque
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from tests.world.scripted import BOARD, SECOND, A, Kernel, awaiting, edge, plan, raising, ref, tiny
@@ -18,7 +19,7 @@ from demiurge.tools.limits.allowance import Allowance
 from demiurge.tools.policy import Budgets, ToolPolicy
 from demiurge.values import canonical_json
 from demiurge.values.refs import ref_of
-from demiurge.world.effect import Result, succeeded
+from demiurge.world.effect import Result, failed, succeeded
 from demiurge.world.kernel.ingress import Ingress
 from demiurge.world.kernel.outcome import Sent
 from demiurge.world.manifest import Manifest
@@ -233,4 +234,14 @@ class Units:
             self.deliver()
 
     def _send(self, unit: Unit) -> None:
-        self.post += ((unit, sent) for sent in self.units[unit].last.outbox)
+        """Post what a unit has sent, and answer what was refused in it, as if it were one step."""
+        kernel = self.units[unit]
+        first, begun = kernel.last, list[OpenIntent]()
+        while True:
+            self.post += ((unit, sent) for sent in kernel.last.outbox)
+            begun += (intent for intent in kernel.last.intents if intent.refused is None)
+            refused = next((intent for intent in kernel.intents if intent.refused is not None), None)
+            if refused is None or refused.refused is None:
+                break
+            kernel.receipt(refused, failed(**refused.refused))
+        kernel.last = replace(first, intents=tuple(begun))

@@ -130,12 +130,16 @@ def test_d_two_plans_with_an_identical_effect_each_have_their_own_receipt() -> N
     assert not unit.state.is_open
 
 
+DIVIDED_BY_ZERO = {"op": "get", "args": [{"record": {"a": {"op": "div", "args": [1, 0]}}}, "a"]}
+"""The type of what `get` finds is not known before the plan runs, so the manifest is taken."""
+
+
 @pytest.mark.parametrize(
     ("change", "what", "kind"),
     [
         ({"rules": []}, "ask:x", "decision"),
         ({"grants": [{"name": "echo", "cap": "ex/echo@1", "expiry_ns": 1}]}, "ask:x", "decision"),
-        ({"plans": [plan([raising("t", "s", {"op": "div", "args": [1, 0]})])]}, "ask:x", "plan_ended"),
+        ({"plans": [plan([raising("t", "s", DIVIDED_BY_ZERO)])]}, "ask:x", "plan_ended"),
         ({}, "fail:x", "step"),
     ],
 )

@@ -52,7 +52,7 @@ def policy(run: Allowance | None = None, unit: Allowance | None = None, tool: st
 def contents(talk: Any) -> list[dict[str, Any]]:
     """What the model was told about its calls that were refused."""
     texts = [output["content"] for output in talk.outputs()]
-    return [canonical_json.parse_object(text) for text in texts if text.startswith('{"error_code"')]
+    return [canonical_json.parse_object(text) for text in texts if text.startswith('{"ok":false')]
 
 
 # -- chats ------------------------------------------------------------------------------------------------------------
@@ -62,7 +62,8 @@ async def test_the_model_is_told_of_a_call_beyond_the_budget_and_answers_in_word
     model = Script(called(call(1), call(2)), called(call(3)), said("I have seen one."))
     async with talking(store, model, [look()], policy=policy(run=Allowance(max_tool_calls=1))) as talk:
         await talk.say("look")
-        assert (talk.turn["status"], len(talk.receipts("tool.call"))) == ("done", 1)
+        ran = [receipt["payload"]["ok"] for receipt in talk.receipts("tool.call")]
+        assert (talk.turn["status"], ran) == ("done", [True, False, False])
         sentence = "The budget for this run is used up: 0 of 1 tool calls are left."
         assert contents(talk) == [{"ok": False, "error_code": "budget_exceeded", "message": sentence}] * 2
 

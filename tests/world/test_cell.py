@@ -54,6 +54,15 @@ def test_a_list_may_be_set_and_appended_to_in_one_step() -> None:
     assert list(after["log"]) == ["new", "more"]
 
 
+def test_a_cell_gains_the_options_and_lists_that_its_schema_has_gained() -> None:
+    before, _, _ = apply(None, set=FULL)
+    older = {name: value for name, value in before.items() if name not in ("title", "log")}
+    after, _, _ = apply(older, append={"log": ["one"]})
+    assert after == {**before, "log": Vector.of(["one"])}
+    shown = SCHEMAS.validator("ex/S@1").to_json({name: value for name, value in before.items() if name != "title"})
+    assert shown["title"] is None, "also where it is only looked at"
+
+
 def test_a_step_may_set_a_list_to_the_vector_it_was_given() -> None:
     before, _, _ = apply(None, set=FULL, append={"log": ["old"]})
     after, _, _ = apply(before, set={"log": before["log"].append("more")})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from base64 import b64encode, urlsafe_b64encode
+from collections.abc import Iterable
 from urllib.parse import quote
 
 import pytest
@@ -11,8 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from demiurge.tools.connections.credentials import Secret
-from demiurge.tools.events import TextDelta
+from demiurge.tools.events import AiEvent, TextDelta
 from demiurge.world.injection import MASK, Injections
+from demiurge.world.watching.masking import Masking
 
 CANARY = "canary/0123+456789=%"
 
@@ -74,3 +76,29 @@ def test_neither_shows_nor_travels() -> None:
     assert CANARY not in repr(made) + repr(made.journaled)
     with pytest.raises(TypeError):
         made.__reduce_ex__(2)
+
+
+def test_a_short_value_is_masked_as_a_word_only() -> None:
+    masked = injected("k9").masked
+    assert masked("k9 mark9 k9s: 'k9'") == f"{MASK} mark9 k9s: '{MASK}'"
+    assert masked(b"k9 mark9") == f"{MASK} mark9".encode()
+
+
+def test_a_plain_word_is_no_secret() -> None:
+    assert injected("none").masked("there are none left") == "there are none left"
+
+
+@pytest.mark.parametrize("text", ["k9", "a k9", "k9 b", "mark9 k9s k9.", "xk9", "k9k9", "k-9 k9", "k9,k9"])
+def test_a_short_value_in_pieces_is_masked_like_the_whole(text: str) -> None:
+    for first in range(len(text) + 1):
+        for second in range(first, len(text) + 1):
+            pieces = text[:first], text[first:second], text[second:]
+            assert shown_of(pieces) == injected("k9").masked(text), pieces
+
+
+def shown_of(pieces: Iterable[str]) -> str:
+    shown: list[AiEvent] = []
+    with Masking(injected("k9"), shown.append) as masking:
+        for piece in pieces:
+            masking.see(TextDelta(piece))
+    return "".join(event.delta for event in shown if isinstance(event, TextDelta))

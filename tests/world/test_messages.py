@@ -204,3 +204,13 @@ def test_only_an_answer_is_read_from_its_items(role: str) -> None:
     ref = store.put(items_blob([Message("user", (Text("of another chat"),))], store.put))
     blob = canonical_json.encode({"role": role, "content": "mine", "items_ref": ref})
     assert expand(blob, store.get) == [Message(role, (Text("mine"),))]
+
+
+def test_what_a_provider_said_beside_a_call_is_kept_with_the_answer() -> None:
+    store = Store()
+    raw = {"type": "function_call", "caller": {"type": "program", "caller_id": "p"}}
+    items: list[Item] = [ToolCall("c1", "n", "{}", raw=raw), ToolCall("c2", "n", "{}"), ToolOutput("c2", "done")]
+    ref = store.put(items_blob(items, store.put))
+    calls = [items[0]] if isinstance(items[0], ToolCall) else []
+    blob = assistant_blob(Completion("", tuple(calls), "tool_calls", None, tuple(items)), calls, ref)
+    assert expand(blob, store.get) == items

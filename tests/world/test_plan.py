@@ -466,6 +466,36 @@ def test_a_result_is_recorded_with_the_plan_s_end() -> None:
     assert unit.of("plan_ended")[0].body["result"] == {"board": "a", "text": "x"}
 
 
+TIDY = {"ex/Tidy@1": {"record": {"board": {"text": {}}, "note": {"option": {"text": {}}}}}}
+
+
+def test_a_result_is_recorded_in_the_normal_form_of_its_schema() -> None:
+    result = {"record": {"board": "b"}}
+    unit = Kernel(tiny([{**plan([{**END, "result": result}]), "output": "ex/Tidy@1"}], schemas=TIDY))
+    unit.poke("ask:x")
+    assert unit.of("plan_ended")[0].body["result"] == {"board": "b", "note": None}
+
+
+def test_a_local_is_kept_in_the_normal_form_of_its_schema() -> None:
+    steps = [assign("n", {"record": {"board": "b"}}), awaiting("w", "h", "r"), emitting("go", "h", "x")]
+    parts = {**plan(steps, [edge("n", "go"), edge("go", "w")]), "locals": {"n": "ex/Tidy@1"}}
+    unit = Kernel(tiny([parts], schemas=TIDY))
+    unit.poke("ask:x")
+    (instance,) = unit.state.plans.values()
+    assert instance.vars["n"] == {"board": "b", "note": None}
+
+
+def test_a_result_of_another_form_ends_the_plan_as_failed() -> None:
+    given = {"record": {"board": "b", "note": ref("@var:r")}}
+    steps = [emitting("go", "h", "x"), awaiting("w", "h", "r"), {**END, "result": given}]
+    unit = Kernel(tiny([{**plan(steps, [edge("go", "w"), edge("w", "end")]), "output": "ex/Tidy@1"}], schemas=TIDY))
+    unit.poke("ask:x")
+    unit.receipt(unit.intents[0], echoed("y"))
+    (ended,) = unit.of("plan_ended")
+    assert (ended.body["status"], ended.body["code"]) == ("error", "plan_failed")
+    assert "result" not in ended.body
+
+
 def test_an_invariant_that_breaks_ends_the_plan_by_that_name() -> None:
     quiet = {"op": "ne", "args": [ref("@var:r.payload.text"), "loud"]}
     steps = [emitting("go", "h", ref("@plan.input.text")), awaiting("w", "h", "r"), raising("say", "ok", "d")]

@@ -10,8 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from demiurge.tools.errors import ToolErrorCode, failure_answer
-from demiurge.values import canonical_json
+from demiurge.tools.errors import ToolErrorCode, failure_answer, failure_text
 from demiurge.wire.items import Item, Message, ToolCall, ToolOutput
 from demiurge.wire.rounds import call_identity
 
@@ -96,5 +95,5 @@ class _Reader:
 
 
 def _cancelled(call: ToolCall) -> ToolOutput:
-    said = canonical_json.encode(failure_answer(ToolErrorCode.CANCELLED)).decode()
+    said = failure_text(failure_answer(ToolErrorCode.CANCELLED))
     return ToolOutput(call.id, said, is_error=True)

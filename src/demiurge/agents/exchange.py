@@ -12,6 +12,7 @@ import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import timedelta
+from decimal import Decimal
 
 from demiurge.agents.conversation import Standing, read
 from demiurge.agents.turn import Turn, TurnStatus
@@ -32,9 +33,10 @@ from demiurge.tools.record import ToolExecResult
 from demiurge.tools.runner import ToolRunner
 from demiurge.tools.spec import ToolSpec
 from demiurge.values.clock import Entropy, SystemClock, new_id
-from demiurge.wire.arguments import sound_calls
+from demiurge.values.money import add_micros, dollars_text, whole_micros
+from demiurge.wire.arguments import MAX_CALLS, sound_calls
 from demiurge.wire.items import Completion, FinishReason, Item, ToolCall, ToolChoice, ToolOutput, Usage
-from demiurge.wire.rounds import MAX_PROPOSED, call_identity, next_choice, refuse
+from demiurge.wire.rounds import EMPTY_ANSWER, call_identity, empty_answer, is_empty, next_choice, refuse
 
 __all__ = ["Exchange", "Terms"]
 
@@ -67,7 +69,7 @@ class Exchange:
         self._runner = terms.runner.heard_by(emit)
         self._resources = terms.runner.resources(terms.ctx)
         self._usages: list[Usage | None] = []
-        self._costs: list[int | None] = []
+        self._costs: list[Decimal | int | None] = []
 
     async def play(self) -> Turn:
         """Until the model answers in words or a person has to decide. Raises a DemiurgeError when it can't go on, and
@@ -76,14 +78,19 @@ class Exchange:
         while True:
             standing = read(self.items)
             self.items = standing.items
-            if standing.open_calls and not await self._answer(standing, frozenset(catalog.tools)):
-                return self.turn("awaiting_approval", finish_reason="tool_calls")
+            if standing.open_calls:
+                approvals = await self._answer(standing, frozenset(catalog.tools))
+                if approvals is not None:
+                    return replace(self.turn("awaiting_approval", finish_reason="tool_calls"), approvals=approvals)
             _stop_if_cancelled()
             completion = await self._ask(catalog.specs(), self._choice(standing.rounds))
             _stop_if_cancelled()
-            if len(completion.tool_calls) > MAX_PROPOSED:
-                text = f"The model asked for more than {MAX_PROPOSED} tool calls at once."
+            if len(completion.tool_calls) > MAX_CALLS:
+                text = f"The model asked for more than {MAX_CALLS} tool calls at once."
                 raise DemiurgeError(text, code="too_many_calls")
+            if is_empty(completion):
+                text = empty_answer(completion.finish_reason, self._terms.request.max_tokens)
+                raise DemiurgeError(text, code=EMPTY_ANSWER)
             self.items = (*self.items, *completion.items)
             if not completion.tool_calls:
                 self._emit(AssistantFinal(completion.text))
@@ -96,13 +103,15 @@ class Exchange:
     def turn(self, status: TurnStatus, text: str = "", finish_reason: FinishReason | None = None) -> Turn:
         usages = [usage for usage in self._usages if usage is not None]
         costs = [cost for cost in self._costs if cost is not None]
+        cost = add_micros(costs) if costs and len(costs) == len(self._costs) else None
         return Turn(
             status,
             self.items,
             text,
             rounds=len(self._usages),
             usage=_total(usages) if usages else None,
-            cost_micros=sum(costs) if costs and len(costs) == len(self._costs) else None,
+            cost_micros=whole_micros(cost) if cost is not None else None,
+            cost_usd=dollars_text(cost) if cost is not None else None,
             finish_reason=finish_reason,
         )
 
@@ -114,25 +123,27 @@ class Exchange:
             raise ToolFailure(ToolErrorCode.ROUNDS_EXCEEDED)
         return choice
 
-    async def _answer(self, standing: Standing, shown: frozenset[str]) -> bool:
-        """Has the open calls run or refused. False: a person has to decide about some."""
+    async def _answer(self, standing: Standing, shown: frozenset[str]) -> tuple[str, ...] | None:
+        """Has the open calls run or refused. The ids that a person has to decide, None when there are no such calls.
+
+        However the batch ends, the answers that stand by then are in `items`, and a call that waits for a person has
+        none."""
         outputs: dict[str, ToolOutput] = {}
-        waiting: set[str] = set()
+        waiting: dict[str, str] = {}
 
         def answered(result: ToolExecResult) -> None:
             call_id = result.tool_call_id
-            outputs[call_id] = ToolOutput(call_id, result.content, is_error=not result.ok)
             if result.error_code is ToolErrorCode.APPROVAL_REQUIRED:
-                waiting.add(call_id)
+                waiting[call_id] = result.approval_id or ""
+            else:
+                outputs[call_id] = ToolOutput(call_id, result.content, is_error=not result.ok)
 
         refused = self._refused(standing, shown)
         try:
             await self._runner.exec_many(standing.open_calls, ctx=self._terms.ctx, refused=refused, answered=answered)
-        except BaseException:
+        finally:
             self.items = standing.with_outputs(outputs)
-            raise
-        self.items = standing.with_outputs({name: output for name, output in outputs.items() if name not in waiting})
-        return not waiting
+        return tuple(waiting[call.id] for call in standing.open_calls if call.id in waiting) if waiting else None
 
     def _refused(self, standing: Standing, shown: frozenset[str]) -> dict[int, ToolErrorCode]:
         """By position among the open calls; what the runner finds out itself is left to it."""
@@ -196,10 +207,11 @@ class Exchange:
         self._costs.append(cost)
         if usage is None:
             return
-        self._emit(report(usage, completion.model or request.model, cost))
+        micros = whole_micros(cost) if cost is not None else None
+        self._emit(report(usage, completion.model or request.model, micros))
         tracker = self._resources.get(BudgetTracker)
         if tracker is not None:
-            tracker.record_cumulative(answer_id, TokenUsage(usage.prompt, usage.completion, usage.cached), cost)
+            tracker.record_cumulative(answer_id, TokenUsage(usage.prompt, usage.completion, usage.cached), micros)
 
 
 class _Preview:
@@ -224,7 +236,7 @@ class _Preview:
             self._emit(TextDelta(text[len(shown) :]))
 
 
-def _cost(request: GenerateRequest, completion: Completion, asked_ns: int) -> int | None:
+def _cost(request: GenerateRequest, completion: Completion, asked_ns: int) -> Decimal | int | None:
     try:
         row = provider(request.provider)
     except UsageError:

@@ -17,8 +17,10 @@ TurnStatus: TypeAlias = Literal["done", "awaiting_approval", "failed"]
 class Turn:
     """`items` is the whole conversation: hand it to `run` or `complete` with the next message, or alone to go on where
     this turn stopped. `text` is the model's answer, empty unless the turn is `done`. `rounds`: how often the model
-    answered in this run. `usage` and `cost_micros` (millionths of a dollar) are sums over those answers, None when
-    not known. `error_code` and `message` say why a turn failed."""
+    answered in this run. `usage` and `cost_usd` (the exact cost in dollars, as decimal text) are sums over those
+    answers, None when not known; `cost_micros` (millionths of a dollar) is that cost rounded up, once. `error_code` and
+    `message` say why a turn failed. `approvals`: the ids that a person has to decide, in the order of
+    `open_calls`."""
 
     status: TurnStatus
     items: tuple[Item, ...] = field(repr=False)
@@ -26,9 +28,11 @@ class Turn:
     rounds: int = 0
     usage: Usage | None = None
     cost_micros: int | None = None
+    cost_usd: str | None = None
     finish_reason: FinishReason | None = None
     error_code: str | None = None
     message: str = ""
+    approvals: tuple[str, ...] = ()
 
     @property
     def open_calls(self) -> tuple[ToolCall, ...]:

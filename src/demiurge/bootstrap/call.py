@@ -28,7 +28,8 @@ __all__ = ["CallOutcome", "call_outcome", "call_tool"]
 @dataclass(frozen=True, slots=True)
 class CallOutcome:
     """What came of a call so far. `value` is the redacted public view, `content` the text that a model would be given;
-    `approval` is the id that a person has to decide while it waits. `ok` is None until it has ended."""
+    `approval` is the id that a person has to decide while it waits. `ok` is None until it has ended.
+    `replayed`: the ledger answered with what an equal call did."""
 
     call_id: str
     unit: Unit
@@ -40,6 +41,7 @@ class CallOutcome:
     error_code: str | None = None
     message: str = ""
     approval: str | None = None
+    replayed: bool = False
 
 
 async def call_tool(
@@ -87,13 +89,20 @@ async def call_outcome(world: World, call_id: str) -> CallOutcome:
         state["tool"],
         "done" if outcome["ok"] else "failed",
         ok=outcome["ok"],
-        content=_load(world, outcome["result_ref"])["content"],
+        content=(_load(world, outcome["result_ref"]) or {"content": ""})["content"],
         value=_load(world, outcome["view_ref"]) if outcome["view_ref"] is not None else None,
         error_code=outcome["error_code"],
         message=outcome["message"],
+        replayed=bool(outcome.get("replayed")),
     )
 
 
 def _load(world: World, ref: str) -> Any:
-    parsed: Mapping[str, Any] = canonical_json.parse(world.blobs.get(ref))
+    """The blob; None for one that was erased."""
+    try:
+        parsed: Mapping[str, Any] = canonical_json.parse(world.blobs.get(ref))
+    except NotFound as error:
+        if error.code != "erased":
+            raise
+        return None
     return parsed

@@ -1,4 +1,4 @@
-"""`Chat`: one conversation of a world, and `Reply`: what came of one message.
+"""`Chat`: one conversation of a world.
 
 A chat holds no state of its own: what it says and shows is read from the chat's unit and its blobs, so two processes
 see the same chat.
@@ -11,22 +11,27 @@ import os
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from itertools import pairwise, zip_longest
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Final
 
-from demiurge.apps.demiurge import CHAT, OPEN
+from demiurge.apps.demiurge import CHAT, MAX_TOKENS, OPEN
+from demiurge.bootstrap.answer_cost import cost_of_answers
 from demiurge.bootstrap.backend import OnFrame
+from demiurge.bootstrap.erased_message import erased_blob
 from demiurge.bootstrap.failure import Failed
+from demiurge.bootstrap.reply import Reply, ToolCallView
+from demiurge.bootstrap.toolset import message_tools, toolset_event
+from demiurge.bootstrap.turn_reader import TURN, ProposedCall, TurnReader, first_message
 from demiurge.errors import Conflict, DemiurgeError, InvalidValue, NotFound, Unavailable
 from demiurge.sessions.session import Session
-from demiurge.tools.spec import ToolSpec
 from demiurge.values import canonical_json
 from demiurge.values.clock import SystemClock
+from demiurge.values.money import dollars_text, whole_micros
+from demiurge.values.projection import Only
 from demiurge.values.refs import Ref
 from demiurge.wire.attachments import MAX_PART_BYTES, attachment
-from demiurge.wire.items import Audio, Image
-from demiurge.world.effects.llm import tools_blob
+from demiurge.wire.items import Audio, Image, ToolChoice
+from demiurge.world.budget import MICROS_PER_CENT
 from demiurge.world.host import Accepted
 from demiurge.world.messages import user_blob
 from demiurge.world.unit import Unit
@@ -38,41 +43,13 @@ __all__ = ["Chat", "Reply", "ToolCallView"]
 
 REFUSED = "demiurge/ChatFailed@1"
 
+SETTINGS: Final[Mapping[str, Only]] = dict.fromkeys(
+    ("last_request_id", "max_tokens", "own_max_tokens", "own_tools_ref"), "all"
+)
+"""The fields of a chat's state that the next message depends on."""
+
 TRIES = 50
 """How often a message is offered again because another process was quicker."""
-
-
-@dataclass(frozen=True, slots=True)
-class ToolCallView:
-    """A proposed call and what came of it. `result` is the redacted public view; `ok` is None while it waits."""
-
-    id: str
-    name: str
-    arguments_json: str
-    ok: bool | None
-    result: Any = None
-    error_code: str | None = None
-    message: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Reply:
-    """What came of a message. `text` is the model's answer; `approvals` are the ids that a person has to decide.
-
-    `error_code` and `message` say why a turn failed. `prompt_tokens`, `completion_tokens` and `cost_cents` are sums
-    over the turn's model calls.
-    """
-
-    status: Literal["done", "awaiting_approval", "failed"]
-    request_id: int
-    text: str = ""
-    tool_calls: tuple[ToolCallView, ...] = ()
-    error_code: str | None = None
-    message: str = ""
-    approvals: tuple[str, ...] = ()
-    prompt_tokens: int = 0
-    completion_tokens: int = 0
-    cost_cents: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +63,11 @@ class Chat:
     async def state(self) -> Mapping[str, Any] | None:
         """`demiurge/ChatState@1` as JSON, None for a chat that was never created."""
         return await self.world.state(CHAT, self.id)
+
+    async def standing(self) -> Mapping[str, Any] | None:
+        """How the chat stands: `{title, last_request_id, messages, turn}` of its state, `messages` being their number
+        and `turn` None or `{request_id, status, code, message}`; None for a chat that was never created."""
+        return await self._part(title="all", last_request_id="all", messages="length", turn=TURN)
 
     async def session(self) -> Session:
         """What this chat's tools have folded so far, failed calls in its log alone: `session[Plan].latest()`.
@@ -109,45 +91,109 @@ class Chat:
         text: str,
         *,
         attachments: Sequence[str | os.PathLike[str] | bytes] = (),
+        max_tokens: int | None = None,
+        tools: Sequence[str] | None = None,
+        tool_choice: ToolChoice | None = None,
         on_frame: OnFrame | None = None,
     ) -> Reply:
         """Say something and wait until the turn is over or only a person can go on.
 
         `attachments` are images (PNG, JPEG, GIF, WebP) and sounds (WAV, MP3) that go with it, as paths or as bytes;
-        their first bytes say what they are. A turn that an earlier process left open is finished first, and one of
-        another process waited for. Raises InvalidValue (`bad_attachment`: of no such type, or over 10 MiB), Conflict
+        their first bytes say what they are. `max_tokens`, at least 1, bounds each answer of the model from now on in
+        this chat; a chat that was never given one takes the setting of the world's manifest.
+
+        `tools` are the only ones that the model may call in this turn, None those of the chat (see `use_tools`);
+        `tool_choice` is for the first request of this turn: "auto", "none", "required" or a `NamedTool`.
+
+        A turn that an earlier process left open is finished first, and one of another process waited for. Raises
+        InvalidValue (`max_tokens`; `bad_attachment`: of no such type, or over 10 MiB; `policy_denied`,
+        `not_in_toolset`: a tool that may not be offered here; `bad_tool_choice`), NotFound (`no_tool`), Conflict
         (`chat_busy`) while the last turn waits for a person, Unavailable when a file can't be read or the disk can't
         take it.
         """
+        if max_tokens is not None and (type(max_tokens) is not int or max_tokens < 1):
+            raise InvalidValue("is a number of tokens, at least 1", path="max_tokens")
         parts = await asyncio.to_thread(lambda: [_attachment(given) for given in attachments])
         stored = [(part, Ref(self.world.blobs.put(part.data))) for part in parts]
+        quicker = ("chat_busy", "request_stale", *(("not_in_toolset",) if tools is None else ()))
         for _ in range(TRIES):
-            await self.resume(on_frame)
-            state = await self.state()
+            state = await self._ready(on_frame)
+            offered = await message_tools(self.world, (state or {}).get("own_tools_ref"), tools, tool_choice)
             if state is None:
-                await self.create(text[:60])
-            elif state["turn"] is not None and state["turn"]["status"] in OPEN:
-                await self._refuse_while_a_person_decides()
-                continue
+                await self.create()
             request_id = state["last_request_id"] + 1 if state is not None else 1
-            accepted = await self._say(text, stored, request_id)
+            settings = {**await self._settings(_limit(state, max_tokens)), **offered}
+            accepted = await self._say(text, stored, request_id, settings)
             await self.world.settle(self.unit, on_frame)
             refused = self._refusal(accepted)
             if refused is None:
                 return await self._settled(request_id, on_frame)
-            if refused["code"] not in ("chat_busy", "request_stale"):  # those say that somebody else was quicker
+            if refused["code"] not in quicker:  # those say that somebody else was quicker
                 return Reply("failed", request_id, error_code=refused["code"], message=refused["message"])
-        raise Conflict(f"Others keep chat {self.id} busy; try again.", code="chat_busy")
+        raise self._busy()
 
-    async def _say(self, text: str, attachments: Sequence[tuple[Image | Audio, Ref]], request_id: int) -> Accepted:
+    async def use_tools(self, tools: Sequence[str] | None, *, tool_choice: ToolChoice | None = None) -> None:
+        """Let the model call these tools alone, from now on in this chat; None: all that the tool policy allows.
+
+        `tool_choice` ("auto", "none", "required", a `NamedTool`) is for the first request of each message that makes
+        no choice of its own; None clears the chat's. Both take the place of what was set before. A chat that is not
+        there is made. Raises InvalidValue (`policy_denied`, `bad_tool_choice`), NotFound (`no_tool`), Conflict
+        (`chat_busy`) while the last turn waits for a person."""
+        for _ in range(TRIES):
+            state = await self._ready(None)
+            value = await toolset_event(self.world, tools, tool_choice)
+            if state is None:
+                await self.create()
+            accepted = await self.world.submit("demiurge/ChatTools@1", {"chat_id": self.id, **value})
+            await self.world.settle(self.unit)
+            refused = self._refusal(accepted)
+            if refused is None:
+                return
+            if refused["code"] != "chat_busy":
+                raise InvalidValue(refused["message"], code=refused["code"])
+        raise self._busy()
+
+    async def _ready(self, on_frame: OnFrame | None) -> Mapping[str, Any] | None:
+        """The chat's settings once no turn is open, None if there is no chat. Raises Conflict (`chat_busy`)."""
+        for _ in range(TRIES):
+            await self.resume(on_frame)
+            state = await self._part(turn=TURN, **SETTINGS)
+            if state is None or state["turn"] is None or state["turn"]["status"] not in OPEN:
+                return state
+            await self._refuse_while_a_person_decides()
+        raise self._busy()
+
+    def _busy(self) -> Conflict:
+        return Conflict(f"Others keep chat {self.id} busy; try again.", code="chat_busy")
+
+    async def _say(
+        self,
+        text: str,
+        attachments: Sequence[tuple[Image | Audio, Ref]],
+        request_id: int,
+        settings: Mapping[str, Any],
+    ) -> Accepted:
+        """The words are in the message's blob alone, so that they can be erased: an event stays for ever."""
         value = {
             "chat_id": self.id,
             "request_id": request_id,
-            "text": text,
-            "message_ref": self.world.blobs.put(user_blob(text, attachments=attachments)),
-            **await self._settings(),
+            "text": "",
+            "message_ref": self._put(user_blob(text, attachments=attachments), request_id),
+            **settings,
         }
         return await self.world.submit("demiurge/UserMessage@1", value)
+
+    def _put(self, message: bytes, request_id: int) -> Ref:
+        """Store a message. One with the words of a message that was erased gets an address of its own, so that only
+        this one has them."""
+        try:
+            return self.world.blobs.put(message)
+        except Conflict as conflict:
+            if conflict.code != "erased":
+                raise
+        return self.world.blobs.put(
+            canonical_json.encode({**canonical_json.parse_object(message), "said_in": [self.id, request_id]})
+        )
 
     def _refusal(self, accepted: Accepted) -> Mapping[str, Any] | None:
         """Why the chat did not take a message (`chat_unknown`, `chat_busy`, `request_stale`); None when it did."""
@@ -180,68 +226,98 @@ class Chat:
 
     async def cancel(self, reason: str = "The turn was stopped.") -> None:
         """Stop the open turn: running calls are cancelled and answered, requests for approval withdrawn."""
-        state = await self.state()
+        state = await self._part(turn=TURN)
         if state is None or state["turn"] is None or state["turn"]["status"] not in OPEN:
             return
         request_id = state["turn"]["request_id"]
         await self.world.submit("demiurge/TurnCancelled@1", {"chat_id": self.id, "request_id": request_id})
         await self.world.backend.cancel(str(self.unit), reason)
 
+    def turn(self, request_id: int | None = None) -> TurnReader:
+        """Reads the turn of a message as it goes on; the last one by default."""
+        return TurnReader(self.world, self.id, self._load, request_id)
+
     async def reply(self, request_id: int | None = None) -> Reply:
         """What came of a message so far; the last one by default. Raises NotFound for a message never taken."""
-        state = await self.state()
-        wanted = request_id if request_id is not None else (state or {}).get("last_request_id", 0)
-        messages = list(_of(state, wanted)) if state is not None else []
-        if state is None or not messages:
-            raise NotFound(f"Chat {self.id} has no message {wanted}.", code="chat_unknown")
-        turn = state["turn"] if state["turn"]["request_id"] == wanted else None
-        answers = [m for m in messages if m["role"] == "assistant"]
-        last = self._load(answers[-1]["message_ref"]) if answers else {}
+        read = self.turn(request_id)
+        await read.read()
+        wanted, turn, answers = read.request_id, read.turn, read.answers
+        if wanted is None:
+            raise NotFound(f"Chat {self.id} has no message {request_id or 0}.", code="chat_unknown")
+        cost = await asyncio.to_thread(cost_of_answers, self.world, self.unit, wanted, answers)
         usage = [m["token_usage"] for m in answers if m["token_usage"]]
-        waiting = [asked["id"] for asked in await self.world.approvals(self.unit)] if turn else []
         running = turn is not None and turn["status"] in OPEN
-        failed = turn["status"] == "failed" if turn is not None else bool(last.get("tool_calls", not answers))
-        why = (await self._why(state, [wanted])).get(wanted) if failed else None
+        waiting = [asked["id"] for asked in await self.world.approvals(self.unit)] if running else []
+        open_ended = not answers or self._is_open_ended(answers[-1])
+        failed = turn["status"] == "failed" if turn is not None else open_ended
+        why = (await self._why([wanted])).get(wanted) if failed else None
+        if turn is None and why is None:  # an empty answer ended a turn well in older versions
+            failed = bool(read.answer.get("tool_calls", not answers))
         return Reply(
             status="failed" if failed else "awaiting_approval" if running else "done",
             request_id=wanted,
-            text="" if failed or running else _text(last),
-            tool_calls=tuple(self._calls(messages, turn)),
+            text="" if failed or running else _text(read.answer),
+            tool_calls=tuple(map(self.view_of, read.calls)),
             error_code=why.code if why is not None else None,
             message=why.message if why is not None else "",
-            approvals=tuple(waiting) if running else (),
+            approvals=tuple(waiting),
             prompt_tokens=sum(u["prompt"] for u in usage),
             completion_tokens=sum(u["completion"] for u in usage),
-            cost_cents=sum(m["cost_cents"] or 0 for m in answers),
+            cost_cents=-(-whole_micros(cost) // MICROS_PER_CENT) if cost is not None else None,
+            cost_micros=whole_micros(cost) if cost is not None else None,
+            cost_usd=dollars_text(cost) if cost is not None else None,
+            finish_reason=answers[-1].get("finish_reason") if answers else None,
+            max_tokens=read.max_tokens if turn is not None else None,
+            erased=read.answer.get("erased"),
         )
 
-    async def failures(self) -> dict[int, Failed]:
-        """Why turns failed, by request id: `(code, message)`. One whose records can't be had is left out."""
-        state = await self.state()
-        if state is None:
-            return {}
-        last = {m["request_id"]: m for m in state["messages"] if m["tool"] is None}
+    async def failures(self, since: int = 0) -> dict[int, Failed]:
+        """Why turns failed, by request id, from that of `since` on: `(code, message)`. One whose records can't be had
+        is left out."""
+        last = {m["request_id"]: m for m in await self._from(since) or () if m["tool"] is None}
         open_ended = [request_id for request_id, message in last.items() if self._is_open_ended(message)]
-        return await self._why(state, open_ended)
+        return await self._why(open_ended)
+
+    async def _from(self, request_id: int) -> list[Mapping[str, Any]] | None:
+        """The chat's messages from this request id on, None for a chat that was never made."""
+        first = await first_message(self.world, self.id, request_id) if request_id > 0 else 0
+        state = await self._part(messages=(first, None)) if first is not None else None
+        return state["messages"] if state is not None else None
+
+    async def _part(self, **only: Only) -> Mapping[str, Any] | None:
+        """Fields of the chat's state, each whole or in part (`World.state`)."""
+        return await self.world.state(CHAT, self.id, only=only)
 
     def _is_open_ended(self, message: Mapping[str, Any]) -> bool:
-        """Of the last that a person or the model said in a turn: whether it is no answer."""
-        return message["role"] == "user" or bool(self._load(message["message_ref"]).get("tool_calls"))
+        """Returns whether `message`, the last one of a turn, is no answer: a question, tool calls, or empty."""
+        if message["role"] == "user":
+            return True
+        body = self._load(message["message_ref"])
+        return bool(body.get("tool_calls")) or not _text(body).strip()
 
-    async def _why(self, state: Mapping[str, Any], among: Collection[int]) -> dict[int, Failed]:
+    async def _why(self, among: Collection[int]) -> dict[int, Failed]:
         """The state keeps this of the last turn alone: of another it is in the state before the next message."""
+        state = await self._part(turn=TURN) if among else None
+        if state is None:
+            return {}
         turn = state["turn"]
         found = {turn["request_id"]: _failed(turn)} if turn is not None else {}
-        ids = list(dict.fromkeys(message["request_id"] for message in state["messages"]))
-        before = {following: wanted for wanted, following in pairwise(ids) if wanted in among}
+        sought = [request_id for request_id in among if request_id not in found]
+        following = {await self._after(request_id): request_id for request_id in sought}
         with suppress(DemiurgeError):
-            for position, request_id in self._asked(before):
-                wanted = before[request_id]
+            for position, request_id in self._asked(following):
+                wanted = following[request_id]
                 if wanted not in found:
-                    then = (await self.world.state(CHAT, self.id, position - 1) or {}).get("turn")
+                    then = (await self.world.state(CHAT, self.id, position - 1, only={"turn": TURN}) or {}).get("turn")
                     if then is not None and then["request_id"] == wanted and then["status"] not in OPEN:
                         found[wanted] = _failed(then)
         return {wanted: why for wanted, why in sorted(found.items()) if why is not None and wanted in among}
+
+    async def _after(self, request_id: int) -> int:
+        """The request id of the message after this one, which is not the last."""
+        first = await first_message(self.world, self.id, request_id + 1)
+        state = await self._part(messages=(first, (first or 0) + 1))
+        return next((message["request_id"] for message in (state or {}).get("messages", ())), -1)
 
     def _asked(self, request_ids: Collection[int]) -> Iterator[tuple[int, int]]:
         """The position of each message with one of these ids, taken or not."""
@@ -251,17 +327,22 @@ class Chat:
                 assert record.position is not None
                 yield record.position, value["$value"]["request_id"]
 
-    async def messages(self) -> list[dict[str, Any]]:
-        """The whole conversation: `{request_id, role, text, attachments?, tool_calls?, tool?}`, oldest first.
+    async def messages(self, since: int = 0) -> list[dict[str, Any]]:
+        """The whole conversation, or what was said from the request id `since` on: `{request_id, role, ref, text,
+        attachments?, tool_calls?, tool?, erased?}`, oldest first.
 
-        `attachments` is a list of `{type, mime, bytes_ref}`."""
-        state = await self.state()
-        if state is None:
+        `ref` is the address of the message's blob, which `demiurge erase` takes. `attachments` is a list of
+        `{type, mime, bytes_ref}`. A message that was erased has no text, and `erased` says by whom, why and when:
+        `{actor, why, at_ms}`.
+        """
+        messages = await self._from(since)
+        if messages is None:
             raise NotFound(f"There is no chat {self.id}; `demiurge chat ls` lists them.", code="chat_unknown")
         shown = []
-        for message in state["messages"]:
+        for message in messages:
             body = self._load(message["message_ref"])
-            entry = {"request_id": message["request_id"], "role": message["role"], "text": _text(body)}
+            entry = {name: message[name] for name in ("request_id", "role")}
+            entry |= {"ref": message["message_ref"], "text": _text(body)}
             if message["tool"] is not None:
                 entry["text"] = ""
                 entry["tool"] = {**message["tool"], "result": self._view(message["tool"])}
@@ -269,50 +350,56 @@ class Chat:
                 entry["attachments"] = attached
             if body.get("tool_calls"):
                 entry["tool_calls"] = body["tool_calls"]
+            if "erased" in body:
+                entry["erased"] = body["erased"]
             shown.append(entry)
         return shown
 
-    async def _settings(self) -> dict[str, Any]:
-        """Model, provider and toolset for the next message; an empty one too, or the chat would keep its last."""
+    async def _settings(self, max_tokens: int | None) -> dict[str, Any]:
+        """Model, provider and limit for the next message. `max_tokens`: the chat's own, None for the setting of the
+        manifest."""
         info = await self.world.info()
-        specs = [ToolSpec.from_json(spec) for spec in info["catalog"]]
-        tools = self.world.blobs.put(tools_blob(self.world.choice.provider, specs))
         return {
             "model": self.world.choice.model,
             "provider": self.world.choice.provider,
-            "max_tokens": info["settings"]["max_tokens"],
-            "tools_ref": tools,
-            "tool_choice": {"$tag": "Auto"} if specs else None,
+            "max_tokens": max_tokens or info["settings"].get("max_tokens", MAX_TOKENS),
+            "own_max_tokens": True if max_tokens is not None else None,
         }
 
-    def _calls(self, messages: Sequence[Mapping[str, Any]], turn: Mapping[str, Any] | None) -> Iterator[ToolCallView]:
-        """The turn's calls with their answers, paired by place: an id may come again in a later round."""
-        proposed: list[Mapping[str, Any]] = []
-        for message in messages:
-            if message["role"] == "assistant":
-                proposed = list(self._load(message["message_ref"]).get("tool_calls", ()))
-            elif message["tool"] is not None:
-                yield self._call(proposed.pop(0), message["tool"])
-        open_calls = turn["calls"] if turn is not None else ()
-        for call, noted in zip_longest(proposed, open_calls):
-            yield self._call(call, noted["outcome"] if noted is not None else None)
-
-    def _call(self, call: Mapping[str, Any], outcome: Mapping[str, Any] | None) -> ToolCallView:
+    def view_of(self, proposed: ProposedCall) -> ToolCallView:
+        """A call of a turn as it is shown."""
+        call, outcome = proposed
         said = (call["id"], call["name"], call["arguments_json"])
         if outcome is None:
             return ToolCallView(*said, ok=None)
-        return ToolCallView(*said, outcome["ok"], self._view(outcome), outcome["error_code"], outcome["message"])
+        view, is_replayed = self._view(outcome), bool(outcome.get("replayed"))
+        return ToolCallView(*said, outcome["ok"], view, outcome["error_code"], outcome["message"], is_replayed)
 
     def _view(self, outcome: Mapping[str, Any]) -> Any:
         ref = outcome["view_ref"]
-        return canonical_json.parse(self.world.blobs.get(ref)) if ref is not None else None
+        try:
+            return canonical_json.parse(self.world.blobs.get(ref)) if ref is not None else None
+        except NotFound as error:
+            if error.code != "erased":
+                raise
+            return None
 
     def _load(self, ref: str) -> Mapping[str, Any]:
-        return canonical_json.parse_object(self.world.blobs.get(ref))
+        """The message at `ref`; of one that was erased `{content: [], erased: {actor, why, at_ms}}`."""
+        try:
+            return canonical_json.parse_object(self.world.blobs.get(ref))
+        except NotFound as error:
+            if error.code != "erased":
+                raise
+            return {"content": [], "erased": erased_blob(self.world, ref)}
 
 
-def _of(state: Mapping[str, Any], request_id: int) -> Iterator[Mapping[str, Any]]:
-    return (message for message in state["messages"] if message["request_id"] == request_id)
+def _limit(state: Mapping[str, Any] | None, given: int | None) -> int | None:
+    """The chat's own limit of tokens for an answer: the one that is given now, else the one it was given before."""
+    if given is not None or state is None or not state.get("own_max_tokens"):
+        return given
+    kept: int = state["max_tokens"]
+    return kept
 
 
 def _failed(turn: Mapping[str, Any]) -> Failed | None:

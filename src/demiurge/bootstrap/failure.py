@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from demiurge.apps.demiurge import CHAT
+from demiurge.bootstrap.turn_reader import TURN
 from demiurge.world.history.trace import lineage
 from demiurge.world.host import Accepted
 from demiurge.world.record import Record
@@ -66,7 +67,7 @@ async def _turn(world: World, unit: Unit, value: Mapping[str, Any]) -> Failed | 
     """Of a message that began a turn, which failed."""
     if unit.module != CHAT or value["$tag"] != "UserMessage":
         return None
-    turn = (await world.state(unit.module, unit.key) or {}).get("turn")
+    turn = (await world.state(unit.module, unit.key, only={"turn": TURN}) or {}).get("turn")
     if turn is None or turn["status"] != "failed" or turn["request_id"] != value["$value"]["request_id"]:
         return None
     return Failed(turn["code"], turn["message"])

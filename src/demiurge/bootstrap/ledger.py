@@ -1,46 +1,150 @@
 """The ledger of a world, in a file of its own beside the journal: made when a tool is there that needs one.
 
+The world notes the ledger's id in its store, so one that is deleted, or that is another's, is noticed.
+
 A ledger speaks of the outside, and that has no forks: a fork of a world begins with a copy of all that the ledger knows
 when it is made, whatever position it is forked at; what is open then is in doubt there.
 """
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
 
+from demiurge.bootstrap.lost_entries import doubt_again
+from demiurge.errors import Damaged, Unavailable
+from demiurge.stores.errors import lost
+from demiurge.stores.protocol import Store
 from demiurge.stores.sqlite.ledger import SqliteEffectLedger
 from demiurge.tools.ledger.idempotency import IdempotencyStrategy
+from demiurge.tools.ledger.store import LedgerRow
+from demiurge.tools.result import join_text
 from demiurge.tools.source import ToolSource
 from demiurge.values.clock import Clock
+from demiurge.values.refs import ref_of
+from demiurge.world.retention.traces import Mention
+from demiurge.world.retention.words import Words, message_of
 
 __all__ = ["WorldLedger"]
 
 _NAME = "ledger.db"
+_ID = "ledger"
+"""In the world's meta data: the id of its ledger."""
+_ERASED = "This call was done before, and is not run again; its result was erased."
 
 
 class WorldLedger:
-    """That of the world in `folder`; close it at the end. Raises what `SqliteEffectLedger` does."""
+    """The ledger of the world in `folder`, whose `store`, if any, keeps its id; close it at the end. Raises what
+    `SqliteEffectLedger` does, and Damaged (`lost`)."""
 
-    def __init__(self, folder: Path, clock: Clock) -> None:
-        self._path, self._clock = folder / _NAME, clock
+    def __init__(self, folder: Path, clock: Clock, store: Store | None = None) -> None:
+        self._path, self._clock, self._store = folder / _NAME, clock, store
+        self._opening = threading.Lock()
         self._open: SqliteEffectLedger | None = None
 
     def opened(self, source: ToolSource) -> SqliteEffectLedger | None:
         """None when no tool of `source` has an `idempotency`."""
         bound = (source.get(spec.name) for spec in source.specs())
         configs = [tool.idempotency for tool in bound if tool is not None and tool.idempotency is not None]
-        if self._open is None and any(config.strategy is not IdempotencyStrategy.NONE for config in configs):
-            self._open = SqliteEffectLedger(self._path, clock=self._clock)
+        if any(config.strategy is not IdempotencyStrategy.NONE for config in configs):
+            return self._opened()
         return self._open
+
+    def existing(self) -> SqliteEffectLedger | None:
+        """The ledger if the world has one, whatever tools are here."""
+        return self._opened() if self._open is not None or self._path.exists() or self._known() else None
+
+    def lost(self) -> tuple[str, ...]:
+        """A sentence that names the file when what the ledger knew is lost; nothing where it can't be looked at."""
+        if self._open is not None or not (self._path.exists() or self._known()):
+            return ()
+        try:
+            self._checked().close()
+        except Damaged as error:
+            return (error.message,)
+        except Unavailable:
+            return ()
+        return ()
+
+    def accept_losses(self, source: ToolSource) -> None:
+        """Go on with the entries that are whole. Calls of the tools in `source` that the journal tells of, and that
+        have none, are in doubt."""
+        with self._made(accepts_losses=True) as ledger:
+            if self._store is not None:
+                doubt_again(self._store, source, ledger, self._clock)
+            self._note(ledger)
+
+    def _opened(self) -> SqliteEffectLedger:
+        with self._opening:
+            if self._open is None:
+                self._open = self._checked()
+            return self._open
 
     def copy_to(self, folder: Path) -> None:
         """Give another world all that is known here."""
         if self._open is not None:
             self._open.copy_to(folder / _NAME)
-        elif self._path.exists():
-            with SqliteEffectLedger(self._path, clock=self._clock) as ledger:
+        elif self._path.exists() or self._known():
+            with self._checked() as ledger:
                 ledger.copy_to(folder / _NAME)
+
+    def forget(self, data: bytes, words: Words, *, dry_run: bool) -> tuple[list[Mention], list[Mention]]:
+        """Let the result go that a tool's message shows, and find who else says its words: results of other calls, and
+        keys, which can't be erased. A call stays done, and is not run again."""
+        ledger = self.existing()
+        return ([], []) if ledger is None else _forget(ledger, data, words, dry_run=dry_run)
 
     def close(self) -> None:
         if self._open is not None:
             self._open.close()
+
+    def _checked(self) -> SqliteEffectLedger:
+        known = self._known()
+        if known and not self._path.exists():
+            raise lost(f"{self._path}, which knows what the tools of this world have done, is gone.")
+        try:
+            ledger = self._made()
+        except Damaged as error:
+            raise lost(error.message.removesuffix(": restore it from a backup.").removesuffix(".") + ".") from error
+        if known is None:
+            self._note(ledger)
+        elif known != ledger.id:
+            ledger.close()
+            raise lost(f"{self._path} is not the ledger that this world has used.")
+        return ledger
+
+    def _made(self, *, accepts_losses: bool = False) -> SqliteEffectLedger:
+        return SqliteEffectLedger(self._path, clock=self._clock, accepts_losses=accepts_losses)
+
+    def _known(self) -> str | None:
+        return self._store.get_meta(_ID) if self._store is not None else None
+
+    def _note(self, ledger: SqliteEffectLedger) -> None:
+        if self._store is not None:
+            self._store.set_meta(_ID, ledger.id)
+
+
+def _forget(
+    ledger: SqliteEffectLedger, data: bytes, words: Words, *, dry_run: bool
+) -> tuple[list[Mention], list[Mention]]:
+    message = message_of(data)
+    shown = message["content"] if message is not None and message["role"] == "tool" else None
+    gone, quotes, inline = [], [], []
+    for row in ledger.results():
+        mention = Mention("ledger", f"{row.slot.tool_name} {row.slot.key}")
+        if words.copied_in(row.slot.key):
+            inline.append(mention)
+        if shown is not None and _is_shown(row, shown):
+            gone.append(row.slot)
+        elif any(words.copied_in(text) for text in (row.message, row.rendering or "", row.value)):
+            quotes.append(mention)
+    if gone and not dry_run:
+        ledger.erase_results(gone, _ERASED)
+    return quotes, inline
+
+
+def _is_shown(row: LedgerRow, content: str) -> bool:
+    """Whether this is the text that a model was given, or that it was told the address of."""
+    rendering = row.rendering if row.rendering is not None else row.value.decode("utf-8", "replace")
+    text = join_text(row.message, "" if row.excluded else rendering)
+    return bool(text) and (text == content or ref_of(text.encode()) in content)

@@ -3,7 +3,8 @@
 A world keeps the source of each reducer, so that a history which other code wrote can be computed. That is a program in
 a folder that may come from somebody else. So what this user's own installation and modules bring is noted in the user's
 config folder, for this world in this place, when the world is run with it; what is not among that runs on request only.
-What a world keeps, or says of itself, is never noted.
+What a world keeps, or says of itself, is never noted. The reducers that earlier versions of this program shipped need
+no note: they are told by their digests.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
+from demiurge.apps.demiurge.earlier import EARLIER
 from demiurge.bootstrap.remembered import Remembered, recall, remember
 from demiurge.errors import DemiurgeError
 from demiurge.values.refs import Ref, ref_of
@@ -37,9 +39,9 @@ class OwnCode:
             remember(self._environment, self._folder, lambda kept: _with(kept, sources))
 
     def holds(self, source: Ref) -> bool:
-        """Whether it is among that. A record that can't be believed says no."""
+        """Whether this source may be run again. A record that can't be believed says no."""
         try:
-            return source in self._kept()
+            return source in EARLIER or source in self._kept()
         except DemiurgeError:
             return False
 

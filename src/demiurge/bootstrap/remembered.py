@@ -5,6 +5,10 @@ It is kept in the user's config folder, never in the world: a world that was cop
 is run here, and has no manifest that counts here. A record is for one world in one place: the world's folder has a
 random mark, and the record its digest, so another world that takes the place has none. No key is ever in it.
 
+A record whose mark is not that of the world, though there is a world in its place, is refused and not passed over: the
+policy in it may be a strict one, and the mark may be what is lost. Who makes a new world has the record of the old one
+removed.
+
 A record is read, changed and written under one lock, so nothing that threads or processes note at once is lost. One
 whose world is gone is dropped when another is written, if it holds nothing but digests of code: the world may be on a
 disk that is away, and what somebody decided of it is not to be decided again.
@@ -24,14 +28,16 @@ from typing import NamedTuple
 from demiurge.bootstrap.chat_address import ModelAddress
 from demiurge.bootstrap.secrets import config_folder
 from demiurge.errors import DemiurgeError, Unavailable
+from demiurge.stores.errors import OR_ACCEPT
 from demiurge.stores.secret_file import locked_folder, read_closed, write_closed
 from demiurge.stores.secret_key import made_key, read_key
 from demiurge.values import canonical_json
 from demiurge.values.clock import SystemEntropy
 
-__all__ = ["Remembered", "forget", "recall", "remember"]
+__all__ = ["Remembered", "disown", "forget", "recall", "remember"]
 
 MARK = "mark.key"
+_JOURNAL = "journal.db"
 LONGEST = 256 * 1024
 LOOKED_AT = 32
 """Most records of other worlds that a write looks at."""
@@ -39,11 +45,11 @@ LOOKED_AT = 32
 
 @dataclass(frozen=True, slots=True)
 class Remembered:
-    """`tools`: dotted module names, looked for in `folder`; `policy`: an absolute path; `manifest`: the hash of the
+    """`tools`: dotted module names, looked for in `folders`; `policy`: an absolute path; `manifest`: the hash of the
     world's own definitions; `addresses`: see `chat_address`; `approved`: see `approved.Approved`; `code`: see
     `own_code.OwnCode`. Nothing of it is code."""
 
-    folder: str = ""
+    folders: tuple[str, ...] = ()
     tools: tuple[str, ...] = ()
     policy: str | None = None
     manifest: str | None = None
@@ -53,11 +59,38 @@ class Remembered:
 
 
 def recall(environment: Mapping[str, str], world: Path) -> Remembered | None:
-    """What was remembered of the world in this folder; None: nothing, or not of this one. Raises Unavailable for a
-    record that others could have changed, or that is none."""
+    """What was remembered of the world in this folder; None: nothing, or there is no world. Raises Unavailable for a
+    record that others could have changed, or that is none; `mark_changed` for one of another mark than the world's."""
     place = _place(environment, world)
     record = _read(place) if place is not None else None
-    return record.kept if record is not None and record.mark == _digest(world) else None
+    if record is None or record.mark == _digest(world):
+        return record.kept if record is not None else None
+    if not os.path.exists(world / _JOURNAL):
+        return None
+    raise Unavailable(
+        f"{world / MARK} is not the one for which {place} remembers tools, policy and approvals. {OR_ACCEPT}",
+        code="mark_changed",
+    )
+
+
+def disown(environment: Mapping[str, str], world: Path) -> str | None:
+    """Forget what is remembered of another world in this folder, or of this one before its mark was lost: a sentence
+    about it; None where there is nothing of that kind. Raises Unavailable."""
+    place = _place(environment, world)
+    if place is None or not place.exists():
+        return None
+    with locked_folder(place.parent):
+        with suppress(Unavailable):
+            record = _read(place)
+            if record is None or record.mark == _digest(world):
+                return None
+        place.unlink(missing_ok=True)
+    if (world / MARK).exists():
+        with suppress(Unavailable):
+            read_key(world / MARK)
+            return f"{world / MARK} was not the one for which {place} remembered tools, policy and approvals."
+        (world / MARK).unlink()
+    return f"{world / MARK}, for which {place} remembered tools, policy and approvals, was lost."
 
 
 def remember(
@@ -88,7 +121,7 @@ def forget(environment: Mapping[str, str], world: Path) -> None:
         kept = None
         with suppress(Unavailable):
             kept = recall(environment, world)
-        left = replace(kept or Remembered(), folder="", tools=(), policy=None, addresses=())
+        left = replace(kept or Remembered(), folders=(), tools=(), policy=None, addresses=())
         if left != Remembered():
             _write(place, world, left)
         else:
@@ -110,7 +143,7 @@ def _read(place: Path) -> _Record | None:
     try:
         found = canonical_json.parse_object(data)
         kept = Remembered(
-            found["folder"],
+            tuple(map(str, found.get("folders") or filter(None, (found["folder"],)))),
             tuple(found["tools"]),
             found["policy"],
             found.get("manifest"),
@@ -126,7 +159,13 @@ def _read(place: Path) -> _Record | None:
 def _write(place: Path, world: Path, given: Remembered) -> None:
     """The caller has the folder locked."""
     node = {**asdict(given), "mark": _digest(world), "world": str(world.resolve())}
-    node |= {"tools": list(given.tools), "approved": list(given.approved), "code": list(given.code)}
+    node["folder"] = given.folders[0] if given.folders else ""  # what earlier versions read
+    node |= {
+        "tools": list(given.tools),
+        "folders": list(given.folders),
+        "approved": list(given.approved),
+        "code": list(given.code),
+    }
     node["addresses"] = [list(address) for address in given.addresses]
     write_closed(place, canonical_json.encode(node))
 
@@ -159,5 +198,8 @@ def _place(environment: Mapping[str, str], world: Path) -> Path | None:
 
 
 def _digest(world: Path) -> str | None:
-    mark = read_key(world / MARK)
+    try:
+        mark = read_key(world / MARK)
+    except Unavailable as error:
+        raise Unavailable(f"{error.message} {OR_ACCEPT}", code="mark_changed") from error
     return hashlib.sha256(mark.reveal().encode()).hexdigest() if mark is not None else None

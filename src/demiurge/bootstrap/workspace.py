@@ -5,11 +5,12 @@ Like a chat it holds nothing of its own: what it shows is in its unit and in blo
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from demiurge.errors import Conflict, DemiurgeError, InvalidValue, NotFound
+from demiurge.values.projection import Only
 from demiurge.values.refs import Ref
 from demiurge.world import trees
 from demiurge.world.trees import Change, Entry, TreeError
@@ -41,23 +42,25 @@ class Workspace:
 
     async def versions(self) -> list[Version]:
         """All of them, oldest first."""
-        state = await self.world.state(WORKSPACE, self.name)
-        if state is None:
-            names = ", ".join(await self.world.keys(WORKSPACE)) or "none"
-            raise NotFound(f"There is no workspace {self.name}; there are: {names}.", code="no_workspace")
-        return [
-            Version(number, Ref(version["root_hash"]), version["owner"], _nanoseconds(version["created_at"]))
-            for number, version in enumerate(state["versions"], 1)
-        ]
+        versions: list[Any] = await self._versions((0, None))
+        return [_version(number, version) for number, version in enumerate(versions, 1)]
 
     async def version(self, number: int | None = None) -> Version:
         """That version, or the newest."""
-        versions = await self.versions()
-        if number is None:
-            return versions[-1]
-        if not 1 <= number <= len(versions):
-            raise NotFound(f"Workspace {self.name} has the versions 1 to {len(versions)}.", code="no_version")
-        return versions[number - 1]
+        count: int = await self._versions("length")
+        at = count if number is None else number
+        if not 1 <= at <= count:
+            raise NotFound(f"Workspace {self.name} has the versions 1 to {count}.", code="no_version")
+        [found] = await self._versions((at - 1, at))
+        return _version(at, found)
+
+    async def _versions(self, only: Only) -> Any:
+        """A part of the list of versions."""
+        state = await self.world.state(WORKSPACE, self.name, only={"versions": only})
+        if state is None:
+            names = ", ".join(await self.world.keys(WORKSPACE)) or "none"
+            raise NotFound(f"There is no workspace {self.name}; there are: {names}.", code="no_workspace")
+        return state["versions"]
 
     async def find(self, path: str, number: int | None = None) -> Entry:
         """The file or folder at `path` ("" is the root)."""
@@ -125,6 +128,10 @@ class Workspace:
 
     def _get(self, ref: Ref) -> bytes:
         return self.world.blobs.get(ref)
+
+
+def _version(number: int, found: Mapping[str, Any]) -> Version:
+    return Version(number, Ref(found["root_hash"]), found["owner"], _nanoseconds(found["created_at"]))
 
 
 def _nanoseconds(time: Any) -> int:

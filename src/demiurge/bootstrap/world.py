@@ -7,7 +7,7 @@ or settled, so looking at a world changes nothing.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -23,6 +23,7 @@ from demiurge.bootstrap.call import CallOutcome, call_tool
 from demiurge.bootstrap.chat import Chat
 from demiurge.bootstrap.fork import Fork, absolute
 from demiurge.bootstrap.journal import Journal
+from demiurge.bootstrap.losses import Losses
 from demiurge.bootstrap.manifest import (
     Code,
     Definitions,
@@ -34,6 +35,8 @@ from demiurge.bootstrap.manifest import (
 )
 from demiurge.bootstrap.models import Choice, addresses, choose
 from demiurge.bootstrap.secrets import open_secrets, open_vault
+from demiurge.bootstrap.shown_records import ShownRecords
+from demiurge.bootstrap.toolset import store_toolset
 from demiurge.errors import Conflict, Damaged, Divergence, Unavailable, UsageError
 from demiurge.sessions.codec import EventCodec
 from demiurge.stores.secret_vault import SecretVault
@@ -41,18 +44,22 @@ from demiurge.tools.authoring.tool import Tool
 from demiurge.tools.connections.credentials import Secret
 from demiurge.tools.core import CORE_TOOLS
 from demiurge.tools.effect import ToolEffect
+from demiurge.tools.execution.error_log import ToolErrorLog
 from demiurge.tools.policy import ToolPolicy
 from demiurge.tools.source import StaticToolSource
-from demiurge.values import cbor
+from demiurge.values import canonical_json, cbor
 from demiurge.values.clock import SystemClock, SystemEntropy
+from demiurge.values.projection import Only
 from demiurge.values.refs import Ref, parse_ref, ref_of
+from demiurge.wire.items import ToolChoice
 from demiurge.world.effect import Adapter
 from demiurge.world.host import Accepted
-from demiurge.world.record import Record, decode_record
+from demiurge.world.losses import AcceptedLoss
 from demiurge.world.retention.archive import KEEP_S as ARCHIVE_S
 from demiurge.world.retention.archive import Archiving
 from demiurge.world.retention.erasure import Erasure
 from demiurge.world.retention.garbage import KEEP_S, Garbage
+from demiurge.world.retention.traces import Mention
 from demiurge.world.sealing import Sealing
 from demiurge.world.sessions import Sessions
 from demiurge.world.unit import Unit
@@ -84,26 +91,6 @@ class Blobs(NamedTuple):
         return self.backend.get_blob(parse_ref(ref))
 
 
-class _Shown(NamedTuple):
-    """The records as their owner shows them (`world.sessions.sessions.Records`)."""
-
-    backend: Backend
-
-    def count(self, unit: Unit) -> int:
-        return next((count for name, count, *_ in self.backend.heads(str(unit)) if name == str(unit)), 0)
-
-    def receipts(self, unit: Unit, start: int, limit: int) -> Iterator[Record]:
-        records = (decode_record(data, position=at) for at, data in self.backend.rows(str(unit), start, limit))
-        return (record for record in records if record.kind == "receipt")
-
-    def record(self, unit: Unit, seq: int) -> Record:
-        [(position, data)] = self.backend.rows(str(unit), seq, 1)
-        return decode_record(data, position=position)
-
-    def get_blob(self, ref: Ref) -> bytes:
-        return self.backend.get_blob(ref)
-
-
 def _no_heir() -> Backend:
     raise Unavailable("The process that had this world open has gone.", code="owner_gone")
 
@@ -130,9 +117,11 @@ class World:
     ) -> None:
         self.backend, self._adopts, self._vault = backend, adopts, vault
         self.choice = choice
-        self.sessions = Sessions(_Shown(backend), events if events is not None else EventCodec())
+        self.sessions = Sessions(ShownRecords(backend), events if events is not None else EventCodec())
         self.blobs = Blobs(backend)
         self.journal = Journal(backend)
+        self.accepted: AcceptedLoss | None = None
+        """What was lost and is accepted, when it was opened for that and there was something."""
 
     @classmethod
     def open(
@@ -154,6 +143,8 @@ class World:
         adopt: bool = False,
         reducers: Code = MappingProxyType({}),
         adapters: Sequence[Adapter] = (),
+        log_tool_errors: bool | ToolErrorLog = False,
+        accept_losses: str | None = None,
     ) -> World:
         """Open the world in the folder `path`, made if there is none; join its owner when another process has it.
 
@@ -169,9 +160,14 @@ class World:
         world from elsewhere, or that was moved, can be looked at, and takes no event (`not_adopted`) until its manifest
         is set here or, with `adopt`, taken as it is. `reducers` are the functions of its modules, by module name,
         and `adapters` perform its effects; both are code, and so never kept. A world whose code is not all given can be
-        looked at, and takes no event. Raises NotFound (no world and not `create`), BadManifest, InvalidValue (no such
-        code), Conflict (owned with other tools, policy or manifest), UsageError (made by a newer version), Unavailable,
-        Damaged.
+        looked at, and takes no event. `log_tool_errors`: as for ToolRunner, where this process owns the world.
+
+        A world whose files have lost something can be looked at where that is possible, and takes no event (Damaged,
+        `lost`). `accept_losses`, a reason, goes on without it: that is recorded, and whatever is open is answered
+        `unknown_outcome`; `accepted` says what it came to.
+
+        Raises NotFound (no world and not `create`), BadManifest, InvalidValue (no such code), Conflict (owned with
+        other tools, policy or manifest), UsageError (made by a newer version), Unavailable, Damaged.
         """
         if policy is not None and not isinstance(policy, ToolPolicy):
             raise UsageError("policy is a ToolPolicy; ToolPolicy.load(file) reads one.", code="bad_policy")
@@ -187,16 +183,19 @@ class World:
         given = read_definitions(manifest) if manifest is not None else None
         if given is not None:
             means.rule(given, new=True)
+        losses = Losses(folder, environment, accept_losses)
 
         def backend() -> Backend:
-            store = own(folder, create=create)
+            store = own(folder, create=create, accepts_losses=losses.accepts)
             if store is None:
                 remote = Remote(socket_path(folder), _no_heir if looks else backend)
                 if any((tools, policy, system_prompt is not None, given, reducers, adapters)):
                     _require_same(remote.manifest(), means, given)
                 return remote
             try:
+                losses.begin()
                 ruled = ruled_by(store, means, given, adoption, adopt=adopt)
+                losses.settle(store, ruled.manifest, source)
             except BaseException:
                 store.close()
                 raise
@@ -215,10 +214,13 @@ class World:
                 kept_code=environment.get("DEMIURGE_KEPT_CODE") == "1",
                 adapters=adapters,
                 listens=not looks,
+                errors=ToolErrorLog(environment=environment) if log_tool_errors is True else log_tool_errors or None,
             )
 
         adopts = adopt or given is not None
-        return cls(backend(), choice, events, adopts=adopts, vault=open_vault(environment))
+        world = cls(backend(), choice, events, adopts=adopts, vault=open_vault(environment))
+        world.accepted = losses.accepted
+        return world
 
     async def __aenter__(self) -> World:
         try:
@@ -273,16 +275,25 @@ class World:
         """
         return self.backend.watch(str(unit) if unit is not None else None, after)
 
-    async def state(self, module: str, key: str | None = None, at: int | None = None) -> Mapping[str, Any] | None:
+    async def state(
+        self, module: str, key: str | None = None, at: int | None = None, *, only: Only = "all"
+    ) -> Mapping[str, Any] | None:
         """A cell as JSON-ready data, None when there is none; with `at` as it was at that position of the journal.
 
-        Raises NotFound for an unknown module, and for a position that the journal does not reach.
+        `only` names the part to read, and the cost is that of the part: `only={"title": "all", "messages": (-2, None)}`
+        is the title and the last two messages; `"length"` in place of a range is how many there are. Raises NotFound
+        for an unknown module, and for a position that the journal does not reach; InvalidValue (`bad_part`) where the
+        cell has no such part.
         """
-        return await self.backend.state(module, key or "", at)
+        return await self.backend.state(module, key or "", at, only)
 
     async def keys(self, module: str) -> list[str]:
         """The keys of a module's units."""
         return await self.backend.keys(module)
+
+    def lost(self) -> list[str]:
+        """What the files of this world have lost, each a sentence that names the file and says what to do."""
+        return self.backend.lost()
 
     async def replay(self, check: bool = True) -> dict[str, Any]:
         """Compute every unit again from what came in, and compare every derived record: `{units, records, ok}`, and
@@ -319,13 +330,21 @@ class World:
         return Garbage(**await self.backend.gc(keep_days, dry_run))
 
     async def erase(self, ref: str, why: str, *, dry_run: bool = False) -> Erasure:
-        """Let the bytes of a blob go for good, and record that, with `why`; with `dry_run` only say what names it.
+        """Let the bytes of a blob and of its copies go for good, and record that, with `why`; with `dry_run` only say
+        what that would be. Not `done` while something that can't be erased holds the words: `inline` names it.
 
         Raises InvalidValue, NotFound, UsageError (`needed`: a node or code of the world), Conflict (`busy`), Damaged,
         Divergence, Unavailable (`erase` again finishes it).
         """
         found = await self.backend.erase(ref, why, dry_run)
-        return Erasure(**found | {"units": tuple(found["units"]), "unchecked": tuple(found["unchecked"])})
+        names = ("units", "unchecked", "copies", "sessions")
+        found |= {name: tuple(found[name]) for name in names}
+        for name in ("quotes", "inline"):
+            found[name] = tuple(Mention(kind, what, tuple(units)) for kind, what, units in found[name])
+        erasure = Erasure(**found)
+        if not dry_run:
+            self.sessions.forget(map(Unit.parse, erasure.sessions))
+        return erasure
 
     async def archive(
         self, keep_days: float = ARCHIVE_DAYS, *, before: int | None = None, dry_run: bool = False
@@ -338,12 +357,38 @@ class World:
         return Archiving(**await self.backend.archive(before, keep_days, dry_run))
 
     async def approvals(self, unit: Unit | None = None) -> list[dict[str, Any]]:
-        """Calls that wait for a person, in `unit` or anywhere."""
+        """Calls that wait for a person, in `unit` or anywhere: `{id, unit, tool, tool_call_id, arguments_json, damaged,
+        expires_ns, ...}`. `arguments_json` are the exact arguments. `damaged` is None, or says what can't be read; then
+        `arguments_json` may be None, and so may `id` where the records of a whole unit can't be read."""
         return await self.backend.approvals(str(unit) if unit is not None else None)
 
     async def decide(self, approval_id: str, *, approve: bool, reason: str = "") -> None:
         """Answer one of them; a rejection goes to the model with `reason`. Raises NotFound."""
         await self.backend.decide(approval_id, approve, reason)
+
+    async def doubts(self, *, settled: bool = False) -> list[dict[str, Any]]:
+        """Effects of which nobody knows whether they took effect, oldest first: `{id, unit, kind, tool, tool_call_id,
+        arguments_json, code, message, actor, at_ns, ledger, equal, settled}`.
+
+        `ledger` is the state of the entry that equal calls find (`claimed`, `in_doubt`, `done`; None: no entry),
+        `equal` names the doubts that are settled with this one. With `settled` also those that a person has settled:
+        `settled` is then `{done, reason, by, at_ns, result_ref}`. An entry of the ledger that no record accounts for
+        has no `unit`. Raises Damaged, Unavailable.
+        """
+        return await self.backend.doubts(settled)
+
+    async def settle_doubt(self, doubt_id: str, *, done: bool, reason: str, result: Any = None) -> dict[str, Any]:
+        """Say what a person found out about a doubt; nothing runs. Returns the doubt as `doubts` does.
+
+        The decision is journaled with its actor, `reason` (1 to 2000 characters) and time, and the model of a chat is
+        told at its next turn. With `done` the ledger answers equal calls with `result`, JSON-ready data (None: a
+        success without a value); without `done` it forgets its entry, so that an equal call may run. A doubt is settled
+        once: the same decision again changes nothing. Raises NotFound (no such doubt; `tool_missing`), Conflict
+        (`settled`: otherwise; `known`: the ledger has an answer; `running`), InvalidValue, UsageError, Damaged,
+        Unavailable.
+        """
+        result_json = canonical_json.encode(result).decode() if result is not None else None
+        return await self.backend.settle_doubt(doubt_id, done, reason, result_json)
 
     async def call(
         self, tool: str, arguments_json: str, call_id: str | None = None, *, on_frame: OnFrame | None = None
@@ -354,6 +399,13 @@ class World:
         Raises InvalidValue, Conflict (`exists`: another call has this id), NotFound, Unavailable.
         """
         return await call_tool(self, tool, arguments_json, call_id, on_frame)
+
+    async def tools_ref(self, *tools: str, provider: str | None = None, tool_choice: ToolChoice | None = None) -> Ref:
+        """Store a toolset of these tools (none named: all that a model may see) and return its address, for `tools_ref`
+        of a `demiurge/UserMessage@1`. It is worded for `provider` (default: this world's).
+
+        Raises InvalidValue (`bad_tool_id`, `policy_denied`, `bad_tool_choice`), NotFound (`no_tool`), UsageError."""
+        return await store_toolset(self, tools, provider, tool_choice)
 
     async def seal(self, alias: str, value: Secret) -> Ref:
         """Store `value` sealed for `alias`, as `vault.put` takes it: in this world, for that name, this user's vault
@@ -366,10 +418,10 @@ class World:
         manifest: dict[str, Any] = cbor.decode(self.backend.manifest())
         return manifest
 
-    def doubts(self) -> list[dict[str, Any]]:
+    def replay_risks(self) -> list[dict[str, Any]]:
         """Where the code of the reducers may differ at a replay: `{module, line, name, why}`, which is a warning and no
         proof; `replay(check=True)` finds out."""
-        return self.backend.doubts()
+        return self.backend.replay_risks()
 
     async def info(self) -> dict[str, Any]:
         """`{world_id, manifest, settings, catalog, tools, notices, missing, origin, own_manifest, adopted}`: `tools`

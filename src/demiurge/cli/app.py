@@ -12,7 +12,7 @@ from typing import NoReturn
 
 import click
 
-from demiurge.cli import logs, output
+from demiurge.cli import output
 from demiurge.cli.command import LazyGroup, ReaderGone
 from demiurge.cli.failure import Failure, explain
 from demiurge.cli.settings import Settings
@@ -24,6 +24,7 @@ NOUNS = {
     "doctor": "Check this machine, and say how to mend what is wrong.",
     "chat": "Talk with the agent of a world.",
     "approvals": "Decide on calls that wait for a person.",
+    "doubts": "Settle effects of which nobody knows whether they happened.",
     "event": "Send events.",
     "blob": "Store and read raw bytes by address.",
     "state": "Read the state of a module.",
@@ -33,6 +34,7 @@ NOUNS = {
     "fork": "Make a new world from a moment of this one.",
     "gc": "Remove what nothing leads to any more.",
     "erase": "Let the bytes of a blob go for good.",
+    "losses": "Show what files of a world have lost, and go on without it.",
     "trace": "Show what an event led to, and what it waits for.",
     "manifest": "Show, check and set what a world may do.",
     "defs": "List and show the definitions of a world.",
@@ -89,6 +91,8 @@ def _drop_output() -> None:
 
 
 def _fail(settings: Settings, failure: Failure) -> NoReturn:
+    from demiurge.cli import logs  # after a failure only: it knows secrets, and that takes half a second to load
+
     logs.configure(settings)
     logs.trace(failure)
     if settings.json:

@@ -26,6 +26,8 @@ class Decision(NamedTuple):
 
 def describe(asked: Mapping[str, Any]) -> str:
     """The call, with all of its arguments in one line: nobody decides on what is left out, disguised or far above."""
+    if asked["arguments_json"] is None:
+        return f"{output.plain(asked['tool'])} (its arguments can't be read: {asked['damaged']})"
     return f"{output.plain(asked['tool'])} {arguments(asked['arguments_json'])}"
 
 

@@ -43,9 +43,15 @@ def ls() -> None:
     """List the calls that wait."""
     with opened() as (world, portal):
         waiting = portal.run(world.approvals())
-    rows = [(a["id"][:SHORT], a["unit"], a["tool"], arguments(a["arguments_json"])) for a in waiting]
+    rows = [((a["id"] or "?")[:SHORT], a["unit"], a.get("tool", "?"), _shown(a)) for a in waiting]
     lines = output.table(rows, ("ID", "UNIT", "TOOL", "ARGUMENTS")) if rows else ["Nothing waits for approval."]
-    output.result({"approvals": waiting}, *lines)
+    damaged = [asked["damaged"] for asked in waiting if asked["damaged"] is not None]
+    if not damaged:
+        output.result({"approvals": waiting}, *lines)
+        return
+    if not settings().json:
+        output.write(output.plain("\n".join(lines)))
+    raise OutcomeError("damaged", _damage(waiting), {"approvals": waiting})
 
 
 @command.command(name="show", cls=Command)
@@ -53,7 +59,10 @@ def ls() -> None:
 def show(approval_id: str) -> None:
     """Show one of them whole. ID may be shortened."""
     with opened() as (world, portal):
-        output.document(_find(portal.run(world.approvals()), approval_id))
+        asked = _find(portal.run(world.approvals()), approval_id)
+    if asked["damaged"] is not None:
+        raise OutcomeError("damaged", _damage([asked]), asked)
+    output.document(asked)
 
 
 @command.command(name="approve", cls=Command)
@@ -137,11 +146,30 @@ def _show_call(called: CallOutcome, outcome: Mapping[str, str], running: Running
     output.document(shown)
 
 
+def _shown(asked: Mapping[str, Any]) -> str:
+    """The arguments of a call that waits, as far as they can be read."""
+    known = [arguments(asked["arguments_json"])] if asked["arguments_json"] is not None else []
+    return " ".join([*known, *(["(damaged)"] if asked["damaged"] is not None else [])])
+
+
+def _damage(waiting: Sequence[Mapping[str, Any]]) -> str:
+    """What can't be read, in one sentence each."""
+    sentences = []
+    for asked in waiting:
+        if asked["id"] is None:
+            sentences.append(f"Whether more calls of {asked['unit']} wait can't be told: {asked['damaged']}")
+        elif asked["damaged"] is not None:
+            what = "its arguments can't be read" if asked["arguments_json"] is None else "its unit can't be read"
+            where = f"{asked['id'][:SHORT]} ({asked['tool']} in {asked['unit']})"
+            sentences.append(f"The call {where} waits, and {what}: {asked['damaged']}")
+    return "\n".join(sentences)
+
+
 def _find(waiting: Sequence[dict[str, Any]], approval_id: str) -> dict[str, Any]:
     if len(approval_id) < SHORTEST:
         why = f"An id has to be given with its first {SHORTEST} characters at least"
         raise UsageError(f"{why}; `demiurge approvals ls` shows them.", code="too_short")
-    found = [asked for asked in waiting if asked["id"].startswith(approval_id)]
+    found = [asked for asked in waiting if (asked["id"] or "").startswith(approval_id)]
     if len(found) > 1:
         raise UsageError(f"{approval_id} is the beginning of {len(found)} ids; give more of it.", code="ambiguous")
     if not found:

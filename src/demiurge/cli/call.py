@@ -25,6 +25,8 @@ def show_call(outcome: CallOutcome, waiting: Sequence[Mapping[str, Any]], runnin
     shown = call_document(outcome)
     if outcome.ok:
         output.result(shown, outcome.content)
+        if outcome.replayed:
+            output.notice("An equal call was done before; this is its answer, and nothing ran.")
         return
     if outcome.approval is not None and not settings().json:
         asked = [entry for entry in waiting if entry["id"] == outcome.approval]

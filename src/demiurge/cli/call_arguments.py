@@ -8,7 +8,14 @@ from demiurge.cli import output
 from demiurge.errors import InvalidValue
 from demiurge.values import canonical_json
 
-__all__ = ["arguments"]
+__all__ = ["LONGEST", "arguments", "clipped"]
+
+LONGEST = 2000
+"""Characters of arguments or of a result that a terminal is shown where nobody decides on them."""
+
+
+def clipped(text: str) -> str:
+    return text if len(text) <= LONGEST else f"{text[:LONGEST]} ... ({len(text) - LONGEST} characters more)"
 
 
 def arguments(text: str) -> str:

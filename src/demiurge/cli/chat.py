@@ -12,16 +12,18 @@ from importlib.util import find_spec
 from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import click
 
-from demiurge.apps.demiurge import CHAT, OPEN
+from demiurge.apps.demiurge import CHAT, MAX_TOKENS, OPEN
 from demiurge.bootstrap import Reply, World
-from demiurge.bootstrap.chat_address import with_address
+from demiurge.bootstrap.chat_address import address_of_chat, with_address
+from demiurge.bootstrap.erased_message import is_erased_line
 from demiurge.bootstrap.failure import Failed
 from demiurge.bootstrap.models import LOCAL, choose
-from demiurge.bootstrap.remembered import Remembered, remember
+from demiurge.bootstrap.remembered import Remembered, recall, remember
+from demiurge.bootstrap.typed_lines import TypedLines
 from demiurge.cli import output
 from demiurge.cli.argument import new_chat_id, utf8_text
 from demiurge.cli.call_arguments import arguments
@@ -30,15 +32,13 @@ from demiurge.cli.conversation import Conversation, refuse_while_waiting, requir
 from demiurge.cli.following import Follower
 from demiurge.cli.progress import ensure_local_model
 from demiurge.cli.settings import settings
-from demiurge.cli.turn import reply_document
+from demiurge.cli.turn import REPLAYED, reply_document
 from demiurge.cli.world import Opened, Running, keep_first, opened, running_options, visits, while_it_lasts
-from demiurge.errors import Unavailable
-from demiurge.stores.private import make_file
+from demiurge.errors import DemiurgeError, Unavailable
 from demiurge.world.unit import Unit
 
 __all__ = ["command"]
 
-HISTORY_LINES = 1000
 DEFAULT_CHAT = "main"
 
 
@@ -71,7 +71,9 @@ class _ChatCommand(Command):
 
 @click.command(cls=_ChatCommand, name="chat")
 @click.argument("chat_id", default=DEFAULT_CHAT, metavar="[CHAT_ID]", callback=new_chat_id)
-@click.option("-m", "--message", metavar="TEXT", help="Say this, print what comes of it, and leave.")
+@click.option(
+    "-m", "--message", metavar="TEXT", callback=utf8_text, help="Say this, print what comes of it, and leave."
+)
 @click.option(
     "--attach",
     type=click.Path(path_type=Path),
@@ -82,9 +84,33 @@ class _ChatCommand(Command):
 @click.option("--model", metavar="M", help="The model to ask, in place of the provider's usual one.")
 @click.option("--provider", metavar="P", help="openai-responses, openai-chat, anthropic or local.")
 @click.option("--system", metavar="@FILE|TEXT", help="What the model is told before all else.")
+@click.option(
+    "--max-tokens",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help=f"Most tokens of an answer, from now on in this chat (default: the manifest's setting, {MAX_TOKENS}).",
+)
+@click.option(
+    "--only-tools",
+    metavar="ID,...",
+    callback=utf8_text,
+    help="Let the model call these tools alone, from now on in this chat.",
+)
+@click.option(
+    "--all-tools", is_flag=True, help="End --only-tools: all that the policy allows, from now on in this chat."
+)
 @running_options
 @click.option("--yes", is_flag=True, help="Allow every call that asks for approval; the journal says so.")
-def command(chat_id: str, message: str | None, attach: tuple[Path, ...], yes: bool, **running: Any) -> None:
+def command(
+    chat_id: str,
+    message: str | None,
+    attach: tuple[Path, ...],
+    max_tokens: int | None,
+    only_tools: str | None,
+    all_tools: bool,
+    yes: bool,
+    **running: Any,
+) -> None:
     """Talk with the agent of a world, in the chat CHAT_ID (default: main).
 
     The provider is the one whose key is set (LLM_API_KEY or OPENAI_API_KEY, else ANTHROPIC_API_KEY), else the local
@@ -96,24 +122,43 @@ def command(chat_id: str, message: str | None, attach: tuple[Path, ...], yes: bo
         raise click.UsageError("--attach goes with a message, so it needs --message.")
     if message is not None and not message.strip():
         raise click.UsageError("--message is empty.")
-    wanted = Running(**running)
+    if only_tools is not None and all_tools:
+        raise click.UsageError("--only-tools and --all-tools exclude each other.")
+    narrowed = _Narrowed(only_tools.split(",") if only_tools is not None else None, all_tools)
+    said = Running(**running)
+    wanted = _as_before(chat_id, said)
     chosen = choose(os.environ, wanted=wanted.provider, model=wanted.model, base_url=wanted.base_url)
     if chosen.provider == LOCAL:
         ensure_local_model()
     with opened(wanted, create=True) as (world, portal):
-        _tell_of_owner(world, wanted)
-        keep_first(wanted)
+        _tell_of_owner(world, said)
+        keep_first(said)
         if world.owned:
             with suppress(Unavailable):  # the commands that are shown name it too
                 _keep_address(chat_id, chosen.provider, wanted.base_url)
-        conversation = Conversation(world.chat(chat_id), portal, wanted, yes=yes)
+        conversation = Conversation(world.chat(chat_id), portal, wanted, yes=yes, max_tokens=max_tokens)
         output.notice(f"chat {chat_id} - {chosen.model} ({chosen.provider})")
         if message is not None:
-            _one_turn(conversation, chat_id, message, attach)
+            _one_turn(conversation, chat_id, message, attach, narrowed)
             return
         conversation.take_up()
-        with _history(settings().folder() / "history"):
+        narrowed.tell(conversation)
+        with _history(settings().folder(), world):
             conversation.converse(_prompt())
+
+
+def _as_before(chat_id: str, said: Running) -> Running:
+    """The same, and asking the model where this chat was told to, unless its user names a provider or an address."""
+    if said.base_url is not None or said.provider is not None:
+        return said
+    kept = recall(os.environ, settings().folder())
+    there = address_of_chat(kept.addresses, chat_id) if kept is not None else None
+    if there is None:
+        return said
+    output.notice(
+        f"As before, this chat asks {there.provider} at {there.base_url}; --provider asks at the usual place."
+    )
+    return replace(said, provider=there.provider, base_url=there.base_url)
 
 
 def _keep_address(chat_id: str, provider: str, base_url: str | None) -> None:
@@ -123,10 +168,24 @@ def _keep_address(chat_id: str, provider: str, base_url: str | None) -> None:
     remember(os.environ, settings().folder(), change)
 
 
-def _one_turn(conversation: Conversation, chat_id: str, message: str, attachments: Sequence[Path]) -> None:
+class _Narrowed(NamedTuple):
+    """The toolset that `chat` sets for its chat: `tools`, or with `all_tools` none of its own; else it stays."""
+
+    tools: Sequence[str] | None
+    all_tools: bool
+
+    def tell(self, conversation: Conversation) -> None:
+        if self.tools is not None or self.all_tools:
+            conversation.use_tools(self.tools)
+
+
+def _one_turn(
+    conversation: Conversation, chat_id: str, message: str, attachments: Sequence[Path], narrowed: _Narrowed
+) -> None:
     earlier = conversation.take_up()
     if earlier is not None and earlier.status == "awaiting_approval":
         raise refuse_while_waiting(chat_id)
+    narrowed.tell(conversation)
     reply = conversation.turn(message, attachments)
     require_done(chat_id, reply)
     if settings().json:
@@ -153,25 +212,30 @@ def _has_readline() -> bool:
 
 
 @contextmanager
-def _history(path: Path) -> Iterator[None]:
-    """Line editing with a history that is kept in the world's folder, where Python has readline.
+def _history(folder: Path, world: World) -> Iterator[None]:
+    """Line editing with the lines that were typed in this world before, where Python has readline. New lines are kept
+    at the end, but for those that were erased meanwhile.
 
-    Raises Unavailable when something else than a file of the user's own is in its place.
+    Raises Unavailable when something else than a file of the user's own is in the file's place.
     """
     if not sys.stdin.isatty() or not _has_readline():
         yield
         return
-    make_file(path)
+    typed = TypedLines(folder)
+    typed.add([])
     readline = import_module("readline")  # it is not everywhere, and it changes how `input` works
-    readline.set_history_length(HISTORY_LINES)
-    with suppress(OSError):
-        readline.read_history_file(path)
+    readline.clear_history()
+    for line in typed.read():
+        readline.add_history(line)
+    before = readline.get_current_history_length()
     try:
         yield
     finally:
-        with suppress(OSError, Unavailable):
-            make_file(path)
-            readline.write_history_file(path)
+        after = readline.get_current_history_length()
+        new = [line for at in range(before, after) if (line := readline.get_history_item(at + 1))]
+        with suppress(DemiurgeError):
+            is_erased = is_erased_line(world)
+            typed.add(line for line in new if not is_erased(line))
 
 
 @click.group(cls=Group, name="chat")
@@ -184,7 +248,7 @@ def ls() -> None:
     """List the chats."""
     with opened() as (world, portal):
         keys = portal.run(world.keys(CHAT))
-        states = {key: state for key in keys if (state := portal.run(world.chat(key).state())) is not None}
+        states = {key: state for key in keys if (state := portal.run(world.chat(key).standing())) is not None}
         waiting = {asked["unit"] for asked in portal.run(world.approvals())}
     chats = [_summary(key, state, waits=str(Unit(CHAT, key)) in waiting) for key, state in states.items()]
     rows = [(c["chat_id"], str(c["messages"]), c["status"].replace("_", " "), c["title"]) for c in chats]
@@ -255,7 +319,7 @@ def _summary(chat_id: str, state: Mapping[str, Any], *, waits: bool) -> dict[str
     return {
         "chat_id": chat_id,
         "title": state["title"] or "",
-        "messages": len(state["messages"]),
+        "messages": state["messages"],
         "status": status,
     }
 
@@ -273,8 +337,13 @@ def _lines(messages: Sequence[Mapping[str, Any]], failures: Mapping[int, Failed]
 def _turn_lines(messages: Iterable[Mapping[str, Any]]) -> list[str]:
     lines: list[str] = []
     for message in messages:
+        if "erased" in message:
+            lines += _erased_lines(message)
+            continue
         if message["role"] == "user":
             lines += ["", f"> {message['text']}"]
+        elif message["role"] == "system":
+            lines += ["", f"(the model was told: {message['text']})"]
         elif message["text"]:
             lines += ["", message["text"]]
         for part in message.get("attachments", ()):
@@ -283,6 +352,20 @@ def _turn_lines(messages: Iterable[Mapping[str, Any]]) -> list[str]:
             lines.append(f"{output.symbol('→', '->')} {call['name']} {arguments(call['arguments_json'])}")
         if "tool" in message:
             tool = message["tool"]
-            result = output.as_json(tool["result"]) if tool["ok"] else tool["message"]
-            lines.append(f"{output.symbol('←', '<-')} {tool['name']}: {result}")
+            if tool["ok"]:
+                said = output.as_json(tool["result"]) + (REPLAYED if tool.get("replayed") else "")
+                lines.append(f"{output.symbol('←', '<-')} {tool['name']}: {said}")
+            else:
+                lines.append(f"{output.symbol('✗', 'x')} {tool['name']}: {tool['error_code']}: {tool['message']}")
     return lines
+
+
+def _erased_lines(message: Mapping[str, Any]) -> list[str]:
+    """What is left of a message that was erased."""
+    erased = message["erased"]
+    by = f" by {erased['actor']}" if erased["actor"] else ""
+    why = f": {erased['why']}" if erased["why"] else ""
+    said = f"(erased{by}{why})"
+    if "tool" in message:
+        return [f"{output.symbol('←', '<-')} {message['tool']['name']}: {said}"]
+    return ["", f"> {said}" if message["role"] == "user" else said]

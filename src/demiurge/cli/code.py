@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
@@ -15,7 +15,7 @@ from demiurge.tools.authoring.tool import Tool
 from demiurge.world.effect import Adapter
 from demiurge.world.reducer import Reducer
 
-__all__ = ["Code", "load_code", "load_tools"]
+__all__ = ["Code", "folders_of", "load_code", "load_tools"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,16 +27,30 @@ class Code:
     adapters: Sequence[Adapter] = ()
 
 
-def load_code(modules: Sequence[str], folder: Path | None = None) -> Code:
-    """Import the modules, which are looked for in `folder` (default: the current one) too. Raises NotFound,
-    InvalidValue."""
-    here = str(folder or Path.cwd())
-    if modules and sys.path[:1] != [here]:
-        sys.path.insert(0, here)
+def load_code(modules: Sequence[str], folders: Sequence[Path] = ()) -> Code:
+    """Import the modules, which are looked for in `folders` (default: the current one) too, before anywhere else.
+    Raises NotFound, InvalidValue."""
+    wanted = [str(folder) for folder in folders] or [str(Path.cwd())]
+    if modules and sys.path[: len(wanted)] != wanted:
+        sys.path[:0] = wanted
     parts = [_code_of(name) for name in modules]
     reducers = {name: found for part in parts for name, found in part.reducers.items()}
     tools = [tool for part in parts for tool in part.tools]
     return Code(tools, reducers, [adapter for part in parts for adapter in part.adapters])
+
+
+def folders_of(modules: Sequence[str]) -> tuple[Path, ...]:
+    """The folders from which these modules, which were imported, can be imported again; each once, in order."""
+    found = [_folder_of(sys.modules[name.partition(".")[0]]) for name in modules]
+    return tuple(dict.fromkeys(folder for folder in found if folder is not None))
+
+
+def _folder_of(top: ModuleType) -> Path | None:
+    """None for a module that lies in no folder, such as one that is built in."""
+    if top.__file__ is not None:
+        file = Path(top.__file__).absolute()
+        return file.parents[1] if hasattr(top, "__path__") else file.parent
+    return next((Path(place).absolute().parent for place in getattr(top, "__path__", ())), None)
 
 
 def load_tools(modules: Sequence[str]) -> Sequence[Tool[Any, Any]]:
@@ -47,12 +61,30 @@ def load_tools(modules: Sequence[str]) -> Sequence[Tool[Any, Any]]:
 def _code_of(name: str) -> Code:
     module = _imported(name)
     listed = getattr(module, "TOOLS", None)
+    if listed is not None and not isinstance(listed, Iterable):
+        raise InvalidValue(f"TOOLS of the module {name} is no list of tools; write TOOLS = [...].", code="bad_tools")
     found = list(listed) if listed is not None else list(vars(module).values())
     tools = {id(tool): tool for tool in found if isinstance(tool, Tool)}
-    code = Code(list(tools.values()), getattr(module, "REDUCERS", {}), getattr(module, "ADAPTERS", ()))
+    code = Code(list(tools.values()), _reducers(module), _adapters(module))
     if not (code.tools or code.reducers or code.adapters):
         raise InvalidValue(f"The module {name} holds no tool; make one with demiurge.tool.", code="bad_tools")
     return code
+
+
+def _reducers(module: ModuleType) -> Mapping[str, Any]:
+    found = getattr(module, "REDUCERS", {})
+    if not isinstance(found, Mapping) or not all(isinstance(name, str) for name in found):
+        why = f"REDUCERS of the module {module.__name__} maps no names of modules to functions"
+        raise InvalidValue(f'{why}; write REDUCERS = {{"my/Module@1": reduce}}.', code="bad_tools")
+    return found
+
+
+def _adapters(module: ModuleType) -> Sequence[Any]:
+    found = getattr(module, "ADAPTERS", ())
+    if not isinstance(found, Sequence) or isinstance(found, str):
+        why = f"ADAPTERS of the module {module.__name__} is no list of adapters"
+        raise InvalidValue(f"{why}; write ADAPTERS = [...].", code="bad_tools")
+    return found
 
 
 def _imported(name: str) -> ModuleType:
@@ -66,8 +98,18 @@ def _imported(name: str) -> ModuleType:
         ) from error
     except DemiurgeError as error:
         raise InvalidValue(f"The module {name} can't be used: {error}", code="bad_tools") from error
-    except (Exception, SystemExit) as error:
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:
         raise InvalidValue(
-            f"The module {name} can't be imported ({type(error).__name__}: {error}); mend it and try again.",
+            f"The module {name} can't be imported ({_words(error)}); mend it and try again.",
             code="bad_tools",
         ) from error
+
+
+def _words(error: BaseException) -> str:
+    """An error's own words may fail like its module."""
+    try:
+        return f"{type(error).__name__}: {error}"
+    except Exception:  # noqa: BLE001 - a `__str__` of somebody's own
+        return type(error).__name__

@@ -42,7 +42,9 @@ def _global_options() -> list[click.Parameter]:
     return [
         GlobalOption("-w", "--world", field="world", metavar="DIR", help=where),
         GlobalOption("--json", field="json", is_flag=True, help="Print one JSON document; notices go to stderr."),
-        GlobalOption("-v", "--verbose", field="verbose", count=True, help="Log more; -vv also shows tracebacks."),
+        GlobalOption(
+            "-v", "--verbose", field="verbose", count=True, help="Log more, and why a tool failed; -vv: all tracebacks."
+        ),
         GlobalOption("--log-json", field="log_json", is_flag=True, help="Log as JSON lines."),
     ]
 

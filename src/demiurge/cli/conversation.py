@@ -30,26 +30,40 @@ GRANTED = Decision(True, "granted by --yes")
 WAITING = ("approval_required", "The turn waits for a person's decision; see `demiurge approvals ls`.")
 
 
-class Conversation:
-    """`yes` grants every call that asks for approval; `running` names the options to repeat in commands shown."""
+CUT = {
+    "length": "The answer was cut at {:,} tokens: --max-tokens allows more.",
+    "content_filter": "The answer was cut by the provider's content filter.",
+}
+"""What a person is told of an answer that ended before the model was done, by its finish reason."""
 
-    def __init__(self, chat: Chat, portal: Portal, running: Running, *, yes: bool) -> None:
+
+class Conversation:
+    """`yes` grants every call that asks for approval; `running` names the options to repeat in commands shown;
+    `max_tokens` bounds each answer from now on, None as the chat has it."""
+
+    def __init__(
+        self, chat: Chat, portal: Portal, running: Running, *, yes: bool, max_tokens: int | None = None
+    ) -> None:
         self._chat, self._portal, self._running, self._yes = chat, portal, running, yes
+        self._max_tokens = max_tokens
         self._terminal = output.is_terminal(sys.stdin) and output.is_terminal(sys.stdout) and not settings().json
 
     def take_up(self) -> Reply | None:
         """Finish the turn that an earlier process left open, if there is one, and show it."""
-        state = self._portal.run(self._chat.state())
-        turn = (state or {}).get("turn")
+        turn = (self._portal.run(self._chat.standing()) or {}).get("turn")
         if turn is None or turn["status"] not in OPEN:
             return None
-        asked = [m for m in self._portal.run(self._chat.messages()) if m["role"] == "user"][-1]["text"]
+        asked = self._portal.run(self._chat.messages(turn["request_id"]))[0]["text"]
         output.notice(f"Going on with the last turn: {asked}")
         return self._finish(TurnView(self._chat, quiet=settings().json), None)
 
     def turn(self, text: str, attachments: Sequence[Path] = ()) -> Reply:
         """Say something; the reply has status `awaiting_approval` only when nobody could be asked."""
         return self._finish(TurnView(self._chat, quiet=settings().json), text, attachments)
+
+    def use_tools(self, tools: Sequence[str] | None) -> None:
+        """Set the toolset of the chat (see `Chat.use_tools`)."""
+        self._portal.run(self._chat.use_tools(tools))
 
     def lines(self, prompt: str) -> Iterator[str]:
         """What the person says, until Ctrl-D, two Ctrl-C in a row, or the end of the input."""
@@ -97,6 +111,8 @@ class Conversation:
         while reply.status == "awaiting_approval" and self._decide_all():
             reply = self._wait(self._go_on(view, None))
         self._portal.run(view.close(reply))
+        if reply.status == "done" and reply.finish_reason in CUT:
+            output.notice(CUT[reply.finish_reason].format(reply.max_tokens))
         if reply.status == "awaiting_approval" and not settings().json:
             waiting = self._waiting()
             output.write("\n".join(("", *pending_lines(waiting, self._running))))
@@ -105,7 +121,10 @@ class Conversation:
     async def _go_on(self, view: TurnView, text: str | None, attachments: Sequence[Path] = ()) -> Reply:
         if text is not None:
             said = text
-            return await view.follow(lambda on_frame: self._chat.send(said, attachments=attachments, on_frame=on_frame))
+            limit = self._max_tokens
+            return await view.follow(
+                lambda on_frame: self._chat.send(said, attachments=attachments, max_tokens=limit, on_frame=on_frame)
+            )
         await view.follow(self._chat.resume)
         return await self._chat.reply()
 
@@ -113,8 +132,9 @@ class Conversation:
         return self._portal.run(self._chat.world.approvals(self._chat.unit))
 
     def _decide_all(self) -> bool:
-        """Decide on what waits now; False when there is nobody to ask, or the person leaves it for later."""
-        waiting = self._waiting()
+        """Decide on what waits now and can be shown; False when there is nobody to ask, or the person leaves it for
+        later."""
+        waiting = [asked for asked in self._waiting() if asked["damaged"] is None]
         if not waiting or not (self._yes or self._terminal):
             return False
         for asked in waiting:

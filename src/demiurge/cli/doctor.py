@@ -15,6 +15,7 @@ import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import asdict, dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Literal
 
@@ -35,6 +36,7 @@ from demiurge.cli.world import opened
 from demiurge.errors import DemiurgeError, NotFound
 from demiurge.models.address import GENERAL_KEY
 from demiurge.models.local import LOCAL_MODEL, cache_folder, locate
+from demiurge.models.scrub import SHORT_SECRET, is_short
 from demiurge.world.secrets import how_to_set
 from demiurge.world.unit import Unit
 
@@ -44,6 +46,9 @@ PYTHON = (3, 11)
 SQLITE = (3, 35, 0)
 LITTLE_ROOM = 100 << 20
 LOOKED_AT = 32
+KEY_VARIABLES = tuple(
+    dict.fromkeys((GENERAL_KEY, *(row.key_variable for row in MODEL_KEYS.values() if row.key_variable)))
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,6 +143,9 @@ def _model() -> Iterator[Check]:
     yield Check("keys", "ok", answers)
     for vendor, found, way in keys:
         yield Check(f"key for {vendor}", "ok", found or "none", "" if found else way)
+    short = [name for name in KEY_VARIABLES if is_short(os.environ.get(name, "").strip())]
+    if short:
+        yield Check("short keys", "warn", f"{', '.join(short)}: {SHORT_SECRET}", "That is fine where no key is needed.")
     engine, weights = engine_is_installed(), locate()
     if not engine:
         mend = "Run `pip install 'demiurge-runtime[local]'`, or set LLM_API_KEY."
@@ -157,7 +165,7 @@ def _world() -> Iterator[Check]:
         with opened() as (world, portal):
             info = portal.run(world.info())
             state = "open nowhere else" if world.owned else "open in another process, which serves this one"
-            locked = list(_locked(world, portal))
+            locked, lost = list(_locked(world, portal)), world.lost()
     except NotFound:
         yield Check("world", "ok", f"none in {folder} yet", "`demiurge chat` or `demiurge init` makes one.")
     except DemiurgeError as error:
@@ -166,7 +174,9 @@ def _world() -> Iterator[Check]:
         origin, missing = info["origin"], ", ".join(info["missing"])
         since = f", a fork of {origin['world_id']} at position {origin['position']}" if origin else ""
         where = f"{info['world_id']} in {folder}{since}, {state}"
-        if not info["adopted"]:
+        if lost:
+            yield Check("world", "fail", f"{where}; part of it is lost", " ".join(lost))
+        elif not info["adopted"]:
             yield Check("world", "warn", f"{where}; it can only be looked at", not_adopted().message)
         elif missing:
             mend = "Name the Python module that has it: `demiurge init --tools PKG.MOD`."
@@ -198,10 +208,16 @@ def _vault() -> Iterator[Check]:
     where = f"{places.vault}, its key in {places.key or 'DEMIURGE_VAULT_KEY'}"
     try:
         names = vault.names()
-        for alias, version in names:
-            vault.get(alias, version)
+        values = {f"{alias}@{version}": vault.get(alias, version) for alias, version in names}
     except DemiurgeError as error:
         yield Check("vault", "fail", where, error.message)
+        return
+    short = [name for name, value in values.items() if value is not None and is_short(value.reveal())]
+    if find_spec("cryptography") is None:
+        mend = "Run `pip install 'demiurge-runtime[connections]'`."
+        yield Check("vault", "warn", f"nothing yet in {where}; the package that seals values is not installed", mend)
+    elif short:
+        yield Check("vault", "warn", f"{', '.join(short)} in {where}: {SHORT_SECRET}", "Use longer values.")
     else:
         detail = f"{len(names)} value{'s' * (len(names) > 1)} in {where}" if names else f"nothing yet in {where}"
         yield Check("vault", "ok", detail, "" if names else "`demiurge secrets set ALIAS` puts the first one there.")

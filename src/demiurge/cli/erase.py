@@ -9,7 +9,10 @@ import click
 from demiurge.cli import output
 from demiurge.cli.argument import utf8_text
 from demiurge.cli.command import Command
+from demiurge.cli.failure import OutcomeError
+from demiurge.cli.settings import settings
 from demiurge.cli.world import opened
+from demiurge.world.retention.traces import Mention
 
 __all__ = ["command"]
 
@@ -19,16 +22,47 @@ __all__ = ["command"]
 @click.option("--why", metavar="TEXT", required=True, callback=utf8_text, help="The reason, which is recorded.")
 @click.option("--dry-run", is_flag=True, help="Only say what names it.")
 def command(ref: str, why: str, dry_run: bool) -> None:
-    """Remove the bytes of the blob REF from this world for good. That it was erased, by whom and why is recorded.
+    """Remove the bytes of the blob REF, and all copies of them, from this world for good. That it was erased, by whom
+    and why is recorded.
 
-    The records that name it stay, and verify. Other blobs with the same words, and forks of this world, have their own
-    copies: erase those too.
+    The records that name it stay, and verify. Other messages that quote it are listed: erase those too, and do the same
+    in forks of this world. Where a record holds the words itself it is named, and the command fails, for such a record
+    can't be changed.
     """
     if not why.strip():
         raise click.UsageError("--why is empty.")
     with opened() as (world, portal):
         found = portal.run(world.erase(ref, why, dry_run=dry_run))
-    verb = "Erased" if found.done else "Would erase"
+    verb = "Would erase" if dry_run else "Erased"
     lines = [f"{verb} {found.ref} ({found.size} bytes), which {found.records} records name."]
+    lines += [f"{verb} its copy {copy}." for copy in found.copies]
+    if found.lines:
+        lines.append(f"{verb} {found.lines} typed lines.")
     lines += [f"Replay can't check all of {unit} any more: it read this." for unit in found.unchecked]
-    output.result(asdict(found), *lines)
+    if found.quotes:
+        lines.append("These say some of its words, and stay:")
+        lines += [f"  {_shown(mention)}" for mention in found.quotes]
+    document = asdict(found) | {
+        name: [each._asdict() for each in getattr(found, name)] for name in ("quotes", "inline")
+    }
+    if not found.inline:
+        output.result(document, *lines)
+        return
+    lines.append("These hold its words and can't be erased:")
+    lines += [f"  {_shown(mention)}" for mention in found.inline]
+    if dry_run:
+        output.result(document, *lines)
+        return
+    if not settings().json:
+        output.write("\n".join(lines))
+    raise OutcomeError(
+        "words_left",
+        f"It is not done: the words of {ref} are also in {len(found.inline)} places that can't be erased. "
+        "Remove this world's folder when nothing may be left of them.",
+        document,
+    )
+
+
+def _shown(mention: Mention) -> str:
+    units = f" ({', '.join(mention.units)})" if mention.units and mention.kind != "record" else ""
+    return f"{mention.kind} {mention.name}{units}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -55,6 +56,17 @@ def explain(error: BaseException) -> Failure:
         case DemiurgeError():
             message = str(error)
             return Failure(FAILED, error.code, message, message, error)
+        case MemoryError():
+            message = "This process may use no more memory: give it more (ulimit -v), or ask for less at a time."
+            return Failure(FAILED, "no_memory", message, message, error)
+        case OSError(errno=errno.EMFILE | errno.ENFILE):
+            message = "This process may open no more files: allow more (ulimit -n 256), and run it again."
+            return Failure(FAILED, "no_files", message, message, error)
+        case OSError() if error.filename is not None:
+            message = (
+                f"{error.filename} can't be used ({error.strerror}): check its owner, its permissions and its disk."
+            )
+            return Failure(FAILED, "unavailable", message, message, error)
         case KeyboardInterrupt() | click.Abort() | EOFError():
             return Failure(FAILED, "stopped", "Stopped.", "Stopped.", error)
         case _:

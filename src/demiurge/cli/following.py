@@ -6,15 +6,15 @@ Looking on starts nothing: a turn that nobody works on stays as it is.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import aclosing, suppress
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import aclosing, asynccontextmanager, suppress
 from functools import partial
 from types import MappingProxyType
 from typing import Any
 
 from demiurge.apps.demiurge import OPEN
 from demiurge.bootstrap import Chat
-from demiurge.bootstrap.backend import OnFrame
+from demiurge.bootstrap.backend import Frames, OnFrame, Shown
 from demiurge.bootstrap.failure import Failed
 from demiurge.cli import output
 from demiurge.cli.turn import TurnView
@@ -42,26 +42,26 @@ class Follower:
     async def look(self, chat: Chat, *, stays: bool) -> None:
         """Print what is new, and if it `stays` what comes, for ever."""
         while True:
-            state = await chat.state() or {"last_request_id": 0, "turn": None}
+            state = await chat.standing() or {"last_request_id": 0, "turn": None}
             last, is_open = state["last_request_id"], _is_open(state)
             if last - is_open > self._shown:
                 await self._show_past(chat, last - is_open)
             if not stays:
                 return
             if not is_open:
-                await _next_turn(chat)
+                await _next_turn(chat, last)
                 continue
             if self._begun < last:
-                self._print([m for m in await chat.messages() if m["request_id"] == last][:1])
+                self._print((await chat.messages(last))[:1])
                 output.write("")
                 self._begun = last
             await _show_turn(chat, last)
             self._shown = last
 
     async def _show_past(self, chat: Chat, last: int) -> None:
-        past = [m for m in await chat.messages() if self._shown < m["request_id"] <= last]
+        past = [m for m in await chat.messages(self._shown + 1) if m["request_id"] <= last]
         unseen = [_SILENT | {"request_id": m["request_id"]} if self._was_shown(m) else m for m in past]
-        self._print(unseen, await chat.failures())
+        self._print(unseen, await chat.failures(self._shown + 1))
         self._shown = self._begun = last
 
     def _was_shown(self, message: Mapping[str, Any]) -> bool:
@@ -78,7 +78,7 @@ _SILENT = {"role": "assistant", "text": ""}
 
 
 async def _show_turn(chat: Chat, request_id: int) -> None:
-    view = TurnView(chat)
+    view = TurnView(chat, request_id)
     await view.follow(partial(_until_over, chat, request_id))
     reply = await chat.reply(request_id)
     await view.close(reply)
@@ -87,35 +87,63 @@ async def _show_turn(chat: Chat, request_id: int) -> None:
 
 
 async def _until_over(chat: Chat, request_id: int, on_frame: OnFrame) -> None:
-    async with aclosing(chat.world.watch(chat.unit)) as frames:
-        coming = asyncio.ensure_future(anext(frames, None))
-        try:
-            while True:
-                came, _ = await asyncio.wait((coming,), timeout=LOOK_AGAIN_S)
-                shown = coming.result() if came else None
-                if shown is not None:
-                    on_frame(shown)
-                    coming = asyncio.ensure_future(anext(frames, None))
-                if (shown is None or shown["type"] == "closed") and not await _goes_on(chat, request_id):
-                    return
-        finally:
-            coming.cancel()
-            with suppress(asyncio.CancelledError):
-                await coming
+    async with _frames(chat) as frames:
+        while True:
+            shown = await frames.next()
+            if shown is not None:
+                on_frame(shown)
+            if (shown is None or shown["type"] == "closed") and not await _goes_on(chat, request_id):
+                return
 
 
 async def _goes_on(chat: Chat, request_id: int) -> bool:
-    state = await chat.state()
+    state = await chat.standing()
     return state is not None and state["last_request_id"] == request_id and _is_open(state)
 
 
-async def _next_turn(chat: Chat) -> None:
-    """Wait until something runs."""
-    async with aclosing(chat.world.watch(chat.unit)) as frames:
-        async for shown in frames:
-            if shown["type"] == "began":
+async def _next_turn(chat: Chat, last: int) -> None:
+    """Wait until something runs, or has run meanwhile: a turn after the `last`."""
+    async with _frames(chat) as frames:
+        while True:
+            shown = await frames.next()
+            if shown is not None and shown["type"] == "began":
                 return
-    raise NotFound(f"The world of chat {chat.id} was closed.", code="closed")
+            if shown is None and ((await chat.standing()) or {}).get("last_request_id", 0) > last:
+                return
+
+
+class _Frames:
+    """What is shown of a chat, with pauses."""
+
+    def __init__(self, chat: Chat, source: Frames) -> None:
+        self._chat, self._source = chat, source
+        self._coming = asyncio.ensure_future(anext(source, None))
+
+    async def next(self) -> Shown | None:
+        """The next frame; None when there was none for a while. Raises NotFound when the world was closed."""
+        came, _ = await asyncio.wait((self._coming,), timeout=LOOK_AGAIN_S)
+        if not came:
+            return None
+        shown = self._coming.result()
+        if shown is None:
+            raise NotFound(f"The world of chat {self._chat.id} was closed.", code="closed")
+        self._coming = asyncio.ensure_future(anext(self._source, None))
+        return shown
+
+    async def close(self) -> None:
+        self._coming.cancel()
+        with suppress(asyncio.CancelledError):
+            await self._coming
+
+
+@asynccontextmanager
+async def _frames(chat: Chat) -> AsyncIterator[_Frames]:
+    async with aclosing(chat.world.watch(chat.unit)) as source:
+        frames = _Frames(chat, source)
+        try:
+            yield frames
+        finally:
+            await frames.close()
 
 
 def _is_open(state: Mapping[str, Any]) -> bool:

@@ -10,21 +10,21 @@ from __future__ import annotations
 import logging
 import os
 import re
+import sys
 from collections.abc import Mapping
 from typing import Any
 
 from demiurge.cli import output
 from demiurge.cli.failure import Failure
 from demiurge.cli.settings import Settings
+from demiurge.models.scrub import as_word, is_short
+from demiurge.tools.execution.error_log import ToolErrorLog
+from demiurge.tools.execution.secret_mask import USER_IN_URL, secrets_of
 
-__all__ = ["configure", "trace"]
+__all__ = ["configure", "tool_errors", "trace"]
 
 LOG = logging.getLogger("demiurge.cli")
-SECRET_NAME = re.compile(r"(?i)(^|_)(key|token|secret|password|credentials?)$")
-USER_IN_URL = re.compile(r"""(?i)\b([a-z][a-z0-9+.-]*://)[^\s/?#"'<>]*@""")
 TALKATIVE = ("httpx", "httpcore")
-SHORTEST = 6
-"""Shorter values are words that would be cut out of everything."""
 
 
 def configure(settings: Settings) -> None:
@@ -47,12 +47,28 @@ def trace(failure: Failure) -> None:
     LOG.debug("%s", failure.code, exc_info=(type(cause), cause, cause.__traceback__))
 
 
+def tool_errors(settings: Settings) -> ToolErrorLog | bool:
+    """Where the author of a tool reads why it failed: with -v, stderr."""
+    if not settings.verbose:
+        return False
+    return ToolErrorLog(_json_line) if settings.log_json else True
+
+
+def _json_line(text: str) -> None:
+    """A report of a tool's error, which holds no known secret any more, as one line of the log."""
+    record = logging.LogRecord("demiurge.tools", logging.ERROR, "", 0, "%s", (text,), None)
+    sys.stderr.write(_Scrubbed(os.environ, as_json=True).format(record) + "\n")
+    sys.stderr.flush()
+
+
 class _Scrubbed(logging.Formatter):
     def __init__(self, environment: Mapping[str, str], *, as_json: bool) -> None:
         super().__init__("%(levelname)s %(name)s: %(message)s")
         self._as_json = as_json
-        found = {name: value.strip() for name, value in environment.items() if SECRET_NAME.search(name)}
-        self._secrets = {value: f"[{name}]" for name, value in found.items() if len(value) >= SHORTEST}
+        self._secrets = [
+            (as_word(value) if is_short(value) else re.compile(re.escape(value)), name)
+            for value, name in secrets_of(environment).items()
+        ]
 
     def format(self, record: logging.LogRecord) -> str:
         if not self._as_json:
@@ -68,6 +84,6 @@ class _Scrubbed(logging.Formatter):
         return output.as_json(line)
 
     def _scrub(self, text: str) -> str:
-        for value, name in self._secrets.items():
-            text = text.replace(value, name)
+        for pattern, name in self._secrets:
+            text = pattern.sub(lambda _found, name=name: name, text)  # type: ignore[misc]
         return USER_IN_URL.sub(r"\1", text)

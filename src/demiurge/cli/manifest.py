@@ -51,7 +51,7 @@ def check(folder: str | None, **running: object) -> None:
         return
     with opened(Running(**running)) as (world, portal):  # type: ignore[arg-type]
         found, ref = world.manifest(), portal.run(world.info())["manifest"]
-        doubtful = world.doubts()
+        doubtful = world.replay_risks()
     _tell(f"The manifest {ref} is sound", ref, (*found["definitions"], *found["system"]), doubtful)
 
 
@@ -72,7 +72,7 @@ def set_(folder: Path | None, shipped: bool, **running: object) -> None:
     with own as app, opened(means, manifest=folder or app) as (world, portal):
         _only_here(world)
         found, ref = world.manifest(), portal.run(world.info())["manifest"]
-        doubtful = world.doubts()
+        doubtful = world.replay_risks()
     keep(means)
     _tell(f"The manifest {ref} is in force", ref, (*found["definitions"], *found["system"]), doubtful)
 

@@ -21,6 +21,7 @@ from demiurge.cli.command import Command, Group
 from demiurge.cli.settings import settings
 from demiurge.cli.world import opened
 from demiurge.errors import DemiurgeError, InvalidValue, NotFound, Unavailable
+from demiurge.models.scrub import SHORT_SECRET, is_short
 from demiurge.stores.secret_vault import ALIAS_RULE, SecretVault, is_alias
 from demiurge.tools.connections.credentials import MAX_SECRET_CHARACTERS, Secret
 from demiurge.values.clock import SystemEntropy
@@ -55,6 +56,8 @@ def set_(alias: str, version: int) -> None:
     vault.put(alias, version, secret, SystemEntropy())
     document = {"alias": alias, "version": version, "vault": str(places.vault), "key": _key_place(places)}
     output.result(document, f"{alias}@{version} is in {places.vault}, sealed with the key in {_key_place(places)}.")
+    if is_short(secret.reveal()):
+        output.notice(f"{alias}@{version} is {SHORT_SECRET}.")
     if _bound(alias, version) is False:
         output.notice(f"No secret of this world is bound to vault:{alias} in version {version}, so nothing uses it.")
 

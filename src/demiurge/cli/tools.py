@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, cast
 
 import click
 
@@ -17,11 +17,15 @@ from demiurge.tools.ids import canonical_id
 from demiurge.tools.policy import ToolPolicy, ToolPolicyContext
 from demiurge.tools.spec import ToolSpec
 from demiurge.values import canonical_json
+from demiurge.wire.items import NamedTool, ToolChoice
+from demiurge.world.toolset import read_toolset
 
 __all__ = ["command"]
 
 BYTES_PER_TOKEN = 4
 """A rough mean for English and JSON; every model counts in its own way."""
+
+_WORDS = ("auto", "none", "required")
 
 HEADER = ("ID", "EFFECT", "DECISION", "SOURCE", "TOKENS", "SPEC")
 
@@ -62,6 +66,23 @@ def show(tool_id: str, **running: Any) -> None:
             output.document(tool)
             return
     raise NotFound(f"There is no tool {tool_id} here; `demiurge tools ls --all` lists them.", code="no_tool")
+
+
+@command.command(name="ref", cls=Command)
+@click.argument("tool_ids", metavar="[TOOL...]", nargs=-1)
+@click.option("--provider", metavar="P", help="Whose format the tools are worded in; default: that of this world.")
+@click.option("--choice", metavar="C", callback=utf8_text, help="auto, none, required, or the TOOL to be called.")
+@running_options
+def ref(tool_ids: tuple[str, ...], provider: str | None, choice: str | None, **running: Any) -> None:
+    """Store a toolset of these tools (default: all that a model may see) and print its address.
+
+    A message whose `tools_ref` names it narrows its chat to these tools, as far as the policy allows them.
+    """
+    chosen = NamedTool(choice) if choice is not None and choice not in _WORDS else choice
+    with opened(Running(provider=provider, **running), create=True) as (world, portal):
+        made = portal.run(world.tools_ref(*tool_ids, tool_choice=cast("ToolChoice | None", chosen)))
+        stored = read_toolset(world.blobs.get(made))
+        output.document({"hash": made, "provider": stored.provider, "tools": [name for name, _ in stored.entries]})
 
 
 @command.command(name="call", cls=Command)

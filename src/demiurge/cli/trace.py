@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import click
 
@@ -14,10 +14,13 @@ from demiurge.bootstrap import World
 from demiurge.bootstrap.failure import Failed, failure
 from demiurge.cli import output
 from demiurge.cli.argument import utf8_text
+from demiurge.cli.call_arguments import arguments, clipped
 from demiurge.cli.command import Command
 from demiurge.cli.world import opened
 from demiurge.errors import DemiurgeError, NotFound
+from demiurge.values import canonical_json
 from demiurge.values.refs import Ref, ref_from_digest
+from demiurge.world.budget import TOOL
 from demiurge.world.history.trace import TraceLine, lineage, outcome, trace
 from demiurge.world.host import Accepted
 from demiurge.world.record import Record
@@ -37,6 +40,7 @@ COLOURS = {"ok": "green", "done": "green", "failed": "red", "denied": "red", "re
 @click.option("-n", "count", type=click.IntRange(min=1), help="Only the last N events.")
 def command(event_hash: str | None, chat_id: str | None, count: int | None) -> None:
     """Print the causal tree of an event: steps, decisions, intents, receipts, how it ended, and what is waited for.
+    Tool calls are shown with their exact arguments.
 
     EVENT_HASH is what `event send` printed, or its first characters; where the same event came in several times, all
     of them are shown, the newest first. The hash of a record, as `journal tail --json` shows it, will do too.
@@ -49,19 +53,49 @@ def command(event_hash: str | None, chat_id: str | None, count: int | None) -> N
         else:
             roots = _messages(world, chat_id or "")[-(count or 0) :]
         trees = [trace(lineage(world.journal.read(from_seq=root.position or 0), _place(root))) for root in roots]
+        asked = {_place(line.record): _arguments(world, line.record) for tree in trees for line in tree}
         ends = [_end(tree, portal.run(_refused(world, tree[0].record))) for tree in trees]
     if event_hash is not None and len(roots) > 1:
         places = ", ".join(f"{root.unit} #{root.unit_seq}" for root in roots)
         output.notice(f"This event came in {len(roots)} times: {places}.")
     waiting = [line for tree in trees for line in tree if line.state in ("awaiting_approval", "running")]
+    known = {place: found for place, found in asked.items() if found is not None}
     told = [end.sentence for end in ends if end.sentence] + _waits(waiting)
-    shown = [text for tree, end in zip(trees, ends, strict=True) for text in _tree(tree, end)]
+    shown = [text for tree, end in zip(trees, ends, strict=True) for text in _tree(tree, end, known)]
     document = {
-        "events": [_tree_json(tree, end) for tree, end in zip(trees, ends, strict=True)],
+        "events": [_tree_json(tree, end, known) for tree, end in zip(trees, ends, strict=True)],
         "lineages": [_lineage_json(tree[0].record, end) for tree, end in zip(trees, ends, strict=True)],
-        "waiting": [*map(_as_json, waiting)],
+        "waiting": [_as_json(line, known) for line in waiting],
     }
     output.result(document, *shown, *(told or ["Nothing is waited for, as far as records say."]))
+
+
+class _Asked(NamedTuple):
+    """The arguments of a tool's call exactly as they were proposed, which the owner of the world may see; or, without
+    `text`, why they can't be read."""
+
+    text: str | None
+    problem: str = ""
+
+    @property
+    def shown(self) -> str:
+        return clipped(arguments(self.text)) if self.text is not None else f"(can't be read: {self.problem})"
+
+
+_Place: TypeAlias = tuple[str, int]
+
+
+def _arguments(world: World, record: Record) -> _Asked | None:
+    """None for a record that asks for no call."""
+    if record.kind not in ("intent", "decision") or record.body.get("kind") != TOOL:
+        return None
+    ref = (record.body.get("params") or {}).get("call_ref")
+    if ref is None:
+        return None
+    try:
+        return _Asked(canonical_json.parse_object(world.blobs.get(ref))["arguments_json"])
+    except DemiurgeError as error:
+        return _Asked(None, str(error))
 
 
 class _End(NamedTuple):
@@ -133,7 +167,7 @@ def _place(record: Record) -> tuple[str, int]:
     return record.unit, record.unit_seq
 
 
-def _tree(lines: Sequence[TraceLine], end: _End) -> Iterable[str]:
+def _tree(lines: Sequence[TraceLine], end: _End, asked: Mapping[_Place, _Asked]) -> Iterable[str]:
     root, open_branches = lines[0].record, dict[int, bool]()
     corner, tee, bar = (output.symbol(good, plain) for good, plain in (("└─ ", "`- "), ("├─ ", "|- "), ("│  ", "|  ")))
     for line in lines:
@@ -147,6 +181,8 @@ def _tree(lines: Sequence[TraceLine], end: _End) -> Iterable[str]:
         state = output.paint(f" {name}", fg=COLOURS.get(name, "yellow")) if name else ""
         why = f" ({line.why})" if line.why else ""
         says = _short(f"{record.kind} {line.says}").strip()
+        if _place(record) in asked:
+            says += f" {asked[_place(record)].shown}"
         yield f"{trunk}{branch}{says} #{where}{record.unit_seq} +{after_ms:.0f} ms{state}{why}"
 
 
@@ -158,9 +194,9 @@ def _waits(waiting: list[TraceLine]) -> list[str]:
     ]
 
 
-def _tree_json(tree: Sequence[TraceLine], end: _End) -> list[dict[str, Any]]:
+def _tree_json(tree: Sequence[TraceLine], end: _End, asked: Mapping[_Place, _Asked]) -> list[dict[str, Any]]:
     """The root of a tree says how all of it stands."""
-    root, *rest = map(_as_json, tree)
+    root, *rest = (_as_json(line, asked) for line in tree)
     return [{**root, "state": root["state"] or end.state}, *rest]
 
 
@@ -173,8 +209,10 @@ def _short(text: str) -> str:
     return DIGEST.sub(r"\1", text)
 
 
-def _as_json(line: TraceLine) -> dict[str, Any]:
+def _as_json(line: TraceLine, asked: Mapping[_Place, _Asked]) -> dict[str, Any]:
+    """`arguments_json`: of a tool's call, as it was proposed; None when it can't be read."""
     record = line.record
+    exact = {"arguments_json": asked[_place(record)].text} if _place(record) in asked else {}
     return {
         "unit": record.unit,
         "seq": record.unit_seq,
@@ -185,4 +223,5 @@ def _as_json(line: TraceLine) -> dict[str, Any]:
         "says": line.says,
         "state": line.state or None,
         "why": line.why or None,
+        **exact,
     }

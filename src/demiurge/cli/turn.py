@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import asdict, replace
 from typing import Any, TypeVar
@@ -16,15 +16,15 @@ from typing import Any, TypeVar
 from demiurge.bootstrap import Chat, Reply, ToolCallView
 from demiurge.bootstrap.backend import OnFrame
 from demiurge.cli import output
-from demiurge.cli.call_arguments import arguments
+from demiurge.cli.call_arguments import arguments, clipped
 from demiurge.errors import NotFound
+from demiurge.tools.errors import SAFE_MESSAGES, ToolErrorCode
 
-__all__ = ["TurnView", "reply_document"]
+__all__ = ["REPLAYED", "TurnView", "reply_document"]
 
 T = TypeVar("T")
 
-LONGEST = 2000
-"""Characters of arguments or of a result that a terminal is shown."""
+REPLAYED = " (replayed: an equal call was done before)"
 
 
 def reply_document(chat_id: str, reply: Reply) -> dict[str, Any]:
@@ -37,16 +37,21 @@ def reply_document(chat_id: str, reply: Reply) -> dict[str, Any]:
 class TurnView:
     """Shows one turn. With `quiet` only what takes long is told, on stderr."""
 
-    def __init__(self, chat: Chat, *, quiet: bool = False) -> None:
+    def __init__(self, chat: Chat, request_id: int | None = None, *, quiet: bool = False) -> None:
         self._chat, self._quiet = chat, quiet
         self._status = _StatusLine()
-        self._calls: Sequence[ToolCallView] = ()
+        self._turn = chat.turn(request_id)
+        self._request_id: int | None = None
+        """The turn that is shown."""
         self._shown: list[bool] = []
         """For each call of the turn that was shown, in order: whether its result was too."""
+        self._open: dict[str, list[int]] = {}
+        """The calls that were shown without a result, by their id."""
         self._intent = ""
         self._text = ""
         self._at_line_start = True
         self._gap_due = False
+        self._said_where = False
 
     async def follow(self, work: Callable[[OnFrame], Awaitable[T]]) -> T:
         """Await `work`, showing what happens meanwhile."""
@@ -71,7 +76,7 @@ class TurnView:
         self._end_line()
         if reply.status == "done":
             tokens = f"{reply.prompt_tokens} tokens in, {reply.completion_tokens} out"
-            cost = f", at most ${reply.cost_cents / 100:.2f}" if reply.cost_cents else ""
+            cost = f", {_dollars(reply.cost_micros)}" if reply.cost_micros else ""
             output.write(output.paint(f"\n({tokens}{cost})", dim=True))
 
     async def _show(self, frames: asyncio.Queue[Mapping[str, Any] | None]) -> None:
@@ -88,10 +93,12 @@ class TurnView:
                     self._status.end()
                     self._say(frame["delta"])
                 case "tool_call_start":
-                    await self._catch_up()
+                    if frame["tool_call_id"] not in self._open:
+                        await self._catch_up()
                     self._status.begin(f"running {frame['tool_name']}")
                 case "tool_call_result":
-                    await self._catch_up()
+                    if frame["tool_call_id"] not in self._open:
+                        await self._catch_up()
                     self._show_outcome(frame)
                     self._status.begin("thinking")
                 case "status" if frame["phase"] == "thinking":
@@ -100,36 +107,52 @@ class TurnView:
     async def _catch_up(self) -> None:
         """Show the calls and results that are in the chat's state and were not shown yet."""
         with suppress(NotFound):
-            reply = await self._chat.reply()
-            self._calls = reply.tool_calls
-            for index, call in enumerate(reply.tool_calls):
-                self._show_call(index, call)
+            news = await self._turn.read()
+            if self._turn.request_id != self._request_id:
+                self._request_id, self._shown, self._open = self._turn.request_id, [], {}
+            for index in news:
+                if index >= len(self._shown) or not self._shown[index]:
+                    self._show_call(index, self._chat.view_of(self._turn.calls[index]))
 
     def _show_outcome(self, frame: Mapping[str, Any]) -> None:
         """Show a result as soon as it is there; it is durable a moment later."""
-        for index, call in enumerate(self._calls):
-            if call.id == frame["tool_call_id"] and not self._shown[index]:
-                result = frame["result"]
-                outcome = replace(call, ok=not frame["is_error"], result=result)
-                if frame["is_error"]:
-                    outcome = replace(outcome, error_code=result["error_code"], message=result["message"])
-                self._show_call(index, outcome)
+        for index in list(self._open.get(frame["tool_call_id"], ())):
+            result, call = frame["result"], self._chat.view_of(self._turn.calls[index])
+            outcome = replace(call, ok=not frame["is_error"], result=result, replayed=frame.get("replayed", False))
+            if frame["is_error"]:
+                outcome = replace(outcome, error_code=result["error_code"], message=result["message"])
+            self._show_call(index, outcome)
 
     def _show_call(self, index: int, call: ToolCallView) -> None:
         last = len(self._shown) - 1
         fresh = index > last
         if fresh:
             self._shown.append(False)
-            self._line(output.symbol("→", "->"), f"{call.name} {_clipped(arguments(call.arguments_json))}", fg="cyan")
+            self._open.setdefault(call.id, []).append(index)
+            self._line(output.symbol("→", "->"), f"{call.name} {clipped(arguments(call.arguments_json))}", fg="cyan")
         if call.ok is None or self._shown[index]:
             return
         self._shown[index] = True
+        self._open[call.id].remove(index)
+        if not self._open[call.id]:
+            del self._open[call.id]
         name = "" if fresh or index == last else f"{call.name}: "
         if call.ok:
             result = output.as_json(call.result)
-            self._line(output.symbol("←", "<-"), name + _clipped(result), fg="green")
+            said = clipped(result) + (REPLAYED if call.replayed else "")
+            self._line(output.symbol("←", "<-"), name + said, fg="green")
         else:
             self._line(output.symbol("✗", "x"), f"{name}{call.error_code}: {call.message}", fg="red")
+            self._say_where_to_look(call)
+
+    def _say_where_to_look(self, call: ToolCallView) -> None:
+        """Of a tool that broke in another process, whose log is not shown here."""
+        broke = call.error_code == ToolErrorCode.EXECUTION and call.message == SAFE_MESSAGES[ToolErrorCode.EXECUTION]
+        if broke and not self._chat.world.owned and not self._said_where:
+            self._said_where = True
+            output.notice(
+                "Why it failed is said on the stderr of the process that has this world open (with -v there)."
+            )
 
     def _line(self, mark: str, text: str, **style: Any) -> None:
         if self._quiet:
@@ -190,5 +213,7 @@ class _StatusLine:
             seconds += 1
 
 
-def _clipped(text: str) -> str:
-    return text if len(text) <= LONGEST else f"{text[:LONGEST]} ... ({len(text) - LONGEST} characters more)"
+def _dollars(micros: int) -> str:
+    """Exact, with at least the cents."""
+    whole, fraction = f"{micros / 1_000_000:.6f}".split(".")
+    return f"${whole}.{fraction.rstrip('0'):0<2}"

@@ -17,7 +17,7 @@ from demiurge.bootstrap.backend.ownership import is_open, last_change
 from demiurge.bootstrap.remembered import Remembered, recall, remember
 from demiurge.cli import logs, output
 from demiurge.cli.argument import read_text
-from demiurge.cli.code import Code, load_code
+from demiurge.cli.code import Code, folders_of, load_code
 from demiurge.cli.portal import Portal
 from demiurge.cli.settings import settings
 from demiurge.errors import Conflict, DemiurgeError, InvalidValue, Unavailable
@@ -77,6 +77,7 @@ def opened(
     perform: bool = True,
     looks: bool = False,
     manifest: Path | None = None,
+    accept_losses: str | None = None,
 ) -> Iterator[Opened]:
     """The world that the global options name, closed at the end. Raises as `World.open`.
 
@@ -90,7 +91,7 @@ def opened(
     if chosen.folder().is_file():
         raise InvalidValue(f"{chosen.folder()} is a file: name the folder of a world with -w.", code="bad_world")
     system = read_text(wanted.system) if wanted.system is not None else None
-    means = _Means() if looks else _means(wanted, chosen.folder(), looking=running is None)
+    means = _Means() if looks else _means(wanted, chosen.folder(), looking=running is None or accept_losses is not None)
 
     def begin(means: _Means) -> World:
         return World.open(
@@ -107,6 +108,8 @@ def opened(
             manifest=manifest,
             reducers=means.code.reducers,
             adapters=means.code.adapters,
+            log_tool_errors=logs.tool_errors(chosen),
+            accept_losses=accept_losses,
         )
 
     with Portal() as portal:
@@ -131,12 +134,11 @@ def visits() -> Iterator[Opened]:
     at most, and are told (`while_it_lasts`) when the one whose guests they are goes."""
     folder = settings().folder()
     while True:
-        owned = False
+        owned, before = False, last_change(folder)  # what changes from here on may not have been seen
         with while_it_lasts(), opened(looks=True) as found:
             yield found
             owned = found.world.owned
-        left = last_change(folder)
-        while owned and last_change(folder) == left and not is_open(folder):  # a guest may have missed the last of it
+        while owned and last_change(folder) == before and not is_open(folder):  # a guest may have missed the last of it
             time.sleep(LOOK_AGAIN_S)
 
 
@@ -162,7 +164,11 @@ def _means(wanted: Running, folder: Path, *, looking: bool) -> _Means:
     said = bool(wanted.tools or wanted.policy)
     try:
         kept = recall(os.environ, folder) or Remembered()
-        code = load_code(wanted.tools) if wanted.tools else load_code(kept.tools, Path(kept.folder))
+        code = (
+            load_code(wanted.tools)
+            if wanted.tools
+            else load_code(kept.tools, [Path(folder) for folder in kept.folders])
+        )
         file = wanted.policy or kept.policy
         return _Means(code, ToolPolicy.load(file) if file is not None else None, not said)
     except DemiurgeError as error:
@@ -177,7 +183,9 @@ def keep(running: Running) -> None:
     folder = settings().folder()
     if not (running.tools or running.policy):
         return
-    said: dict[str, Any] = {"tools": running.tools, "folder": str(Path.cwd())} if running.tools else {}
+    said: dict[str, Any] = {}
+    if running.tools:
+        said = {"tools": running.tools, "folders": tuple(map(str, folders_of(running.tools)))}
     said |= {"policy": str(Path(running.policy).absolute())} if running.policy else {}
     given = remember(os.environ, folder, lambda kept: replace(kept, **said))
     if given is not None:

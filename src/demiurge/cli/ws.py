@@ -45,7 +45,22 @@ class PlaceType(click.ParamType):  # type: ignore[type-arg]  # generic since cli
         return Place(found["name"], None if version is None else int(version), (found["path"] or "").rstrip("/"))
 
 
+class VersionType(PlaceType):
+    """A version as a number, or as a place that has one; the name is empty for a number."""
+
+    name = "version"
+
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> Place:
+        if value.isascii() and value.isdigit():
+            return Place("", int(value), "")
+        found = super().convert(value, param, ctx)
+        if found.version is None:
+            self.fail(f"{value!r} names no version: say 3, or main@3.", param, ctx)
+        return found
+
+
 PLACES = PlaceType()
+OTHER_VERSION = VersionType()
 
 
 @click.group(cls=Group, name="ws")
@@ -108,11 +123,16 @@ def log(place: Place) -> None:
 
 @command.command(name="diff", cls=Command)
 @click.argument("place", type=PLACES, metavar="NAME@VERSION[/PATH]")
-@click.argument("with_version", type=int, required=False)
-def diff(place: Place, with_version: int | None) -> None:
-    """Show what changed between VERSION and WITH_VERSION (default: the newest)."""
+@click.argument("other", type=OTHER_VERSION, metavar="[NAME@VERSION|VERSION]", required=False)
+def diff(place: Place, other: Place | None) -> None:
+    """Show what changed between two versions of a workspace, as in `main@1 main@3` (default: the newest)."""
     if place.version is None:
         raise click.UsageError("Say which version to compare with, as in main@3.")
+    if other is not None and other.name not in ("", place.name):
+        raise click.UsageError(f"{place.name} and {other.name} are two workspaces; versions of one can be compared.")
+    if other is not None and other.path not in ("", place.path):
+        raise click.UsageError(f"The places name two paths, {place.path or '/'} and {other.path}; name one.")
+    with_version = other.version if other is not None else None
     with opened() as (world, portal):
         workspace = Workspace(world, place.name)
         changes = portal.run(workspace.diff(place.version, with_version, place.path))

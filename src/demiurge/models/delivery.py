@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from decimal import ROUND_CEILING, Decimal
 
 from demiurge.models.scrub import scrub
+from demiurge.values.money import micros_of
 from demiurge.wire.items import Delivery
 
 __all__ = ["read_delivery"]
@@ -18,23 +18,16 @@ _REQUEST_IDS = ("x-request-id", "request-id")
 _CALL_ID = "x-litellm-call-id"
 _COST = "x-litellm-response-cost"
 _ID = re.compile(r"[!-~]{1,200}")
-_DOLLARS = re.compile(r"[0-9]{1,9}(\.[0-9]{1,25})?([eE]-[0-9]{1,2})?")
 
 
 def read_delivery(headers: Mapping[str, str], key: str | None) -> Delivery | None:
     """From the headers of an answer (OpenAI's and Anthropic's ids; LiteLLM's call id and its cost in dollars); None
     when they say nothing."""
     request_id = next((said for name in _REQUEST_IDS if (said := _id(headers, name, key))), None)
-    delivery = Delivery(request_id, _id(headers, _CALL_ID, key), _micros(headers.get(_COST, "").strip()))
+    delivery = Delivery(request_id, _id(headers, _CALL_ID, key), micros_of(headers.get(_COST, "").strip()))
     return None if delivery == Delivery() else delivery
 
 
 def _id(headers: Mapping[str, str], name: str, key: str | None) -> str | None:
     text = headers.get(name, "").strip()
     return scrub(text, key) if _ID.fullmatch(text) else None
-
-
-def _micros(text: str) -> int | None:
-    if not _DOLLARS.fullmatch(text):
-        return None
-    return int((Decimal(text) * 1_000_000).to_integral_value(rounding=ROUND_CEILING))

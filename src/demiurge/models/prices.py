@@ -1,7 +1,7 @@
 """What an answer cost: what the provider says (proxies do), else the list price at the address that was asked.
 
-Invariant: arithmetic is exact (decimal prices times whole tokens) and rounded once, up, to whole millionths of a
-dollar, so that a sum of costs never falls short of the bill; a cost that is not known is None, never 0.
+Invariant: a cost is exact (decimal prices times whole tokens), so that a sum of costs is the bill; a cost that is not
+known is None, never 0.
 
 List prices are those that `genai-prices` carries with it; nothing is fetched. Without that package (the extra `prices`)
 no list price is known.
@@ -11,24 +11,23 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from decimal import ROUND_CEILING, Decimal
+from decimal import Decimal
 from typing import Literal, TypeAlias
 
 from demiurge.models.providers import Provider
+from demiurge.values.money import micros_of
 from demiurge.wire.items import Completion, Usage
 
 __all__ = ["Cost", "CostSource", "cost_of", "list_price"]
 
 CostSource: TypeAlias = Literal["provider", "prices"]
 
-_MICROS = Decimal(1_000_000)
-
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """Millionths of a US dollar, and who says so; both None when nobody does."""
+    """Exact millionths of a US dollar, and who says so; both None when nobody does."""
 
-    micros: int | None = None
+    micros: Decimal | int | None = None
     source: CostSource | None = None
 
 
@@ -54,8 +53,8 @@ def cost_of(completion: Completion, row: Provider, *, model: str, base_url: str 
     return Cost()
 
 
-def list_price(usage: Usage, model: str, *, base_url: str, at_ns: int) -> int | None:
-    """In millionths of a dollar, at the vendor whose address `base_url` is; None when no price is known.
+def list_price(usage: Usage, model: str, *, base_url: str, at_ns: int) -> Decimal | None:
+    """In exact millionths of a dollar, at the vendor whose address `base_url` is; None when no price is known.
 
     Counts that contradict each other (more cached than there was) are read so that they don't.
     """
@@ -75,4 +74,4 @@ def list_price(usage: Usage, model: str, *, base_url: str, at_ns: int) -> int | 
         price = genai_prices.calc_price(tokens, model, provider_api_url=base_url, genai_request_timestamp=when)
     except (LookupError, ValueError, ArithmeticError):
         return None
-    return int((price.total_price * _MICROS).to_integral_value(rounding=ROUND_CEILING))
+    return micros_of(str(price.total_price))

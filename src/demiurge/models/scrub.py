@@ -2,7 +2,8 @@
 length.
 
 Invariant: no text that passed through `scrub` holds the key, its form in a URL, in base64, in hexadecimal or in JSON,
-or, at the end, a piece of its beginning that is long enough to matter.
+or, at the end, a piece of its beginning that is long enough to matter. A short key is masked where it stands as a word
+of its own and nowhere else: its letters are in ordinary words too.
 """
 
 from __future__ import annotations
@@ -13,10 +14,15 @@ from urllib.parse import quote
 from demiurge.tools.connections.leak import spellings
 from demiurge.wire.errors import ProviderError
 
-__all__ = ["scrub", "scrub_error", "written_forms"]
+__all__ = ["SHORTEST", "SHORT_SECRET", "as_word", "is_short", "scrub", "scrub_error", "written_forms"]
 
 _MASK = "[key]"
 _PIECE = 6
+SHORTEST = 12
+"""Characters. A shorter secret may be a part of ordinary words."""
+
+SHORT_SECRET = f"shorter than {SHORTEST} characters, so it is masked as a whole word only, and a plain word not at all"
+"""What a user is told of such a secret."""
 _PERCENT = re.compile(r"%[0-9A-F]{2}")
 
 
@@ -27,9 +33,25 @@ def written_forms(key: str) -> tuple[str, ...]:
     return tuple(sorted(forms, key=lambda form: (-len(form), form)))
 
 
+def is_short(secret: str) -> bool:
+    """Return whether the secret is masked as a word only; an empty one is none."""
+    return 0 < len(secret) < SHORTEST
+
+
+def as_word(form: str, *, more_follows: bool = False) -> re.Pattern[str]:
+    """Return the pattern of `form` where it is no part of a longer word; `more_follows`: the end of a text is no end of
+    a word."""
+    end = r"(?=\W)" if more_follows else r"(?!\w)"
+    return re.compile(rf"(?<!\w){re.escape(form)}{end}")
+
+
 def scrub(text: str, key: str | None) -> str:
     """Return `text` without `key`."""
     if not key:
+        return text
+    if is_short(key):
+        for form in written_forms(key):
+            text = as_word(form).sub(_MASK, text)
         return text
     for form in written_forms(key):
         text = text.replace(form, _MASK)

@@ -3,12 +3,14 @@
 What can run is what the prompt shows and the policy allows, never more. Everything goes through `ToolRunner`; this
 adds what a loop around a prompt needs: the prompt and its session in the handler's context, tool messages for the next
 request, and the seed's table of exceptions. A call that can't be run is answered; only what ends the evaluation is
-raised: VisibilityExpansionRequired, PromptEvaluationError, and a deadline that is over as the latter.
+raised: VisibilityExpansionRequired, PromptEvaluationError, and a deadline that is over as the latter. Each carries the
+tool messages of the batch (`tool_messages`), so that what ran before the end is not lost. A cancellation or a Ctrl-C
+carries nothing, so a loop that keeps answers over these takes each message once it stands (`answered`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeAlias
 
@@ -19,7 +21,8 @@ from demiurge.tools.approvals import ApprovalStore
 from demiurge.tools.authoring.tool import Tool
 from demiurge.tools.connections.access import ConnectionAccess
 from demiurge.tools.context import NullAdapter, NullPrompt, NullSession, ResourceRegistry, ToolContext
-from demiurge.tools.errors import ToolErrorCode
+from demiurge.tools.errors import LoopSignal, ToolErrorCode
+from demiurge.tools.execution.error_log import ToolErrorLog
 from demiurge.tools.filesystem import Filesystem
 from demiurge.tools.ledger.effects import Ledger
 from demiurge.tools.limits.budget import BudgetTracker
@@ -66,8 +69,8 @@ class ToolExecutionContext:
     name, and `policy` narrow them down. `adapter`, or `adapter_name` where it is nothing but a name: who speaks with
     the provider. `deadline`: the rendered prompt's, if it is not given. `effect_ledger`: where calls of tools with an
     `idempotency` are remembered. `resources`: by their type, for the handlers; the prompt's own files are among them.
-    `provider_payload`: kept in a PromptEvaluationError. `caller`: who asks. Raises PromptValidationError without a
-    prompt, and for a tool that can't be registered."""
+    `provider_payload`: kept in a PromptEvaluationError. `caller`: who asks. `log_tool_errors`: as for ToolRunner.
+    Raises PromptValidationError without a prompt, and for a tool that can't be registered."""
 
     prompt: Prompt[Any] | NullPrompt = field(default_factory=NullPrompt)
     rendered_prompt: RenderedPrompt[Any] | None = None
@@ -85,6 +88,7 @@ class ToolExecutionContext:
     connections: ConnectionAccess | None = None
     provider_payload: Mapping[str, Any] | None = field(default=None, repr=False)
     caller: ToolPolicyContext = field(default_factory=ToolPolicyContext)
+    log_tool_errors: bool | ToolErrorLog = False
     tool_context: ToolContext = field(init=False, repr=False, compare=False)
     """What every handler is given, but for the id of its call."""
     runner: ToolRunner = field(init=False, repr=False, compare=False)
@@ -132,6 +136,7 @@ class ToolExecutionContext:
             ledger=self.effect_ledger,
             approvals=self.approvals,
             connections=self.connections,
+            log_tool_errors=self.log_tool_errors,
         )
 
 
@@ -141,29 +146,52 @@ class ToolExecutor(ToolExecutionContext):
     One at a time, in the order asked, so that each sees what the one before it did."""
 
     def execute(
-        self, tool_calls: Sequence[Asked], provider_payload: Mapping[str, Any] | None = None
+        self,
+        tool_calls: Sequence[Asked],
+        provider_payload: Mapping[str, Any] | None = None,
+        *,
+        answered: Callable[[ToolMessage], object] | None = None,
     ) -> tuple[list[ToolMessage], str]:
         """The tool messages for the next request, in the order of the calls, and its tool choice, which is `auto`.
 
-        Async handlers run in a loop of their own. `provider_payload`: in place of the context's."""
-        answers = self.runner.exec_many_sync([_asked(call) for call in tool_calls], ctx=self.tool_context)
-        return self._messages(answers, provider_payload)
+        Async handlers run in a loop of their own. `provider_payload`: in place of the context's. `answered` is given
+        each message once it stands, one for every call, also when a cancellation, a Ctrl-C or an error ends the
+        batch."""
+        asked, stood = [_asked(call) for call in tool_calls], list[ToolExecResult]()
+        told = _telling(stood, answered)
+        try:
+            answers = self.runner.exec_many_sync(asked, ctx=self.tool_context, answered=told)
+        except LoopSignal as signal:
+            signal.tool_messages = _messages(stood)
+            raise
+        return self._answered(answers, provider_payload)
 
     async def execute_async(
-        self, tool_calls: Sequence[Asked], provider_payload: Mapping[str, Any] | None = None
+        self,
+        tool_calls: Sequence[Asked],
+        provider_payload: Mapping[str, Any] | None = None,
+        *,
+        answered: Callable[[ToolMessage], object] | None = None,
     ) -> tuple[list[ToolMessage], str]:
         """The same within an event loop, with `def` handlers in threads."""
-        answers = await self.runner.exec_many([_asked(call) for call in tool_calls], ctx=self.tool_context)
-        return self._messages(answers, provider_payload)
+        asked, stood = [_asked(call) for call in tool_calls], list[ToolExecResult]()
+        told = _telling(stood, answered)
+        try:
+            answers = await self.runner.exec_many(asked, ctx=self.tool_context, answered=told)
+        except LoopSignal as signal:
+            signal.tool_messages = _messages(stood)
+            raise
+        return self._answered(answers, provider_payload)
 
-    def _messages(
+    def _answered(
         self, answers: Sequence[ToolExecResult], provider_payload: Mapping[str, Any] | None
     ) -> tuple[list[ToolMessage], str]:
         for answer in answers:
             if answer.error_code is ToolErrorCode.DEADLINE_EXCEEDED:
-                raise self._out_of_time(answer, provider_payload)
-        messages = [{"role": "tool", "tool_call_id": a.tool_call_id, "content": a.content} for a in answers]
-        return messages, "auto"
+                over = self._out_of_time(answer, provider_payload)
+                over.tool_messages = _messages(answers)
+                raise over
+        return list(_messages(answers)), "auto"
 
     def _out_of_time(self, answer: ToolExecResult, provider_payload: Mapping[str, Any] | None) -> PromptEvaluationError:
         deadline = self.tool_context.deadline
@@ -174,6 +202,23 @@ class ToolExecutor(ToolExecutionContext):
             phase="tool",
             provider_payload={**(provider_payload or self.provider_payload or {}), **known},
         )
+
+
+def _messages(answers: Sequence[ToolExecResult]) -> tuple[ToolMessage, ...]:
+    return tuple({"role": "tool", "tool_call_id": a.tool_call_id, "content": a.content} for a in answers)
+
+
+def _telling(
+    stood: list[ToolExecResult], answered: Callable[[ToolMessage], object] | None
+) -> Callable[[ToolExecResult], object]:
+    """A function that keeps an answer, and hands its message on."""
+
+    def told(answer: ToolExecResult) -> None:
+        stood.append(answer)
+        if answered is not None:
+            answered(*_messages([answer]))
+
+    return told
 
 
 def _asked(call: Asked) -> AskedCall | tuple[str, str, RawArgs]:

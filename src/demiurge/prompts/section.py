@@ -10,13 +10,14 @@ from __future__ import annotations
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any, Generic, Self, TypeAlias, get_args, get_origin
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeAlias, get_args
 
 from demiurge.prompts.errors import PromptValidationError
 from demiurge.prompts.placeholders import tidy
 from demiurge.prompts.predicate import Predicate, predicate
 from demiurge.prompts.visibility import SectionVisibility
-from demiurge.tools.authoring.tool import Tool
+from demiurge.tools.authoring.named_types import argument_of
+from demiurge.tools.authoring.tool import Tool, tool_problem
 
 if TYPE_CHECKING:
     from typing_extensions import TypeVar
@@ -46,6 +47,20 @@ def checked_key(key: object, what: str) -> str:
     return plain
 
 
+_GIVEN = (
+    "title",
+    "key",
+    "default_params",
+    "children",
+    "enabled",
+    "tools",
+    "accepts_overrides",
+    "summary",
+    "visibility",
+)
+"""The arguments of a section, which are its attributes once it is made."""
+
+
 class Section(ABC, Generic[ParamsT]):
     """`Section[Params]` takes its parameters from a dataclass bound to the prompt, or from `default_params`; an
     unsubscripted one takes those of `default_params`, or none.
@@ -67,6 +82,9 @@ class Section(ABC, Generic[ParamsT]):
         summary: str | None = None,
         visibility: SectionVisibility | VisibleWhen = SectionVisibility.FULL,
     ) -> None:
+        given = (title, key, default_params, children, enabled, tools, accepts_overrides, summary, visibility)
+        for name, value in zip(_GIVEN, given, strict=True):
+            _refuse_attribute(type(self), name, value)
         self.key = checked_key(key, "section")
         self.title = self._line(title)
         self.default_params = default_params
@@ -84,6 +102,13 @@ class Section(ABC, Generic[ParamsT]):
         self.asks_visibility = self._asked("visibility", visibility) if callable(visibility) else None
         if self.asks_visibility is None:
             self.visibility = self._constant(visibility)
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        """Raises TypeError for a method or property by the name of an argument: nothing would ever call it."""
+        super().__init_subclass__(**options)
+        for name in _GIVEN:
+            if hasattr(cls.__dict__.get(name), "__get__"):
+                raise TypeError(f"{cls.__name__} defines {name!r} as a method: {_instead(name)}")
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.key!r}>"
@@ -106,7 +131,7 @@ class Section(ABC, Generic[ParamsT]):
     def params_type(self) -> Any:
         """The class of its parameters; None for a section without any. As written, not yet checked."""
         declared = getattr(self, "__orig_class__", None)
-        kind = _argument(type(self), get_args(declared))
+        kind = argument_of(Section, type(self), get_args(declared))
         if kind is None or isinstance(kind, TypeVar):
             return None if self.default_params is None else type(self.default_params)
         return None if kind is type(None) else kind
@@ -123,7 +148,8 @@ class Section(ABC, Generic[ParamsT]):
         entries = () if given is None else tuple(given)
         for entry in entries:
             if not isinstance(entry, kind):
-                raise TypeError(f"section {self.key!r}: {name} are {kind.__name__}s, not {type(entry).__name__}")
+                what = tool_problem(entry) if kind is Tool else f"not {type(entry).__name__}"
+                raise TypeError(f"section {self.key!r}: {name} are {kind.__name__}s, {what}")
         return entries
 
     def _asked(self, name: str, function: Any) -> Predicate:
@@ -144,13 +170,12 @@ class Section(ABC, Generic[ParamsT]):
         )
 
 
-def _argument(cls: type, given: tuple[Any, ...]) -> Any:
-    """What stands for ParamsT in `cls[given]`; a TypeVar or None if nothing does."""
-    if cls is Section:
-        return given[0] if given else None
-    known = dict(zip(getattr(cls, "__parameters__", ()), given, strict=False))
-    for parent in cls.__dict__.get("__orig_bases__", cls.__bases__):
-        origin = get_origin(parent) or parent
-        if isinstance(origin, type) and issubclass(origin, Section):
-            return _argument(origin, tuple(known.get(argument, argument) for argument in get_args(parent)))
-    return None
+def _refuse_attribute(cls: type, name: str, given: object) -> None:
+    """Raises TypeError if a class has another value for an argument than it was given: that one would be lost."""
+    declared = getattr(cls, name, given)
+    if declared is not given and declared != given:
+        raise TypeError(f"{cls.__name__} has an attribute {name!r} that nobody reads: {_instead(name)}")
+
+
+def _instead(name: str) -> str:
+    return f"give {name}=... to super().__init__() instead"

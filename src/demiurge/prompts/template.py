@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Generic
+from typing import TYPE_CHECKING, Any, ClassVar, Generic
 
 from demiurge.prompts.errors import PromptValidationError
 from demiurge.prompts.output import StructuredOutput, structured_output
@@ -77,6 +77,7 @@ class _TemplateOf:
         return self.origin(*args, output=self.output, **kwargs)
 
     def __mro_entries__(self, bases: tuple[Any, ...]) -> tuple[Any, ...]:
+        """The subclass finds the output in its `__orig_bases__`."""
         return (self.origin,)
 
     def __or__(self, other: Any) -> Any:
@@ -102,6 +103,9 @@ class PromptTemplate(Generic[OutputT]):
     nodes: tuple[SectionNode, ...] = field(init=False, repr=False, compare=False)
     structured_output: StructuredOutput | None = field(init=False, repr=False, compare=False)
 
+    _declared: ClassVar[Any] = None
+    """The output of a subclass of `PromptTemplate[Out]`."""
+
     if not TYPE_CHECKING:
 
         def __class_getitem__(cls, item: Any) -> Any:
@@ -109,7 +113,15 @@ class PromptTemplate(Generic[OutputT]):
                 return super().__class_getitem__(item)
             return _TemplateOf(cls, item)
 
+    def __init_subclass__(cls, **options: Any) -> None:
+        """`class T(PromptTemplate[Out])` declares the output of all its prompts."""
+        super().__init_subclass__(**options)
+        for base in cls.__dict__.get("__orig_bases__", ()):
+            if isinstance(base, _TemplateOf):
+                cls._declared = base.output
+
     def __post_init__(self) -> None:
+        self._take_declared()
         object.__setattr__(self, "ns", checked_ns(self.ns))
         object.__setattr__(self, "key", checked_key(self.key, "prompt"))
         name = self.name.strip() if isinstance(self.name, str) else self.name
@@ -132,6 +144,14 @@ class PromptTemplate(Generic[OutputT]):
         wanted = self.output is not None and self.output is not type(None)
         made = structured_output(self.output, allow_extra_keys=self.allow_extra_keys) if wanted else None
         object.__setattr__(self, "structured_output", made)
+
+    def _take_declared(self) -> None:
+        """The output that the class declares is that of its prompts. Raises PromptValidationError for another."""
+        if self.output is None:
+            object.__setattr__(self, "output", self._declared)
+        elif self._declared is not None and self.output != self._declared:
+            message = f"prompt {self.key!r}: its class declares another output than {self.output!r}"
+            raise PromptValidationError(message, placeholder="OutputT")
 
     def walk(self) -> Iterator[SectionNode]:
         """Every section at its place, in the order of the text."""

@@ -2,28 +2,39 @@
 
 A subscriber that fails does not keep the others from hearing of it, and does not fail in silence: its exception is in
 the result of the publication, where a runner looks before it keeps what a call has changed (seed 004, Exception
-Handling).
+Handling), and in the log, with the subscriber's name, for a publisher that doesn't look.
 """
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeVar
+
+from demiurge.tools.execution.cause import place_of
 
 __all__ = ["HandlerFailure", "InProcessEventBus", "PublishResult"]
 
 E = TypeVar("E")
 Handler = Callable[[Any], object]
 
+_LOG = logging.getLogger("demiurge.sessions")
+
 
 @dataclass(frozen=True, slots=True)
 class HandlerFailure:
-    """`error` is what `handler` raised."""
+    """`error` is what `handler` raised; a note of it names the handler."""
 
     handler: Handler
     error: Exception
+
+    @property
+    def subscriber(self) -> str:
+        """Module and qualified name of the handler, or of the class of an object that can be called."""
+        named = self.handler if hasattr(self.handler, "__qualname__") else type(self.handler)
+        return f"{named.__module__}.{named.__qualname__}" if named.__module__ else named.__qualname__
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,8 +57,9 @@ class PublishResult:
     def raise_if_errors(self) -> None:
         """Raises what the subscribers raised, as an ExceptionGroup."""
         if self.errors:
-            name = type(self.event).__name__
-            raise ExceptionGroup(f"subscribers of {name} failed", [failure.error for failure in self.errors])
+            who = ", ".join(failure.subscriber for failure in self.errors)
+            message = f"subscribers of {type(self.event).__name__} failed: {who}"
+            raise ExceptionGroup(message, [failure.error for failure in self.errors])
 
 
 class InProcessEventBus:
@@ -81,5 +93,14 @@ class InProcessEventBus:
             try:
                 handler(event)
             except Exception as error:  # noqa: BLE001  (collected: the publisher decides)
-                errors.append(HandlerFailure(handler, error))
+                errors.append(_failure(handler, error, event))
         return PublishResult(event, handlers, tuple(errors))
+
+
+def _failure(handler: Handler, error: Exception, event: object) -> HandlerFailure:
+    """The failure, with a note on the exception and a line in the log (types and places, no text) that name the
+    subscriber."""
+    failure, kind = HandlerFailure(handler, error), type(event).__name__
+    error.add_note(f"raised by the subscriber {failure.subscriber} of {kind}")
+    _LOG.warning("subscriber %s of %s raised %s at %s", failure.subscriber, kind, type(error).__name__, place_of(error))
+    return failure

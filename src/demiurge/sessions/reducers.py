@@ -83,11 +83,19 @@ def replace_latest_by(key: Callable[[Any], object]) -> HistoryReducer:
 
 
 def upsert_by(key: Callable[[Any], object]) -> HistoryReducer:
-    """The event takes the place of the one with the same key; without one it comes last."""
+    """The event takes the place of the first one with the same key, and others with it go; without one it comes
+    last."""
 
     def step(history: History[Any], event: Any) -> History[Any]:
-        wanted = key(event)
-        return history.replaced(lambda value: key(value) == wanted, event) or history.append(event)
+        wanted, values = key(event), history.all()
+        places = [at for at, value in enumerate(values) if key(value) == wanted]
+        if not places:
+            return history.append(event)
+        if len(places) == 1:
+            return history.replaced(lambda value: value is values[places[0]], event) or history.append(event)
+        others = set(places[1:])
+        kept = (event if at == places[0] else value for at, value in enumerate(values) if at not in others)
+        return History(tuple(kept))
 
     return HistoryReducer(step)
 

@@ -28,7 +28,7 @@ from demiurge.stores.errors import unavailable
 from demiurge.stores.private import open_file, open_folder
 from demiurge.stores.protocol import REFRESH_S, KeptBlob
 
-__all__ = ["BlobFiles", "sync_file", "sync_folder"]
+__all__ = ["BlobFiles", "sync_data", "sync_file", "sync_folder"]
 
 _FULL_SYNC: Final[int | None] = getattr(fcntl, "F_FULLFSYNC", None)  # macOS: fsync alone stops at the drive's cache
 _TEMP_NAME: Final = re.compile(r"[0-9]+-[0-9]+")
@@ -245,3 +245,11 @@ def sync_file(descriptor: int) -> None:
         fcntl.fcntl(descriptor, _FULL_SYNC)
     else:
         os.fsync(descriptor)
+
+
+def sync_data(descriptor: int) -> None:
+    """The same for bytes that were written over others: without the file's times, where the system can leave them."""
+    if _FULL_SYNC is None and hasattr(os, "fdatasync"):
+        os.fdatasync(descriptor)
+    else:
+        sync_file(descriptor)

@@ -12,7 +12,10 @@ from typing import Final
 
 from demiurge.errors import Conflict, Damaged, Unavailable
 
-__all__ = ["Archived", "DamagedRow", "UnitConflict", "unavailable"]
+__all__ = ["OR_ACCEPT", "Archived", "DamagedRow", "UnitConflict", "lost", "unavailable"]
+
+OR_ACCEPT: Final = "Restore it from a backup, or go on without it: `demiurge losses accept --reason TEXT`."
+"""What to do about a part of a world that is lost."""
 
 
 class UnitConflict(Conflict):
@@ -45,6 +48,11 @@ class Archived(Unavailable):
         first, last = positions[0], positions[-1]
         super().__init__(f"Records {first} to {last} are archived in {path}, which is not here: put it back there.")
         self.positions = positions
+
+
+def lost(what: str) -> Damaged:
+    """The Damaged (code `lost`) for a part of a world that is missing; `what` is a sentence that names the file."""
+    return Damaged(f"{what} {OR_ACCEPT}", code="lost")
 
 
 _FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})

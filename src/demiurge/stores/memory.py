@@ -100,6 +100,12 @@ class MemoryStore:
     def damaged(self) -> Mapping[str, DamagedRow]:
         return _NO_DAMAGE
 
+    lost: tuple[str, ...] = ()
+    notices: tuple[str, ...] = ()
+
+    def accept_losses(self) -> None:
+        """There are none."""
+
     # journal
 
     def append(

@@ -80,12 +80,18 @@ class Outgoing:
 class Attempt:
     """An effect is about to be tried: `intent` is its identity, `token` says by whom, `started_ns` is wall
     time.
+
+    `changes`: it may change something outside, and must not be repeated, so its attempt has to be found again also when
+    the end of the journal is lost; then `intent` has 32 bytes. `claims`: before it does, a claim in a ledger is made
+    durable.
     """
 
     intent: bytes
     unit: str
     token: str
     started_ns: int
+    changes: bool = False
+    claims: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,11 +255,27 @@ class Journal(Protocol):
         """
         ...
 
+    @property
+    def lost(self) -> tuple[str, ...]:
+        """What was found to be missing when the store was opened, a sentence each that names the file: as long as there
+        is something, `append` takes no attempt that `changes` anything."""
+        ...
+
+    @property
+    def notices(self) -> tuple[str, ...]:
+        """Sentences for the user about what was found when the store was opened, and needs nothing done."""
+        ...
+
+    def accept_losses(self) -> None:
+        """Go on with what is there: nothing is `lost` any more. Durable on return."""
+        ...
+
     def append(
         self, batches: Sequence[Batch], *, blobs: Sequence[bytes] = (), attempts: Sequence[Attempt] = ()
     ) -> list[list[int]]:
         """Write all batches in one transaction; the positions of each batch's rows. Durable on return, and so are
-        `attempts`; an intent that has an attempt keeps the first.
+        `attempts`; an intent that has an attempt keeps the first. One that `changes` something is written to a second
+        place as well, which is durable on return unless it `claims`.
 
         `blobs` are durable no later than the rows (which may name them) and share their fsync where that is
         possible. Batches apply in order, so a later one sees what an earlier one wrote. Raises UnitConflict,
@@ -291,7 +313,7 @@ class Journal(Protocol):
         ...
 
     def attempts(self, intents: Collection[bytes]) -> dict[bytes, Attempt]:
-        """The attempts of those intents that have one."""
+        """The attempts of those intents that have one, in either place; `unit` and `token` are empty in the second."""
         ...
 
     def outbox(self) -> list[Outgoing]:

@@ -12,7 +12,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from demiurge.late import late
-from demiurge.tools.approvals import ApprovalDecision, ApprovalRequest, ApprovalStore, InMemoryApprovals
+from demiurge.tools.approvals import (
+    ApprovalDecision,
+    ApprovalPending,
+    ApprovalRequest,
+    ApprovalStore,
+    InMemoryApprovals,
+)
 from demiurge.tools.authoring.schema import compile_schema, validate_tool_schema_p0
 from demiurge.tools.authoring.tool import Tool, ToolExample, tool
 from demiurge.tools.authorization import AuthorizationRequest, Authorizer
@@ -53,6 +59,7 @@ from demiurge.tools.events import (
     UsageReport,
     event_to_json,
 )
+from demiurge.tools.execution.error_log import ToolErrorLog
 from demiurge.tools.filesystem import Filesystem
 from demiurge.tools.ids import canonical_id
 from demiurge.tools.invoked import RejectedToolParams, ToolInvoked
@@ -93,6 +100,7 @@ __all__ = [
     "AiEvent",
     "Allowance",
     "ApprovalDecision",
+    "ApprovalPending",
     "ApprovalRequest",
     "ApprovalStore",
     "AssistantFinal",
@@ -149,6 +157,7 @@ __all__ = [
     "ToolContext",
     "ToolEffect",
     "ToolErrorCode",
+    "ToolErrorLog",
     "ToolExample",
     "ToolExecResult",
     "ToolFailure",

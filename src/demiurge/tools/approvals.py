@@ -16,7 +16,14 @@ from demiurge.values import cbor
 from demiurge.values.clock import Clock, SystemClock
 from demiurge.values.forks import lock_over_forks
 
-__all__ = ["ApprovalDecision", "ApprovalOutcome", "ApprovalRequest", "ApprovalStore", "InMemoryApprovals"]
+__all__ = [
+    "ApprovalDecision",
+    "ApprovalOutcome",
+    "ApprovalPending",
+    "ApprovalRequest",
+    "ApprovalStore",
+    "InMemoryApprovals",
+]
 
 ApprovalOutcome = Literal["approved", "rejected", "expired"]
 
@@ -46,6 +53,19 @@ class ApprovalRequest:
         bound = [getattr(self, entry.name) for entry in fields(self) if entry.name != "approval_id"]
         return cbor.node_ref(bound)
 
+    @property
+    def own_id(self) -> str:
+        """The id of this question, made from its binding. A store without ids of its own notes the question under
+        it."""
+        return f"apr_{self.binding.removeprefix('sha256:')[:24]}"
+
+
+@dataclass(frozen=True, slots=True)
+class ApprovalPending:
+    """There is no decision yet; the store knows the question by `approval_id`."""
+
+    approval_id: str
+
 
 @dataclass(frozen=True, slots=True)
 class ApprovalDecision:
@@ -60,16 +80,17 @@ class ApprovalDecision:
 
 
 class ApprovalStore(Protocol):
-    """`take` hands out the decision for a request, once, or None while there is none (and then may note the
-    request as pending). It must be atomic: of two equal calls only one gets the decision."""
+    """`take` hands out the decision for a request, once. While there is none it may note the request as pending, and
+    gives an ApprovalPending with the id that it noted it under, or None for the request's `own_id`. It must be atomic:
+    of two equal calls only one gets the decision."""
 
-    def take(self, request: ApprovalRequest) -> ApprovalDecision | None: ...
+    def take(self, request: ApprovalRequest) -> ApprovalDecision | ApprovalPending | None: ...
 
 
 class InMemoryApprovals:
     """An approval store for one process; safe to use from several threads.
 
-    A request without a decision is noted under an id made from its binding. `ttl_ms`: how long an approval
+    A request without a decision is noted under its `own_id`. `ttl_ms`: how long an approval
     is good for, and how long a request waits for one before it is forgotten."""
 
     def __init__(self, clock: Clock | None = None, ttl_ms: int = _DEFAULT_TTL_MS) -> None:
@@ -82,7 +103,7 @@ class InMemoryApprovals:
         self._decided: dict[str, ApprovalDecision] = {}
 
     def take(self, request: ApprovalRequest) -> ApprovalDecision | None:
-        approval_id, now = _approval_id(request), self._now_ms()
+        approval_id, now = request.own_id, self._now_ms()
         with self._lock:
             self._forget(now - self._ttl_ms)
             decision = self._decided.get(approval_id)
@@ -132,7 +153,3 @@ class InMemoryApprovals:
 
     def _now_ms(self) -> int:
         return self._clock.now_ns() // _MS
-
-
-def _approval_id(request: ApprovalRequest) -> str:
-    return f"apr_{request.binding.removeprefix('sha256:')[:24]}"

@@ -3,7 +3,7 @@
     DemiurgeError
     ├── ToolFailure               a stage of the runner stops the call: a closed code, a safe sentence
     ├── ToolUserError             raised by a handler: its text is meant for the model and the user
-    ├── ToolValidationError       arguments or a result break their type; `fields` are paths, never values
+    ├── ToolValidationError       a value breaks its type; by a handler it is meant for the model, too
     ├── DeadlineExceededError     the time of a run is over
     ├── BudgetExceededError       the tokens, the money or the time of a run are used up
     ├── LoopSignal                not a failure: a message to the loop around the tool, so it runs through
@@ -13,11 +13,12 @@
 
 Codes are closed and messages come from a fixed table (seed 003: exception text and arguments may hold
 secrets, so neither is ever quoted). Two things may be added: the field paths of a validation error, and the
-text of a `ToolUserError`.
+text of a `ToolUserError` or a `ToolValidationError` that a handler raises on purpose.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from enum import StrEnum
 from types import MappingProxyType
@@ -42,6 +43,7 @@ __all__ = [
     "ToolUserError",
     "ToolValidationError",
     "failure_answer",
+    "failure_text",
 ]
 
 
@@ -106,6 +108,12 @@ def failure_answer(code: ToolErrorCode, message: str | None = None) -> dict[str,
     return {"ok": False, "error_code": code.value, "message": SAFE_MESSAGES[code] if message is None else message}
 
 
+def failure_text(answer: Mapping[str, Any]) -> str:
+    """The text in which a model is told of a failed call: the JSON of a `failure_answer`, its keys in that order. The
+    same bytes for every executor."""
+    return json.dumps(answer, ensure_ascii=False, separators=(",", ":"))
+
+
 class ToolFailure(DemiurgeError):
     """Ends a call with `code`. `message` is the table's sentence unless `safe_message` replaces it,
     which only deliberate text may do; `fields` are appended to the table's sentence."""
@@ -131,8 +139,11 @@ class ToolUserError(DemiurgeError):
 
 
 class ToolValidationError(DemiurgeError, ValueError):
-    """A value breaks its declared type (seed 004). `message` stays inside the process; `fields` are
-    phrases such as `steps[2].id is required` which may be shown."""
+    """A value breaks its declared type (seed 004). `fields` are phrases such as `steps[2].id is required` which may be
+    shown.
+
+    Raised by a handler it is a deliberate refusal: `message` reaches the model and the user as it is (code
+    `validation`), as that of a ToolUserError does. Raised by a codec, `message` stays inside the process."""
 
     code = "validation"
 
@@ -174,9 +185,12 @@ class InvalidLimit(InvalidValue, ValueError):
 
 class LoopSignal(DemiurgeError):
     """Raised by a handler to speak to the loop around it, not to the model: the runner answers the call's
-    events and lets it through (seed 004: re-raised, not wrapped)."""
+    events and lets it through (seed 004: re-raised, not wrapped).
+
+    `tool_messages`: where a `ToolExecutor` raises it, the tool messages of the batch's calls, all of them, in order."""
 
     code = "loop_signal"
+    tool_messages: tuple[dict[str, str], ...] = ()
 
 
 class PromptError(DemiurgeError):

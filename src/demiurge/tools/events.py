@@ -1,7 +1,7 @@
 """What happens in a run, as it happens: the one union that every stream, UI and log is made from (seed 003).
 
-Events carry public data only: no arguments (they are private until a person who may see them asks), no
-exception text, and of results the redacted view. A start comes before its result, also for a denied call, and
+Events carry public data only: of arguments and results what the tool's redaction lets through, and no exception
+text. A start comes before its result, also for a denied call, and
 each call has exactly one of each.
 """
 
@@ -32,7 +32,8 @@ class TextDelta:
 
 @dataclass(frozen=True, slots=True)
 class ToolCallStart:
-    """`args`: the public view of the arguments; the runner, which emits before it decides, gives none."""
+    """`args`: the public part of the arguments (`Redaction.arguments`), which is empty for a call that is denied or
+    whose arguments are no JSON object. The record has the exact ones."""
 
     type: ClassVar[str] = "tool_call_start"
     tool_call_id: str

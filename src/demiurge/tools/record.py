@@ -23,9 +23,10 @@ class ToolInvocationRecord:
     the provider's own payload, which nothing ever looks into; `public()` and `repr()` leave both out. `sent` is the
     text that `args` were read from: whoever changes `args` later changes no digest.
 
-    `result` is the redacted view, `error` is `{"code", "message"}`. Times are milliseconds since 1970, UTC.
-    `effect` and `spec_hash` are None for a tool that was denied or is not there; `decision` is the
-    policy's, `approval_id` the person's yes that it asked for. `replayed`: answered from the ledger."""
+    `arguments` is the public part of the arguments, `result` the redacted view, `error` is `{"code", "message"}`. Times
+    are milliseconds since 1970, UTC. `effect` and `spec_hash` are None for a tool that was denied or is not there;
+    `decision` is the policy's, `approval_id` the person's yes that it asked for. `replayed`: answered from the
+    ledger."""
 
     tool_call_id: str
     name: str
@@ -42,6 +43,7 @@ class ToolInvocationRecord:
     approval_id: str | None = None
     replayed: bool = False
     sent: str | bytes | None = field(default=None, repr=False, compare=False)
+    arguments: dict[str, Any] = field(default_factory=dict)
 
     @property
     def args_digest(self) -> str | None:
@@ -52,7 +54,7 @@ class ToolInvocationRecord:
         return cbor.node_ref(self.args if self.sent is None else canonical_json.parse_object(self.sent))
 
     def public(self) -> dict[str, Any]:
-        """The record as JSON without the arguments and the provider's payload."""
+        """The record as JSON without the exact arguments and the provider's payload."""
         return {  # in the order of canonical CBOR, which a journal needs it in
             "name": self.name,
             "error": self.error,
@@ -60,6 +62,7 @@ class ToolInvocationRecord:
             "result": self.result,
             "decision": self.decision,
             "replayed": self.replayed,
+            "arguments": self.arguments,
             "spec_hash": self.spec_hash,
             "approval_id": self.approval_id,
             "args_digest": self.args_digest,
@@ -73,7 +76,9 @@ class ToolInvocationRecord:
 @dataclass(frozen=True, slots=True)
 class ToolExecResult:
     """The one answer to a call. `value`: redacted public view, JSON-ready. `content`: the text for the model,
-    private and so not in `repr()`. `error_code` and `safe_message` are None exactly when `ok`."""
+    private and so not in `repr()`. `error_code` and `safe_message` are None exactly when `ok`. `approval_id`: what a
+    call waits for that is `approval_required`, else a person's decision that was taken for the call; None where nobody
+    was asked. The model is not told of it."""
 
     ok: bool
     value: Any
@@ -82,3 +87,4 @@ class ToolExecResult:
     tool_call_id: str
     content: str = field(repr=False)
     record: ToolInvocationRecord
+    approval_id: str | None = None

@@ -51,7 +51,7 @@ def render_value(value: object, encoded: bytes | None = None) -> str:
     if isinstance(value, str):
         return plain_text(value)
     if isinstance(value, bytes | bytearray):
-        return value.decode(errors="replace")
+        return _text_of_bytes(value, encoded)
     own = _rendered(value)
     if own is not None:
         return own
@@ -64,6 +64,15 @@ def render_value(value: object, encoded: bytes | None = None) -> str:
         return to_json(value, fallback=str).decode()
     except ValueError:  # what JSON can't hold: bytes that are no text, a value that contains itself
         return str(value).encode(errors="replace").decode()
+
+
+def _text_of_bytes(value: bytes | bytearray, encoded: bytes | None) -> str:
+    """As UTF-8; what is no UTF-8 as the text that JSON has for it, else with a replacement for what can't be read."""
+    try:
+        return value.decode()
+    except UnicodeDecodeError:
+        text = None if encoded is None else from_json(encoded)
+        return text if isinstance(text, str) else value.decode(errors="replace")
 
 
 def _rendered(value: object) -> str | None:

@@ -33,6 +33,7 @@ from demiurge.tools.execution.call import Call
 from demiurge.tools.execution.cause import log_cause
 from demiurge.tools.execution.changes import can_go_back
 from demiurge.tools.execution.drive import step_through, together
+from demiurge.tools.execution.error_log import ToolErrorLog
 from demiurge.tools.execution.explain import sound
 from demiurge.tools.execution.interrupt import is_from_outside
 from demiurge.tools.execution.own_loop import in_own_loop
@@ -43,6 +44,7 @@ from demiurge.tools.ledger.waiting import blocking_its_loop
 from demiurge.tools.policy import ToolPolicy, ToolPolicyContext
 from demiurge.tools.record import ToolExecResult
 from demiurge.tools.source import Tools, as_source
+from demiurge.tools.stages.announce import announce
 from demiurge.tools.stages.approve import approve
 from demiurge.tools.stages.authorize import authorize
 from demiurge.tools.stages.begin import begin
@@ -51,6 +53,7 @@ from demiurge.tools.stages.claim import claim
 from demiurge.tools.stages.connect import connect
 from demiurge.tools.stages.decide import decide
 from demiurge.tools.stages.decode import decode
+from demiurge.tools.stages.fault import fault_of
 from demiurge.tools.stages.fit import fit
 from demiurge.tools.stages.identify import identify
 from demiurge.tools.stages.limits import in_time, limits, resources_of
@@ -74,6 +77,7 @@ _NONE: Mapping[int, ToolErrorCode] = MappingProxyType({})
 
 STAGES: tuple[tuple[Stage, ToolErrorCode], ...] = (
     (decide, ToolErrorCode.POLICY_DENIED),
+    (announce, ToolErrorCode.EXECUTION),
     (authorize, ToolErrorCode.AUTHZ_UNAVAILABLE),
     (decode, ToolErrorCode.INVALID_JSON),
     (validate, ToolErrorCode.VALIDATION),
@@ -101,8 +105,10 @@ class ToolRunner:
     summary.
     `emit` is called with each event, in order. `max_parallel`: how many `read_only` calls of one `exec_many`
     may overlap; 1 means none. `ledger`: where calls of tools with an `idempotency` are remembered, say an
-    EffectLedger; without one they always run. `connections`: those that calls may use; None: none. Raises
-    PromptValidationError for tools that collide or have no redaction."""
+    EffectLedger; without one they always run. `connections`: those that calls may use; None: none.
+    `log_tool_errors`: why a tool failed (type, message and traceback of what its handler raised, secrets masked) is
+    written to stderr, or where a ToolErrorLog says; nobody else is told. Raises PromptValidationError for tools that
+    collide or have no redaction."""
 
     def __init__(
         self,
@@ -119,6 +125,7 @@ class ToolRunner:
         clock: Clock | None = None,
         entropy: Entropy | None = None,
         max_parallel: int = 1,
+        log_tool_errors: bool | ToolErrorLog = False,
     ) -> None:
         if not (policy is None or isinstance(policy, ToolPolicy)):
             raise InvalidValue("is a ToolPolicy; ToolPolicy.load reads one from a file", path="policy")
@@ -152,6 +159,7 @@ class ToolRunner:
             ledger=ledger,
             can_go_back=tuple(filter(can_go_back, (session, *given.entries.values()))),
             authorizer=given.get(Authorizer),
+            errors=ToolErrorLog() if log_tool_errors is True else log_tool_errors or None,
         )
 
     def __repr__(self) -> str:
@@ -281,19 +289,50 @@ class ToolRunner:
         calls: Sequence[AskedCall | tuple[str, str, RawArgs]],
         *,
         ctx: ToolPolicyContext | ToolContext | None = None,
+        answered: Callable[[ToolExecResult], object] | None = None,
     ) -> tuple[ToolExecResult, ...]:
         """The same without an event loop, always one after the other."""
         asked = [parts_of(call) for call in calls]
         answers: list[ToolExecResult] = []
+        begun: list[Call] = []
+
+        def call_at(index: int) -> Call:
+            tool_call_id, tool_id, raw_args, payload = asked[index]
+            begun.append(_call(tool_id, raw_args, tool_call_id, ctx, None, None, payload, threads=False))
+            return begun[-1]
+
+        def told() -> None:
+            answer = begun[-1].answer
+            if answered is not None and answer is not None:
+                answered(answer)
+
         try:
-            for tool_call_id, tool_id, raw_args, payload in asked:
-                call = _call(tool_id, raw_args, tool_call_id, ctx, None, None, payload, threads=False)
-                answers.append(self._pass_here(call))
+            for index in range(len(asked)):
+                try:
+                    answers.append(self._pass_here(call_at(index)))
+                finally:
+                    told()
         except BaseException:
-            for tool_call_id, tool_id, raw_args, payload in asked[len(answers) + 1 :]:
-                self._leave_out(_call(tool_id, raw_args, tool_call_id, ctx, None, None, payload, threads=False))
+            for index in range(len(begun), len(asked)):
+                self._leave_out(call_at(index))
+                told()
             raise
         return tuple(answers)
+
+    def refuse(
+        self,
+        tool_id: str,
+        raw_args: str | bytes | Mapping[str, Any],
+        code: ToolErrorCode,
+        *,
+        message: str | None = None,
+        tool_call_id: str | None = None,
+        ctx: ToolPolicyContext | ToolContext | None = None,
+    ) -> ToolExecResult:
+        """Answers a call that somebody else has decided not to run, with the events and the record of any other call;
+        no handler is called. `message` replaces the fixed sentence of `code`."""
+        call = _call(tool_id, raw_args, tool_call_id, ctx, None, None, threads=False)
+        return self._leave_out(call, code, message)
 
     def _batches(self, tool_ids: list[str]) -> Iterator[range]:
         """The calls by position, together those that may overlap."""
@@ -308,10 +347,13 @@ class ToolRunner:
         tool = self._peek(tool_id)
         return tool is not None and tool.spec.effect is ToolEffect.READ_ONLY
 
-    def _leave_out(self, call: Call, code: ToolErrorCode = ToolErrorCode.CANCELLED) -> ToolExecResult:
-        """Answers a call that will not be run."""
+    def _leave_out(
+        self, call: Call, code: ToolErrorCode = ToolErrorCode.CANCELLED, message: str | None = None
+    ) -> ToolExecResult:
+        """Answers a call that will not be run; what is wrong with the call itself, in the words of the stage that finds
+        the same."""
         identify(self._ports, call)
-        call.failure = ToolFailure(code)
+        call.failure = fault_of(self._ports, call, code) or ToolFailure(code, safe_message=message)
         _close(self._ports, call)
         assert call.answer is not None
         return call.answer
@@ -347,7 +389,7 @@ class ToolRunner:
                 call.threads = call.threads and isinstance(error, asyncio.CancelledError)
                 await _end(ports, call)
                 raise
-            log_cause(if_broken.value, error)
+            ports.explain(call, if_broken.value, error)
             call.failure = ToolFailure(if_broken)
         await _end(ports, call)
         assert call.answer is not None
@@ -365,6 +407,7 @@ async def _end(ports: Ports, call: Call) -> None:
 
 def _close(ports: Ports, call: Call) -> None:
     try:
+        announce(ports, call)
         publish(ports, call)
     except Exception as error:  # noqa: BLE001
         log_cause("session", error)

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from types import MappingProxyType
 from typing import Any, Protocol, TypeAlias, runtime_checkable
 
-from demiurge.tools.authoring.tool import Tool
+from demiurge.tools.authoring.tool import Tool, tool_problem
 from demiurge.tools.bound import BoundTool
 from demiurge.tools.errors import PromptValidationError
 from demiurge.tools.ids import is_tool_id
@@ -37,7 +37,7 @@ class StaticToolSource:
         for entry in tools:
             bound = entry.bound if isinstance(entry, Tool) else entry
             if not isinstance(bound, BoundTool):
-                raise PromptValidationError(f"{entry!r} is not a tool", placeholder="tools")
+                raise PromptValidationError(f"tools are Tools, {tool_problem(entry)}", placeholder="tools")
             _check(bound.spec)
             if bound.spec.name in found:
                 raise _collision(bound.spec.name)
@@ -76,7 +76,11 @@ Tools: TypeAlias = ToolSource | Iterable[Tool[Any, Any] | BoundTool]
 
 def as_source(tools: Tools) -> ToolSource:
     """A source as it is; tools as a StaticToolSource."""
-    return tools if isinstance(tools, ToolSource) else StaticToolSource(tools)
+    if isinstance(tools, ToolSource):
+        return tools
+    if not isinstance(tools, Iterable):
+        raise PromptValidationError("tools are several Tools: put this one into a list", placeholder="tools")
+    return StaticToolSource(tools)
 
 
 def _unique(specs: Iterable[ToolSpec]) -> Iterator[ToolSpec]:

@@ -11,6 +11,7 @@ the value it is about.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence, Set
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
@@ -142,17 +143,26 @@ def _variant(arms: Mapping[str, TypeExpr], defs: Definitions) -> CoreSchema:
     }
     sentence = f"the tag must be one of {', '.join(arms)}"
     union = cs.tagged_union_schema(choices, "$tag", custom_error_type="variant", custom_error_message=sentence)
-    return cs.no_info_before_validator_function(_tagged, union)
+    empty = frozenset(tag for tag, arm in arms.items() if kind_of(_resolved(arm, defs))[0] == "unit")
+    return cs.no_info_before_validator_function(partial(_tagged, empty), union)
 
 
-def _tagged(value: object) -> object:
+def _tagged(empty: Set[str], value: object) -> object:
+    """`empty`: arms without a value; seed 000 writes `Auto { }`, so `{}` is taken as none for these."""
     if isinstance(value, Mapping):
         if "$tag" in value:
+            tag = value["$tag"]
+            if isinstance(tag, str) and tag in empty and _is_empty(value.get("$value")):
+                return {**value, "$value": None}
             return value
         if len(value) == 1:
             ((tag, inner),) = value.items()
-            return {"$tag": tag, "$value": inner}
+            return {"$tag": tag, "$value": None if tag in empty and _is_empty(inner) else inner}
     raise PydanticCustomError("variant", 'must be written {"$tag": ..., "$value": ...}')
+
+
+def _is_empty(value: object) -> bool:
+    return isinstance(value, Mapping) and not value
 
 
 def _list(item: TypeExpr, defs: Definitions) -> CoreSchema:

@@ -1,23 +1,28 @@
-"""What is read off a value in normal form, by its type: its JSON and the refs in it."""
+"""What is read off a value in normal form, by its type: its JSON, whole or in part, and the refs in it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
 
+from demiurge.errors import InvalidValue
 from demiurge.values.formats import SAFE_INTEGER, base64_text
 from demiurge.values.refs import Ref
 from demiurge.values.type_expr import Definitions, TypeExpr, holds, kind_of, reachable
 
 Collect: TypeAlias = Callable[[Any, list[Ref]], None]
 
+Only: TypeAlias = Literal["all", "length"] | Sequence[int | None] | Mapping[str, "Only"]
+"""The part of a value to read: `"all"` of it; of a list its `"length"`, or the items of a pair `(start, stop)`, which
+counts from the end where it is negative and has None for an open end; of a record the named fields, each in part."""
+
 
 def to_json(value: Any, expr: TypeExpr, defs: Definitions) -> Any:
     """`value` as JSON that every reader understands, and that normalises to `value` again.
 
     Bytes become base64 text; integers beyond ±(2^53 - 1), times and durations included, and integer map keys
-    become decimal text.
+    become decimal text. A record that was made before its type gained an option has none there.
     """
     kind, body = kind_of(expr)
     if value is None or isinstance(value, bool | str):
@@ -27,7 +32,7 @@ def to_json(value: Any, expr: TypeExpr, defs: Definitions) -> Any:
     if isinstance(value, bytes):
         return base64_text(value)
     if kind == "record":
-        return {name: to_json(value[name], part, defs) for name, part in body.items()}
+        return {name: to_json(_field(value, name, part), part, defs) for name, part in body.items()}
     if kind == "variant":
         return {"$tag": value["$tag"], "$value": to_json(value["$value"], body[value["$tag"]], defs)}
     if kind == "map":
@@ -35,6 +40,41 @@ def to_json(value: Any, expr: TypeExpr, defs: Definitions) -> Any:
     if kind in ("list", "set"):
         return [to_json(item, body, defs) for item in value]
     return to_json(value, defs[body] if kind == "ref" else body, defs)
+
+
+def _field(value: Any, name: str, expr: TypeExpr) -> Any:
+    return value.get(name) if "option" in expr else value[name]
+
+
+def part_to_json(value: Any, expr: TypeExpr, defs: Definitions, only: Only, path: str = "") -> Any:
+    """The part `only` of `value` as JSON; None where an option that leads to it is empty.
+
+    The cost is that of the part, however long a list is. Raises InvalidValue (`bad_part`) where the type has no such
+    part.
+    """
+    if only == "all":
+        return to_json(value, expr, defs)
+    kind, body = kind_of(expr)
+    if kind in ("ref", "option"):
+        return None if value is None else part_to_json(value, defs[body] if kind == "ref" else body, defs, only, path)
+    if kind == "record" and isinstance(only, Mapping):
+        for name in only:
+            if name not in body:
+                raise InvalidValue("there is no such field", path=f"{path}.{name}".strip("."), code="bad_part")
+        return {
+            name: part_to_json(_field(value, name, body[name]), body[name], defs, part, f"{path}.{name}".strip("."))
+            for name, part in only.items()
+        }
+    if kind == "list" and only == "length":
+        return len(value)
+    if kind == "list" and _is_range(only):
+        return [to_json(item, body, defs) for item in value[slice(*only)]]
+    raise InvalidValue(f"a {kind} has no such part", path=path, code="bad_part")
+
+
+def _is_range(only: Only) -> bool:
+    is_pair = isinstance(only, Sequence) and not isinstance(only, str) and len(only) == 2
+    return is_pair and all(end is None or type(end) is int for end in only)
 
 
 def ref_collector(expr: TypeExpr, defs: Definitions) -> Collect | None:

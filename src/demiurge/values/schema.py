@@ -119,6 +119,10 @@ class Validator:
         """
         return projection.to_json(value, self._expr, self._defs)
 
+    def part_to_json(self, value: Any, only: projection.Only) -> Any:
+        """A part of a value in normal form as JSON, at the cost of the part. Raises InvalidValue (`bad_part`)."""
+        return projection.part_to_json(value, self._expr, self._defs, only)
+
     def refs(self, value: Any) -> list[Ref]:
         """Every `hash` leaf of a value in normal form, in order, repeats included."""
         out: list[Ref] = []

@@ -15,7 +15,10 @@ Rules worth knowing:
 * When the answer was stopped (`max_tokens`, `refusal`), a call that is its last block may be cut and is invalid,
   even if it parses. A refusal's text is part of `text`, and the finish reason is `content_filter`.
 * `input_tokens` leaves out what the cache read or took in; `Usage.prompt` is the sum of all three.
-* A stream is over at `message_stop` or at its end, once a stop reason was given; else it was truncated.
+* A stream is over at `message_stop` or at its end, once a stop reason was given; else it was truncated. A block that
+  begins or goes on after a stop reason opens the answer again, until the next stop reason.
+* Who made a call (`caller`: the model, or a program of its) and the toolset it is from go back on the call. What other
+  formats call custom tools, text in place of an object, does not exist here: an input is an object or invalid.
 * Ids are `[A-Za-z0-9_-]` only; one from another format is replaced, in the call and its result alike.
 """
 
@@ -37,7 +40,9 @@ from demiurge.wire.arguments import (
     DraftCall,
     call_name,
     finish_calls,
+    kept_beside,
     replay_object,
+    replayed_beside,
 )
 from demiurge.wire.block_deltas import MAX_BLOCKS, BlockDeltas
 from demiurge.wire.errors import ProviderError, provider_error
@@ -60,6 +65,7 @@ from demiurge.wire.items import (
     Usage,
 )
 from demiurge.wire.stream import JsonEvent
+from demiurge.wire.tool_choice import check_choice
 
 __all__ = ["Decoder", "decode", "encode_messages", "encode_text_format", "encode_tools"]
 
@@ -75,12 +81,15 @@ _FINISH: Mapping[str, FinishReason] = {
     "tool_use": "tool_calls",
 }
 _CUT: frozenset[FinishReason] = frozenset({"length", "content_filter"})
+_BESIDE = ("caller", "toolset_name")
 _ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 
 def encode_tools(specs: Sequence[ToolSpec], tool_choice: ToolChoice | None = None) -> dict[str, Any]:
-    """`{"tools": [...], "tool_choice": ...}`, without the choice if it is None; `{}` if there are no
-    tools."""
+    """`{"tools": [...], "tool_choice": ...}`, without the choice if it is None; `{}` if there are no tools.
+
+    Raises InvalidValue for a choice that does not exist, or of a tool that none of these specs describes."""
+    check_choice(specs, tool_choice)
     if not specs:
         return {}
     body: dict[str, Any] = {
@@ -139,7 +148,7 @@ def _encode_item(item: Item) -> list[dict[str, Any]]:
             raise InvalidValue(f"a message can't have the role {item.role!r}", path="role")
         case ToolCall():
             block = {"type": "tool_use", "id": _encode_id(item.id), "name": item.name}
-            return [{**block, "input": replay_object(item)}]
+            return [{**block, "input": replay_object(item), **replayed_beside(item, "tool_use")}]
         case ToolOutput():
             answer = {"type": "tool_result", "tool_use_id": _encode_id(item.id), "content": _encode_result(item)}
             return [{**answer, "is_error": True} if item.is_error else answer]
@@ -232,7 +241,13 @@ def _finish_reason(stated: FinishReason | None, *, has_calls: bool) -> FinishRea
 def _decode_blocks(blocks: Sequence[Mapping[str, Any]], response_id: str | None, *, cut: bool) -> list[Item]:
     """In the provider's order; texts that follow each other are parts of one message."""
     drafts = [
-        DraftCall(block.get("id"), block.get("name"), block.get("input"), cut and block is blocks[-1])
+        DraftCall(
+            block.get("id"),
+            block.get("name"),
+            block.get("input"),
+            cut and block is blocks[-1],
+            kept_beside(block, "tool_use", _BESIDE),
+        )
         for block in blocks
         if block.get("type") == "tool_use"
     ]

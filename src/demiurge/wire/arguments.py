@@ -26,7 +26,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -34,8 +34,9 @@ from demiurge.errors import InvalidValue
 from demiurge.tools.ids import UNNAMED, canonical_id
 from demiurge.values import canonical_json
 from demiurge.wire.errors import ProviderError
-from demiurge.wire.fields import mend_surrogates
+from demiurge.wire.fields import mend_surrogates, storable
 from demiurge.wire.items import Completion, Item, Message, ToolCall, ToolOutput
+from demiurge.wire.open_calls import open_calls
 
 __all__ = [
     "INVALID_ARGUMENTS_KEY",
@@ -44,9 +45,12 @@ __all__ = [
     "call_name",
     "finish_calls",
     "is_object",
+    "kept_beside",
     "replay_arguments",
     "replay_object",
+    "replayed_beside",
     "sound_calls",
+    "with_flags",
 ]
 
 INVALID_ARGUMENTS_KEY = "invalid_arguments"
@@ -63,12 +67,13 @@ _NAME_HASH = 12
 @dataclass(frozen=True, slots=True)
 class DraftCall:
     """A call as the provider's JSON has it, before its id and arguments are settled. `cut`: it was being
-    written when the answer stopped."""
+    written when the answer stopped; `raw`: see `ToolCall`."""
 
     id: object
     name: object
     arguments: object
     cut: bool = False
+    raw: Mapping[str, Any] | None = None
 
 
 def finish_calls(drafts: Sequence[DraftCall], response_id: str | None) -> list[ToolCall]:
@@ -91,40 +96,52 @@ def finish_calls(drafts: Sequence[DraftCall], response_id: str | None) -> list[T
             seed = hashlib.sha256(seed.encode()).hexdigest()
             call_id = f"call_{seed[:24]}"
         taken.add(call_id)
-        calls.append(ToolCall(call_id, call_name(draft.name), text, invalid))
+        calls.append(ToolCall(call_id, call_name(draft.name), text, invalid, draft.raw))
     return calls
 
 
 def sound_calls(completion: Completion, seed: bytes, taken: Iterable[str] = ()) -> Completion:
     """The completion with calls that have the form which decoders give them, whoever made it, and each an id that no
-    other has, nor one in `taken`: so results are paired with calls by id alone.
+    other has, nor one in `taken`: so results are paired with calls by id alone. The output of a call that the provider
+    ran itself goes by the id of that call.
 
     An id that is missing, repeated or of another form is derived from `seed`, the same for the same. Raises
-    ProviderError (`bad_response`) for an answer in which somebody else speaks, or whose calls are not those of its
-    items."""
-    if not all(_is_the_models(item) for item in completion.items):
-        raise ProviderError(code="bad_response", detail="the answer speaks for somebody else")
-    if tuple(item for item in completion.items if isinstance(item, ToolCall)) != completion.tool_calls:
+    ProviderError (`bad_response`) for an answer in which somebody else speaks, or whose calls are not the open calls
+    of its items."""
+    if open_calls(completion.items) != completion.tool_calls:
         raise ProviderError(code="bad_response", detail="the calls of the answer are not those of its items")
-    used = set(taken)
-    calls: list[ToolCall] = []
-    for index, call in enumerate(completion.tool_calls):
-        call_id, digest = call.id, seed + index.to_bytes(4, "big")
-        while call_id in used or _CALL_ID.fullmatch(call_id) is None:
-            digest = hashlib.sha256(digest).digest()
-            call_id = f"call_{digest.hex()[:24]}"
-        used.add(call_id)
-        invalid = call.invalid or not is_object(call.arguments_json)
-        text = mend_surrogates(call.arguments_json)
-        calls.append(replace(call, id=call_id, name=call_name(call.name), arguments_json=text, invalid=invalid))
-    following = iter(calls)
-    items = tuple(next(following) if isinstance(item, ToolCall) else item for item in completion.items)
-    return replace(completion, tool_calls=tuple(calls), items=items)
+    used, count = set(taken), 0
+    names: dict[str, str] = {}
+    items: list[Item] = []
+    for item in completion.items:
+        if isinstance(item, ToolCall):
+            call = _sound_call(item, seed + count.to_bytes(4, "big"), used)
+            count, names[item.id] = count + 1, call.id
+            items.append(call)
+        elif _is_the_models(item, names):
+            items.append(replace(item, id=names[item.id]) if isinstance(item, ToolOutput) else item)
+        else:
+            raise ProviderError(code="bad_response", detail="the answer speaks for somebody else")
+    return replace(completion, tool_calls=open_calls(items), items=tuple(items))
 
 
-def _is_the_models(item: Item) -> bool:
-    """What a person said and what a tool answered begins a turn and ends a call; a model may not say it."""
-    return item.role == "assistant" if isinstance(item, Message) else not isinstance(item, ToolOutput)
+def _sound_call(call: ToolCall, digest: bytes, used: set[str]) -> ToolCall:
+    call_id = call.id
+    while call_id in used or _CALL_ID.fullmatch(call_id) is None:
+        digest = hashlib.sha256(digest).digest()
+        call_id = f"call_{digest.hex()[:24]}"
+    used.add(call_id)
+    invalid = call.invalid or not is_object(call.arguments_json)
+    text = mend_surrogates(call.arguments_json)
+    return replace(call, id=call_id, name=call_name(call.name), arguments_json=text, invalid=invalid)
+
+
+def _is_the_models(item: Item, made: Collection[str]) -> bool:
+    """What a person said begins a turn, and what a tool answered ends a call: a model may say neither, but what came
+    of a call that was made (by id) in the same answer."""
+    if isinstance(item, ToolOutput):
+        return item.id in made
+    return not isinstance(item, Message) or item.role == "assistant"
 
 
 def call_name(name: str) -> str:
@@ -138,6 +155,28 @@ def call_name(name: str) -> str:
         return known
     head = _NOT_IN_NAMES.sub("_", name[: 4 * _NAME_HEAD])[:_NAME_HEAD]
     return f"{head}_{hashlib.sha256(name.encode()).hexdigest()[:_NAME_HASH]}"
+
+
+def kept_beside(entry: Mapping[str, Any], kind: str, names: Sequence[str]) -> dict[str, Any] | None:
+    """What `ToolCall.raw` keeps of a call's JSON: these of its fields, under the `type` that it has in its format; None
+    if it has none of them, or none that can be kept."""
+    found = {name: entry[name] for name in names if entry.get(name) is not None}
+    return storable({"type": kind, **found}) if found else None
+
+
+def replayed_beside(call: ToolCall, kind: str) -> dict[str, Any]:
+    """The fields that go back with a call of this format; none if it came from another."""
+    raw = call.raw or {}
+    return {name: raw[name] for name in raw if name != "type"} if raw.get("type") == kind else {}
+
+
+def with_flags(items: Iterable[Item]) -> tuple[Item, ...]:
+    """The items of a kept conversation, with each call whose text is no JSON object marked as `invalid` again, so that
+    encoders wrap it."""
+    return tuple(
+        replace(item, invalid=True) if isinstance(item, ToolCall) and not is_object(item.arguments_json) else item
+        for item in items
+    )
 
 
 def replay_arguments(call: ToolCall) -> str:

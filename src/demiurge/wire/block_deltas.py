@@ -2,7 +2,9 @@
 
 Invariant: this only joins; what the result means is decided by `anthropic.decode` alone. A delta that belongs to no
 open block, or a block that begins where another is still open, means that an event is lost or doubled: the stream is
-refused, since a call could otherwise run with arguments that nobody wrote.
+refused, since a call could otherwise run with arguments that nobody wrote. So is an answer that ends inside a call
+without any input yet, since nothing is an input too. A stop reason ends the answer as far as it was written: a block
+that begins or goes on after it opens the answer again.
 
 The input of a tool call stays text here, as the model wrote it; unstreamed it is an object.
 """
@@ -24,7 +26,7 @@ _JOINED = {"text_delta": "text", "thinking_delta": "thinking"}
 
 
 class BlockDeltas:
-    """`started` once there was an event of a message, `finished` once a stop reason was given."""
+    """`started` once there was an event of a message, `finished` while nothing came after a stop reason."""
 
     def __init__(self) -> None:
         self.started = False
@@ -32,10 +34,16 @@ class BlockDeltas:
         self._blocks: list[dict[str, Any]] = []
         self._joined: dict[tuple[int, str], list[str]] = {}
         self._open: dict[int, int] = {}
+        self._has_ended = False
 
     @property
     def finished(self) -> bool:
-        return bool(self._message.get("stop_reason"))
+        bare = (
+            (at, "input") not in self._joined and self._blocks[at].get("type") == "tool_use"
+            for at in self._open.values()
+            if not self._blocks[at].get("input")
+        )
+        return self._has_ended and not any(bare)
 
     def message(self, message: Mapping[str, Any]) -> None:
         """`message_start`: the envelope, and the content that some hosts put there."""
@@ -51,6 +59,7 @@ class BlockDeltas:
         if index in self._open or len(self._blocks) == MAX_BLOCKS:
             raise ProviderError(code="bad_response", detail="a content block begins inside another, or is one too many")
         block = dict(fields.mapping(event, "content_block"))
+        self._has_ended = False
         self._open[index] = len(self._blocks)
         self._blocks.append(block)
         return block
@@ -60,6 +69,7 @@ class BlockDeltas:
         at = self._open.get(self._index(event))
         if at is None:
             raise ProviderError(code="bad_response", detail="a part of the answer belongs to no content block")
+        self._has_ended = False
         block, delta = self._blocks[at], fields.mapping(event, "delta")
         kind = delta.get("type")
         if kind == "input_json_delta":
@@ -112,6 +122,7 @@ class BlockDeltas:
         """Later values replace earlier ones, nulls never do; counts are totals so far."""
         usage = {**fields.mapping(self._message, "usage"), **_given(fields.mapping(message, "usage"))}
         self._message |= _given(message)
+        self._has_ended = self._has_ended or bool(message.get("stop_reason"))
         if usage:
             self._message["usage"] = usage
 

@@ -7,6 +7,10 @@ decides, and a fragment without an id continues the latest call), some give two 
 id together with a name is a new call, and so is a name with other arguments once those so far are a whole
 object), some change the id on every fragment (an id without a name is not), some cut the name in pieces
 (they join until the arguments begin) or repeat it.
+
+A finish reason ends the answer as far as it was written. Some hosts give one after each call, so text, reasoning or a
+piece of a call that comes later opens the answer again, until the next finish reason. A delta that adds nothing (the
+usage, an empty text, an empty fragment of a known call) does not.
 """
 
 from __future__ import annotations
@@ -44,14 +48,17 @@ class _Call:
     arguments: list[str] = field(default_factory=list)
     beside: dict[str, Any] = field(default_factory=dict)
 
-    def add(self, call_id: str, function: Mapping[str, Any]) -> None:
+    def add(self, call_id: str, function: Mapping[str, Any]) -> bool:
+        """Takes one fragment. Returns whether it says more of what is called."""
         self.id = self.id or call_id
+        before = self.name
         name = fields.raw_text(function, "name")
         if name and not self.arguments:
             self.name = name if name.startswith(self.name) else self.name + name
         fragment = _fragment(function)
         if fragment:
             self.arguments.append(fragment)
+        return bool(fragment) or self.name != before
 
     def continues(self, function: Mapping[str, Any]) -> bool:
         """Whether a fragment that gives a name may still be of this call. After a whole object it may not, unless it
@@ -70,11 +77,13 @@ class _Call:
 
 
 class ChatDeltas:
-    """`started` once a chunk had a choice, `finished` once one had a finish reason."""
+    """The state of one answer; `started` once a chunk had a choice."""
 
     def __init__(self) -> None:
         self.started = False
-        self.finished = False
+        self._has_ended = False
+        self._ends_with_bare_call = False
+        self._pieces = 0
         self._envelope: dict[str, Any] = {}
         self._choice: dict[str, Any] = {"index": 0}
         self._texts: list[str] = []
@@ -96,12 +105,33 @@ class ChatDeltas:
         if choice is None:
             return Shown()
         self.started = True
-        if choice.get("finish_reason"):
-            self.finished = True
         for key in ("finish_reason", "error", "usage"):
             if choice.get(key):
                 self._choice[key] = choice[key]
-        return self._add_delta(fields.mapping(choice, "delta") or fields.mapping(choice, "message"))
+        before = self._pieces
+        shown = self._add_delta(fields.mapping(choice, "delta") or fields.mapping(choice, "message"))
+        grew = bool(self._pieces > before or shown.texts or shown.thinks)
+        if grew:
+            self._has_ended = False
+        if choice.get("finish_reason"):
+            self._has_ended = True
+            self._ends_with_bare_call = grew and self._has_bare_call()
+        return shown
+
+    def is_over(self, *, done: bool) -> bool:
+        """Whether the host wrote the answer to its end; `done`: the stream had its `[DONE]`.
+
+        A call without arguments yet is the doubtful case, since it stands for `{}`. It counts as written to its end
+        if a finish reason came in a later chunk, or in the same chunk and then `[DONE]`; a `[DONE]` alone does not
+        end such a call, since proxies add one to what was cut.
+        """
+        if self._has_ended:
+            return done or not self._ends_with_bare_call
+        return done and not self._has_bare_call()
+
+    def _has_bare_call(self) -> bool:
+        calls = self._calls if self._legacy is None else [*self._calls, self._legacy]
+        return any(not call.arguments for call in calls)
 
     def body(self) -> dict[str, Any]:
         """A `chat.completion` object with one choice."""
@@ -151,14 +181,14 @@ class ChatDeltas:
             function = called(entry)
             position = self._position(entry, function)
             call = self._calls[position]
-            call.add(fields.raw_text(entry, "id"), function)
+            self._pieces += call.add(fields.raw_text(entry, "id"), function)
             call.beside |= beside(entry)
             if call.name:
                 yield position, call_name(call.name)
         function = fields.mapping(delta, "function_call")
-        if function:
+        if function.get("name") or function.get("arguments"):  # some pad it empty
             self._legacy = self._legacy or _Call()
-            self._legacy.add("", function)
+            self._pieces += self._legacy.add("", function)
 
     def _position(self, entry: Mapping[str, Any], function: Mapping[str, Any]) -> int:
         """Which call a fragment belongs to, as a position in `_calls`; a new one is opened here."""
@@ -178,6 +208,7 @@ class ChatDeltas:
             if known == MAX_CALLS:
                 raise ProviderError(code="bad_response", detail=f"the answer has more than {MAX_CALLS} tool calls")
             self._calls.append(_Call())
+            self._pieces += 1
         if isinstance(index, int):
             self._by_index[index] = known
         return known

@@ -5,8 +5,10 @@ turn, under one id that no other call has. An output without its call, a second 
 refused; a call that was left without one (the page was closed in the middle) is answered with an error here.
 
 A browser can write any history that it likes, so its part is small: it has no word in the system prompt, offers no
-tools, and names no address to fetch. What it says that a tool answered is its claim. A server that keeps the history
-itself takes only the last message of what was posted.
+tools, and names no address to fetch. Nor has it a word in what a tool was asked and answered: it knows the public part
+of that alone. Of a posted call only its id and its place count; the arguments and the answer that the model reads are
+those of the server's own record, and without a record a posted call is refused. A server that keeps the history itself
+takes only the last message of what was posted.
 
 Two spellings are read, that of assistant-ui's parts (`args`, `result`, `image`) and the one that its data-stream client
 posts (`input`, `output`, `file`). Every refusal is an InvalidValue with the path of the place, and quotes no value.
@@ -19,17 +21,17 @@ import binascii
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from demiurge.errors import InvalidValue
 from demiurge.tools.errors import SAFE_MESSAGES, ToolErrorCode
 from demiurge.tools.ids import MAX_CALL_ID_BYTES, canonical_call_id
-from demiurge.wire.arguments import DraftCall, finish_calls
 from demiurge.wire.attachments import MEDIA_TYPES, media_type
+from demiurge.wire.call_record import CallRecord, RecordedCall
 from demiurge.wire.data_stream import MAX_ARGS_BYTES, MAX_RESULT_BYTES
 from demiurge.wire.fields import mend_surrogates
-from demiurge.wire.items import Image, Item, Message, Part, Text, ToolCall, ToolOutput
+from demiurge.wire.items import Image, Item, Message, Part, Text, ToolOutput
 
 __all__ = ["MAX_IMAGE_BYTES", "MAX_MESSAGE_ID", "MAX_TOOL_NAME", "ChatRequest", "decode"]
 
@@ -42,7 +44,7 @@ MAX_IMAGE_BYTES = 5 * 1024 * 1024
 
 _DATA_URL = re.compile(r"data:([a-z0-9/+.-]+);base64,(.*)", re.DOTALL)
 _IMAGES = frozenset(mime for mime in MEDIA_TYPES if mime.startswith("image/"))
-_OUTPUT_KINDS = {"json": False, "text": False, "error-json": True, "error-text": True}
+_OUTPUT_KINDS = ("json", "text", "error-json", "error-text")
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,11 +57,12 @@ class ChatRequest:
     skip_tools: bool = False
 
 
-def decode(body: Mapping[str, Any]) -> ChatRequest:
+def decode(body: Mapping[str, Any], *, recorded: CallRecord | None = None) -> ChatRequest:
     """Reads the body of a chat request, parsed JSON. Keys that say nothing here (`tools`, `state`, `runConfig`) are
-    ignored.
+    ignored. `recorded` gives the calls of this conversation by the ids that the browser was shown
+    (`call_record.recorded_calls` makes one from items).
 
-    Raises InvalidValue, with the path of what is wrong.
+    Raises InvalidValue, with the path of what is wrong; also for a call that is not recorded.
     """
     body = _object(body, "")
     if body.get("system") not in (None, ""):
@@ -67,7 +70,7 @@ def decode(body: Mapping[str, Any]) -> ChatRequest:
     messages = body.get("messages")
     if not isinstance(messages, list) or not messages:
         raise InvalidValue("must be a list of at least one message", path="messages")
-    history = _History()
+    history = _History(recorded)
     for index, message in enumerate(messages):
         history.read(message, f"messages[{index}]")
     return ChatRequest(history.close(), _flag(body, "skipToolCatalog"), _flag(body, "skipTools"))
@@ -76,10 +79,11 @@ def decode(body: Mapping[str, Any]) -> ChatRequest:
 class _History:
     """The items so far. `_open`: the calls of this turn that have no output yet, by the id they were posted with."""
 
-    def __init__(self) -> None:
+    def __init__(self, recorded: CallRecord | None) -> None:
+        self._recorded = recorded
         self._items: list[Item] = []
-        self._calls: dict[str, ToolCall] = {}
-        self._open: dict[str, ToolCall] = {}
+        self._calls: set[str] = set()
+        self._open: dict[str, RecordedCall] = {}
         self._kept_ids: set[str] = set()
         self._after_results = False
 
@@ -127,13 +131,25 @@ class _History:
         if "result" in part:
             raise InvalidValue("a result comes in a tool message of its own", path=f"{path}.result")
         key = "input" if "input" in part else "args"
-        args = _json(_object(part.get(key), f"{path}.{key}"), MAX_ARGS_BYTES, f"{path}.{key}")
-        (call,) = finish_calls([DraftCall(call_id, name, args)], None)
-        if call_id in self._calls or call.id in self._kept_ids:
+        _json(_object(part.get(key), f"{path}.{key}"), MAX_ARGS_BYTES, f"{path}.{key}")
+        if call_id in self._calls:
             raise InvalidValue("another call has this id", path=f"{path}.toolCallId")
-        self._kept_ids.add(call.id)
-        self._calls[call_id] = self._open[call_id] = call
-        self._items.append(call)
+        found = self._known(call_id, f"{path}.toolCallId")
+        if found.call.id in self._kept_ids:
+            raise InvalidValue("another call has this id", path=f"{path}.toolCallId")
+        self._kept_ids.add(found.call.id)
+        self._calls.add(call_id)
+        self._open[call_id] = found
+        self._items.append(found.call)
+
+    def _known(self, call_id: str, path: str) -> RecordedCall:
+        if self._recorded is None:
+            why = "what a browser says of a call does not go to the model, and no record of calls is here (`recorded`)"
+            raise InvalidValue(why, path=path)
+        found = self._recorded(call_id)
+        if found is None:
+            raise InvalidValue("no call with this id is recorded in this conversation", path=path)
+        return found
 
     def _results(self, parts: list[tuple[Mapping[str, Any], str]], path: str) -> None:
         if len(parts) > 1 and not all("output" in part for part, _ in parts):
@@ -144,14 +160,14 @@ class _History:
             call_id = _call_id(part, at)
             if call_id not in self._calls:
                 raise InvalidValue("there is no earlier call with this id", path=f"{at}.toolCallId")
-            call = self._open.pop(call_id, None)
-            if call is None:
+            found = self._open.pop(call_id, None)
+            if found is None:
                 raise InvalidValue("this call is answered already", path=f"{at}.toolCallId")
-            self._items.append(_output(call.id, part, at))
+            _check_output(part, at)
+            self._items.append(_output(found))
 
     def _answer_open(self) -> None:
-        unknown = SAFE_MESSAGES[ToolErrorCode.UNKNOWN_OUTCOME]
-        self._items += [ToolOutput(call.id, unknown, is_error=True) for call in self._open.values()]
+        self._items += [_output(found) for found in self._open.values()]
         self._open.clear()
 
 
@@ -194,22 +210,28 @@ def _image(source: object, mime: object, path: str) -> Image:
     return Image(mime, data)
 
 
-def _output(call_id: str, part: Mapping[str, Any], path: str) -> ToolOutput:
-    """Of `result` and `isError`, or of `output` with its own type."""
+def _output(found: RecordedCall) -> ToolOutput:
+    """The recorded output under the call's id; without one nobody knows what became of the call."""
+    if found.output is not None:
+        return replace(found.output, id=found.call.id)
+    return ToolOutput(found.call.id, SAFE_MESSAGES[ToolErrorCode.UNKNOWN_OUTCOME], is_error=True)
+
+
+def _check_output(part: Mapping[str, Any], path: str) -> None:
+    """Of `result` and `isError`, or of `output` with its own type: that it has the form of a result."""
     if "output" in part:
         path = f"{path}.output"
         output = _object(part["output"], path)
         kind = output.get("type")
-        if not isinstance(kind, str) or kind not in _OUTPUT_KINDS:
+        if kind not in _OUTPUT_KINDS:
             raise InvalidValue("must be json, text, error-json or error-text", path=f"{path}.type")
-        key, failed, fields = "value", _OUTPUT_KINDS[kind], output
+        key, fields = "value", output
     else:
-        key, failed, fields = "result", _flag(part, "isError", path), part
+        _flag(part, "isError", path)
+        key, fields = "result", part
     if key not in fields:
         raise InvalidValue("is required", path=f"{path}.{key}")
-    value = fields[key]
-    text = _json(value, MAX_RESULT_BYTES, f"{path}.{key}")
-    return ToolOutput(call_id, value if isinstance(value, str) else text, failed)
+    _json(fields[key], MAX_RESULT_BYTES, f"{path}.{key}")
 
 
 def _call_id(part: Mapping[str, Any], path: str) -> str:

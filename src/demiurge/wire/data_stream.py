@@ -37,6 +37,7 @@ from demiurge.tools.events import (
     UsageReport,
 )
 from demiurge.tools.ids import UNNAMED, canonical_call_id, canonical_id
+from demiurge.tools.redaction import MAX_PUBLIC_ARGUMENTS, OMITTED_ARGUMENTS_KEY
 from demiurge.values import canonical_json
 from demiurge.wire.errors import PROVIDER_ERROR_CODES, ProviderError
 from demiurge.wire.fields import mend_surrogates
@@ -60,11 +61,9 @@ HEADERS: Mapping[str, str] = MappingProxyType(
 )
 """Of the response that carries the lines; without the second one the browser reads them as another protocol."""
 
-MAX_ARGS_BYTES = 8 * 1024
+MAX_ARGS_BYTES = MAX_PUBLIC_ARGUMENTS
 MAX_RESULT_BYTES = 32 * 1024
 """Of compact JSON in UTF-8 (seed 003, contract layer)."""
-
-OMITTED_ARGUMENTS_KEY = "omitted_arguments_bytes"
 
 _RUN_ERRORS = {
     "aborted": "The answer was stopped.",

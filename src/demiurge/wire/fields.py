@@ -11,11 +11,12 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from decimal import ROUND_CEILING, Decimal
+from decimal import Decimal
 from typing import Any
 
 from demiurge.errors import InvalidValue
 from demiurge.values import canonical_json
+from demiurge.values.money import micros_of
 from demiurge.wire.items import Usage
 
 __all__ = [
@@ -80,12 +81,12 @@ def count(body: Mapping[str, Any], *keys: str) -> int | None:
     return None
 
 
-def cost(usage: Mapping[str, Any]) -> int | None:
-    """What a proxy (OpenRouter, LiteLLM) says that an answer cost: its dollars in whole millionths, rounded up."""
+def cost(usage: Mapping[str, Any]) -> Decimal | None:
+    """What a proxy (OpenRouter, LiteLLM) says that an answer cost: its dollars in exact millionths."""
     dollars = usage.get("cost")
     if isinstance(dollars, bool) or not isinstance(dollars, int | float) or not 0 <= dollars < _MAX_DOLLARS:
         return None
-    return int((Decimal(repr(dollars)) * 1_000_000).to_integral_value(rounding=ROUND_CEILING))
+    return micros_of(repr(dollars))
 
 
 def storable(raw: Mapping[str, Any]) -> dict[str, Any] | None:
@@ -105,7 +106,7 @@ def usage(
     cached: int | None,
     reasoning: int | None,
     cache_written: int | None = None,
-    cost_micros: int | None = None,
+    cost_micros: Decimal | None = None,
 ) -> Usage | None:
     """None unless the provider counted at least one side."""
     if prompt is None and completion is None:

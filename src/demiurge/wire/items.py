@@ -1,10 +1,10 @@
 """The semantic items that every provider format is mapped to and from (seed 000 `sys/LlmOutputItem@1`).
 
-Invariant: an item says what was meant, never how one provider spells it. The two exceptions hold a
+Invariant: an item says what was meant, never how one provider spells it. The exceptions hold a
 provider's own JSON in `raw`, so that it can be sent back verbatim to the format it came from: `Reasoning`,
-because providers check signed or encrypted reasoning byte for byte, and `Opaque`, for output that has no
-meaning here (hosted tool calls, compaction records) but that the provider expects to see again. An encoder
-of another format leaves both out.
+because providers check signed or encrypted reasoning byte for byte, `Opaque`, for output that has no
+meaning here (hosted tool calls, compaction records) but that the provider expects to see again, and `ToolCall`, for
+what stands beside a call. An encoder of another format leaves all of it out.
 
 `raw` is always JSON that canonical JSON can write and read back. What a provider sent beyond that (a number
 that RFC 8785 has no form for) can't be kept verbatim, so it isn't kept: such reasoning has its summary alone,
@@ -16,6 +16,7 @@ from __future__ import annotations
 import base64
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from decimal import Decimal
 from typing import Any, Literal, TypeAlias
 
 __all__ = [
@@ -110,13 +111,15 @@ class ToolCall:
 
     `name` is `^[a-zA-Z0-9_-]{1,64}$`, `id` one that providers use (`wire.arguments` sees to both). `arguments_json`
     is the model's own text. `invalid` means it must not be run: the text is not exactly one
-    JSON object, or the provider stopped while writing it.
+    JSON object, or the provider stopped while writing it. `raw` is what the provider said beside these and expects to
+    see again (who called: `caller`), with the `type` that the call has in its format.
     """
 
     id: str
     name: str
     arguments_json: str
     invalid: bool = False
+    raw: Mapping[str, Any] | None = field(default=None, hash=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,30 +165,31 @@ Item: TypeAlias = Message | ToolCall | ToolOutput | Reasoning | Opaque
 @dataclass(frozen=True, slots=True)
 class Usage:
     """Tokens. `cached` is the part of `prompt` that was read from a cache, `cache_written` the part that was
-    put there, `reasoning` a part of `completion`; `cost_micros` is what the provider says they cost, in millionths of a
-    dollar."""
+    put there, `reasoning` a part of `completion`; `cost_micros` is what the provider says they cost, in exact
+    millionths of a dollar."""
 
     prompt: int
     completion: int
     cached: int = 0
     reasoning: int = 0
     cache_written: int = 0
-    cost_micros: int | None = None
+    cost_micros: Decimal | int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Delivery:
     """What came beside the answer, in the headers of the response: the provider's id of the request, a proxy's id of
-    the call, and what the proxy says it cost in millionths of a dollar; None for what did not come."""
+    the call, and what the proxy says it cost in exact millionths of a dollar; None for what did not come."""
 
     request_id: str | None = None
     call_id: str | None = None
-    cost_micros: int | None = None
+    cost_micros: Decimal | int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Completion:
-    """One finished answer. `text` and `tool_calls` are views of `items`, which keeps the provider's order;
+    """One finished answer. `text` and `tool_calls` are views of `items`, which keeps the provider's order; calls that
+    the provider ran itself, with their outputs among the items, are not in `tool_calls`.
     `raw_finish_reason` is the provider's own word, None if it gave none; `delivery` is the client's to fill in."""
 
     text: str

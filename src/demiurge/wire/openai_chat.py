@@ -11,7 +11,10 @@ Rules worth knowing:
   was stopped (`length`, `content_filter`, `error`) the last call may be cut and is invalid, even if it
   parses: some hosts close the brackets of a cut call themselves. The calls before it were written to their
   end.
-* A stream is over at `[DONE]` or, without one, once a finish reason was seen; else it was truncated.
+* A stream is over at `[DONE]` or, without one, if it ends after a finish reason; else it was truncated. What comes
+  after a finish reason opens the answer again (`chat_deltas`), so a call that the stream did not finish never runs.
+* A custom tool's call is a call like any other: its text is the arguments, invalid unless it is one JSON object. It
+  goes back as a function's call.
 * A refusal is text that the model wrote: it is part of `text`, and the finish reason is `content_filter`.
 * What a host sends as reasoning goes back on the same assistant message, verbatim (several hosts require it
   to go on after a tool call), and what it signs a call with (Gemini's `extra_content`) on that call. Only
@@ -51,6 +54,7 @@ from demiurge.wire.items import (
     Usage,
 )
 from demiurge.wire.stream import JsonEvent
+from demiurge.wire.tool_choice import check_choice
 
 __all__ = ["Decoder", "decode", "encode_messages", "encode_text_format", "encode_tools"]
 
@@ -91,8 +95,10 @@ _CUT: frozenset[FinishReason] = frozenset({"length", "content_filter", "error"})
 
 
 def encode_tools(specs: Sequence[ToolSpec], tool_choice: ToolChoice | None = None) -> dict[str, Any]:
-    """`{"tools": [...], "tool_choice": ...}`, without the choice if it is None; `{}` if there are no
-    tools."""
+    """`{"tools": [...], "tool_choice": ...}`, without the choice if it is None; `{}` if there are no tools.
+
+    Raises InvalidValue for a choice that does not exist, or of a tool that none of these specs describes."""
+    check_choice(specs, tool_choice)
     if not specs:
         return {}
     body: dict[str, Any] = {
@@ -328,5 +334,5 @@ class Decoder(StreamedAnswer):
             yield from self._once(f"call {position}", Status(phase="tool_use", label=name))
 
     def _body(self) -> Mapping[str, Any] | None:
-        over = self._stream.done or self._deltas.finished
+        over = self._deltas.is_over(done=self._stream.done)
         return self._deltas.body() if self._deltas.started and over else None

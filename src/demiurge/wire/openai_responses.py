@@ -10,6 +10,14 @@ Rules worth knowing:
 * When the response is `incomplete`, the item's own `status` says which call was cut: `incomplete` or
   `in_progress` is, `completed` is not. A host that sends no item status has cut the last item. A cut call is
   invalid even if it parses (see `arguments`); the calls before it were written to their end and stay valid.
+* When the response is `completed`, a call that is still `in_progress` was written to its end if its arguments are one
+  JSON object: some hosts never update the item. Without arguments it was cut.
+* A custom tool's call is a call like any other: its text is the arguments, invalid unless it is one JSON object. It
+  goes back as a function's call.
+* An output of a call in the same answer means that the host ran the call itself: both are items, and the call is not
+  one of `tool_calls`, so that nobody runs it again.
+* Who made a call (`caller`: the model, or a program of its) goes back on the call and on its output, and the
+  `namespace` in which a tool was found on the call.
 * Function tools are strict unless told otherwise, which turns optional parameters into required ones, so
   `strict` is always sent, as false.
 * A refusal is text that the model wrote: it is part of `text`, and the finish reason is `content_filter`.
@@ -29,7 +37,15 @@ from demiurge.tools.spec import ToolSpec
 from demiurge.values import canonical_json
 from demiurge.wire import fields
 from demiurge.wire.answer import StreamedAnswer
-from demiurge.wire.arguments import DraftCall, call_name, finish_calls, replay_arguments
+from demiurge.wire.arguments import (
+    DraftCall,
+    call_name,
+    finish_calls,
+    is_object,
+    kept_beside,
+    replay_arguments,
+    replayed_beside,
+)
 from demiurge.wire.errors import ProviderError, provider_error
 from demiurge.wire.items import (
     Audio,
@@ -49,7 +65,9 @@ from demiurge.wire.items import (
     ToolOutput,
     Usage,
 )
+from demiurge.wire.open_calls import open_calls
 from demiurge.wire.stream import JsonEvent
+from demiurge.wire.tool_choice import check_choice
 
 __all__ = ["Decoder", "decode", "encode_messages", "encode_text_format", "encode_tools"]
 
@@ -58,6 +76,9 @@ _TERMINAL = ("response.completed", "response.incomplete", "response.failed", "re
 _TEXT_DELTAS = ("response.output_text.delta", "response.refusal.delta")
 _REASONING_DELTAS = ("response.reasoning_summary_text.delta", "response.reasoning_text.delta")
 _UNFINISHED = ("queued", "in_progress", "cancelled")
+_CALLS = ("function_call", "custom_tool_call")
+_OUTPUTS = ("function_call_output", "custom_tool_call_output")
+_BESIDE = ("caller", "namespace")
 _MAX_ITEMS = 1024
 _CUT_REASONS: Mapping[str, FinishReason] = {
     "max_output_tokens": "length",
@@ -67,8 +88,10 @@ _CUT_REASONS: Mapping[str, FinishReason] = {
 
 
 def encode_tools(specs: Sequence[ToolSpec], tool_choice: ToolChoice | None = None) -> dict[str, Any]:
-    """`{"tools": [...], "tool_choice": ...}`, without the choice if it is None; `{}` if there are no
-    tools."""
+    """`{"tools": [...], "tool_choice": ...}`, without the choice if it is None; `{}` if there are no tools.
+
+    Raises InvalidValue for a choice that does not exist, or of a tool that none of these specs describes."""
+    check_choice(specs, tool_choice)
     if not specs:
         return {}
     body: dict[str, Any] = {
@@ -110,8 +133,17 @@ def encode_messages(items: Sequence[Item]) -> dict[str, Any]:
     Left out: assistant messages without text, and reasoning and opaque items of another format. Raises
     InvalidValue for a role that does not exist here and for images or sound in an assistant's message.
     """
-    entries = (_encode_item(item) for item in items)
-    return {"input": [entry for entry in entries if entry is not None]}
+    callers: dict[str, Any] = {}
+    entries: list[dict[str, Any]] = []
+    for item in items:
+        if isinstance(item, ToolCall):
+            callers[item.id] = replayed_beside(item, "function_call").get("caller")
+        entry = _encode_item(item)
+        if isinstance(item, ToolOutput) and entry is not None and callers.get(item.id) is not None:
+            entry["caller"] = callers[item.id]
+        if entry is not None:
+            entries.append(entry)
+    return {"input": entries}
 
 
 def _encode_item(item: Item) -> dict[str, Any] | None:
@@ -119,8 +151,8 @@ def _encode_item(item: Item) -> dict[str, Any] | None:
         case Message():
             return _encode_message(item)
         case ToolCall():
-            arguments = replay_arguments(item)
-            return {"type": "function_call", "call_id": item.id, "name": item.name, "arguments": arguments}
+            call = {"type": "function_call", "call_id": item.id, "name": item.name}
+            return {**call, "arguments": replay_arguments(item), **replayed_beside(item, "function_call")}
         case ToolOutput():
             return {"type": "function_call_output", "call_id": item.id, "output": _encode_output(item)}
         case Reasoning(raw=raw):
@@ -182,7 +214,7 @@ def decode(body: Mapping[str, Any]) -> Completion:
         raise ProviderError(code="bad_response", detail=f"the response has more than {_MAX_ITEMS} items")
     response_id = fields.label(body, "id")
     items, refused = _decode_items(outputs, response_id, cut=status == "incomplete")
-    calls = tuple(item for item in items if isinstance(item, ToolCall))
+    calls = open_calls(items)
     return Completion(
         text="".join(item.text for item in items if isinstance(item, Message)),
         tool_calls=calls,
@@ -200,17 +232,27 @@ def _decode_items(
     outputs: Sequence[Mapping[str, Any]], response_id: str | None, *, cut: bool
 ) -> tuple[list[Item], bool]:
     drafts = [
-        DraftCall(entry.get("call_id"), entry.get("name"), entry.get("arguments"), _was_cut(entry, outputs, cut))
+        DraftCall(
+            entry.get("call_id"),
+            entry.get("name"),
+            _arguments(entry),
+            _was_cut(entry, outputs, cut),
+            kept_beside(entry, "function_call", _BESIDE),
+        )
         for entry in outputs
-        if entry.get("type") == "function_call"
+        if entry.get("type") in _CALLS
     ]
     calls = iter(finish_calls(drafts, response_id))
+    names: dict[str, str] = {}
     items: list[Item] = []
     refused = False
     for entry in outputs:
         match entry.get("type"):
-            case "function_call":
-                items.append(next(calls))
+            case kind if kind in _CALLS:
+                items.append(call := next(calls))
+                names[fields.text(entry, "call_id")] = call.id
+            case kind if kind in _OUTPUTS and (call_id := fields.text(entry, "call_id")):
+                items.append(ToolOutput(names.get(call_id, call_id), _output_text(entry)))
             case "message":
                 parts = _decode_parts(entry)
                 refused = refused or any(part.get("type") == "refusal" for part in fields.mappings(entry, "content"))
@@ -226,10 +268,25 @@ def _decode_items(
     return items, refused
 
 
+def _arguments(entry: Mapping[str, Any]) -> Any:
+    return entry.get("input" if entry.get("type") == "custom_tool_call" else "arguments")
+
+
+def _output_text(entry: Mapping[str, Any]) -> str:
+    """What a call gave, as text; a part of another kind is named."""
+    parts = fields.mappings(entry, "output")
+    return fields.text(entry, "output") or "".join(
+        fields.text(part, "text") or f"[{fields.text(part, 'type')}]" for part in parts
+    )
+
+
 def _was_cut(entry: Mapping[str, Any], outputs: Sequence[Mapping[str, Any]], cut: bool) -> bool:
     status = entry.get("status")
-    if status in ("incomplete", "in_progress"):
+    if status == "incomplete":
         return True
+    if status == "in_progress":
+        arguments = _arguments(entry)
+        return cut or not (isinstance(arguments, Mapping) or (isinstance(arguments, str) and is_object(arguments)))
     return cut and status != "completed" and entry is outputs[-1]
 
 
@@ -277,6 +334,7 @@ class Decoder(StreamedAnswer):
     def __init__(self) -> None:
         super().__init__(decode)
         self._items: dict[int, Mapping[str, Any]] = {}
+        self._begun: set[int] = set()
 
     def _take(self, event: JsonEvent) -> Iterator[AiEvent]:
         body = event.body
@@ -287,25 +345,39 @@ class Decoder(StreamedAnswer):
             yield from self._once("thinking", Status(phase="thinking"))
         elif kind == "response.output_item.added":
             item = fields.mapping(body, "item")
-            if item.get("type") == "function_call":
+            if item.get("type") in _CALLS:
+                self._begun.add(self._index(body))
                 name = fields.text(item, "name")
                 yield Status(phase="tool_use", label=call_name(name) if name else None)
         elif kind == "response.output_item.done":
-            index = fields.count(body, "output_index")
-            self._items[len(self._items) if index is None else index] = fields.mapping(body, "item")
+            self._items[self._index(body)] = fields.mapping(body, "item")
         elif kind in _TERMINAL:
-            yield from self._settle(self._final(fields.mapping(body, "response")))
-        elif kind == "error" or (kind == "message" and body.get("error")):
+            yield from self._settle(self._final(kind, fields.mapping(body, "response")))
+        elif kind == "error" or event.name == "error" or (kind == "message" and body.get("error")):
             raise provider_error(body)
 
-    def _final(self, response: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Some hosts leave its output empty: then it is the items that came, or at least the text that was shown."""
+    def _index(self, body: Mapping[str, Any]) -> int:
+        """The place of an event's item; without one, that of the item after those that ended."""
+        index = fields.count(body, "output_index")
+        return len(self._items) if index is None else index
+
+    def _final(self, kind: str, response: Mapping[str, Any]) -> Mapping[str, Any]:
+        """The response object of the event that ends the stream. If the two disagree on how it ended, it is not
+        complete.
+
+        Some hosts leave its output empty: then it is the items that came, or at least the text that was shown. Raises
+        ProviderError("truncated") if a call was begun and neither holds it."""
+        ended = kind.removeprefix("response.")
+        if response and ended != "completed" and response.get("status") in (None, "completed"):
+            response = {**response, "status": ended}
         if response.get("output") not in (None, []):
             return response
-        if self._items:
-            return {**response, "output": [self._items[index] for index in sorted(self._items)]}
-        text = self._text.shown
-        return {**response, "output": [{"type": "message", "content": text}]} if response and text else response
+        if self._begun - self._items.keys():
+            raise ProviderError(code="truncated", detail="a call was begun and never ended")
+        output = [self._items[index] for index in sorted(self._items)]
+        if self._text.shown and all(item.get("type") != "message" for item in output):
+            output.append({"type": "message", "content": self._text.shown})
+        return {**response, "output": output} if response and output else response
 
     def _body(self) -> None:
         return None

@@ -14,11 +14,33 @@ from demiurge.errors import InvalidValue
 from demiurge.tools.errors import ToolErrorCode
 from demiurge.values import canonical_json
 from demiurge.values.refs import ref_of
+from demiurge.wire.items import Completion
 
-__all__ = ["MAX_PROPOSED", "call_identity", "next_choice", "refuse"]
+__all__ = ["EMPTY_ANSWER", "MAX_PROPOSED", "call_identity", "empty_answer", "is_empty", "next_choice", "refuse"]
 
 MAX_PROPOSED = 64
-"""Most calls that one answer may propose; a turn with more has failed (`too_many_calls`)."""
+"""Most calls that an answer could propose in earlier versions, whose reducers import this: kept as it is. Today it is
+`wire.arguments.MAX_CALLS`."""
+
+EMPTY_ANSWER = "empty_answer"
+"""The code of a turn that failed because the model answered with neither text nor calls."""
+
+
+def is_empty(completion: Completion) -> bool:
+    """Whether an answer has neither calls nor any text but white space."""
+    return not completion.tool_calls and not completion.text.strip()
+
+
+def empty_answer(finish_reason: str | None, max_tokens: int) -> str:
+    """Why a turn failed that ended with an empty answer. `max_tokens`: the limit that the answer had."""
+    if finish_reason == "length":
+        return (
+            f"The model used all {max_tokens:,} tokens that its answer may have before it said anything: allow it more "
+            "(max_tokens)."
+        )
+    if finish_reason == "content_filter":
+        return "The provider's content filter withheld the whole answer: say it in other words."
+    return "The model gave an empty answer: send the message again, or ask another model."
 
 
 def refuse(round_: int, max_tool_rounds: int, *, denied: bool, invalid: bool, repeated: bool) -> ToolErrorCode | None:

@@ -6,6 +6,9 @@ looked at in whole lines: CR and LF never occur inside a multi-byte UTF-8 charac
 
 `data` stays bytes: whether a broken character is replaced or refused is the reader's decision, and a reader
 of tool arguments must refuse.
+
+One field is read that the standard does not know: some servers report a failure as `error: {...}` where `data` would
+be. It is an event named `error`, with that as its data.
 """
 
 from __future__ import annotations
@@ -87,6 +90,12 @@ class SseParser:
         self._take(b"", events)
         return events[0] if events else None
 
+    @property
+    def is_inside_event(self) -> bool:
+        """Whether an event was begun whose end (a blank line) has not come yet."""
+        line = bytes(self._line)
+        return bool(self._data or self._event or (line.strip() and not line.startswith(b":")))
+
     def _without_bom(self, head: bytes) -> bytes:
         """What follows a byte order mark; the first bytes wait in the line buffer while they may still be
         one."""
@@ -113,6 +122,8 @@ class SseParser:
                 self._refuse()
         elif name == b"event":
             self._event = value.decode("utf-8", "replace")
+        elif name == b"error":
+            self._data, self._size, self._event = [value], len(value), "error"
         elif name == b"id" and b"\0" not in value:
             self._id = value.decode("utf-8", "replace")
 

@@ -17,7 +17,7 @@ from pydantic_core import from_json
 
 from demiurge.tools.events import TextDelta
 from demiurge.values.draft import draft_of
-from demiurge.wire.errors import ProviderError
+from demiurge.wire.errors import ProviderError, provider_error
 from demiurge.wire.fields import mend_surrogates
 from demiurge.wire.sse import ServerEvent, SseParser, StreamTooLongError
 
@@ -56,7 +56,7 @@ class JsonStream:
         try:
             found = self._parser.feed(chunk)
         except StreamTooLongError as error:
-            return self._fail(str(error))
+            return self._fail(_unreadable(str(error)))
         if self._plain is not None:
             self._plain.extend(chunk[: _MAX_PLAIN_BODY - len(self._plain)])
             if found:
@@ -64,16 +64,19 @@ class JsonStream:
         return self._objects(found)
 
     def close(self) -> list[JsonEvent]:
-        """The last event, if only its closing blank line is missing and its data is whole."""
-        pending = None if self.done or self.failure is not None else self._parser.close()
+        """The last event, if only its closing blank line is missing and its data is whole. One that was cut is a
+        failure (`truncated`): what it would have said is lost, and may have been a call."""
+        if self.done or self.failure is not None:
+            return []
+        was_cut = self._parser.is_inside_event and self._plain is None
+        pending = self._parser.close()
         if pending is None:
-            return []
+            return self._fail(ProviderError(code="truncated")) if was_cut else []
         self._plain = None
-        if pending.data.strip() == _DONE:
-            self.done = True
-            return []
         body = _object(pending.data)
-        return [] if body is None else [_JsonEvent(pending.event, body)]
+        if body is None and pending.event != "error" and pending.data.strip() != _DONE:
+            return self._fail(ProviderError(code="truncated"))
+        return self._objects([pending])
 
     @property
     def is_plain(self) -> bool:
@@ -96,12 +99,14 @@ class JsonStream:
             if data == _DONE:
                 self.done = True
                 break
+            if event.event == "error":
+                return [*objects, *self._fail(_reported(data))]
             if data:
-                return [*objects, *self._fail("an event of the stream is not a JSON object")]
+                return [*objects, *self._fail(_unreadable("an event of the stream is not a JSON object"))]
         return objects
 
-    def _fail(self, detail: str) -> list[JsonEvent]:
-        self.failure = ProviderError(code="bad_response", detail=detail)
+    def _fail(self, failure: ProviderError) -> list[JsonEvent]:
+        self.failure = failure
         return []
 
 
@@ -147,6 +152,15 @@ def read_plain(stream: JsonStream) -> Mapping[str, Any]:
     if body is None:
         raise ProviderError(code="bad_response", detail=data[:200].decode("utf-8", "replace"))
     return body
+
+
+def _unreadable(detail: str) -> ProviderError:
+    return ProviderError(code="bad_response", detail=detail)
+
+
+def _reported(data: bytes) -> ProviderError:
+    """An error that the host reported in plain words, or in none."""
+    return provider_error({"message": data.decode("utf-8", "replace") or "the stream reports an error"})
 
 
 def _object(data: bytes) -> Mapping[str, Any] | None:

@@ -53,7 +53,10 @@ def apply_step(schemas: Schemas, schema: str, cell: Cell | None, step: Step) -> 
         return None, emitted, digest
     if not changed and not added:
         return cell, emitted, digest
-    after: dict[str, Any] = dict(cell) if cell is not None else _empty(fields)
+    after: dict[str, Any] = dict(cell) if cell is not None else {}
+    if len(after) < len(fields):  # a new cell, or one that was made before its schema gained an option or a list
+        for name, missing in _empty(fields).items():
+            after.setdefault(name, missing)
     for name, value in changed.items():
         after[name] = Vector.of(value) if "list" in fields[name] else value
     for name, items in added.items():

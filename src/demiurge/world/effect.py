@@ -26,10 +26,12 @@ from demiurge.world.unit import Unit
 
 __all__ = [
     "Adapter",
+    "Claiming",
     "Deferring",
     "EffectCall",
     "Reading",
     "Recalling",
+    "Refusing",
     "Restart",
     "Result",
     "Services",
@@ -196,6 +198,24 @@ class Recalling(Protocol):
 
     async def recall(self, call: EffectCall) -> Result | None:
         """The answer, if there is one; nothing is done outside for it."""
+        ...
+
+
+@runtime_checkable
+class Claiming(Protocol):
+    """An adapter that makes a claim durable in a ledger before it does something outside, for some intents."""
+
+    def claims(self, intent: OpenIntent) -> bool:
+        """Whether it does for this one."""
+        ...
+
+
+@runtime_checkable
+class Refusing(Protocol):
+    """An adapter that answers what must not be performed (`EffectType.answers_refusals`)."""
+
+    async def refuse(self, call: EffectCall, code: str, message: str) -> Result:
+        """The answer to an intent that was refused with `code`; nothing is done outside for it."""
         ...
 
 

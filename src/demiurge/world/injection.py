@@ -7,28 +7,31 @@ redaction).
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import fields, is_dataclass, replace
 from typing import Any, final
 
-from demiurge.models.scrub import written_forms
+from demiurge.models.scrub import SHORTEST, as_word, written_forms
 from demiurge.tools.connections.credentials import Kept, Secret
 
 __all__ = ["Injections"]
 
 MASK = "[secret]"
-SHORTEST = 12
-"""A shorter value (a local server's `none` or `ollama`) is a word of ordinary texts."""
+_PLAIN_WORD = re.compile(r"[a-z]*")
+"""A short value such as `none` or `ollama`, for a server that wants some key, is a word of ordinary texts."""
 
 
 @final
 class Injections(Kept):
     """The secrets of one performance, in the order in which they were handed out."""
 
-    __slots__ = ("_forms", "_shortest", "journaled")
+    __slots__ = ("_forms", "_shortest", "_words", "journaled")
 
     def __init__(self) -> None:
         self._forms: Callable[[], tuple[str, ...]] = lambda: ()  # a closure, which no listing of attributes shows
+        self._words: Callable[[], tuple[str, ...]] = lambda: ()
+        """Short values, which are masked as words only."""
         self._shortest = 0
         self.journaled: list[Mapping[str, Any]] = []
         """`{alias, version, digest?}` each: what the receipt says."""
@@ -37,29 +40,41 @@ class Injections(Kept):
         if said not in self.journaled:
             self.journaled.append(said)
             value = secret.reveal()
-            forms = {*self._forms(), *(written_forms(value) if len(value) >= SHORTEST else ())}
-            ordered = tuple(sorted(forms, key=len, reverse=True))
-            self._forms = lambda: ordered
-            self._shortest = min(map(len, ordered), default=0)
+            is_short = len(value) < SHORTEST
+            if is_short and _PLAIN_WORD.fullmatch(value):
+                return
+            known = self._words if is_short else self._forms
+            ordered = tuple(sorted({*known(), *written_forms(value)}, key=len, reverse=True))
+            if is_short:
+                self._words = lambda: ordered
+            else:
+                self._forms = lambda: ordered
+            self._shortest = min(map(len, (*self._forms(), *self._words())), default=0)
 
     def masked_bytes(self, data: bytes) -> bytes:
         """`data` with `[secret]` in place of each value."""
         for form in self._forms():
             data = data.replace(form.encode(), MASK.encode())
+        for form in self._words():
+            data = re.sub(rb"(?<!\w)" + re.escape(form.encode()) + rb"(?!\w)", MASK.encode(), data)
         return data
 
-    def masked_text(self, text: str) -> str:
-        """The same for text."""
+    def masked_text(self, text: str, *, more_follows: bool = False) -> str:
+        """The same for text; `more_follows`: it may go on in the middle of a word."""
         if len(text) >= self._shortest:
             for form in self._forms():
                 text = text.replace(form, MASK)
+            for form in self._words():
+                text = as_word(form, more_follows=more_follows).sub(MASK, text)
         return text
 
     def begun(self, text: str) -> int:
-        """How many characters at the end of `text` may be the beginning of a value."""
+        """How many characters at the end of `text` may be the beginning of a value, or one that is masked as a word and
+        of which it is not known yet whether the word ends there."""
+        ends = [*((form, len(form) - 1) for form in self._forms()), *((form, len(form)) for form in self._words())]
         longest = 0
-        for form in self._forms():
-            start = text.find(form[0], max(0, len(text) - len(form) + 1))
+        for form, most in ends:
+            start = text.find(form[0], max(0, len(text) - most))
             while 0 <= start < len(text) - longest:
                 if form.startswith(text[start:]):
                     longest = len(text) - start

@@ -85,9 +85,15 @@ def assistant_blob(completion: Completion, calls: Sequence[ToolCall], items_ref:
         node["tool_calls"] = [
             {"id": call.id, "name": call.name, "arguments_json": call.arguments_json} for call in calls
         ]
-    if items_ref is not None and any(isinstance(item, Reasoning | Opaque) for item in completion.items):
+    if items_ref is not None and any(map(_is_kept_verbatim, completion.items)):
         node["items_ref"] = items_ref
     return canonical_json.encode(node)
+
+
+def _is_kept_verbatim(item: Item) -> bool:
+    if isinstance(item, ToolCall):
+        return item.raw is not None
+    return not isinstance(item, Message)
 
 
 def items_blob(items: Sequence[Item], put: Put) -> bytes:
@@ -100,10 +106,12 @@ def _item_node(item: Item, put: Put) -> dict[str, Any]:
         case Message(role, _):
             parts = [{"$tag": "Text", "$value": {"text": item.text}}] if item.text else []
             return {"$tag": "Message", "$value": {"role": role, "content": parts}}
-        case ToolCall(call_id, name, arguments, _):
-            return {"$tag": "ToolCall", "$value": {"id": call_id, "name": name, "arguments_json": arguments}}
-        case ToolOutput(call_id, content, _):
-            return {"$tag": "ToolOutput", "$value": {"id": call_id, "content": content}}
+        case ToolCall():
+            call = {"id": item.id, "name": item.name, "arguments_json": item.arguments_json}
+            beside = {"raw_ref": put(canonical_json.encode(item.raw))} if item.raw is not None else {}
+            return {"$tag": "ToolCall", "$value": call | beside}
+        case ToolOutput():
+            return {"$tag": "ToolOutput", "$value": {"id": item.id, "content": item.content}}
         case Reasoning(summary, raw):
             ref = put(canonical_json.encode(raw)) if raw is not None else None
             return {"$tag": "Reasoning", "$value": {"summary": list(summary) or None, "raw_ref": ref}}
@@ -147,9 +155,13 @@ def _expanded(data: bytes, get: Get) -> list[Item]:
     content = message.get("content") or []
     parts = (Text(content),) if isinstance(content, str) else _parts(content, get)
     items: list[Item] = [Message(role, parts)] if parts else []
-    calls = message.get("tool_calls", ())
-    items += [ToolCall(_text(call, "id"), _text(call, "name"), _text(call, "arguments_json")) for call in calls]
-    return items
+    return items + [_call(call, get) for call in message.get("tool_calls", ())]
+
+
+def _call(node: Mapping[str, Any], get: Get) -> ToolCall:
+    ref = node.get("raw_ref")
+    raw = canonical_json.parse_object(get(parse_ref(ref))) if ref is not None else None
+    return ToolCall(_text(node, "id"), _text(node, "name"), _text(node, "arguments_json"), raw=raw)
 
 
 def _tool_output(message: Mapping[str, Any], get: Get) -> ToolOutput:
@@ -170,7 +182,7 @@ def _item(node: Mapping[str, Any], get: Get) -> Item:
             parts = tuple(Text(part["$value"]["text"]) for part in value["content"])
             return Message(value["role"], parts)
         case "ToolCall":
-            return ToolCall(value["id"], value["name"], value["arguments_json"])
+            return _call(value, get)
         case "ToolOutput":
             return ToolOutput(value["id"], value["content"])
         case "Reasoning":

@@ -13,6 +13,10 @@ from demiurge.stores.protocol import Journal
 __all__ = ["length_at", "moment"]
 
 
+MAX_POSITION = (1 << 63) - 1
+"""The largest number that a store can count to."""
+
+
 def moment(journal: Journal, at: int | None) -> int:
     """The position of the last record of the step that `at` lies in; of the last record of all when it is None.
 
@@ -20,7 +24,7 @@ def moment(journal: Journal, at: int | None) -> int:
     """
     if at is None:
         return max((head.position for head in journal.heads()), default=0)
-    if at < 0 or (at > 0 and next(journal.read_all(at, 1, away=True), None) is None):
+    if not 0 <= at <= MAX_POSITION or (at > 0 and next(journal.read_all(at, 1, away=True), None) is None):
         last = moment(journal, None)
         raise NotFound(f"There is no position {at} here; the positions are 0 to {last}.", code="no_position")
     for row in journal.read_all(at + 1, away=True):

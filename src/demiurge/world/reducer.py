@@ -8,11 +8,12 @@ state, so the cost of checking, digesting and storing it does not grow with the 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from demiurge.tools.limits.allowance import Allowance
+from demiurge.tools.spec import ToolSpec
 from demiurge.values.refs import Ref
 from demiurge.world.record import Stamp
 
@@ -83,6 +84,10 @@ class ReducerContext:
     blobs: Mapping[Ref, bytes]
     cause: int
     """The number of the event's record."""
+    toolset: Mapping[str, ToolSpec] = field(default_factory=dict)
+    """The manifest's tools by name, whatever the policy says of them."""
+    schemas: Container[str] = ()
+    """Which schemas the manifest has: an event of another one can't be emitted."""
 
     def blob(self, ref: Ref) -> bytes:
         """The bytes at `ref`. Raises MissingBlob, which the kernel handles."""

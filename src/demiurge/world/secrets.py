@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hmac
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -88,6 +89,16 @@ class Secrets:
             if found is not None:
                 return found
         return None
+
+    def every(self, manifest: Manifest) -> Iterator[SecretText]:
+        """The values of all secrets that a manifest declares, for whoever keeps them out of a text; those that can't be
+        found or read are left out."""
+        for declared in manifest.secrets.values():
+            for secret in self.versions(declared):
+                with suppress(DemiurgeError):
+                    found = self.find(secret)
+                    if found is not None:
+                        yield found
 
     def look(self, secret: Secret) -> Iterator[Place]:
         """Every place of a secret; raises nothing."""

@@ -122,7 +122,7 @@ def _read_cell(node: Any, get: Callable[[Ref], bytes], lost: Callable[[DemiurgeE
 
 def _intent_node(intent: OpenIntent) -> dict[str, Any]:
     node = {field.name: getattr(intent, field.name) for field in fields(intent)}
-    for name in ("run", "left"):  # what only counted intents have is there only when it is
+    for name in ("run", "left", "refused"):  # what only some intents have is there only when it is
         if node[name] is None:
             del node[name]
     node["requests"] = [

@@ -32,6 +32,7 @@ class Request:
 class OpenIntent:
     """An intent without a receipt. `approval` is the open request for a person's decision, if that is what it awaits.
 
+    `refused` is the closed code and the message of an effect that must not run: its adapter only answers it.
     `origin` is `{"kind": "plan", "name", "id"}`, `{"kind": "tool", "name", "parent", "ordinal"}` or
     `{"kind": "reducer", "name", "key"}`. `run` is the one that it belongs to, if that is counted, and `left` what there
     still was of its budget and of its unit's when it was admitted: `{"run", "unit"}`, if they are bounded
@@ -51,10 +52,16 @@ class OpenIntent:
     requests: Mapping[int, Request] = field(default_factory=dict)
     run: int | None = None
     left: Mapping[str, Limits] | None = None
+    refused: Mapping[str, str] | None = None
 
     @property
     def awaits_approval(self) -> bool:
-        return self.approval is not None and self.approved is None
+        return self.approval is not None and self.approved is None and self.refused is None
+
+    @property
+    def may_run(self) -> bool:
+        """Whether it is neither refused nor waits for a person."""
+        return self.refused is None and not self.awaits_approval
 
     @property
     def deadline_ns(self) -> int | None:

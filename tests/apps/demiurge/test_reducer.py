@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from tests.world.scripted import MAIN, Kernel, chat_manifest
 
-from demiurge.apps.demiurge import app
-from demiurge.apps.demiurge.reducer import MAX_CALLS, window
+from demiurge.apps.demiurge import MAX_TOKENS, app
+from demiurge.apps.demiurge.reducer import window
+from demiurge.tools.errors import ToolErrorCode, failure_answer, failure_text
 from demiurge.tools.policy import ToolPolicy
 from demiurge.values import canonical_json
 from demiurge.values.refs import Ref, ref_of
+from demiurge.values.schema import Schemas
+from demiurge.wire.arguments import MAX_CALLS
 from demiurge.wire.items import ToolCall
 from demiurge.world.effect import failed, succeeded
 from demiurge.world.messages import call_blob, tool_blob, user_blob
@@ -51,7 +55,9 @@ class Chat(Kernel):
         self.chat("UserMessage", **value | over)
         return ref
 
-    def answer(self, text: str = "", *calls: ToolCall) -> Ref:
+    def answer(
+        self, text: str = "", *calls: ToolCall, finish_reason: str | None = None, empty: bool | None = None
+    ) -> Ref:
         """The model's receipt for the open request."""
         [intent] = [i for i in self.intents if i.kind == "llm.generate"]
         output = self.put(canonical_json.encode({"role": "assistant", "content": [{"type": "text", "text": text}]}))
@@ -64,33 +70,45 @@ class Chat(Kernel):
                 provider_id="p",
                 tool_call_refs=[self.put(call_blob(call)) for call in calls] or None,
                 output_items_ref=None,
-                finish_reason=None,
+                finish_reason=finish_reason,
                 usage_ref=None,
+                empty=empty,
             ),
         )
+        self.answer_refused()
         return output
+
+    def answer_refused(self) -> None:
+        """Answers what was refused, as the adapter does."""
+        while refused := [(intent, intent.refused) for intent in self.intents if intent.refused is not None]:
+            intent, why = refused[0]
+            told = failure_answer(ToolErrorCode(why["code"]), why["message"])
+            self.result(intent, failure_text(told), ok=False, code=told["error_code"], message=told["message"])
 
     def fail_model(self, code: str = "provider_unavailable") -> None:
         [intent] = [i for i in self.intents if i.kind == "llm.generate"]
         self.receipt(intent, failed(code, "It did not answer."))
 
-    def result(self, intent: OpenIntent, content: str = "fine", *, ok: bool = True) -> Ref:
+    def result(
+        self, intent: OpenIntent, content: str = "fine", *, ok: bool = True, code: str = "execution", message: str = ""
+    ) -> Ref:
         """A tool's receipt."""
         call_id = intent.params["tool_call_id"]
-        message = self.put(tool_blob(call_id, content))
+        ref = self.put(tool_blob(call_id, content))
         self.receipt(
             intent,
             succeeded(
                 tool_call_id=call_id,
                 ok=ok,
-                error_code=None if ok else "execution",
-                message=content,
-                message_ref=message,
+                error_code=None if ok else code,
+                message=message or content,
+                message_ref=ref,
                 view_ref=None,
                 record_ref=self.put(b"{}"),
+                replayed=None,
             ),
         )
-        return message
+        return ref
 
     @property
     def cell(self) -> Mapping[str, Any]:
@@ -104,7 +122,8 @@ class Chat(Kernel):
 
     @property
     def tools(self) -> list[OpenIntent]:
-        return [intent for intent in self.intents if intent.kind == "tool.call"]
+        """Calls that may run."""
+        return [intent for intent in self.intents if intent.kind == "tool.call" and intent.refused is None]
 
     def events(self, schema: str) -> list[Any]:
         return [r.body["value"] for r in self.of("event") if r.body["schema"] == schema]
@@ -141,6 +160,32 @@ def test_a_chat_is_created_once_and_the_first_wins() -> None:
     assert (chat.cell["title"], chat.cell["created_at_ms"], chat.cell["last_request_id"]) == ("First", 7, 0)
     chat.chat("ChatCreated", title="Second", created_at_ms=8)
     assert chat.cell["title"] == "First"
+    [refused] = chat.events("demiurge/ChatFailed@1")
+    assert (refused["chat_id"], refused["code"], refused["round"]) == ("main", "chat_exists", 0)
+
+
+@pytest.mark.parametrize(
+    "content", [b"[]", b'""', b'[{"type":"text","text":""}]', b'[{"type":"text","text":""},{"type":"text","text":""}]']
+)
+def test_a_message_without_content_is_refused(content: bytes) -> None:
+    chat = Chat()
+    chat.say("", message_ref=chat.put(b'{"role":"user","content":' + content + b"}"))
+    [refused] = chat.events("demiurge/ChatFailed@1")
+    assert (refused["code"], refused["message"]) == ("bad_message", "The message is empty.")
+    assert (chat.cell["turn"], chat.roles()) == (None, [])
+
+
+def test_stopping_a_chat_that_was_never_created_is_chat_unknown() -> None:
+    chat = Chat(create=False)
+    chat.chat("TurnCancelled", request_id=1)
+    assert [refused["code"] for refused in chat.events("demiurge/ChatFailed@1")] == ["chat_unknown"]
+
+
+def test_a_choice_of_no_value_may_be_written_as_the_empty_object_of_the_seed() -> None:
+    """Seed 000 says `Auto { }`."""
+    chat = Chat()
+    chat.say("x", tool_choice={"$tag": "Auto", "$value": {}})
+    assert chat.requests[-1]["tool_choice"] == AUTO
 
 
 def test_a_user_message_is_appended_and_the_model_is_asked() -> None:
@@ -255,7 +300,8 @@ def test_model_settings_of_a_message_become_the_chats() -> None:
     chat.say("one", tools_ref=tools, tool_choice={"$tag": "Required", "$value": None})
     chat.answer("1")
     chat.say("two")
-    assert (chat.requests[-1]["tools_ref"], chat.requests[-1]["tool_choice"]["$tag"]) == (tools, "Required")
+    assert (chat.requests[0]["tool_choice"]["$tag"], chat.requests[-1]["tool_choice"]) == ("Required", AUTO)
+    assert chat.requests[-1]["tools_ref"] == tools
     chat.answer("2")
     other = chat.put(b"{ }")
     chat.say("three", tools_ref=other, model="m2", max_tokens=9)
@@ -298,7 +344,7 @@ def test_a_result_is_appended_and_the_model_is_asked_again_with_auto() -> None:
     assert request["message_refs"][-2:] == [output, result]
     chat.answer("It says so.")
     assert chat.turn["status"] == "done"
-    assert chat.cell["tool_choice"] == {"$tag": "Required", "$value": None}
+    assert chat.cell["tool_choice"] is None
 
 
 def test_several_calls_are_answered_together_and_then_followed_up_once() -> None:
@@ -342,6 +388,42 @@ def test_arguments_that_are_not_one_json_object_are_answered_invalid_json() -> N
     chat.answer("", ToolCall("c1", READ, '{"path": ', invalid=True))
     assert chat.outputs()[0]["error_code"] == "invalid_json"
     assert chat.tools == []
+
+
+@pytest.mark.parametrize("arguments", ['{"path": ', '["a"]', '{"path": 1}', "{}", '{"path": "a", "more": 1}'])
+def test_only_a_call_whose_arguments_fit_is_said_to_be_sound(arguments: str) -> None:
+    """Seed 000: the reducer validates and normalises; `ToolCallRequested` is for approved calls."""
+    chat = Chat()
+    chat.say("x")
+    chat.answer("", ToolCall("c1", READ, arguments))
+    assert chat.events("demiurge/ToolCallRequested@1") == []
+    [refused] = chat.events("demiurge/ToolCallRefused@1")
+    code = "validation" if arguments.endswith("}") else "invalid_json"
+    assert (refused["tool"], refused["code"]) == (READ, code)
+    assert [o["error_code"] for o in chat.outputs()] == [code]
+
+
+def test_a_dotted_name_is_normalised() -> None:
+    chat = Chat()
+    chat.say("x")
+    chat.answer("", read("a", "c1", "workspace.read"), read("a", "c2"))
+    assert [event["tool"] for event in chat.events("demiurge/ToolCallRequested@1")] == [READ]
+    assert [event["code"] for event in chat.events("demiurge/ToolCallRefused@1")] == ["repeated_call"]
+
+
+def test_a_manifest_of_before_has_refused_calls_answered_in_the_step() -> None:
+    """A user's own folder may be a copy of an app without the event; the model is told the same."""
+    chat = Chat()
+    schemas = chat.manifest.schemas
+    kept = {name: schemas.get(name) for name in schemas.names if name != "demiurge/ToolCallRefused@1"}
+    chat.manifest = replace(chat.manifest, schemas=Schemas(kept))
+    chat.say("x")
+    chat.answer("", read("a", "c1", "nope"))
+    assert (chat.turn["round"], chat.tools) == (2, [])
+    [text] = [
+        canonical_json.parse_object(chat.blobs[ref])["content"] for _, role, ref in chat.messages() if role == "tool"
+    ]
+    assert text == '{"ok":false,"error_code":"policy_denied","message":"This tool is not allowed here."}'
 
 
 def test_an_identical_call_of_the_same_turn_is_refused() -> None:
@@ -465,6 +547,9 @@ def test_results_from_outside_are_refused(tag: str, value: dict[str, Any], stage
     before = chat.cell
     chat.chat(tag, request_id=1, round=1, **value)
     assert chat.cell == before
+    [refused] = [event for event in chat.events("demiurge/ChatFailed@1") if event["code"] == "origin_not_allowed"]
+    assert (refused["request_id"], refused["round"]) == (0, 0)
+    assert tag in refused["message"]
 
 
 @pytest.mark.parametrize(("tag", "value"), RESULTS)
@@ -600,6 +685,7 @@ def test_the_app_has_the_pieces_that_the_seeds_name() -> None:
     assert plans == {
         "demiurge/ChatRequest@1": ["demiurge/chat_plan@1"],
         "demiurge/ToolCallRequested@1": ["demiurge/tool_plan@1"],
+        "demiurge/ToolCallRefused@1": ["demiurge/refusal_plan@1"],
         "demiurge/CallRequested@1": ["demiurge/call_plan@1"],
     }
     assert manifest.secrets["llm/api", 1].bindings[0] == "env:LLM_API_KEY"
@@ -643,3 +729,55 @@ def test_a_step_that_can_not_be_taken_ends_the_turn() -> None:
     assert (chat.turn["status"], chat.turn["code"]) == ("failed", "invalid_step")
     chat.say("y")
     assert chat.turn["status"] == "model"
+
+
+# -- answers that say nothing -----------------------------------------------------------------------------------------
+
+
+def test_an_empty_answer_fails_the_turn_and_counts() -> None:
+    chat = Chat()
+    chat.say("Hello")
+    chat.answer(finish_reason="length", empty=True)
+    assert (chat.turn["status"], chat.turn["code"]) == ("failed", "empty_answer")
+    assert "64 tokens" in chat.turn["message"]
+    last = chat.cell["messages"][-1]
+    assert (last["role"], last["token_usage"], last["finish_reason"]) == (
+        "assistant",
+        {"prompt": 3, "completion": 2},
+        "length",
+    )
+    chat.say("Again")
+    assert chat.turn["status"] == "model"
+
+
+def without_the_new_fields(definition: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The app as it was before answers said whether they are empty."""
+    new = ("finish_reason", "usage_ref", "empty", "own_max_tokens")
+    if definition["name"] == "demiurge/chat_plan@1":
+        return {**definition, "steps": [_cut(step, new) for step in definition["steps"]]}
+    record = definition.get("type", {}).get("record")
+    if record is None:
+        return definition
+    return {**definition, "type": {"record": {name: form for name, form in record.items() if name not in new}}}
+
+
+def _cut(step: Mapping[str, Any], names: tuple[str, ...]) -> Mapping[str, Any]:
+    if step["id"] != "tell":
+        return step
+    variant = step["value"]["variant"]
+    fields = {name: form for name, form in variant["value"]["record"].items() if name not in names}
+    return {**step, "value": {"variant": {**variant, "value": {"record": fields}}}}
+
+
+def test_under_an_older_manifest_a_turn_ends_as_it_did() -> None:
+    """So that what was recorded under it is computed again as it was."""
+    chat = Chat(definitions=without_the_new_fields)
+    chat.say("Hello")
+    chat.answer(finish_reason="length", empty=True)
+    assert chat.turn["status"] == "done"
+    assert "finish_reason" not in chat.cell["messages"][-1]
+    assert "own_max_tokens" not in chat.cell
+
+
+def test_the_shipped_manifest_has_the_documented_limit() -> None:
+    assert app().root["settings"]["max_tokens"] == MAX_TOKENS == 1024

@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections.abc import AsyncIterator, Mapping
+from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from tests.world.scripted import called, said
@@ -20,6 +21,7 @@ from demiurge.bootstrap.backend.socket import (
     SYNC_OPS,
     Gateway,
     answers,
+    frame,
     socket_path,
 )
 from demiurge.bootstrap.world import World
@@ -292,3 +294,49 @@ async def test_only_a_socket_is_removed_to_make_place_for_the_socket(tmp_path: P
 
 def nobody_asks() -> Backend:
     return Remote(Path("nowhere"), nobody)
+
+
+class Closing:
+    """A backend that notes what is asked of it once it was closed."""
+
+    def __init__(self) -> None:
+        self.closed = False
+        self.late: list[str] = []
+
+    def heads(self, prefix: str) -> list[Any]:
+        if self.closed:
+            self.late.append("heads")
+        return []
+
+    async def keys(self, module: str) -> list[str]:
+        if self.closed:
+            self.late.append("keys")
+        return []
+
+
+@pytest.mark.parametrize("op", [("heads", ""), ("keys", "m")])
+@pytest.mark.parametrize("turns", range(12))
+async def test_a_client_that_comes_while_the_owner_goes_is_let_go_and_asks_nothing(
+    tmp_path: Path, turns: int, op: tuple[str, str]
+) -> None:
+    """Whichever turn of the loop the owner closes in: the client finds a closed connection, so it asks the next one."""
+    path = socket_path(tmp_path)
+    backend = Closing()
+    gateway = Gateway(cast(Backend, backend), path)
+    await gateway.start()
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as wire:
+        wire.connect(str(path))
+        wire.sendall(frame({"op": op[0], "args": [op[1]]}))
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        await gateway.close()
+        backend.closed = True
+        for _ in range(20):
+            await asyncio.sleep(0.001)
+        wire.setblocking(False)
+        answered = b""
+        with suppress(ConnectionError):
+            while part := wire.recv(1024):  # BlockingIOError: it was left open, and waits for ever
+                answered += part
+    assert backend.late == []
+    assert answered in (b"", frame({"result": []}))

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from demiurge.tools import Tool, ToolContext, ToolResult
+from demiurge.tools import Tool, ToolContext, ToolErrorCode, ToolFailure, ToolResult, ToolUserError
 from demiurge.tools.ledger.reconcile import reconciling
 
 
@@ -36,3 +36,56 @@ async def test_it_answers_in_the_handlers_place(reconcile: Any) -> None:
     asked = reconciling(made.bound)
     answer = asked.call(Order("nut"), ToolContext())
     assert (await answer if asked.is_async else answer) == ToolResult("found", "nut")
+
+
+class Looks:
+    """Notes the contexts that it is given, and gives or raises `answer`."""
+
+    def __init__(self, answer: Any) -> None:
+        self.answer = answer
+        self.contexts: list[ToolContext] = []
+
+    def __call__(self, params: Order, *, context: ToolContext) -> Any:
+        self.contexts.append(context)
+        if isinstance(self.answer, Exception):
+            raise self.answer
+        return self.answer
+
+
+class LooksInTime(Looks):
+    async def __call__(self, params: Order, *, context: ToolContext) -> Any:
+        return super().__call__(params, context=context)
+
+
+@pytest.mark.parametrize("kind", [Looks, LooksInTime])
+@pytest.mark.parametrize(
+    ("answer", "code"),
+    [
+        (None, "unknown_outcome"),
+        (LookupError("canary"), "unknown_outcome"),
+        (ToolFailure(ToolErrorCode.TIMEOUT), "timeout"),
+        (ToolUserError("It can't be."), None),
+        (ToolResult("found", "nut"), None),
+    ],
+)
+async def test_what_it_can_not_say_stays_in_doubt(kind: type[Looks], answer: Any, code: str | None) -> None:
+    reconcile, context = kind(answer), ToolContext()
+    made = Tool[Order, str](name="order", description="Orders.", handler=handler, reconcile=reconcile)
+    asked = reconciling(made.bound)
+    assert asked.is_async is (kind is LooksInTime)
+
+    async def ask() -> Any:
+        found = asked.call(Order("nut"), context)
+        return await found if asked.is_async else found
+
+    if isinstance(answer, ToolResult):
+        assert await ask() is answer
+    elif code is None:
+        with pytest.raises(ToolUserError, match="It can't be"):
+            await ask()
+    else:
+        with pytest.raises(ToolFailure) as caught:
+            await ask()
+        assert caught.value.error_code == code
+    assert reconcile.contexts == [context]
+    assert reconcile.contexts[0] is context

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from demiurge import InMemoryApprovals, ToolPolicy, ToolPolicyContext, ToolRunner, tool
-from demiurge.tools import ApprovalDecision, ApprovalRequest
+from demiurge.tools import ApprovalDecision, ApprovalPending, ApprovalRequest
 from demiurge.values.clock import FixedClock
 
 ASKING = ToolPolicyContext(run_id="run-1", actor="agent:1", tenant="acme")
@@ -57,3 +57,50 @@ def test_a_yes_in_one_run_of_one_tenant_is_none_in_another(other: dict[str, str]
     approvals.approve(request.approval_id, by="bob")
     assert ask(replace(ASKING, **other)) == "approval_required"  # type: ignore[arg-type]
     assert ask(ASKING) == "sent"
+
+
+def test_a_call_that_waits_says_under_which_id_and_the_model_is_not_told() -> None:
+    approvals = InMemoryApprovals()
+    runner = ToolRunner([send], policy=POLICY, approvals=approvals)
+    waiting = runner.exec_sync("send", {"to": "ada"}, tool_call_id="call_1", ctx=ASKING)
+    (request,) = approvals.pending()
+    assert waiting.approval_id == request.approval_id == request.own_id
+    assert waiting.approval_id is not None
+    assert waiting.approval_id not in waiting.content
+    assert waiting.record.approval_id is None
+    approvals.approve(waiting.approval_id, by="bob")
+    ran = runner.exec_sync("send", {"to": "ada"}, tool_call_id="call_1", ctx=ASKING, approval_id=waiting.approval_id)
+    assert (ran.ok, ran.approval_id, ran.record.approval_id) == (True, waiting.approval_id, waiting.approval_id)
+
+
+def test_a_call_that_was_refused_says_by_which_decision() -> None:
+    approvals = InMemoryApprovals()
+    runner = ToolRunner([send], policy=POLICY, approvals=approvals)
+    waiting = runner.exec_sync("send", {"to": "ada"}, tool_call_id="call_1", ctx=ASKING)
+    assert waiting.approval_id is not None
+    approvals.reject(waiting.approval_id, by="bob")
+    refused = runner.exec_sync("send", {"to": "ada"}, tool_call_id="call_1", ctx=ASKING)
+    assert (refused.error_code, refused.approval_id) == ("approval_rejected", waiting.approval_id)
+    assert refused.record.approval_id is None
+
+
+def test_an_id_of_another_call_does_not_get_into_the_answer() -> None:
+    runner = ToolRunner([send], policy=POLICY, approvals=InMemoryApprovals())
+    waiting = runner.exec_sync("send", {"to": "ada"}, tool_call_id="call_1", ctx=ASKING, approval_id="apr_other")
+    assert waiting.error_code == "approval_required"
+    assert waiting.approval_id not in (None, "apr_other")
+
+
+def test_a_store_may_have_ids_of_its_own() -> None:
+    class Numbered:
+        def take(self, request: ApprovalRequest) -> ApprovalPending:
+            return ApprovalPending("ticket-7")
+
+    runner = ToolRunner([send], policy=POLICY, approvals=Numbered())
+    assert runner.exec_sync("send", {"to": "ada"}).approval_id == "ticket-7"
+
+
+def test_a_call_that_nobody_was_asked_about_has_no_approval() -> None:
+    runner = ToolRunner([send], policy=ToolPolicy(("send",)))
+    assert runner.exec_sync("send", {"to": "ada"}).approval_id is None
+    assert runner.exec_sync("nope", {}).approval_id is None

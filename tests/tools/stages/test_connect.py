@@ -666,6 +666,7 @@ def raises(error: Callable[[str], BaseException]) -> Callable[[str], Any]:
             "validation",
             "The arguments do not fit the tool's schema.",
         ),
+        (ToolValidationError, "validation", "The arguments do not fit the tool's schema."),
         (
             lambda text: ToolFailure(ToolErrorCode.TIMEOUT, safe_message=text),
             "timeout",

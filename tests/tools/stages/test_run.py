@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 import signal
 import threading
@@ -14,6 +15,7 @@ import pytest
 from demiurge.tools import (
     Budgets,
     LoopSignal,
+    Redaction,
     Tool,
     ToolCallResult,
     ToolCallStart,
@@ -25,11 +27,13 @@ from demiurge.tools import (
     ToolResult,
     ToolRunner,
     ToolUserError,
+    ToolValidationError,
 )
 from demiurge.tools.errors import SAFE_MESSAGES
 
 CHANGE = ToolEffect.STATE_CHANGE
 READ = ToolEffect.READ_ONLY
+TABLE = {code.value: text for code, text in SAFE_MESSAGES.items()}
 
 
 class Odd(BaseException):
@@ -300,3 +304,39 @@ def test_a_failure_that_is_made_wrongly_is_one_all_the_same(
     assert run.codes() == [code]
     assert caplog.records
     assert "canary" not in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "told"),
+    [
+        (ToolValidationError("a must be even"), "validation", "a must be even"),
+        (
+            ToolValidationError("a must be even", fields=("a is 3",)),
+            "validation",
+            "a must be even. Found: a is 3.",
+        ),
+        (
+            ToolValidationError("Say less.", fields=("text is long", "n is odd")),
+            "validation",
+            "Say less. Found: text is long; n is odd.",
+        ),
+        (ToolValidationError("", fields=("a is odd",)), "validation", f"{TABLE['validation']} Found: a is odd."),
+        (ToolValidationError(""), "validation", TABLE["validation"]),
+        (ToolValidationError("x" * 5000), "validation", TABLE["validation"]),
+        (ToolUserError("There is none."), "execution", "There is none."),
+        (ToolUserError(""), "execution", TABLE["execution"]),
+    ],
+)
+@pytest.mark.parametrize("redaction", [Redaction.drop_all(), Redaction.message_only()])
+def test_what_a_handler_says_on_purpose_reaches_the_model(
+    error: Exception, code: str, told: str, redaction: Redaction
+) -> None:
+    def refuse(params: None, *, context: ToolContext) -> ToolResult[None]:
+        raise error
+
+    run = Run(refuse, redaction=redaction)
+    result = run.runner.exec_sync("look", "{}")
+    assert (result.error_code, result.safe_message) == (code, told)
+    answer = {"ok": False, "error_code": code, "message": told}
+    assert json.loads(result.content) == answer
+    assert run.events[-1].result == answer

@@ -11,7 +11,8 @@ from tests.world.scripted import START_NS, chat_manifest, tiny
 
 from demiurge.tools.authoring.tool import Tool
 from demiurge.tools.effect import ToolEffect
-from demiurge.tools.policy import ToolPolicy
+from demiurge.tools.errors import SAFE_MESSAGES, ToolErrorCode
+from demiurge.tools.policy import Decision, ToolPolicy, ToolPolicyContext
 from demiurge.world.authority.admission import Admission, admit, decide_tool
 from demiurge.world.manifest import Manifest, Rule
 
@@ -225,3 +226,54 @@ def test_the_answer_is_the_same_whether_a_denied_tool_exists_or_not() -> None:
 
     there = chat_manifest([Tool.wrap(handler, name="hidden")], ToolPolicy(allowed_tools=(READ,)))
     assert decide_tool(there, "hidden", actor="user") == decide_tool(there, "absent", actor="user")
+
+
+class Remembers(ToolPolicy):
+    """Notes who it was asked about."""
+
+    def decide(self, ctx: ToolPolicyContext, tool_id: str, effect: ToolEffect) -> Decision:
+        ASKED.append((ctx, tool_id, effect))
+        return super().decide(ctx, tool_id, effect)
+
+
+ASKED: list[tuple[ToolPolicyContext, str, ToolEffect]] = []
+
+
+def test_the_tool_policy_is_asked_about_the_actor_and_the_tools_own_level() -> None:
+    ASKED.clear()
+    manifest = replace(chat_manifest(), tool_policy=Remembers((READ,)))
+    assert decide_tool(manifest, READ, actor="ada").verdict == "allow"
+    assert [(ToolPolicyContext(run_id="", actor="ada"), READ, ToolEffect.READ_ONLY)] == ASKED
+
+
+def test_a_denied_tool_is_told_no_more_than_that() -> None:
+    denied = decide_tool(chat_manifest(policy=ToolPolicy()), READ, actor="user")
+    assert denied == Admission(
+        "deny",
+        "tool_policy",
+        f"tool policy {ToolPolicy().digest}",
+        "policy_denied",
+        SAFE_MESSAGES[ToolErrorCode.POLICY_DENIED],
+    )
+
+
+def test_what_is_recorded_of_a_decision() -> None:
+    assert Admission("allow", "policy", "rule 0").to_node() == {"by": "policy", "rule": "rule 0", "verdict": "allow"}
+    assert Admission("deny", "cap", "grant x", "expired", "It has.").to_node() == {
+        "by": "cap",
+        "rule": "grant x",
+        "verdict": "deny",
+        "code": "expired",
+        "message": "It has.",
+    }
+
+
+def test_a_read_only_tool_that_asks_for_a_change_is_told_so() -> None:
+    denied = decide(chat_manifest(), "workspace.commit", COMMIT, "cap_workspace", by("workspace__list"))
+    assert denied == Admission(
+        "deny",
+        "cap",
+        "grant cap_workspace",
+        "effect_level",
+        "workspace__list is read_only, so it can't ask for workspace.commit",
+    )

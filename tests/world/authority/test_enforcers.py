@@ -13,6 +13,7 @@ from tests.world.effects.asking import asking_manifest, grant_name
 from tests.world.scripted import START_NS, chat_manifest
 
 from demiurge.world.authority.admission import Admission, admit
+from demiurge.world.authority.enforcers import ENFORCERS, INLINE_BYTES, MAX_HEADER_BYTES, MAX_HEADERS
 from demiurge.world.manifest import Grant, Manifest
 
 GET = {"method": "GET", "url": "https://api.example/v1/items?q=1"}
@@ -213,3 +214,56 @@ def by_tool(manifest: Manifest, tool: str, method: str, grant: str) -> Admission
     origin = {"kind": "tool", "name": tool, "parent": b"p", "ordinal": 0}
     params = {**GET, "method": method, "headers": None, "max_redirects": None}
     return admit(manifest, effect, params, grant, origin, now_ns=START_NS, actor="user")
+
+
+def llm(params: Mapping[str, Any], **grant: Any) -> str | None:
+    found = (check(grant, "llm.generate", params) for check in ENFORCERS["llm.basic"])
+    return next((code for code in found if code), None)
+
+
+ASK = {"provider": "p", "model": "m", "max_tokens": 5}
+
+
+@pytest.mark.parametrize(
+    ("key", "code"),
+    [
+        (None, None),
+        ({"$tag": "secret", "$value": {"alias": "llm/api", "version": 1}}, None),
+        ({"$tag": "literal", "$value": "sk"}, "literal_secret"),
+    ],
+)
+def test_a_key_is_never_written_out(key: Any, code: str | None) -> None:
+    assert llm({**ASK, "api_key": key}) == code
+    assert llm(ASK) is None
+
+
+@pytest.mark.parametrize(("size", "code"), [(0, ""), (INLINE_BYTES, ""), (INLINE_BYTES + 1, "too_large")])
+def test_a_blob_goes_inline_up_to_the_limit(size: int, code: str) -> None:
+    content = {"$tag": "bytes", "$value": b"x" * size}
+    (check,) = ENFORCERS["blob"]
+    assert (check({}, "blob.put", {"content": content}) or "") == code
+    for limit, within in ((size, True), (size - 1, False)):
+        told = check({"max_bytes": limit}, "blob.put", {"content": content}) or ""
+        assert told == (code if within else "too_large")
+
+
+def test_a_blob_by_its_ref_has_no_size_here() -> None:
+    (check,) = ENFORCERS["blob"]
+    for content in ({"$tag": "ref", "$value": "sha256:" + "0" * 64}, None):
+        assert check({"max_bytes": 0}, "blob.get", {"content": content}) is None
+
+
+def test_the_number_and_the_length_of_headers_are_limited() -> None:
+    _, check = ENFORCERS["http.out"]
+    for count, code in ((MAX_HEADERS, None), (MAX_HEADERS + 1, "header_not_allowed")):
+        assert check({}, "http.request", {"headers": {f"x-{n}": literal("v") for n in range(count)}}) == code
+    for length, code in ((MAX_HEADER_BYTES, None), (MAX_HEADER_BYTES + 1, "header_not_allowed")):
+        assert check({}, "http.request", {"headers": {"x-a": literal("v" * length)}}) == code
+    for length, code in ((256, None), (257, "header_not_allowed")):
+        assert check({}, "http.request", {"headers": {"x" * length: literal("v")}}) == code
+
+
+def test_the_redirects_that_are_not_named_are_none() -> None:
+    assert out({}, max_redirects=0) == ""
+    for asked, code in ((2, ""), (3, "redirects_exceeded")):
+        assert out({"max_redirects": asked}, max_redirects=2) == code

@@ -83,3 +83,32 @@ def test_a_tool_is_told_what_its_own_level_lets_it_ask_for(kind: str, tool: str)
     origin = {"kind": "tool", "name": tool, "parent": b"p", "ordinal": 0}
     for told in rulings(manifest, effect, "tool", tool, 0):
         assert told.admission == admit(manifest, effect, {}, told.grant, origin, now_ns=0, actor="user")
+
+
+def test_who_may_ask_is_named_by_kind_and_name() -> None:
+    manifest = tiny(effects=[{"kind": "ex.echo", "cap": "echo"}], check=False)
+    assert sorted(asked(manifest)) == [("plan", PLAN, "echo"), ("reducer", "ex/Room@1", "echo")]
+    chat = chat_manifest()
+    tools = list(askers(chat, chat.effects["workspace.list"]))
+    assert ("tool", "", "cap_workspace") in tools
+    assert all(kind != "tool" for kind, _, _ in askers(chat, chat.effects["llm.generate"]))
+
+
+def test_a_ruling_says_of_whom_it_is_and_which_rule_decides() -> None:
+    manifest = tiny(rules=[{"when": {"origin_kind": "tool"}, "decision": "deny"}, ALLOW])
+    effect = manifest.effects["ex.echo"]
+    [told] = rulings(manifest, effect, "plan", PLAN, 0)
+    assert (told.kind, told.name, told.grant, told.rule) == ("plan", PLAN, "echo", 1)
+    assert told.admission.rule == "rule 1"
+    denied = ruling(tiny(rules=[]), effect, "plan", PLAN, "echo", 0)
+    assert (denied.kind, denied.name, denied.rule, denied.admission.rule) == ("plan", PLAN, None, "no rule matches")
+    ungranted = ruling(manifest, effect, "plan", PLAN, "none", 0)
+    assert (ungranted.kind, ungranted.name, ungranted.grant, ungranted.rule) == ("plan", PLAN, "none", None)
+
+
+def test_a_grant_that_expires_is_judged_at_the_time_that_is_given() -> None:
+    manifest = tiny(grants=[grant("echo", expiry_ns=5)])
+    effect = manifest.effects["ex.echo"]
+    for now_ns, code in ((4, ""), (5, "expired")):
+        [told] = rulings(manifest, effect, "plan", PLAN, now_ns)
+        assert told.admission.code == code

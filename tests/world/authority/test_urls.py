@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from urllib.parse import urlsplit
 
 import httpx
@@ -10,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from demiurge.errors import InvalidValue
-from demiurge.world.authority.urls import has_dot_segments, host_form, is_inside, joined, parse_url
+from demiurge.world.authority.urls import MAX_URL, has_dot_segments, host_form, is_inside, joined, parse_url
 
 
 @pytest.mark.parametrize(
@@ -164,3 +166,55 @@ def test_a_prefix_holds_whole_segments() -> None:
 def test_a_host_has_one_form() -> None:
     assert host_form("EXAMPLE.com.") == host_form("example.COM") == "example.com"
     assert host_form("[::0001]") == "::1"
+
+
+def refusal(make: Callable[[], object]) -> tuple[str, str, str]:
+    with pytest.raises(InvalidValue) as caught:
+        make()
+    return caught.value.path, caught.value.code, caught.value.message
+
+
+def test_a_refusal_says_where_and_why() -> None:
+    here = parse_url("http://a.example/")
+    for location in ("http://[::1/", "http://b.example/\n"):
+        assert refusal(partial(joined, here, location)) == ("url", "invalid_url", "url: can't be read")
+    assert refusal(lambda: host_form("[1::2::3]")) == ("url", "invalid_url", "url: has a malformed address")
+
+
+def test_a_host_is_as_long_as_a_name_may_be() -> None:
+    longest = ".".join(["a" * 63] * 3 + ["a" * 62])
+    assert (len(longest), host_form(longest)) == (254, longest)
+    assert refusal(lambda: host_form(longest + "a"))[2] == "url: has a malformed host"
+
+
+def test_a_prefix_with_a_slash_is_the_same_prefix() -> None:
+    assert is_inside("docs/a", "docs/")
+    assert is_inside("docs/a", "docs")
+    assert not is_inside("docsX/a", "docsX/XX")
+
+
+@pytest.mark.parametrize(("port", "is_one"), [(0, False), (1, True), (65535, True), (65536, False)])
+def test_a_port_is_from_1_to_65535(port: int, is_one: bool) -> None:
+    text = f"http://a.example:{port}/"
+    if is_one:
+        assert parse_url(text).port == port
+    else:
+        assert refusal(lambda: parse_url(text))[2] == "url: has a port that does not exist"
+
+
+def test_an_address_is_as_long_as_it_may_be_before_and_after_it_is_written_out() -> None:
+    start = "http://a.example/"
+    longest = start + "a" * (MAX_URL - len(start))
+    assert len(str(parse_url(longest))) == MAX_URL
+    assert refusal(lambda: parse_url(longest + "a"))[2] == "url: is not a plain http or https address"
+    spread = "/" + "\u00f6" * ((MAX_URL - 1) // 6)
+    spread += "a" * (MAX_URL - 1 - 6 * ((MAX_URL - 1) // 6))
+    assert len(parse_url(f"http://a{spread}").target) == MAX_URL
+    assert refusal(lambda: parse_url(f"http://a{spread}a"))[2] == "url: is too long"
+
+
+def test_a_malformed_host_is_said() -> None:
+    for host in ("a..b", "-a", "a" * 64):
+        assert refusal(lambda host=host: host_form(host))[2] == "url: has a malformed host"  # type: ignore[misc]
+    words = "url: has an address that is not four decimal numbers"
+    assert refusal(lambda: host_form("1.2.3"))[2] == words

@@ -167,7 +167,7 @@ async def test_what_no_grant_covers_is_not_asked(
         asked = {"url": f"http://127.0.0.1:{web.port}/page", "method": method}
         async with reaching(memory, Script(called(("c1", tool, asked)), said("sorry")), grants) as talk:
             await talk.say("go")
-            assert refusals(talk) == ["execution"]
+            assert refusals(talk) == ["policy_denied"]
         assert web.asked == []
 
 
@@ -324,14 +324,14 @@ async def test_a_tool_keeps_values_that_nothing_records(memory: MemoryStore, tmp
 
 
 @pytest.mark.parametrize(
-    ("grants", "effect", "given"),
+    ("grants", "effect", "given", "code"),
     [
-        ({}, ToolEffect.STATE_CHANGE, {}),
-        ({"vault": {}}, ToolEffect.STATE_CHANGE, {}),
-        (VAULT, ToolEffect.STATE_CHANGE, {"alias": "web/other"}),
-        (VAULT, ToolEffect.STATE_CHANGE, {"alias": "no name"}),
-        (VAULT, ToolEffect.STATE_CHANGE, {"value": " "}),
-        (VAULT, ToolEffect.READ_ONLY, {}),
+        ({}, ToolEffect.STATE_CHANGE, {}, "policy_denied"),
+        ({"vault": {}}, ToolEffect.STATE_CHANGE, {}, "policy_denied"),
+        (VAULT, ToolEffect.STATE_CHANGE, {"alias": "web/other"}, "policy_denied"),
+        (VAULT, ToolEffect.STATE_CHANGE, {"alias": "no name"}, "execution"),
+        (VAULT, ToolEffect.STATE_CHANGE, {"value": " "}, "execution"),
+        (VAULT, ToolEffect.READ_ONLY, {}, "policy_denied"),
     ],
     ids=["no grant", "no alias", "another alias", "no name", "no value", "a tool that reads"],
 )
@@ -341,11 +341,12 @@ async def test_a_value_that_may_not_be_kept_is_not(
     grants: Mapping[str, Mapping[str, Any]],
     effect: ToolEffect,
     given: Mapping[str, str],
+    code: str,
 ) -> None:
     vault, tools = vault_at(tmp_path), [Tool.wrap(renew, name="keep", effect=effect)]
     async with site({}) as web, reaching(memory, renewing(web, **given), grants, tools, vault) as talk:
         await talk.say("go")
-        assert refusals(talk) == ["execution"]
+        assert refusals(talk) == [code]
     assert vault.names() == []
 
 

@@ -19,7 +19,7 @@ from demiurge.tools.policy import ToolPolicy
 from demiurge.tools.telemetry.graph_run import GraphRun
 from demiurge.tools.telemetry.prompt_hash import prompt_hash
 from demiurge.values import canonical_json
-from demiurge.wire import openai_chat, openai_responses
+from demiurge.wire import anthropic, openai_chat, openai_responses
 from demiurge.wire.errors import ProviderError
 from demiurge.wire.items import (
     Audio,
@@ -156,13 +156,20 @@ async def test_a_message_with_a_missing_attachment_is_not_taken(memory: MemorySt
             await say_blob(talk, f'{{"role":"user","content":[{part}]}}'.encode())
 
 
-async def test_content_may_be_plain_text_or_nothing(memory: MemoryStore) -> None:
-    model = Script(said("a"), said("b"))
+async def test_content_may_be_plain_text(memory: MemoryStore) -> None:
+    model = Script(said("a"))
     async with talking(memory, model) as talk:
         await say_blob(talk, b'{"role":"user","content":"plain"}')
-        await say_blob(talk, b'{"role":"user","content":null}')
     assert model.requests[0].items[1] == Message("user", (Text("plain"),))
-    assert len(model.requests[1].items) == 3
+
+
+@pytest.mark.parametrize("content", [b"null", b"[]", b'""'])
+async def test_a_message_that_says_nothing_is_refused(memory: MemoryStore, content: bytes) -> None:
+    model = Script()
+    async with talking(memory, model) as talk:
+        await say_blob(talk, b'{"role":"user","content":' + content + b"}")
+        assert [value["code"] for value in talk.events("demiurge/ChatFailed@1")] == ["bad_message"]
+    assert model.requests == []
 
 
 # -- tools_ref --------------------------------------------------------------------------------------------------------
@@ -218,6 +225,60 @@ async def test_a_tool_that_the_policy_denies_is_never_offered(memory: MemoryStor
 
 
 @pytest.mark.parametrize(
+    ("change", "code", "words"),
+    [
+        ({"tool_choice": "nonsense"}, "bad_toolset", "tool_choice: must be auto, none, required"),
+        ({"tool_choice": {"type": "function"}}, "bad_toolset", "tool_choice: must be auto, none, required"),
+        ({"tool_choice": {"type": "tool", "name": "workspace__read"}}, "bad_tool_choice", f"(it offers {CLOCK})"),
+        ({"tools": [{"type": "web_search"}]}, "unknown_tool", "an entry that names no tool (web_search)"),
+        ({"tools": [{"type": "function", "name": "rm_rf"}]}, "unknown_tool", "'rm_rf', which is not in this world's"),
+        ({"provider": "anthropic"}, "unknown_tool", "is not worded for anthropic as in this world's catalog"),
+        ({"tools": []}, None, ""),
+    ],
+)
+async def test_what_is_wrong_with_a_toolset_is_named(
+    memory: MemoryStore, change: Mapping[str, Any], code: str | None, words: str
+) -> None:
+    manifest = chat_manifest()
+    async with talking(memory, Script(said("Hi")), manifest=manifest) as talk:
+        blob = canonical_json.encode({**canonical_json.parse_object(toolset(manifest)), **change})
+        await talk.say("Hello", tools_ref=await talk.host.put_blob(blob))
+        assert talk.turn["code"] == code
+        assert words in (talk.turn["message"] or "")
+
+
+@pytest.mark.parametrize("offered", [CLOCK, "core.get_current_time"])
+async def test_a_toolset_takes_dotted_names_and_each_tool_once(memory: MemoryStore, offered: str) -> None:
+    manifest, model = chat_manifest(), Script(said("Hi"))
+    entry = canonical_json.parse_object(toolset(manifest))["tools"][0] | {"name": offered}
+    once, twice = ({"provider": "openai-responses", "tools": [entry] * times} for times in (1, 2))
+    async with talking(memory, model, manifest=manifest) as talk:
+        await talk.say("Hello", tools_ref=await talk.host.put_blob(canonical_json.encode(once)))
+        assert [spec.name for spec in model.requests[0].specs] == [CLOCK]
+        await talk.say("Hello", tools_ref=await talk.host.put_blob(canonical_json.encode(twice)))
+        assert (talk.turn["code"], talk.turn["message"]) == ("bad_toolset", f"tools: the tool {CLOCK} is in it twice")
+
+
+async def test_a_choice_of_a_tool_that_the_toolset_lacks_is_named(memory: MemoryStore) -> None:
+    manifest = chat_manifest()
+    async with talking(memory, Script(), manifest=manifest) as talk:
+        choice = {"$tag": "Tool", "$value": {"name": "workspace__read"}}
+        await talk.say("Hello", tools_ref=await talk.host.put_blob(toolset(manifest)), tool_choice=choice)
+        assert talk.turn["code"] == "bad_tool_choice"
+        assert "'workspace__read', which the toolset does not offer" in talk.turn["message"]
+
+
+async def test_a_tool_that_the_toolset_lacks_does_not_run(memory: MemoryStore) -> None:
+    """The policy allows it and the catalog has it, but this message's toolset narrows."""
+    manifest = chat_manifest()
+    model = Script(called(("c1", "workspace__list", {}), ("c2", CLOCK, {})), said("ok"))
+    async with talking(memory, model, manifest=manifest) as talk:
+        await talk.say("Hello", tools_ref=await talk.host.put_blob(toolset(manifest)))
+        outcomes = [m["tool"] for m in talk.state["messages"] if m["tool"] is not None]
+        assert [(o["name"], o["error_code"]) for o in outcomes] == [("workspace__list", "policy_denied"), (CLOCK, None)]
+
+
+@pytest.mark.parametrize(
     ("blob", "code"),
     [
         (b"junk", "invalid_json"),
@@ -245,8 +306,12 @@ async def test_a_toolset_that_is_none_is_an_error_receipt(memory: MemoryStore, b
         (None, {"type": "function", "name": CLOCK}, NamedTool(CLOCK)),
         (None, {"type": "function", "function": {"name": CLOCK}}, NamedTool(CLOCK)),
         ({"$tag": "None"}, "required", "none"),
-        (None, "nonsense", None),
-        (None, None, None),
+        (None, "any", "required"),
+        (None, {"type": "any"}, "required"),
+        (None, {"type": "auto"}, "auto"),
+        (None, {"type": "tool", "name": "core.get_current_time"}, NamedTool(CLOCK)),
+        ({"$tag": "Tool", "$value": {"name": "core.get_current_time"}}, None, NamedTool(CLOCK)),
+        (None, None, "auto"),
     ],
 )
 async def test_tool_choice_is_mapped_and_the_params_beat_the_blob(
@@ -354,7 +419,8 @@ async def test_cost_is_micros_in_the_usage_and_cents_rounded_up(memory: MemorySt
         assert payload["cost_cents"] == -(-usage["cost_micros"] // 10_000) == 1
         await talk.say("y", model="a model nobody has a price for")
         payload = receipt(talk)["payload"]
-        assert canonical_json.parse_object(talk.host.get_blob(payload["usage_ref"]))["cost_micros"] is None
+        usage = canonical_json.parse_object(talk.host.get_blob(payload["usage_ref"]))
+        assert (usage["cost_micros"], usage["cost_usd"]) == (None, None)
         assert payload["cost_cents"] == 0
 
 
@@ -377,12 +443,18 @@ async def test_calls_without_an_id_or_with_the_same_one_get_their_own(memory: Me
         assert [item["$value"]["id"] for item in items] == ids
 
 
-async def test_an_empty_answer_ends_the_turn(memory: MemoryStore) -> None:
-    async with talking(memory, Script(Completion("", (), "stop", None, ()), said("again"))) as talk:
+async def test_an_empty_answer_fails_the_turn_and_is_not_sent_again(memory: MemoryStore) -> None:
+    thoughts = Reasoning((), {"type": "reasoning", "id": "r1", "summary": []})
+    model = Script(Completion("", (), "length", Usage(10, 100), (thoughts,)), said("again"))
+    async with talking(memory, model) as talk:
         await talk.say("x")
-        assert talk.turn["status"] == "done"
+        assert (talk.turn["status"], talk.turn["code"]) == ("failed", "empty_answer")
+        assert receipt(talk)["payload"]["empty"] is True
         await talk.say("y")
         assert talk.turn["status"] == "done"
+        assert receipt(talk)["payload"]["empty"] is None
+    assert [item.text for item in model.requests[1].items if isinstance(item, Message)] == ["Be brief.", "x", "y"]
+    assert len(model.requests[1].items) == 3, "thoughts that led to nothing are left out"
 
 
 # -- errors and secrets -----------------------------------------------------------------------------------------------
@@ -454,11 +526,26 @@ def with_key(key: Mapping[str, Any]) -> Manifest:
     return chat_manifest(definitions=changed)
 
 
-async def test_a_provider_that_needs_a_key_is_not_asked_without_the_name_of_one(memory: MemoryStore) -> None:
-    model = Script()
+@pytest.mark.parametrize("provider", ["openai-responses", "anthropic"])
+async def test_an_effect_that_names_no_key_takes_the_one_that_is_usual_for_its_provider(
+    memory: MemoryStore, provider: str
+) -> None:
+    """Seed 000: `api_key` is optional."""
+    model = Script(said("Hi"))
     async with talking(memory, model, manifest=with_key({"null": {}})) as talk:
+        await talk.say("x", provider=provider)
+        assert talk.turn["status"] == "done"
+        assert receipt(talk)["payload"]["provider_id"] == provider
+    assert [request.api_key for request in model.requests] == [KEY]
+    assert not any(KEY.encode() in row.data for row in memory.read_all())
+
+
+async def test_without_a_name_and_without_a_value_the_error_says_what_to_set(memory: MemoryStore) -> None:
+    model = Script()
+    async with talking(memory, model, manifest=with_key({"null": {}}), environment={}) as talk:
         await talk.say("x")
         assert talk.turn["code"] == "secret_unavailable"
+        assert "set LLM_API_KEY or OPENAI_API_KEY in the environment" in talk.turn["message"]
     assert model.requests == []
 
 
@@ -513,3 +600,32 @@ def test_a_toolset_blob_is_what_the_seed_shows() -> None:
     assert set(blob) == {"provider", "tools"}
     assert blob["tools"][0]["type"] == "function"
     assert blob["tools"][0]["name"] == CLOCK
+
+
+@pytest.mark.parametrize("provider", ["anthropic", "openai-chat", "openai-responses"])
+async def test_a_broken_call_is_wrapped_in_every_later_request(memory: MemoryStore, provider: str) -> None:
+    """Anthropic's format can't say it otherwise, and other hosts parse the arguments of earlier calls: the chat would
+    never be answered again."""
+    broken = ToolCall("c1", CLOCK, '{"timezone": ', invalid=True)
+    model = Script(Completion("", (broken,), "length", None, (broken,)), said("Again."), said("Hello."))
+    async with talking(memory, model) as talk:
+        await talk.say("What time is it?", provider=provider)
+        await talk.say("Hello", provider=provider)
+    wire = {"anthropic": anthropic, "openai-chat": openai_chat}.get(provider, openai_responses)
+    for request in model.requests[1:]:
+        assert broken in request.items
+        assert "invalid_arguments" in str(wire.encode_messages(request.items))
+
+
+async def test_a_call_that_the_provider_ran_itself_is_not_run_again(memory: MemoryStore) -> None:
+    """Seed 000, Tests: output items parsing (message, tool_call, tool_output)."""
+    ran, answer = ToolCall("c1", CLOCK, "{}"), Message("assistant", (Text("Nine."),))
+    items = (ran, ToolOutput("c1", "09:00"), answer)
+    model = Script(Completion("Nine.", (), "stop", None, items), said("Bye."))
+    async with talking(memory, model) as talk:
+        await talk.say("What time is it?")
+        assert talk.events("demiurge/ToolCallRequested@1") == []
+        kept = canonical_json.parse(talk.host.get_blob(receipt(talk)["payload"]["output_items_ref"]))
+        assert [item["$tag"] for item in kept] == ["ToolCall", "ToolOutput", "Message"]
+        await talk.say("Thanks")
+    assert model.requests[1].items[2:5] == items

@@ -64,10 +64,10 @@ async def test_a_policy_that_became_looser_leaves_the_approval_bound_to_the_call
 async def test_a_call_that_ends_its_process_each_time_is_given_up(store: Store, effect: ToolEffect, code: str) -> None:
     looked: list[int] = []
 
-    def look() -> str:
+    def look(what: str) -> str:
         """Looks, and the process is gone."""
         looked.append(1)
-        return "seen"
+        return f"seen {what}"
 
     tools = [Tool.wrap(look, name="bump", effect=effect)]
     await left_open(store, tools, ToolPolicy(allowed_tools=("bump",)))

@@ -326,7 +326,7 @@ async def test_a_path_outside_the_grant_is_denied_recorded_and_told(memory: Memo
         await talk.say("go")
         [decision] = talk.records("decision")
         assert (decision.body["by"], decision.body["code"]) == ("cap", "path_not_allowed")
-        assert refusals(talk) == ["execution"]
+        assert refusals(talk) == ["policy_denied"]
         assert talk.host.state(Unit(WORKSPACE, "main")).cell is None
 
 
@@ -342,7 +342,7 @@ async def test_a_read_only_tool_of_the_users_can_not_write(memory: MemoryStore) 
     async with talking(memory, Script(called(("c1", "sneaky", {})), said("ok")), [tool]) as talk:
         await talk.say("go")
         assert [d.body["code"] for d in talk.records("decision")] == ["effect_level"]
-        assert refusals(talk) == ["execution"]
+        assert refusals(talk) == ["policy_denied"]
         assert talk.host.state(Unit(WORKSPACE, "main")).cell is None
 
 
@@ -379,7 +379,18 @@ async def test_the_manifest_is_introspected_by_its_address(memory: MemoryStore) 
         await talk.say("go")
         [receipt] = talk.receipts("introspect.manifest")
         assert receipt["payload"] == {"manifest_ref": talk.host.manifest.ref}
-        assert "demiurge/chat_plan@1" in contents(talk)[0]
+        _, _, value = contents(talk)[0].partition("\n\n")
+        shown = canonical_json.parse_object(value)["manifest"]
+        assert "demiurge/chat_plan@1" in shown["plans"]
+        assert {"llm.generate", "tool.call", "workspace.commit"} <= set(shown["effects"])
+        assert {grant["name"] for grant in shown["grants"]} == {"cap_llm", "cap_tool", "cap_workspace", "cap_query"}
+        assert shown["policies"] == ["demiurge/policy@1"]
+        assert shown["policy"][-1] == {"when": {}, "decision": "deny"}
+        triggers = [(trigger["event"], trigger["plan"]) for trigger in shown["triggers"]]
+        assert ("demiurge/ChatRequest@1", "demiurge/chat_plan@1") in triggers
+        assert {route["event"] for route in shown["routing"]} == {"demiurge/ChatEvent@1", "demiurge/CallsEvent@1"}
+        assert shown["tool_policy"]["allowed_tools"] == sorted(shown["tools"])
+        assert "policys" not in shown
 
 
 async def test_a_tool_may_ask_for_several_things_at_once(memory: MemoryStore) -> None:

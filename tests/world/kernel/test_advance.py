@@ -295,7 +295,8 @@ def test_a_denial_by_the_policy_is_recorded_and_answered(rules: Any) -> None:
 
 
 def test_params_that_break_the_effects_schema_are_a_recorded_denial() -> None:
-    unit = Kernel(tiny([plan([emitting("go", "h", 7), *ECHO["steps"][1:]], ECHO["edges"])]))
+    a_number = {"op": "get", "args": [{"record": {"a": 7}}, "a"]}  # of no known type before it runs
+    unit = Kernel(tiny([plan([emitting("go", "h", a_number), *ECHO["steps"][1:]], ECHO["edges"])]))
     unit.poke("ask:x")
     assert (unit.of("decision")[0].body["by"], unit.log) == ("schema", ["asked", "error:effect_params_invalid"])
 

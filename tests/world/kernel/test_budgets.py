@@ -30,7 +30,9 @@ def unit(**limits: int) -> Units:
 
 
 def denied(kernel: Kernel) -> list[tuple[str, str]]:
-    return [(record.body["rule"], record.body["code"]) for record in kernel.of("decision")]
+    """The rule and the code of each refusal, in the order of their records."""
+    made = [r.body.get("admitted", r.body) for r in kernel.records if r.kind in ("decision", "intent")]
+    return [(decision["rule"], decision["code"]) for decision in made if "code" in decision]
 
 
 # -- calls and requests -----------------------------------------------------------------------------------------------

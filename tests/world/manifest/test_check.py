@@ -696,6 +696,41 @@ def test_a_bad_rule_hides_no_rule_that_matches_nothing() -> None:
     }
 
 
+@pytest.mark.parametrize(
+    ("params", "path", "told"),
+    [
+        ({"record": {"txt": "x"}}, "params.record.txt", "there is no field txt; perhaps you mean text"),
+        ({"record": {"txt": "x"}}, "params.record", "lacks text"),
+        ({"record": {}}, "params.record", "lacks text"),
+        ({"record": {"text": {"bool": True}}}, "params.record.text", "is of type bool, and text is wanted"),
+        ({"record": {"text": 1}}, "params.record.text", "is of type int, and text is wanted"),
+        ({"record": {"text": None}}, "params.record.text", "is null, and text is wanted"),
+        ({"record": {"text": {"list": []}}}, "params.record.text", "is of type list, and text is wanted"),
+        ({"record": {"text": ref("@plan.input.n")}}, "params.record.text", "is of type nat, and text is wanted"),
+        ({"record": {"text": {"op": "len", "args": ["x"]}}}, "params.record.text", "is of type int"),
+        ({"text": "x"}, "params", "is of type text, and record is wanted"),
+        (ref("@plan.input"), "params", "has a field room, which is not wanted"),
+    ],
+)
+def test_what_an_effect_is_asked_with_is_held_against_its_schema(params: Any, path: str, told: str) -> None:
+    step = {**emitting("go", "h", "x"), "params": params}
+    found = wrong(**in_plan(step))
+    at = [p for p in found if p.path == f"steps[0].{path}"]
+    assert any(str(p).partition(": ")[2].find(told) >= 0 for p in at), found
+
+
+def test_what_a_plan_tells_is_held_against_the_schema_of_the_event() -> None:
+    value = {"variant": {"tag": "Told", "value": {"record": {"room": "a", "status": True}}}}
+    step = {"id": "tell", "op": "raise_event", "event": "ex/Ev@1", "value": value}
+    found = [(p.path.removeprefix("steps[0].value.variant."), p.wrong) for p in wrong(**in_plan(step))]
+    assert found == [
+        ("value.record.status", "is of type bool, and text is wanted"),
+        ("value.record", "lacks detail"),
+    ]
+    step["value"] = {"variant": {"tag": "Tld", "value": None}}
+    assert [p.wrong for p in wrong(**in_plan(step))] == ["there is no arm Tld"]
+
+
 def test_a_bad_type_hides_no_endless_one() -> None:
     bad = [
         {"$kind": "defschema", "name": "ex/Bad@1", "type": {"txt": {}}},

@@ -7,12 +7,12 @@ from textwrap import dedent
 import pytest
 
 from demiurge.apps.demiurge import app
-from demiurge.world.manifest.lint import doubts
+from demiurge.world.manifest.lint import replay_risks
 from demiurge.world.workspace import workspace_reducer
 
 
 def names(source: str) -> list[str]:
-    return [doubt.name for doubt in doubts(dedent(source).encode())]
+    return [doubt.name for doubt in replay_risks(dedent(source).encode())]
 
 
 @pytest.mark.parametrize(
@@ -59,14 +59,14 @@ def test_what_is_the_same_at_every_replay_is_not(source: str) -> None:
 
 
 def test_the_line_and_the_remedy_are_told() -> None:
-    [doubt] = doubts(b"import time\n\n\ndef reduce(state, event, context):\n    return time.time()\n")
+    [doubt] = replay_risks(b"import time\n\n\ndef reduce(state, event, context):\n    return time.time()\n")
     assert doubt.line == 5
     assert "context.stamp" in doubt.why
 
 
 def test_the_shipped_reducers_are_clean() -> None:
     for reducer in (*app().reducers.values(), workspace_reducer()):
-        assert doubts(reducer.source) == ()
+        assert replay_risks(reducer.source) == ()
 
 
 @pytest.mark.parametrize(
@@ -87,4 +87,4 @@ def test_the_shipped_reducers_are_clean() -> None:
     ids=["signs", "lambdas", "sums", "calls", "names", "brackets", "elifs", "nul", "utf-16", "rot13", "codec"],
 )
 def test_odd_source_is_passed_over(source: bytes) -> None:
-    assert doubts(source) == ()
+    assert replay_risks(source) == ()

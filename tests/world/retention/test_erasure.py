@@ -422,7 +422,7 @@ async def test_who_reads_it_while_it_is_erased_can_be_loaded_afterwards(
             erase(*args)
 
         monkeypatch.setattr(memory, "erase", last_moment)
-        assert (await host.erasing(ref, lambda: erased(memory, ref))).done
+        assert (await host.erasing(lambda: erased(memory, ref))).done
         with pytest.raises(NotFound):
             await reading[0]
     assert await told(memory, "two") == [str(len(SECRET)), "two"]

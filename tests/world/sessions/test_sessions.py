@@ -205,10 +205,12 @@ async def test_what_is_done_to_a_copy_stays_there(memory: MemoryStore) -> None:
     assert sessions.of(MAIN)[Till].latest() == Till({"bolt": 1})
 
 
-async def test_what_the_kernel_refused_has_no_receipt_and_is_not_in_the_log(memory: MemoryStore) -> None:
+async def test_what_was_refused_has_a_receipt_and_is_in_the_log(memory: MemoryStore) -> None:
     async with talking(memory, called(("c1", "unheard_of", {})), said("sorry")) as talk:
         await talk.say("go")
-    assert contents(session(memory)) == {}
+    [entry] = session(memory)[ToolInvoked].all()
+    assert (entry.name, entry.call_id, entry.error_code) == ("unheard_of", "c1", ToolErrorCode.POLICY_DENIED)
+    assert not entry.result.success
 
 
 # -- what can't be kept -----------------------------------------------------------------------------------------------

@@ -13,13 +13,16 @@ from demiurge.apps.demiurge.reducer import OPEN
 from demiurge.world.manifest import read_folder
 from demiurge.world.reducer import Reducer
 
-__all__ = ["CALLS", "CHAT", "OPEN", "App", "app"]
+__all__ = ["CALLS", "CHAT", "MAX_TOKENS", "OPEN", "App", "app"]
 
 CHAT = "demiurge/Demiurge@1"
 """The chat module; its cells are chats, keyed by chat id."""
 
 CALLS = "demiurge/Calls@1"
 """The module of calls that a person makes, keyed by call id."""
+
+MAX_TOKENS = 1024
+"""Most tokens of an answer, in chats whose manifest and whose messages say nothing else."""
 
 
 class App(NamedTuple):

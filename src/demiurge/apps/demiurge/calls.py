@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from demiurge.apps.demiurge.answer import error_blob, known_code, said
+from demiurge.apps.demiurge.answer import failure_of
 from demiurge.tools.errors import ToolErrorCode
 from demiurge.values.refs import ref_of
 from demiurge.world.reducer import Emit, ReducerContext, Step
@@ -25,7 +25,10 @@ def reduce(state: State | None, event: Event, context: ReducerContext) -> Step:
     tag, value = event["$tag"], event["$value"]
     if tag == "Asked":
         return _on_asked(state, value)
-    if context.origin == "external" or state is None or state["outcome"] is not None:
+    if context.origin == "external":
+        why = f"{tag} is reported by the world itself; from outside it is not taken."
+        return Step(events=[_refused(context.key, "origin_not_allowed", why)])
+    if state is None or state["outcome"] is not None:
         return Step()
     return _HANDLERS[tag](value, context)
 
@@ -36,10 +39,11 @@ def _on_asked(state: State | None, value: Event) -> Step:
         return Step(set=asked, events=[Emit("demiurge/CallRequested@1", value)])
     if (state["tool"], state["call_ref"]) == (value["tool"], value["call_ref"]):
         return Step()
-    message = "There is another call with this id."
-    return Step(
-        events=[Emit("demiurge/CallRefused@1", {"call_id": value["call_id"], "code": "exists", "message": message})]
-    )
+    return Step(events=[_refused(value["call_id"], "exists", "There is another call with this id.")])
+
+
+def _refused(call_id: str, code: str, message: str) -> Emit:
+    return Emit("demiurge/CallRefused@1", {"call_id": call_id, "code": code, "message": message})
 
 
 def _on_done(value: Event, _context: ReducerContext) -> Step:
@@ -47,7 +51,7 @@ def _on_done(value: Event, _context: ReducerContext) -> Step:
 
 
 def _on_failed(value: Event, context: ReducerContext) -> Step:
-    return _failed(known_code(value["code"]), value["message"], context)
+    return _failed(value["code"], value["message"], context)
 
 
 def _on_fault(value: Event, context: ReducerContext) -> Step:
@@ -55,8 +59,7 @@ def _on_fault(value: Event, context: ReducerContext) -> Step:
 
 
 def _failed(code: str, message: str, context: ReducerContext) -> Step:
-    why = said(code, message)
-    blob = error_blob(context.key, code, why)
+    code, why, blob = failure_of(context.key, code, message)
     outcome = {"ok": False, "error_code": code, "message": why, "result_ref": ref_of(blob), "view_ref": None}
     return Step(set={"outcome": outcome}, blobs=[blob])
 

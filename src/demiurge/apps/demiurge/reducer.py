@@ -5,25 +5,41 @@ proposes, one follow-up request when every call has its answer, and so on until 
 (seeds 000 and 001; architecture.md 4). State keeps refs, not texts. Results are fenced by (request_id, round), so a
 late or repeated one changes nothing.
 
+Each proposed call leaves an event, and a plan makes the effect `tool.call` of it: `ToolCallRequested` says that a call
+is sound and may run, `ToolCallRefused` why it may not. So a refused call is decided, recorded and answered like any
+other.
+
 A message whose attachments the model can't be sent fails its turn, and is not sent again with the turns after it: else
-one sound in a chat whose model hears none would end the chat. It stays in the chat for all to see.
+one sound in a chat whose model hears none would end the chat. So does a turn that is too long for the model, or that
+the provider's filter refuses to read, at any of its rounds. It stays in the chat for all to see.
+
+A toolset narrows: of the tools that the policy allows, those that the chat's `tools_ref` names may be called. A
+message's toolset becomes the chat's; its tool choice is for that message alone. `ChatTools` sets both for the chat, and
+clears what it leaves out. A chat keeps the toolset that `ChatTools` gave it (`own_tools_ref`): a message may narrow it
+for its own turn, and is refused if it brings another tool.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
-from demiurge.apps.demiurge.answer import error_blob, known_code, said
+from demiurge.apps.demiurge.answer import failure_of
+from demiurge.apps.demiurge.notes import ROLE as NOTE
+from demiurge.apps.demiurge.notes import doubt_note
+from demiurge.apps.demiurge.proposal import Proposal, read_proposal
 from demiurge.errors import InvalidValue
 from demiurge.tools.errors import SAFE_MESSAGES, ToolErrorCode
-from demiurge.values import canonical_json
+from demiurge.tools.ids import canonical_id
 from demiurge.values.refs import Ref, ref_of
+from demiurge.wire.arguments import MAX_CALLS
 from demiurge.wire.attachments import attached
-from demiurge.wire.items import Message
-from demiurge.wire.rounds import MAX_PROPOSED, call_identity, next_choice, refuse
+from demiurge.wire.items import Message, Text
+from demiurge.wire.rounds import EMPTY_ANSWER, empty_answer, next_choice, refuse
 from demiurge.world.messages import attachment_refs, expand
 from demiurge.world.reducer import Emit, ReducerContext, Step
+from demiurge.world.toolset import chosen_tag, narrowed, read_toolset
 
 __all__ = ["OPEN", "reduce"]
 
@@ -33,8 +49,8 @@ Event = Mapping[str, Any]
 OPEN = ("model", "tools")
 """Statuses of a turn that is still going on; the others are `done` and `failed`."""
 
-MAX_CALLS = MAX_PROPOSED
-"""Most calls that one answer may propose."""
+REFUSED = "demiurge/ToolCallRefused@1"
+"""The event of a proposed call that must not run."""
 
 MAX_REQUEST_ID = (1 << 53) - 1
 
@@ -42,11 +58,16 @@ REFUSALS = ("attachments_too_large", "context_overflow", "invalid_request", "uns
 """What a request fails with when its attachments may be why: they are too large, or not for this model."""
 
 
+BLOCKING = ("content_filter", "context_overflow")
+"""What a request fails with when something that is said in it may be why: with it, every later one would fail."""
+
+
 def reduce(state: State | None, event: Event, context: ReducerContext) -> Step:
     """One step of a chat. Results that come from outside the world are refused: only plans report them."""
     tag, value = event["$tag"], event["$value"]
-    if context.origin == "external" and tag not in ("ChatCreated", "UserMessage", "TurnCancelled"):
-        return Step()
+    if context.origin == "external" and tag not in ("ChatCreated", "ChatTools", "UserMessage", "TurnCancelled"):
+        why = f"A {tag} is reported by the world itself; from outside it is not taken."
+        return Step(events=[_refused({"chat_id": context.key, "request_id": 0}, "origin_not_allowed", why)])
     if state is None:
         return _absent(tag, value)
     return _HANDLERS[tag](state, value, context)
@@ -55,13 +76,14 @@ def reduce(state: State | None, event: Event, context: ReducerContext) -> Step:
 def _absent(tag: str, value: Event) -> Step:
     if tag == "ChatCreated":
         return Step(set={"title": value["title"], "created_at_ms": value["created_at_ms"], "last_request_id": 0})
-    if tag == "UserMessage":
+    if tag in ("ChatTools", "UserMessage", "TurnCancelled"):
         return Step(events=[_refused(value, "chat_unknown", "There is no such chat; create it first.")])
     return Step()
 
 
-def _on_chat_created(_state: State, _value: Event, _context: ReducerContext) -> Step:
-    return Step()
+def _on_chat_created(_state: State, value: Event, _context: ReducerContext) -> Step:
+    why = "There is a chat with this id; it stays as it is."
+    return Step(events=[_refused({**value, "request_id": 0}, "chat_exists", why)])
 
 
 def _on_user_message(state: State, value: Event, context: ReducerContext) -> Step:
@@ -80,20 +102,56 @@ def _on_user_message(state: State, value: Event, context: ReducerContext) -> Ste
         if error.code == "bad_attachment":
             return Step(events=[_refused(value, error.code, error.message)])
         return Step(events=[_refused(value, "bad_message", f"The message blob is not a message: {error}.")])
-    if not all(isinstance(item, Message) and item.role == "user" for item in items):
+    said = [item for item in items if isinstance(item, Message) and item.role == "user"]
+    if all(part == Text("") for item in said for part in item.content) and len(said) == len(items):
+        return Step(events=[_refused(value, "bad_message", "The message is empty.")])
+    if len(said) < len(items):
         return Step(events=[_refused(value, "bad_message", "The message blob is not a user's message.")])
+    own = state.get("own_tools_ref")
+    if own and value["tools_ref"]:
+        foreign = narrowed(context.blob(value["tools_ref"])) - narrowed(context.blob(own))
+        if foreign:
+            why = f"This chat's own toolset does not offer {min(foreign)}: leave it out, or set another toolset."
+            return Step(events=[_refused(value, "not_in_toolset", why)])
     message = _message(value["request_id"], "user", value["message_ref"])
     settings = {name: value[name] for name in ("model", "provider", "max_tokens")}
-    settings["tools_ref"] = value["tools_ref"] or state["tools_ref"]
-    settings["tool_choice"] = value["tool_choice"] or state["tool_choice"]
+    settings["tools_ref"] = value["tools_ref"] or own or state["tools_ref"]
+    if value.get("own_max_tokens") or state.get("own_max_tokens"):
+        settings["own_max_tokens"] = value.get("own_max_tokens")
     turn = {"request_id": value["request_id"], "round": 1, "status": "model", "calls": [], "seen": []}
-    after = {**state, **settings, "messages": state["messages"].append(message)}
+    notes = [_message(value["request_id"], NOTE, ref) for ref in state.get("notes") or ()]
+    after = {**state, **settings, "messages": state["messages"].extend([*notes, message])}
+    told = {"notes": None} if notes else {}
     return Step(
-        set={**settings, "last_request_id": value["request_id"], "turn": turn},
-        append={"messages": [message]},
-        events=[_ask(after, turn, context, settings["tool_choice"])],
+        set={**settings, **told, "last_request_id": value["request_id"], "turn": turn},
+        append={"messages": [*notes, message]},
+        events=[_ask(after, turn, context, _choice(state, value, context))],
         blobs=list(dict.fromkeys(part.data for part in attached(items))),
     )
+
+
+def _choice(state: State, value: Event, context: ReducerContext) -> Any:
+    """The tool choice of a message's first request: its own, that of the toolset it brings, the chat's, that of the
+    chat's toolset, else Auto. None without a toolset and without a choice."""
+    own, brought, kept = value["tool_choice"], value["tools_ref"], state.get("own_tools_ref")
+    choice = own or (brought and chosen_tag(context.blob(brought))) or state["tool_choice"]
+    if not brought:
+        kept = kept or state["tools_ref"]
+    if choice is None and kept:
+        choice = chosen_tag(context.blob(kept))
+    return choice or ({"$tag": "Auto", "$value": None} if brought or kept else None)
+
+
+def _on_chat_tools(state: State, value: Event, context: ReducerContext) -> Step:
+    if state["turn"] is not None and state["turn"]["status"] in OPEN:
+        return Step(events=[_refused(value, "chat_busy", "The last turn of this chat is still going on.")])
+    given = value["tools_ref"]
+    try:
+        if given is not None:
+            read_toolset(context.blob(given))
+    except InvalidValue as error:
+        return Step(events=[_refused(value, "bad_toolset", f"The blob is not a toolset: {error}.")])
+    return Step(set={"tools_ref": given, "own_tools_ref": given, "tool_choice": value["tool_choice"]})
 
 
 def _on_turn_cancelled(state: State, value: Event, _context: ReducerContext) -> Step:
@@ -121,6 +179,11 @@ def _on_chat_result(state: State, value: Event, context: ReducerContext) -> Step
         return Step(set={"turn": {**turn, "status": "failed", "code": "too_many_calls", "message": text}})
     message = _message(turn["request_id"], "assistant", value["output_ref"])
     message |= {"token_usage": value["token_usage"], "cost_cents": value["cost_cents"]}
+    message |= {name: value[name] for name in ("finish_reason", "usage_ref") if value.get(name) is not None}
+    if value.get("empty"):  # only results of manifests that know the field say so: older turns stay as they ended
+        text = empty_answer(value.get("finish_reason"), state["max_tokens"])
+        failed = {**turn, "status": "failed", "code": EMPTY_ANSWER, "message": text}
+        return Step(set={"turn": failed}, append={"messages": [message]})
     if not value["tool_call_refs"]:
         return Step(set={"turn": {**turn, "status": "done"}}, append={"messages": [message]})
     return _propose(state, {**turn, "status": "tools"}, message, value["tool_call_refs"], context)
@@ -128,52 +191,69 @@ def _on_chat_result(state: State, value: Event, context: ReducerContext) -> Step
 
 def _propose(state: State, turn: State, message: State, refs: Sequence[Ref], context: ReducerContext) -> Step:
     """Take the calls of one answer: refuse what must not run, ask for the rest."""
+    context = _narrowed(state, context)
     blobs: list[bytes] = []
     events: list[Emit] = []
     calls: list[dict[str, Any]] = []
     seen = list(turn["seen"])
     for ref in refs:
-        stored = canonical_json.parse_object(context.blob(ref))
-        call = {
-            "id": stored["id"],
-            "name": stored["name"],
-            "call_ref": ref,
-            "result_ref": None,
-            "outcome": None,
-        }
-        identity = call_identity(stored["name"], stored["arguments_json"])
-        refusal = _refusal(turn, stored, identity in seen, context)
-        seen.append(identity)
-        if refusal is not None:
-            call = _answered(call, refusal, blobs)
-        else:
-            fence = {"chat_id": context.key, "request_id": turn["request_id"], "round": turn["round"]}
-            asked = {**fence, "tool_call_id": call["id"], "tool": call["name"], "call_ref": ref}
+        proposed = read_proposal(context.blob(ref))
+        call = {"id": proposed.id, "name": proposed.tool, "call_ref": ref, "result_ref": None, "outcome": None}
+        refusal = _refusal(turn, proposed, proposed.identity in seen, context)
+        seen.append(proposed.identity)
+        fence = {"chat_id": context.key, "request_id": turn["request_id"], "round": turn["round"]}
+        asked = {**fence, "tool_call_id": call["id"], "tool": call["name"], "call_ref": ref}
+        if refusal is None:
             events.append(Emit("demiurge/ToolCallRequested@1", asked))
+        elif REFUSED in context.schemas:
+            events.append(Emit(REFUSED, {**asked, "code": refusal}))
+        else:  # a manifest of a user's own, made from an app that did not have this event
+            call = _answered(call, refusal, blobs)
         calls.append(call)
     after = {**turn, "calls": calls, "seen": seen}
     return _proceed(state, after, [message], context, events=events, blobs=blobs)
 
 
-def _refusal(turn: State, call: State, repeated: bool, context: ReducerContext) -> str | None:
+def _narrowed(state: State, context: ReducerContext) -> ReducerContext:
+    """The context in which a tool that the chat's toolset does not offer is denied; of one that is not there, the
+    policy alone decides whether the model is told so."""
+    if state["tools_ref"] is None:
+        return context
+    offered, decide = narrowed(context.blob(state["tools_ref"])), context.decide_tool
+
+    def decide_tool(tool: str) -> str:
+        name = canonical_id(tool)
+        return decide(tool) if name in offered or name not in context.toolset else "deny"
+
+    return replace(context, decide_tool=decide_tool)
+
+
+def _refusal(turn: State, call: Proposal, repeated: bool, context: ReducerContext) -> str | None:
     """The error code of a call that must not run; the allowlist is the tool policy, nothing here."""
-    return refuse(
+    refused = refuse(
         turn["round"],
         context.settings["max_tool_rounds"],
-        denied=context.decide_tool(call["name"]) == "deny",
-        invalid=bool(call.get("invalid")),
+        denied=context.decide_tool(call.tool) == "deny",
+        invalid=call.arguments is None,
         repeated=repeated,
     )
+    spec = context.toolset.get(call.tool)
+    if spec is None and refused not in (ToolErrorCode.ROUNDS_EXCEEDED, ToolErrorCode.POLICY_DENIED):
+        return ToolErrorCode.UNAVAILABLE
+    if refused is None and spec is not None and not call.fits(spec):
+        return ToolErrorCode.VALIDATION
+    return refused
 
 
 def _on_tool_result(state: State, value: Event, context: ReducerContext) -> Step:
-    outcome = {name: value[name] for name in ("ok", "error_code", "message", "view_ref")}
+    named = ("ok", "error_code", "message", "view_ref", "replayed")
+    outcome = {name: value[name] for name in named if name in value}
     return _settle(state, value, context, lambda call, _blobs: _with(call, value["result_ref"], outcome))
 
 
 def _on_tool_failed(state: State, value: Event, context: ReducerContext) -> Step:
-    code = known_code(value["code"])
-    return _settle(state, value, context, lambda call, blobs: _answered(call, code, blobs, value["message"]))
+    code, message = value["code"], value["message"]
+    return _settle(state, value, context, lambda call, blobs: _answered(call, code, blobs, message))
 
 
 def _settle(
@@ -231,9 +311,23 @@ def _on_chat_failed(state: State, value: Event, context: ReducerContext) -> Step
         return Step()
     failed = {"turn": {**turn, "status": "failed", "code": value["code"], "message": value["message"]}}
     asked = state["messages"][-1]
+    if value["code"] in BLOCKING:
+        return Step(set={**failed, "left_out": _left_out(state, turn, value["code"])})
     if value["code"] in REFUSALS and turn["round"] == 1 and attachment_refs(context.blob(asked["message_ref"])):
         return Step(set={**failed, "left_out": [*(state.get("left_out") or ()), turn["request_id"]]})
     return Step(set=failed)
+
+
+def _left_out(state: State, turn: State, code: str) -> list[int]:
+    """The turns that no later request tells of: this one too. If the turn before it was too long as well, it may be the
+    whole that is: then the oldest turn that was told goes with it, as when the window moves."""
+    left_out = [*(state.get("left_out") or ()), turn["request_id"]]
+    ids = list(dict.fromkeys(message["request_id"] for message in state["messages"]))
+    before = ids[:-1]
+    if code == "context_overflow" and before and before[-1] in left_out:
+        oldest = next((request_id for request_id in before if request_id not in left_out), None)
+        left_out += [oldest] if oldest is not None else []
+    return left_out
 
 
 def _on_plan_failed(state: State, value: Event, _context: ReducerContext) -> Step:
@@ -250,8 +344,16 @@ def _on_step_failed(state: State, value: Event, _context: ReducerContext) -> Ste
     return _stopped(turn, value["code"], value["message"], ToolErrorCode.UNKNOWN_OUTCOME)
 
 
+def _on_doubt_settled(state: State, value: Event, context: ReducerContext) -> Step:
+    """Keep a note for the next turn; nothing is asked of the model now."""
+    result = context.blob(value["result_ref"]) if value["result_ref"] else None
+    note = doubt_note(value, result)
+    return Step(set={"notes": [*(state.get("notes") or ()), ref_of(note)]}, blobs=[note])
+
+
 _HANDLERS: Mapping[str, Callable[[State, Event, ReducerContext], Step]] = {
     "ChatCreated": _on_chat_created,
+    "ChatTools": _on_chat_tools,
     "UserMessage": _on_user_message,
     "TurnCancelled": _on_turn_cancelled,
     "ChatResult": _on_chat_result,
@@ -260,6 +362,7 @@ _HANDLERS: Mapping[str, Callable[[State, Event, ReducerContext], Step]] = {
     "ToolFailed": _on_tool_failed,
     "PlanFailed": _on_plan_failed,
     "StepFailed": _on_step_failed,
+    "DoubtSettled": _on_doubt_settled,
 }
 
 
@@ -290,11 +393,13 @@ def _ask(state: State, turn: State, context: ReducerContext, choice: Any) -> Emi
 
 def window(messages: Sequence[State], settings: Mapping[str, Any], left_out: Collection[int] = ()) -> list[Ref]:
     """The messages of the last `window_turns` turns, after the system message. Whole turns: a call keeps its output.
-    The turns `left_out` don't count."""
+    The turns `left_out` don't count; of them only notes are sent."""
     kept: list[Ref] = []
     turns: set[int] = set()
     for message in reversed(messages):
         if message["request_id"] in left_out:
+            if message["role"] == NOTE:
+                kept.append(message["message_ref"])
             continue
         turns.add(message["request_id"])
         if len(turns) > settings["window_turns"]:
@@ -318,14 +423,13 @@ def _with(call: State, result_ref: Ref, outcome: Mapping[str, Any]) -> dict[str,
 
 
 def _answered(call: State, code: str, blobs: list[bytes], message: str = "") -> dict[str, Any]:
-    """Answer a call with an error, in the words that the runner uses for it."""
-    why = said(code, message)
-    blob = error_blob(call["id"], code, why)
+    """Answer a call that no runner answered, in the words and the bytes that the runner has for it."""
+    code, why, blob = failure_of(call["id"], code, message)
     blobs.append(blob)
     return _with(call, ref_of(blob), {"ok": False, "error_code": code, "message": why, "view_ref": None})
 
 
 def _refused(value: Event, code: str, message: str) -> Emit:
     """A message that is not taken: recorded and visible, with round 0 so that no turn is touched."""
-    failed = {"chat_id": value["chat_id"], "request_id": value["request_id"], "round": 0}
+    failed = {"chat_id": value["chat_id"], "request_id": value.get("request_id", 0), "round": 0}
     return Emit("demiurge/ChatFailed@1", {**failed, "code": code, "message": message})

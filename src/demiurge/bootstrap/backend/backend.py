@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
+from demiurge.values.projection import Only
+
 __all__ = ["Backend", "Frames", "OnFrame", "Shown"]
 
 Shown = Mapping[str, Any]
@@ -41,17 +43,24 @@ class Backend(Protocol):
         settled. Nothing twice of what `after`, frames that were seen before, shows already."""
         ...
 
-    async def state(self, module: str, key: str, at: int | None = None) -> Mapping[str, Any] | None:
-        """The cell as JSON-ready data; None when there is none."""
+    async def state(self, module: str, key: str, at: int | None = None, only: Only = "all") -> Mapping[str, Any] | None:
+        """The part `only` of the cell as JSON-ready data; None when there is no cell."""
         ...
 
     async def keys(self, module: str) -> list[str]: ...
 
     async def approvals(self, of: str | None = None) -> list[dict[str, Any]]:
-        """Requests that wait, of one unit or all: `{id, unit, tool, tool_call_id, arguments_json, expires_ns, ...}`."""
+        """Requests that wait, of one unit or all: `{id, unit, tool, tool_call_id, arguments_json, damaged, expires_ns,
+        ...}`; `damaged` is None, or says what of a call can't be read (`waiting_calls`)."""
         ...
 
     async def decide(self, approval_id: str, approve: bool, reason: str) -> None: ...
+
+    async def doubts(self, settled: bool = False) -> list[dict[str, Any]]:
+        """See `bootstrap.doubts.Doubts.found`."""
+        ...
+
+    async def settle_doubt(self, doubt_id: str, done: bool, reason: str, result_json: str | None) -> dict[str, Any]: ...
 
     async def cancel(self, unit: str, reason: str) -> None: ...
 
@@ -82,7 +91,7 @@ class Backend(Protocol):
         """The node of the manifest in force, or that would be."""
         ...
 
-    def doubts(self) -> list[dict[str, Any]]:
+    def replay_risks(self) -> list[dict[str, Any]]:
         """What in the code of its reducers may differ at a replay: `{module, line, name, why}`."""
         ...
 
@@ -104,6 +113,11 @@ class Backend(Protocol):
 
     def verify(self, seal: str | None = None, archives: Sequence[str] = ()) -> dict[str, Any]:
         """`archives`: absolute paths of files to read too."""
+        ...
+
+    def lost(self) -> list[str]:
+        """Returns the losses of the journal, the ledger and the user's notes of this world: sentences that name the
+        file and say what to do."""
         ...
 
     def seal(self, size: int | None = None) -> str: ...

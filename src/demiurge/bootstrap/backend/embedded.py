@@ -19,19 +19,24 @@ from demiurge.bootstrap.approved import Approved
 from demiurge.bootstrap.backend.backend import Frames, OnFrame, Shown
 from demiurge.bootstrap.backend.letting_go import archive_records, collect_garbage, erase_blob
 from demiurge.bootstrap.backend.socket import Gateway
+from demiurge.bootstrap.backend.waiting_calls import require_readable, waiting_calls
+from demiurge.bootstrap.doubts import Doubts
 from demiurge.bootstrap.fork import make_fork
 from demiurge.bootstrap.ledger import WorldLedger
 from demiurge.bootstrap.manifest import Ruled, copy_definitions
 from demiurge.bootstrap.models import Models
 from demiurge.bootstrap.own_code import OwnCode
-from demiurge.errors import Conflict, NotFound, UsageError
+from demiurge.bootstrap.remembered import recall
+from demiurge.errors import Conflict, DemiurgeError, NotFound, UsageError
 from demiurge.models.address import Address
 from demiurge.sessions.codec import EventCodec
+from demiurge.stores.errors import lost
 from demiurge.stores.protocol import Store
 from demiurge.tools.catalog import ToolCatalog
+from demiurge.tools.execution.error_log import ToolErrorLog
 from demiurge.tools.source import ToolSource
-from demiurge.values import canonical_json
 from demiurge.values.clock import Clock, SystemEntropy
+from demiurge.values.projection import Only
 from demiurge.values.refs import Ref, ref_of
 from demiurge.world.cell import Cell
 from demiurge.world.effect import Adapter
@@ -50,7 +55,7 @@ from demiurge.world.history.verify import verify
 from demiurge.world.host import Host
 from demiurge.world.host.loader import Loader
 from demiurge.world.manifest import Manifest
-from demiurge.world.manifest.lint import doubts
+from demiurge.world.manifest.lint import replay_risks
 from demiurge.world.moment import length_at, moment
 from demiurge.world.origin import origins
 from demiurge.world.record import Stamp
@@ -68,7 +73,8 @@ __all__ = ["Embedded"]
 class Embedded:
     """Owns the store, and closes it. `user` is the actor of everything that comes in through it, `socket` where it is
     served to others if it `listens`, `events` what sessions of chats can hold. `adapters` are beside the built-in ones;
-    `adoption` is told of forks; `folder`: where its ledger is, None for none."""
+    `adoption` is told of forks; `folder`: where its ledger is, None for none; `errors`: where an author reads why a
+    tool failed."""
 
     owner = True
 
@@ -90,9 +96,10 @@ class Embedded:
         adapters: Sequence[Adapter] = (),
         folder: Path | None = None,
         listens: bool = True,
+        errors: ToolErrorLog | None = None,
     ) -> None:
         self.store = store
-        self._ledger = WorldLedger(folder, clock) if folder is not None else None
+        self._ledger = WorldLedger(folder, clock, store) if folder is not None else None
         self._ruled, self._adoption, self._adapters = ruled, adoption, adapters
         self._approved = Approved(adoption.environment, adoption.folder)
         self._notices = list(ruled.notices)
@@ -102,11 +109,13 @@ class Embedded:
         self._own_code = OwnCode(adoption.environment, adoption.folder)
         self._kept_code: KeptCode = (lambda _source: True) if kept_code else self._own_code.holds
         self._sessions = Sessions(StoredRecords(store), events if events is not None else EventCodec())
+        self._doubts = Doubts(store, source, self._ledger, clock)
         self._host: Host | None = None
         self._models: Models | None = None
         self._broadcast = Broadcast(store.find_ingress)
         self._gateway, self._listens = Gateway(self, socket), listens
         self._starting = asyncio.Lock()
+        self._errors = errors and replace(errors, secrets=lambda: secrets.every(ruled.manifest))
 
     async def serve(self) -> None:
         if self._listens:
@@ -124,7 +133,9 @@ class Embedded:
                 adapters: list[Adapter] = [
                     *self._adapters,
                     LlmGenerate(self._models, self._secrets, addresses=self._addresses, clock=self._clock),
-                    ToolCalls(self._source, self._clock, self._sessions, ledger, sealing, self._approved.holds),
+                    ToolCalls(
+                        self._source, self._clock, self._sessions, ledger, sealing, self._approved.holds, self._errors
+                    ),
                     WorkspaceEffects(),
                     Introspect(),
                     BlobEffects(),
@@ -144,6 +155,7 @@ class Embedded:
                 await asyncio.to_thread(self._own_code.note, self._manifest.reducers.values())
                 self.store.put_blobs(self._blobs)
                 await host.start()
+                await self._doubts.finish(host)
                 self._host = host
             return self._host
 
@@ -151,6 +163,8 @@ class Embedded:
         """Nothing may run that would end as a recorded failure for want of code, or under what nobody took here."""
         if not self._ruled.adopted:
             raise not_adopted()
+        if self.store.lost:
+            raise lost(self.store.lost[0])
         if self._ruled.missing:
             names = ", ".join(self._ruled.missing)
             raise NotFound(
@@ -191,27 +205,27 @@ class Embedded:
     async def _settle(self, unit: Unit | None) -> None:
         await (await self.host()).settle(unit)
 
-    async def state(self, module: str, key: str, at: int | None = None) -> Mapping[str, Any] | None:
+    async def state(self, module: str, key: str, at: int | None = None, only: Only = "all") -> Mapping[str, Any] | None:
         if at is not None:
-            return await asyncio.to_thread(self._state_at, Unit(module, key), at)
-        return self._view(self._manifest, module, self._reading().state(Unit(module, key)).cell)
+            return await asyncio.to_thread(self._state_at, Unit(module, key), at, only)
+        return self._view(self._manifest, module, self._reading().state(Unit(module, key)).cell, only)
 
-    def _state_at(self, unit: Unit, at: int) -> Mapping[str, Any] | None:
+    def _state_at(self, unit: Unit, at: int, only: Only) -> Mapping[str, Any] | None:
         """A cell as it was, seen under the manifest that it was made under."""
         length = length_at(self.store, str(unit), moment(self.store, at))
         manifests = Manifests(self._manifest, self.store.get_blob, self._kept_code)
         state = Loader(self.store, manifests, []).load(unit, length).state
         manifest = self._manifest if state.manifest is None else manifests[state.manifest]
-        return self._view(manifest, unit.module, state.cell)
+        return self._view(manifest, unit.module, state.cell, only)
 
-    def _view(self, manifest: Manifest, module: str, cell: Cell | None) -> Mapping[str, Any] | None:
+    def _view(self, manifest: Manifest, module: str, cell: Cell | None, only: Only) -> Mapping[str, Any] | None:
         found = manifest.modules.get(module)
         if found is None:
             known = ", ".join(sorted(manifest.modules))
             raise NotFound(f"There is no module {module}; there are {known}.", code="unknown_module")
         view: Mapping[str, Any] | None = None
         if cell is not None:
-            view = manifest.schemas.validator(found.state).to_json(cell)
+            view = manifest.schemas.validator(found.state).part_to_json(cell, only)
         return view
 
     def _reading(self) -> Host:
@@ -222,14 +236,8 @@ class Embedded:
         return [Unit.parse(head.unit).key for head in self.store.heads(f"{module}/")]
 
     async def approvals(self, of: str | None = None) -> list[dict[str, Any]]:
-        waiting = []
-        for unit, intent in self._reading().approvals(Unit.parse(of) if of is not None else None):
-            call = canonical_json.parse_object(self.store.get_blob(intent.params["call_ref"]))
-            asked = dict(intent.approval or {})
-            waiting.append(
-                {"id": intent.id.hex(), "unit": str(unit), "arguments_json": call["arguments_json"], **asked}
-            )
-        return waiting
+        unit = Unit.parse(of) if of is not None else None
+        return waiting_calls(self._reading(), self.store, unit, self._clock.now_ns())
 
     async def decide(self, approval_id: str, approve: bool, reason: str) -> None:
         if type(approve) is not bool or not isinstance(reason, str):
@@ -239,8 +247,9 @@ class Embedded:
         except ValueError:
             raise NotFound(f"There is no request for approval {approval_id!r}.") from None
         host = await self.host()
+        asked = require_readable(host, self.store, intent, self._clock.now_ns(), approve=approve)
         if approve:
-            await self._note_approved(host.intent(intent))
+            await self._note_approved(asked)
         await host.decide(intent, approve=approve, reason=reason, actor=self._user)
 
     async def _note_approved(self, asked: OpenIntent | None) -> None:
@@ -248,6 +257,15 @@ class Embedded:
         told = await asyncio.to_thread(self._approved.note, asked) if asked is not None else None
         if told is not None and told not in self._notices:
             self._notices.append(told)
+
+    async def doubts(self, settled: bool = False) -> list[dict[str, Any]]:
+        return await asyncio.to_thread(self._doubts.found, settled=settled)
+
+    async def settle_doubt(self, doubt_id: str, done: bool, reason: str, result_json: str | None) -> dict[str, Any]:
+        host = await self.host()
+        return await self._doubts.settle(
+            host, doubt_id, done=done, reason=reason, result_json=result_json, actor=self._user
+        )
 
     async def cancel(self, unit: str, reason: str) -> None:
         host = await self.host()
@@ -296,7 +314,11 @@ class Embedded:
         manifests = Manifests(self._manifest, self.store.get_blob, self._kept_code)
         stamp = Stamp(self._clock.now_ns(), SystemEntropy().token(16), self._user, self._manifest.ref)
         async with self._starting:  # one at a time: each appends to the same unit
-            return await erase_blob(self.store, manifests, ref, why, stamp, self._host, dry_run)
+            parts = self.store, manifests, ref, why, stamp, self._host, dry_run
+            found = await erase_blob(*parts, folder=self._adoption.folder, ledger=self._ledger)
+        if not dry_run:
+            self._sessions.forget(map(Unit.parse, found["sessions"]))
+        return found
 
     async def archive(self, before: int | None, keep_days: float, dry_run: bool) -> dict[str, Any]:
         return await archive_records(self.store, self._clock, before, keep_days, dry_run)
@@ -324,9 +346,9 @@ class Embedded:
     def manifest(self) -> bytes:
         return self._manifest.node
 
-    def doubts(self) -> list[dict[str, Any]]:
+    def replay_risks(self) -> list[dict[str, Any]]:
         reducers = sorted(self._manifest.reducers.items())
-        return [{"module": name, **doubt._asdict()} for name, code in reducers for doubt in doubts(code.source)]
+        return [{"module": name, **risk._asdict()} for name, code in reducers for risk in replay_risks(code.source)]
 
     def put_blob(self, data: bytes, force: bool = False) -> str:
         ref = ref_of(data)
@@ -362,7 +384,21 @@ class Embedded:
     def verify(self, seal: str | None = None, archives: Sequence[str] = ()) -> dict[str, Any]:
         with self.store.archives.lent([Path(path) for path in archives]):
             done = verify(self.store, seal)
+        if done.problem is None and (found := self._lost()):
+            done = replace(done, problem=found[0])
         return {**asdict(done), "ok": done.ok}
+
+    def lost(self) -> list[str]:
+        try:
+            recall(self._adoption.environment, self._adoption.folder)
+        except DemiurgeError as error:
+            return [*self._lost(), error.message]
+        return self._lost()
+
+    def _lost(self) -> list[str]:
+        """Of the journal and the ledger."""
+        ledger = self._ledger.lost() if self._ledger is not None else ()
+        return [*(lost(what).message for what in self.store.lost), *ledger]
 
     def seal(self, size: int | None = None) -> str:
         return str(sealed(self.store, size))

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import math
-from dataclasses import asdict
+from collections.abc import Iterator
+from dataclasses import asdict, replace
 from functools import partial
+from pathlib import Path
 from typing import Any
 
+from demiurge.bootstrap.ledger import WorldLedger
 from demiurge.bootstrap.manifest import stored_definitions
+from demiurge.bootstrap.typed_lines import TypedLines, message_of_line
 from demiurge.errors import UsageError
 from demiurge.stores.protocol import Store
 from demiurge.values import cbor
@@ -19,12 +23,19 @@ from demiurge.world.host import Host
 from demiurge.world.manifest import Manifest
 from demiurge.world.record import Stamp
 from demiurge.world.retention.archive import archive
-from demiurge.world.retention.erasure import erase
+from demiurge.world.retention.erasure import Erasure, erase
 from demiurge.world.retention.garbage import collect
+from demiurge.world.retention.traces import Mention
+from demiurge.world.retention.words import Words, message_of
 
 __all__ = ["archive_records", "collect_garbage", "erase_blob"]
 
 DAY_S = 24 * 3600
+MOST_DAYS = 100_000
+"""More than all the time since 1970, from which ages are counted: whoever says more keeps everything."""
+
+_OURS = frozenset(("journal.db", "ledger.db", "history", "blobs", "archives", "ledger.db-owners", "lock", "owner.sock"))
+"""Files and folders of a world that have a search of their own."""
 
 
 async def collect_garbage(
@@ -62,14 +73,65 @@ async def archive_records(
 def _seconds(days: float) -> int:
     if not (isinstance(days, int | float) and math.isfinite(days) and days >= 0):
         raise UsageError("The days to keep are a number from 0 on.", code="bad_window")
-    return int(days * DAY_S)
+    return int(min(days, MOST_DAYS) * DAY_S)
 
 
 async def erase_blob(
-    store: Store, manifests: Manifests, ref: str, why: str, stamp: Stamp, host: Host | None, dry_run: bool
+    store: Store,
+    manifests: Manifests,
+    ref: str,
+    why: str,
+    stamp: Stamp,
+    host: Host | None,
+    dry_run: bool,
+    *,
+    folder: Path | None = None,
+    ledger: WorldLedger | None = None,
 ) -> dict[str, Any]:
-    """The fields of `Erasure`."""
-    parse_ref(ref)
-    work = partial(erase, store, manifests, ref, why, stamp, SystemEntropy(), dry_run=dry_run)
-    done = await (host.erasing(Ref(ref), work) if host is not None and not dry_run else asyncio.to_thread(work))
-    return asdict(done) | {"units": list(done.units), "unchecked": list(done.unchecked)}
+    """The fields of `Erasure`, its parts as plain data."""
+    wanted = parse_ref(ref)
+    beside = partial(_beside, folder, ledger, wanted)
+    work = partial(erase, store, manifests, ref, why, stamp, SystemEntropy(), dry_run=dry_run, beside=beside)
+    done = await (host.erasing(work) if host is not None and not dry_run else asyncio.to_thread(work))
+    node = {name: getattr(done, name) for name in ("ref", "size", "records", "done", "lines")}
+    node |= {name: list(getattr(done, name)) for name in ("units", "unchecked", "copies", "sessions")}
+    for name in ("quotes", "inline"):
+        node[name] = [[kind, what, list(units)] for kind, what, units in getattr(done, name)]
+    return node
+
+
+def _beside(
+    folder: Path | None, ledger: WorldLedger | None, ref: Ref, data: bytes | None, found: Erasure, dry_run: bool
+) -> Erasure:
+    """Removes the words from the typed lines and from the ledger, which are files beside the store."""
+    words = Words.of(data or b"")
+    lines, quotes, inline = 0, list(found.quotes), list(found.inline)
+    if folder is not None:
+        is_said = words.copied_in if data is None or message_of(data) is not None else _nothing
+        lines = TypedLines(folder).forget(lambda line: is_said(line) or message_of_line(line) == ref, dry_run=dry_run)
+        inline += _strangers(folder, words)
+    if ledger is not None and data is not None:
+        quoting, held = ledger.forget(data, words, dry_run=dry_run)
+        quotes, inline = [*quotes, *quoting], [*inline, *held]
+    return replace(found, lines=lines, quotes=tuple(quotes), inline=tuple(inline))
+
+
+def _strangers(folder: Path, words: Words) -> Iterator[Mention]:
+    """Other files in the world's folder that hold the words, such as a ledger that was set aside."""
+    if not words.texts:
+        return
+    for path in sorted(folder.rglob("*")):
+        name = path.relative_to(folder)
+        is_ours = name.parts[0] in _OURS or str(name).removesuffix("-wal").removesuffix("-shm") in _OURS
+        if is_ours or path.is_symlink() or not path.is_file():
+            continue
+        try:
+            found = words.copied_in(path.read_bytes())
+        except OSError:
+            found = True  # nobody can say that it does not
+        if found:
+            yield Mention("file", str(name))
+
+
+def _nothing(_line: str) -> bool:
+    return False

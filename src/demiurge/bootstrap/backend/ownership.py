@@ -9,6 +9,7 @@ from pathlib import Path
 from demiurge.bootstrap.backend.socket import answers, socket_path
 from demiurge.errors import Conflict, NotFound
 from demiurge.stores import SqliteStore
+from demiurge.stores.sqlite.world_folder import remains
 from demiurge.values.clock import SystemClock, SystemEntropy, new_id
 
 __all__ = ["is_open", "last_change", "own"]
@@ -17,21 +18,23 @@ OWNER_WAIT_NS = 10 * 10**9
 """How long to wait for a process that is just starting or stopping to own the world."""
 
 
-def own(folder: Path, *, create: bool) -> SqliteStore | None:
-    """The store, owned by this process; None when another process owns it and listens."""
+def own(folder: Path, *, create: bool, accepts_losses: bool = False) -> SqliteStore | None:
+    """The store, owned by this process; None when another process owns it and listens. `accepts_losses`: see
+    `SqliteStore.open`; where the journal is gone a new world is made."""
     clock = SystemClock()
     deadline = clock.monotonic_ns() + OWNER_WAIT_NS
     while True:
         try:
-            return SqliteStore.open(folder)
+            return SqliteStore.open(folder, accepts_losses=accepts_losses)
         except NotFound:
-            if not create:
+            if not (create or (accepts_losses and remains(folder))):
                 raise NotFound(
                     f"There is no world in {folder}; make one with `demiurge init -w {folder}`.",
                     code="no_world",
                 ) from None
             try:
-                return SqliteStore.create(folder, new_id("world", SystemEntropy()))
+                world_id = new_id("world", SystemEntropy())
+                return SqliteStore.create(folder, world_id, accepts_losses=accepts_losses)
             except Conflict:
                 pass
         except Conflict as conflict:

@@ -20,6 +20,7 @@ from demiurge.bootstrap.backend.told import rebuilt
 from demiurge.errors import Conflict
 from demiurge.values import cbor
 from demiurge.values.clock import SystemEntropy, new_id
+from demiurge.values.projection import Only
 from demiurge.world.watching.frame import Closed, Lagged, places_of
 
 __all__ = ["Remote"]
@@ -142,8 +143,8 @@ class Remote:
             async for shown in frames:
                 yield shown
 
-    async def state(self, module: str, key: str, at: int | None = None) -> Mapping[str, Any] | None:
-        found: Mapping[str, Any] | None = await self._later("state", module, key, at)
+    async def state(self, module: str, key: str, at: int | None = None, only: Only = "all") -> Mapping[str, Any] | None:
+        found: Mapping[str, Any] | None = await self._later("state", module, key, at, only)
         return found
 
     async def keys(self, module: str) -> list[str]:
@@ -154,6 +155,12 @@ class Remote:
 
     async def decide(self, approval_id: str, approve: bool, reason: str) -> None:
         await self._later("decide", approval_id, approve, reason)
+
+    async def doubts(self, settled: bool = False) -> list[dict[str, Any]]:
+        return list(await self._later("doubts", settled))
+
+    async def settle_doubt(self, doubt_id: str, done: bool, reason: str, result_json: str | None) -> dict[str, Any]:
+        return dict(await self._later("settle_doubt", doubt_id, done, reason, result_json))
 
     async def cancel(self, unit: str, reason: str) -> None:
         await self._later("cancel", unit, reason)
@@ -179,8 +186,8 @@ class Remote:
     def manifest(self) -> bytes:
         return bytes(self._now("manifest"))
 
-    def doubts(self) -> list[dict[str, Any]]:
-        return list(self._now("doubts"))
+    def replay_risks(self) -> list[dict[str, Any]]:
+        return list(self._now("replay_risks"))
 
     def put_blob(self, data: bytes, force: bool = False) -> str:
         return str(self._now("put_blob", data, force))
@@ -196,6 +203,9 @@ class Remote:
 
     def archives(self) -> list[dict[str, Any]]:
         return list(self._now("archives"))
+
+    def lost(self) -> list[str]:
+        return list(self._now("lost"))
 
     def verify(self, seal: str | None = None, archives: Sequence[str] = ()) -> dict[str, Any]:
         return dict(self._now("verify", seal, list(archives)))

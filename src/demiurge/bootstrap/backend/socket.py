@@ -22,6 +22,7 @@ from typing import Any
 from demiurge.bootstrap.backend.backend import Backend, Frames
 from demiurge.bootstrap.backend.told import told
 from demiurge.errors import DemiurgeError, InvalidValue, Unavailable
+from demiurge.stores.errors import unavailable
 from demiurge.values import cbor
 
 __all__ = ["LENGTH", "Gateway", "answers", "frame", "socket_path"]
@@ -38,6 +39,8 @@ ASYNC_OPS = frozenset(
         "keys",
         "approvals",
         "decide",
+        "doubts",
+        "settle_doubt",
         "cancel",
         "fork",
         "replay",
@@ -48,9 +51,13 @@ ASYNC_OPS = frozenset(
     ]
 )
 SYNC_OPS = frozenset(
-    ["manifest", "doubts", "put_blob", "get_blob", "rows", "heads", "verify", "seal", "prove", "archives"]
+    ["manifest", "replay_risks", "put_blob", "get_blob", "rows", "heads", "verify", "lost", "seal", "prove", "archives"]
 )
 STREAM_OPS = frozenset({"watch"})
+
+BACKLOG = 100
+ACCEPT_AGAIN_S = 1.0
+"""How long to wait when no file descriptor is left for another client."""
 
 LENGTH = struct.Struct(">I")
 
@@ -61,8 +68,17 @@ def socket_path(folder: Path) -> Path:
     if len(os.fsencode(direct)) <= MAX_PATH:
         return direct
     place = Path(tempfile.gettempdir()) / f"demiurge-{os.getuid()}"
-    place.mkdir(mode=0o700, exist_ok=True)
-    found = place.lstat()
+    try:
+        place.mkdir(mode=0o700, exist_ok=True)
+        found = place.lstat()
+    except OSError as error:
+        if place.is_dir() or not os.path.lexists(place):
+            raise unavailable(error, place) from error
+        raise Unavailable(
+            f"{place} is no folder, and sockets need one there: move it away.", code="strange_entry"
+        ) from None
+    if not stat.S_ISDIR(found.st_mode):
+        raise Unavailable(f"{place} is no folder, and sockets need one there: move it away.", code="strange_entry")
     if found.st_uid != os.getuid() or found.st_mode & 0o077:
         raise Unavailable(f"{place} must belong to you alone (mode 0700).")
     return place / f"{hashlib.sha256(os.fsencode(direct)).hexdigest()[:32]}.sock"
@@ -83,29 +99,67 @@ class Gateway:
 
     def __init__(self, backend: Backend, path: Path) -> None:
         self._backend, self._path = backend, path
-        self._server: asyncio.Server | None = None
+        self._listening: socket.socket | None = None
         self._starting = asyncio.Lock()
         self._clients: set[asyncio.Task[None]] = set()
+        self._unserved: set[socket.socket] = set()
 
     async def start(self) -> None:
         """Listen; a second call does nothing. Raises Unavailable when something else than a socket is in the way."""
         async with self._starting:
-            if self._server is None:
-                self._server = await asyncio.start_unix_server(self._connected, sock=_bound(self._path))
+            if self._listening is None:
+                self._listening = wire = _bound(self._path)
+                wire.setblocking(False)
+                wire.listen(BACKLOG)
+                asyncio.get_running_loop().add_reader(wire, self._accept, wire)
 
     async def close(self) -> None:
-        if self._server is not None:
-            self._server.close()
+        """Let every client go, and nobody in any more: afterwards the backend may close what a call would need. Who
+        was not let in by then finds a closed connection, and asks the next owner."""
+        wire, self._listening = self._listening, None
+        if wire is not None:
+            asyncio.get_running_loop().remove_reader(wire)
+            wire.close()
             for client in list(self._clients):
                 client.cancel()
             await asyncio.gather(*self._clients, return_exceptions=True)
             with suppress(Unavailable):
                 _remove_socket(self._path)
 
-    async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.current_task()
-        assert task is not None
-        self._clients.add(task)
+    def _accept(self, wire: socket.socket) -> None:
+        """Let one client in. asyncio's own server knows a client only some turns of the loop later, so that one that
+        came just before `close` was missed: it was left open, or asked a backend that was closed."""
+        try:
+            connection, _ = wire.accept()
+        except (BlockingIOError, InterruptedError, ConnectionAbortedError):
+            return
+        except OSError:  # no file descriptor is left
+            loop = asyncio.get_running_loop()
+            loop.remove_reader(wire)
+            loop.call_later(ACCEPT_AGAIN_S, self._listen_again, wire)
+            return
+        self._unserved.add(connection)
+        client = asyncio.create_task(self._serve(connection))
+        self._clients.add(client)
+
+        def leave(client: asyncio.Task[None]) -> None:
+            self._clients.discard(client)
+            if connection in self._unserved:  # a task that is cancelled before it runs does nothing
+                self._unserved.remove(connection)
+                connection.close()
+
+        client.add_done_callback(leave)
+
+    def _listen_again(self, wire: socket.socket) -> None:
+        if self._listening is wire:
+            asyncio.get_running_loop().add_reader(wire, self._accept, wire)
+
+    async def _serve(self, connection: socket.socket) -> None:
+        self._unserved.remove(connection)
+        try:
+            reader, writer = await asyncio.open_unix_connection(sock=connection)
+        except OSError:
+            return
         try:
             while True:
                 size = LENGTH.unpack(await reader.readexactly(LENGTH.size))[0]
@@ -117,7 +171,6 @@ class Gateway:
         except (EOFError, ConnectionError, asyncio.CancelledError, InvalidValue, LookupError, TypeError):
             pass  # it has gone, or does not speak this language
         finally:
-            self._clients.discard(task)
             writer.close()
 
     async def _answer(

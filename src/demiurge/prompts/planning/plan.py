@@ -18,7 +18,7 @@ from typing import Literal, TypeAlias
 
 from demiurge.sessions.reducers import Reducer, reducer, reducers_of
 from demiurge.sessions.session import Session
-from demiurge.tools.errors import ToolUserError, ToolValidationError
+from demiurge.tools.errors import SAFE_MESSAGES, ToolErrorCode, ToolUserError, ToolValidationError
 
 __all__ = [
     "MAX_TEXT",
@@ -266,7 +266,7 @@ def _fault(text: str) -> str:
 
 
 def _misfit(*faults: str) -> ToolValidationError:
-    return ToolValidationError("an event that no plan takes", fields=faults)
+    return ToolValidationError(SAFE_MESSAGES[ToolErrorCode.VALIDATION], fields=faults)
 
 
 def _numbered(name: str, texts: Iterable[str]) -> list[tuple[str, str]]:

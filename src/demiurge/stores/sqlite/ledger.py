@@ -2,30 +2,40 @@
 
 Invariant: a claim is on disk before its call runs, and what the call did before anybody is told. Several threads and
 processes may use the file at a time; when one of them dies, however it dies, what it was at is in doubt from that
-moment on, for all others and for the next one that opens the file. Nobody but its user can read it.
+moment on, for all others and for the next one that opens the file. Nobody but its user can read it. How many claims
+were made is counted in a second file (`stores.claim_count`), so a ledger that has lost some is not taken for whole.
 """
 
 from __future__ import annotations
 
 import sqlite3
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
-from typing import Final, Self
+from typing import Any, Final, Self
 
-from demiurge.errors import DemiurgeError, UsageError
+from demiurge.errors import Damaged, DemiurgeError, UsageError
 from demiurge.stores.blob_files import sync_folder
+from demiurge.stores.claim_count import ClaimCount, Counted
 from demiurge.stores.errors import unavailable
 from demiurge.stores.private import make_file
 from demiurge.stores.sqlite.connections import Connections
 from demiurge.stores.sqlite.gate import Gate
-from demiurge.stores.sqlite.ledger_rows import FORMAT, SqliteRows, check_tables
+from demiurge.stores.sqlite.ledger_rows import (
+    FORMAT,
+    SqliteRows,
+    begin_tally,
+    check_tables,
+    good_rows,
+    put_rows,
+    read_tally,
+)
 from demiurge.stores.sqlite.own_file import check_files
 from demiurge.stores.sqlite.owners import Owners
 from demiurge.tools.ledger.effects import EffectLedger
-from demiurge.tools.ledger.store import LedgerRow, Write
+from demiurge.tools.ledger.store import EntryState, LedgerRow, LedgerSlot, Write
 from demiurge.values.clock import Clock, Entropy, SystemEntropy
 
 __all__ = ["SqliteEffectLedger"]
@@ -35,20 +45,51 @@ _CHECKED_BYTES: Final = 16 * 2**20
 
 
 class SqliteEffectLedger(EffectLedger):
-    """The file `path`, made if need be, and the folder `<path>-owners`; their folder must exist.
+    """The file `path`, made if need be, the folder `<path>-owners`, and beside it the file `claims-of-<name>`; their
+    folder must exist.
 
     Raises Unavailable (also when others can write to the folder, or the file is a link), UsageError (another program's
-    database, or one of a newer Demiurge), Damaged; so do all methods. Close it at the end; a call that still runs is
-    then in doubt."""
+    database, or one of a newer Demiurge), Damaged (also when claims that it made are gone); so do all methods. With
+    `accepts_losses` a ledger that is damaged begins anew with the entries that are whole, and the old file is set aside
+    as `<path>.lost`: a call whose entry is lost runs again. Close it at the end; a call that still runs is then in
+    doubt."""
 
-    def __init__(self, path: Path | str, *, clock: Clock | None = None, entropy: Entropy | None = None) -> None:
-        self._file = _SqliteLedgerStore(Path(path), entropy if entropy is not None else SystemEntropy())
+    def __init__(
+        self,
+        path: Path | str,
+        *,
+        clock: Clock | None = None,
+        entropy: Entropy | None = None,
+        accepts_losses: bool = False,
+    ) -> None:
+        path = Path(path)
+        self._file = _SqliteLedgerStore(path, entropy or SystemEntropy(), accepts_losses)
         super().__init__(clock=clock, entropy=entropy, store=self._file)
+
+    @property
+    def id(self) -> str:
+        """32 hexadecimal digits, other ones for each ledger; a copy has those of its original."""
+        return self._file.id.hex()
 
     def copy_to(self, path: Path) -> None:
         """Make a ledger in the new file `path` that knows what this one does; what is claimed here is in doubt there.
         Raises Unavailable."""
         self._file.copy_to(path)
+
+    def results(self) -> list[LedgerRow]:
+        """All calls that are done, with their results."""
+        with self._file.reading() as rows:
+            return rows.done_rows()
+
+    def erase_results(self, slots: Iterable[LedgerSlot], message: str) -> None:
+        """Let the results of these go for good, and the file's free pages and log with them. Their calls stay done: an
+        equal call is not run, and is told `message`."""
+        with self._file.writing("edit") as rows:
+            for slot in slots:
+                row = rows.get(slot)
+                if row is not None and row.state is EntryState.DONE:
+                    rows.put(row._replace(message=message, value=b"null", excluded=True, rendering=""))
+        self._file.rewrite()
 
     def close(self) -> None:
         """A second call does nothing."""
@@ -66,8 +107,8 @@ class _SqliteLedgerStore:
 
     blocking = True
 
-    def __init__(self, path: Path, entropy: Entropy) -> None:
-        self._path = path
+    def __init__(self, path: Path, entropy: Entropy, accepts_losses: bool) -> None:
+        self._path, self._count = path, _count_of(path)
         self._closed = False
         self._db: Connections | None = None
         self._opening = threading.Lock()
@@ -75,27 +116,55 @@ class _SqliteLedgerStore:
         self._gate = Gate(self._put_away)
         with self._gate.inside():
             self._owners = Owners(path.with_name(f"{path.name}-owners"), entropy)
-            self._create()
+            with self._owners.alone():
+                try:
+                    self._create(entropy.token(16))
+                except Damaged:
+                    if not accepts_losses:
+                        raise
+                    self._create(entropy.token(16), _set_aside(path))
 
-    def _create(self) -> None:
-        with self._owners.alone():
-            make_file(self._path)
-            db = Connections(self._path)
-            try:
-                with db.writing("ledger.create") as connection:
-                    FORMAT.prepare(connection, self._path)
-                db.use_log()
-                if self._path.stat().st_size <= _CHECKED_BYTES:
-                    with db.reading() as connection:
-                        check_tables(connection, self._path)
-                sync_folder(self._path.parent)
-            except OSError as error:
-                db.close()
-                raise unavailable(error, self._path.parent) from error
-            except BaseException:
-                db.close()
-                raise
+    def _create(self, new_id: bytes, saved: Sequence[tuple[Any, ...]] | None = None) -> None:
+        """Opens the file. `saved`: the rows of a new ledger in the place of one that was lost."""
+        before = self._count.read() if saved is None else None
+        if before is not None and not self._path.exists():
+            raise Damaged(f"{self._path} is gone, and {before.claims} calls are counted in {self._count.path}.")
+        make_file(self._path)
+        db = Connections(self._path)
+        try:
+            with db.writing("ledger.create") as connection:
+                FORMAT.prepare(connection, self._path)
+                tally = read_tally(connection, self._path) or begin_tally(connection, new_id)
+                put_rows(connection, saved or ())
+                self._compare(tally, before)
+            self.id = tally.ledger
+            self._count.note(tally)
+            db.use_log()
+            if self._path.stat().st_size <= _CHECKED_BYTES:
+                with db.reading() as connection:
+                    check_tables(connection, self._path)
+            sync_folder(self._path.parent)
+        except OSError as error:
+            db.close()
+            raise unavailable(error, self._path.parent) from error
+        except BaseException:
+            db.close()
+            raise
         self._db = db
+
+    def _compare(self, tally: Counted, count: Counted | None) -> None:
+        """Raises Damaged when claims that were counted are gone, or the count of those that were made is."""
+        path, other = self._path, self._count.path
+        if count is None:
+            if tally.claims:
+                raise Damaged(f"{other}, the count of the calls in {path}, is gone or damaged.")
+        elif count.ledger != tally.ledger:
+            raise Damaged(f"{path} is not the ledger whose calls are counted in {other}.")
+        elif count.claims > tally.claims:
+            gone = count.claims - tally.claims
+            raise Damaged(
+                f"{path} or {path.name}-wal has lost the last {gone} of the {count.claims} calls it was told of."
+            )
 
     @contextmanager
     def reading(self) -> Iterator[SqliteRows]:
@@ -104,8 +173,12 @@ class _SqliteLedgerStore:
 
     @contextmanager
     def writing(self, write: Write) -> Iterator[SqliteRows]:
-        with self._gate.inside(), self._opened().writing(f"ledger.{write}") as db:
-            yield SqliteRows(db, self._path, self._owners.works_on)
+        with self._gate.inside():
+            with self._opened().writing(f"ledger.{write}") as db:
+                rows = SqliteRows(db, self._path, self._owners.works_on)
+                yield rows
+            if rows.counted is not None:
+                self._count.note(rows.counted)
 
     def hold(self, effect_id: bytes) -> str:
         with self._gate.inside():
@@ -115,11 +188,19 @@ class _SqliteLedgerStore:
         with self._gate.inside():
             self._owners.drop(claim.owner, claim.effect_id, lost=lost)
 
+    def rewrite(self) -> None:
+        """Write the file anew without what was deleted."""
+        with self._gate.inside():
+            self._opened().rewrite()
+
     def copy_to(self, path: Path) -> None:
         try:
             make_file(path)
             with self._gate.inside(), self._opened().reading() as db, closing(sqlite3.connect(path)) as copy:
                 db.backup(copy)
+                tally = read_tally(copy, path)
+            if tally is not None:
+                _count_of(path).note(tally)
             sync_folder(path.parent)
         except (OSError, sqlite3.Error) as error:
             raise unavailable(error, path.parent) from error
@@ -146,3 +227,21 @@ class _SqliteLedgerStore:
         if db is not None:
             with suppress(DemiurgeError):
                 db.close(tidy=False)
+
+
+def _count_of(path: Path) -> ClaimCount:
+    """Under a name that does not begin with the ledger's: who copies `ledger.db*` back has not copied it."""
+    return ClaimCount(path.with_name(f"claims-of-{path.name}"))
+
+
+def _set_aside(path: Path) -> list[tuple[Any, ...]]:
+    """Moves a ledger out of the way; its rows that are whole. Raises Unavailable."""
+    aside = path.with_name(f"{path.name}.lost")
+    saved = good_rows(path if path.exists() else aside)
+    try:
+        for suffix in ("-wal", "-shm", ""):
+            with suppress(FileNotFoundError):
+                path.with_name(path.name + suffix).replace(aside.with_name(aside.name + suffix))
+    except OSError as error:
+        raise unavailable(error, path.parent) from error
+    return saved

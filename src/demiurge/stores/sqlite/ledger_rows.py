@@ -3,23 +3,29 @@
 Invariant: every column of a row is under its guard, a CRC-32, and is checked when the row is read, or taken off because
 it is over: an answer is the one that was written, or none. And no row is taken for absent because an index doesn't lead
 to it: a second one, by a hash, has to say the same. Both are asked in one statement, so that they speak of one moment.
+A row that the hash leads to, and whose key is another, has changed unless its guard says otherwise.
+
+`tally` has one row: the ledger's id, and how many claims it has made. It is compared with a count outside of the file.
 """
 
 from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from contextlib import closing, suppress
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, Final
 from zlib import crc32
 
 from demiurge.errors import Damaged
+from demiurge.stores.claim_count import Counted
 from demiurge.stores.sqlite.own_file import STRICT, OwnFormat
+from demiurge.tools.ledger.partitions import OPEN_PREFIX
 from demiurge.tools.ledger.store import EntryState, LedgerRow, LedgerSlot
 
-__all__ = ["FORMAT", "SqliteRows", "check_tables"]
+__all__ = ["FORMAT", "SqliteRows", "begin_tally", "check_tables", "good_rows", "put_rows", "read_tally"]
 
 _FEW: Final = 8
 
@@ -34,18 +40,25 @@ _TABLES: Final = (
     "CREATE INDEX entry_end ON entry (expires_ns) WHERE expires_ns IS NOT NULL",
     "CREATE INDEX entry_open ON entry (state) WHERE state <> 'done'",
 )
-FORMAT: Final = OwnFormat("ledger", 0x44454D4C, 3, _TABLES)  # "DEML"
+_TALLY: Final = f"""CREATE TABLE tally (
+    n INTEGER PRIMARY KEY, ledger BLOB NOT NULL, claims INTEGER NOT NULL, guard INTEGER NOT NULL) {STRICT}"""
+FORMAT: Final = OwnFormat("ledger", 0x44454D4C, 3, _TABLES, (("tally", _TALLY),))  # "DEML"
 _COLUMNS: Final = (
     '"partition", tool, key, state, effect, params_hash, created_ns, expires_ns, owner, message, value, success, '
     "excluded, rendering, guard"
 )
-_HASHED: Final = 'INDEXED BY entry_place WHERE place = ? AND key = ? AND "partition" = ?'
+_HASHED: Final = "INDEXED BY entry_place WHERE place = ?"
 _AT: Final = 'WHERE key = ? AND "partition" = ? AND tool = ?'
 _GET: Final = f"""SELECT {_COLUMNS}, 1 FROM entry {_AT}
-    UNION ALL SELECT {_COLUMNS}, 0 FROM entry {_HASHED} AND tool = ? LIMIT 1"""  # noqa: S608
-_TOOLS: Final = f"""SELECT tool, 1 FROM entry WHERE key = ? AND "partition" = ?
-    UNION ALL SELECT tool, 0 FROM entry {_HASHED}"""  # noqa: S608
+    UNION ALL SELECT {_COLUMNS}, 0 FROM entry {_HASHED}"""  # noqa: S608
+_OPEN_ONLY: Final = f"""("partition" = '' OR substr("partition", 1, {len(OPEN_PREFIX)}) = '{OPEN_PREFIX}')"""
+_KEYED: Final = f"key = ?1 AND {_OPEN_ONLY}"
+_SLOTS: Final = f"""SELECT "partition", tool, 1 FROM entry WHERE {_KEYED}
+    UNION ALL SELECT "partition", tool, 0
+        FROM (SELECT 1 WHERE NOT EXISTS (SELECT 1 FROM entry WHERE {_KEYED})) CROSS JOIN entry NOT INDEXED
+        WHERE {_KEYED}"""  # noqa: S608
 _OPEN: Final = f"SELECT {_COLUMNS} FROM entry WHERE state <> 'done'"  # noqa: S608
+_DONE: Final = f"SELECT {_COLUMNS} FROM entry WHERE state = 'done'"  # noqa: S608
 _PUT: Final = f"INSERT OR REPLACE INTO entry ({_COLUMNS}, place) VALUES ({', '.join('?' * 16)})"  # noqa: S608
 _DELETE: Final = f"DELETE FROM entry {_AT}"  # noqa: S608
 _OVER: Final = f"""SELECT id, {_COLUMNS} FROM entry WHERE id IN
@@ -53,11 +66,55 @@ _OVER: Final = f"""SELECT id, {_COLUMNS} FROM entry WHERE id IN
 
 
 def check_tables(db: sqlite3.Connection, path: Path) -> None:
-    """Raises Damaged when an index doesn't lead to every row: one that it hides would not answer, and its call would
-    run again. Takes as long as there are rows."""
+    """Raises Damaged when an index doesn't lead to every row, or the key of a row has changed: its call would run
+    again. Takes as long as there are rows."""
     (found,) = db.execute("PRAGMA integrity_check(1)").fetchone()
     if found != "ok":
         raise Damaged(f"{path} is damaged ({found}): restore it from a backup.")
+    for *cells, place in db.execute(f"SELECT {_COLUMNS}, place FROM entry NOT INDEXED"):  # noqa: S608
+        if _place(cells[0], cells[2]) != place:
+            raise Damaged(f"{path} is damaged (an entry has lost its key): restore it from a backup.")
+
+
+def good_rows(path: Path) -> list[tuple[Any, ...]]:
+    """The cells of all rows that can be read and are as they were written, for `put_rows`; none when the file is not
+    there, or no ledger."""
+    found: list[tuple[Any, ...]] = []
+    with (
+        suppress(sqlite3.Error, UnicodeDecodeError),
+        closing(sqlite3.connect(f"{path.as_uri()}?mode=rw", uri=True)) as db,
+    ):
+        cursor = db.execute(f"SELECT {_COLUMNS} FROM entry NOT INDEXED")  # noqa: S608
+        found.extend(cells for cells in cursor if _guard(cells[:-1]) == cells[-1])
+    return found
+
+
+def put_rows(db: sqlite3.Connection, rows: Iterable[tuple[Any, ...]]) -> None:
+    """In the transaction that is open."""
+    db.executemany(_PUT, [(*cells, _place(cells[0], cells[2])) for cells in rows])
+
+
+def begin_tally(db: sqlite3.Connection, ledger: bytes) -> Counted:
+    """A ledger that has made no claim, in the transaction that is open. `ledger`: its id, 16 bytes."""
+    new = Counted(ledger, 0)
+    db.execute("INSERT INTO tally (n, ledger, claims, guard) VALUES (1, ?, 0, ?)", (ledger, _tally_guard(new)))
+    return new
+
+
+def read_tally(db: sqlite3.Connection, path: Path) -> Counted | None:
+    """None for a ledger that has counted none yet. Raises Damaged."""
+    cells = db.execute("SELECT ledger, claims, guard FROM tally").fetchone()
+    if cells is None:
+        return None
+    ledger, claims, guard = cells
+    found = Counted(ledger, claims)
+    if not isinstance(ledger, bytes) or _tally_guard(found) != guard:
+        raise Damaged(f"{path} is damaged (its count of claims has changed): restore it from a backup.")
+    return found
+
+
+def _tally_guard(counted: Counted) -> int:
+    return crc32(f"{counted.ledger.hex()} {counted.claims}".encode())
 
 
 class SqliteRows:
@@ -65,26 +122,41 @@ class SqliteRows:
 
     def __init__(self, db: sqlite3.Connection, path: Path, works_on: Callable[[str, bytes], bool]) -> None:
         self._db, self._path, self._works_on = db, path, works_on
+        self.counted: Counted | None = None
+        """What is to be noted outside of the file when the transaction is durable, before the call runs."""
 
     def get(self, slot: LedgerSlot) -> LedgerRow | None:
         partition, tool, key = slot
-        hashed = (_place(partition, key), key, partition, tool)
-        cells = self._db.execute(_GET, (key, partition, tool, *hashed)).fetchone()
+        cursor = self._db.execute(_GET, (key, partition, tool, _place(partition, key)))
+        cells = cursor.fetchone()
         if cells is None:
             return None
-        if not cells[-1]:
-            raise self._hidden()
-        return self._row(cells[:-1])
+        if cells[-1]:
+            cursor.close()
+            return self._row(cells[:-1])
+        for found in (cells, *cursor):
+            if self._row(found[:-1]).slot == slot:
+                raise self._hidden()
+        return None
 
-    def slots(self, partition: str, key: str) -> list[LedgerSlot]:
-        found = self._db.execute(_TOOLS, (key, partition, _place(partition, key), key, partition)).fetchall()
-        tools = {tool for tool, indexed in found if indexed}
-        if not tools.issuperset(tool for tool, _ in found):
+    def slots(self, key: str) -> list[LedgerSlot]:
+        """See `Rows`. A key that its index doesn't lead to is looked for in the whole table."""
+        found = self._db.execute(_SLOTS, (key,)).fetchall()
+        if not all(indexed for _, _, indexed in found):
             raise self._hidden()
-        return [LedgerSlot(partition, tool, key) for tool in sorted(tools)]
+        return [LedgerSlot(partition, tool, key) for partition, tool, _ in sorted(found)]
 
     def put(self, row: LedgerRow) -> None:
         self._db.execute(_PUT, (*_cells(row), _guard(_cells(row)), _place(row.slot.partition, row.slot.key)))
+
+    def claim(self, row: LedgerRow, *, changes: bool) -> None:
+        self.put(row)
+        found = read_tally(self._db, self._path)
+        if found is None:
+            raise Damaged(f"{self._path} is damaged (its count of claims is gone): restore it from a backup.")
+        more = found._replace(claims=found.claims + 1)
+        self._db.execute("UPDATE tally SET claims = ?, guard = ?", (more.claims, _tally_guard(more)))
+        self.counted = more if changes else None
 
     def delete(self, slot: LedgerSlot) -> None:
         self._db.execute(_DELETE, (slot.key, slot.partition, slot.tool_name))
@@ -109,6 +181,10 @@ class SqliteRows:
 
     def open_rows(self) -> list[LedgerRow]:
         return [self._row(cells) for cells in self._db.execute(_OPEN).fetchall()]
+
+    def done_rows(self) -> list[LedgerRow]:
+        """Those that are done, with their results."""
+        return [self._row(cells) for cells in self._db.execute(_DONE).fetchall()]
 
     def _delete_dead(self, where: str, value: object) -> int:
         """Claims that nobody works on."""

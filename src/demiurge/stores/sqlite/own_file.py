@@ -12,9 +12,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from demiurge.errors import UsageError
+from demiurge.errors import Damaged, UsageError
 from demiurge.stores.errors import unavailable
 from demiurge.stores.private import check_file, check_folder
+from demiurge.stores.sqlite.objects import check_objects, differences
 
 __all__ = ["STRICT", "OwnFormat", "check_files"]
 
@@ -24,23 +25,42 @@ STRICT: Final = "STRICT" if sqlite3.sqlite_version_info >= (3, 37) else ""
 _BESIDE: Final = ("", "-wal", "-shm", "-journal")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class OwnFormat:
-    """The marks and tables of a file. `purpose` completes "choose another file for the ..."."""
+    """The marks and tables of a file. `purpose` completes "choose another file for the ..."; `later` are tables, by
+    name, that came to the format without a new version: a file that lacks them gets them. `remove` says what to do
+    about a table or trigger that is not ours."""
 
     purpose: str
     application: int
     version: int
     tables: tuple[str, ...]
+    later: tuple[tuple[str, str], ...] = ()
+    remove: str = "Remove it, or restore the file from a backup."
+
+    def make(self, db: sqlite3.Connection) -> None:
+        """Makes all tables, in an empty file."""
+        for statement in (*self.tables, *(statement for _, statement in self.later)):
+            db.execute(statement)
 
     def prepare(self, db: sqlite3.Connection, path: Path) -> None:
-        """Makes the tables in an empty file, in the transaction that is open; checks the marks of another. Raises
-        UsageError."""
+        """Makes the tables in an empty file, in the transaction that is open; checks the marks and the tables of
+        another. Raises UsageError, Damaged."""
+        marks = [db.execute(f"PRAGMA {mark}").fetchone()[0] for mark in ("application_id", "user_version")]
         if db.execute("SELECT 1 FROM sqlite_master").fetchone() is None:
-            for statement in self.tables:
-                db.execute(statement)
+            if any(marks):
+                raise Damaged(f"{path} is damaged (it has no tables any more): restore it from a backup.")
+            self.make(db)
             db.execute(f"PRAGMA application_id = {self.application}")
             db.execute(f"PRAGMA user_version = {self.version}")
+        self._check_marks(db, path)
+        missing = differences(db, self.make).changed
+        for name, statement in self.later:
+            if name in missing:
+                db.execute(statement)
+        check_objects(db, path, self.make, self.remove)
+
+    def _check_marks(self, db: sqlite3.Connection, path: Path) -> None:
         if db.execute("PRAGMA application_id").fetchone()[0] != self.application:
             raise UsageError(f"{path} is a database of another program: choose another file for the {self.purpose}.")
         found = db.execute("PRAGMA user_version").fetchone()[0]

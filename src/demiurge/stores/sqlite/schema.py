@@ -15,8 +15,21 @@ from typing import Final
 from zlib import crc32
 
 from demiurge.errors import Damaged, NotFound, UsageError
+from demiurge.stores.errors import OR_ACCEPT
+from demiurge.stores.sqlite.objects import check_objects
 
-__all__ = ["FORMAT", "create_tables", "get_meta", "is_empty", "is_older", "read_world_id", "set_meta", "upgrade"]
+__all__ = [
+    "FORMAT",
+    "create_tables",
+    "get_meta",
+    "is_empty",
+    "is_older",
+    "make_all",
+    "make_first",
+    "read_world_id",
+    "set_meta",
+    "upgrade",
+]
 
 FORMAT: Final = 2
 _APPLICATION: Final = 0x44454D49  # "DEMI"
@@ -59,10 +72,21 @@ _SECOND: Final = (
 """What format 2 added. `remains`: see `erased`, `segment`: `archives`."""
 
 
-def create_tables(db: sqlite3.Connection, world_id: str, now_s: int) -> None:
-    """In the transaction that is open."""
+def make_first(db: sqlite3.Connection) -> None:
+    """The tables of format 1, empty."""
     for statement in _TABLES:
         db.execute(statement)
+
+
+def make_all(db: sqlite3.Connection) -> None:
+    """The tables of today's format, empty."""
+    make_first(db)
+    upgrade(db, 0)
+
+
+def create_tables(db: sqlite3.Connection, world_id: str, now_s: int) -> None:
+    """In the transaction that is open."""
+    make_first(db)
     set_meta(db, "world_id", world_id)
     db.execute(f"PRAGMA application_id = {_APPLICATION}")
     upgrade(db, now_s)
@@ -100,6 +124,8 @@ def read_world_id(db: sqlite3.Connection, path: Path) -> str:
             f"{FORMAT}): upgrade with `pip install --upgrade demiurge-runtime`.",
             code="newer_format",
         )
+    if version == FORMAT:
+        check_objects(db, path, make_all, OR_ACCEPT)
     world_id = get_meta(db, "world_id")
     if version != FORMAT or world_id is None:
         raise Damaged(f"{path} lacks the marks of a world: restore it from a backup.")

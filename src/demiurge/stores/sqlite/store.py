@@ -17,26 +17,28 @@ from types import MappingProxyType, TracebackType
 from typing import Final, Self
 
 from demiurge import faults
-from demiurge.errors import Conflict, Damaged, NotFound, Unavailable, UsageError
+from demiurge.errors import Damaged, NotFound, Unavailable, UsageError
 from demiurge.stores import rows
-from demiurge.stores.blob_files import BlobFiles, sync_folder
-from demiurge.stores.errors import DamagedRow, unavailable
+from demiurge.stores.blob_files import BlobFiles
+from demiurge.stores.errors import OR_ACCEPT, DamagedRow, unavailable
 from demiurge.stores.lock import OwnerLock
 from demiurge.stores.noted import Noted
-from demiurge.stores.private import check_file, check_folder, make_file
+from demiurge.stores.private import check_folder
 from demiurge.stores.protocol import Attempt, Batch, Head, KeptBlob, Outgoing, Row, Snapshot
 from demiurge.stores.sqlite import blobs as inline
 from demiurge.stores.sqlite import journal, schema, tiles
 from demiurge.stores.sqlite.archives import SqliteArchives
+from demiurge.stores.sqlite.begun import BegunEffects, remove_foreign
 from demiurge.stores.sqlite.collecting import SqliteCollecting
 from demiurge.stores.sqlite.connections import Connections
 from demiurge.stores.sqlite.erased import Erased
+from demiurge.stores.sqlite.objects import check_objects
+from demiurge.stores.sqlite.world_folder import DATABASE, check_database, check_remains, create
 from demiurge.values.clock import Clock, SystemClock
 from demiurge.values.refs import Ref, parse_ref, ref_digest, ref_from_digest, ref_of
 
 __all__ = ["SqliteStore"]
 
-_DATABASE: Final = ("journal.db", "journal.db-wal", "journal.db-shm", "journal.db-journal")
 _PAGE: Final = 500  # rows per read transaction: an iteration never holds one open between two rows
 
 
@@ -55,11 +57,14 @@ class SqliteStore:
         self._noted = Noted()
         with connections.reading() as db:
             older = schema.is_older(db)
+            if older:
+                check_objects(db, folder / DATABASE, schema.make_first, OR_ACCEPT)
         if older:
             with connections.writing("upgrade") as db:
                 schema.upgrade(db, self._now_s())
         with connections.reading() as db:
-            self.world_id = schema.read_world_id(db, folder / "journal.db")
+            self.world_id = schema.read_world_id(db, folder / DATABASE)
+            self._begun = BegunEffects(folder, db)
             self.archives = SqliteArchives(folder, self.world_id, connections, self)
             self._damaged = journal.find_damage(db, self.archives.noted)
         connections.use_log()
@@ -69,37 +74,43 @@ class SqliteStore:
             self._erased.finish()
 
     @classmethod
-    def create(cls, folder: Path | str, world_id: str, clock: Clock | None = None) -> Self:
+    def create(
+        cls, folder: Path | str, world_id: str, clock: Clock | None = None, *, accepts_losses: bool = False
+    ) -> Self:
         """Make a world in `folder`, which is made if need be, and own it.
 
-        Raises Conflict (there is one, or somebody is making one), Unavailable (also when others can write to it).
+        Raises Conflict (there is one, or somebody is making one), Unavailable (also when others can write to it),
+        Damaged (`lost`: there was one, whose journal is gone; unless that is accepted).
         """
         folder = Path(folder)
         try:
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         except OSError as error:
             raise unavailable(error, folder) from error
-        return cls._own(folder, world_id, clock)
+        return cls._own(folder, world_id, clock, accepts_losses)
 
     @classmethod
-    def open(cls, folder: Path | str, clock: Clock | None = None) -> Self:
+    def open(cls, folder: Path | str, clock: Clock | None = None, *, accepts_losses: bool = False) -> Self:
         """Own the world in `folder`. Removes what a crash left half-written or half-erased; reads the same few pages
-        however long the journal is. A world of an earlier format becomes one of today's.
+        however long the journal is. A world of an earlier format becomes one of today's. Who accepts losses has tables
+        and triggers dropped that are not ours; else they are refused.
 
-        Raises NotFound (no world), Conflict (code `owned`), UsageError (made by a newer Demiurge),
-        Unavailable, Damaged (the file as a whole; single units are in `damaged`).
+        Raises NotFound (no world), Conflict (code `owned`), UsageError (made by a newer Demiurge), Unavailable, Damaged
+        (the file as a whole; single units are in `damaged`; `lost`: it is gone or empty, and other files are there).
         """
         folder = Path(folder)
         try:
-            there = (folder / "journal.db").exists()
+            there = (folder / DATABASE).exists()
         except OSError as error:  # a folder above can't be entered
             raise unavailable(error, folder) from error
         if not there:
+            if not accepts_losses:
+                check_remains(folder)
             raise NotFound(f"There is no world in {folder}: make one with `demiurge init`.")
-        return cls._own(folder, None, clock)
+        return cls._own(folder, None, clock, accepts_losses)
 
     @classmethod
-    def _own(cls, folder: Path, new_world_id: str | None, clock: Clock | None) -> Self:
+    def _own(cls, folder: Path, new_world_id: str | None, clock: Clock | None, accepts_losses: bool) -> Self:
         try:
             check_folder(folder)
         except OSError as error:
@@ -108,10 +119,14 @@ class SqliteStore:
         connections: Connections | None = None
         clock = clock or SystemClock()
         try:
-            _check_database(folder, make=new_world_id is not None)
-            connections = Connections(folder / "journal.db", create=new_world_id is not None)
+            if not accepts_losses:
+                check_remains(folder)
+            check_database(folder, make=new_world_id is not None)
+            connections = Connections(folder / DATABASE, create=new_world_id is not None)
             if new_world_id is not None:
-                _create(folder, connections, new_world_id, clock)
+                create(folder, connections, new_world_id, clock)
+            elif accepts_losses:
+                remove_foreign(connections, folder / DATABASE)
             return cls(folder, lock, connections, clock)
         except BaseException:
             if connections is not None:
@@ -125,6 +140,22 @@ class SqliteStore:
     def damaged(self) -> Mapping[str, DamagedRow]:
         return MappingProxyType(self._damaged)
 
+    @property
+    def lost(self) -> tuple[str, ...]:
+        return self._begun.lost
+
+    @property
+    def notices(self) -> tuple[str, ...]:
+        return self._begun.notices
+
+    def accept_losses(self) -> None:
+        with self._db.writing("meta") as db:
+            self._begun.accept(db, self._seed())
+        self._begun.accepted()
+
+    def _seed(self) -> str:
+        return f"{self.world_id} {self._clock.now_ns()}"
+
     def append(
         self, batches: Sequence[Batch], *, blobs: Sequence[bytes] = (), attempts: Sequence[Attempt] = ()
     ) -> list[list[int]]:
@@ -133,14 +164,20 @@ class SqliteStore:
             small = self._put_files(blobs)
             if not batches and not small and not attempts:
                 return []
+            beginning = self._begun.beginning(attempts, self._seed()) if attempts else None
             with self._db.writing("attempts" if attempts and not batches else "journal") as db:
                 if batches:
                     faults.point("journal.before_rows")
                 if small:
                     now_s = self._now_s()
                     inline.put(db, inline.lacking(db, small, now_s), now_s)
+                if beginning is not None:
+                    beginning.see(db)
                 journal.begin_attempts(db, attempts)
-                return journal.append(db, batches)
+                positions = journal.append(db, batches)
+            if beginning is not None:
+                beginning.write()
+            return positions
 
     def _check(self, batches: Sequence[Batch]) -> None:
         rows.check_batches(batches)
@@ -210,7 +247,8 @@ class SqliteStore:
 
     def attempts(self, intents: Collection[bytes]) -> dict[bytes, Attempt]:
         with self._db.reading() as db:
-            return journal.attempts(db, intents)
+            found = journal.attempts(db, intents)
+        return found | self._begun.find([intent for intent in intents if intent not in found])
 
     def outbox(self) -> list[Outgoing]:
         with self._db.reading() as db:
@@ -359,6 +397,7 @@ class SqliteStore:
             schema.set_meta(db, key, value)
 
     def close(self) -> None:
+        self._begun.close()
         try:
             self._db.close()
         finally:
@@ -373,27 +412,3 @@ class SqliteStore:
 
 def _nothing(_row: Row) -> bytes:
     return b""
-
-
-def _check_database(folder: Path, *, make: bool) -> None:
-    """SQLite follows links, and gives `journal.db-wal` and `-shm` the mode that `journal.db` has."""
-    try:
-        for name in _DATABASE:
-            with suppress(FileNotFoundError):
-                check_file(folder / name)
-    except OSError as error:
-        raise unavailable(error, folder) from error
-    if make:
-        make_file(folder / "journal.db")
-
-
-def _create(folder: Path, connections: Connections, world_id: str, clock: Clock) -> None:
-    with connections.writing("create") as db:
-        if not schema.is_empty(db):
-            raise Conflict(f"There is a world in {folder} already: open it, or choose another folder.", code="exists")
-        schema.create_tables(db, world_id, clock.now_ns() // 10**9)
-    try:
-        sync_folder(folder)
-        sync_folder(folder.parent)
-    except OSError as error:
-        raise unavailable(error, folder) from error

@@ -12,6 +12,7 @@ from dataclasses import field, make_dataclass
 from typing import Annotated, Any, NamedTuple, get_args, get_origin
 
 from demiurge.tools.authoring.docstring import parameter_texts, summary
+from demiurge.tools.authoring.named_types import named_type
 from demiurge.tools.authoring.signature import (
     UNKNOWN,
     is_async_callable,
@@ -88,7 +89,7 @@ def _problem(function: Callable[..., Any], parameters: list[inspect.Parameter], 
         return "*args and **kwargs can't be described to a model"
     if parameters and parameters[0].name in ("self", "cls") and parameters[0].name not in hints:
         return "a method is a tool only of an object; write Tool.wrap(owner.method) where there is one"
-    contexts = [entry.name for entry in parameters if _unannotated(hints.get(entry.name)) is ToolContext]
+    contexts = [entry.name for entry in parameters if named_type(hints.get(entry.name)) is ToolContext]
     if contexts and contexts[0] != "context":
         return f"the parameter {contexts[0]!r} is a ToolContext; name it context"
     return None

@@ -6,10 +6,10 @@ serializer of one's own, fields that aren't declared) counts as `any`, which can
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
-__all__ = ["ANY", "flat_types", "is_flat", "kinds_of"]
+__all__ = ["ANY", "flat_types", "has_open_dataclasses", "has_sent_only_fields", "is_flat", "kinds_of", "unwritable"]
 
 ANY = "any"
 
@@ -30,6 +30,49 @@ _SCALARS = [{"type": kind} for kind in _TYPES]
 def kinds_of(core_schema: Any) -> frozenset[str]:
     """pydantic's names for the type and all types within it, `any` among them if there may be others."""
     found: set[str] = set()
+    for node in _nodes(core_schema):
+        kind = node.get("type")
+        if not isinstance(kind, str):  # fields by their names, or a class's configuration
+            found.update({ANY} if node.get("extra_fields_behavior") == "allow" else ())
+        else:
+            found.add(kind if kind in _CLOSED and not _is_open(node) else ANY)
+    return frozenset(found)
+
+
+def has_sent_only_fields(core_schema: Any) -> bool:
+    """Returns whether a constructor of the type, or of a type within it, takes a value that the object made does not
+    keep: an `InitVar` of a dataclass."""
+    return any(node.get("init_only") is True and node.get("type") == "dataclass-field" for node in _nodes(core_schema))
+
+
+def unwritable(core_schema: Any) -> str | None:
+    """Says what JSON can't hold in a type, and what to return instead; None if there is nothing of that kind."""
+    pending: list[tuple[Any, Mapping[str, Any]]] = [(core_schema, {})]
+    while pending:
+        node, config = pending.pop()
+        if isinstance(node, list | tuple):
+            pending.extend((part, config) for part in node)
+        if not isinstance(node, dict) or (isinstance(node.get("type"), str) and "serialization" in node):
+            continue
+        kind = node.get("type")
+        if kind == "bytes" and config.get("ser_json_bytes") not in ("base64", "hex"):
+            return "bytes within a value are no JSON; return them alone, or as text, in base64 if need be"
+        if kind in ("callable", "is-subclass") or (kind == "is-instance" and node.get("cls") is type):
+            return "a function or a class is no JSON; return a value"
+        inner = (node.get("config") or {}) if kind in ("dataclass", "model", "typed-dict") else config
+        named = isinstance(kind, str)
+        pending.extend((part, inner) for key, part in node.items() if not named or key not in _NO_SCHEMAS)
+    return None
+
+
+def has_open_dataclasses(core_schema: Any) -> bool:
+    """Returns whether the type is a dataclass that takes extras, or has one within it."""
+    configs = (node.get("config") or {} for node in _nodes(core_schema) if node.get("type") == "dataclass")
+    return any(config.get("extra_fields_behavior") == "allow" for config in configs)
+
+
+def _nodes(core_schema: Any) -> Iterator[dict[Any, Any]]:
+    """The descriptions of a type and of all types within it, and what they hold: fields, configurations."""
     pending = [core_schema]
     while pending:
         node = pending.pop()
@@ -37,14 +80,9 @@ def kinds_of(core_schema: Any) -> frozenset[str]:
             pending.extend(node)
         if not isinstance(node, dict):
             continue
-        kind = node.get("type")
-        if not isinstance(kind, str):  # fields by their names, or a class's configuration
-            pending.extend(node.values())
-            found.update({ANY} if node.get("extra_fields_behavior") == "allow" else ())
-            continue
-        found.add(kind if kind in _CLOSED and not _is_open(node) else ANY)
-        pending.extend(part for key, part in node.items() if key not in _NO_SCHEMAS)
-    return frozenset(found)
+        yield node
+        named = isinstance(node.get("type"), str)
+        pending.extend(part for key, part in node.items() if not named or key not in _NO_SCHEMAS)
 
 
 def _is_open(node: Mapping[str, Any]) -> bool:

@@ -10,21 +10,31 @@ from __future__ import annotations
 import dataclasses
 import json
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from enum import Enum
 from itertools import islice
 from math import isfinite
 from typing import Any, Literal, get_args, get_origin
 
-from pydantic import BaseModel, TypeAdapter, ValidationError
+from pydantic import BaseModel, RootModel, TypeAdapter, ValidationError
 from pydantic.errors import PydanticSchemaGenerationError, PydanticUserError
 from pydantic_core import PydanticSerializationError, from_json, to_json
 
 from demiurge.errors import InvalidValue
+from demiurge.tools.authoring.bytes_text import with_text_bytes
 from demiurge.tools.authoring.exactness import Fault, inexact, may_be_inexact
-from demiurge.tools.authoring.kinds import ANY, flat_types, is_flat, kinds_of
+from demiurge.tools.authoring.kinds import (
+    ANY,
+    flat_types,
+    has_open_dataclasses,
+    has_sent_only_fields,
+    is_flat,
+    kinds_of,
+    unwritable,
+)
 from demiurge.tools.authoring.schema import reason
 from demiurge.tools.errors import ToolValidationError
 
-__all__ = ["ParamsCodec", "ParamsDump", "ResultCodec", "params_names"]
+__all__ = ["ParamsCodec", "ParamsDump", "ResultCodec", "has_params_names", "params_names"]
 
 _MOST_FIELDS = 8
 _MOST_EXPLAINED = 1_000
@@ -120,9 +130,11 @@ class ParamsCodec:
 class ParamsDump:
     """Parameters back to JSON, to tell calls apart by: `dump(value) -> (tree, whole)`.
 
-    `tree` has the value's fields by their names in Python, sets in one order whatever the process. A field that its
-    type doesn't give back as it was (a masked secret, one left out of dumps) is not in it, and then `whole` is
-    False. Raises InvalidValue when pydantic can't handle the type, ToolValidationError for a value it can't write."""
+    `params_type`: a dataclass or a pydantic model with fields (`has_params_names`). `tree` has the value's fields by
+    their names in Python, and a model's extras; sets in one order whatever the process. A field that its type doesn't
+    give back as it was (a masked secret, one left out of dumps) is not in `tree`, and then `whole` is False; so it is
+    where a constructor took what the value doesn't hold. Raises InvalidValue when pydantic can't handle the type,
+    ToolValidationError for a value it can't write."""
 
     def __init__(self, params_type: Any) -> None:
         self._adapter = _adapter(params_type)
@@ -130,9 +142,11 @@ class ParamsDump:
         self._may_hold_sets = not kinds_of(self._adapter.core_schema).isdisjoint((ANY, "frozenset", "set"))
         self._is_flat = is_flat(self._adapter.core_schema)
         self._is_exactly = _exactly(self._adapter)
+        self._may_hide = has_sent_only_fields(self._adapter.core_schema)
+        self._may_be_open = has_open_dataclasses(self._adapter.core_schema)
 
     def __call__(self, value: Any) -> tuple[dict[str, Any], bool]:
-        serializer, validator = self._adapter.serializer, self._adapter.validator
+        serializer = self._adapter.serializer
         try:
             if self._is_exactly(value):
                 return from_json(serializer.to_json(value)), True
@@ -145,25 +159,37 @@ class ParamsDump:
             raise ToolValidationError("the parameters can't be written as JSON") from error
         if self._is_flat:
             return tree, True
+        kept = self._kept(value, encoded, tree, plain)
+        extras = _extras(value).keys()
+        is_told = extras.isdisjoint(self._names) and kept.keys() == {*self._names, *extras}
+        return kept, is_told and not self._may_hide and not (self._may_be_open and _has_unwritten(value))
+
+    def _kept(self, value: Any, encoded: bytes, tree: Any, plain: Any) -> dict[str, Any]:
+        """The fields and extras of `tree` that are read back as they were."""
         try:
-            again = validator.validate_json(encoded, strict=True, by_alias=False, by_name=True)
-        except ValidationError:
-            return {}, not self._names
-        kept = {
-            name: _in_order(plain[name], tree[name])
-            for name in self._names
-            if name in tree and getattr(again, name) == getattr(value, name)
-        }
-        return kept, len(kept) == len(self._names)
+            again = self._adapter.validator.validate_json(encoded, strict=True, by_alias=False, by_name=True)
+            before, after = self._parts(value), self._parts(again)
+            return {
+                name: _in_order(plain[name], tree[name])
+                for name, part in before.items()
+                if name in tree and name in after and bool(after[name] == part)
+            }
+        except Exception:  # noqa: BLE001  (of a validator, or of a value's own `==`)
+            return {}
+
+    def _parts(self, value: Any) -> dict[str, Any]:
+        """Fields and extras by their names."""
+        return {**_extras(value), **{name: getattr(value, name) for name in self._names}}
 
 
 class ResultCodec:
-    """Checks a tool's result and turns it into JSON. Raises InvalidValue when pydantic can't handle the
-    type."""
+    """Checks a tool's result and turns it into JSON. `problem`: what JSON can't hold in the type; None if there is
+    nothing of that kind. Raises InvalidValue when pydantic can't handle the type."""
 
     def __init__(self, result_type: Any) -> None:
-        adapter = _adapter(type(None) if result_type is None else result_type)
+        adapter = _adapter(type(None) if result_type is None else with_text_bytes(result_type))
         self._container = _container(result_type)
+        self.problem = unwritable(adapter.core_schema)
         kinds = kinds_of(adapter.core_schema)
         self._may_repeat_keys = ANY in kinds
         self._may_hold_nan = not kinds.isdisjoint((ANY, "float"))
@@ -231,7 +257,9 @@ def _refuse_infinite(value: Any) -> None:
 
 
 def _container(kind: Any) -> Callable[[Any], Any] | None:
-    """`list` or `tuple` for a type of any number of items."""
+    """`list`, `tuple` or `iter` for a type of any number of items."""
+    if get_origin(kind) is Iterable:
+        return iter
     if get_origin(kind) is list or (get_origin(kind) is tuple and get_args(kind)[1:] == (...,)):
         return list if get_origin(kind) is list else tuple
     return None
@@ -251,6 +279,34 @@ def params_names(kind: Any) -> tuple[str, ...]:
     if isinstance(kind, type) and dataclasses.is_dataclass(kind):
         return tuple(entry.name for entry in dataclasses.fields(kind))
     return ()
+
+
+def has_params_names(value: Any) -> bool:
+    """Returns whether a value is parameters by name: of a dataclass, or of a pydantic model with fields."""
+    if isinstance(value, type | Enum | RootModel):
+        return False
+    return isinstance(value, BaseModel) or dataclasses.is_dataclass(value)
+
+
+def _extras(value: Any) -> dict[str, Any]:
+    """What a pydantic model holds besides its fields; empty for anything else."""
+    return (value.model_extra or {}) if isinstance(value, BaseModel) else {}
+
+
+def _has_unwritten(value: Any) -> bool:
+    """Returns whether a dataclass holds more than its fields, or one within it does: pydantic takes extras there, and
+    doesn't write them."""
+    if dataclasses.is_dataclass(value):
+        content = dict(getattr(value, "__dict__", {}))
+        takes_extras = getattr(type(value), "__pydantic_config__", {}).get("extra") == "allow"
+        if takes_extras and not content.keys() <= set(params_names(type(value))):
+            return True
+        return any(_has_unwritten(getattr(value, name)) for name in params_names(type(value)))
+    if isinstance(value, BaseModel):
+        return any(_has_unwritten(part) for part in (*value.__dict__.values(), *_extras(value).values()))
+    if isinstance(value, Mapping):
+        return any(_has_unwritten(part) for part in value.values())
+    return isinstance(value, list | tuple | set | frozenset) and any(map(_has_unwritten, value))
 
 
 def _exactly(adapter: TypeAdapter[Any]) -> Callable[[Any], bool]:

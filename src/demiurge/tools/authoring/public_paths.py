@@ -1,4 +1,4 @@
-"""Does a result have what its redaction lets through? A misspelt path would hide what was meant to be seen.
+"""Does a result, or a call, have what its redaction lets through? A misspelt path would hide what was meant to be seen.
 
 The result's type is asked as pydantic would write it: aliases, computed fields, optional and nested types are as in
 the JSON that the redaction is applied to. Where a type does not say what it holds, every path is taken.
@@ -15,7 +15,7 @@ from pydantic.json_schema import GenerateJsonSchema, JsonSchemaWarningKind
 
 from demiurge.tools.redaction import Redaction
 
-__all__ = ["missing_path"]
+__all__ = ["missing_argument", "missing_path"]
 
 
 def missing_path(result_type: Any, redaction: Redaction) -> str | None:
@@ -31,6 +31,13 @@ def missing_path(result_type: Any, redaction: Redaction) -> str | None:
         if not _may_have(schema, name.split("."), schema.get("$defs", {})):
             return name
     return None
+
+
+def missing_argument(schema: Mapping[str, Any], redaction: Redaction) -> str | None:
+    """The first of a redaction's `arguments` that no call of a tool with this input schema has; None when each may be
+    there."""
+    defs = schema.get("$defs", {})
+    return next((path for path in redaction.arguments if not _may_have(schema, path.split("."), defs)), None)
 
 
 class _Quiet(GenerateJsonSchema):

@@ -13,10 +13,11 @@ import types
 import typing
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import is_dataclass
-from typing import Any, get_args, get_origin
+from typing import Any, Union, get_args, get_origin
 
 from pydantic import BaseModel
 
+from demiurge.tools.authoring.named_types import argument_of, is_union, named_type
 from demiurge.tools.context import ToolContext
 from demiurge.tools.result import ToolResult
 
@@ -47,6 +48,7 @@ class _Unknown:
 UNKNOWN: Any = _Unknown()
 """Stands for an annotation that is missing or can't be resolved."""
 
+_NO_RESULT: Any = object()
 _PACKAGE = __name__.partition(".")[0]
 _ARRAYS = (list, tuple, Sequence)
 
@@ -106,13 +108,26 @@ def _caller_locals() -> dict[str, Any]:
 
 
 def payload_of(annotation: Any) -> Any:
-    """R of `ToolResult[R]`; the annotation itself when it is no ToolResult; UNKNOWN for a bare ToolResult."""
-    if annotation is ToolResult:
-        return UNKNOWN
-    if get_origin(annotation) is ToolResult:
-        inner = get_args(annotation)[0]
-        return UNKNOWN if isinstance(inner, typing.TypeVar) else inner
-    return annotation
+    """R of `ToolResult[R]`, also behind Annotated, an alias, a NewType or a subclass, and in a union with a ToolResult;
+    the annotation itself when it is no ToolResult; UNKNOWN for a bare ToolResult."""
+    payload = _payload(annotation)
+    if payload is not _NO_RESULT:
+        return payload
+    kind = named_type(annotation)
+    if not is_union(kind) or all(_payload(arm) is _NO_RESULT for arm in get_args(kind)):
+        return annotation
+    payloads = [payload_of(arm) for arm in get_args(kind) if arm is not type(None)]
+    return UNKNOWN if UNKNOWN in payloads else Union[tuple(payloads)]  # noqa: UP007  (of any number of arms)
+
+
+def _payload(annotation: Any) -> Any:
+    """R of a ToolResult[R] under whatever name; _NO_RESULT for anything else."""
+    kind = named_type(annotation)
+    origin = get_origin(kind) or kind
+    if not (isinstance(origin, type) and issubclass(origin, ToolResult)):
+        return _NO_RESULT
+    inner = argument_of(ToolResult, origin, get_args(kind))
+    return UNKNOWN if inner is None or isinstance(inner, typing.TypeVar) else inner
 
 
 def check_handler(handler: Callable[..., Any], params_type: Any, result_type: Any) -> None:
@@ -122,7 +137,7 @@ def check_handler(handler: Callable[..., Any], params_type: Any, result_type: An
     what to write, ReturnMismatch where that is about the return annotation."""
     known = {kind.__name__: kind for kind in (params_type, result_type) if isinstance(kind, type)}
     result_hint = check_parameters(handler, params_type, known, role="handler").get("return", UNKNOWN)
-    if result_hint is not UNKNOWN and result_hint is not ToolResult and get_origin(result_hint) is not ToolResult:
+    if result_hint is not UNKNOWN and _payload(result_hint) is _NO_RESULT:
         raise ReturnMismatch("the handler returns a ToolResult")
     if not _agree(result_type, payload_of(result_hint)):
         raise ReturnMismatch(f"the handler returns {result_hint!r}, but the tool declares {result_type!r}")
@@ -142,7 +157,7 @@ def check_parameters(
         parameters = list(inspect.signature(function).parameters.values())
     except (TypeError, ValueError) as error:
         raise ValueError(f"the {role} has no signature that can be read") from error
-    hints = {name: _bare(hint) for name, hint in resolve_hints(function, known).items()}
+    hints = resolve_hints(function, known)
     positional = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
     others = [p for p in parameters if p not in positional]
     if len(positional) != 1 or len(others) != 1 or others[0].kind is not inspect.Parameter.KEYWORD_ONLY:
@@ -150,17 +165,12 @@ def check_parameters(
     context = others[0]
     if context.name != "context" or context.default is not inspect.Parameter.empty:
         raise ValueError(f"the {role}'s keyword-only parameter is 'context', without a default")
-    if hints.get("context", UNKNOWN) not in (UNKNOWN, ToolContext):
+    if named_type(hints.get("context", UNKNOWN)) not in (UNKNOWN, ToolContext):
         raise ValueError(f"the {role}'s 'context' is annotated ToolContext")
     params_hint = hints.get(positional[0].name, UNKNOWN)
     if not _agree(params_type, params_hint):
         raise ValueError(f"the {role}'s parameter is annotated {params_hint!r}, but declared {params_type!r}")
     return hints
-
-
-def _bare(hint: Any) -> Any:
-    """What `Annotated` is about."""
-    return get_args(hint)[0] if get_origin(hint) is typing.Annotated else hint
 
 
 def _agree(declared: Any, hinted: Any) -> bool:
@@ -170,11 +180,12 @@ def _agree(declared: Any, hinted: Any) -> bool:
 
 
 def _plain(kind: Any) -> Any:
-    """list[T], tuple[T, ...] and Sequence[T] stand for the same result (seed 004)."""
+    """list[T], tuple[T, ...] and Sequence[T] stand for the same result (seed 004), another name for what it names."""
+    kind = named_type(kind)
     if _is_fixed(kind):
         return kind
     item = item_of(kind)
-    return (type(None) if kind is None else kind) if item is UNKNOWN else ("items", item)
+    return kind if item is UNKNOWN else ("items", named_type(item))
 
 
 def item_of(kind: Any) -> Any:

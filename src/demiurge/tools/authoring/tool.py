@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, NoReturn, TypeVar, ove
 from demiurge.errors import InvalidValue
 from demiurge.tools.authoring.function import plain_tool
 from demiurge.tools.authoring.hidden_text import hidden_character, hidden_in
+from demiurge.tools.authoring.named_types import named_type
 from demiurge.tools.authoring.params import ParamsCodec, ResultCodec, params_names
-from demiurge.tools.authoring.public_paths import missing_path
+from demiurge.tools.authoring.public_paths import missing_argument, missing_path
 from demiurge.tools.authoring.schema import compile_schema
 from demiurge.tools.authoring.signature import (
     UNKNOWN,
@@ -38,7 +39,7 @@ from demiurge.tools.ledger.idempotency import IdempotencyConfig
 from demiurge.tools.redaction import Redaction
 from demiurge.tools.spec import ToolSpec
 
-__all__ = ["Tool", "ToolExample", "tool"]
+__all__ = ["Tool", "ToolExample", "tool", "tool_problem"]
 
 ParamsT = TypeVar("ParamsT")
 ResultT = TypeVar("ResultT")
@@ -67,6 +68,7 @@ class _ToolOf(Generic[_ToolT]):
         return self.origin(*args, params_type=self.args[0], result_type=self.args[1], **kwargs)
 
     def __mro_entries__(self, bases: tuple[Any, ...]) -> tuple[Any, ...]:
+        """The subclass finds the types in its `__orig_bases__`."""
         return (self.origin,)
 
     def __or__(self, other: Any) -> Any:
@@ -106,6 +108,9 @@ class Tool(Generic[ParamsT, ResultT]):
     may_use_reserved_prefixes: ClassVar[bool] = False
     """Only the shipped core tools' own class sets this."""
 
+    _declared: ClassVar[tuple[Any, Any] | None] = None
+    """The types of a subclass of `Tool[P, R]`."""
+
     works_through_capabilities: ClassVar[bool] = False
     """See `BoundTool`; only the shipped core tools are known to."""
 
@@ -114,13 +119,22 @@ class Tool(Generic[ParamsT, ResultT]):
         def __class_getitem__(cls, item: Any) -> Any:
             if not isinstance(item, tuple) or len(item) != 2:
                 raise TypeError("Tool takes two types: Tool[Params, Result]")
+            item = tuple(None if named_type(kind) is type(None) else kind for kind in item)
             if not (item[0] is None or isinstance(item[0], type | TypeVar)):
                 raise TypeError("Params is a class, or None")
             if any(isinstance(kind, TypeVar) for kind in item):
                 return super().__class_getitem__(item)
             return _ToolOf(cls, item)
 
+    def __init_subclass__(cls, **options: Any) -> None:
+        """`class T(Tool[P, R])` declares the types for all its tools."""
+        super().__init_subclass__(**options)
+        for base in cls.__dict__.get("__orig_bases__", ()):
+            if isinstance(base, _ToolOf):
+                cls._declared = base.args
+
     def __post_init__(self) -> None:
+        self._take_declared()
         self._freeze("description", self._checked_words())
         self._freeze("examples", _tuple(self.examples))
         self._check_options()
@@ -133,6 +147,8 @@ class Tool(Generic[ParamsT, ResultT]):
             self._freeze("effect", ToolEffect(self.effect))
             part = "ResultT"
             results = ResultCodec(self.result_type)
+            if results.problem:
+                raise InvalidValue(results.problem)
             part = "schema"
             schema = compile_schema(self.params_type)
             if hidden := hidden_in(schema):
@@ -195,6 +211,14 @@ class Tool(Generic[ParamsT, ResultT]):
             self._refuse("'redaction' is a Redaction", "redaction")
         return description
 
+    def _take_declared(self) -> None:
+        """The types that the class declares are those of its tools. Raises PromptValidationError for others."""
+        for name, declared in zip(("params_type", "result_type"), self._declared or (), strict=False):
+            if getattr(self, name) is UNKNOWN:
+                self._freeze(name, declared)
+            elif getattr(self, name) != declared:
+                self._refuse(f"its class declares another type than {getattr(self, name)!r}", "type_arguments")
+
     def _settle_types(self) -> None:
         if self.params_type is UNKNOWN or self.result_type is UNKNOWN:
             self._refuse("name its types: Tool[Params, Result](...)", "type_arguments")
@@ -203,7 +227,7 @@ class Tool(Generic[ParamsT, ResultT]):
         if problem := result_problem(self.result_type):
             self._refuse(problem, "ResultT")
         self._freeze("params_type", None if self.params_type is type(None) else self.params_type)
-        self._freeze("result_type", None if self.result_type is type(None) else self.result_type)
+        self._freeze("result_type", None if named_type(self.result_type) is type(None) else self.result_type)
         if self.handler is not None:
             try:
                 check_handler(self.handler, self.params_type, self.result_type)
@@ -228,6 +252,8 @@ class Tool(Generic[ParamsT, ResultT]):
     def _check_redaction(self) -> None:
         if (missing := missing_path(self.result_type, self.redaction)) is not None:
             self._refuse(f"redaction names {missing!r}, which the result does not have", "redaction")
+        if (missing := missing_argument(self.spec.input_schema, self.redaction)) is not None:
+            self._refuse(f"redaction names the argument {missing!r}, which the tool does not take", "redaction")
 
     def _check_idempotency(self) -> None:
         config = self.idempotency
@@ -294,6 +320,14 @@ def tool(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
     if function is not None:
         return Tool.wrap(function, **options)
     return lambda wrapped: Tool.wrap(wrapped, **options)
+
+
+def tool_problem(entry: object) -> str:
+    """What to do about something that is given as a tool and is none; to go after "tools are Tools, "."""
+    name = getattr(entry, "__name__", None) or type(entry).__name__
+    if isinstance(entry, type) or not callable(entry):
+        return f"not {name}"
+    return f"and {name} is a plain function: write @tool before it, or Tool.wrap({name})"
 
 
 def _no_handler(params: Any, *, context: ToolContext) -> Any:

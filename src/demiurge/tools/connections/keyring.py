@@ -44,7 +44,8 @@ class KeyRing(Kept):
             keys = {}  # a traceback may show this frame's variables
             if cipher is None:
                 raise Unavailable(
-                    "Connections need a package: pip install 'demiurge-runtime[connections]'.", code="missing_package"
+                    "Secrets and connections need a package: pip install 'demiurge-runtime[connections]'.",
+                    code="missing_package",
                 )
             raise InvalidValue(problem, path="keys")
         self._ciphers = {name: cipher(_raw(key)) for name, key in keys.items()}

@@ -12,7 +12,7 @@ from typing import final
 
 from demiurge.errors import UsageError
 from demiurge.tools.capabilities import AuthCapability
-from demiurge.tools.connections.credentials import Credentials, Kept
+from demiurge.tools.connections.credentials import Credentials, Kept, Secret
 from demiurge.tools.connections.leak import LeakWatch
 from demiurge.tools.errors import ToolErrorCode, ToolFailure
 
@@ -24,12 +24,13 @@ class Lease(Kept):
     """An async context manager that gives an AuthCapability, once. `resolve` is asked when it opens, and its
     errors are raised there."""
 
-    __slots__ = ("_auth", "_resolve", "_watch")
+    __slots__ = ("_auth", "_resolve", "_token", "_watch")
 
     def __init__(self, connection_id: str, resolve: Callable[[], Awaitable[Credentials]]) -> None:
         self._auth = _LentAuth(connection_id)
         self._resolve: Callable[[], Awaitable[Credentials]] | None = resolve
         self._watch = LeakWatch(())
+        self._token: Secret | None = None
 
     async def open(self) -> AuthCapability:
         """Raises what `resolve` raises; UsageError the second time."""
@@ -37,7 +38,8 @@ class Lease(Kept):
         if resolve is None:
             raise UsageError("A lease is opened once: ask the broker for another one.")
         credentials = await resolve()
-        self._watch = LeakWatch([credentials.access_token])
+        self._token = credentials.access_token
+        self._watch = LeakWatch([self._token])
         self._auth.open_with(credentials.to_send())
         return self._auth
 
@@ -49,6 +51,11 @@ class Lease(Kept):
     def leaks(self, *texts: str) -> bool:
         """Is what was lent in one of the texts? Answered after the lease is closed, too."""
         return self._watch.finds(*texts)
+
+    @property
+    def secrets(self) -> tuple[Secret, ...]:
+        """What was lent, for whoever keeps it out of a text."""
+        return () if self._token is None else (self._token,)
 
     async def __aenter__(self) -> AuthCapability:
         return await self.open()

@@ -35,10 +35,10 @@ class Call:
     `threads`: may a `def` handler go to a worker thread. `started`: the handler has been called and has not returned,
     so from here on an interruption leaves the outcome open. `encoded`: the value's JSON; `plain`: the same as a
     portable value; `rendering`: its text for the model. `told`: the message of a failure that the handler reported
-    itself. `granted`: the approval that let the call through. `replayed`: answered from the ledger; `claim`: what
-    the call holds in it, while it does; `reconciling`: the tool's `reconcile` runs in the handler's place;
-    `thread`: the caller's;
-    `payload`: the provider's own, which only the record gets."""
+    itself. `asked`: the approval that the call waits for, or that decided it; `granted`: the one that let the call
+    through. `replayed`: answered from the ledger; `claim`: what the call holds in it, while it does; `reconciling`: the
+    tool's `reconcile` runs in the handler's place; `thread`: the caller's; `payload`: the provider's own, which only
+    the record gets."""
 
     requested_id: object
     raw_args: object
@@ -52,6 +52,9 @@ class Call:
     tool_call_id: str = ""
     tool_id: str = ""
     started_ns: int = 0
+    # announce
+    announced: bool = False
+    public_args: dict[str, Any] = field(default_factory=dict)
     # decide
     decision: Decision = "deny"
     tool: BoundTool | None = None
@@ -65,6 +68,7 @@ class Call:
     context: ToolContext | None = None
     limit_ms: int | None = None
     # approve
+    asked: str | None = None
     granted: str | None = None
     # run
     lease: Lease | None = None

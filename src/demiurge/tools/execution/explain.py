@@ -7,12 +7,11 @@ failed is worth more than that it had much to say.
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 from pydantic_core import from_json
 
-from demiurge.tools.errors import SAFE_MESSAGES, ToolErrorCode, ToolFailure, failure_answer
+from demiurge.tools.errors import SAFE_MESSAGES, ToolErrorCode, ToolFailure, failure_answer, failure_text
 from demiurge.tools.execution.call import Call
 from demiurge.tools.execution.cause import log_cause
 from demiurge.tools.execution.ports import Ports
@@ -48,14 +47,14 @@ def explain(ports: Ports, call: Call, failure: ToolFailure) -> str:
     """The same for the model as JSON, and with what the handler reported itself: its message, whatever the
     redaction, and its value. Over the result budget the value is left out, then the message."""
     if call.told is None:
-        return _text(public_failure(ports, failure))
+        return failure_text(public_failure(ports, failure))
     own = failure_answer(failure.error_code, _fitting(ports, call.told or failure.message, failure))
     limit = ports.policy.budgets.max_result_bytes
     for answer in ({**own, **_value(call)}, own):
-        text = _text(answer)
+        text = failure_text(answer)
         if limit is None or len(text.encode()) <= limit:
             return text
-    return _text(failure_answer(failure.error_code))
+    return failure_text(failure_answer(failure.error_code))
 
 
 def _fitting(ports: Ports, message: str, failure: ToolFailure) -> str:
@@ -69,7 +68,3 @@ def _value(call: Call) -> dict[str, Any]:
     if result is None or result.value is None or result.exclude_value_from_context:
         return {}
     return {"value": from_json(call.encoded)}
-
-
-def _text(answer: dict[str, Any]) -> str:
-    return json.dumps(answer, ensure_ascii=False, separators=(",", ":"))

@@ -13,7 +13,14 @@ from typing import Any
 from demiurge.errors import InvalidValue
 from demiurge.values.canonical_json import MAX_DEPTH, MAX_INTEGER
 
-__all__ = ["MAX_INTEGER", "portable"]
+__all__ = ["MAX_INTEGER", "copied", "portable"]
+
+
+def copied(value: Any) -> Any:
+    """A copy of a portable value, so that nothing that a listener does to its event is in the record."""
+    if type(value) is dict:
+        return {name: copied(item) for name, item in value.items()}
+    return [copied(item) for item in value] if type(value) is list else value
 
 
 def portable(value: Any, depth: int = 0) -> Any:

@@ -11,7 +11,9 @@ from demiurge.tools.authorization import Authorizer
 from demiurge.tools.connections.access import ConnectionAccess
 from demiurge.tools.context import ResourceRegistry
 from demiurge.tools.events import AiEvent
-from demiurge.tools.execution.cause import log_cause
+from demiurge.tools.execution.call import Call
+from demiurge.tools.execution.cause import WHERE_TO_LOOK, log_cause
+from demiurge.tools.execution.error_log import ToolErrorLog
 from demiurge.tools.execution.interrupt import is_from_outside
 from demiurge.tools.ledger.effects import Ledger
 from demiurge.tools.policy import ToolPolicy
@@ -34,7 +36,7 @@ class BlobSink(Protocol):
 @dataclass(frozen=True, slots=True)
 class Ports:
     """Bound once, when the runner is made. `session` None means: none. `can_go_back`: the session and those resources
-    that a failed call is taken back from."""
+    that a failed call is taken back from. `errors`: where an author reads why a tool failed, None: nowhere."""
 
     source: ToolSource
     policy: ToolPolicy
@@ -52,11 +54,24 @@ class Ports:
     ledger: Ledger | None
     can_go_back: tuple[Any, ...]
     authorizer: Authorizer | None = None
+    errors: ToolErrorLog | None = None
 
     def tell(self, event: AiEvent) -> None:
         """Emits an event. A listener that raises, whatever it is, loses its event, never the call."""
         if self.emit is not None:
             _notify("emit", self.emit, event)
+
+    def explain(self, call: Call, what: str, error: BaseException) -> None:
+        """Says why a part of the author's failed: where it came from in the log, and all of it on stderr where that
+        was asked for."""
+        log_cause(what, error, hint=WHERE_TO_LOOK if self.errors is None else "")
+        self.show(call, what, error)
+
+    def show(self, call: Call, what: str, error: BaseException) -> None:
+        """All of an error on stderr, where that was asked for."""
+        if self.errors is not None:
+            lent = call.lease.secrets if call.lease is not None else ()
+            self.errors.note(f"{what} (call {call.tool_call_id})", error, lent)
 
     def trace(self, span: ToolSpan) -> None:
         """Hands over a span; the same for its sink."""

@@ -12,52 +12,29 @@ counts from the claim.
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Hashable
-from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from collections.abc import Callable, Hashable, Iterable
+from datetime import datetime, timedelta
 from typing import Any, NamedTuple, Protocol
-from uuid import UUID
 
-from pydantic_core import from_json
-
-from demiurge.errors import Damaged, InvalidValue
-from demiurge.tools.authoring.params import ResultCodec
-from demiurge.tools.errors import ToolValidationError
+from demiurge.errors import Conflict, Damaged, InvalidValue, UsageError
+from demiurge.tools.ledger.entry import LedgerEntry, encoded_result, entry_of, ns_of
 from demiurge.tools.ledger.idempotency import DEFAULT_TTL, check_ttl, compute_params_hash, ttl_ns
-from demiurge.tools.ledger.store import EntryState, LedgerRow, LedgerSlot, LedgerStore, MemoryLedgerStore, Rows, Write
+from demiurge.tools.ledger.partitions import is_open, partition_of
+from demiurge.tools.ledger.store import (
+    BY_HAND,
+    EntryState,
+    LedgerRow,
+    LedgerSlot,
+    LedgerStore,
+    MemoryLedgerStore,
+    Rows,
+    Write,
+)
 from demiurge.tools.ledger.watchers import Watchers
-from demiurge.tools.result import ToolResult, plain_text
+from demiurge.tools.result import ToolResult
 from demiurge.values.clock import Clock, Entropy, SystemClock, SystemEntropy
 
-__all__ = ["Claim", "EffectLedger", "Ledger", "LedgerEntry", "partition_of"]
-
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_MICROSECOND = timedelta(microseconds=1)
-
-
-@dataclass(frozen=True, slots=True)
-class LedgerEntry:
-    """What a call did: the seed's ToolEffect (seed 004, ToolEffect Record).
-
-    `result_value` is a copy, JSON as Python reads it. From `expires_at` on the entry counts no more; None: never."""
-
-    idempotency_key: str
-    tool_name: str
-    params_hash: str
-    result_message: str
-    result_value: Any
-    result_success: bool
-    created_at: datetime
-    expires_at: datetime | None
-    effect_id: UUID
-    exclude_value_from_context: bool = False
-
-    def is_expired(self, now: datetime | None = None) -> bool:
-        """`now`: with a time zone; the machine's time without it."""
-        if now is None:
-            now = _time(SystemClock().now_ns())
-        return self.expires_at is not None and now >= self.expires_at
+__all__ = ["Claim", "EffectLedger", "Ledger", "LedgerEntry", "not_in_doubt", "partition_of"]
 
 
 class Claim(NamedTuple):
@@ -79,9 +56,16 @@ class Ledger(Protocol):
         """What there is: done, in doubt, or claimed by somebody who works on it; None when it is over."""
 
     def claim(
-        self, slot: LedgerSlot, *, params_hash: str, ttl_ns: int | None, now_ns: int, even_in_doubt: bool = False
+        self,
+        slot: LedgerSlot,
+        *,
+        params_hash: str,
+        ttl_ns: int | None,
+        now_ns: int,
+        even_in_doubt: bool = False,
+        changes: bool = True,
     ) -> Claim:
-        """Takes the slot if there is nothing, or only a doubt and `even_in_doubt`."""
+        """Takes the slot if there is nothing, or only a doubt and `even_in_doubt`. `changes`: see `Rows.claim`."""
 
     def settle(
         self,
@@ -111,9 +95,10 @@ class EffectLedger:
     """The ledger (seed 004, Effect Ledger): in memory, of one process, unless `store` says otherwise. Safe to use from
     several threads.
 
-    A `key` alone means the default partition (no tenant, connection, session or run), any tool; a LedgerSlot means just
-    that one. Times given need a time zone (InvalidValue); without one it is the clock's. A call that runs keeps its
-    claim, whatever is invalidated or cleared meanwhile."""
+    A `key` alone reaches what a call of any tool, session or run left under it, if it named neither a tenant nor a
+    connection. If calls of two sessions or runs did, a method raises InvalidValue instead of choosing one. A LedgerSlot
+    means just that one, `slots(key)` lists them. Times given need a time zone (InvalidValue); without one it is the
+    clock's. A call that runs keeps its claim, whatever is invalidated or cleared meanwhile."""
 
     def __init__(
         self, *, clock: Clock | None = None, entropy: Entropy | None = None, store: LedgerStore | None = None
@@ -127,65 +112,130 @@ class EffectLedger:
     # for people and other executors
 
     def lookup(self, key: str | LedgerSlot, *, now: datetime | None = None) -> LedgerEntry | None:
-        """What the call with this key did, or None; removes it when it has expired."""
+        """What the call with this key did, or None; removes it when it has expired. Raises InvalidValue for a key that
+        two sessions or runs have."""
         now_ns = self._ns(now)
         with self._store.reading() as rows:
-            found = [rows.get(slot) for slot in _slots(rows, key)]
-        done = [row for row in found if row is not None and row.state is EntryState.DONE]
+            found = [row for slot in _slots(rows, key) if (row := rows.get(slot)) is not None]
+            _one_partition(row.slot for row in found if _standing(rows, row, now_ns) is not None)
+        done = [row for row in found if row.state is EntryState.DONE]
         if any(row.is_over(now_ns) for row in done):
             self.prune_expired(now)
-        return next((_entry(row) for row in done if not row.is_over(now_ns)), None)
+        return next((entry_of(row) for row in done if not row.is_over(now_ns)), None)
+
+    def slots(self, key: str) -> tuple[LedgerSlot, ...]:
+        """Returns the places of all entries that a key alone may mean: done, in doubt, or of a call that runs."""
+        now_ns = self._clock.now_ns()
+        with self._store.reading() as rows:
+            return tuple(slot for slot in rows.slots(key) if _standing(rows, rows.get(slot), now_ns) is not None)
 
     def record(
         self,
         *,
-        idempotency_key: str,
+        idempotency_key: str | LedgerSlot,
         tool_name: str,
         params: Any,
         result: ToolResult[Any],
         ttl: timedelta | None = DEFAULT_TTL,
         now: datetime | None = None,
     ) -> LedgerEntry:
-        """Stores a result in the default partition, in place of what was there. `ttl` None: for ever.
+        """Stores a result in place of what the tool left under this key. If there is nothing, the result answers calls
+        of any session or run that name neither a tenant nor a connection; with a LedgerSlot, those of its partition.
+        `ttl` None: for ever.
 
-        Raises InvalidValue for a TTL that can't be, and for parameters or a result that are not JSON."""
+        Raises InvalidValue for a TTL that can't be, for parameters or a result that are not JSON, and for a key under
+        which two sessions or runs left something."""
         check_ttl(ttl)
-        if not isinstance(idempotency_key, str) or not idempotency_key:
+        key = idempotency_key.key if isinstance(idempotency_key, LedgerSlot) else idempotency_key
+        if not isinstance(key, str) or not key:
             raise InvalidValue("a key is text that is not empty", path="idempotency_key")
+        if isinstance(idempotency_key, LedgerSlot) and idempotency_key.tool_name != tool_name:
+            raise InvalidValue(f"the slot is of {idempotency_key.tool_name!r}", path="tool_name")
         created_ns, lasts_ns = self._ns(now), ttl_ns(ttl)
-        message, value = _encoded(result)
+        message, value = encoded_result(result)
         row = LedgerRow(
-            slot=LedgerSlot("", tool_name, idempotency_key),
+            slot=LedgerSlot("", tool_name, key),
             state=EntryState.DONE,
             effect_id=self._entropy.token(16),
             params_hash=compute_params_hash(params),
             created_ns=created_ns,
             expires_ns=None if lasts_ns is None else created_ns + lasts_ns,
+            owner=BY_HAND,
             message=message,
             value=value,
             success=result.success,
             excluded=result.exclude_value_from_context,
         )
         with self._store.writing("edit") as rows:
+            row = row._replace(slot=_slot_of_record(rows, idempotency_key, tool_name, self._clock.now_ns()))
             rows.put(row)
         self._watchers.wake_all(row.slot)
-        return _entry(row)
+        return entry_of(row)
 
     def invalidate(self, key: str | LedgerSlot) -> bool:
-        """Forgets what the call did, or that it is in doubt: an equal call runs again. Was there anything?"""
+        """Forgets what the call did, or that it is in doubt: an equal call runs again. Was there anything? Raises
+        InvalidValue for a key under which two sessions or runs left something."""
         now_ns = self._clock.now_ns()
-        gone = False
         with self._store.writing("edit") as rows:
+            there: list[LedgerSlot] = []
+            free: list[LedgerSlot] = []
             for slot in _slots(rows, key):
                 try:
                     row = rows.get(slot)
-                    keep, there = row is not None and rows.runs(row), row is not None and not row.is_over(now_ns)
+                    keep, is_there = row is not None and rows.runs(row), _standing(rows, row, now_ns) is not None
                 except Damaged:
-                    keep, there = False, True
-                if not keep:
-                    rows.delete(slot)
-                    gone = gone or there
-        return gone
+                    keep, is_there = False, True
+                there += [slot] if is_there else []
+                free += [] if keep else [slot]
+            _one_partition(there)
+            for slot in free:
+                rows.delete(slot)
+        return not set(there).isdisjoint(free)
+
+    def settle_doubt(
+        self,
+        slot: LedgerSlot,
+        *,
+        done: bool,
+        result: ToolResult[Any] | None = None,
+        ttl: timedelta | None = DEFAULT_TTL,
+    ) -> None:
+        """Ends a doubt by what a person found out; nothing runs.
+
+        With `done` equal calls are answered with `result` (default: a success without a value) for as long as the
+        doubt would have lasted from now, or for `ttl` where the ledger has forgotten it. Without `done` the entry
+        goes, so an equal call may run. Raises Conflict (`running`: an equal call is at work; `known`: the ledger has
+        an answer already), UsageError (a result of what was not done), InvalidValue (a result that is not JSON)."""
+        check_ttl(ttl)
+        if result is not None and not done:
+            raise UsageError("What was not done has no result.", code="bad_result")
+        message, value = encoded_result(
+            result if result is not None else ToolResult("A person found that this was done.")
+        )
+        excluded = result is not None and result.exclude_value_from_context
+        now_ns, effect_id = self._clock.now_ns(), self._entropy.token(16)
+        with self._store.writing("edit") as rows:
+            there = _standing(rows, rows.get(slot), now_ns)
+            if there is not None and there.state is not EntryState.IN_DOUBT:
+                raise not_in_doubt(there.state)
+            if not done:
+                rows.delete(slot)
+            else:
+                lasts_ns = ttl_ns(ttl) if there is None else there.lasts_ns
+                rows.put(
+                    LedgerRow(
+                        slot,
+                        EntryState.DONE,
+                        there.effect_id if there is not None else effect_id,
+                        there.params_hash if there is not None else "",
+                        now_ns,
+                        None if lasts_ns is None else now_ns + lasts_ns,
+                        message=message,
+                        value=value,
+                        excluded=excluded,
+                    )
+                )
+        self._watchers.wake_all(slot)
 
     def invalidate_by_tool(self, tool_name: str) -> int:
         """The same for all entries of a tool, in all partitions; how many there were."""
@@ -218,7 +268,9 @@ class EffectLedger:
         return True
 
     def __contains__(self, key: object) -> bool:
-        return isinstance(key, str | LedgerSlot) and self.lookup(key) is not None
+        if isinstance(key, LedgerSlot):
+            return self.lookup(key) is not None
+        return isinstance(key, str) and any(self.lookup(slot) is not None for slot in self.slots(key))
 
     # for the runner: see Ledger
 
@@ -227,13 +279,20 @@ class EffectLedger:
         while True:
             with self._store.reading() as rows:
                 row = rows.get(slot)
-                there = _standing(rows, row, now_ns)
+                there = _standing(rows, row, now_ns) or _by_hand(rows, slot, now_ns)
             if row is None or row.state is not EntryState.CLAIMED or there is row or row == seen:
                 return there
             seen = row  # it may have ended between the row and the question who works on it: look once more
 
     def claim(
-        self, slot: LedgerSlot, *, params_hash: str, ttl_ns: int | None, now_ns: int, even_in_doubt: bool = False
+        self,
+        slot: LedgerSlot,
+        *,
+        params_hash: str,
+        ttl_ns: int | None,
+        now_ns: int,
+        even_in_doubt: bool = False,
+        changes: bool = True,
     ) -> Claim:
         effect_id = self._entropy.token(16)
         expires_ns = None if ttl_ns is None else now_ns + ttl_ns
@@ -241,12 +300,12 @@ class EffectLedger:
         mine = LedgerRow(slot, EntryState.CLAIMED, effect_id, params_hash, now_ns, expires_ns, owner)
         try:
             with self._store.writing("claim") as rows:
-                there = _standing(rows, rows.get(slot), now_ns)
+                there = _standing(rows, rows.get(slot), now_ns) or _by_hand(rows, slot, now_ns)
                 free = there is None or (even_in_doubt and there.state is EntryState.IN_DOUBT)
                 if free:
                     if there is not None:
                         mine = mine._replace(created_ns=there.created_ns, expires_ns=there.expires_ns)
-                    rows.put(mine)
+                    rows.claim(mine, changes=changes)
                     rows.tidy(now_ns)
         except BaseException:
             self._store.drop(mine, lost=True)
@@ -328,18 +387,38 @@ class EffectLedger:
             return self._clock.now_ns()
         if now.utcoffset() is None:
             raise InvalidValue("the time now needs a time zone", path="now")
-        return (now - _EPOCH) // _MICROSECOND * 1000
-
-
-def partition_of(*, tenant: str = "", connection_id: str | None = None, session: str = "", run: str = "") -> str:
-    """The name of a partition: no entry of one ever answers in another. Empty for the default one."""
-    if not tenant and connection_id is None and not session and not run:
-        return ""
-    return json.dumps([tenant, connection_id, session, *([run] if run else [])], ensure_ascii=False)
+        return ns_of(now)
 
 
 def _slots(rows: Rows, key: str | LedgerSlot) -> list[LedgerSlot]:
-    return [key] if isinstance(key, LedgerSlot) else rows.slots("", key)
+    return [key] if isinstance(key, LedgerSlot) else rows.slots(key)
+
+
+def _one_partition(slots: Iterable[LedgerSlot]) -> None:
+    """Raises InvalidValue for slots of two partitions: nobody has said which of them is meant."""
+    if len({slot.partition for slot in slots}) > 1:
+        raise InvalidValue(
+            "Several sessions or runs have an entry with this key. Give a LedgerSlot; slots(key) lists them.",
+            path="key",
+        )
+
+
+def _slot_of_record(rows: Rows, key: str | LedgerSlot, tool_name: str, now_ns: int) -> LedgerSlot:
+    """Where a result is to be recorded by hand: where the tool left something, else in the default partition."""
+    if isinstance(key, LedgerSlot):
+        return key
+    slots = [slot for slot in rows.slots(key) if slot.tool_name == tool_name]
+    there = [slot for slot in slots if _standing(rows, rows.get(slot), now_ns) is not None]
+    _one_partition(there)
+    return there[0] if there else LedgerSlot("", tool_name, key)
+
+
+def _by_hand(rows: Rows, slot: LedgerSlot, now_ns: int) -> LedgerRow | None:
+    """What was recorded under a key alone, for a session's or a run's slot that has nothing of its own."""
+    if not slot.partition or not is_open(slot.partition):
+        return None
+    row = _standing(rows, rows.get(slot._replace(partition="")), now_ns)
+    return row if row is not None and row.owner == BY_HAND else None
 
 
 def _standing(rows: Rows, row: LedgerRow | None, now_ns: int) -> LedgerRow | None:
@@ -358,29 +437,8 @@ def _is_open(rows: Rows, claim: LedgerRow) -> bool:
     return there is not None and there.effect_id == claim.effect_id and there.state is EntryState.CLAIMED
 
 
-def _encoded(result: ToolResult[Any]) -> tuple[str, bytes]:
-    """Message and value, as they are kept."""
-    kind = type(result.value)
-    try:
-        return plain_text(result.message), ResultCodec(kind).dump(result.value)
-    except (ToolValidationError, TypeError, UnicodeEncodeError) as error:
-        raise InvalidValue(f"a {kind.__name__} can't be written as JSON and read back", path="result") from error
-
-
-def _entry(row: LedgerRow) -> LedgerEntry:
-    return LedgerEntry(
-        idempotency_key=row.slot.key,
-        tool_name=row.slot.tool_name,
-        params_hash=row.params_hash,
-        result_message=row.message,
-        result_value=from_json(row.value),
-        result_success=row.success,
-        created_at=_time(row.created_ns),
-        expires_at=None if row.expires_ns is None else _time(row.expires_ns),
-        effect_id=UUID(bytes=row.effect_id, version=4),
-        exclude_value_from_context=row.excluded,
-    )
-
-
-def _time(ns: int) -> datetime:
-    return _EPOCH + timedelta(microseconds=ns // 1000)
+def not_in_doubt(state: EntryState) -> Conflict:
+    """Why a call that is not in doubt can't be settled by a person."""
+    if state is EntryState.CLAIMED:
+        return Conflict("An equal call runs now: wait for its end, and look again.", code="running")
+    return Conflict("The ledger has learned since that this was done, so the doubt is over.", code="known")

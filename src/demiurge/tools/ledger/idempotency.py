@@ -17,7 +17,7 @@ from hashlib import sha256
 from typing import Any, NoReturn, cast
 
 from demiurge.errors import InvalidValue
-from demiurge.tools.authoring.params import ParamsDump
+from demiurge.tools.authoring.params import ParamsDump, has_params_names
 from demiurge.tools.errors import PromptValidationError, ToolValidationError
 from demiurge.tools.execution.portable import MAX_INTEGER
 from demiurge.values import canonical_json
@@ -129,6 +129,9 @@ class DumpedParams:
         """Of the fields with these names. Raises InvalidValue."""
         if isinstance(self._tree, Mapping) and set(names) <= set(self._tree):
             return hash_json({name: self._tree[name] for name in names})
+        if self._whole and self._sent is None:
+            missing = next(name for name in names if not isinstance(self._tree, Mapping) or name not in self._tree)
+            raise InvalidValue(f"the parameters have no {missing!r}, which the key is made of")
         return hash_json(self._instead())
 
     def _instead(self) -> Any:
@@ -140,8 +143,9 @@ class DumpedParams:
 def compute_params_hash(params: Any) -> str:
     """64 hex digits: SHA-256 of the parameters as canonical JSON, the same in every process.
 
-    `params`: a dataclass, a pydantic model, a dict of JSON, or None. Raises InvalidValue for what its type can't
-    write and read back unchanged."""
+    `params`: a dataclass, a pydantic model (extras included), a mapping with text as keys and JSON as values, or None.
+    Raises InvalidValue for anything else, a `RootModel` too, and for what its type can't write and read back
+    unchanged."""
     return _dumped(params).hash()
 
 
@@ -190,12 +194,33 @@ def _spelled(tree: Any) -> Any:
 
 
 def _dumped(params: Any) -> DumpedParams:
-    if params is None or type(params) is dict:
-        return DumpedParams(params)
+    if params is None:
+        return DumpedParams(None)
+    if not has_params_names(params):
+        if isinstance(params, Mapping):
+            return DumpedParams(_plain_mapping(params))
+        message = "parameters are a dataclass, a pydantic model, a mapping with text as keys, or None"
+        raise InvalidValue(f"{message}; a {type(params).__name__} has no names to tell calls apart by")
     try:
         return DumpedParams(*_dump_of(cast("Hashable", type(params)))(params))
     except ToolValidationError as error:
         raise InvalidValue(f"{type(params).__name__} can't be written as JSON") from error
+
+
+def _plain_mapping(params: Mapping[Any, Any]) -> Any:
+    try:
+        return _plain(params)
+    except RecursionError:
+        raise InvalidValue("the parameters are nested too deep, or contain themselves") from None
+
+
+def _plain(tree: Any) -> Any:
+    """The same with every mapping as a dict."""
+    if isinstance(tree, Mapping):
+        return {name: _plain(item) for name, item in tree.items()}
+    if isinstance(tree, list | tuple):
+        return [_plain(item) for item in tree]
+    return tree
 
 
 @lru_cache(maxsize=512)

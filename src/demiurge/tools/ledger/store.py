@@ -11,12 +11,16 @@ from enum import StrEnum
 from heapq import heapify, heappop, heappush
 from typing import Literal, NamedTuple, Protocol, Self, TypeAlias
 
+from demiurge.tools.ledger.partitions import is_open
 from demiurge.values.forks import lock_over_forks, renew_in_child
 
-__all__ = ["EntryState", "LedgerRow", "LedgerSlot", "LedgerStore", "MemoryLedgerStore", "Rows", "Write"]
+__all__ = ["BY_HAND", "EntryState", "LedgerRow", "LedgerSlot", "LedgerStore", "MemoryLedgerStore", "Rows", "Write"]
 
 Write: TypeAlias = Literal["claim", "settle", "release", "doubt", "edit"]
 """What a `writing` block is for."""
+
+BY_HAND = "by hand"
+"""The owner of an entry that was recorded under a key alone, for whatever session or run."""
 
 _FEW = 8
 _SLACK = 1024
@@ -59,6 +63,11 @@ class LedgerRow(NamedTuple):
     excluded: bool = False
     rendering: str | None = None
 
+    @property
+    def lasts_ns(self) -> int | None:
+        """How long the entry counts, from its beginning; None: for ever."""
+        return None if self.expires_ns is None else self.expires_ns - self.created_ns
+
     def is_over(self, now_ns: int) -> bool:
         return self.expires_ns is not None and now_ns >= self.expires_ns
 
@@ -69,10 +78,13 @@ class Rows(Protocol):
 
     def get(self, slot: LedgerSlot) -> LedgerRow | None: ...
 
-    def slots(self, partition: str, key: str) -> list[LedgerSlot]:
-        """Where this key has rows, whatever the tool; in the order of the tools."""
+    def slots(self, key: str) -> list[LedgerSlot]:
+        """Where this key has rows in open partitions (see `partitions`), whatever the tool; in order."""
 
     def put(self, row: LedgerRow) -> None: ...
+
+    def claim(self, row: LedgerRow, *, changes: bool) -> None:
+        """Puts a claim. `changes`: its call may change something, so the loss of the claim has to be noticed."""
 
     def delete(self, slot: LedgerSlot) -> None: ...
 
@@ -120,7 +132,7 @@ class MemoryLedgerStore:
         self._lock = lock_over_forks()
         self._done: dict[LedgerSlot, LedgerRow] = {}
         self._open: dict[LedgerSlot, LedgerRow] = {}
-        self._tools: set[str] = set()
+        self._slots: dict[str, set[LedgerSlot]] = {}
         self._ends: list[tuple[int, LedgerSlot, bytes]] = []
         renew_in_child(self._doubt_all)
 
@@ -149,13 +161,12 @@ class MemoryLedgerStore:
     def get(self, slot: LedgerSlot) -> LedgerRow | None:
         return self._done.get(slot) or self._open.get(slot)
 
-    def slots(self, partition: str, key: str) -> list[LedgerSlot]:
-        slots = (LedgerSlot(partition, tool_name, key) for tool_name in sorted(self._tools))
-        return [slot for slot in slots if self.get(slot) is not None]
+    def slots(self, key: str) -> list[LedgerSlot]:
+        return sorted(slot for slot in self._slots.get(key, ()) if is_open(slot.partition))
 
     def put(self, row: LedgerRow) -> None:
         slot = row.slot
-        self._tools.add(slot.tool_name)
+        self._slots.setdefault(slot.key, set()).add(slot)
         rows, others = (self._done, self._open) if row.state is _DONE else (self._open, self._done)
         others.pop(slot, None)
         rows[slot] = row
@@ -165,9 +176,16 @@ class MemoryLedgerStore:
                 self._ends = [end for end in set(self._ends) if self._ended_by(end) is not None]
                 heapify(self._ends)
 
+    def claim(self, row: LedgerRow, *, changes: bool) -> None:
+        self.put(row)
+
     def delete(self, slot: LedgerSlot) -> None:
-        if self._done.pop(slot, None) is None:
-            self._open.pop(slot, None)
+        if self._done.pop(slot, None) is None and self._open.pop(slot, None) is None:
+            return
+        slots = self._slots[slot.key]
+        slots.discard(slot)
+        if not slots:
+            del self._slots[slot.key]
 
     def expire(self, now_ns: int) -> int:
         gone = 0

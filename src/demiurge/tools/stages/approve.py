@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from demiurge.tools.approvals import ApprovalRequest
+from demiurge.tools.approvals import ApprovalPending, ApprovalRequest
 from demiurge.tools.errors import ToolErrorCode, ToolFailure
 from demiurge.tools.execution.call import Call
 from demiurge.tools.execution.ports import Ports
@@ -14,8 +14,8 @@ _REFUSED = {"rejected": ToolErrorCode.APPROVAL_REJECTED, "expired": ToolErrorCod
 
 
 def approve(ports: Ports, call: Call) -> None:
-    """Without a decision the call ends as `approval_required`; the same call, with the same id, asks
-    again."""
+    """Without a decision the call ends as `approval_required` and says under which id it waits; the same call, with
+    the same id, asks again."""
     if call.replayed or call.decision != "require_approval":
         return
     if ports.approvals is None or call.args is None:
@@ -34,8 +34,10 @@ def approve(ports: Ports, call: Call) -> None:
         connection_id=call.connection_id if call.bound.requires_connection else None,
     )
     decision = ports.approvals.take(request)
-    if decision is None:
+    if decision is None or isinstance(decision, ApprovalPending):
+        call.asked = request.own_id if decision is None else decision.approval_id
         raise ToolFailure(ToolErrorCode.APPROVAL_REQUIRED)
+    call.asked = decision.approval_id
     if decision.outcome != "approved":
         raise ToolFailure(_REFUSED[decision.outcome])
     if ports.clock.now_ns() // 1_000_000 >= decision.expires_at_ms:

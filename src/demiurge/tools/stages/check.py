@@ -47,6 +47,7 @@ def check(ports: Ports, call: Call) -> None:
                 rendering = render_value(result.value, call.encoded)
     except (ToolValidationError, InvalidValue, TypeError, ValueError) as error:
         log_fault(f"result of {call.tool_id}", _fault(result, error))
+        ports.show(call, f"result of {call.tool_id}", error)
         raise ToolFailure(ToolErrorCode.OUTPUT_VALIDATION) from error
     if call.lease is not None and call.lease.leaks(call.message, rendering, to_json(call.plain).decode()):
         raise ToolFailure(ToolErrorCode.REDACTION_FAILED)

@@ -75,6 +75,7 @@ def _take(ports: Ports, call: Call, ledger: Ledger, slot: LedgerSlot) -> Claim:
         ttl_ns=config.ttl_ns,
         now_ns=ports.clock.now_ns(),
         even_in_doubt=call.may_end_doubt,
+        changes=not call.changes_nothing,
     )
     call.reconciling = got.mine is not None and got.there is not None and not call.changes_nothing
     call.claim = got.mine

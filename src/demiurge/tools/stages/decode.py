@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from typing import Any
 
 from demiurge.errors import InvalidValue
 from demiurge.tools.errors import ToolErrorCode, ToolFailure
@@ -16,16 +17,19 @@ from demiurge.tools.execution.call import Call
 from demiurge.tools.execution.ports import Ports
 from demiurge.values import canonical_json
 
-__all__ = ["MAX_ARGUMENT_BYTES", "decode"]
+__all__ = ["MAX_ARGUMENT_BYTES", "decode", "read_arguments"]
 
 MAX_ARGUMENT_BYTES = 1_048_576
 """The longest arguments of a call, in UTF-8 bytes of JSON."""
 
 
 def decode(ports: Ports, call: Call) -> None:
-    """A mapping takes the same way as text: it is written as JSON first. Longer ones than `MAX_ARGUMENT_BYTES` are
-    `validation`."""
-    raw = call.raw_args
+    call.args_text, call.args = read_arguments(call.raw_args)
+
+
+def read_arguments(raw: object) -> tuple[str | bytes, dict[str, Any]]:
+    """The JSON text of a call's arguments, and the object that it says. A mapping takes the same way as text: it is
+    written as JSON first. Raises ToolFailure: `invalid_json`, and `validation` for more than `MAX_ARGUMENT_BYTES`."""
     try:
         text = raw if isinstance(raw, str) else _text(raw)
         if len(text) > MAX_ARGUMENT_BYTES // 4 and _is_too_long(text):  # in UTF-8 a character has up to 4 bytes
@@ -33,8 +37,7 @@ def decode(ports: Ports, call: Call) -> None:
         args = canonical_json.parse_object(text)
     except (InvalidValue, ValueError, TypeError, RecursionError) as error:
         raise ToolFailure(ToolErrorCode.INVALID_JSON) from error
-    call.args_text = text
-    call.args = args
+    return text, args
 
 
 def _text(raw: object) -> str | bytes:

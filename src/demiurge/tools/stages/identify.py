@@ -1,21 +1,16 @@
-"""Stage: the call gets its id and its start event, before anything can refuse it (seed 003 #5).
+"""Stage: the call gets its id, before anything can refuse it (seed 003 #5).
 
-So every result, also a denial, has its start. Nothing that the model wrote is in the event but a
-well-formed tool id and a short, printable call id.
+Nothing that the model wrote is in it but a well-formed tool id and a short, printable call id.
 """
 
 from __future__ import annotations
 
-from demiurge.tools.events import ToolCallStart
 from demiurge.tools.execution.call import Call
 from demiurge.tools.execution.ports import Ports
 from demiurge.tools.ids import canonical_call_id, canonical_id
 from demiurge.values.clock import new_id
-from demiurge.values.draft import draft_of
 
 __all__ = ["identify"]
-
-_Event = draft_of(ToolCallStart)
 
 
 def identify(ports: Ports, call: Call) -> None:
@@ -27,5 +22,3 @@ def identify(ports: Ports, call: Call) -> None:
         call.tool_call_id = canonical_call_id(call.tool_call_id)
     call.tool_id = canonical_id(call.requested_id)
     call.started_ns = ports.clock.now_ns()
-    if ports.emit is not None:
-        ports.tell(_Event(call.tool_call_id, call.tool_id))

@@ -41,7 +41,7 @@ def publish(ports: Ports, call: Call) -> None:
         else:
             _take_back(call)
             if session is not None:
-                _told(session, _event(ports, call, session, event_id))
+                _told(ports, call, session, _event(ports, call, session, event_id))
     except BaseException:
         if call.changes is None or call.changes.scope.state is not ScopeState.COMMITTED:
             call.failure = call.failure or ToolFailure(ToolErrorCode.UNKNOWN_OUTCOME)
@@ -55,10 +55,10 @@ def _keep(ports: Ports, call: Call, session: Any, event_id: UUID) -> None:
     if session is not None:
         event = _event(ports, call, session, event_id)
         if changes is None:
-            errors = _told(session, event)
+            errors = _told(ports, call, session, event)
         else:
             with entered(changes.scope):
-                errors = _told(session, event)
+                errors = _told(ports, call, session, event)
         if errors:
             call.failure = ToolFailure(ToolErrorCode.EXECUTION, safe_message=_NOT_KEPT)
             _take_back(call)
@@ -81,7 +81,7 @@ def _session(ports: Ports, call: Call) -> Any:
     return session if hasattr(session, "event_bus") else None
 
 
-def _told(session: Any, event: ToolInvoked) -> Sequence[BaseException]:
+def _told(ports: Ports, call: Call, session: Any, event: ToolInvoked) -> Sequence[BaseException]:
     """Publishes the event; what its listeners raised."""
     try:
         failures = getattr(session.event_bus.publish(event), "errors", ())
@@ -89,7 +89,7 @@ def _told(session: Any, event: ToolInvoked) -> Sequence[BaseException]:
         failures = (raised,)
     errors = [getattr(failure, "error", failure) for failure in failures]
     for error in errors:
-        log_cause("session", error)
+        ports.explain(call, "session", error)
     return errors
 
 

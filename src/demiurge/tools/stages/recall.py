@@ -7,9 +7,10 @@ type, so it goes through check, redaction and fit like any result.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-from typing import TypeVar
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, TypeVar
 
+from demiurge.tools.bound import BoundTool
 from demiurge.tools.errors import ToolErrorCode, ToolFailure, ToolValidationError
 from demiurge.tools.execution.call import Call
 from demiurge.tools.execution.ports import Ports
@@ -17,9 +18,11 @@ from demiurge.tools.execution.worker import to_the_end
 from demiurge.tools.ledger.effects import Ledger, partition_of
 from demiurge.tools.ledger.idempotency import DumpedParams, IdempotencyConfig, IdempotencyStrategy, make_key
 from demiurge.tools.ledger.store import EntryState, LedgerRow, LedgerSlot
+from demiurge.tools.policy import ToolPolicyContext
 from demiurge.tools.result import ToolResult
+from demiurge.values import canonical_json
 
-__all__ = ["answer_from", "ask", "asks_elsewhere", "recall"]
+__all__ = ["answer_from", "ask", "asks_elsewhere", "recall", "slot_of"]
 
 T = TypeVar("T")
 
@@ -72,27 +75,56 @@ async def ask(ports: Ports, call: Call, work: Callable[[], T]) -> T:
     return await to_the_end(work) if asks_elsewhere(ports, call) else work()
 
 
+def slot_of(
+    tool: BoundTool, arguments: str, caller: ToolPolicyContext, *, session_id: str | None = None
+) -> LedgerSlot | None:
+    """Return the place of the entry that a call with these arguments has in a ledger, None for a call that has none.
+
+    `arguments` are JSON, `session_id` is that of the call's session. Raises InvalidValue and ToolValidationError for
+    arguments that the tool does not take; whatever a `key_fn` raises.
+    """
+    config = tool.idempotency
+    if config is None or config.strategy is IdempotencyStrategy.NONE:
+        return None
+    args, params = canonical_json.parse_object(arguments), tool.parse(arguments)
+    return _place(tool, params, _dumped(tool, params, args), config, caller, None, session_id)
+
+
 def _identity(call: Call, config: IdempotencyConfig) -> tuple[LedgerSlot, str]:
     """The place of the call's entry, and the hash of its parameters."""
-    dumped = _dumped(call)
-    key = make_key(call.tool_id, call.params, config, lambda: dumped)
+    dumped = _dumped(call.bound, call.params, call.args)
+    session_id = getattr(call.context.session, "session_id", None) if call.context is not None else None
+    slot = _place(call.bound, call.params, dumped, config, call.caller, call.connection_id, session_id, call.tool_id)
+    return slot, dumped.hash()
+
+
+def _place(
+    tool: BoundTool,
+    params: Any,
+    dumped: DumpedParams,
+    config: IdempotencyConfig,
+    caller: ToolPolicyContext,
+    connection_id: str | None,
+    session_id: object,
+    tool_id: str | None = None,
+) -> LedgerSlot:
+    name = tool_id if tool_id is not None else tool.spec.name
+    key = make_key(name, params, config, lambda: dumped)
     assert key is not None
     key.encode()
     session = run = ""
     if config.scope == "session":
-        context = call.context
-        session_id = getattr(context.session, "session_id", None) if context is not None else None
         session = "" if session_id is None else str(session_id)
-        run = "" if session else call.caller.run_id
-    partition = partition_of(tenant=call.caller.tenant, connection_id=call.connection_id, session=session, run=run)
-    return LedgerSlot(partition, call.tool_id, key), dumped.hash()
+        run = "" if session else caller.run_id
+    partition = partition_of(tenant=caller.tenant, connection_id=connection_id, session=session, run=run)
+    return LedgerSlot(partition, name, key)
 
 
-def _dumped(call: Call) -> DumpedParams:
-    dump = call.bound.dump_params
+def _dumped(tool: BoundTool, params: Any, args: Mapping[str, Any] | None) -> DumpedParams:
+    dump = tool.dump_params
     if dump is None:
-        return DumpedParams(call.params, sent=call.args)
+        return DumpedParams(params, sent=args)
     try:
-        return DumpedParams(*dump(call.params), sent=call.args)
+        return DumpedParams(*dump(params), sent=args)
     except ToolValidationError:
-        return DumpedParams(None, whole=False, sent=call.args)
+        return DumpedParams(None, whole=False, sent=args)

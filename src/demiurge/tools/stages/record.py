@@ -1,16 +1,18 @@
 """Last stage, which always runs: the audit record, the result event and the one answer (seed 003 #10).
 
 Only what the redaction let through, or a code with its safe message, is in the event; the summary and the span get
-names, codes, digests and sizes.
+names, codes, digests and sizes, and the span the public part of the arguments.
 """
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 from demiurge.tools.events import ToolCallResult
 from demiurge.tools.execution.call import Call
 from demiurge.tools.execution.explain import explain, public_failure
+from demiurge.tools.execution.portable import copied
 from demiurge.tools.execution.ports import Ports
 from demiurge.tools.record import ToolExecResult, ToolInvocationRecord
 from demiurge.tools.telemetry.run_summary import OK
@@ -30,27 +32,20 @@ def record(ports: Ports, call: Call) -> None:
         entry = _entry(ports, call, None, ended_ns)
         event = None
         if ports.emit is not None:
-            event = _Event(call.tool_call_id, _copied(call.view), replayed=call.replayed)
-        answer = _Answer(True, call.view, None, None, call.tool_call_id, call.content, entry)
+            event = _Event(call.tool_call_id, copied(call.view), replayed=call.replayed)
+        answer = _Answer(True, call.view, None, None, call.tool_call_id, call.content, entry, call.asked)
     else:
         code, public = failure.error_code, public_failure(ports, failure)
         entry = _entry(ports, call, {"code": code.value, "message": public["message"]}, ended_ns)
         event = _Event(call.tool_call_id, public, is_error=True, replayed=call.replayed)
         content = explain(ports, call, failure)
-        answer = _Answer(False, None, code, public["message"], call.tool_call_id, content, entry)
+        answer = _Answer(False, None, code, public["message"], call.tool_call_id, content, entry, call.asked)
     call.answer = answer
     ports.summary.add(entry)
     if event is not None:
         ports.tell(event)
     if ports.spans is not None:
         ports.trace(_span(call, entry, ended_ns))
-
-
-def _copied(view: Any) -> Any:
-    """So that nothing that a listener does to its event is in the record."""
-    if type(view) is dict:
-        return {name: _copied(item) for name, item in view.items()}
-    return [_copied(item) for item in view] if type(view) is list else view
 
 
 def _entry(ports: Ports, call: Call, error: dict[str, str] | None, ended_ns: int) -> ToolInvocationRecord:
@@ -71,6 +66,7 @@ def _entry(ports: Ports, call: Call, error: dict[str, str] | None, ended_ns: int
         approval_id=call.granted,
         replayed=call.replayed,
         sent=call.args_text,
+        arguments=call.public_args,
     )
 
 
@@ -83,6 +79,7 @@ def _span(call: Call, entry: ToolInvocationRecord, ended_ns: int) -> ToolSpan:
         "decision": entry.decision,
         "policy_digest": entry.policy_digest,
         "args_digest": entry.args_digest,
+        "arguments": _json(entry.arguments) if entry.arguments else None,
         "args_bytes": _size(call.args_text if call.args is not None else call.raw_args),
         "outcome": entry.error["code"] if entry.error is not None else OK,
         "duration_ms": (ended_ns - call.started_ns) / 1_000_000,
@@ -91,6 +88,11 @@ def _span(call: Call, entry: ToolInvocationRecord, ended_ns: int) -> ToolSpan:
     }
     known = {name: value for name, value in attributes.items() if value is not None}
     return ToolSpan(f"tool:{entry.name}", call.started_ns, ended_ns, known)
+
+
+def _json(value: Any) -> str:
+    """Compact, as a tracer takes text and no objects."""
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
 def _size(text: Any) -> int | None:

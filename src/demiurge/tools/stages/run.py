@@ -31,7 +31,7 @@ from demiurge.tools.errors import (
     ToolValidationError,
 )
 from demiurge.tools.execution.call import Call
-from demiurge.tools.execution.cause import log_cause, log_fault
+from demiurge.tools.execution.cause import log_fault
 from demiurge.tools.execution.explain import sound
 from demiurge.tools.execution.interrupt import is_from_outside
 from demiurge.tools.execution.ports import Ports
@@ -62,31 +62,43 @@ async def _run(ports: Ports, call: Call) -> None:
     call.started = True
     try:
         returned = await (_not_less_cancelled(ports, call) if call.bound.is_async else _handled(ports, call))
-    except ToolUserError as error:
-        raise ToolFailure(ToolErrorCode.EXECUTION, safe_message=str(error.message) or None) from error
-    except ToolValidationError as error:
-        raise ToolFailure(ToolErrorCode.VALIDATION, fields=error.fields) from error
+    except (ToolUserError, ToolValidationError) as error:
+        if error.__cause__ is not None:  # everybody reads the sentence, and nobody what it was raised from
+            ports.show(call, f"handler of {call.tool_id}", error)
+        raise _refused(error) from error
     except DeadlineExceededError as error:
         raise ToolFailure(ToolErrorCode.DEADLINE_EXCEEDED) from error
     except BudgetExceededError as error:
         raise ToolFailure(ToolErrorCode.BUDGET_EXCEEDED) from error
     except ToolFailure as failure:
+        if failure.__cause__ is not None:
+            ports.show(call, f"handler of {call.tool_id}", failure)
         raise sound(failure, ToolErrorCode.EXECUTION) from failure
     except LoopSignal:
         raise
     except Exception as error:
-        log_cause(f"handler of {call.tool_id}", error)
+        ports.explain(call, f"handler of {call.tool_id}", error)
         raise ToolFailure(ToolErrorCode.EXECUTION) from error
     except BaseException as error:
         if is_from_outside(error):
             raise
-        log_cause(f"handler of {call.tool_id}", error)
+        ports.explain(call, f"handler of {call.tool_id}", error)
         raise ToolFailure(_left_open(call, ToolErrorCode.EXECUTION)) from error
     call.started = False
     if not isinstance(returned, ToolResult):
         log_fault(f"handler of {call.tool_id}", f"returned {type(returned).__name__} where a ToolResult was due")
         raise ToolFailure(ToolErrorCode.OUTPUT_VALIDATION)
     call.result = returned
+
+
+def _refused(error: ToolUserError | ToolValidationError) -> ToolFailure:
+    """What a handler said on purpose; without a sentence, the table's."""
+    said = str(error.message) or None
+    if isinstance(error, ToolUserError):
+        return ToolFailure(ToolErrorCode.EXECUTION, safe_message=said)
+    if said and error.fields and not said.endswith((".", "!", "?")):
+        said += "."
+    return ToolFailure(ToolErrorCode.VALIDATION, safe_message=said, fields=error.fields)
 
 
 async def _not_less_cancelled(ports: Ports, call: Call) -> Any:
@@ -99,7 +111,7 @@ async def _not_less_cancelled(ports: Ports, call: Call) -> Any:
             raise
         if not isinstance(error, Exception) and is_from_outside(error):
             raise
-        log_cause(f"handler of {call.tool_id}", error)
+        ports.explain(call, f"handler of {call.tool_id}", error)
         raise asyncio.CancelledError from error
 
 

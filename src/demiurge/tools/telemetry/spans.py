@@ -1,6 +1,7 @@
 """A call as one span for a tracer: when it was, how it was decided, how it ended, how much went in and out.
 
-Digests and sizes only, never a value: what a trace collects is read by more people than a result is. A span is
+Digests and sizes only, and what a tool's redaction makes public of the arguments, never a value of a result: what a
+trace collects is read by more people than a result is. A span is
 handed over when its call is over, so a sink that breaks has nothing left to break.
 """
 
@@ -18,8 +19,8 @@ class ToolSpan:
     """`name`: `tool:<id>`. Times: nanoseconds since 1970, UTC; `end_ns` is never before `start_ns`.
 
     `attributes`, left out where there is none to tell: `tool_call_id`, `effect`, `spec_hash`, `decision`,
-    `policy_digest`, `args_digest`, `args_bytes` (of the JSON text as it came), `outcome` (`ok` or an error code),
-    `duration_ms`, `result_bytes` (of the value as JSON), `replayed`."""
+    `policy_digest`, `args_digest`, `arguments` (the public ones, as JSON text), `args_bytes` (of the JSON text as it
+    came), `outcome` (`ok` or an error code), `duration_ms`, `result_bytes` (of the value as JSON), `replayed`."""
 
     name: str
     start_ns: int

@@ -17,19 +17,28 @@ from demiurge.tools.errors import ToolErrorCode, ToolFailure, ToolUserError
 from demiurge.values import canonical_json, cbor
 from demiurge.values.refs import Ref
 from demiurge.world.authority.enforcers import INLINE_BYTES
+from demiurge.world.authority.refusals import tool_code
 from demiurge.world.effect import EffectCall
 from demiurge.world.sealing import Sealing
 
 __all__ = ["WorldBlobs", "WorldHttp", "WorldIntrospection", "WorldTimer", "WorldVaultAccess", "WorldWorkspaces"]
 
 
+_ENDS = (ToolErrorCode.POLICY_DENIED, ToolErrorCode.BUDGET_EXCEEDED, ToolErrorCode.DEADLINE_EXCEEDED)
+"""What the kernel refuses an effect of a running tool with; any other failure is the effect's own."""
+
+
 async def _ask(call: EffectCall, kind: str, **params: Any) -> Mapping[str, Any]:
-    """The receipt's payload. Raises ToolUserError with what the effect said, ToolFailure when it is in doubt."""
+    """The receipt's payload. Raises ToolFailure when the effect was refused, had no budget left or is in doubt, else
+    ToolUserError with what it said."""
     result = await call.request(kind, params)
     payload: Mapping[str, Any] = result["payload"]
     if result["status"] != "ok":
-        if payload["code"] == ToolErrorCode.UNKNOWN_OUTCOME:
-            raise ToolFailure(ToolErrorCode.UNKNOWN_OUTCOME)
+        code = tool_code(payload["code"])
+        if code is ToolErrorCode.UNKNOWN_OUTCOME:
+            raise ToolFailure(code)
+        if code in _ENDS:
+            raise ToolFailure(code, safe_message=payload["message"])
         raise ToolUserError(payload["message"])
     return payload
 
@@ -149,23 +158,44 @@ def _name(kept: Mapping[str, Any]) -> SecretName:
     return SecretName(kept["alias"], kept["version"])
 
 
+_NAMED = {
+    "schemas": "defschema",
+    "modules": "defmodule",
+    "plans": "defplan",
+    "caps": "defcap",
+    "policies": "defpolicy",
+    "secrets": "defsecret",
+    "toolsets": "deftoolset",
+}
+"""What a manifest shows by name alone, and the kind of its definitions."""
+
+
+def _manifest_view(node: Mapping[str, Any]) -> dict[str, Any]:
+    definitions, root = node["definitions"], node["root"]
+    defaults = root.get("defaults", {})
+    in_force = [d["rules"] for d in definitions if d["$kind"] == "defpolicy" and d["name"] == defaults.get("policy")]
+    effects = [d["kind"] for d in (*node["system"], *definitions) if d["$kind"] == "defeffect"]
+    return {
+        **{name: sorted(d["name"] for d in definitions if d["$kind"] == kind) for name, kind in _NAMED.items()},
+        "effects": sorted(effects),
+        "grants": defaults.get("cap_grants", []),
+        "policy": in_force[0] if in_force else [],
+        "routing": root.get("routing", {}).get("events", []),
+        "triggers": root.get("triggers", []),
+        "tools": [spec["name"] for spec in node["toolset"]],
+        "tool_policy": node["tool_policy"],
+    }
+
+
 class WorldIntrospection:
     def __init__(self, call: EffectCall) -> None:
         self._call = call
 
     async def manifest(self) -> Mapping[str, Any]:
-        """Names, not bodies: what this world is made of."""
+        """What this world is made of: definitions by name, and in full what may happen in it and who decides."""
         found = await _ask(self._call, "introspect.manifest")
         node = cbor.decode(self._call.get_blob(Ref(found["manifest_ref"])))
-        kinds: dict[str, list[str]] = {}
-        for definition in node["definitions"]:
-            kinds.setdefault(definition["$kind"].removeprefix("def") + "s", []).append(definition["name"])
-        tools = [spec["name"] for spec in node["toolset"]]
-        return {
-            **{kind: sorted(names) for kind, names in kinds.items()},
-            "tools": tools,
-            "ref": found["manifest_ref"],
-        }
+        return {**_manifest_view(node), "ref": found["manifest_ref"]}
 
     async def state(self, module: str | None, key: str | None) -> Mapping[str, Any]:
         unit = self._call.unit

@@ -13,22 +13,35 @@ from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
-from demiurge.errors import DemiurgeError, InvalidValue
+from demiurge.errors import DemiurgeError, InvalidValue, NotFound
 from demiurge.models.address import GENERAL_KEY, Address
 from demiurge.models.port import LanguageModel
 from demiurge.models.prices import cost_of
 from demiurge.models.providers import PROVIDERS, Provider, provider
 from demiurge.models.request import GenerateRequest
 from demiurge.models.scrub import scrub
+from demiurge.tools.ids import canonical_id
 from demiurge.tools.spec import ToolSpec
 from demiurge.tools.telemetry.graph_run import GraphRun
 from demiurge.tools.telemetry.prompt_hash import prompt_hash
 from demiurge.values import canonical_json
 from demiurge.values.clock import Clock, SystemClock
+from demiurge.values.money import dollars_text, whole_micros
 from demiurge.values.refs import Ref, ref_of
-from demiurge.wire import anthropic, openai_chat, openai_responses
-from demiurge.wire.arguments import sound_calls
-from demiurge.wire.items import Completion, Delivery, Item, NamedTool, TextFormat, ToolChoice, Usage
+from demiurge.wire.arguments import sound_calls, with_flags
+from demiurge.wire.items import (
+    Completion,
+    Delivery,
+    Item,
+    Message,
+    NamedTool,
+    Opaque,
+    Reasoning,
+    TextFormat,
+    ToolChoice,
+    Usage,
+)
+from demiurge.wire.rounds import is_empty
 from demiurge.world.authority.admission import decide_tool
 from demiurge.world.budget import MICROS_PER_CENT
 from demiurge.world.effect import EffectCall, Restart, Result, failed, succeeded
@@ -38,30 +51,28 @@ from demiurge.world.manifest import Manifest
 from demiurge.world.messages import assistant_blob, attachment_refs, call_blob, expand, items_blob
 from demiurge.world.secrets import Secrets
 from demiurge.world.state import OpenIntent
+from demiurge.world.toolset import encode_toolset, read_toolset
 
 __all__ = ["LlmGenerate", "tools_blob"]
 
 NO_KEY = f"The address wants a key and none was sent: set {GENERAL_KEY}, the only one that goes to a given address."
 
+UNDECLARED_KEY = (
+    "The provider wants a key, and this world declares no secret for it: name one as `api_key` of the effect."
+)
+
 
 def tools_blob(provider: str, specs: Sequence[ToolSpec]) -> bytes:
     """A toolset as the blob that `tools_ref` names (seed 000, Tool Spec Blob)."""
-    tools = _encode(provider, specs)
-    return canonical_json.encode({"provider": provider, "tools": tools})
-
-
-def _encode(provider: str, specs: Sequence[ToolSpec]) -> list[Any]:
-    wire = openai_responses if provider.startswith("openai-responses") else openai_chat
-    wire = anthropic if provider.startswith("anthropic") else wire
-    tools: list[Any] = wire.encode_tools(specs).get("tools", [])
-    return tools
+    return encode_toolset(provider, specs)
 
 
 class LlmGenerate:
     """The adapter. `addresses`: where this process asks a provider, by its name; its usual address when absent.
 
     A key goes only where `models.address` says: to a vendor's own the secret that the intent names, but from no place
-    of another vendor's key; elsewhere LLM_API_KEY, or none.
+    of another vendor's key; elsewhere LLM_API_KEY, or none. An intent that names no secret takes the one that is usual
+    for its provider, if the manifest declares it and under the same rules; if not, no key is sent.
     """
 
     kinds = ("llm.generate",)
@@ -91,7 +102,8 @@ class LlmGenerate:
             completion = sound_calls(answer, call.intent.id)  # the same at every retry
         except DemiurgeError as error:
             keyless = error.code == "authentication" and request.api_key is None
-            return failed(error.code, NO_KEY if keyless else scrub(error.message, request.api_key))
+            hint = NO_KEY if request.base_url is not None else UNDECLARED_KEY
+            return failed(error.code, hint if keyless else scrub(error.message, request.api_key))
         return await _receipt(call, request, completion, asked_ns)
 
     async def _request(self, call: EffectCall) -> GenerateRequest:
@@ -101,18 +113,17 @@ class LlmGenerate:
             message = unless_erased(call.get_blob, ref)
             for attached in attachment_refs(message or b""):
                 await readable(call, attached)
-            messages.append(expand(message, call.get_blob) if message is not None else None)
-        specs, blob_choice = _tools(call, params["tools_ref"])
-        chosen = params["tool_choice"]
+            messages.append(_items(message, call.get_blob))
+        specs, chosen = _tools(call, params["tools_ref"], params["tool_choice"])
         form = params["response_format"]
         row = provider(params["provider"])
         address = self._addresses.get(row.name, Address())
         return GenerateRequest(
             provider=params["provider"],
             model=params["model"],
-            items=mended(messages),
+            items=with_flags(mended(messages)),
             specs=specs,
-            tool_choice=_choice(chosen) if chosen is not None else blob_choice,
+            tool_choice=chosen,
             temperature=params["temperature"],
             max_tokens=params["max_tokens"],
             response_format=TextFormat(**form["$value"]) if form is not None else None,
@@ -124,10 +135,41 @@ class LlmGenerate:
     def _key(self, call: EffectCall, row: Provider, address: Address) -> str | None:
         if row.key_variable is None:
             return None
-        named = call.intent.params["api_key"]
+        named = call.intent.params["api_key"] or _usual(call, row)
+        if named is None:
+            return None
         if address.is_vendors:
             return self._secrets.inject(call, named, may=_places_for(row))
         return self._secrets.offer(call, named, may=f"env:{GENERAL_KEY}".__eq__)
+
+
+def _items(message: bytes | None, get: Callable[[Ref], bytes]) -> list[Item] | None:
+    """What a message says; None of one that was erased, or part of which was."""
+    try:
+        return _said(expand(message, get)) if message is not None else None
+    except NotFound as error:
+        if error.code != "erased":
+            raise
+        return None
+
+
+def _said(items: list[Item]) -> list[Item]:
+    """The items of a message; none of an empty answer, which may hold the model's thoughts: providers refuse blank text
+    and thoughts that lead to nothing."""
+    says = [
+        item
+        for item in items
+        if not isinstance(item, Reasoning | Opaque)
+        and not (isinstance(item, Message) and item.role == "assistant" and not item.text.strip())
+    ]
+    return items if says else []
+
+
+def _usual(call: EffectCall, row: Provider) -> Mapping[str, Any] | None:
+    """The secret that a provider's key usually is, as a parameter would name it; None if this world has none."""
+    if row.alias is None or call.services.manifest.secret(row.alias, 1) is None:
+        return None
+    return {"$tag": "secret", "$value": {"alias": row.alias, "version": 1}}
 
 
 def _places_for(row: Provider) -> Callable[[str], bool]:
@@ -144,7 +186,7 @@ def _places_for(row: Provider) -> Callable[[str], bool]:
 def _choice(value: Mapping[str, Any]) -> ToolChoice:
     match value["$tag"]:
         case "Tool":
-            return NamedTool(value["$value"]["name"])
+            return NamedTool(canonical_id(value["$value"]["name"]))
         case "None":
             return "none"
         case "Required":
@@ -153,41 +195,51 @@ def _choice(value: Mapping[str, Any]) -> ToolChoice:
             return "auto"
 
 
-def _tools(call: EffectCall, ref: Ref | None) -> tuple[tuple[ToolSpec, ...], ToolChoice | None]:
-    """The specs that a `tools_ref` blob names, checked against the catalog. Raises InvalidValue for a stranger."""
+def _tools(
+    call: EffectCall, ref: Ref | None, asked: Mapping[str, Any] | None
+) -> tuple[tuple[ToolSpec, ...], ToolChoice | None]:
+    """The specs of a toolset, each as the catalog has it, and the choice: the one asked for, else the blob's. Raises
+    InvalidValue: `bad_toolset`, `unknown_tool` for a stranger, `bad_tool_choice`."""
+    chosen = _choice(asked) if asked is not None else None
     if ref is None:
-        return (), None
-    blob = canonical_json.parse_object(call.get_blob(ref))
-    provider = str(blob.get("provider", ""))
-    specs: list[ToolSpec] = []
-    for entry in _objects(blob.get("tools", []), "tools"):
-        name = _entry_name(entry)
-        spec = call.manifest.toolset.get(name)
-        if spec is None or decide_tool(call.manifest, name, actor=call.actor).verdict == "deny":
-            raise InvalidValue(
-                f"the toolset offers {name!r}, which is not in this world's catalog or is not allowed now; the next "
-                "message takes the tools of then",
-                code="unknown_tool",
-            )
-        if _encode(provider, [spec]) != [entry]:
-            raise InvalidValue(f"the toolset's {name!r} is not worded as in this world's catalog", code="unknown_tool")
-        specs.append(spec)
-    choice = blob.get("tool_choice")
-    if isinstance(choice, Mapping):
-        return tuple(specs), NamedTool(_entry_name(choice))
-    return tuple(specs), choice if choice in ("auto", "none", "required") else None
+        specs: tuple[ToolSpec, ...] = ()
+    else:
+        toolset = read_toolset(call.get_blob(ref))
+        specs = tuple(_catalogued(call, toolset.provider, name, entry) for name, entry in toolset.entries)
+        chosen = chosen if chosen is not None else toolset.choice
+    if isinstance(chosen, NamedTool) and all(spec.name != chosen.name for spec in specs):
+        offered = ", ".join(spec.name for spec in specs) or "none"
+        raise InvalidValue(
+            f"The tool choice names {chosen.name!r}, which the toolset does not offer (it offers {offered}).",
+            code="bad_tool_choice",
+        )
+    return specs, chosen
 
 
-def _entry_name(entry: Mapping[str, Any]) -> str:
-    """The tool that an entry or a choice names; the two formats put it in two places."""
-    function = entry.get("function")
-    return str(entry.get("name") or (function.get("name") if isinstance(function, Mapping) else None))
-
-
-def _objects(value: Any, path: str) -> list[Mapping[str, Any]]:
-    if not isinstance(value, list) or not all(isinstance(entry, Mapping) for entry in value):
-        raise InvalidValue("must be a list of objects", path=path, code="bad_toolset")
-    return value
+def _catalogued(call: EffectCall, provider: str, name: str, entry: Mapping[str, Any]) -> ToolSpec:
+    """The spec of this world's catalog that an entry says. Raises InvalidValue (`unknown_tool`), with what differs."""
+    spec = call.manifest.toolset.get(name)
+    again = "make it again with `demiurge tools ref`"
+    if spec is None:
+        kind = f" ({entry['type']})" if not name and isinstance(entry.get("type"), str) else ""
+        said = f"{name!r}, which is not in this world's catalog" if name else f"an entry that names no tool{kind}"
+        raise InvalidValue(f"The toolset offers {said}: take it out, or {again}.", code="unknown_tool")
+    if decide_tool(call.manifest, name, actor=call.actor).verdict == "deny":
+        raise InvalidValue(
+            f"The toolset offers {name!r}, which is not allowed now by the tool policy; the next message takes the "
+            "tools of then.",
+            code="unknown_tool",
+        )
+    [wanted] = canonical_json.parse_object(encode_toolset(provider, [spec]))["tools"]
+    if wanted != entry:
+        theirs, ours = ({**each, **(each.get("function") or {})} for each in (entry, wanted))
+        fields = sorted(key for key in theirs.keys() | ours.keys() if theirs.get(key) != ours.get(key))
+        raise InvalidValue(
+            f"The toolset's {name!r} is not worded for {provider or 'no provider'} as in this world's catalog "
+            f"(it differs in {', '.join(fields)}): {again}.",
+            code="unknown_tool",
+        )
+    return spec
 
 
 async def _receipt(call: EffectCall, request: GenerateRequest, completion: Completion, asked_ns: int) -> Result:
@@ -199,6 +251,8 @@ async def _receipt(call: EffectCall, request: GenerateRequest, completion: Compl
     items_ref = await call.put_blob(items)
     details = {**await _account(request, completion, asked_ns), "prompt_hash": _prompt_hash(call, request)}
     tokens = {"prompt": details["prompt"], "completion": details["completion"]}
+    receipt = call.manifest.schemas.get(call.manifest.effects[call.intent.kind].receipt)
+    knows_empty = "empty" in receipt["record"]  # not in manifests of older versions
     return succeeded(
         output_ref=await call.put_blob(assistant_blob(completion, calls, items_ref)),
         token_usage=tokens,
@@ -208,6 +262,7 @@ async def _receipt(call: EffectCall, request: GenerateRequest, completion: Compl
         output_items_ref=items_ref,
         finish_reason=completion.finish_reason,
         usage_ref=await call.put_blob(canonical_json.encode(details)),
+        **({"empty": True} if knows_empty and is_empty(completion) else {}),
     )
 
 
@@ -232,7 +287,8 @@ async def _account(request: GenerateRequest, completion: Completion, asked_ns: i
         "cache_written": usage.cache_written,
         "reasoning": usage.reasoning,
         "model": completion.model or request.model,
-        "cost_micros": cost.micros,
+        "cost_micros": whole_micros(cost.micros) if cost.micros is not None else None,
+        "cost_usd": dollars_text(cost.micros) if cost.micros is not None else None,
         "cost_source": cost.source,
         "raw_finish_reason": completion.raw_finish_reason,
         "response_id": completion.response_id,

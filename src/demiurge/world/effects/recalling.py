@@ -25,7 +25,14 @@ class RecallingLedger:
         return self._ledger.find(slot, now_ns)
 
     def claim(
-        self, slot: LedgerSlot, *, params_hash: str, ttl_ns: int | None, now_ns: int, even_in_doubt: bool = False
+        self,
+        slot: LedgerSlot,
+        *,
+        params_hash: str,
+        ttl_ns: int | None,
+        now_ns: int,
+        even_in_doubt: bool = False,
+        changes: bool = True,
     ) -> Claim:
         there = self._ledger.find(slot, now_ns)
         doubt = LedgerRow(slot, EntryState.IN_DOUBT, b"", params_hash, now_ns, None)

@@ -12,6 +12,9 @@ answer when an attempt has no receipt, and when a call waits for a person. An at
 A decision that the journal holds need not be this user's: `is_ours` says which are. A call that another one approved is
 not begun, and one that it had begun is in doubt.
 
+A call that was refused, by whomever, is answered by the same runner, which runs nothing for it: so it has a start and a
+result, a record and the text for the model like any other.
+
 Before a person is asked, a call has gone through the runner up to there: one that would be refused whatever they say is
 answered at once (seed 003 #1).
 """
@@ -29,6 +32,7 @@ from demiurge.tools.approvals import ApprovalDecision, ApprovalRequest
 from demiurge.tools.capabilities import BlobAccess, HttpAccess, Introspection, Timer, VaultAccess, Workspaces
 from demiurge.tools.effect import ToolEffect
 from demiurge.tools.errors import SAFE_MESSAGES, ToolErrorCode
+from demiurge.tools.execution.error_log import ToolErrorLog
 from demiurge.tools.ledger.effects import Ledger
 from demiurge.tools.ledger.idempotency import IdempotencyStrategy
 from demiurge.tools.ledger.reconcile import reconciling
@@ -40,6 +44,7 @@ from demiurge.values import canonical_json
 from demiurge.values.clock import Clock
 from demiurge.values.refs import Ref, ref_of
 from demiurge.world.authority.admission import decide_tool, tool_effect
+from demiurge.world.authority.refusals import tool_code
 from demiurge.world.effect import EffectCall, Restart, Result, failed, succeeded
 from demiurge.world.effects.capabilities import (
     WorldBlobs,
@@ -65,7 +70,8 @@ log = logging.getLogger("demiurge.world")
 
 class ToolCalls:
     """The adapter. `source` holds every tool that this process can run. Without `sessions` handlers have none, without
-    a `ledger` equal calls of different turns are different calls, without `sealing` they can't put into the vault."""
+    a `ledger` equal calls of different turns are different calls, without `sealing` they can't put into the vault.
+    `errors`: where an author reads why a tool failed."""
 
     kinds = ("tool.call",)
 
@@ -77,9 +83,10 @@ class ToolCalls:
         ledger: Ledger | None = None,
         sealing: Sealing | None = None,
         is_ours: Callable[[OpenIntent], bool] = lambda _approved: True,
+        errors: ToolErrorLog | None = None,
     ) -> None:
         self._source, self._clock, self._sessions, self._ledger = source, clock, sessions, ledger
-        self._sealing, self._is_ours = sealing, is_ours
+        self._sealing, self._is_ours, self._errors = sealing, is_ours, errors
 
     def restart(self, intent: OpenIntent, manifest: Manifest) -> Restart:
         """A read may be repeated, and so may what the record answers; else only the ledger or the tool itself can find
@@ -92,6 +99,10 @@ class ToolCalls:
             return "retry"
         can_find_out = tool is not None and tool.reconcile is not None
         return "reconcile" if can_find_out or self._may_know(intent) else "in_doubt"
+
+    def claims(self, intent: OpenIntent) -> bool:
+        """Whether a claim in the ledger is made before the tool's handler runs."""
+        return self._may_know(intent)
 
     def _may_know(self, intent: OpenIntent) -> bool:
         """Whether the ledger may know what an equal call did."""
@@ -126,6 +137,27 @@ class ToolCalls:
         faults.point("tool.ran")
         return await self._answer(call, ran)
 
+    async def refuse(self, call: EffectCall, code: str, message: str) -> Result:
+        """The answer to a call that is not run: what is wrong with it in the runner's words, else `message`."""
+        proposed, sink, limits = _proposed(call), _Sink(), ToolLimits(call, self._clock)
+        runner = ToolRunner(
+            self._source,
+            policy=_policy(call),
+            approvals=_Nobody(),
+            emit=call.progress,
+            blobs=sink,
+            clock=self._clock,
+        )
+        result = runner.refuse(
+            proposed.tool,
+            proposed.raw_args,
+            tool_code(code),
+            message=message or None,
+            tool_call_id=proposed.call_id,
+            ctx=proposed.ctx,
+        )
+        return await self._answer(call, _Ran(result, None, sink, limits))
+
     def _is_other(self, call: EffectCall) -> bool:
         """Whether the tool at hand is not the one that the call was proposed for."""
         name = call.intent.params["tool"]
@@ -134,8 +166,7 @@ class ToolCalls:
 
     async def _run(self, call: EffectCall, recorder: Recorder | None, *, asks: bool) -> _Ran:
         """Through the runner; unless it `asks`, no further than to what a person has to decide."""
-        params = call.intent.params
-        proposed = canonical_json.parse_object(call.get_blob(params["call_ref"]))
+        proposed = _proposed(call)
         sink, limits = _Sink(), ToolLimits(call, self._clock)
         runner = ToolRunner(
             self._tools(call),
@@ -155,13 +186,14 @@ class ToolCalls:
             emit=call.progress,
             blobs=sink,
             clock=self._clock,
+            log_tool_errors=self._errors or False,
         )
         with recorder.recording() if recorder is not None else nullcontext():
             result = await runner.exec(
-                params["tool"],
-                proposed["arguments_json"],
-                tool_call_id=params["tool_call_id"],
-                ctx=ToolPolicyContext(run_id=str(call.unit), actor=call.actor),
+                proposed.tool,
+                proposed.raw_args,
+                tool_call_id=proposed.call_id,
+                ctx=proposed.ctx,
                 approval_id=call.intent.id.hex(),
             )
         return _Ran(result, recorder, sink, limits)
@@ -181,6 +213,7 @@ class ToolCalls:
             view_ref=await call.put_blob(view) if view is not None else None,
             record_ref=await call.put_blob(canonical_json.encode(result.record.public())),
             **await self._recorded(call, ran.recorder, result.ok),
+            **({"replayed": True} if result.record.replayed and _has_field(call, "replayed") else {}),
             **ran.limits.used(),
         )
 
@@ -194,8 +227,7 @@ class ToolCalls:
 
     def _recorder(self, call: EffectCall) -> Recorder | None:
         """None where the receipt has no place for events, as under the manifest of an older version."""
-        receipt = call.manifest.schemas.get(call.manifest.effects[call.intent.kind].receipt)
-        if self._sessions is None or "events_ref" not in receipt["record"]:
+        if self._sessions is None or not _has_field(call, "events_ref"):
             return None
         return Recorder(self._sessions.of(call.unit), self._sessions.codec)
 
@@ -236,6 +268,12 @@ _FINAL = frozenset(
     }
 )
 """What a call is refused with that no decision of a person could let run."""
+
+
+def _has_field(call: EffectCall, name: str) -> bool:
+    """Whether the receipt of this call has the field, which that of an older manifest may lack."""
+    return name in call.manifest.schemas.get(call.manifest.effects[call.intent.kind].receipt)["record"]
+
 
 _STRICTNESS = ("allow", "require_approval", "deny")
 
@@ -304,6 +342,23 @@ class _Decision:
             return False
         asks = decide_tool(manifest, tool, actor=self._call.actor).verdict == "require_approval"
         return asks and manifest.tool_policy.rule_digest(tool, tool_effect(manifest, tool)) != asked
+
+
+class _Proposed(NamedTuple):
+    """A call as it goes into the runner; one that was cut has no arguments that could be read."""
+
+    tool: str
+    raw_args: str
+    call_id: str
+    ctx: ToolPolicyContext
+
+
+def _proposed(call: EffectCall) -> _Proposed:
+    params = call.intent.params
+    stored = canonical_json.parse_object(call.get_blob(params["call_ref"]))
+    raw_args = "" if stored.get("invalid") else stored["arguments_json"]
+    ctx = ToolPolicyContext(run_id=str(call.unit), actor=call.actor)
+    return _Proposed(params["tool"], raw_args, params["tool_call_id"], ctx)
 
 
 class _Ran(NamedTuple):

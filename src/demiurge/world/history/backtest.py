@@ -103,8 +103,9 @@ def backtest(records: Iterable[Record], get: Get, policy: ToolPolicy, *, shown: 
 def _decided(records: Iterable[Record], get: Get) -> Iterator[_Decided | None]:
     """Every call that was decided, once; None for one that can't be read.
 
-    Allowed and asked-about calls are intents. Denied ones have none: they are looked for where calls are proposed, in
-    the receipts of a model's answers and in the events that ask for a call.
+    Allowed and asked-about calls are intents, and so are the denied ones of newer worlds. Older worlds have none of
+    these, and nor has an app without the event that a refused call leaves; so denied calls are looked for where calls
+    are proposed, in the receipts of a model's answers and in the events that ask for a call.
     """
 
     @lru_cache(KEPT_MANIFESTS)
@@ -120,7 +121,9 @@ def _decided(records: Iterable[Record], get: Get) -> Iterator[_Decided | None]:
             continue
         try:
             if record.kind == "intent" and record.body["kind"] == "tool.call":
-                yield _intent(record, rules(stamp.manifest), stamp.actor)
+                decided = _intent(record, rules(stamp.manifest), stamp.actor)
+                if decided.recorded != "deny":
+                    yield decided
                 continue
             for tool, call_id in _proposed(record, get):
                 denied = _denied(record, tool, call_id, rules(stamp.manifest))
@@ -131,9 +134,14 @@ def _decided(records: Iterable[Record], get: Get) -> Iterator[_Decided | None]:
 
 
 def _intent(record: Record, rules: _Rules, actor: str) -> _Decided:
-    params, verdict = record.body["params"], record.body["admitted"]["verdict"]
+    """An intent's decision by the tool policy, also where something else refused the call."""
+    params, admitted = record.body["params"], record.body["admitted"]
+    tool, verdict = params["tool"], admitted["verdict"]
+    effect = rules.effect(tool)
+    if verdict == "deny":
+        verdict = rules.policy.decide(ToolPolicyContext(run_id="", actor=actor), tool, effect)
     call = Call(record.unit, record.unit_seq, record.position, params["tool_call_id"])
-    return _Decided(params["tool"], rules.effect(params["tool"]), actor, verdict, call)
+    return _Decided(tool, effect, actor, verdict, call)
 
 
 def _proposed(record: Record, get: Get) -> Iterator[tuple[str, str]]:

@@ -20,6 +20,7 @@ from demiurge.errors import Conflict, InvalidValue, NotFound
 from demiurge.stores.merkle import leaf_hash, path_root
 from demiurge.stores.protocol import Store
 from demiurge.stores.tiles import Tiles
+from demiurge.world.moment import MAX_POSITION
 
 __all__ = ["Proof", "Seal", "prove", "sealed"]
 
@@ -85,6 +86,8 @@ def sealed(store: Store, size: int | None = None) -> Seal:
     """
     if size is None:
         size = store.length()
+    elif size > MAX_POSITION:
+        raise NotFound(f"There is no position {size} here; the last one is {store.length()}.", code="no_position")
     return Seal(size, Tiles(store).root(size))
 
 

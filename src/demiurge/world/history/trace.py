@@ -100,12 +100,14 @@ def _cause(record: Record) -> Place | None:
 def _state(record: Record, led_to: Sequence[Record]) -> tuple[State, str]:
     body = record.body
     match record.kind:
+        case "intent" if body.get("admitted", {}).get("verdict") == "deny":
+            return "denied", _reason(body["admitted"])
         case "intent":
             return _waits(body, led_to), ""
         case "receipt" if body["status"] != "ok":
             return "failed", _reason(body["payload"])
-        case "receipt" if body["payload"].get("ok") is False:
-            return "failed", _reason({"code": body["payload"]["error_code"], **body["payload"]})
+        case "receipt" if isinstance(body["payload"], Mapping) and body["payload"].get("ok") is False:
+            return "failed", _refused(body["payload"])
         case "receipt":
             return ("" if led_to else "ok"), ""
         case "approval" if body["verdict"] == "expire":
@@ -132,6 +134,14 @@ def _waits(intent: Mapping[str, Any], led_to: Sequence[Record]) -> State:
     return "" if any(verdict != "approve" for verdict in verdicts) else "running"
 
 
+def _refused(payload: Mapping[str, Any]) -> str:
+    """What an answer says of itself that is not ok: a code and a message, or the values beside it (a commit that found
+    another version has those alone)."""
+    coded = _reason({"code": payload.get("error_code"), "message": payload.get("message")})
+    plain = [f"{name} {value}" for name, value in payload.items() if value != "" and type(value) in (str, int)]
+    return coded or ": ".join(["not ok", *([", ".join(plain)] if plain else [])])
+
+
 def _reason(said: Mapping[str, Any]) -> str:
     return ": ".join(str(said[name]) for name in ("code", "message") if said.get(name))
 
@@ -144,7 +154,8 @@ def _says(record: Record) -> str:
             tag = value.get("$tag") if isinstance(value, Mapping) else None
             return f"{body['schema']} {tag}" if tag else body["schema"]
         case "intent":
-            params, admitted = body["params"], body.get("admitted", {})
+            params = body["params"] if isinstance(body["params"], Mapping) else {}
+            admitted = body.get("admitted", {})
             what = params.get("tool") or params.get("model") or params.get("path") or params.get("url") or ""
             return f"{body['kind']} {what} (by {admitted.get('by')}, {admitted.get('rule')})".replace("  ", " ")
         case "decision":
@@ -157,6 +168,8 @@ def _says(record: Record) -> str:
             return str(body["plan"])
         case "settled":
             return ", ".join(f"{name} {used}" for name, used in body["used"].items() if used) or "nothing used"
+        case "doubt_decided":
+            return f"{'done' if body['done'] else 'not done'}, says {body['by']}: {body['reason']}"
         case "manifest":
             return str(body["ref"])
         case "receipt" if body.get("secrets"):

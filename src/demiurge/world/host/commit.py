@@ -114,9 +114,9 @@ class Committer:
                 self._recent.clear()
             self._recent[ref] = data
 
-    def forget(self, ref: Ref) -> None:
-        """Don't answer from memory what is erased in the store."""
-        self._recent.pop(ref, None)
+    def forget_all(self) -> None:
+        """Don't answer from memory what may be erased in the store."""
+        self._recent.clear()
 
     def has_blob(self, ref: Ref) -> bool:
         return ref in self._held or self._store.has_blob(ref)

@@ -21,7 +21,18 @@ from demiurge.values.clock import Clock
 from demiurge.values.refs import Ref
 from demiurge.world.authority.admission import uncovered
 from demiurge.world.budget import TOOL
-from demiurge.world.effect import Adapter, Deferring, EffectCall, Recalling, Restart, Result, Services, failed
+from demiurge.world.effect import (
+    Adapter,
+    Claiming,
+    Deferring,
+    EffectCall,
+    Recalling,
+    Refusing,
+    Restart,
+    Result,
+    Services,
+    failed,
+)
 from demiurge.world.history.replay import Manifests
 from demiurge.world.host.commit import Committer
 from demiurge.world.host.live import LiveUnit
@@ -68,7 +79,9 @@ class Dispatcher:
         self._services, self._clock, self._token, self._stamp = services, clock, token, stamp
         self._adapters = {kind: adapter for adapter in adapters for kind in adapter.kinds}
         self._deferring = {kind: a for kind, a in self._adapters.items() if isinstance(a, Deferring)}
+        self._claiming = {kind: a for kind, a in self._adapters.items() if isinstance(a, Claiming)}
         self._recalling = {kind: a for kind, a in self._adapters.items() if isinstance(a, Recalling)}
+        self._refusing = {kind: a for kind, a in self._adapters.items() if isinstance(a, Refusing)}
         self._answers: dict[bytes, asyncio.Future[Result]] = {}
         self._unstored: dict[bytes, Ingress] = {}
         self.closing = False
@@ -120,7 +133,9 @@ class Dispatcher:
         harmless = self.is_repeatable(intent)
         tried = intent.id not in live.begun and bool(self._store.attempts([intent.id]))
         live.begun.discard(intent.id)
-        await self._settle(live, intent, self._receipt(intent, IN_DOUBT if tried and not harmless else STOPPED))
+        stopped = IN_DOUBT if tried and not harmless else STOPPED
+        result, call = await self._answered(live, intent, failed(**intent.refused) if intent.refused else stopped)
+        await self._settle(live, intent, self._receipt(intent, result, call))
 
     async def request(self, live: LiveUnit, call: EffectCall, kind: str, params: Mapping[str, Any]) -> Result:
         """A capability request of a running tool; a re-run tool is answered from what was recorded, in order."""
@@ -174,7 +189,7 @@ class Dispatcher:
     @asynccontextmanager
     async def _alone_in_unit(self, live: LiveUnit, intent: OpenIntent, tried: bool) -> AsyncIterator[None]:
         """When no other tool of the unit runs."""
-        live.calls[intent.id] = None if tried else intent
+        live.calls[intent.id] = None if tried or intent.refused is not None else intent
         try:
             await live.one_call.acquire()
         finally:
@@ -214,18 +229,20 @@ class Dispatcher:
         """What came of an intent, and the performance, if there was one. Raises Unavailable: there is no result yet."""
         manifest = self._manifests[intent.manifest]
         adapter = self._adapters.get(intent.kind)
+        if intent.refused is not None:
+            return await self._answered(live, intent, failed(**intent.refused))
         if adapter is None:
             return failed("no_adapter", f"Nothing here performs {intent.kind}."), None
         restart: Restart | None = adapter.restart(intent, manifest) if tried else None
         attempts = self._attempts(intent) if tried else 0
         if restart == "in_doubt" or attempts == MAX_ATTEMPTS:
-            return (GAVE_UP if restart == "retry" else IN_DOUBT), None
+            return await self._answered(live, intent, GAVE_UP if restart == "retry" else IN_DOUBT)
         refused = self._refused(intent)
         if refused is not None:
             return refused, None
         left_s = self._left_s(intent)
         if left_s is not None and left_s <= 0 and restart != "reconcile":
-            return (IN_DOUBT if intent.requests else OVER), None
+            return await self._answered(live, intent, IN_DOUBT if intent.requests else OVER)
         unit = live.state.unit
         faults.point("effect.before_attempt")
         try:
@@ -234,7 +251,7 @@ class Dispatcher:
         except asyncio.CancelledError:
             if self.closing:
                 raise
-            return STOPPED, None
+            return await self._answered(live, intent, STOPPED)
         live.begun.discard(intent.id)
         faults.point("effect.attempted")
         strip = self._broadcast.begin(unit, intent.id, attempts, intent.kind)
@@ -253,9 +270,27 @@ class Dispatcher:
         )
         return await self._outcome(adapter, call, strip, masking), call
 
+    async def _answered(self, live: LiveUnit, intent: OpenIntent, result: Result) -> tuple[Result, EffectCall | None]:
+        """The answer to an intent that is not performed, as its adapter gives it: shown like any other. No attempt is
+        needed, because nothing is done outside. Where the adapter can't, `result`."""
+        adapter = self._refusing.get(intent.kind)
+        if adapter is None:
+            return result, None
+        unit, strip = live.state.unit, self._broadcast.begin(live.state.unit, intent.id, 0, intent.kind)
+        call = EffectCall(unit, intent, self._manifests[intent.manifest], intent.actor, self._services, strip.show)
+        try:
+            return await adapter.refuse(call, **result["payload"]), call
+        except Unavailable:
+            raise
+        except Exception as error:  # noqa: BLE001 - it is refused, whatever the adapter makes of that
+            log.error("the adapter of %s failed: %s", intent.kind, type(error).__name__)
+            return result, None
+
     def _attempt(self, live: LiveUnit, intent: OpenIntent, number: int) -> Attempt:
-        key = attempt_key(intent, number)
-        return Attempt(key, str(live.state.unit), self._token, self._clock.now_ns())
+        key, claiming = attempt_key(intent, number), self._claiming.get(intent.kind)
+        changes = not self.is_repeatable(intent)
+        claims = changes and claiming is not None and claiming.claims(intent)
+        return Attempt(key, str(live.state.unit), self._token, self._clock.now_ns(), changes, claims)
 
     def _refused(self, intent: OpenIntent) -> Result | None:
         """Why the grants in force don't cover an effect that others let in: what was withdrawn is not begun any more,

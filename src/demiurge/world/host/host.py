@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple, TypeVar
 
@@ -29,7 +29,7 @@ from demiurge.world.host.timers import Sleep
 from demiurge.world.host.units import Units, decision_id
 from demiurge.world.kernel.ingress import Ingress
 from demiurge.world.manifest import Manifest
-from demiurge.world.record import Record, Stamp, decode_row
+from demiurge.world.record import Cause, Record, Stamp, decode_row
 from demiurge.world.routing import event_digest, routed
 from demiurge.world.state import OpenIntent, UnitState
 from demiurge.world.trees import check_new_name
@@ -119,6 +119,7 @@ class Host:
         """Store the manifest, and note what is damaged."""
         sources = [reducer.source for reducer in self.manifest.reducers.values()]
         await self._committer.write(self.store.put_blobs, [self.manifest.node, *sources])
+        self.notices += self.store.notices
         self.notices += [f"{unit} is left alone: {problem}" for unit, problem in self.store.damaged.items()]
 
     async def close(self) -> None:
@@ -210,12 +211,22 @@ class Host:
         """The open intent with this id, in whichever unit."""
         return next((intent for _, intent in self._open() if intent.id == intent_id), None)
 
+    def unreadable(self, of: Unit | None = None) -> dict[Unit, DemiurgeError]:
+        """The units that may hold open intents and can't be read, of one unit or of all, and what is wrong with
+        each."""
+        units = [Unit.parse(head.unit) for head in self.store.heads(open_only=True)] if of is None else [of]
+        units += [Unit.parse(name) for name in self.store.damaged] if of is None else []
+        problems: dict[Unit, DemiurgeError] = {}
+        for unit in units:
+            try:
+                self._units[unit]
+            except DemiurgeError as problem:
+                problems[unit] = problem
+        return problems
+
     def _open(self, of: Unit | None = None) -> list[tuple[Unit, OpenIntent]]:
         """What has no receipt, in one unit or in all that can be read."""
-        units = [Unit.parse(head.unit) for head in self.store.heads(open_only=True)] if of is None else [of]
-        for unit in units:
-            with suppress(DemiurgeError):
-                self._units[unit]
+        self.unreadable(of)
         return [
             (live.state.unit, intent)
             for live in self._units
@@ -268,6 +279,33 @@ class Host:
         withdrawn += [self._dispatcher.withdraw(live, intent) for intent in _idle(live) if intent.id in running]
         await asyncio.gather(*withdrawn)
 
+    async def note(
+        self,
+        unit: Unit,
+        kind: str,
+        ingress_id: str,
+        body: Mapping[str, Any],
+        *,
+        actor: str,
+        cause: Cause = None,
+        refs: tuple[Ref, ...] = (),
+    ) -> None:
+        """Take in an ingress that a person's decision makes (see `kernel.ingress`); durable on return. One with an id
+        that was taken in before changes nothing. Raises Unavailable."""
+        await self._units.awake(unit).offer(_Ingress(kind, ingress_id, body, self._stamp(actor), cause, refs))
+
+    def deliver_from(self, unit: Unit) -> None:
+        """Send on what an earlier process did not deliver of the unit's messages."""
+        if any(outgoing.source == str(unit) for outgoing in self.store.outbox()):
+            self._units.awake(unit)
+
+    async def at_rest(self, units: Iterable[str]) -> None:
+        """Wait until these units have taken what they were sent; their effects may go on."""
+        wanted = set(units)
+        for live in self._units:
+            if str(live.state.unit) in wanted:
+                await live.at_rest()
+
     # -- reading ------------------------------------------------------------------------------------------------------
 
     def state(self, unit: Unit) -> UnitState:
@@ -308,13 +346,13 @@ class Host:
     def get_blob(self, ref: Ref) -> bytes:
         return self._committer.get_blob(ref)
 
-    async def erasing(self, ref: Ref, work: Callable[[], T]) -> T:
-        """Run what erases a blob in the store while no unit takes a step: none may read it after `work` has looked
+    async def erasing(self, work: Callable[[], T]) -> T:
+        """Run what erases blobs in the store while no unit takes a step: none may read one after `work` has looked
         which ones did."""
         try:
             return await self._committer.alone(work)
         finally:
-            self._committer.forget(ref)
+            self._committer.forget_all()
 
     def loaded(self) -> list[Unit]:
         """The units that are in memory."""

@@ -106,6 +106,13 @@ class LiveUnit:
             going.append(self._rest)
         return going
 
+    async def at_rest(self) -> None:
+        """Wait until no step of this unit is to be taken; its effects may go on."""
+        while self.is_moving:
+            if self._rest is None:
+                self._rest = asyncio.get_running_loop().create_future()
+            await asyncio.shield(self._rest)
+
     def is_doing(self, key: bytes) -> bool:
         """Whether a task goes on for an intent; one that has ended may still be among `effects`."""
         return key in self.effects and not self.effects[key].done()

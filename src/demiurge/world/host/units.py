@@ -172,7 +172,8 @@ class Units:
     def _expire(self, live: LiveUnit) -> None:
         """Answer the requests for approval whose time is over; the next one to come is held, one for each unit."""
         unit = live.state.unit
-        asked = [(i.approval["expires_ns"], i) for i in live.state.intents.values() if i.approval and not i.approved]
+        waiting = [intent for intent in live.state.intents.values() if intent.awaits_approval]
+        asked = [(intent.approval["expires_ns"], intent) for intent in waiting if intent.approval]
         for expires_ns, intent in sorted(asked, key=itemgetter(0)):
             if self._timers.hold(b"expiry:" + str(unit).encode(), expires_ns, lambda: self._expire(self.awake(unit))):
                 break

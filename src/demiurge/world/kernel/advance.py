@@ -8,12 +8,12 @@ from dataclasses import replace
 from demiurge.values.draft import draft_of
 from demiurge.values.refs import Ref
 from demiurge.world.authority.approval import Refusal, refusal
-from demiurge.world.effect import failed
 from demiurge.world.kernel.advancing import Advancing, Reduce
 from demiurge.world.kernel.budgets import begin_run, count, end_runs, settle, shortfall
+from demiurge.world.kernel.doubts import on_doubt_decided, on_doubt_settled
 from demiurge.world.kernel.events import consume, reduce
 from demiurge.world.kernel.ingress import Ingress
-from demiurge.world.kernel.intents import answer, capability
+from demiurge.world.kernel.intents import answer, capability, turn_down
 from demiurge.world.kernel.outcome import Advance, Need
 from demiurge.world.kernel.plans import run_plan
 from demiurge.world.manifest import Manifest
@@ -82,7 +82,7 @@ def _on_approval(step: Advancing) -> None:
     if refused is not None:
         if refused.decision is not None:
             step.record("decision", {"intent": intent.id, "kind": intent.kind, **refused.decision}, seq)
-        answer(step, intent, failed(refused.code, refused.message), seq)
+        turn_down(step, intent, refused.code, refused.message, seq)
         return
     at_ms = stamp.time_ns // 1_000_000
     approved = replace(intent, approved={"by": body["by"], "reason": body["reason"], "at_ms": at_ms})
@@ -94,7 +94,7 @@ def _on_capability_request(step: Advancing) -> None:
     """A running tool asks for an effect: admitted only while its `tool.call` is open (architecture.md 1)."""
     body = step.ingress.body
     parent = step.state.intents.get(body["parent"])
-    if parent is None or parent.kind != "tool.call" or parent.awaits_approval or body["ordinal"] in parent.requests:
+    if parent is None or parent.kind != "tool.call" or not parent.may_run or body["ordinal"] in parent.requests:
         return
     capability(step, parent, body["ordinal"], body["kind"], body["params"], step.record_ingress())
 
@@ -110,6 +110,11 @@ def _on_erased(step: Advancing) -> None:
     step.record_ingress()
 
 
+def _on_loss(step: Advancing) -> None:
+    """A part of the world was lost, and somebody goes on without it; nothing is computed from that."""
+    step.record_ingress()
+
+
 _INGRESS = {
     "event": _on_event,
     "receipt": _on_receipt,
@@ -117,4 +122,7 @@ _INGRESS = {
     "capability_request": _on_capability_request,
     "fork": _on_fork,
     "erased": _on_erased,
+    "doubt_decided": on_doubt_decided,
+    "doubt_settled": on_doubt_settled,
+    "loss": _on_loss,
 }

@@ -134,7 +134,9 @@ def left_of(step: Advancing, run: int | None, kind: str, params: Mapping[str, An
 
 
 def count(step: Advancing, intent: OpenIntent) -> None:
-    """Note what an effect took, whose receipt this is."""
+    """Note what an effect took, whose receipt this is; one that was refused took nothing."""
+    if intent.refused is not None:
+        return
     run = step.state.runs.get(intent.run) if intent.run is not None else None
     is_bound = step.manifest.tool_policy.budgets.unit is not None
     if run is None and not is_bound:
@@ -233,6 +235,6 @@ def _held(step: Advancing, but: bytes | None, run: int | None) -> Used:
     """What open effects may take, of one run or of all."""
     held = Used()
     for intent in step.state.intents.values():
-        if intent.id != but and run in (None, intent.run):
+        if intent.id != but and intent.refused is None and run in (None, intent.run):
             held = held.plus(wanted(intent.kind, intent.params))
     return held

@@ -99,6 +99,8 @@ def reduce(step: Advancing, schema: str, value: Any, cause: int, run: int | None
         decide_tool=lambda tool: decide_tool(step.manifest, tool, actor=stamp.actor).verdict,
         blobs=step.blobs,
         cause=cause,
+        toolset=step.manifest.toolset,
+        schemas=step.manifest.schemas,
     )
     try:
         change = step.manifest.reducers[module.name].reduce(own_copy(step.state.cell), own_copy(value), context)

@@ -18,7 +18,8 @@ class Ingress:
 
     kind and body: `event` {schema, value}; `receipt` {intent, status, payload, secrets?: [{alias, version, digest?}]};
     `approval` {intent, verdict, reason, by}; `capability_request` {parent, ordinal, kind, params}; `fork` {world, from,
-    position}: the unit goes over to a new world; `erased` {ref, actor, why}. `refs` are the blobs that the body
+    position}: the unit goes over to a new world; `erased` {ref, actor, why}; `loss` {what, actor, why}; `doubt_decided`
+    and `doubt_settled`: see `kernel.doubts`. `refs` are the blobs that the body
     exposes; `record` is what the journal has of it, if it is replayed.
     """
 

@@ -1,4 +1,8 @@
-"""Intents: effects that are admitted and recorded, or refused and answered at once."""
+"""Intents: effects that are admitted and recorded, or refused.
+
+A refused tool call is an intent as well: it is recorded with the decision that refused it, its adapter answers it, and
+its receipt is recorded, so every proposed call leaves the same records. What else is refused is answered at once.
+"""
 
 from __future__ import annotations
 
@@ -7,10 +11,12 @@ from dataclasses import replace
 from typing import Any
 
 from demiurge.errors import InvalidValue
+from demiurge.tools.errors import SAFE_MESSAGES, ToolErrorCode
 from demiurge.values import cbor
 from demiurge.values.draft import draft_of
 from demiurge.world.authority.admission import Admission, admit
 from demiurge.world.authority.approval import question
+from demiurge.world.authority.refusals import tool_code
 from demiurge.world.effect import failed
 from demiurge.world.kernel.advancing import Advancing, Reduce, RunPlan
 from demiurge.world.kernel.budgets import left_of, shortfall
@@ -19,7 +25,7 @@ from demiurge.world.manifest import EffectType, Manifest, ModuleType
 from demiurge.world.reducer import EffectRequest, MissingBlob
 from demiurge.world.state import OpenIntent, Request
 
-__all__ = ["answer", "capability", "emit_effect", "granted", "request_effects"]
+__all__ = ["answer", "capability", "emit_effect", "granted", "request_effects", "turn_down"]
 
 _OpenIntent = draft_of(OpenIntent)
 
@@ -34,7 +40,8 @@ def emit_effect(
     cause: int,
     run: int | None,
 ) -> None:
-    """Admit an effect and record the intent; or record the denial and answer it at once."""
+    """Admit an effect and record the intent; or record the denial. A refused tool call becomes an intent that its
+    adapter answers, any other refused effect is answered at once."""
     step.effects += 1
     effect = step.manifest.effects.get(kind)
     if effect is None:
@@ -52,19 +59,33 @@ def emit_effect(
         message = f"The grant {grant} can't be held against these parameters ({type(error).__name__})."
         _deny(step, intent_id, kind, origin, cause, run, failed("effect_params_invalid", message))
         return
+    refused = None
     if admission.verdict == "deny":
-        result = failed(admission.code, admission.message)
-        _deny(step, intent_id, kind, origin, cause, run, result, admission.to_node())
-        return
+        if not effect.answers_refusals:
+            result = failed(admission.code, admission.message)
+            _deny(step, intent_id, kind, origin, cause, run, result, admission.to_node())
+            return
+        refused = {"code": tool_code(admission.code).value, "message": admission.message}
     body = {"id": intent_id, "kind": kind, "grant": grant, "origin": dict(origin), "params": params}
     body |= {"admitted": admission.to_node()} | ({"approval": approval} if approval else {})
-    left = left_of(step, run, kind, params)
+    left = left_of(step, run, kind, params) if refused is None else None
     if left is not None:
         body["left"] = left
     seq = step.record("intent", body, cause, validator.refs(params))
     actor = step.ingress.stamp.actor
     intent = _OpenIntent(
-        intent_id, seq, kind, params, grant, origin, actor, step.manifest.ref, approval, run=run, left=left
+        intent_id,
+        seq,
+        kind,
+        params,
+        grant,
+        origin,
+        actor,
+        step.manifest.ref,
+        approval,
+        run=run,
+        left=left,
+        refused=refused,
     )
     step.state.intents[intent_id] = intent
     (step.ready if approval is None else step.asks).append(intent)
@@ -81,6 +102,8 @@ def _decided(
     """Whether an effect may happen, and what a person is to be asked first, if one is."""
     stamp = step.ingress.stamp
     admission = admit(step.manifest, effect, params, grant, origin, now_ns=stamp.time_ns, actor=stamp.actor)
+    if params.get("refused") is not None:
+        return _refused_by_reducer(admission, params["refused"]), None
     if admission.verdict != "deny":
         admission = shortfall(step, run, effect.kind, params) or admission
     if admission.verdict != "require_approval":
@@ -88,6 +111,16 @@ def _decided(
     if params["call_ref"] not in step.blobs:
         raise MissingBlob(params["call_ref"])
     return admission, question(step.manifest, params, step.blobs[params["call_ref"]], stamp)
+
+
+def _refused_by_reducer(admission: Admission, code: str) -> Admission:
+    """The refusal of a tool call by the reducer to which it was proposed; the decision of the rules themselves where
+    these refuse it with the same code. Raises InvalidValue for a code that is not among the closed ones."""
+    if admission.verdict == "deny" and tool_code(admission.code) == code:
+        return admission
+    if code not in set(ToolErrorCode):
+        raise InvalidValue("is one of the closed error codes", path="refused")
+    return Admission("deny", "reducer", code, code, SAFE_MESSAGES[ToolErrorCode(code)])
 
 
 def granted(step: Advancing, module: ModuleType, effects: Sequence[EffectRequest]) -> list[tuple[EffectRequest, str]]:
@@ -153,6 +186,17 @@ def _deny(
     body |= why if why is not None else {"verdict": "deny", "by": "schema", **result["payload"]}
     seq = step.record("decision", body, cause)
     _deliver(step, intent_id, kind, origin, result, seq, run)
+
+
+def turn_down(step: Advancing, intent: OpenIntent, code: str, message: str, cause: int) -> None:
+    """Refuse an open intent: its adapter answers it, or, where it answers none, it is closed with the refusal."""
+    effect = step.manifest.effects.get(intent.kind)
+    if effect is None or not effect.answers_refusals:
+        answer(step, intent, failed(code, message), cause)
+        return
+    refused = replace(intent, refused={"code": tool_code(code).value, "message": message})
+    step.state.intents[intent.id] = refused
+    step.ready.append(refused)
 
 
 def answer(step: Advancing, intent: OpenIntent, result: Mapping[str, Any], cause: int) -> None:

@@ -13,7 +13,7 @@ from demiurge.world.expr import CONSTANTS, OPS, parse_ref
 from demiurge.world.manifest.problem import Place, Problem
 from demiurge.world.manifest.shapes import did_you_mean
 
-__all__ = ["NoField", "Scope", "bool_problems", "expression_problems", "type_at"]
+__all__ = ["NoField", "Scope", "Type", "bool_problems", "expression_problems", "made_type", "plain_type", "type_at"]
 
 MAX_DEPTH = 64
 FORMS = frozenset({*CONSTANTS, "ref", "null", "bytes_b64", "record", "list", "set", "map", "variant"})
@@ -57,7 +57,7 @@ def type_at(expr: Type, fields: tuple[str, ...], schemas: Mapping[str, TypeExpr]
     for name in fields:
         if expr is None:
             return None
-        kind, body = kind_of(_plain(expr, schemas))
+        kind, body = kind_of(plain_type(expr, schemas))
         if kind == "ref":
             return None
         if kind == "record" and name in body:
@@ -71,7 +71,7 @@ def type_at(expr: Type, fields: tuple[str, ...], schemas: Mapping[str, TypeExpr]
     return expr
 
 
-def _plain(expr: TypeExpr, schemas: Mapping[str, TypeExpr]) -> TypeExpr:
+def plain_type(expr: TypeExpr, schemas: Mapping[str, TypeExpr]) -> TypeExpr:
     """Past options and refs, as far as they lead somewhere."""
     for _ in range(64):
         kind, body = kind_of(expr)
@@ -132,8 +132,24 @@ def _kind(expression: Any, scope: Scope) -> str | None:
         return None
     if found is None or "option" in found:
         return None
-    kind = kind_of(_plain(found, scope.schemas))[0]
+    kind = kind_of(plain_type(found, scope.schemas))[0]
     return None if kind == "ref" else kind
+
+
+_MADE: Mapping[str, str] = {"bytes_b64": "bytes", "duration_ns": "duration", "time_ns": "time", "null": "unit"}
+"""Forms that are not called like the kind of what they make."""
+
+
+def made_type(expression: Any, scope: Scope) -> Type:
+    """The type of what a constant, a reference or an operation makes; None when nothing is known. Of a list, a map or
+    a variant only the kind."""
+    if isinstance(expression, Mapping) and "ref" in expression and len(expression) == 1:
+        try:
+            return _ref_type(str(expression["ref"]), scope)
+        except NoField:
+            return None
+    kind = _kind(expression, scope)
+    return None if kind is None else {_MADE.get(kind, kind): {}}
 
 
 def _operation(expression: Mapping[str, Any], place: Place, scope: Scope, depth: int) -> Iterator[Problem]:

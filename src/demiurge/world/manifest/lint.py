@@ -11,7 +11,7 @@ import ast
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
-__all__ = ["Doubt", "doubts"]
+__all__ = ["ReplayRisk", "replay_risks"]
 
 _CLOCK = "reads a clock; the time of a step is in context.stamp"
 _CHANCE = "is random; context.entropy(label) is the same at every replay"
@@ -47,7 +47,7 @@ _NAMES: Mapping[str, str] = {
 _HARMLESS = frozenset(["os.path.basename", "os.path.dirname", "os.path.join", "http.HTTPStatus"])
 
 
-class Doubt(NamedTuple):
+class ReplayRisk(NamedTuple):
     """`line` of the source, the `name` that is used there, and `why` that may make a replay differ."""
 
     line: int
@@ -55,7 +55,7 @@ class Doubt(NamedTuple):
     why: str
 
 
-def doubts(source: bytes) -> tuple[Doubt, ...]:
+def replay_risks(source: bytes) -> tuple[ReplayRisk, ...]:
     """In the order of the source, each name once a line. A source that is no Python, or nested too deep for Python, has
     none: it doesn't run either."""
     try:
@@ -89,11 +89,11 @@ def _bound(tree: ast.AST) -> dict[str, str]:
     return bound
 
 
-def _found(tree: ast.AST, bound: Mapping[str, str]) -> Iterator[Doubt]:
+def _found(tree: ast.AST, bound: Mapping[str, str]) -> Iterator[ReplayRisk]:
     inner: set[int] = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.Global | ast.Nonlocal):
-            yield Doubt(
+            yield ReplayRisk(
                 node.lineno, f"{'global' if isinstance(node, ast.Global) else 'nonlocal'} {node.names[0]}", _HIDDEN
             )
         if id(node) in inner or not isinstance(node, ast.Attribute | ast.Name) or not isinstance(node.ctx, ast.Load):
@@ -109,7 +109,7 @@ def _found(tree: ast.AST, bound: Mapping[str, str]) -> Iterator[Doubt]:
         name = ".".join([bound.get(part.id, part.id), *parts])
         why = _why(name)
         if why is not None:
-            yield Doubt(node.lineno, name, why)
+            yield ReplayRisk(node.lineno, name, why)
 
 
 def _why(name: str) -> str | None:

@@ -62,6 +62,9 @@ class EffectType:
     origins: frozenset[str]
     changes: bool
     """Whether it changes what others see; a `read_only` tool may not ask for it."""
+    answers_refusals: bool = False
+    """Whether its adapter also answers what was refused: a refused effect is an intent with a receipt, like any other.
+    Manifests from before say nothing of it, and their histories are computed as they were."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ from collections.abc import Container, Iterator, Mapping, Sequence
 from typing import Any
 
 from demiurge.world.manifest.expressions import Scope, Type, bool_problems, expression_problems
+from demiurge.world.manifest.fitting import fit_problems
 from demiurge.world.manifest.known import Known
 from demiurge.world.manifest.parts import origins_of
 from demiurge.world.manifest.plan_forms import (
@@ -228,6 +229,7 @@ class _Graph:
             case "emit_effect":
                 yield from expression_problems(step["params"], place.at("params"), scope)
                 yield from self._effect(step, place)
+                yield from self._fits(step["params"], self._params(step), place.at("params"), scope)
                 yield from self._secrets(step["params"], step, place.at("params"))
             case "await_receipt":
                 yield from self._awaited(step, place.at("for"))
@@ -246,6 +248,7 @@ class _Graph:
                     what = f"{step['event']} would pass by the grants"
                     yield place.at("event").wrong(what, "ask for the effect workspace.commit")
                 yield from expression_problems(step["value"], place.at("value"), scope)
+                yield from self._fits(step["value"], step["event"], place.at("value"), scope)
                 if "budget" in step:
                     yield from expression_problems(step["budget"], place.at("budget"), scope)
             case "assign":
@@ -255,6 +258,20 @@ class _Graph:
                     fix = "leave it out or declare output" if "result" in step else "add it, or leave out output"
                     yield place.wrong("an end has a result exactly when the plan has an output", fix)
                 yield from expression_problems(step.get("result"), place.at("result"), scope)
+
+    def _params(self, step: Step) -> Any:
+        """The name of the schema of an effect's parameters."""
+        effect = self.known.effects.get(step["kind"])
+        return effect.get("params_schema") if effect is not None else None
+
+    def _fits(self, expression: Any, schema: Any, place: Place, scope: Scope) -> Iterator[Problem]:
+        """What can't be of the schema; where that is not there, or the expression is wrong, others say so."""
+        if (
+            isinstance(schema, str)
+            and schema in self.known.schemas
+            and not any(expression_problems(expression, place, scope))
+        ):
+            yield from fit_problems(expression, {"ref": schema}, place, scope)
 
     def _effect(self, step: Step, place: Place) -> Iterator[Problem]:
         effect = self.known.effects.get(step["kind"])

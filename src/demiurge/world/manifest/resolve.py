@@ -94,6 +94,7 @@ def _effect(definition: Definition) -> EffectType:
         definition["cap_type"],
         origins_of(definition["origin_scope"]),
         definition.get("changes", False),
+        definition.get("answers_refusals", False),
     )
 
 

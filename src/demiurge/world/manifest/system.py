@@ -9,7 +9,15 @@ from importlib import resources
 from types import MappingProxyType
 from typing import Any
 
-__all__ = ["ANY_RECEIPT", "RESERVED", "TYPED_RECEIPTS", "WORKSPACE_EVENTS", "WORKSPACE_ROUTE", "system_definitions"]
+__all__ = [
+    "ANY_RECEIPT",
+    "DOUBT_SETTLED",
+    "RESERVED",
+    "TYPED_RECEIPTS",
+    "WORKSPACE_EVENTS",
+    "WORKSPACE_ROUTE",
+    "system_definitions",
+]
 
 RESERVED = "sys/"
 
@@ -27,6 +35,9 @@ TYPED_RECEIPTS: Mapping[str, str] = MappingProxyType(
     {"timer.set": "sys/TimerFired@1", "blob.put": "sys/BlobPutResult@1", "blob.get": "sys/BlobGetResult@1"}
 )
 """Kind of effect -> the event that is used in place of that, by a module that has it."""
+
+DOUBT_SETTLED = "sys/DoubtSettled@1"
+"""The event that tells a module what a person found out about an effect whose outcome was unknown."""
 
 
 @cache

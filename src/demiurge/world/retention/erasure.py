@@ -1,9 +1,9 @@
 """Erasure: the bytes of a blob go for good, and the world says that they are gone, who wanted it and why.
 
 An `erased` record `{ref, actor, why}` is written, in the unit `sys/World@1/erasures`, in the transaction that makes the
-erasure durable. The records that name the blob stay as they are: they verify, and a step that has read it can't be
-computed again, so replay counts it as unchecked and goes on from a snapshot. To have one, each unit whose loading reads
-the blob gets a snapshot first.
+erasure durable; one more, with `of`, for each copy that goes with it (see `traces`). The records that name the blob
+stay as they are: they verify, and a step that has read it can't be computed again, so replay counts it as unchecked and
+goes on from a snapshot. To have one, each unit whose loading reads the blob gets a snapshot first.
 
 What can be erased is what somebody said or a tool wrote. The world's own nodes and the code that it ran on are needed
 to open it, and stay; so do values that stand in a record itself.
@@ -11,38 +11,43 @@ to open it, and stay; so do values that stand in a record itself.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Final
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass, replace
+from typing import Any, Final
 
-from demiurge.errors import Conflict, Damaged, InvalidValue, NotFound, UsageError
+from demiurge.errors import Conflict, Damaged, Divergence, InvalidValue, NotFound, UsageError
 from demiurge.stores.protocol import Batch, Snapshot, Store
-from demiurge.values import cbor
 from demiurge.values.clock import Entropy
 from demiurge.values.refs import Ref, parse_ref, ref_digest, ref_of
 from demiurge.world.history.replay import Manifests, step
 from demiurge.world.host.live import rows_of
 from demiurge.world.host.loader import Loader
 from demiurge.world.kernel.ingress import Ingress
-from demiurge.world.record import Stamp
+from demiurge.world.record import Stamp, decode_row
+from demiurge.world.retention.traces import NODE, Mention, traces_of
+from demiurge.world.retention.words import Words
 from demiurge.world.snapshot import snapshot_node
 from demiurge.world.state import UnitState
 from demiurge.world.unit import Unit
 
-__all__ = ["ERASURES", "Erasure", "erase"]
+__all__ = ["ERASURES", "Beside", "Erasure", "erase"]
 
 ERASURES: Final = Unit("sys/World@1", "erasures")
 """The unit that `erased` records are in; nothing else is."""
 
 _WHY: Final = 2000
-_NODE: Final = cbor.encode(None)[:3]
+_MOST_LEFT: Final = 100
 
 
 @dataclass(frozen=True, slots=True)
 class Erasure:
-    """`ref` was erased, or would be: `size` bytes, named by `records` of the `units`. `done`: the bytes are gone.
+    """`ref` was erased, or would be: `size` bytes, named by `records` of the `units`. `copies` of it went with it.
 
-    `unchecked` are the units that read it and are loaded from a snapshot from now on.
+    `done`: nothing in the world's folder holds its words any more, but for the `quotes`: other messages and blobs that
+    say some of them, which can be erased in their turn. `inline` is what holds them and can't be erased: a record of an
+    older version or of another client, say; then it is not done. `unchecked` are the units that read what is gone, and
+    are loaded from a snapshot from now on. `lines`: so many typed lines were removed. `sessions` are the units whose
+    session has lost an event.
     """
 
     ref: Ref
@@ -51,6 +56,16 @@ class Erasure:
     units: tuple[str, ...]
     unchecked: tuple[str, ...]
     done: bool
+    copies: tuple[Ref, ...] = ()
+    quotes: tuple[Mention, ...] = ()
+    inline: tuple[Mention, ...] = ()
+    lines: int = 0
+    sessions: tuple[str, ...] = ()
+
+
+Beside = Callable[[bytes | None, Erasure, bool], Erasure]
+"""Is given the bytes that go (None: they went before), what is found so far, and whether nothing may be changed.
+Returns the same with what it found."""
 
 
 def erase(
@@ -62,65 +77,110 @@ def erase(
     entropy: Entropy,
     *,
     dry_run: bool = False,
+    beside: Beside | None = None,
 ) -> Erasure:
-    """Erase one blob; with `dry_run` only say what that would come to. One that was erased before stays so, without
-    another record.
+    """Erase one blob and its copies; with `dry_run` only say what that would come to. A blob that was erased before
+    stays so, without another record, and is `done` if it was then. `beside` removes what other files of the world have.
 
-    Raises InvalidValue (no ref, or `why` has not 1 to 2000 characters), NotFound (no such blob), UsageError (`needed`:
-    the world can't do without), Conflict (`busy`: a unit that reads it can't be kept without it now), Damaged,
-    Divergence, Unavailable.
+    Raises InvalidValue (no ref, or `why` has not 1 to 2000 characters or quotes what is to be erased), NotFound (no
+    such blob), UsageError (`needed`: the world can't do without), Conflict (`busy`: a unit that reads it can't be kept
+    without it now, or a call that is one of its copies waits or runs), Damaged, Divergence, Unavailable.
     """
     wanted = parse_ref(ref)
     if not 1 <= len(why) <= _WHY:
         raise InvalidValue(f"a reason has 1 to {_WHY} characters", path="why")
     try:
-        size = _size(store, wanted)
+        size, data = _data(store, wanted)
     except NotFound as error:
         if error.code != "erased":
             raise
-        if not dry_run:
-            store.erase([wanted])  # it may have been cut short
-        return Erasure(wanted, 0, *_named(store, wanted), (), True)
-    records, units = _named(store, wanted)
-    readers = list(_readers(store, manifests, wanted))
-    found = Erasure(wanted, size, records, units, tuple(str(state.unit) for state in readers), not dry_run)
+        again = _again(store, wanted, dry_run=dry_run)
+        return again if beside is None else beside(None, again, dry_run)
+    words = Words.of(data)
+    if words.quoted_in(why):
+        raise InvalidValue("quotes what is to be erased, and the reason is kept: use other words", path="why")
+    found = traces_of(store, wanted, words, str(ERASURES))
+    gone = {wanted, *found.copies}
+    _refuse_open_calls(store, manifests, gone)
+    readers = list(_readers(store, manifests, gone))
+    outcome = Erasure(
+        wanted,
+        size,
+        found.records,
+        tuple(found.units),
+        tuple(str(state.unit) for state in readers),
+        not dry_run and not found.inline,
+        tuple(found.copies),
+        tuple(found.quotes),
+        tuple(found.inline),
+        0,
+        tuple(found.sessions),
+    )
     if dry_run:
-        return found
+        return outcome if beside is None else beside(data, outcome, True)
     for state in readers:
         _keep(store, state)
     current = manifests.current
     store.put_blobs([current.node, *(reducer.source for reducer in current.reducers.values())])
-    store.erase([wanted], [_record(store, manifests, wanted, why, stamp, entropy)])
-    return found
+    if beside is not None:
+        outcome = beside(data, outcome, False)
+    left = {"left": [mention.name for mention in outcome.inline][:_MOST_LEFT]} if outcome.inline else {}
+    bodies = [{"ref": wanted, "actor": stamp.actor, "why": why, **left}]
+    bodies += [{"ref": copy, "actor": stamp.actor, "why": why, "of": wanted} for copy in found.copies]
+    store.erase([wanted, *found.copies], [_record(store, manifests, bodies, stamp, entropy)])
+    return replace(outcome, done=not outcome.inline)
 
 
-def _size(store: Store, ref: Ref) -> int:
-    """Of a blob that may go. Raises NotFound, UsageError."""
+def _again(store: Store, ref: Ref, *, dry_run: bool) -> Erasure:
+    """Of a blob that was erased before: its copies, and what was left then, are in the records of it."""
+    copies: list[Ref] = []
+    left: list[str] = []
+    for row in store.read(str(ERASURES)) if store.head(str(ERASURES)) is not None else ():
+        body = decode_row(row).body
+        if body.get("ref") == ref:
+            left = list(body.get("left", ()))
+        elif body.get("of") == ref:
+            copies.append(body["ref"])
+    copies = [copy for copy in dict.fromkeys(copies) if copy in set(store.erasures())]
+    if not dry_run:
+        store.erase([ref, *(copy for copy in copies if not store.has_blob(copy))])  # it may have been cut short
+    inline = tuple(Mention("record", name) for name in left)
+    digest = ref_digest(ref)
+    named = [row.unit for row in store.read_all() if row.unit != str(ERASURES) and digest in row.data]
+    units = tuple(dict.fromkeys(named))
+    return Erasure(ref, 0, len(named), units, (), not inline, tuple(copies), (), inline)
+
+
+def _data(store: Store, ref: Ref) -> tuple[int, bytes]:
+    """The size of a blob that may go, and its bytes, none of one that is damaged. Raises NotFound, UsageError."""
     try:
         data = store.get_blob(ref)
     except Damaged:
-        return store.blob_size(ref)
-    if data.startswith(_NODE):
+        return store.blob_size(ref), b""
+    if data.startswith(NODE):
         raise UsageError(f"{ref} is a node of the world itself, which it can't do without.", code="needed")
-    return len(data)
+    return len(data), data
 
 
-def _named(store: Store, ref: Ref) -> tuple[int, tuple[str, ...]]:
-    """How many records name it, and whose they are. Raises UsageError."""
-    digest, text = ref_digest(ref), ref.encode()
-    records, units = 0, dict[str, None]()
-    for row in store.read_all():
-        if digest in row.data or text in row.data:
-            if row.kind == "manifest":
-                raise UsageError(f"{ref} is code that {row.unit} ran on, and is needed to replay it.", code="needed")
-            if row.unit != str(ERASURES):
-                records += 1
-                units[row.unit] = None
-    return records, tuple(units)
+def _refuse_open_calls(store: Store, manifests: Manifests, gone: Set[Ref]) -> None:
+    """Raises Conflict for a call whose arguments are to go and that has no receipt yet."""
+    loader = Loader(store, manifests, [])
+    for head in store.heads(open_only=True):
+        try:
+            state = loader.load(Unit.parse(head.unit)).state
+        except (NotFound, Damaged, Divergence):
+            continue  # it takes no step, so it performs nothing
+        if any(
+            intent.kind == "tool.call" and intent.params.get("call_ref") in gone for intent in state.intents.values()
+        ):
+            raise Conflict(
+                f"A call of {head.unit} that this message proposes waits or runs: decide it or stop the turn first.",
+                code="busy",
+            )
 
 
-def _readers(store: Store, manifests: Manifests, ref: Ref) -> Iterator[UnitState]:
-    """The units whose loading reads it, as they are. Raises Damaged, Divergence."""
+def _readers(store: Store, manifests: Manifests, refs: Set[Ref]) -> Iterator[UnitState]:
+    """The units whose loading reads one of `refs`, as they are. Raises Damaged, Divergence."""
     read: set[Ref] = set()
 
     def get(wanted: Ref) -> bytes:
@@ -139,7 +199,7 @@ def _readers(store: Store, manifests: Manifests, ref: Ref) -> Iterator[UnitState
             if gone.code != "erased":
                 raise
             continue  # what it was is lost with another blob
-        if ref in read:
+        if not read.isdisjoint(refs):
             yield state
 
 
@@ -153,9 +213,19 @@ def _keep(store: Store, state: UnitState) -> None:
     store.put_snapshot(Snapshot(str(state.unit), state.seq - 1, state.head, ref_of(node)))
 
 
-def _record(store: Store, manifests: Manifests, ref: Ref, why: str, stamp: Stamp, entropy: Entropy) -> Batch:
+def _record(
+    store: Store,
+    manifests: Manifests,
+    bodies: Sequence[Mapping[str, Any]],
+    stamp: Stamp,
+    entropy: Entropy,
+) -> Batch:
+    """One `erased` record for each blob that goes."""
     state = Loader(store, manifests, []).load(ERASURES).state
-    body = {"ref": ref, "actor": stamp.actor, "why": why}
-    ingress = Ingress("erased", f"erased:{entropy.token(16).hex()}", body, stamp)
-    outcome = step(manifests.current, state, ingress, store.get_blob)
-    return Batch(str(ERASURES), state.seq, tuple(rows_of(outcome.records, ingress.id)), False)
+    first, rows = state.seq, []
+    for body in bodies:
+        ingress = Ingress("erased", f"erased:{entropy.token(16).hex()}", body, stamp)
+        outcome = step(manifests.current, state, ingress, store.get_blob)
+        state = outcome.state
+        rows += rows_of(outcome.records, ingress.id)
+    return Batch(str(ERASURES), first, tuple(rows), False)

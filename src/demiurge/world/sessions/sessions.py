@@ -83,12 +83,14 @@ class StoredRecords:
 
 @dataclass(slots=True)
 class _Folded:
-    """A unit's session as of the records before `next_seq`. `calls`: since the last checkpoint."""
+    """A unit's session as of the records before `next_seq`. `calls`: since the last checkpoint. `lacks`: events of it
+    were erased, so what follows from them may not fit."""
 
     session: Session
     next_seq: int = 0
     calls: int = 0
     pieces: Pieces = field(default_factory=dict)
+    lacks: bool = False
 
 
 class Sessions:
@@ -127,6 +129,12 @@ class Sessions:
         with self._lock:
             if unit in self._folded:
                 self._folded[unit].pieces = checkpoint.pieces
+
+    def forget(self, units: Iterable[Unit]) -> None:
+        """Fold these anew when they are asked for: events of theirs were erased."""
+        with self._lock:
+            for unit in units:
+                self._folded.pop(unit, None)
 
     def _now(self, unit: Unit) -> _Folded:
         count = self._records.count(unit)
@@ -182,14 +190,20 @@ class Sessions:
         folded.calls = 1 if self._is_usable(payload.get("session_ref")) else folded.calls + 1
         where = f"record {unit} {receipt.unit_seq}"
         events = self._events(payload.get("events_ref"), where)
+        if events is None:
+            folded.lacks, events = True, []
         try:
             for event in (_invoked(receipt, intent.body["params"]), *events):
                 folded.session.broadcast(event)
         except Exception as error:
+            if folded.lacks:
+                log.warning("%s: an event is left out, which followed from one that was erased", where)
+                return
             message = f"{where}: a reducer does not take an event that was folded before ({type(error).__name__})."
             raise Divergence(message, code="session") from error
 
-    def _events(self, ref: Ref | None, where: str) -> list[object]:
+    def _events(self, ref: Ref | None, where: str) -> list[object] | None:
+        """The events of a call; None when they were erased."""
         if ref is None:
             return []
         try:
@@ -199,7 +213,7 @@ class Sessions:
             return [event for event in map(self.codec.decode, nodes) if event is not None]
         except (Damaged, NotFound) as error:
             if error.code == "erased":
-                return []
+                return None
             raise Damaged(f"{where}: the events of this call are damaged: {error.message}") from error
         except InvalidValue as error:
             raise Divergence(f"{where}: {error.message}.", code="session") from error

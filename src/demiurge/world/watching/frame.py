@@ -1,6 +1,7 @@
 """Frames: what is shown of an effect while it runs. None is stored; the receipt is what is recorded.
 
-The frames of an intent begin with Began and end with Closed. One that ends without an attempt has none.
+The frames of an intent begin with Began and end with Closed. One that ends without an
+attempt has none, but for a tool call, whose answer is shown.
 
 Each has a place: the attempt, and how much of that attempt came before it. So whoever looks on can tell what it has
 from what it lacks, and from what an earlier attempt had shown, which is void.

@@ -21,6 +21,8 @@ class Masking:
     def __init__(self, injections: Injections, show: Callable[[AiEvent], None]) -> None:
         self._injections, self._show = injections, show
         self._held = ""
+        self._before = ""
+        """The last character that was shown, which tells whether a word begins after it."""
 
     def see(self, event: AiEvent) -> None:
         if not isinstance(event, TextDelta):
@@ -28,10 +30,16 @@ class Masking:
         elif not self._injections.journaled:
             self._show(event)
         else:
-            text = self._injections.masked_text(self._held + event.delta)
+            text = self._masked(self._held + event.delta, more_follows=True)
             shown = len(text) - self._injections.begun(text)
             self._held = text[shown:]
+            self._before = text[:shown][-1:] or self._before
             self._show(TextDelta(text[:shown]))
+
+    def _masked(self, text: str, *, more_follows: bool = False) -> str:
+        """No secret begins in the character before `text`, or it would not have been shown."""
+        masked = self._injections.masked_text(self._before + text, more_follows=more_follows)
+        return masked[len(self._before) :]
 
     def __enter__(self) -> Self:
         return self
@@ -39,4 +47,4 @@ class Masking:
     def __exit__(self, *_exc: object) -> None:
         if self._held:
             held, self._held = self._held, ""
-            self._show(TextDelta(held))
+            self._show(TextDelta(self._masked(held)))

@@ -1,0 +1,24 @@
+"""The reducers of this app that earlier versions of the program shipped, by the digests of their sources.
+
+A world keeps the source of each reducer that it ran. A kept source with one of these digests is this program's own, so
+it may be run again wherever the world comes from, and old histories are computed as they were. When a reducer of the
+app changes, the digest of the source that was shipped before is added here. What such a source imports of this package
+must go on to mean what it meant.
+"""
+
+from __future__ import annotations
+
+from demiurge.values.refs import Ref
+
+__all__ = ["EARLIER"]
+
+EARLIER: frozenset[Ref] = frozenset(
+    map(
+        Ref,
+        (
+            "sha256:1b5c775b6f957a5244ba301b43a30edf58c3fbff491a12ed80190932d191c4a6",  # chats
+            "sha256:7ea9853bd92f323b73f81425352b638432667d8e83a27d35c92927a0a96074a7",  # calls
+            "sha256:4fd6454f6de79200202663d021b16d9a95bfbb863a45dc921567471649a485b3",  # workspaces
+        ),
+    )
+)

@@ -1,0 +1,69 @@
+"""The exact cost of the answers of a turn: the sum of the costs in their usage blobs.
+
+Invariant: a cost that nobody knows is None, never 0, and nothing is rounded before it is added up. `cost_cents` of a
+record is each answer's cost rounded up to a whole cent, so it is good for a limit and too much for a sum.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+
+from demiurge.errors import DemiurgeError
+from demiurge.values import canonical_json
+from demiurge.values.money import add_micros, micros_of
+from demiurge.values.refs import parse_ref
+from demiurge.world.unit import Unit
+
+if TYPE_CHECKING:
+    from demiurge.bootstrap.world import World
+
+__all__ = ["cost_of_answers"]
+
+
+def cost_of_answers(world: World, unit: Unit, request_id: int, answers: Sequence[Mapping[str, Any]]) -> Decimal | None:
+    """Exact millionths of a dollar that the answers of one turn cost together; 0 for none, None when one of them has no
+    known cost. `answers` are the turn's messages with the role `assistant`, oldest first. Of messages that older
+    versions recorded, the receipts name the usage blobs."""
+    if all(answer.get("usage_ref") for answer in answers):
+        refs = [answer["usage_ref"] for answer in answers]
+    else:
+        refs = list(_recorded(world, unit, request_id, [answer["message_ref"] for answer in answers]))
+    costs = [_cost(world, ref) for ref in refs]
+    known = [cost for cost in costs if cost is not None]
+    return add_micros(known) if len(known) == len(answers) else None
+
+
+def _cost(world: World, ref: str | None) -> Decimal | None:
+    """Exact where the usage blob has `cost_usd`; blobs of older versions have whole `cost_micros` alone."""
+    if ref is None:
+        return None
+    try:
+        usage = canonical_json.parse_object(world.blobs.get(parse_ref(ref)))
+    except DemiurgeError:
+        return None
+    if "cost_usd" in usage:
+        dollars = usage["cost_usd"]
+        return micros_of(dollars) if isinstance(dollars, str) else None
+    micros = usage.get("cost_micros")
+    return Decimal(micros) if type(micros) is int and micros >= 0 else None
+
+
+def _recorded(world: World, unit: Unit, request_id: int, outputs: Sequence[str]) -> Iterator[str | None]:
+    """The usage blob of each output of the turn, from its receipt."""
+    waiting, begun = list(outputs), False
+    try:
+        for record in world.journal.read(unit):
+            if not waiting:
+                return
+            if record.kind == "event" and record.is_ingress:
+                value = record.body["value"]
+                begun = begun or (value.get("$tag") == "UserMessage" and value["$value"]["request_id"] == request_id)
+            elif begun and record.kind == "receipt" and record.body["status"] == "ok":
+                payload = record.body["payload"]
+                if payload.get("output_ref") == waiting[0]:
+                    waiting.pop(0)
+                    yield payload.get("usage_ref")
+    except DemiurgeError:  # records that are damaged, or away in an archive
+        return

@@ -1,0 +1,89 @@
+"""The calls that wait for a person, as data; also those whose arguments or whose unit can't be read.
+
+A damaged blob must not hide that a call waits. A unit that can't be computed is read record by record instead: its
+intents and decisions say what waits, whatever became of the blobs that they name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from demiurge.errors import Damaged, DemiurgeError
+from demiurge.stores.protocol import Store
+from demiurge.values import canonical_json
+from demiurge.values.refs import Ref
+from demiurge.world.host import Host
+from demiurge.world.origin import origins
+from demiurge.world.record import decode_row
+from demiurge.world.state import OpenIntent
+from demiurge.world.unit import Unit
+
+__all__ = ["require_readable", "waiting_calls"]
+
+
+def waiting_calls(host: Host, store: Store, of: Unit | None, now_ns: int) -> list[dict[str, Any]]:
+    """Calls that wait in the unit `of`, or in all: `{id, unit, arguments_json, damaged, tool, expires_ns, ...}`.
+
+    `damaged` is None, or a sentence that says what can't be read: the arguments (then `arguments_json` is None), the
+    unit around the call, or, where `id` is None, records that may hold more calls."""
+    found = [
+        _call(store, str(unit), intent.id, intent.params, intent.approval, None) for unit, intent in host.approvals(of)
+    ]
+    for unit, problem in host.unreadable(of).items():
+        found += _recorded(store, unit, problem, now_ns)
+    return found
+
+
+def require_readable(host: Host, store: Store, intent: bytes, now_ns: int, *, approve: bool) -> OpenIntent | None:
+    """The open intent with this id, if there is one. Raises Damaged when a call with this id waits and nobody can see
+    what it is; one in a unit that can be read may be rejected all the same."""
+    found = host.intent(intent)
+    if found is None:
+        calls = [asked for asked in waiting_calls(host, store, None, now_ns) if asked["id"] == intent.hex()]
+    else:
+        is_asked = approve and found.awaits_approval
+        calls = [_call(store, "", intent, found.params, found.approval, None)] if is_asked else []
+    for asked in calls:
+        if asked["damaged"] is not None:
+            raise Damaged(f"This call of {asked['tool']} can't be shown, so it can't be decided on: {asked['damaged']}")
+    return found
+
+
+def _recorded(store: Store, unit: Unit, problem: DemiurgeError, now_ns: int) -> Iterator[dict[str, Any]]:
+    """The calls that wait by the records of a unit that can't be computed. What a fork took over waits in the world
+    that it came from."""
+    known = origins(store)
+    first = known[-1].until if known else -1
+    waiting: dict[bytes, Mapping[str, Any]] = {}
+    unread: DemiurgeError | None = None
+    try:
+        for record in map(decode_row, store.read(str(unit), 0)):
+            if record.kind == "intent" and "approval" in record.body and (record.position or 0) > first:
+                waiting[record.body["id"]] = record.body
+            elif record.kind in ("approval", "receipt"):
+                waiting.pop(record.body["intent"], None)
+    except DemiurgeError as error:
+        unread = error
+    for body in waiting.values():
+        if body["approval"]["expires_ns"] > now_ns:
+            yield _call(store, str(unit), body["id"], body["params"], body["approval"], problem)
+    if unread is not None:
+        yield {"id": None, "unit": str(unit), "arguments_json": None, "damaged": str(unread)}
+
+
+def _call(
+    store: Store,
+    unit: str,
+    intent: bytes,
+    params: Mapping[str, Any],
+    asked: Mapping[str, Any] | None,
+    problem: DemiurgeError | None,
+) -> dict[str, Any]:
+    arguments = None
+    try:
+        arguments = canonical_json.parse_object(store.get_blob(Ref(params["call_ref"])))["arguments_json"]
+    except DemiurgeError as error:
+        problem = error
+    damaged = None if problem is None else str(problem)
+    return {"id": intent.hex(), "unit": unit, "arguments_json": arguments, "damaged": damaged, **(asked or {})}

@@ -1,0 +1,83 @@
+"""What a lost ledger knew, as far as the journal tells: the calls that were begun under it are in doubt in the new one.
+
+The journal says which tools were called with what, and the tool at hand says under which key. So an equal call is
+answered `unknown_outcome`, as it is after a crash, until a person settles it. A call whose tool is not at hand, or
+whose arguments were erased, can't be found again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from demiurge.errors import DemiurgeError
+from demiurge.stores.protocol import Store
+from demiurge.stores.sqlite.ledger import SqliteEffectLedger
+from demiurge.tools.errors import ToolErrorCode
+from demiurge.tools.ledger.store import LedgerSlot
+from demiurge.tools.policy import ToolPolicyContext
+from demiurge.tools.source import ToolSource
+from demiurge.tools.stages.recall import slot_of
+from demiurge.values import canonical_json
+from demiurge.values.clock import Clock
+from demiurge.world.budget import TOOL
+from demiurge.world.record import Record, decode_row
+
+__all__ = ["doubt_again"]
+
+_NOTHING_DONE = frozenset(
+    {
+        ToolErrorCode.POLICY_DENIED,
+        ToolErrorCode.APPROVAL_REQUIRED,
+        ToolErrorCode.INVALID_JSON,
+        ToolErrorCode.VALIDATION,
+        ToolErrorCode.UNAVAILABLE,
+        ToolErrorCode.EXECUTION,
+    }
+)
+"""With what a call ends that left nothing in the ledger."""
+
+
+def doubt_again(store: Store, source: ToolSource, ledger: SqliteEffectLedger, clock: Clock) -> int:
+    """Puts a doubt into `ledger` for each call that was begun and has no entry there; how many. Reads all records.
+    Raises Damaged, Archived, Unavailable."""
+    begun: dict[bytes, Record] = {}
+    for row in store.read_all():
+        if row.kind == "intent":
+            record = decode_row(row)
+            if record.body["kind"] == TOOL:
+                begun[record.body["id"]] = record
+        elif row.kind == "receipt" and begun:
+            body = decode_row(row).body
+            if body["intent"] in begun and _did_nothing(body):
+                del begun[body["intent"]]
+    found = 0
+    for intent in store.attempts(list(begun)):
+        for slot, ttl_ns in _slots(store, source, begun[intent]):
+            claim = ledger.claim(slot, params_hash="", ttl_ns=ttl_ns, now_ns=clock.now_ns()).mine
+            if claim is not None:
+                ledger.doubt(claim)
+                found += 1
+    return found
+
+
+def _did_nothing(receipt: Mapping[str, Any]) -> bool:
+    payload = receipt["payload"]
+    return isinstance(payload, dict) and payload.get("ok") is False and payload.get("error_code") in _NOTHING_DONE
+
+
+def _slots(store: Store, source: ToolSource, intent: Record) -> list[tuple[LedgerSlot, int | None]]:
+    """Where a ledger has the entry of a call, under its unit's session or its run, and for how long."""
+    params = intent.body["params"]
+    tool = source.get(params["tool"])
+    if tool is None or tool.idempotency is None:
+        return []
+    caller = ToolPolicyContext(run_id=intent.unit, actor=intent.stamp.actor)
+    try:
+        arguments = str(canonical_json.parse_object(store.get_blob(params["call_ref"]))["arguments_json"])
+        slots = [slot_of(tool, arguments, caller, session_id=session) for session in (intent.unit, None)]
+    except DemiurgeError:
+        return []
+    except Exception:  # noqa: BLE001 - a `key_fn` is the user's own
+        return []
+    return [(slot, tool.idempotency.ttl_ns) for slot in dict.fromkeys(slots) if slot is not None]

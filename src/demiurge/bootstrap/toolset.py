@@ -1,0 +1,102 @@
+"""Toolsets of a world's own tools: the blobs that `tools_ref` of a message or of a chat names."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from demiurge.errors import InvalidValue, NotFound
+from demiurge.models.providers import provider as provider_row
+from demiurge.tools.ids import checked_id
+from demiurge.tools.spec import ToolSpec
+from demiurge.values.refs import Ref
+from demiurge.wire.items import NamedTool, ToolChoice
+from demiurge.world.toolset import choice_tag, encode_toolset, narrowed
+
+if TYPE_CHECKING:
+    from demiurge.bootstrap.world import World
+
+__all__ = ["message_tools", "store_toolset", "toolset_event"]
+
+
+async def store_toolset(
+    world: World, tools: Sequence[str], provider: str | None, tool_choice: ToolChoice | None
+) -> Ref:
+    """See `World.tools_ref`."""
+    specs = await _specs(world, tools or None)
+    return _stored(world, specs, provider, _checked_choice(specs, tool_choice))
+
+
+async def toolset_event(world: World, tools: Sequence[str] | None, tool_choice: ToolChoice | None) -> dict[str, Any]:
+    """The fields `tools_ref` and `tool_choice` of `demiurge/ChatTools@1`: for a toolset of these tools, None for a chat
+    that has none of its own."""
+    specs = await _specs(world, tools)
+    choice = _checked_choice(specs, tool_choice)
+    return {
+        "tools_ref": _stored(world, specs, None, None) if tools is not None else None,
+        "tool_choice": choice_tag(choice) if choice is not None else None,
+    }
+
+
+async def message_tools(
+    world: World, own: str | None, tools: Sequence[str] | None, tool_choice: ToolChoice | None
+) -> dict[str, Any]:
+    """The fields `tools_ref` and `tool_choice` of a message that offers `tools`; None: all that a model may see. A chat
+    with a toolset of its `own` offers nothing else. Raises as `Chat.send`."""
+    specs = await _specs(world, tools)
+    if own is not None:
+        within = narrowed(world.blobs.get(own))
+        foreign = [spec.name for spec in specs if spec.name not in within]
+        if tools is not None and foreign:
+            offered = ", ".join(sorted(within)) or "no tool"
+            raise InvalidValue(
+                f"This chat's own toolset does not offer {foreign[0]} (it offers {offered}): "
+                "leave it out, or set another with `Chat.use_tools`.",
+                code="not_in_toolset",
+            )
+        specs = [spec for spec in specs if spec.name in within]
+    choice = _checked_choice(specs, tool_choice)
+    return {
+        "tools_ref": _stored(world, specs, None, None),
+        "tool_choice": choice_tag(choice) if choice is not None else None,
+    }
+
+
+async def _specs(world: World, tools: Sequence[str] | None) -> list[ToolSpec]:
+    """The specs of these tools, each once; of all that a model may see if None."""
+    info = await world.info()
+    catalog = {spec.name: spec for spec in map(ToolSpec.from_json, info["catalog"])}
+    if tools is None:
+        return list(catalog.values())
+    if isinstance(tools, str):
+        raise InvalidValue("must be a list of tools, not one text", path="tools", code="bad_tool_id")
+    return [_offered(world, catalog, name) for name in dict.fromkeys(map(checked_id, tools))]
+
+
+def _checked_choice(specs: Sequence[ToolSpec], tool_choice: ToolChoice | None) -> ToolChoice | None:
+    if not isinstance(tool_choice, NamedTool):
+        return tool_choice
+    choice = NamedTool(checked_id(tool_choice.name))
+    if all(spec.name != choice.name for spec in specs):
+        offered = ", ".join(spec.name for spec in specs) or "no tool"
+        raise InvalidValue(
+            f"The choice {choice.name} is not in this set (it offers {offered}): add it, or take another.",
+            code="bad_tool_choice",
+        )
+    return choice
+
+
+def _stored(world: World, specs: Sequence[ToolSpec], provider: str | None, tool_choice: ToolChoice | None) -> Ref:
+    row = provider_row(provider if provider is not None else world.choice.provider)
+    return Ref(world.blobs.put(encode_toolset(row.name, specs, tool_choice)))
+
+
+def _offered(world: World, catalog: dict[str, ToolSpec], name: str) -> ToolSpec:
+    if name in catalog:
+        return catalog[name]
+    if any(spec["name"] == name for spec in world.manifest()["toolset"]):
+        raise InvalidValue(
+            f"The tool policy does not let a model see {name}; `demiurge policy explain {name}` says why.",
+            code="policy_denied",
+        )
+    raise NotFound(f"There is no tool {name} here; `demiurge tools ls --all` lists them.", code="no_tool")

@@ -1,0 +1,114 @@
+"""`demiurge doubts`: effects of which nobody knows whether they took effect, for a person to settle."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import click
+
+from demiurge.cli import output
+from demiurge.cli.approval import SHORT
+from demiurge.cli.argument import read_json, utf8_text
+from demiurge.cli.call_arguments import arguments
+from demiurge.cli.command import Command, Group
+from demiurge.cli.world import Running, opened, running_options
+from demiurge.errors import Conflict, NotFound, UsageError
+
+__all__ = ["command"]
+
+SHORTEST = 6
+"""Characters of an id that name a doubt."""
+
+
+@click.group(cls=Group, name="doubts")
+def command() -> None:
+    pass
+
+
+@command.command(name="ls", cls=Command)
+@click.option("--all", "settled", is_flag=True, help="Also what a person has settled.")
+def ls(settled: bool) -> None:
+    """List the effects of which nobody knows whether they took effect."""
+    with opened() as (world, portal):
+        found = portal.run(world.doubts(settled=settled))
+    lines = output.table([_row(doubt) for doubt in found], ("ID", "SINCE", "UNIT", "WHAT", "ARGUMENTS", "SETTLED"))
+    if found:
+        lines = [*lines, "Find out whether each took effect; then say so with `demiurge doubts settle ID`."]
+    output.result({"doubts": found}, *(lines if found else ["Nothing is in doubt."]))
+
+
+@command.command(name="show", cls=Command)
+@click.argument("doubt_id", metavar="ID")
+def show(doubt_id: str) -> None:
+    """Show one of them whole, also one that is settled. ID may be shortened."""
+    with opened() as (world, portal):
+        output.document(_find(portal.run(world.doubts(settled=True)), doubt_id))
+
+
+@command.command(name="settle", cls=Command)
+@click.argument("doubt_id", metavar="ID")
+@click.option("--done", is_flag=True, help="It took effect.")
+@click.option("--not-done", is_flag=True, help="It did not take effect.")
+@click.option(
+    "--reason",
+    required=True,
+    metavar="T",
+    callback=utf8_text,
+    help="How you know; it is journaled, and the model is told.",
+)
+@click.option("--result", metavar="JSON", help="With --done: what equal calls are answered with. @FILE and @- work.")
+@running_options
+def settle(doubt_id: str, done: bool, not_done: bool, reason: str, result: str | None, **running: Any) -> None:
+    """Say whether the effect ID (it may be shortened) took effect. Nothing runs.
+
+    The model is told at the next turn. With --not-done an equal call may run; with --done equal calls are answered with
+    the result that you give. A doubt is settled once.
+    """
+    if done == not_done:
+        raise click.UsageError("Say either --done or --not-done.")
+    if result is not None and not done:
+        raise click.UsageError("What was not done has no result: leave --result out.")
+    value = read_json(result) if result is not None else None
+    with opened(Running(**running)) as (world, portal):
+        doubt = _find(portal.run(world.doubts(settled=True)), doubt_id)
+        if doubt["settled"] is not None:
+            raise Conflict(f"This was settled already: {_verdict(doubt)}", code="settled")
+        after = portal.run(world.settle_doubt(doubt["id"], done=done, reason=reason, result=value))
+    output.result(after, f"{_what(doubt)} is settled as {'done' if done else 'not done'}.", *_consequences(after, done))
+
+
+def _consequences(doubt: Mapping[str, Any], done: bool) -> list[str]:
+    if doubt["ledger"] == "done" and done:
+        return ["Equal calls are answered by the ledger, and do not run."]
+    return [] if done else ["An equal call may run."]
+
+
+def _row(doubt: Mapping[str, Any]) -> tuple[str, ...]:
+    since = time.strftime("%Y-%m-%d %H:%M:%SZ", time.gmtime((doubt["at_ns"] or 0) // 10**9))
+    asked = arguments(doubt["arguments_json"]) if doubt["arguments_json"] is not None else "-"
+    return doubt["id"][:SHORT], since, doubt["unit"] or "(ledger)", _what(doubt), asked, _verdict(doubt)
+
+
+def _what(doubt: Mapping[str, Any]) -> str:
+    return str(doubt["tool"] or doubt["kind"])
+
+
+def _verdict(doubt: Mapping[str, Any]) -> str:
+    settled = doubt["settled"]
+    if settled is None:
+        return "-"
+    return f"{'done' if settled['done'] else 'not done'}, by {settled['by']}: {settled['reason']}"
+
+
+def _find(found: Sequence[dict[str, Any]], doubt_id: str) -> dict[str, Any]:
+    if len(doubt_id) < SHORTEST:
+        why = f"An id has to be given with its first {SHORTEST} characters at least"
+        raise UsageError(f"{why}; `demiurge doubts ls` shows them.", code="too_short")
+    matching = [doubt for doubt in found if doubt["id"].startswith(doubt_id)]
+    if len(matching) > 1:
+        raise UsageError(f"{doubt_id} is the beginning of {len(matching)} ids; give more of it.", code="ambiguous")
+    if not matching:
+        raise NotFound(f"Nothing with the id {doubt_id} is in doubt; `demiurge doubts ls --all` lists what was.")
+    return matching[0]

@@ -1,0 +1,59 @@
+"""`demiurge losses`: what the files of a world have lost, and going on without it."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+
+import click
+
+from demiurge.cli import output
+from demiurge.cli.argument import utf8_text
+from demiurge.cli.command import Command, Group
+from demiurge.cli.failure import OutcomeError
+from demiurge.cli.world import Running, opened
+
+__all__ = ["command"]
+
+
+@click.group(cls=Group, name="losses")
+def command() -> None:
+    pass
+
+
+@command.command(name="ls", cls=Command)
+def ls() -> None:
+    """List what is lost. Exits with 1 when something is.
+
+    A world of which something is lost can be read, and takes no event until it is restored from a backup or the loss
+    is accepted.
+    """
+    with opened() as (world, _):
+        lost = world.lost()
+    if lost:
+        raise OutcomeError("lost", "\n".join(lost), {"lost": lost})
+    output.result({"lost": []}, "Nothing is lost, as far as this world's files say.")
+
+
+@command.command(name="accept", cls=Command)
+@click.option("--reason", metavar="TEXT", required=True, callback=utf8_text, help="Why, which is recorded.")
+@click.option("--tools", metavar="PKG.MOD", multiple=True, help="A Python module whose tools have a ledger.")
+def accept(reason: str, tools: tuple[str, ...]) -> None:
+    """Go on without what is lost.
+
+    It is recorded, with the reason. Every call and effect that is open ends as unknown_outcome. So does a later call
+    that equals one whose entry in the ledger is lost, as far as the journal knows of it and its tool is named here or
+    remembered; `demiurge doubts` settles them. Where the journal is lost a call may run again when it is proposed
+    again, so check first what was done outside. Tools and a policy that were remembered for a lost mark.key have to be
+    named again.
+    """
+    if not reason.strip():
+        raise click.UsageError("--reason is empty.")
+    with opened(Running(tools=tools), accept_losses=reason) as (world, _):
+        done = world.accepted
+    if done is None:
+        output.result({"lost": [], "ended": 0, "left": []}, "Nothing is lost, so nothing was accepted.")
+        return
+    lines = [f"Accepted: {text}" for text in done.lost]
+    lines.append(f"{done.ended} open effects ended as unknown_outcome.")
+    lines += [f"{unit} can't be read, and stays as it is." for unit in done.left]
+    output.result(asdict(done), *lines)

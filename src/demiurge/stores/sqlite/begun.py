@@ -1,0 +1,159 @@
+"""The state-changing effects that a world has begun, in two places: the table of attempts and the effect log.
+
+Invariant: an attempt that changes something is in both before its effect runs. When a world is opened the two are
+compared from the end: an attempt that only the log has is in doubt if the journal still has all records that came
+before it; if the journal lacks some, nothing more is begun until a person has accepted the loss.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Collection, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final
+
+from demiurge import faults
+from demiurge.errors import Damaged
+from demiurge.stores.effect_log import EffectLog, Logged
+from demiurge.stores.errors import lost
+from demiurge.stores.protocol import Attempt
+from demiurge.stores.sqlite import journal, schema
+from demiurge.stores.sqlite.connections import Connections
+from demiurge.stores.sqlite.objects import drop_foreign
+
+__all__ = ["FILE", "Beginning", "BegunEffects", "remove_foreign"]
+
+FILE: Final = "effects.log"
+_ID: Final = "effects"
+"""In the meta data: the id of the world's effect log. A world has one from its first state-changing effect on."""
+_ACCEPTING: Final = "accepting"
+"""In the meta data: what was removed from the database and is not recorded as accepted yet."""
+
+
+class BegunEffects:
+    """Those of the world in `folder`. `lost`: sentences about what is missing; `notices`: about what is in doubt."""
+
+    def __init__(self, folder: Path, db: sqlite3.Connection) -> None:
+        self._folder = folder
+        self._log = EffectLog(folder / FILE)
+        self._known: str | None = None
+        self.notices: tuple[str, ...] = ()
+        self.lost: tuple[str, ...] = ()
+        try:
+            self._known = schema.get_meta(db, _ID)
+            removed = schema.get_meta(db, _ACCEPTING)
+        except Damaged as error:
+            self.lost = (error.message,)
+        else:
+            self.lost = (*((removed,) if removed else ()), *self._look(db))
+
+    def find(self, intents: Collection[bytes]) -> dict[bytes, Attempt]:
+        """The attempts that the log has."""
+        if self._known is None or not intents:
+            return {}
+        return {
+            intent: Attempt(intent, "", "", logged.started_ns, True)
+            for intent, logged in self._log.find(intents).items()
+        }
+
+    def beginning(self, attempts: Sequence[Attempt], seed: str) -> Beginning | None:
+        """What has to be done beside a transaction with these attempts; None when none of them changes anything.
+        `seed`: a text that no other log was made with. Raises Damaged, Unavailable."""
+        changing = [attempt for attempt in attempts if attempt.changes]
+        if not changing:
+            return None
+        if self.lost:
+            raise lost(self.lost[0])
+        made = None
+        if self._known is None:
+            made = self._log.read_id() or self._log.create(seed)
+        self._log.make_room(len(changing))
+        return Beginning(self, self._log, changing, made)
+
+    def known(self, identity: str) -> None:
+        self._known = identity
+
+    def accept(self, db: sqlite3.Connection, seed: str) -> None:
+        """Begins a new log, in the transaction that is open: nothing is missing any more."""
+        self._known = self._log.create(seed)
+        schema.set_meta(db, _ID, self._known)
+        schema.set_meta(db, _ACCEPTING, "")
+
+    def accepted(self) -> None:
+        """The transaction is durable."""
+        self.lost = ()
+
+    def close(self) -> None:
+        self._log.close()
+
+    def _look(self, db: sqlite3.Connection) -> list[str]:
+        path = self._log.path
+        try:
+            found = self._log.read_id()
+        except Damaged as error:
+            return [error.message]
+        if self._known is not None and found is None:
+            return [f"{path}, the list of the state-changing effects that this world has begun, is gone."]
+        if found is not None and self._known not in (None, found):
+            return [f"{path} is the list of another world, or of this one before a loss was accepted."]
+        return self._compare(db) if found is not None else []
+
+    def _compare(self, db: sqlite3.Connection) -> list[str]:
+        missing: list[Logged] = []
+        for logged in self._log.newest():
+            if journal.attempts(db, [logged.intent]):
+                break
+            missing.append(logged)
+        if not missing:
+            return []
+        file, since = self._folder / "journal.db", _when(missing[-1].started_ns)
+        if self._known is None or not all(_holds(db, logged) for logged in missing):
+            effects = f"{len(missing)} state-changing effects" if len(missing) > 1 else "a state-changing effect"
+            return [f"{file} has lost its end, or is an older copy: {effects} begun since {since} are not in it."]
+        calls = f"{len(missing)} effects that had begun are" if len(missing) > 1 else "an effect that had begun is"
+        self.notices = (f"The end of {file}-wal was lost, after {since}: {calls} in doubt.",)
+        return []
+
+
+class Beginning:
+    """One transaction with attempts that change something: `see` before its first row, `write` when it is durable."""
+
+    def __init__(self, begun: BegunEffects, log: EffectLog, attempts: Sequence[Attempt], made: str | None) -> None:
+        self._begun, self._log, self._attempts, self._made = begun, log, attempts, made
+        self._length, self._head = 0, b""
+
+    def see(self, db: sqlite3.Connection) -> None:
+        self._length = journal.length(db)
+        self._head = next(iter(journal.hashes(db, self._length, 1)), b"")
+        if self._made is not None:
+            schema.set_meta(db, _ID, self._made)
+
+    def write(self) -> None:
+        if self._made is not None:
+            self._begun.known(self._made)
+        faults.point("effects.before_log")
+        sync = not all(attempt.claims for attempt in self._attempts)
+        self._log.append(self._attempts, self._length, self._head, sync=sync)
+        faults.point("effects.logged")
+
+
+def remove_foreign(connections: Connections, path: Path) -> None:
+    """Drops what Demiurge did not make from a world's database; it counts as lost until that is accepted."""
+    with connections.writing("upgrade") as db:
+        if schema.is_older(db) or not (dropped := drop_foreign(db, schema.make_all)):
+            return
+        had = f"{path} had what Demiurge did not make ({', '.join(dropped)}), which may have changed what it holds."
+        schema.set_meta(db, _ACCEPTING, had)
+
+
+def _holds(db: sqlite3.Connection, logged: Logged) -> bool:
+    """Whether the journal has all records that it had before this attempt."""
+    if not logged.length:
+        return True
+    found = next(iter(journal.hashes(db, logged.length, 1)), None)
+    return isinstance(found, bytes) and found[: len(logged.head)] == logged.head
+
+
+def _when(time_ns: int) -> str:
+    return datetime.fromtimestamp(time_ns / 1e9, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")

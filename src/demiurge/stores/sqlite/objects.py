@@ -1,0 +1,85 @@
+"""The tables and indexes that a database file of ours has, compared with what is really in it.
+
+Invariant: no file is written to whose objects differ from those that its program made. A trigger or a view could undo
+or hide what is written, in the same transaction and without an error, so that an effect would run a second time.
+"""
+
+from __future__ import annotations
+
+import re
+import sqlite3
+from collections.abc import Callable, Mapping
+from contextlib import closing
+from functools import cache
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from demiurge.errors import Damaged
+
+__all__ = ["Differences", "check_objects", "differences", "drop_foreign"]
+
+_LIST: Final = "SELECT type, name, tbl_name, sql FROM sqlite_master"
+_NUMBER: Final = re.compile(r"DEFAULT \d+")
+_DROP: Final = ("trigger", "view", "table", "index")
+
+Make = Callable[[sqlite3.Connection], object]
+"""Makes all tables and indexes in an empty database."""
+
+_Objects = Mapping[tuple[str, str, str], str]
+
+
+class Differences(NamedTuple):
+    """`foreign`: kind and name of what the program did not make; `changed`: names of what is missing or has another
+    form."""
+
+    foreign: tuple[tuple[str, str], ...]
+    changed: tuple[str, ...]
+
+    def __bool__(self) -> bool:
+        return bool(self.foreign or self.changed)
+
+
+def differences(db: sqlite3.Connection, make: Make) -> Differences:
+    """How the objects of an open database differ from those that `make` makes."""
+    expected, found = _expected(make), _objects(db)
+    foreign = sorted((kind, name) for kind, name, table in found if (kind, name, table) not in expected)
+    changed = sorted(name for (kind, name, table), sql in expected.items() if found.get((kind, name, table)) != sql)
+    return Differences(tuple(foreign), tuple(changed))
+
+
+def check_objects(db: sqlite3.Connection, path: Path, make: Make, advice: str) -> None:
+    """Raises Damaged, with the first difference named, and `advice` for one that can be removed."""
+    found = differences(db, make)
+    if found.foreign:
+        kind, name = found.foreign[0]
+        raise Damaged(f"{path} has a {kind} {name!a} that Demiurge did not make. {advice}", code="foreign_object")
+    if found.changed:
+        changed = f"its table or index {found.changed[0]} is missing or has another form"
+        raise Damaged(f"{path} is damaged ({changed}): restore it from a backup.")
+
+
+def drop_foreign(db: sqlite3.Connection, make: Make) -> list[str]:
+    """Drops what the program did not make, in the transaction that is open; kind and name of each."""
+    foreign = sorted(differences(db, make).foreign, key=lambda each: _DROP.index(each[0]))
+    for kind, name in foreign:
+        quoted = name.replace('"', '""')
+        db.execute(f'DROP {kind} IF EXISTS "{quoted}"')
+    return [f"{kind} {name!a}" for kind, name in foreign]
+
+
+@cache
+def _expected(make: Make) -> _Objects:
+    with closing(sqlite3.connect(":memory:")) as db:
+        make(db)
+        return _objects(db)
+
+
+def _objects(db: sqlite3.Connection) -> _Objects:
+    return {(kind, name, table): _form(sql) for kind, name, table, sql in db.execute(_LIST)}
+
+
+def _form(sql: str | None) -> str:
+    """The statement without what may differ between two programs that made the same: white space, a default time, and
+    STRICT, which an older SQLite does not know."""
+    words = _NUMBER.sub("DEFAULT ?", " ".join((sql or "").split()))
+    return words.removesuffix(" STRICT").replace("( ", "(").replace(" )", ")")

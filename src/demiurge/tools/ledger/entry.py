@@ -1,0 +1,79 @@
+"""One entry of the ledger as its readers get it, made from the row that is kept (seed 004, ToolEffect Record)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+from pydantic_core import from_json
+
+from demiurge.errors import InvalidValue
+from demiurge.tools.authoring.params import ResultCodec
+from demiurge.tools.errors import ToolValidationError
+from demiurge.tools.ledger.store import LedgerRow
+from demiurge.tools.result import ToolResult, plain_text
+from demiurge.values.clock import SystemClock
+
+__all__ = ["LedgerEntry", "encoded_result", "entry_of", "ns_of"]
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND = timedelta(microseconds=1)
+
+
+@dataclass(frozen=True, slots=True)
+class LedgerEntry:
+    """What a call did: the seed's ToolEffect (seed 004, ToolEffect Record).
+
+    `result_value` is a copy, JSON as Python reads it. From `expires_at` on the entry counts no more; None: never."""
+
+    idempotency_key: str
+    tool_name: str
+    params_hash: str
+    result_message: str
+    result_value: Any
+    result_success: bool
+    created_at: datetime
+    expires_at: datetime | None
+    effect_id: UUID
+    exclude_value_from_context: bool = False
+
+    def is_expired(self, now: datetime | None = None) -> bool:
+        """`now`: with a time zone; the machine's time without it."""
+        if now is None:
+            now = _time(SystemClock().now_ns())
+        return self.expires_at is not None and now >= self.expires_at
+
+
+def encoded_result(result: ToolResult[Any]) -> tuple[str, bytes]:
+    """Message and value, as they are kept."""
+    kind = type(result.value)
+    try:
+        return plain_text(result.message), ResultCodec(kind).dump(result.value)
+    except (ToolValidationError, TypeError, UnicodeEncodeError) as error:
+        raise InvalidValue(f"a {kind.__name__} can't be written as JSON and read back", path="result") from error
+
+
+def entry_of(row: LedgerRow) -> LedgerEntry:
+    return LedgerEntry(
+        idempotency_key=row.slot.key,
+        tool_name=row.slot.tool_name,
+        params_hash=row.params_hash,
+        result_message=row.message,
+        result_value=from_json(row.value),
+        result_success=row.success,
+        created_at=_time(row.created_ns),
+        expires_at=None if row.expires_ns is None else _time(row.expires_ns),
+        effect_id=UUID(bytes=row.effect_id, version=4),
+        exclude_value_from_context=row.excluded,
+    )
+
+
+def _time(ns: int) -> datetime:
+    return _EPOCH + timedelta(microseconds=ns // 1000)
+
+
+def ns_of(time: datetime) -> int:
+    """Nanoseconds since 1970 of a time with a time zone."""
+    return (time - _EPOCH) // _MICROSECOND * 1000

@@ -1,0 +1,172 @@
+"""Where else a blob's words are: copies that go with it, messages that quote it, and what can't be erased.
+
+A copy is made by the same receipt as the blob: an answer in the provider's own order with the model's thoughts, a
+tool's result as its public view, its record, its events and the states of the session that they led to. What another
+receipt made too is not only a copy, so it is named and stays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
+
+from demiurge.errors import Damaged, DemiurgeError, NotFound, UsageError
+from demiurge.stores.noted import named_in
+from demiurge.stores.protocol import Row, Store
+from demiurge.values import canonical_json, cbor
+from demiurge.values.refs import Ref, parse_ref, ref_digest, ref_from_digest
+from demiurge.world.record import Record, decode_row
+from demiurge.world.retention.words import Words, message_of, texts_of
+
+__all__ = ["NODE", "Mention", "Traces", "traces_of"]
+
+NODE: Final = cbor.encode(None)[:3]
+"""What every node of the world itself begins with."""
+
+_LARGE: Final = 1 << 20
+
+
+class Mention(NamedTuple):
+    """Something that holds or quotes the words. `kind`: `message`, `blob`, `node`, `record`, `ledger`, `file` or
+    `damaged`; `name`: its address or path, or which record and field; `units` name it."""
+
+    kind: str
+    name: str
+    units: tuple[str, ...] = ()
+
+
+@dataclass(slots=True)
+class Traces:
+    """`records` of the `units` name the blob. `copies` go with it. `quotes` are other messages and blobs; `inline` is
+    what holds the words and can't be erased. `sessions` are units whose folded session holds a result of it."""
+
+    records: int = 0
+    units: list[str] = field(default_factory=list)
+    copies: list[Ref] = field(default_factory=list)
+    quotes: list[Mention] = field(default_factory=list)
+    inline: list[Mention] = field(default_factory=list)
+    sessions: list[str] = field(default_factory=list)
+
+
+def traces_of(store: Store, ref: Ref, words: Words, unit_of_erasures: str) -> Traces:
+    """Look at every record and every blob. Raises UsageError (`needed`: code that a history ran on), Damaged (of a
+    record), and what reading an archive raises."""
+    found = Traces()
+    group = _Group(store, ref, words)
+    for row in store.read_all():
+        if row.unit == unit_of_erasures:
+            continue
+        record = decode_row(row)
+        if _names(row, ref):
+            if row.kind == "manifest":
+                raise UsageError(f"{ref} is code that {row.unit} ran on, and is needed to replay it.", code="needed")
+            found.records += 1
+            if row.unit not in found.units:
+                found.units.append(row.unit)
+        group.look(record)
+        where = words.stated_in(record.body) if words.texts and words.may_stand_in(row.data) else None
+        if where is not None:
+            found.inline.append(Mention("record", f"{row.unit} {row.unit_seq}: {where}", (row.unit,)))
+    found.copies, found.sessions = group.copies()
+    quoting = dict(_blobs(store, {ref, *found.copies}, words, found.inline)) if words.texts else {}
+    units = _units_of(store, quoting)
+    found.quotes = [Mention(kind, each, tuple(units.get(each, ()))) for each, kind in quoting.items()]
+    return found
+
+
+class _Group:
+    """What the receipts that made the blob have made with it."""
+
+    def __init__(self, store: Store, ref: Ref, words: Words) -> None:
+        self._store, self._ref, self._words = store, ref, words
+        self._mine: dict[Ref, None] = {}
+        self._others: set[Ref] = set()
+        self._later: dict[str, dict[Ref, None]] = {}
+
+    def look(self, record: Record) -> None:
+        """Take the next record, in the order of positions."""
+        if record.kind != "receipt" or not isinstance(record.body["payload"], Mapping):
+            self._others.update(record.refs if record.is_ingress and record.kind == "event" else ())
+            return
+        payload = record.body["payload"]
+        session = payload.get("session_ref")
+        pieces = set(self._pieces(session))
+        refs = [ref for ref in record.refs if ref not in pieces and ref not in (session, payload.get("usage_ref"))]
+        if self._ref in record.refs:
+            whole = self._ref in (payload.get("output_ref"), payload.get("message_ref"))
+            self._mine.update(dict.fromkeys(ref for ref in refs if whole or self._holds(ref)))
+            if whole and payload.get("events_ref") is not None:
+                self._later.setdefault(record.unit, {})
+        else:
+            self._others.update(refs)
+        if session is not None:
+            if record.unit in self._later:
+                self._later[record.unit].update(dict.fromkeys([session, *pieces]))
+            else:
+                self._others.update((session, *pieces))
+
+    def copies(self) -> tuple[list[Ref], list[str]]:
+        found = {**self._mine, **{ref: None for later in self._later.values() for ref in later}}
+        return [ref for ref in found if ref != self._ref and self._may_go(ref)], list(self._later)
+
+    def _may_go(self, ref: Ref) -> bool:
+        try:
+            return ref not in self._others and not self._store.get_blob(ref).startswith(NODE)
+        except Damaged:
+            return True
+        except NotFound:
+            return False
+
+    def _holds(self, ref: Ref) -> bool:
+        with suppress(DemiurgeError):
+            return self._words.copied_in(self._store.get_blob(ref))
+        return False
+
+    def _pieces(self, session: str | None) -> Iterator[Ref]:
+        """The blobs that a checkpoint of a session names."""
+        if session is not None:
+            with suppress(DemiurgeError, KeyError, TypeError, AttributeError):
+                checkpoint = canonical_json.parse_object(self._store.get_blob(parse_ref(session)))
+                for written in checkpoint["slices"].values():
+                    yield from map(parse_ref, written["pieces"])
+
+
+def _blobs(store: Store, but: set[Ref], words: Words, inline: list[Mention]) -> Iterator[tuple[Ref, str]]:
+    """The other blobs that hold or quote the words; nodes that hold them are put to `inline`."""
+    for ref in store.iter_blobs():
+        if ref in but:
+            continue
+        try:
+            data = store.get_blob(ref)
+        except Damaged:
+            inline.append(Mention("damaged", ref))
+            continue
+        except NotFound:
+            continue
+        message = message_of(data) if len(data) <= _LARGE else None
+        if message is not None:
+            says = words.copied_in if message["role"] in ("system", "developer") else words.quoted_in
+            if any(map(says, texts_of(message))):
+                yield ref, "message"
+        elif words.copied_in(data):
+            if data.startswith(NODE):
+                inline.append(Mention("node", ref))
+            else:
+                yield ref, "blob"
+
+
+def _units_of(store: Store, refs: Iterable[Ref]) -> dict[Ref, list[str]]:
+    wanted = {ref_digest(ref) for ref in refs}
+    found: dict[Ref, list[str]] = {}
+    for row in store.read_all() if wanted else ():
+        for digest in wanted & named_in(row.data):
+            units = found.setdefault(ref_from_digest(digest), [])
+            if row.unit not in units:
+                units.append(row.unit)
+    return found
+
+
+def _names(row: Row, ref: Ref) -> bool:
+    return ref_digest(ref) in row.data or ref.encode() in row.data

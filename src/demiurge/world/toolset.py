@@ -1,0 +1,109 @@
+"""A toolset as a blob: what `tools_ref` names (`{provider, tools, tool_choice?}`, entries in a provider's own schema).
+
+A toolset narrows: of the tools that the policy lets a model call, those that it names are offered and may be called.
+Reading one never makes a tool callable; `llm.generate` compares each entry with the world's catalog.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from demiurge.errors import InvalidValue
+from demiurge.tools.ids import canonical_id
+from demiurge.tools.spec import ToolSpec
+from demiurge.values import canonical_json
+from demiurge.wire import anthropic, openai_chat, openai_responses
+from demiurge.wire.items import NamedTool, ToolChoice
+
+__all__ = ["Toolset", "choice_tag", "chosen_tag", "encode_toolset", "narrowed", "read_toolset"]
+
+_WORDS: Mapping[str, ToolChoice] = {"auto": "auto", "none": "none", "required": "required", "any": "required"}
+
+
+@dataclass(frozen=True, slots=True)
+class Toolset:
+    """`entries` are the tools by their canonical ids, each as the blob spells it but for its name; `choice` is None if
+    the blob makes none."""
+
+    provider: str
+    entries: tuple[tuple[str, Mapping[str, Any]], ...]
+    choice: ToolChoice | None
+
+
+def encode_toolset(provider: str, specs: Sequence[ToolSpec], tool_choice: ToolChoice | None = None) -> bytes:
+    """The blob of these tools for a provider. Raises InvalidValue for a choice that does not exist here."""
+    wire = openai_responses if provider.startswith("openai-responses") else openai_chat
+    wire = anthropic if provider.startswith("anthropic") else wire
+    return canonical_json.encode({"provider": provider, "tools": [], **wire.encode_tools(specs, tool_choice)})
+
+
+def read_toolset(data: bytes) -> Toolset:
+    """Raises InvalidValue: `invalid_json`, or `bad_toolset` with what is wrong."""
+    blob = canonical_json.parse_object(data)
+    entries = blob.get("tools", [])
+    if not isinstance(entries, list) or not all(isinstance(entry, Mapping) for entry in entries):
+        raise _bad("must be a list of objects", "tools")
+    named = [_named(entry) for entry in entries]
+    names = [name for name, _ in named]
+    twice = next((name for at, name in enumerate(names) if name and name in names[:at]), None)
+    if twice is not None:
+        raise _bad(f"the tool {twice} is in it twice", "tools")
+    return Toolset(str(blob.get("provider", "")), tuple(named), _choice(blob.get("tool_choice")))
+
+
+def narrowed(data: bytes) -> frozenset[str]:
+    """The tools that a model may call under this toolset, if the policy allows them; of a blob that is no toolset,
+    none."""
+    try:
+        return frozenset(name for name, _ in read_toolset(data).entries)
+    except InvalidValue:
+        return frozenset()
+
+
+def chosen_tag(data: bytes) -> dict[str, Any] | None:
+    """The blob's own choice as `sys/LlmToolChoice@1`; None if it makes none, or is no toolset."""
+    try:
+        choice = read_toolset(data).choice
+    except InvalidValue:
+        return None
+    return choice_tag(choice) if choice is not None else None
+
+
+def choice_tag(choice: ToolChoice) -> dict[str, Any]:
+    """A tool choice as `sys/LlmToolChoice@1`. Raises InvalidValue (`bad_tool_choice`)."""
+    if isinstance(choice, NamedTool):
+        return {"$tag": "Tool", "$value": {"name": choice.name}}
+    if choice not in ("auto", "none", "required"):
+        raise InvalidValue("must be auto, none, required, or a NamedTool", path="tool_choice", code="bad_tool_choice")
+    return {"$tag": choice.capitalize(), "$value": None}
+
+
+def _named(entry: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:
+    """The canonical id of the tool that an entry describes ("" if it names none), and the entry with that id in it."""
+    name, function = entry.get("name"), entry.get("function")
+    if isinstance(name, str):
+        known = canonical_id(name)
+        return known, {**entry, "name": known}
+    if isinstance(function, Mapping) and isinstance(function.get("name"), str):
+        known = canonical_id(function["name"])
+        return known, {**entry, "function": {**function, "name": known}}
+    return "", entry
+
+
+def _choice(value: Any) -> ToolChoice | None:
+    """A choice as any of the formats spells it: a word, `{"type": word}`, or an object that names a tool."""
+    if value is None:
+        return None
+    kind = value.get("type") if isinstance(value, Mapping) else value
+    if isinstance(kind, str) and kind in _WORDS:
+        return _WORDS[kind]
+    name = _named(value)[0] if isinstance(value, Mapping) and kind in ("function", "tool") else ""
+    if not name:
+        raise _bad("must be auto, none, required, or an object that names a tool", "tool_choice")
+    return NamedTool(name)
+
+
+def _bad(message: str, path: str) -> InvalidValue:
+    return InvalidValue(message, path=path, code="bad_toolset")

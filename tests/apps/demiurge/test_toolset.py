@@ -1,0 +1,199 @@
+"""The chat's toolset and tool choice: what a message brings, what a chat keeps, and how both are cleared."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from tests.apps.demiurge.test_reducer import AUTO, LIST, READ, Chat, read
+
+from demiurge.values import canonical_json
+from demiurge.values.refs import Ref
+from demiurge.wire.items import NamedTool, ToolCall, ToolChoice
+from demiurge.world.toolset import encode_toolset
+
+REQUIRED = {"$tag": "Required", "$value": None}
+
+
+def toolset(chat: Chat, *names: str, choice: ToolChoice | None = None) -> Ref:
+    specs = [chat.manifest.toolset[name] for name in names]
+    return chat.put(encode_toolset("openai-responses", specs, choice))
+
+
+def asked(chat: Chat) -> Any:
+    return chat.requests[-1]["tool_choice"]
+
+
+def test_only_what_the_toolset_offers_is_asked_for() -> None:
+    chat = Chat()
+    chat.say("go", tools_ref=toolset(chat, READ))
+    chat.answer("", read("a"), ToolCall("c2", LIST, "{}"))
+    assert [event["tool"] for event in chat.events("demiurge/ToolCallRequested@1")] == [READ]
+
+
+def test_a_dotted_name_is_the_same_tool() -> None:
+    chat = Chat()
+    entry = canonical_json.parse_object(encode_toolset("openai-responses", [chat.manifest.toolset[READ]]))
+    entry["tools"][0]["name"] = "workspace.read"
+    chat.say("go", tools_ref=chat.put(canonical_json.encode(entry)))
+    chat.answer("", read("a"))
+    assert [event["tool"] for event in chat.events("demiurge/ToolCallRequested@1")] == [READ]
+
+
+@pytest.mark.parametrize("blob", [b"junk", b'{"tools": 7}'])
+def test_nothing_runs_under_a_toolset_that_is_none(blob: bytes) -> None:
+    chat = Chat()
+    chat.say("go", tools_ref=chat.put(blob))
+    chat.answer("", read("a"))
+    assert chat.events("demiurge/ToolCallRequested@1") == []
+
+
+def test_the_order_of_choices() -> None:
+    chat = Chat()
+    chat.say("nothing chosen", tools_ref=toolset(chat, READ))
+    assert asked(chat) == AUTO
+    chat.answer("1")
+    chat.chat("ChatTools", tools_ref=toolset(chat, READ, choice="none"), tool_choice=None)
+    chat.say("the choice of the chat's toolset")
+    assert asked(chat) == {"$tag": "None", "$value": None}
+    chat.answer("2")
+    chat.say("also beside a toolset that makes none", tools_ref=toolset(chat, READ))
+    assert asked(chat) == {"$tag": "None", "$value": None}
+    chat.answer("2")
+    kept = toolset(chat, READ, LIST, choice="none")
+    chat.chat("ChatTools", tools_ref=kept, tool_choice=REQUIRED)
+    chat.say("the chat's choice")
+    assert asked(chat) == REQUIRED
+    chat.answer("3")
+    brought = toolset(chat, READ, LIST, choice=NamedTool(LIST))
+    chat.say("the choice of the toolset that comes with the message", tools_ref=brought)
+    assert asked(chat) == {"$tag": "Tool", "$value": {"name": LIST}}
+    chat.answer("4")
+    chat.say("the message's own", tools_ref=brought, tool_choice=AUTO)
+    assert asked(chat) == AUTO
+    chat.answer("5")
+    chat.say("the chat's again")
+    assert (asked(chat), chat.requests[-1]["tools_ref"]) == (REQUIRED, kept)
+
+
+def test_a_chat_keeps_its_own_toolset_and_a_message_narrows_it_for_its_turn() -> None:
+    chat = Chat()
+    kept, one = toolset(chat, READ, LIST), toolset(chat, READ)
+    chat.chat("ChatTools", tools_ref=kept, tool_choice=None)
+    chat.say("one tool", tools_ref=one)
+    assert chat.requests[-1]["tools_ref"] == one
+    chat.answer("", ToolCall("c1", LIST, "{}"))
+    assert chat.outputs()[-1]["error_code"] == "policy_denied"
+    assert chat.requests[-1]["tools_ref"] == one, "also in the rounds that follow"
+    chat.answer("1")
+    chat.say("both")
+    assert chat.requests[-1]["tools_ref"] == kept
+    chat.answer("", ToolCall("c2", LIST, "{}"))
+    assert [intent.params["tool"] for intent in chat.tools] == [LIST]
+
+
+def test_a_message_can_not_widen_the_toolset_of_its_chat() -> None:
+    chat = Chat()
+    chat.chat("ChatTools", tools_ref=toolset(chat, READ), tool_choice=None)
+    chat.say("more", tools_ref=toolset(chat, READ, LIST))
+    [refused] = chat.events("demiurge/ChatFailed@1")
+    assert (refused["code"], LIST in refused["message"]) == ("not_in_toolset", True)
+    assert chat.requests == []
+    assert chat.turn is None
+
+
+def test_without_a_toolset_of_its_own_a_chat_takes_that_of_its_last_message() -> None:
+    chat = Chat()
+    brought = toolset(chat, READ)
+    chat.say("1", tools_ref=brought)
+    chat.answer("1")
+    chat.say("2")
+    assert chat.requests[-1]["tools_ref"] == brought
+    chat.answer("2")
+    wider = toolset(chat, READ, LIST)
+    chat.say("3", tools_ref=wider)
+    assert chat.requests[-1]["tools_ref"] == wider
+
+
+@pytest.mark.parametrize("blob", [b"junk", b'{"tools": 7}'])
+def test_a_blob_that_is_no_toolset_does_not_become_the_chats(blob: bytes) -> None:
+    chat = Chat()
+    chat.chat("ChatTools", tools_ref=chat.put(blob), tool_choice=None)
+    assert [event["code"] for event in chat.events("demiurge/ChatFailed@1")] == ["bad_toolset"]
+    assert chat.cell["tools_ref"] is None
+
+
+def test_a_choice_is_for_one_message_and_its_follow_ups_are_free() -> None:
+    chat = Chat()
+    chat.say("go", tools_ref=toolset(chat, READ), tool_choice=REQUIRED)
+    assert asked(chat) == REQUIRED
+    chat.answer("", read("a"))
+    chat.result(chat.tools[0])
+    assert asked(chat) == AUTO
+    chat.answer("done")
+    chat.say("again")
+    assert asked(chat) == AUTO
+    assert chat.cell["tool_choice"] is None
+
+
+def test_toolset_and_choice_are_cleared() -> None:
+    chat = Chat()
+    chat.chat("ChatTools", tools_ref=toolset(chat, READ), tool_choice=REQUIRED)
+    chat.chat("ChatTools", tools_ref=None, tool_choice=None)
+    assert (chat.cell["tools_ref"], chat.cell["tool_choice"]) == (None, None)
+    chat.say("go")
+    assert (chat.requests[-1]["tools_ref"], asked(chat)) == (None, None)
+
+
+def test_the_toolset_of_an_open_turn_stays() -> None:
+    chat = Chat()
+    kept = toolset(chat, READ)
+    chat.say("go", tools_ref=kept)
+    chat.chat("ChatTools", tools_ref=None, tool_choice=None)
+    assert chat.cell["tools_ref"] == kept
+    assert [event["code"] for event in chat.events("demiurge/ChatFailed@1")] == ["chat_busy"]
+
+
+def test_a_chat_that_is_not_there_has_no_tools() -> None:
+    chat = Chat(create=False)
+    chat.chat("ChatTools", tools_ref=None, tool_choice=None)
+    assert [event["code"] for event in chat.events("demiurge/ChatFailed@1")] == ["chat_unknown"]
+
+
+# -- what is too long for the model
+
+
+@pytest.mark.parametrize("code", ["context_overflow", "content_filter"])
+def test_a_message_that_the_model_can_not_be_sent_is_left_out_afterwards(code: str) -> None:
+    chat = Chat()
+    first = chat.say("Hello")
+    answer = chat.answer("Hi")
+    chat.say("x" * 1000)
+    chat.fail_model(code)
+    assert (chat.turn["status"], chat.turn["code"]) == ("failed", code)
+    last = chat.say("And now?")
+    assert chat.requests[-1]["message_refs"][1:] == [first, answer, last]
+    assert [message[0] for message in chat.messages()] == [1, 1, 2, 3]
+
+
+def test_a_turn_whose_results_are_too_long_is_left_out_afterwards() -> None:
+    chat = Chat()
+    chat.say("read it")
+    chat.answer("", read("a"))
+    chat.result(chat.tools[0])
+    chat.fail_model("context_overflow")
+    last = chat.say("And now?")
+    assert chat.requests[-1]["message_refs"][1:] == [last]
+
+
+def test_a_history_that_is_too_long_gets_shorter() -> None:
+    """It may be the whole that is too long: then each failed turn takes the oldest one with it, so the chat goes on."""
+    chat = Chat()
+    told = []
+    for number in range(3):
+        told += [chat.say(str(number)), chat.answer(str(number))]
+    for _ in range(3):
+        chat.say("short")
+        chat.fail_model("context_overflow")
+    last = chat.say("short again")
+    assert chat.requests[-1]["message_refs"][1:] == [*told[4:], last]

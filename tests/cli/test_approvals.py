@@ -1,0 +1,125 @@
+"""`demiurge approvals` where the arguments of a call, or its records, are damaged: it still says what waits."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from demiurge.stores.sqlite.store import SqliteStore
+
+BELL = '''
+from demiurge.tools import ToolEffect, tool
+
+@tool(effect=ToolEffect.EXTERNAL_SIDE_EFFECT)
+def ring_bell(times: int) -> str:
+    """Ring the bell."""
+    return "rang"
+'''
+
+
+@pytest.fixture(autouse=True)
+def bell(tmp_path: Path, environment: Any) -> None:
+    (tmp_path / "bell_tools.py").write_text(BELL)
+
+
+def ask(demiurge: Any, times: int) -> str:
+    here = ("ring_bell", f'{{"times": {times}}}', "--call-id", f"b{times}", "--tools", "bell_tools")
+    waiting: str = demiurge("--json", "tools", "call", *here).document["approval"]
+    return waiting
+
+
+def damage(world: Path, digest: bytes, at: int) -> None:
+    """Flip a bit of what lies in the journal's database behind this hash."""
+    database = world / "journal.db"
+    content = bytearray(database.read_bytes())
+    found = [place for place in places(content, digest) if chr(content[place + 32]) in "{\xd9"]
+    assert len(found) == 1
+    content[found[0] + 32 + at] ^= 1
+    database.write_bytes(content)
+
+
+def places(content: bytearray, wanted: bytes) -> Iterator[int]:
+    place = content.find(wanted)
+    while place >= 0:
+        yield place
+        place = content.find(wanted, place + 1)
+
+
+def damage_call(demiurge: Any, world: Path, times: int) -> str:
+    """Damage the blob with the arguments of a call; its address."""
+    ref: str = demiurge("state", "get", "demiurge/Calls@1", "--key", f"b{times}").document["call_ref"]
+    damage(world, bytes.fromhex(ref.removeprefix("sha256:")), 10)
+    assert demiurge("blob", "get", ref).status == 1
+    return ref
+
+
+def test_a_call_whose_arguments_are_damaged_is_listed_as_damaged(demiurge: Any, world: Path) -> None:
+    sound, damaged = ask(demiurge, 1), ask(demiurge, 2)
+    damage_call(demiurge, world, 2)
+    listed = demiurge("approvals", "ls")
+    assert listed.status == 1
+    assert "Nothing waits" not in listed.out
+    lines = {line.split()[0]: line for line in listed.out.splitlines()[1:]}
+    assert '{"times":1}' in lines[sound[:12]]
+    assert "damaged" in lines[damaged[:12]]
+    assert "arguments" in listed.err
+    document = demiurge("--json", "approvals", "ls")
+    assert (document.status, document.document["error"]["code"]) == (1, "damaged")
+    shown = {asked["id"]: asked for asked in document.document["approvals"]}
+    assert shown[sound]["damaged"] is None
+    assert shown[damaged]["arguments_json"] is None
+    assert "damaged" in shown[damaged]["damaged"]
+    assert (shown[damaged]["tool"], shown[damaged]["unit"]) == ("ring_bell", "demiurge/Calls@1/b2")
+
+
+@pytest.mark.parametrize("verb", ["show", "approve", "reject"])
+def test_a_call_whose_arguments_are_damaged_can_t_be_decided_on(verb: str, demiurge: Any, world: Path) -> None:
+    damaged = ask(demiurge, 2)
+    damage_call(demiurge, world, 2)
+    extra = () if verb == "show" else ("--tools", "bell_tools")
+    done = demiurge("approvals", verb, damaged, *extra)
+    assert done.status == 1
+    assert "damaged" in done.err
+    assert "No call" not in done.err
+
+
+def test_others_are_decided_as_before(demiurge: Any, world: Path) -> None:
+    sound, _ = ask(demiurge, 1), ask(demiurge, 2)
+    damage_call(demiurge, world, 2)
+    assert demiurge("approvals", "approve", sound, "--tools", "bell_tools").status == 0
+
+
+def test_a_unit_whose_records_are_damaged_is_named(demiurge: Any, world: Path) -> None:
+    ask(demiurge, 2)
+    state = demiurge("--json", "journal", "tail").document
+    intent = next(record for record in state["records"] if record["kind"] == "intent")
+    damage(world, bytes.fromhex(intent["hash"]), 40)
+    listed = demiurge("approvals", "ls")
+    assert listed.status == 1
+    assert "Nothing waits" not in listed.out
+    assert "demiurge/Calls@1/b2" in listed.err
+
+
+def test_the_arguments_of_a_call_that_waits_are_not_erased(demiurge: Any) -> None:
+    waiting = ask(demiurge, 2)
+    state = demiurge("state", "get", "demiurge/Calls@1", "--key", "b2").document
+    refused = demiurge("--json", "erase", state["call_ref"], "--why", "a secret was in it")
+    assert (refused.status, refused.document["error"]["code"]) == (1, "busy")
+    assert [asked["id"] for asked in demiurge("--json", "approvals", "ls").document["approvals"]] == [waiting]
+
+
+def test_one_that_was_erased_is_listed_with_that_reason(demiurge: Any, world: Path) -> None:
+    """As an earlier version let it happen."""
+    waiting = ask(demiurge, 2)
+    state = demiurge("state", "get", "demiurge/Calls@1", "--key", "b2").document
+    with closing(SqliteStore.open(world)) as store:
+        store.erase([state["call_ref"]])
+    listed = demiurge("--json", "approvals", "ls")
+    assert listed.status == 1
+    [asked] = listed.document["approvals"]
+    assert asked["id"] == waiting
+    assert "erased" in asked["damaged"]

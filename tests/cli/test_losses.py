@@ -1,0 +1,100 @@
+"""`demiurge losses`, and the files whose loss stops what runs: nothing is passed over, and there is a way on."""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+BELL = '''
+from demiurge import ToolResult, tool
+
+
+@tool
+def ring() -> ToolResult[None]:
+    """Rings."""
+    return ToolResult("rung")
+'''
+STRICT = 'allowed_tools = ["ring"]\nrequire_approval_for_tools = ["ring"]\n'
+MARK = "mark.key"
+
+
+@pytest.fixture(autouse=True)
+def kept(demiurge: Any, world: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A world with tools and a strict policy that are remembered."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "strict_bell.py").write_text(BELL)
+    (tmp_path / "strict.toml").write_text(STRICT)
+    assert demiurge("init", "--tools", "strict_bell", "--policy", "strict.toml").status == 0
+    assert demiurge("tools", "call", "ring", "{}", "--json").document["error"]["code"] == "approval_required"
+
+
+def lose(world: Path) -> None:
+    (world / MARK).unlink()
+
+
+def change(world: Path) -> None:
+    (world / MARK).write_text("0" * 64 + "\n")
+
+
+def garble(world: Path) -> None:
+    (world / MARK).write_text("no key\n")
+
+
+@pytest.mark.parametrize("damage", [lose, change, garble])
+def test_a_lost_mark_stops_what_runs_and_not_what_looks(damage: Any, demiurge: Any, world: Path) -> None:
+    damage(world)
+    for command in (("tools", "call", "ring", "{}"), ("chat", "-m", "Hello."), ("init", "--policy", "strict.toml")):
+        done = demiurge(*command)
+        assert done.status == 1
+        assert str(world / MARK) in done.err
+        assert "demiurge losses accept --reason TEXT" in done.err
+    assert demiurge("journal", "verify").status == 0
+    assert demiurge("losses", "ls").status == 1
+    assert str(world / MARK) in demiurge("doctor").out
+
+
+@pytest.mark.parametrize("damage", [lose, change, garble])
+def test_a_lost_mark_can_be_accepted_and_that_is_recorded(damage: Any, demiurge: Any, world: Path) -> None:
+    damage(world)
+    done = demiurge("losses", "accept", "--reason", "The backup had none.", "--json")
+    assert done.status == 0, done.err
+    assert [MARK in text for text in done.document["lost"]] == [True]
+    records = demiurge("journal", "tail", "--unit", "sys/World@1/losses", "--json").document["records"]
+    assert [record["kind"] for record in records if record["kind"] == "loss"] == ["loss"]
+    assert '"ring"' not in demiurge("tools", "ls", "--json").out
+    assert demiurge("init", "--tools", "strict_bell", "--policy", "strict.toml").status == 0
+    assert demiurge("losses", "accept", "--reason", "Once more.").out.startswith("Nothing is lost")
+
+
+def test_a_trigger_is_refused_and_dropped_when_that_is_accepted(demiurge: Any, world: Path) -> None:
+    with closing(sqlite3.connect(world / "journal.db")) as db:
+        db.execute("CREATE TRIGGER quiet AFTER INSERT ON attempt BEGIN DELETE FROM attempt; END")
+    for command in (("journal", "verify"), ("losses", "ls"), ("tools", "call", "ring", "{}")):
+        done = demiurge(*command)
+        assert done.status == 1
+        assert "trigger 'quiet'" in done.err
+    assert "trigger 'quiet'" in demiurge("doctor").out
+    assert demiurge("losses", "accept", "--reason", "I know who made it.").status == 0
+    assert demiurge("journal", "verify").status == 0
+    assert demiurge("losses", "ls").status == 0
+
+
+def test_a_journal_that_is_gone_is_not_replaced_without_a_word(demiurge: Any, world: Path) -> None:
+    for name in ("journal.db", "journal.db-wal", "journal.db-shm"):
+        (world / name).unlink(missing_ok=True)
+    for command in (("init",), ("chat", "-m", "Hello."), ("journal", "verify")):
+        done = demiurge(*command)
+        assert done.status == 1
+        assert str(world / "journal.db") in done.err
+        assert "demiurge losses accept" in done.err
+    assert demiurge("losses", "accept", "--reason", "It can't be had back.").status == 0
+    assert demiurge("journal", "verify").status == 0
+
+
+def test_a_reason_is_needed(demiurge: Any) -> None:
+    assert demiurge("losses", "accept").status == 2
+    assert demiurge("losses", "accept", "--reason", " ").status == 2

@@ -1,0 +1,96 @@
+"""`demiurge tools ref`: a toolset, ready to send with a message."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+CLOCK, READ = "core__get_current_time", "workspace__read"
+
+
+def blob(demiurge: Any, ref: str) -> Any:
+    return json.loads(demiurge("blob", "get", ref, "--raw").out)
+
+
+@pytest.mark.parametrize("spoken", ["openai-responses", "openai-chat", "anthropic", "local"])
+def test_the_address_of_a_toolset_is_printed(demiurge: Any, spoken: str) -> None:
+    done = demiurge("--json", "tools", "ref", "core.get_current_time", READ, CLOCK, "--provider", spoken)
+    assert done.status == 0
+    assert (done.document["provider"], done.document["tools"]) == (spoken, [CLOCK, READ])
+    stored = blob(demiurge, done.document["hash"])
+    assert (stored["provider"], len(stored["tools"]), "tool_choice" in stored) == (spoken, 2, False)
+
+
+def test_without_tools_it_is_all_that_a_model_may_see(demiurge: Any) -> None:
+    made = demiurge("--json", "tools", "ref").document["tools"]
+    assert made == [tool["id"] for tool in demiurge("--json", "tools", "ls").document["tools"]]
+
+
+@pytest.mark.parametrize(
+    ("choice", "written"),
+    [("none", "none"), ("required", "required"), ("core.get_current_time", {"type": "function", "name": CLOCK})],
+)
+def test_a_choice_goes_with_it(demiurge: Any, choice: str, written: Any) -> None:
+    done = demiurge("--json", "tools", "ref", CLOCK, "--choice", choice, "--provider", "openai-responses")
+    assert blob(demiurge, done.document["hash"])["tool_choice"] == written
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "words"),
+    [
+        (("no_such",), "no_tool", "There is no tool no_such here"),
+        (("two words",), "bad_tool_id", "'two words' is no tool id"),
+        ((CLOCK, "--choice", READ), "bad_tool_choice", f"it offers {CLOCK}"),
+        ((CLOCK, "--provider", "nobody"), "unknown_provider", "There is no provider nobody"),
+    ],
+)
+def test_an_error_names_its_cause(demiurge: Any, arguments: tuple[str, ...], code: str, words: str) -> None:
+    done = demiurge("--json", "tools", "ref", *arguments)
+    assert done.status in (1, 2)
+    assert done.document["error"]["code"] == code
+    assert words in done.document["error"]["message"]
+
+
+def test_a_tool_that_the_policy_denies_is_said_to_be_denied(demiurge: Any, tmp_path: Any) -> None:
+    (tmp_path / "clock.toml").write_text(f'allowed_tools = ["{CLOCK}"]\n')
+    done = demiurge("--json", "tools", "ref", READ, "--policy", "clock.toml")
+    assert (done.status, done.document["error"]["code"]) == (1, "policy_denied")
+    assert f"`demiurge policy explain {READ}`" in done.document["error"]["message"]
+
+
+def say(demiurge: Any, provider: Any, *options: str) -> list[str]:
+    """Send a message with these options; the tools that the model was offered."""
+    provider.say(provider.answer(provider.text("Yes.")))
+    done = demiurge("chat", "-m", "Go on.", *options)
+    assert done.status == 0, done
+    return sorted(tool["name"] for tool in provider.seen[-1].get("tools", ()))
+
+
+def test_a_chat_offers_its_own_tools_until_it_is_told_otherwise(demiurge: Any, provider: Any) -> None:
+    catalog = say(demiurge, provider)
+    assert len(catalog) > 2
+    assert say(demiurge, provider, "--only-tools", f"core.get_current_time,{READ}") == [CLOCK, READ]
+    assert say(demiurge, provider) == [CLOCK, READ]
+    assert say(demiurge, provider, "--only-tools", CLOCK) == [CLOCK]
+    assert say(demiurge, provider, "--all-tools") == catalog
+    assert say(demiurge, provider) == catalog
+    assert demiurge("replay", "--check").status == 0
+
+
+@pytest.mark.parametrize(
+    ("options", "status", "words"),
+    [
+        (("--only-tools", "no_such"), 1, "There is no tool no_such here"),
+        (("--only-tools", f"{CLOCK},"), 1, "'' is no tool id"),
+        (("--only-tools", CLOCK, "--all-tools"), 2, "--only-tools and --all-tools exclude each other"),
+    ],
+)
+def test_a_toolset_that_can_not_be_is_refused_and_nothing_is_said(
+    demiurge: Any, provider: Any, options: tuple[str, ...], status: int, words: str
+) -> None:
+    done = demiurge("chat", "-m", "Go on.", *options)
+    assert done.status == status
+    assert words in done.err
+    assert provider.seen == []

@@ -1,0 +1,175 @@
+"""Runs the mutation tests of one area after the other, and lists the mutants that no test has caught.
+
+`python -m tests.mutants [--children N] [AREA ...]` (`make mutants`, `make mutants AREA=policy`). mutmut changes one
+place of a function at a time and runs the tests that reach the function, each mutant within a limit of time. It works
+on a copy in `.mutants/AREA`, so the working tree may change meanwhile; what was caught once is not run again until its
+function changes. A mutant that only changes the letters of a sentence for people (text with a blank in it) is counted
+apart: no behaviour rests on it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+HOME = ROOT / ".mutants"
+COPIED = ("src", "tests", "docs", "bench", "requirements", "Makefile", "README.md", "LICENSE", "CHANGELOG.md")
+ENOUGH = 0.95
+CAUGHT = frozenset([1, 3, -11, -9])
+"""Exit codes of mutmut: a test failed, or the process died."""
+TIMED_OUT = frozenset([-24, 24, 36, 152, 255])
+NO_TESTS = frozenset([5, 33])
+
+
+@dataclass(frozen=True)
+class Area:
+    """`mutated`: patterns of files; `tests`: files and folders with the tests that are meant to catch."""
+
+    mutated: tuple[str, ...]
+    tests: tuple[str, ...]
+
+
+AREAS = {
+    "policy": Area(("src/demiurge/tools/policy.py",), ("tests/tools/test_policy.py",)),
+    "ledger": Area(
+        ("src/demiurge/tools/ledger/*",),
+        (
+            "tests/tools/ledger",
+            "tests/stores/test_ledger.py",
+            "tests/tools/stages/test_recall.py",
+            "tests/tools/stages/test_claim.py",
+            "tests/tools/stages/test_settle.py",
+        ),
+    ),
+    "authority": Area(("src/demiurge/world/authority/*",), ("tests/world/authority",)),
+    "stages": Area(("src/demiurge/tools/stages/*",), ("tests/tools/stages", "tests/tools/test_runner.py")),
+    "kernel": Area(("src/demiurge/world/kernel/*",), ("tests/world/kernel", "tests/world/test_plan.py")),
+}
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """`state`: `caught`, `timed out`, `survived`, `no tests` or `not run`."""
+
+    name: str
+    file: str
+    state: str
+
+
+def main() -> int:
+    arguments = argparse.ArgumentParser(prog="python -m tests.mutants", description=(__doc__ or "").partition("\n")[0])
+    arguments.add_argument("areas", nargs="*", metavar="AREA", help=f"of {', '.join(AREAS)}; default: all")
+    arguments.add_argument("--children", type=int, default=os.cpu_count() or 1, help="how many run at a time")
+    arguments.add_argument("--report", action="store_true", help="run nothing, report what was run before")
+    given = arguments.parse_args()
+    if unknown := [name for name in given.areas if name not in AREAS]:
+        arguments.error(f"there is no area {unknown[0]!r}; there are: {', '.join(AREAS)}")
+    enough = True
+    for name in given.areas or AREAS:
+        if not given.report:
+            run(name, AREAS[name], given.children)
+        enough = report(name) and enough
+    return 0 if enough else 1
+
+
+def run(name: str, area: Area, children: int) -> None:
+    """Copies the tree and runs mutmut in the copy."""
+    folder = HOME / name
+    folder.mkdir(parents=True, exist_ok=True)
+    for entry in COPIED:
+        if (folder / entry).is_dir():
+            shutil.rmtree(folder / entry)
+        copy = shutil.copytree if (ROOT / entry).is_dir() else shutil.copy2
+        copy(ROOT / entry, folder / entry)
+    (folder / "pyproject.toml").write_text(configured((ROOT / "pyproject.toml").read_text(), area))
+    subprocess.run([sys.executable, "-m", "mutmut", "run", "--max-children", str(children)], cwd=folder, check=False)
+
+
+def configured(pyproject: str, area: Area) -> str:
+    """The project's configuration with the area's files and tests in mutmut's table."""
+    mine = f"only_mutate = {json.dumps(area.mutated)}\npytest_add_cli_args_test_selection = {json.dumps(area.tests)}\n"
+    before, head, after = pyproject.partition("[tool.mutmut]\n")
+    assert head, "pyproject.toml has no [tool.mutmut]"
+    return f"{before}{head}{mine}{after}"
+
+
+def report(name: str) -> bool:
+    """Prints an area's table and its survivors; whether enough were caught."""
+    mutants = list(found(HOME / name / "mutants"))
+    survivors = [mutant for mutant in mutants if mutant.state in ("survived", "no tests")]
+    diffs = {mutant: diff_of(name, mutant) for mutant in survivors}
+    wording = {mutant for mutant, diff in diffs.items() if is_wording(diff)}
+    print(
+        f"\n{'file':52} {'mutants':>7} {'caught':>6} {'timed out':>9} {'left':>5} {'wording':>7} {'not run':>7} share"
+    )
+    shares = []
+    for file in (*sorted({mutant.file for mutant in mutants}), f"{name}, all"):
+        own = [mutant for mutant in mutants if file in (mutant.file, f"{name}, all")]
+        count = {state: sum(mutant.state == state for mutant in own) for state in ("caught", "timed out", "not run")}
+        words = len(wording.intersection(own))
+        left = sum(mutant.state in ("survived", "no tests") for mutant in own) - words
+        judged = len(own) - count["not run"] - words
+        shares.append((judged - left) / judged if judged else 1.0)
+        print(
+            f"{file:52} {len(own):7} {count['caught']:6} {count['timed out']:9} {left:5} {words:7} {count['not run']:7}"
+            f" {shares[-1]:5.1%}"
+        )
+    for mutant in (*(each for each in survivors if each not in wording), *wording):
+        print(f"\n{mutant.state}{', wording' if mutant in wording else ''}: {mutant.name}\n{diffs[mutant]}")
+    return shares[-1] >= ENOUGH and not any(mutant.state == "not run" for mutant in mutants)
+
+
+def found(folder: Path) -> Iterator[Mutant]:
+    """The mutants of an area and what became of them, from mutmut's notes beside the mutated files."""
+    for meta in sorted(folder.rglob("*.py.meta")):
+        for name, code in json.loads(meta.read_text())["exit_code_by_key"].items():
+            yield Mutant(name, str(meta.relative_to(folder)).removesuffix(".meta"), state_of(code))
+
+
+def state_of(code: int | None) -> str:
+    if code is None:
+        return "not run"
+    for codes, state in ((TIMED_OUT, "timed out"), (NO_TESTS, "no tests"), (CAUGHT, "caught")):
+        if code in codes:
+            return state
+    return "survived" if code == 0 else "caught"
+
+
+def diff_of(name: str, mutant: Mutant) -> str:
+    """The lines that the mutant changes."""
+    command = [sys.executable, "-m", "mutmut", "show", mutant.name]
+    done = subprocess.run(command, cwd=HOME / name, capture_output=True, text=True, check=False)
+    return "\n".join(line for line in done.stdout.splitlines() if re.match(r"[-+](?![-+]{2})", line))
+
+
+def is_wording(diff: str) -> bool:
+    """Returns whether all that changes are the letters within texts that have a blank in them."""
+    lines = [[line[1:] for line in diff.splitlines() if line.startswith(sign)] for sign in "-+"]
+    before, after = ("\n".join(side) for side in lines)
+    texts = list(zip(texts_of(before), texts_of(after), strict=False))
+    changed = [pair for pair in texts if pair[0] != pair[1]]
+    return bool(changed) and without_texts(before) == without_texts(after) and all(" " in old for old, _ in changed)
+
+
+def texts_of(code: str) -> Iterable[str]:
+    return re.findall(TEXT, code)
+
+
+def without_texts(code: str) -> str:
+    return re.sub(TEXT, '""', code)
+
+
+TEXT = r"\"(?:[^\"\\]|\\.)*\"|'(?:[^'\\]|\\.)*'"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

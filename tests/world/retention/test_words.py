@@ -1,0 +1,85 @@
+"""Which other bytes hold or quote the words of a message."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from demiurge.values import canonical_json, cbor
+from demiurge.world.messages import user_blob
+from demiurge.world.retention.words import Words
+
+TEXTS = st.text(min_size=8, max_size=60)
+
+
+def of(text: str) -> Words:
+    return Words.of(user_blob(text))
+
+
+@given(TEXTS)
+def test_a_copy_is_found_in_every_form_in_which_it_may_be_stored(text: str) -> None:
+    words = of(text)
+    if not words.texts or len(words.texts[0]) < 8:
+        return
+    forms = [
+        text.encode(),
+        canonical_json.encode({"content": text}),
+        canonical_json.encode({"content": canonical_json.encode({"text": text}).decode()}),
+        json.dumps({"content": json.dumps({"text": text})}).encode(),
+        cbor.encode(["before", text, "after"]),
+    ]
+    assert [words.copied_in(form) for form in forms] == [True] * len(forms)
+    assert [words.may_stand_in(form) for form in forms] == [True] * len(forms)
+
+
+@given(TEXTS, st.text(max_size=20), st.text(max_size=20))
+def test_a_quick_look_misses_nothing_that_a_thorough_one_finds(text: str, before: str, after: str) -> None:
+    words = of(text)
+    for said in (before + text + after, before + " ".join(text.split()) + after, text[:60], text.replace(" ", "\n")):
+        body = {"title": said, "text": [said]}
+        if words.stated_in(body) is not None:
+            assert words.may_stand_in(cbor.encode(body))
+
+
+@pytest.mark.parametrize(
+    ("text", "other", "quoted"),
+    [
+        ("my code is 47-11-08 at home", "47-11-08", True),
+        ("my code is secret at home", "what CODE IS SECRET then?", True),
+        ("remember Bartholomewson", "Bartholomewson was here", True),
+        ("my code is secret", "The weather is fine.", False),
+        ("my code is secret", "my home", False),
+        ("What time is it in Tokyo?", "What time?", False),
+        ("yes", "yes, of course", False),
+        ("yes", "yes", True),
+    ],
+)
+def test_who_says_three_words_in_a_row_or_a_telling_one_quotes(text: str, other: str, quoted: bool) -> None:
+    assert of(text).quoted_in(other) is quoted
+
+
+def test_records_state_words_in_texts_and_bytes_but_not_in_names() -> None:
+    words = of("the safe word is swordfish")
+    assert words.stated_in({"value": {"$value": {"text": "the safe word is swordfish"}}}) == "value.$value.text"
+    assert words.stated_in({"payload": [{"bytes": b"... the safe word is swordfish ..."}]}) == "payload[0].bytes"
+    assert words.stated_in({"name": "the safe word is swordfish"}) is None
+    assert of("shop/Order@1").stated_in({"schema": "shop/Order@1", "title": "shop/Order@1"}) is None
+    assert of("hello").stated_in({"text": "hello"}) == "text"
+    assert of("hello").stated_in({"text": "hello there"}) is None
+
+
+def test_the_beginning_of_a_long_message_is_a_title_of_it() -> None:
+    text = "a rather long message about Ms Smith of Elm Street and her twenty bolts"
+    assert of(text).stated_in({"title": text[:60]}) == "title"
+    assert of(text).stated_in({"text": text[:60]}) is None
+
+
+@pytest.mark.parametrize("data", [b"\x89PNG\r\n\x1a\n\xff\x00", b"{}", b"null", b""])
+def test_what_says_nothing_is_copied_and_quoted_nowhere(data: bytes) -> None:
+    words = Words.of(data)
+    assert not words.texts
+    assert not words.copied_in(data)
+    assert not words.quoted_in("anything")
