@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-import logging
 import os
 import subprocess
 import sys
@@ -74,16 +73,6 @@ def environment(world: Path, provider: Provider, tmp_path: Path, monkeypatch: py
         monkeypatch.setenv(name, value)
     monkeypatch.chdir(tmp_path)
     return dict(os.environ)
-
-
-@pytest.fixture(autouse=True)
-def _quiet_logging() -> Iterator[None]:
-    """Each run sets its own logging up."""
-    root = logging.getLogger()
-    handlers, level = list(root.handlers), root.level
-    yield
-    root.handlers[:], root.level = handlers, level
-    logging.captureWarnings(False)
 
 
 @pytest.fixture(autouse=True)

@@ -88,6 +88,21 @@ def test_logs_have_no_user_in_a_url_and_no_requests(as_json: bool, capsys: pytes
     assert unseen(said) == {"\n"}
 
 
+def test_a_line_of_the_log_that_cannot_be_written_is_dropped_without_its_arguments(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    logs.configure(Settings())
+    log = logging.getLogger("demiurge.test")
+    with monkeypatch.context() as patch:
+        stream = io.StringIO()
+        patch.setattr(sys, "stderr", stream)
+        stream.close()
+        log.warning("asking %s", "https://ada:s3cr3t@example.org")
+    assert capsys.readouterr().err == ""
+    log.warning("and goes on")
+    assert "and goes on" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("chat_id", "words"),
     [

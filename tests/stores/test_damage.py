@@ -179,6 +179,36 @@ def test_a_good_blob_file_is_not_written_again(world: Path) -> None:
     assert (path.stat().st_ino, path.stat().st_mtime_ns) == (before.st_ino, before.st_mtime_ns)
 
 
+@pytest.mark.parametrize("more", ["", " || 'x'"])
+@pytest.mark.parametrize("column", ["type", "name", "tbl_name", "sql"])
+def test_a_list_of_tables_with_bytes_for_text_is_read_or_damaged(world: Path, column: str, more: str) -> None:
+    with closing(sqlite3.connect(world / "journal.db", isolation_level=None)) as db:
+        db.execute("PRAGMA writable_schema = ON")
+        db.execute(f"UPDATE sqlite_master SET {column} = CAST({column}{more} AS BLOB) WHERE name = 'tile'")
+    if more:
+        with pytest.raises(Damaged, match=r"journal\.db"):
+            SqliteStore.open(world)
+    else:
+        with SqliteStore.open(world) as store:
+            assert [row.data for row in store.read("shut")] == [row.data for row in chain("shut", 5)]
+
+
+@pytest.mark.parametrize("other", ["blob", "journal", "meta"])
+def test_no_file_of_a_blob_goes_when_the_list_of_erased_blobs_is_read_from_another_table(
+    world: Path, other: str
+) -> None:
+    """One flipped bit in the list of tables can do that."""
+    with closing(sqlite3.connect(world / "journal.db", isolation_level=None)) as db:
+        db.execute("PRAGMA writable_schema = ON")
+        [(root,)] = db.execute("SELECT rootpage FROM sqlite_master WHERE name = ?", (other,)).fetchall()
+        db.execute("UPDATE sqlite_master SET rootpage = ? WHERE name = 'erased'", (root,))
+    before = sorted(path for path in (world / "blobs").rglob("*") if path.is_file())
+    with pytest.raises(Damaged, match="table of erased blobs"):
+        SqliteStore.open(world)
+    assert before
+    assert sorted(path for path in (world / "blobs").rglob("*") if path.is_file()) == before
+
+
 def genuine_rows(store: SqliteStore) -> Iterator[Row]:
     truth = {(row.unit, row.unit_seq): row for unit in ("open", "shut") for row in chain(unit, 5)}
     for row in store.read_all():

@@ -12,6 +12,7 @@ import os
 import re
 import sys
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
 from demiurge.cli import output
@@ -32,7 +33,7 @@ def configure(settings: Settings) -> None:
     root = logging.getLogger()
     for earlier in [handler for handler in root.handlers if isinstance(handler.formatter, _Scrubbed)]:
         root.removeHandler(earlier)
-    handler = logging.StreamHandler()
+    handler = _Stderr()
     handler.setFormatter(_Scrubbed(os.environ, as_json=settings.log_json))
     root.addHandler(handler)
     root.setLevel({0: logging.WARNING, 1: logging.INFO}.get(settings.verbose, logging.DEBUG))
@@ -59,6 +60,16 @@ def _json_line(text: str) -> None:
     record = logging.LogRecord("demiurge.tools", logging.ERROR, "", 0, "%s", (text,), None)
     sys.stderr.write(_Scrubbed(os.environ, as_json=True).format(record) + "\n")
     sys.stderr.flush()
+
+
+class _Stderr(logging.Handler):
+    """Writes to what is stderr at that moment. A line that can't be written is dropped: the report that logging makes
+    of it would show arguments in which secrets are not masked."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        with suppress(Exception):
+            sys.stderr.write(self.format(record) + "\n")
+            sys.stderr.flush()
 
 
 class _Scrubbed(logging.Formatter):

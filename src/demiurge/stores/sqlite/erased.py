@@ -12,6 +12,7 @@ import threading
 from collections.abc import Iterable
 from typing import Final
 
+from demiurge.errors import Damaged
 from demiurge.stores.blob_files import BlobFiles
 from demiurge.stores.sqlite.connections import Connections
 
@@ -30,7 +31,7 @@ class Erased:
         self._db, self._files = connections, files
         self._lock = threading.Lock()
         with connections.reading() as db:
-            found = db.execute("SELECT digest, remains FROM erased").fetchall()
+            found = _read(db, "SELECT digest, remains FROM erased")
         self.digests = {digest for digest, _ in found}
         self._cut_short = any(remains for _, remains in found)
 
@@ -53,10 +54,20 @@ class Erased:
             if not self._cut_short:
                 return
             with self._db.reading() as db:
-                found = db.execute("SELECT digest, remains FROM erased WHERE remains <> 0").fetchall()
+                found = _read(db, "SELECT digest, remains FROM erased WHERE remains <> 0")
             self._files.remove(digest for digest, _ in found)
             if any(remains == _PAGES for _, remains in found):
                 self._db.rewrite()
             with self._db.writing("erased") as db:
                 db.executemany("UPDATE erased SET remains = 0 WHERE digest = ?", [(digest,) for digest, _ in found])
             self._cut_short = False
+
+
+def _read(db: sqlite3.Connection, statement: str) -> list[tuple[bytes, int]]:
+    """Digests and what remains to be done. Raises Damaged when a value has another form: a flipped bit can make SQLite
+    read the rows of another table here, and no file may be removed because of that."""
+    found = db.execute(statement).fetchall()
+    for digest, remains in found:
+        if not (isinstance(digest, bytes) and len(digest) == 32 and remains in (0, _FILE, _PAGES)):
+            raise Damaged("The table of erased blobs in journal.db is damaged: restore the world from a backup.")
+    return found

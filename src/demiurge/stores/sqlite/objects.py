@@ -18,7 +18,8 @@ from demiurge.errors import Damaged
 
 __all__ = ["Differences", "check_objects", "differences", "drop_foreign"]
 
-_LIST: Final = "SELECT type, name, tbl_name, sql FROM sqlite_master"
+_LIST: Final = """SELECT CAST(type AS TEXT), CAST(name AS TEXT), CAST(tbl_name AS TEXT), CAST(sql AS TEXT)
+    FROM sqlite_master"""  # a damaged file may hold values of any type there
 _NUMBER: Final = re.compile(r"DEFAULT \d+")
 _DROP: Final = ("trigger", "view", "table", "index")
 
