@@ -17,6 +17,7 @@ from demiurge.bootstrap.approved import Approved
 from demiurge.bootstrap.chat_address import address_of_chat, with_address
 from demiurge.bootstrap.own_code import OwnCode
 from demiurge.bootstrap.remembered import LOOKED_AT, Remembered, forget, recall, remember
+from demiurge.values.caller import Caller
 from demiurge.values.refs import ref_of
 from demiurge.world.reducer import Reducer, Step
 from demiurge.world.state import OpenIntent
@@ -47,7 +48,9 @@ def records(mine: dict[str, str]) -> list[Path]:
 def intent(number: int) -> OpenIntent:
     asked = {"tool": "ring", "call": number}
     origin = {"kind": "plan", "name": "p@1", "id": 1}
-    return OpenIntent(number.to_bytes(32, "big"), 0, "tool.call", {}, "g", origin, "user", EMPTY, approval=asked)
+    return OpenIntent(
+        number.to_bytes(32, "big"), 0, "tool.call", {}, "g", origin, Caller("user"), EMPTY, approval=asked
+    )
 
 
 def at_once(work: Any) -> list[Any]:

@@ -7,6 +7,7 @@ from collections import Counter
 from tests.world.scripted import START_NS, SYSTEM, plain
 
 from demiurge.stores import MemoryStore, Store
+from demiurge.values.caller import Caller
 from demiurge.values.clock import SeededEntropy
 from demiurge.world.fork import Forked, fork
 from demiurge.world.history.verify import verify
@@ -42,8 +43,8 @@ def forked(
 ) -> tuple[MemoryStore, Forked]:
     target, entropy = MemoryStore(world), SeededEntropy(world.encode())
 
-    def stamp(actor: str) -> Stamp:
-        return Stamp(START_NS + 10**15, entropy.token(16), actor, manifest.ref)
+    def stamp(caller: Caller) -> Stamp:
+        return Stamp(START_NS + 10**15, entropy.token(16), caller, manifest.ref)
 
-    made = fork(source, target, manifest, stamp, at=at, actor="user", blobs=[SYSTEM], tail_bytes=tail_bytes)
+    made = fork(source, target, manifest, stamp, at=at, caller=Caller("user"), blobs=[SYSTEM], tail_bytes=tail_bytes)
     return target, made

@@ -32,6 +32,7 @@ from demiurge.tools.authoring.tool import Tool
 from demiurge.tools.effect import ToolEffect
 from demiurge.tools.policy import ToolPolicy
 from demiurge.values import canonical_json
+from demiurge.values.caller import Caller
 from demiurge.wire.items import Completion
 from demiurge.world.effect import EffectCall, Restart, Result, failed, succeeded
 from demiurge.world.host import Host
@@ -102,12 +103,12 @@ async def act(host: Host, held: Held, action: tuple[Any, ...], answered: list[Op
             name = f"receipt:{intent.id.hex()}" if same_id else f"again:{len(stored(host.store))}"
             body = {"intent": intent.id, **echoed("again")}
             await asyncio.sleep(0.002)
-            await live.offer(Ingress("receipt", name, body, host._stamp("user")))
+            await live.offer(Ingress("receipt", name, body, host._stamp(Caller("user"))))
         case ("unknown",):
             body = {"intent": b"?" * 32, **echoed("x")}
-            assert await live.offer(Ingress("receipt", "unknown", body, host._stamp("user"))) is None
+            assert await live.offer(Ingress("receipt", "unknown", body, host._stamp(Caller("user")))) is None
         case ("cancel",):
-            await host.cancel(A, reason="enough", actor="user")
+            await host.cancel(A, reason="enough", caller=Caller("user"))
     for _ in range(3):
         await asyncio.sleep(0)
 
@@ -199,7 +200,7 @@ class Conversation:
             case ("cancel",):
                 request_id = talk.state["last_request_id"]
                 await talk.host.submit("demiurge/TurnCancelled@1", {"chat_id": "main", "request_id": request_id})
-                await talk.host.cancel(MAIN, reason="enough", actor="user")
+                await talk.host.cancel(MAIN, reason="enough", caller=Caller("user"))
             case ("forge",):
                 forged = {"request_id": talk.state["last_request_id"], "round": 1, "code": "c", "message": "m"}
                 await talk.host.submit("demiurge/ChatFailed@1", {"chat_id": "main", **forged})
@@ -209,7 +210,7 @@ class Conversation:
     async def decide(self, talk: Talk, approve: bool) -> None:
         for _, intent in talk.host.approvals()[:1]:
             self.model.answers[:] = [said("decided"), said("spare")]
-            await talk.host.decide(intent.id, approve=approve, reason="so", actor="anna")
+            await talk.host.decide(intent.id, approve=approve, reason="so", caller=Caller("anna"))
 
     async def part(self, actions: Sequence[tuple[Any, ...]]) -> None:
         """What happens between two starts of the process."""

@@ -19,6 +19,7 @@ from demiurge.tools.ledger.effects import Ledger
 from demiurge.tools.policy import ToolPolicy
 from demiurge.tools.source import StaticToolSource
 from demiurge.values import canonical_json
+from demiurge.values.caller import Caller
 from demiurge.values.clock import FixedClock, SeededEntropy
 from demiurge.values.refs import Ref, ref_of
 from demiurge.values.vector import Vector
@@ -271,7 +272,7 @@ class Kernel:
     def take(self, kind: str, body: Mapping[str, Any], *, cause: Any = None, actor: str = "user") -> list[Record]:
         """One ingress; the records of its step."""
         self.now_ns += SECOND
-        stamp = Stamp(self.now_ns, self.now_ns.to_bytes(16, "big"), actor, self.manifest.ref)
+        stamp = Stamp(self.now_ns, self.now_ns.to_bytes(16, "big"), Caller(actor), self.manifest.ref)
         return self.step(Ingress(kind, f"i{len(self.taken)}", body, stamp, cause))
 
     def step(self, ingress: Ingress) -> list[Record]:
@@ -475,7 +476,9 @@ class Talk:
     async def say(self, text: str, *, settle: bool = True, **over: Any) -> None:
         state = self.host.state(self.unit).cell
         manifest = self.host.manifest
-        specs = [s for s in manifest.toolset.values() if decide_tool(manifest, s.name, actor="").verdict != "deny"]
+        specs = [
+            s for s in manifest.toolset.values() if decide_tool(manifest, s.name, caller=Caller("")).verdict != "deny"
+        ]
         tools = await self.host.put_blob(tools_blob("openai-responses", specs))
         value = {
             "chat_id": self.unit.key,

@@ -29,6 +29,7 @@ from tests.world.scripted import (
 
 from demiurge.errors import Damaged, NotFound
 from demiurge.stores import MemoryStore, Store
+from demiurge.values.caller import Caller
 from demiurge.values.refs import Ref
 from demiurge.world.fork import Forked
 from demiurge.world.history.replay import Manifests
@@ -293,7 +294,7 @@ async def test_a_chat_forks_at_every_position() -> None:
         await talk.create()
         await talk.say("do it")
         [(_, waiting)] = host.approvals()
-        await host.decide(waiting.id, approve=True, reason="so", actor="anna")
+        await host.decide(waiting.id, approve=True, reason="so", caller=Caller("anna"))
         await host.settle()
         assert talk.turn["status"] == "done"
     assert conversation.ran == ["change 1", "asked 2"]
@@ -324,8 +325,8 @@ async def test_a_call_that_waits_for_a_person_ends_in_the_fork_and_waits_on_in_t
             assert there.turn["status"] == "done", "the model was told, and answered"
             [(_, waiting)] = host.approvals()
             with pytest.raises(NotFound):
-                await other.decide(waiting.id, approve=True, reason="", actor="anna")
-        await host.decide(waiting.id, approve=True, reason="", actor="anna")
+                await other.decide(waiting.id, approve=True, reason="", caller=Caller("anna"))
+        await host.decide(waiting.id, approve=True, reason="", caller=Caller("anna"))
         await host.settle()
     assert conversation.ran == ["asked 1"]
 

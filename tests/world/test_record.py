@@ -11,16 +11,22 @@ from hypothesis import strategies as st
 
 from demiurge.errors import Damaged, InvalidValue
 from demiurge.values import cbor
+from demiurge.values.caller import Caller
 from demiurge.values.refs import ref_of
 from demiurge.world.record import GENESIS, Cause, Stamp, decode_record, seal_record
 from demiurge.world.unit import Unit
 
 BODIES = st.dictionaries(st.text("abcé€", max_size=4), st.integers() | st.binary(max_size=4))
+CALLERS = st.builds(
+    Caller,
+    st.sampled_from(["", "user"]),
+    st.sampled_from(["", "shop"]),
+    st.lists(st.sampled_from(["agent", "user"])).map(tuple),
+    st.sampled_from(["", "http"]),
+)
 STAMPS = st.one_of(
     st.builds(Stamp, st.integers(0, 2**63)),
-    st.builds(
-        Stamp, st.integers(0, 2**63), st.binary(max_size=16), st.sampled_from(["", "user"]), st.just(ref_of(b"m"))
-    ),
+    st.builds(Stamp, st.integers(0, 2**63), st.binary(max_size=16), CALLERS, st.just(ref_of(b"m"))),
 )
 CAUSES: st.SearchStrategy[Cause] = st.one_of(
     st.none(), st.integers(0, 99), st.just({"unit": "ex/Room@1/a", "seq": 3, "index": 0})
@@ -54,7 +60,10 @@ def test_every_field_is_under_the_hash() -> None:
         {"kind": "l"},
         {"cause": 0},
         {"stamp": Stamp(2)},
-        {"stamp": Stamp(1, b"", "", ref_of(b"m"))},
+        {"stamp": Stamp(1, b"", Caller(""), ref_of(b"m"))},
+        {"stamp": Stamp(1, b"", Caller("", "shop"), ref_of(b"m"))},
+        {"stamp": Stamp(1, b"", Caller("", "", ("shop",)), ref_of(b"m"))},
+        {"stamp": Stamp(1, b"", Caller("", "", (), "shop"), ref_of(b"m"))},
         {"body": {"a": 1}},
         {"prev": b"1" * 32},
         {"refs": [ref_of(b"x")]},

@@ -25,6 +25,7 @@ from demiurge.stores.protocol import Row, Snapshot
 from demiurge.tools.authoring.tool import Tool
 from demiurge.tools.policy import ToolPolicy
 from demiurge.values import cbor
+from demiurge.values.caller import Caller
 from demiurge.values.refs import Ref, ref_of
 from demiurge.world.history.verify import verify
 from demiurge.world.host import Host
@@ -106,7 +107,7 @@ async def test_an_open_call_with_its_requests_and_its_question_comes_back() -> N
         assert {intent.kind for intent in state.intents.values()} == {"tool.call"}
         assert [intent.awaits_approval for intent in state.intents.values()] == [False, True]
         assert plain(kept(state, store)) == plain(state)
-        await talk.host.cancel(talk.unit, reason="enough", actor="user")
+        await talk.host.cancel(talk.unit, reason="enough", caller=Caller("user"))
 
 
 POKES = st.one_of(

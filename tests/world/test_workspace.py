@@ -8,6 +8,7 @@ import pytest
 from tests.world.scripted import tiny
 
 from demiurge.stores import MemoryStore
+from demiurge.values.caller import Caller
 from demiurge.values.refs import Ref, ref_of
 from demiurge.world import trees
 from demiurge.world.host import Host
@@ -25,7 +26,7 @@ def edit(path: str, ref: Ref | None, expected: int | None = None) -> dict[str, A
 
 async def said(host: Host, value: dict[str, Any], actor: str = "user") -> tuple[str, Any]:
     """The event that answers an edit."""
-    accepted = await host.submit(EDIT, value, actor=actor)
+    accepted = await host.submit(EDIT, value, caller=Caller(actor))
     answers = [r.body for r in host.records(MAIN, accepted.seq + 1) if r.kind == "event"]
     [answer] = answers
     return answer["schema"], answer["value"]
@@ -84,7 +85,7 @@ async def test_two_writers_who_saw_the_same_version_do_not_both_win(host: Host) 
 def test_an_edit_that_a_unit_sends_is_no_persons(origin: Any) -> None:
     """A plan may raise any event; its way to a workspace is an effect under a grant."""
     context = ReducerContext(
-        stamp=Stamp(1, b"", "user"), key="main", origin=origin, settings={}, decide_tool=str, blobs={}, cause=1
+        stamp=Stamp(1, b"", Caller("user")), key="main", origin=origin, settings={}, decide_tool=str, blobs={}, cause=1
     )
     wanted = edit("a", ref_of(b"a"))
     step = workspace_reducer().reduce(None, {"$tag": "Edit", "$value": wanted}, context)

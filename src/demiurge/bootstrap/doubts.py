@@ -25,6 +25,7 @@ from demiurge.tools.result import ToolResult
 from demiurge.tools.source import ToolSource
 from demiurge.tools.stages.recall import slot_of
 from demiurge.values import canonical_json
+from demiurge.values.caller import Caller
 from demiurge.values.clock import Clock
 from demiurge.values.refs import Ref
 from demiurge.world.doubts import DOUBTS, Doubt, Settlement, failed_effects, settlements
@@ -146,7 +147,7 @@ class Doubts:
     # -- settling -----------------------------------------------------------------------------------------------------
 
     async def settle(
-        self, host: Host, doubt_id: str, *, done: bool, reason: str, result_json: str | None, actor: str
+        self, host: Host, doubt_id: str, *, done: bool, reason: str, result_json: str | None, caller: Caller
     ) -> dict[str, Any]:
         """Settle a doubt: `World.settle_doubt`. The same again changes nothing."""
         if type(done) is not bool:
@@ -165,9 +166,11 @@ class Doubts:
             if settlement is None:
                 self._check(one, done=done, result=result)
                 result_ref = await host.put_blob(result) if result is not None else None
-                said = {"done": done, "reason": reason, "by": actor, "result_ref": result_ref}
-                settlement = await self._decide(host, one, _equal(one, found), said, actor)
-            elif not _same(settlement, done=done, reason=reason, by=actor, result=result, read=self._store.get_blob):
+                said = {"done": done, "reason": reason, "by": caller.actor, "result_ref": result_ref}
+                settlement = await self._decide(host, one, _equal(one, found), said, caller)
+            elif not _same(
+                settlement, done=done, reason=reason, by=caller.actor, result=result, read=self._store.get_blob
+            ):
                 was = "done" if settlement.body["done"] else "not done"
                 why = f"This was settled as {was} by {settlement.body['by']}: {settlement.body['reason']}"
                 raise Conflict(why, code="settled")
@@ -219,7 +222,7 @@ class Doubts:
             raise not_in_doubt(one.row.state)
 
     async def _decide(
-        self, host: Host, one: _Found, equal: Sequence[_Found], said: Mapping[str, Any], actor: str
+        self, host: Host, one: _Found, equal: Sequence[_Found], said: Mapping[str, Any], caller: Caller
     ) -> Settlement:
         """Record the decision; durable on return."""
         slot, doubts = one.slot, [other.doubt for other in (one, *equal) if other.doubt is not None]
@@ -234,7 +237,7 @@ class Doubts:
         first = one.doubt
         cause = {"unit": first.unit, "seq": first.seq, "index": 0} if first is not None else None
         refs = (said["result_ref"],) if said["result_ref"] is not None else ()
-        await host.note(DOUBTS, "doubt_decided", f"doubt:{one.id}", body, actor=actor, cause=cause, refs=refs)
+        await host.note(DOUBTS, "doubt_decided", f"doubt:{one.id}", body, caller=caller, cause=cause, refs=refs)
         faults.point("doubt.decided")
         return next(s for s in await asyncio.to_thread(settlements, self._store) if s.id == one.id)
 
@@ -254,7 +257,7 @@ class Doubts:
             for call in body["calls"]
         ]
         ingress_id, said = f"doubt-settled:{settlement.id}", {"id": settlement.id, "told": told}
-        await host.note(DOUBTS, "doubt_settled", ingress_id, said, actor=str(body["by"]), cause=settlement.seq)
+        await host.note(DOUBTS, "doubt_settled", ingress_id, said, caller=Caller(str(body["by"])), cause=settlement.seq)
         faults.point("doubt.settled")
         await host.at_rest(call["unit"] for call in body["calls"])
 

@@ -18,6 +18,7 @@ from demiurge.stores.errors import OR_ACCEPT
 from demiurge.stores.protocol import Store
 from demiurge.stores.sqlite.world_folder import remains
 from demiurge.tools.source import ToolSource
+from demiurge.values.caller import USER
 from demiurge.values.clock import SystemClock, SystemEntropy
 from demiurge.world.history.replay import Manifests
 from demiurge.world.losses import AcceptedLoss, accept
@@ -61,7 +62,7 @@ class Losses:
             return None
 
         def stamp() -> Stamp:
-            return Stamp(clock.now_ns(), entropy.token(16), "user", manifest.ref)
+            return Stamp(clock.now_ns(), entropy.token(16), USER, manifest.ref)
 
         code = OwnCode(self._environment, self._folder)
         done = accept(store, Manifests(manifest, store.get_blob, code.holds), lost, why, stamp, entropy)

@@ -72,7 +72,7 @@ def _slots(store: Store, source: ToolSource, intent: Record) -> list[tuple[Ledge
     tool = source.get(params["tool"])
     if tool is None or tool.idempotency is None:
         return []
-    caller = ToolPolicyContext(run_id=intent.unit, actor=intent.stamp.actor)
+    caller = ToolPolicyContext.of(intent.stamp.caller, run_id=intent.unit)
     try:
         arguments = str(canonical_json.parse_object(store.get_blob(params["call_ref"]))["arguments_json"])
         slots = [slot_of(tool, arguments, caller, session_id=session) for session in (intent.unit, None)]

@@ -17,6 +17,7 @@ from demiurge.tools.effect import ToolEffect
 from demiurge.tools.ids import UNNAMED, canonical_id
 from demiurge.tools.limits.allowance import Allowance
 from demiurge.values import canonical_json
+from demiurge.values.caller import Caller
 from demiurge.values.refs import ref_of
 
 __all__ = ["Budgets", "Decision", "ToolPolicy", "ToolPolicyContext"]
@@ -32,6 +33,11 @@ class ToolPolicyContext:
     actor: str = ""
     tenant: str = ""
     roles: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, caller: Caller, run_id: str = "") -> ToolPolicyContext:
+        """The context of what a caller asks for in a run."""
+        return cls(run_id, caller.actor, caller.tenant, caller.roles)
 
 
 @dataclass(frozen=True, slots=True)

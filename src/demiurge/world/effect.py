@@ -15,6 +15,7 @@ from typing import Any, Literal, NamedTuple, Protocol, TypeVar, runtime_checkabl
 
 from demiurge.errors import Unavailable
 from demiurge.tools.events import AiEvent
+from demiurge.values.caller import Caller
 from demiurge.values.refs import Ref
 from demiurge.world.budget import nothing_of
 from demiurge.world.cell import Cell
@@ -103,7 +104,7 @@ class Services(Protocol):
         ...
 
     async def send(
-        self, schema: str, value: Any, *, ingress_id: str, actor: str, cause: Mapping[str, Any]
+        self, schema: str, value: Any, *, ingress_id: str, caller: Caller, cause: Mapping[str, Any]
     ) -> list[Record]:
         """Submit an event once and return the records of its step, also when it was submitted before."""
         ...
@@ -120,7 +121,7 @@ class EffectCall:
     unit: Unit
     intent: OpenIntent
     manifest: Manifest
-    actor: str
+    caller: Caller
     services: Services
     progress: Callable[[AiEvent], None]
     restart: Restart | None = None
@@ -161,7 +162,7 @@ class EffectCall:
             cause |= {"budget": nothing_of(self.intent.left["run"]), "run": self.intent.run}
         ingress_id = f"intent:{self.intent.id.hex()}"
         with self._stalling():
-            return await self.services.send(schema, value, ingress_id=ingress_id, actor=self.actor, cause=cause)
+            return await self.services.send(schema, value, ingress_id=ingress_id, caller=self.caller, cause=cause)
 
     async def _at_home(self, work: Coroutine[Any, Any, T]) -> T:
         """Await `work` on the host's loop: a `def` handler may run a loop of its own, in its thread."""

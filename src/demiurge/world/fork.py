@@ -20,6 +20,7 @@ from typing import Final
 
 from demiurge.errors import Damaged, NotFound
 from demiurge.stores.protocol import Batch, Outgoing, Row, Store
+from demiurge.values.caller import Caller
 from demiurge.values.refs import Ref, ref_from_digest, ref_of
 from demiurge.world.effect import failed
 from demiurge.world.history.replay import KeptCode, Manifests, no_code, step
@@ -66,16 +67,16 @@ def fork(
     source: Store,
     target: Store,
     manifest: Manifest,
-    stamp: Callable[[str], Stamp],
+    stamp: Callable[[Caller], Stamp],
     *,
     at: int | None,
-    actor: str,
+    caller: Caller,
     blobs: Sequence[bytes] = (),
     share: Callable[[Ref], object] = lambda _ref: None,
     tail_bytes: int = TAIL_BYTES,
     kept_code: KeptCode = no_code,
 ) -> Forked:
-    """Make the empty `target` a fork of `source` at a position, or of the present. `stamp` stamps what `actor` does
+    """Make the empty `target` a fork of `source` at a position, or of the present. `stamp` stamps what `caller` does
     now, under `manifest`, whose settings name `blobs`. `share` is called before a blob of the source is put.
     `kept_code`: see `Manifests`.
 
@@ -94,7 +95,7 @@ def fork(
     for message in _undelivered(source, messages, lengths, position):
         waiting[message.source].append(message)
     loader = Loader(source, Manifests(manifest, source.get_blob, kept_code), [])
-    turn = _Turn(copy, loader, manifest, stamp, actor, position, tail_bytes)
+    turn = _Turn(copy, loader, manifest, stamp, caller, position, tail_bytes)
     for name in lengths:
         turn.take(Unit.parse(name), lengths[name], waiting[name])
     copy.flush()
@@ -221,12 +222,12 @@ class _Turn:
         copy: _Copy,
         loader: Loader,
         manifest: Manifest,
-        stamp: Callable[[str], Stamp],
-        actor: str,
+        stamp: Callable[[Caller], Stamp],
+        caller: Caller,
         position: int,
         tail_bytes: int,
     ) -> None:
-        self.copy, self.loader, self.manifest, self.stamp, self.actor = copy, loader, manifest, stamp, actor
+        self.copy, self.loader, self.manifest, self.stamp, self.caller = copy, loader, manifest, stamp, caller
         self.position, self.tail_bytes = position, tail_bytes
         self.ended = 0
         self.unchecked: list[str] = []
@@ -256,7 +257,7 @@ class _Turn:
             """What replay will find in the new world, and nothing else."""
             return made[ref] if ref in made else self.copy.target.get_blob(ref)
 
-        fork = Ingress("fork", f"fork:{world}", body, self.stamp(self.actor))
+        fork = Ingress("fork", f"fork:{world}", body, self.stamp(self.caller))
         for ingress in (fork, *map(self._end, left)):
             outcome = step(self.manifest, state, ingress, get, self.loader.lost)
             rows += rows_of(outcome.records, ingress.id)
@@ -273,4 +274,4 @@ class _Turn:
 
     def _end(self, intent: OpenIntent) -> Ingress:
         body = {"intent": intent.id, **ENDED}
-        return Ingress("receipt", f"receipt:{intent.id.hex()}", body, self.stamp(intent.actor), intent.seq)
+        return Ingress("receipt", f"receipt:{intent.id.hex()}", body, self.stamp(intent.caller), intent.seq)

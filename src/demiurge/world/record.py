@@ -20,6 +20,7 @@ from demiurge.errors import Damaged, InvalidValue
 from demiurge.stores.protocol import Row
 from demiurge.stores.rows import GENESIS
 from demiurge.values import cbor
+from demiurge.values.caller import NOBODY, Caller
 from demiurge.values.draft import draft_of
 from demiurge.values.refs import Ref, ref_digest, ref_from_digest
 
@@ -39,17 +40,28 @@ class Stamp:
 
     time_ns: int
     entropy: bytes = b""
-    actor: str = ""
+    caller: Caller = NOBODY
     manifest: Ref | None = None
+
+    @property
+    def actor(self) -> str:
+        return self.caller.actor
 
     @classmethod
     def from_node(cls, node: Mapping[str, Any]) -> Stamp:
         if "m" not in node:
             return _Stamp(node["t"])
-        return _Stamp(node["t"], node["e"], node["a"], ref_from_digest(node["m"]))
+        return _Stamp(node["t"], node["e"], _caller(node["a"]), ref_from_digest(node["m"]))
 
 
 _Stamp = draft_of(Stamp)
+
+
+def _caller(node: str | Mapping[str, Any]) -> Caller:
+    return _known_actor(node) if isinstance(node, str) else Caller.from_node(node)
+
+
+_known_actor = lru_cache(256)(Caller)
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,8 +216,13 @@ def _stamp(stamp: Stamp) -> bytes:
     time = cbor.encode_item(stamp.time_ns) if stamp.time_ns < 0 else cbor.head(0, stamp.time_ns)
     if stamp.manifest is None:
         return b"\xa1\x61t" + time
-    actor, entropy = _known_text(stamp.actor), cbor.head(2, len(stamp.entropy)) + stamp.entropy
-    return b"".join((b"\xa4\x61a", actor, b"\x61e", entropy, _known_manifest(stamp.manifest), time))
+    caller, entropy = _known_caller(stamp.caller), cbor.head(2, len(stamp.entropy)) + stamp.entropy
+    return b"".join((b"\xa4\x61a", caller, b"\x61e", entropy, _known_manifest(stamp.manifest), time))
+
+
+@lru_cache(256)
+def _known_caller(caller: Caller) -> bytes:
+    return cbor.encode_item(caller.to_node())
 
 
 @lru_cache(256)

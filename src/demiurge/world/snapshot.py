@@ -14,6 +14,7 @@ from typing import Any
 from demiurge.errors import Damaged, DemiurgeError, InvalidValue
 from demiurge.stores.protocol import Snapshot
 from demiurge.values import cbor
+from demiurge.values.caller import Caller
 from demiurge.values.refs import Ref, ref_of
 from demiurge.values.vector import Vector
 from demiurge.world.budget import Run, Used
@@ -125,6 +126,7 @@ def _intent_node(intent: OpenIntent) -> dict[str, Any]:
     for name in ("run", "left", "refused"):  # what only some intents have is there only when it is
         if node[name] is None:
             del node[name]
+    node["actor"] = node.pop("caller").to_node()
     node["requests"] = [
         [ordinal, [request.kind, request.params_digest, request.intent, request.answer]]
         for ordinal, request in intent.requests.items()
@@ -133,4 +135,6 @@ def _intent_node(intent: OpenIntent) -> dict[str, Any]:
 
 
 def _read_intent(node: Mapping[str, Any]) -> OpenIntent:
-    return OpenIntent(**{**node, "requests": {ordinal: Request(*request) for ordinal, request in node["requests"]}})
+    known = {name: value for name, value in node.items() if name != "actor"}
+    requests = {ordinal: Request(*request) for ordinal, request in node["requests"]}
+    return OpenIntent(**known | {"caller": Caller.from_node(node["actor"]), "requests": requests})

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from demiurge.values.caller import Caller
 from demiurge.values.refs import Ref
 from demiurge.world.budget import Limits, Run, Used
 from demiurge.world.plan import PlanInstance
@@ -45,7 +46,7 @@ class OpenIntent:
     params: Any
     grant: str
     origin: Mapping[str, Any]
-    actor: str
+    caller: Caller
     manifest: Ref
     approval: Mapping[str, Any] | None = None
     approved: Mapping[str, Any] | None = None

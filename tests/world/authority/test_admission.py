@@ -13,6 +13,7 @@ from demiurge.tools.authoring.tool import Tool
 from demiurge.tools.effect import ToolEffect
 from demiurge.tools.errors import SAFE_MESSAGES, ToolErrorCode
 from demiurge.tools.policy import Decision, ToolPolicy, ToolPolicyContext
+from demiurge.values.caller import Caller
 from demiurge.world.authority.admission import Admission, admit, decide_tool
 from demiurge.world.manifest import Manifest, Rule
 
@@ -39,7 +40,7 @@ def decide(
     origin: Mapping[str, Any],
     now_ns: int = START_NS,
 ) -> Admission:
-    return admit(manifest, manifest.effects[kind], params, grant, origin, now_ns=now_ns, actor="user")
+    return admit(manifest, manifest.effects[kind], params, grant, origin, now_ns=now_ns, caller=Caller("user"))
 
 
 def with_grant(name: str, **params: Any) -> Manifest:
@@ -203,7 +204,7 @@ def test_the_tool_policy_decides_on_tool_calls_after_cap_and_policy(policy: Tool
     decision = decide(manifest, "tool.call", {"tool": READ}, "cap_tool", TOOL_PLAN)
     assert (decision.verdict, decision.by) == (verdict, "tool_policy")
     assert policy.digest in decision.rule
-    assert decide_tool(manifest, READ, actor="user").verdict == verdict
+    assert decide_tool(manifest, READ, caller=Caller("user")).verdict == verdict
 
 
 def test_cap_and_policy_deny_a_tool_that_the_tool_policy_would_ask_a_person_about() -> None:
@@ -216,7 +217,7 @@ def test_cap_and_policy_deny_a_tool_that_the_tool_policy_would_ask_a_person_abou
 
 def test_a_tool_nobody_knows_counts_as_an_external_side_effect() -> None:
     policy = ToolPolicy(allowed_tools=("ghost",), require_approval_for_effects=(ToolEffect.EXTERNAL_SIDE_EFFECT,))
-    assert decide_tool(chat_manifest(policy=policy), "ghost", actor="user").verdict == "require_approval"
+    assert decide_tool(chat_manifest(policy=policy), "ghost", caller=Caller("user")).verdict == "require_approval"
 
 
 def test_the_answer_is_the_same_whether_a_denied_tool_exists_or_not() -> None:
@@ -225,7 +226,7 @@ def test_the_answer_is_the_same_whether_a_denied_tool_exists_or_not() -> None:
         return ""
 
     there = chat_manifest([Tool.wrap(handler, name="hidden")], ToolPolicy(allowed_tools=(READ,)))
-    assert decide_tool(there, "hidden", actor="user") == decide_tool(there, "absent", actor="user")
+    assert decide_tool(there, "hidden", caller=Caller("user")) == decide_tool(there, "absent", caller=Caller("user"))
 
 
 class Remembers(ToolPolicy):
@@ -242,12 +243,12 @@ ASKED: list[tuple[ToolPolicyContext, str, ToolEffect]] = []
 def test_the_tool_policy_is_asked_about_the_actor_and_the_tools_own_level() -> None:
     ASKED.clear()
     manifest = replace(chat_manifest(), tool_policy=Remembers((READ,)))
-    assert decide_tool(manifest, READ, actor="ada").verdict == "allow"
+    assert decide_tool(manifest, READ, caller=Caller("ada")).verdict == "allow"
     assert [(ToolPolicyContext(run_id="", actor="ada"), READ, ToolEffect.READ_ONLY)] == ASKED
 
 
 def test_a_denied_tool_is_told_no_more_than_that() -> None:
-    denied = decide_tool(chat_manifest(policy=ToolPolicy()), READ, actor="user")
+    denied = decide_tool(chat_manifest(policy=ToolPolicy()), READ, caller=Caller("user"))
     assert denied == Admission(
         "deny",
         "tool_policy",

@@ -11,6 +11,7 @@ from tests.world.scripted import START_NS, chat_manifest
 from demiurge.tools.effect import ToolEffect
 from demiurge.tools.policy import ToolPolicy
 from demiurge.values import canonical_json, cbor
+from demiurge.values.caller import Caller
 from demiurge.values.refs import ref_of
 from demiurge.world.authority.admission import admit, tool_effect
 from demiurge.world.authority.approval import LIFETIME_NS, question, refusal
@@ -20,7 +21,7 @@ from demiurge.world.state import OpenIntent
 
 TOOL = "workspace__write"
 ALLOWED = ToolPolicy((TOOL,), require_approval_for_tools=(TOOL,))
-STAMP = Stamp(START_NS, actor="user")
+STAMP = Stamp(START_NS, caller=Caller("user"))
 ORIGIN = {"kind": "plan", "name": "demiurge/tool_plan@1", "id": 1}
 PARAMS = {"tool": TOOL, "tool_call_id": "call_1"}
 ARGUMENTS = '{"text": "x", "path": "a"}'
@@ -35,7 +36,9 @@ def asked(manifest: Manifest, arguments_json: str = ARGUMENTS, **params: Any) ->
 
 
 def intent(manifest: Manifest, **changes: Any) -> OpenIntent:
-    made = OpenIntent(b"i", 1, "tool.call", PARAMS, "cap_tool", ORIGIN, "user", manifest.ref, approval=asked(manifest))
+    made = OpenIntent(
+        b"i", 1, "tool.call", PARAMS, "cap_tool", ORIGIN, Caller("user"), manifest.ref, approval=asked(manifest)
+    )
     return replace(made, **changes)
 
 
@@ -89,7 +92,7 @@ def test_a_rejected_call_does_not_run_and_says_why() -> None:
 def test_an_approval_counts_until_its_moment_and_not_in_it() -> None:
     manifest = chat_manifest(policy=ALLOWED)
     expires_ns = START_NS + LIFETIME_NS
-    early, late = Stamp(expires_ns - 1, actor="user"), Stamp(expires_ns, actor="user")
+    early, late = Stamp(expires_ns - 1, caller=Caller("user")), Stamp(expires_ns, caller=Caller("user"))
     assert refusal(manifest, intent(manifest), answer("approve"), early) is None
     expired = ("approval_expired", "The request for approval had expired.", None)
     assert refusal(manifest, intent(manifest), answer("approve"), late) == expired
@@ -99,7 +102,9 @@ def test_an_approval_counts_until_its_moment_and_not_in_it() -> None:
 def test_the_rules_in_force_may_deny_what_a_person_approves() -> None:
     manifest, stricter = chat_manifest(policy=ALLOWED), chat_manifest(policy=ToolPolicy())
     said = refusal(stricter, intent(manifest), answer("approve"), STAMP)
-    decision = admit(stricter, stricter.effects["tool.call"], PARAMS, "cap_tool", ORIGIN, now_ns=START_NS, actor="user")
+    decision = admit(
+        stricter, stricter.effects["tool.call"], PARAMS, "cap_tool", ORIGIN, now_ns=START_NS, caller=Caller("user")
+    )
     assert said == (decision.code, decision.message, decision.to_node())
     assert decision.code == "policy_denied"
 

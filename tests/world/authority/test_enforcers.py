@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from tests.world.effects.asking import asking_manifest, grant_name
 from tests.world.scripted import START_NS, chat_manifest
 
+from demiurge.values.caller import Caller
 from demiurge.world.authority.admission import Admission, admit
 from demiurge.world.authority.enforcers import ENFORCERS, INLINE_BYTES, MAX_HEADER_BYTES, MAX_HEADERS
 from demiurge.world.manifest import Grant, Manifest
@@ -26,7 +27,7 @@ def decide(cap: str, kind: str, params: Mapping[str, Any], **grant: Any) -> Admi
     effect = manifest.effects[kind]
     checked = manifest.schemas.validator(effect.params).normalise(params)
     origin = {"kind": "plan", "name": f"ex/ask.{kind}@1", "id": 1}
-    return admit(manifest, effect, checked, grant_name(cap), origin, now_ns=START_NS, actor="user")
+    return admit(manifest, effect, checked, grant_name(cap), origin, now_ns=START_NS, caller=Caller("user"))
 
 
 def out(params: Mapping[str, Any], **grant: Any) -> str:
@@ -183,7 +184,8 @@ def test_every_workspace_effect_belongs_to_one_op(op: str, kinds: list[str]) -> 
     admitted = [
         kind
         for kind in workspace
-        if admit(manifest, manifest.effects[kind], params, "workspace", origin, now_ns=0, actor="u").verdict == "allow"
+        if admit(manifest, manifest.effects[kind], params, "workspace", origin, now_ns=0, caller=Caller("u")).verdict
+        == "allow"
     ]
     assert sorted(admitted) == sorted(f"workspace.{kind}" for kind in kinds)
 
@@ -213,7 +215,7 @@ def by_tool(manifest: Manifest, tool: str, method: str, grant: str) -> Admission
     effect = manifest.effects["http.request"]
     origin = {"kind": "tool", "name": tool, "parent": b"p", "ordinal": 0}
     params = {**GET, "method": method, "headers": None, "max_redirects": None}
-    return admit(manifest, effect, params, grant, origin, now_ns=START_NS, actor="user")
+    return admit(manifest, effect, params, grant, origin, now_ns=START_NS, caller=Caller("user"))
 
 
 def llm(params: Mapping[str, Any], **grant: Any) -> str | None:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from tests.world.scripted import chat_manifest, tiny
 
+from demiurge.values.caller import Caller
 from demiurge.world.authority.admission import admit
 from demiurge.world.authority.explanation import askers, ruling, rulings
 from demiurge.world.manifest import Grant, Manifest
@@ -35,7 +36,7 @@ def test_it_is_what_is_decided(rules: list[dict[str, Any]], origin: tuple[str, s
     manifest = tiny(rules=rules, grants=[grant("echo"), grant("old", expiry_ns=5)])
     effect = manifest.effects["ex.echo"]
     asked = {"kind": origin[0], "name": origin[1], "id": 1}
-    decided = admit(manifest, effect, {"text": "x"}, name, asked, now_ns=7, actor="user")
+    decided = admit(manifest, effect, {"text": "x"}, name, asked, now_ns=7, caller=Caller("user"))
     told = ruling(manifest, effect, *origin, name, 7)
     assert told.admission == decided
     if told.rule is not None:
@@ -82,7 +83,7 @@ def test_a_tool_is_told_what_its_own_level_lets_it_ask_for(kind: str, tool: str)
     effect = manifest.effects[kind]
     origin = {"kind": "tool", "name": tool, "parent": b"p", "ordinal": 0}
     for told in rulings(manifest, effect, "tool", tool, 0):
-        assert told.admission == admit(manifest, effect, {}, told.grant, origin, now_ns=0, actor="user")
+        assert told.admission == admit(manifest, effect, {}, told.grant, origin, now_ns=0, caller=Caller("user"))
 
 
 def test_who_may_ask_is_named_by_kind_and_name() -> None:

@@ -26,6 +26,7 @@ from demiurge.tools.limits.allowance import Allowance
 from demiurge.tools.policy import Budgets, ToolPolicy
 from demiurge.tools.result import ToolResult
 from demiurge.values import canonical_json
+from demiurge.values.caller import Caller
 from demiurge.values.clock import FixedClock
 from demiurge.world.unit import Unit
 
@@ -147,7 +148,7 @@ async def test_who_takes_a_waiting_call_up_finds_what_was_done_meanwhile(store: 
         await other.say("go", settle=False)
         await talk.host.settle(OTHER)
         waiting = {str(unit): intent for unit, intent in talk.host.approvals()}
-        await talk.host.decide(waiting[str(OTHER)].id, approve=True, reason="", actor="anna")
+        await talk.host.decide(waiting[str(OTHER)].id, approve=True, reason="", caller=Caller("anna"))
         await talk.host.settle(OTHER)
     async with talking(store, Script(said("done")), tools, policy=ASKED, ledger=kept.opened()) as talk:
         await talk.host.settle()
@@ -166,7 +167,7 @@ async def test_who_was_asked_in_vain_does_no_harm(store: Store, kept: Kept) -> N
         await other.create()
         await other.say("go")
         for _, intent in talk.host.approvals():
-            await talk.host.decide(intent.id, approve=True, reason="", actor="anna")
+            await talk.host.decide(intent.id, approve=True, reason="", caller=Caller("anna"))
         await talk.host.settle()
         assert sorted([*replayed(talk), *replayed(other)]) == [False, True]
     assert outside.seen == ["x"]

@@ -17,6 +17,7 @@ from demiurge.tools.capabilities import Workspaces
 from demiurge.tools.context import ToolContext
 from demiurge.tools.effect import ToolEffect
 from demiurge.tools.policy import ToolPolicy
+from demiurge.values.caller import Caller
 from demiurge.world.history.replay import step
 from demiurge.world.host.dispatch import MAX_ATTEMPTS, attempt_key
 from demiurge.world.kernel.ingress import Ingress
@@ -120,7 +121,7 @@ async def test_a_call_whose_attempt_came_with_the_receipt_before_it_runs_though_
         return write(batches, **given)
 
     async def spoil() -> None:
-        stamp = Stamp(1, b"", "user", talk.host.manifest.ref)
+        stamp = Stamp(1, b"", Caller("user"), talk.host.manifest.ref)
         talk.host._units[MAIN].offer(Ingress("event", "spoils", {}, stamp))
 
     def spoiling(manifest: Manifest, state: UnitState, ingress: Ingress, *given: Any) -> Advance:

@@ -9,6 +9,7 @@ from tests.world.passing import HOUR, Time
 from tests.world.scripted import SECOND, START_NS, A
 
 from demiurge.stores import MemoryStore, Store
+from demiurge.values.caller import Caller
 from demiurge.world.effects.timer import TimerEffects
 from demiurge.world.host.timers import LONGEST_S
 
@@ -92,7 +93,7 @@ async def test_a_timer_that_is_cancelled_does_not_go_off(memory: MemoryStore) ->
     time = Time()
     async with asking(memory, [TimerEffects(time.clock)], GRANTS, clock=time.clock, sleep=time.sleep) as asker:
         await asker.want("timer.set", deliver_at_ns=START_NS + HOUR)
-        await asker.host.cancel(A, reason="enough", actor="user")
+        await asker.host.cancel(A, reason="enough", caller=Caller("user"))
         assert asker.outcome()["payload"]["code"] == "cancelled"
         await time.pass_by(2 * HOUR, asker.host)
         assert len(asker.of("receipt")) == 1

@@ -34,6 +34,7 @@ from demiurge.tools.policy import ToolPolicy
 from demiurge.tools.result import ToolResult
 from demiurge.tools.source import StaticToolSource
 from demiurge.values import canonical_json
+from demiurge.values.caller import Caller
 from demiurge.values.clock import FixedClock, SeededEntropy
 from demiurge.values.refs import Ref
 from demiurge.world.effects.tool_call import ToolCalls
@@ -72,7 +73,7 @@ def bump(what: str = "x", call_id: str = "c1") -> tuple[str, str, dict[str, str]
 
 async def approve(talk: Talk, *, approve: bool = True, reason: str = "ok", index: int = 0) -> None:
     _, intent = talk.host.approvals()[index]
-    await talk.host.decide(intent.id, approve=approve, reason=reason, actor="anna")
+    await talk.host.decide(intent.id, approve=approve, reason=reason, caller=Caller("anna"))
     await talk.host.settle()
 
 
@@ -199,7 +200,7 @@ async def test_cancelled_tools_are_in_doubt_when_they_change_something(memory: M
         async with talking(store, Script(called(("c1", "slow", {})), said("ok")), [tool]) as talk:
             await talk.say("go", settle=False)
             await begun.wait()
-            await talk.host.cancel(MAIN, reason="enough", actor="user")
+            await talk.host.cancel(MAIN, reason="enough", caller=Caller("user"))
             await talk.host.settle()
             assert talk.receipts("tool.call")[0]["payload"]["code"] == code
             assert refusals(talk) == [code]
@@ -213,11 +214,11 @@ async def test_a_call_that_is_cancelled_before_it_began_never_runs_not_even_afte
         await talk.say("go", settle=False)
         await talk.host.settle()
         _, intent = talk.host.approvals()[0]
-        deciding = asyncio.create_task(talk.host.decide(intent.id, approve=True, reason="", actor="anna"))
+        deciding = asyncio.create_task(talk.host.decide(intent.id, approve=True, reason="", caller=Caller("anna")))
         while not talk.host._units[MAIN].effects:
             await asyncio.sleep(0)
         await talk.host.submit("demiurge/TurnCancelled@1", {"chat_id": "main", "request_id": 1})
-        await talk.host.cancel(MAIN, reason="enough", actor="user")
+        await talk.host.cancel(MAIN, reason="enough", caller=Caller("user"))
         await deciding
         await talk.host.settle()
         assert talk.host.state(MAIN).intents == {}
@@ -475,7 +476,7 @@ async def test_a_decision_that_comes_too_late_is_expired(memory: MemoryStore) ->
     await talk.say("go")
     [(_, intent)] = host.approvals()
     clock.advance(7 * DAY_NS)
-    await host.decide(intent.id, approve=True, reason="ok", actor="anna")
+    await host.decide(intent.id, approve=True, reason="ok", caller=Caller("anna"))
     await host.settle()
     assert refusals(talk) == ["approval_expired"]
     await host.close()
@@ -505,7 +506,7 @@ async def test_an_approved_call_that_was_not_begun_runs_after_a_restart(store: S
         await talk.say("go")
         intent = talk.host.approvals()[0][1]
         dies_before(talk.host)
-        await talk.host.decide(intent.id, approve=True, reason="", actor="anna")
+        await talk.host.decide(intent.id, approve=True, reason="", caller=Caller("anna"))
     assert outside.seen == []
     async with talking(store, Script(said("done")), tools, policy=policy) as talk:
         await talk.host.settle()
@@ -542,7 +543,7 @@ async def test_an_approval_that_one_rule_asked_for_does_not_count_under_another(
         await talk.say("go")
         if given_before:
             dies_before(talk.host)
-            await talk.host.decide(talk.host.approvals()[0][1].id, approve=True, reason="", actor="anna")
+            await talk.host.decide(talk.host.approvals()[0][1].id, approve=True, reason="", caller=Caller("anna"))
     async with talking(memory, Script(said("ok")), tools, policy=policies[now]) as talk:
         if not given_before:
             await approve(talk)
@@ -570,16 +571,16 @@ async def test_a_call_is_decided_once(memory: MemoryStore) -> None:
     async with talking(memory, model, [outside.tool()], policy=asking("bump")) as talk:
         await talk.say("go")
         _, intent = talk.host.approvals()[0]
-        yes = talk.host.decide(intent.id, approve=True, reason="", actor="anna")
-        no = talk.host.decide(intent.id, approve=False, reason="", actor="bert")
+        yes = talk.host.decide(intent.id, approve=True, reason="", caller=Caller("anna"))
+        no = talk.host.decide(intent.id, approve=False, reason="", caller=Caller("bert"))
         outcomes = await asyncio.gather(yes, no, return_exceptions=True)
         assert outcomes[0] is None
         assert isinstance(outcomes[1], Conflict)
         await talk.host.settle()
-        await talk.host.decide(intent.id, approve=True, reason="asked again", actor="anna")
+        await talk.host.decide(intent.id, approve=True, reason="asked again", caller=Caller("anna"))
         for approve_it, actor in [(False, "anna"), (True, "bert")]:
             with pytest.raises(Conflict):
-                await talk.host.decide(intent.id, approve=approve_it, reason="", actor=actor)
+                await talk.host.decide(intent.id, approve=approve_it, reason="", caller=Caller(actor))
         assert len(talk.records("approval")) == 1
     assert outside.seen == ["x"]
 
@@ -601,7 +602,7 @@ async def test_cancelling_withdraws_what_waits_for_a_person(memory: MemoryStore)
     async with talking(memory, Script(called(bump())), [outside.tool()], policy=asking("bump")) as talk:
         await talk.say("go")
         await talk.host.submit("demiurge/TurnCancelled@1", {"chat_id": "main", "request_id": 1})
-        await talk.host.cancel(MAIN, reason="Never mind.", actor="user")
+        await talk.host.cancel(MAIN, reason="Never mind.", caller=Caller("user"))
         assert talk.host.approvals() == []
         assert refusals(talk) == ["cancelled"]
         assert not talk.host.state(MAIN).is_open
@@ -611,7 +612,7 @@ async def test_cancelling_withdraws_what_waits_for_a_person(memory: MemoryStore)
 async def test_nothing_waits_under_an_id_that_nobody_gave(memory: MemoryStore) -> None:
     async with talking(memory, Script()) as talk:
         with pytest.raises(NotFound):
-            await talk.host.decide(b"?" * 32, approve=True, reason="", actor="anna")
+            await talk.host.decide(b"?" * 32, approve=True, reason="", caller=Caller("anna"))
 
 
 # -- restarts ---------------------------------------------------------------------------------------------------------
@@ -775,4 +776,4 @@ async def test_the_restart_rule_of_a_tool_that_is_gone_is_doubt() -> None:
 
 def intent_for(tool: str) -> OpenIntent:
     params = {"tool": tool, "tool_call_id": "c", "call_ref": "r"}
-    return OpenIntent(b"i", 0, "tool.call", params, "cap_tool", {}, "user", Ref("m"))
+    return OpenIntent(b"i", 0, "tool.call", params, "cap_tool", {}, Caller("user"), Ref("m"))

@@ -10,6 +10,7 @@ import pytest
 from demiurge.errors import NotFound
 from demiurge.tools import ToolEffect, ToolPolicy
 from demiurge.values import canonical_json, cbor
+from demiurge.values.caller import Caller
 from demiurge.values.refs import Ref, ref_of
 from demiurge.world.history.backtest import backtest
 from demiurge.world.record import Record, Stamp, seal_record
@@ -43,7 +44,7 @@ class World:
                 canonical_json.encode({"id": f"c{number}", "name": tool, "arguments_json": "{}"}) for tool in tools
             ]
             payload = {"tool_call_refs": [self.put(call) for call in calls]}
-            stamp = Stamp(1, b"e", "user", self.manifest)
+            stamp = Stamp(1, b"e", Caller("user"), self.manifest)
             body: dict[str, Any] = {"intent": b"", "status": "ok", "payload": payload}
             yield seal_record(UNIT, seq, "receipt", None, stamp, body, b"\0" * 32)
             seq += 1

@@ -41,6 +41,7 @@ from tests.world.scripted import (
 from demiurge import faults
 from demiurge.errors import DemiurgeError, Unavailable
 from demiurge.stores import Attempt, MemoryStore, SqliteStore, Store
+from demiurge.values.caller import Caller
 from demiurge.values.clock import FixedClock, SeededEntropy
 from demiurge.world.effect import Adapter, EffectCall, Result
 from demiurge.world.host import Accepted, Host
@@ -391,7 +392,7 @@ async def test_what_was_withdrawn_is_not_begun_by_who_missed_that_it_was(store: 
     echo = Echo()
     async with running(store, tiny(), [echo]) as host:
         with faults.armed({"unit.committed": "eio@1"}), pytest.raises(DemiurgeError):
-            await host.cancel(A, reason="enough", actor="user")
+            await host.cancel(A, reason="enough", caller=Caller("user"))
         await host.submit("ex/Ev@1", poke("hello"))
         await host.settle()
     assert [r.body["payload"]["code"] for r in stored(store) if r.kind == "receipt"] == ["cancelled"]
@@ -410,7 +411,7 @@ async def test_what_is_being_withdrawn_is_not_begun_by_who_comes_meanwhile(store
         await host.submit("ex/Ev@1", poke("hello"))
 
     async with running(store, tiny(), [echo]) as host:
-        await asyncio.gather(host.cancel(A, reason="enough", actor="user"), come())
+        await asyncio.gather(host.cancel(A, reason="enough", caller=Caller("user")), come())
         await host.settle()
     assert [r.body["payload"]["code"] for r in stored(store) if r.kind == "receipt"] == ["cancelled"] * 2
     assert echo.performed == []

@@ -6,13 +6,14 @@ from typing import Any
 
 import pytest
 
+from demiurge.values.caller import Caller
 from demiurge.values.refs import Ref
 from demiurge.world.history.trace import trace
 from demiurge.world.record import Record, Stamp
 
 
 def record(seq: int, kind: str, body: dict[str, Any], cause: int | None) -> Record:
-    stamp = Stamp(seq, b"", "user", Ref("sha256:" + "0" * 64))
+    stamp = Stamp(seq, b"", Caller("user"), Ref("sha256:" + "0" * 64))
     return Record("demo/Unit@1/k", seq, kind, cause, stamp, body, b"", b"", b"")
 
 

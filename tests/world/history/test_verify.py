@@ -29,6 +29,7 @@ from demiurge.errors import Damaged, DemiurgeError, UsageError
 from demiurge.stores import MemoryStore, SqliteStore
 from demiurge.stores.protocol import Batch, Row
 from demiurge.values import cbor
+from demiurge.values.caller import Caller
 from demiurge.world.history.replay import step
 from demiurge.world.history.verify import Verified, verify
 from demiurge.world.host import Host
@@ -232,7 +233,9 @@ async def test_a_world_that_grows_while_it_is_verified_is_not_called_damaged() -
             if done == 2:
                 live = host._units[A]
                 state = live.state
-                ingress = Ingress("event", "late", {"schema": "ex/Ev@1", "value": poke("late")}, host._stamp("user"))
+                ingress = Ingress(
+                    "event", "late", {"schema": "ex/Ev@1", "value": poke("late")}, host._stamp(Caller("user"))
+                )
                 records = step(host.manifest, state, ingress, store.get_blob).records
                 rows = [
                     Row(r.unit, r.unit_seq, r.kind, r.hash, r.data, None if i else "late")

@@ -32,6 +32,7 @@ from demiurge import faults
 from demiurge.errors import Conflict, Damaged, DemiurgeError, InvalidValue, NotFound, Unavailable, UsageError
 from demiurge.stores import MemoryStore, SqliteStore, Store
 from demiurge.stores.protocol import Batch
+from demiurge.values.caller import Caller
 from demiurge.values.refs import Ref, ref_from_digest, ref_of
 from demiurge.world.effect import EffectCall, Restart, Result, failed, succeeded
 from demiurge.world.history.verify import verify
@@ -279,7 +280,7 @@ async def test_cancelling_stops_what_runs_and_answers_it(store: Store) -> None:
         await say(host, "ask:x,y")
         while "ok:y" not in log(host):
             await asyncio.sleep(0.001)
-        await host.cancel(A, reason="enough", actor="user")
+        await host.cancel(A, reason="enough", caller=Caller("user"))
         await host.settle()
         assert log(host) == ["asked", "ok:y", "error:cancelled"]
         assert not host.state(A).is_open
@@ -292,7 +293,7 @@ async def test_cancelling_at_any_moment_leaves_nothing_open(memory: MemoryStore)
             await say(host, "ask:x", name)
             for _ in range(turns):
                 await asyncio.sleep(0)
-            await host.cancel(Unit(ROOM, name), reason="enough", actor="user")
+            await host.cancel(Unit(ROOM, name), reason="enough", caller=Caller("user"))
             await host.settle(Unit(ROOM, name))
             assert log(host, Unit(ROOM, name)) == ["asked", "error:cancelled"]
             assert host.state(Unit(ROOM, name)).intents == {}
@@ -504,7 +505,7 @@ async def test_a_send_is_taken_once_and_answers_with_its_step_again(store: Store
     async with running(store, tiny(), [Echo()]) as host:
         cause = {"unit": "ex/Room@1/z", "seq": 3, "index": 0}
         sent = [
-            await host.send("ex/Ev@1", poke("ask:x"), ingress_id="intent:1", actor="user", cause=cause)
+            await host.send("ex/Ev@1", poke("ask:x"), ingress_id="intent:1", caller=Caller("user"), cause=cause)
             for _ in range(2)
         ]
         assert [r.hash for r in sent[0]] == [r.hash for r in sent[1]]

@@ -16,6 +16,7 @@ from demiurge.stores import MemoryStore, Store
 from demiurge.tools.authoring.tool import Tool
 from demiurge.tools.policy import ToolPolicy
 from demiurge.values import canonical_json
+from demiurge.values.caller import Caller
 from demiurge.values.clock import SeededEntropy
 from demiurge.world.history.trace import lineage, trace
 from demiurge.world.host import Host
@@ -138,7 +139,7 @@ async def test_each_request_has_its_own_time(memory: MemoryStore) -> None:
         await talk.say("go")
         await time.pass_by(DAY, talk.host)
         for intent in waiting(talk):
-            await talk.host.decide(intent.id, approve=False, reason="", actor="anna")
+            await talk.host.decide(intent.id, approve=False, reason="", caller=Caller("anna"))
         await talk.host.settle()
         await time.pass_by(LIFETIME - HOUR, talk.host)
         assert len(waiting(talk)) == 1
@@ -165,7 +166,7 @@ async def test_a_decision_at_the_same_time_is_taken_or_not_and_one_is_recorded(
         [intent] = waiting(talk)
         await time.rest(talk.host)
         time.clock.advance(LIFETIME)
-        deciding = talk.host.decide(intent.id, approve=False, reason="no", actor="anna")
+        deciding = talk.host.decide(intent.id, approve=False, reason="no", caller=Caller("anna"))
         both = (deciding, talk.host.settle()) if person_first else (talk.host.settle(), deciding)
         outcomes = await asyncio.gather(*both, return_exceptions=True)
         errors = [outcome for outcome in outcomes if outcome is not None]
@@ -187,7 +188,7 @@ async def test_a_late_decision_is_told_that_it_is_late(store: Store) -> None:
     time = Time(time.clock.now_ns() + LIFETIME)
     async with chatting(store, time, said("Pity.")) as talk:
         with pytest.raises(Conflict) as late:
-            await talk.host.decide(intent.id, approve=True, reason="", actor="anna")
+            await talk.host.decide(intent.id, approve=True, reason="", caller=Caller("anna"))
         assert late.value.code == "approval_expired"
         await talk.host.settle()
         assert len(decisions(talk)) == 1

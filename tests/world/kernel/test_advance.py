@@ -25,6 +25,7 @@ from tests.world.scripted import (
     tiny,
 )
 
+from demiurge.values.caller import Caller
 from demiurge.values.refs import Ref, ref_of
 from demiurge.values.vector import Vector
 from demiurge.world.effect import failed
@@ -84,7 +85,7 @@ def test_blobs_named_by_a_record_are_in_its_refs() -> None:
     unit.poke("ask:x")
     blob = unit.put(b"payload")
     body = {"intent": unit.intents[0].id, "status": "ok", "payload": {"text": "x", "blob": blob}}
-    stamp = Stamp(unit.now_ns, b"e", "user", unit.manifest.ref)
+    stamp = Stamp(unit.now_ns, b"e", Caller("user"), unit.manifest.ref)
     [receipt, *_] = unit.step(Ingress("receipt", "r", body, stamp, 4, (blob,)))
     assert receipt.refs == (blob,)
     [manifest] = unit.of("manifest")
@@ -102,7 +103,7 @@ def test_a_step_that_needs_a_blob_asks_for_it_and_changes_nothing() -> None:
     manifest = tiny(reduce=reduce)
     state = UnitState("world_1", A)
     wanted = ref_of(b"four")
-    stamp = Stamp(START_NS, b"e", "user", manifest.ref)
+    stamp = Stamp(START_NS, b"e", Caller("user"), manifest.ref)
     ingress = Ingress("event", "i", {"schema": "ex/Ev@1", "value": poke(wanted)}, stamp)
     assert advance(manifest, state, ingress, {}) == Need(wanted)
     assert (state.seq, state.cell) == (0, None)
@@ -527,7 +528,7 @@ def test_what_a_step_records_does_not_grow_with_the_cell(monkeypatch: pytest.Mon
     sizes: list[int] = []
     monkeypatch.setattr(Vector, "__iter__", counted)
     for number in range(2_000):
-        stamp = Stamp(START_NS + number, b"e" * 16, "user", manifest.ref)
+        stamp = Stamp(START_NS + number, b"e" * 16, Caller("user"), manifest.ref)
         body = {"schema": "ex/Ev@1", "value": poke(f"{number:05}")}
         outcome = advance(manifest, state, Ingress("event", str(number), body, stamp), {})
         assert not isinstance(outcome, Need)

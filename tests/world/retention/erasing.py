@@ -8,6 +8,7 @@ from typing import Any
 from tests.world.scripted import START_NS, tiny
 
 from demiurge.stores import Store
+from demiurge.values.caller import Caller
 from demiurge.values.clock import SeededEntropy
 from demiurge.values.refs import parse_ref
 from demiurge.world.history.replay import Manifests
@@ -34,6 +35,6 @@ def erased(
     store: Store, ref: str, *, why: str = "asked to", dry_run: bool = False, of: Manifest | None = None
 ) -> Erasure:
     current = of or manifest()
-    stamp = Stamp(START_NS, bytes(16), "user", current.ref)
+    stamp = Stamp(START_NS, bytes(16), Caller("user"), current.ref)
     manifests = Manifests(current, store.get_blob)
     return erase(store, manifests, ref, why, stamp, SeededEntropy(len(list(store.read_all()))), dry_run=dry_run)

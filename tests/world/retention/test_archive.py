@@ -13,6 +13,7 @@ from tests.world.scripted import MAIN, START_NS, A, Echo, Script, poke, running,
 from demiurge.errors import Damaged, UsageError
 from demiurge.stores import MemoryStore, Row, SqliteStore, Store
 from demiurge.stores.errors import Archived
+from demiurge.values.caller import Caller
 from demiurge.values.clock import FixedClock, SeededEntropy
 from demiurge.values.refs import ref_of
 from demiurge.world.exposure import giving
@@ -160,7 +161,7 @@ async def test_garbage_and_erasure_wait_for_a_file_that_is_away(store: SqliteSto
     [place] = away(store)
     before = {*store.iter_blobs()}
     manifests = Manifests(tiny(), store.get_blob)
-    stamp = Stamp(START_NS, b"\0" * 16, "user", tiny().ref)
+    stamp = Stamp(START_NS, b"\0" * 16, Caller("user"), tiny().ref)
     with pytest.raises(Archived):
         collect(store, now_s=START_S * 2)
     with pytest.raises(Archived):

@@ -11,6 +11,7 @@ from tests.world.scripted import A, poke, running, tiny
 from demiurge.errors import Unavailable
 from demiurge.stores import MemoryStore
 from demiurge.tools.events import TextDelta
+from demiurge.values.caller import Caller
 from demiurge.world.effect import EffectCall, Restart, Result, succeeded
 from demiurge.world.host import Host
 from demiurge.world.manifest import Manifest
@@ -137,7 +138,7 @@ async def test_text_that_was_shown_of_what_was_stopped_is_kept(memory: MemorySto
         with host.broadcast.watch(A) as watcher:
             await tell(host)
             await teller.told.wait()
-            await host.cancel(A, reason="enough", actor="user")
+            await host.cancel(A, reason="enough", caller=Caller("user"))
             *_, end = await all_of(watcher, host)
         assert isinstance(end.event, Closed)
         receipt = next(host.records(A, end.event.seq or 0))
@@ -149,6 +150,6 @@ async def test_an_effect_that_was_stopped_before_it_began_is_not_shown(memory: M
     async with running(memory, tiny(), [Teller("Hello")]) as host:
         with host.broadcast.watch(A) as watcher:
             await tell(host)
-            await host.cancel(A, reason="enough", actor="user")
+            await host.cancel(A, reason="enough", caller=Caller("user"))
             assert not host.state(A).intents
             assert watcher.take() == []

@@ -35,6 +35,7 @@ from demiurge.stores.protocol import Store
 from demiurge.tools.catalog import ToolCatalog
 from demiurge.tools.execution.error_log import ToolErrorLog
 from demiurge.tools.source import ToolSource
+from demiurge.values.caller import USER, Caller
 from demiurge.values.clock import Clock, SystemEntropy
 from demiurge.values.projection import Only
 from demiurge.values.refs import Ref, ref_of
@@ -71,7 +72,7 @@ __all__ = ["Embedded"]
 
 
 class Embedded:
-    """Owns the store, and closes it. `user` is the actor of everything that comes in through it, `socket` where it is
+    """Owns the store, and closes it. `caller` is who asks for everything that comes in through it, `socket` where it is
     served to others if it `listens`, `events` what sessions of chats can hold. `adapters` are beside the built-in ones;
     `adoption` is told of forks; `folder`: where its ledger is, None for none; `errors`: where an author reads why a
     tool failed."""
@@ -89,7 +90,7 @@ class Embedded:
         addresses: Mapping[str, Address],
         clock: Clock,
         socket: Path,
-        user: str = "user",
+        caller: Caller = USER,
         perform: bool = True,
         events: EventCodec | None = None,
         kept_code: bool = False,
@@ -105,7 +106,7 @@ class Embedded:
         self._notices = list(ruled.notices)
         self._manifest, self._source, self._clock = ruled.manifest, source, clock
         self._secrets, self._addresses = secrets, addresses
-        self._blobs, self._user, self._performs = ruled.blobs, user, perform
+        self._blobs, self._caller, self._performs = ruled.blobs, caller, perform
         self._own_code = OwnCode(adoption.environment, adoption.folder)
         self._kept_code: KeptCode = (lambda _source: True) if kept_code else self._own_code.holds
         self._sessions = Sessions(StoredRecords(store), events if events is not None else EventCodec())
@@ -176,7 +177,7 @@ class Embedded:
         self, schema: str, value: Any, key: str | None, idempotency_key: str | None
     ) -> tuple[str, int, str]:
         host = await self.host()
-        return await host.submit(schema, value, key=key, idempotency_key=idempotency_key, actor=self._user)
+        return await host.submit(schema, value, key=key, idempotency_key=idempotency_key, caller=self._caller)
 
     async def settle(self, unit: str | None, on_frame: OnFrame | None = None) -> None:
         if on_frame is None:
@@ -250,7 +251,7 @@ class Embedded:
         asked = require_readable(host, self.store, intent, self._clock.now_ns(), approve=approve)
         if approve:
             await self._note_approved(asked)
-        await host.decide(intent, approve=approve, reason=reason, actor=self._user)
+        await host.decide(intent, approve=approve, reason=reason, caller=self._caller)
 
     async def _note_approved(self, asked: OpenIntent | None) -> None:
         """Before it is journaled; also once more by who was not told that it was."""
@@ -264,19 +265,19 @@ class Embedded:
     async def settle_doubt(self, doubt_id: str, done: bool, reason: str, result_json: str | None) -> dict[str, Any]:
         host = await self.host()
         return await self._doubts.settle(
-            host, doubt_id, done=done, reason=reason, result_json=result_json, actor=self._user
+            host, doubt_id, done=done, reason=reason, result_json=result_json, caller=self._caller
         )
 
     async def cancel(self, unit: str, reason: str) -> None:
         host = await self.host()
-        await host.cancel(Unit.parse(unit), reason=reason, actor=self._user)
+        await host.cancel(Unit.parse(unit), reason=reason, caller=self._caller)
 
     async def fork(self, folder: str, at: int | None) -> dict[str, Any]:
         self._require_means()
         entropy = SystemEntropy()
 
-        def stamp(actor: str) -> Stamp:
-            return Stamp(self._clock.now_ns(), entropy.token(16), actor, self._manifest.ref)
+        def stamp(caller: Caller) -> Stamp:
+            return Stamp(self._clock.now_ns(), entropy.token(16), caller, self._manifest.ref)
 
         def build(target: Store, share: Callable[[Ref], object]) -> Forked:
             copy_definitions(self.store, target)
@@ -286,7 +287,7 @@ class Embedded:
                 self._manifest,
                 stamp,
                 at=at,
-                actor=self._user,
+                caller=self._caller,
                 blobs=self._blobs,
                 share=share,
                 kept_code=self._kept_code,
@@ -312,7 +313,7 @@ class Embedded:
 
     async def erase(self, ref: str, why: str, dry_run: bool) -> dict[str, Any]:
         manifests = Manifests(self._manifest, self.store.get_blob, self._kept_code)
-        stamp = Stamp(self._clock.now_ns(), SystemEntropy().token(16), self._user, self._manifest.ref)
+        stamp = Stamp(self._clock.now_ns(), SystemEntropy().token(16), self._caller, self._manifest.ref)
         async with self._starting:  # one at a time: each appends to the same unit
             parts = self.store, manifests, ref, why, stamp, self._host, dry_run
             found = await erase_blob(*parts, folder=self._adoption.folder, ledger=self._ledger)

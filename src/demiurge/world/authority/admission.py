@@ -15,6 +15,7 @@ from typing import Any, Literal
 from demiurge.tools.effect import ToolEffect
 from demiurge.tools.errors import SAFE_MESSAGES, ToolErrorCode
 from demiurge.tools.policy import ToolPolicyContext
+from demiurge.values.caller import Caller
 from demiurge.world.authority.enforcers import ENFORCERS, changes
 from demiurge.world.manifest import EffectType, Manifest
 
@@ -44,7 +45,7 @@ def admit(
     origin: Mapping[str, Any],
     *,
     now_ns: int,
-    actor: str,
+    caller: Caller,
 ) -> Admission:
     """Decide on one effect. `origin` is that of `OpenIntent`; `now_ns` is the stamp's wall time."""
     denied = uncovered(manifest, effect, params, grant, origin, now_ns)
@@ -53,7 +54,7 @@ def admit(
     allowed = by_policy(manifest, effect, grant, origin)
     if allowed.verdict == "deny" or effect.kind != "tool.call":
         return allowed
-    return decide_tool(manifest, params["tool"], actor=actor)
+    return decide_tool(manifest, params["tool"], caller=caller)
 
 
 def uncovered(
@@ -122,9 +123,9 @@ def by_policy(manifest: Manifest, effect: EffectType, grant: str, origin: Mappin
     return _deny("policy", "no rule matches", "policy_denied", f"no rule of the world's policy allows {effect.kind}")
 
 
-def decide_tool(manifest: Manifest, tool: str, *, actor: str) -> Admission:
+def decide_tool(manifest: Manifest, tool: str, *, caller: Caller) -> Admission:
     """The tool policy's decision on `tool` (seed 003 #20)."""
-    context = ToolPolicyContext(run_id="", actor=actor)
+    context = ToolPolicyContext.of(caller)
     verdict = manifest.tool_policy.decide(context, tool, tool_effect(manifest, tool))
     rule = f"tool policy {manifest.tool_policy.digest}"
     if verdict == "deny":

@@ -64,7 +64,7 @@ def refusal(manifest: Manifest, intent: OpenIntent, answer: Mapping[str, Any], s
         intent.grant,
         intent.origin,
         now_ns=stamp.time_ns,
-        actor=intent.actor,
+        caller=intent.caller,
     )
     if decision.verdict == "deny":
         return Refusal(decision.code, decision.message, decision.to_node())

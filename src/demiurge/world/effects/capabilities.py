@@ -70,7 +70,7 @@ class WorldWorkspaces:
             workspace=workspace,
             expected_head=made["version"] if expected_version is None else expected_version,
             root_hash=made["new_root_hash"],
-            owner=self._call.actor,
+            owner=self._call.caller.actor,
         )
         if done["ok"]:
             return WorkspaceCommit(path, done["version"], ok=True)

@@ -224,7 +224,7 @@ def _catalogued(call: EffectCall, provider: str, name: str, entry: Mapping[str, 
         kind = f" ({entry['type']})" if not name and isinstance(entry.get("type"), str) else ""
         said = f"{name!r}, which is not in this world's catalog" if name else f"an entry that names no tool{kind}"
         raise InvalidValue(f"The toolset offers {said}: take it out, or {again}.", code="unknown_tool")
-    if decide_tool(call.manifest, name, actor=call.actor).verdict == "deny":
+    if decide_tool(call.manifest, name, caller=call.caller).verdict == "deny":
         raise InvalidValue(
             f"The toolset offers {name!r}, which is not allowed now by the tool policy; the next message takes the "
             "tools of then.",

@@ -281,7 +281,7 @@ _STRICTNESS = ("allow", "require_approval", "deny")
 def _policy(call: EffectCall) -> ToolPolicy:
     """The stricter of the policy that the call was admitted under and the one in force now (architecture.md 4)."""
     manifests = (call.manifest, call.services.manifest)
-    verdicts = [decide_tool(manifest, call.intent.params["tool"], actor=call.actor).verdict for manifest in manifests]
+    verdicts = [decide_tool(manifest, call.intent.params["tool"], caller=call.caller).verdict for manifest in manifests]
     then, now = (_STRICTNESS.index(verdict) for verdict in verdicts)
     return manifests[now > then].tool_policy
 
@@ -340,7 +340,7 @@ class _Decision:
         manifest, tool = self._call.services.manifest, self._intent.params["tool"]
         if self._call.restart is not None or manifest.ref == self._call.manifest.ref:
             return False
-        asks = decide_tool(manifest, tool, actor=self._call.actor).verdict == "require_approval"
+        asks = decide_tool(manifest, tool, caller=self._call.caller).verdict == "require_approval"
         return asks and manifest.tool_policy.rule_digest(tool, tool_effect(manifest, tool)) != asked
 
 
@@ -357,7 +357,7 @@ def _proposed(call: EffectCall) -> _Proposed:
     params = call.intent.params
     stored = canonical_json.parse_object(call.get_blob(params["call_ref"]))
     raw_args = "" if stored.get("invalid") else stored["arguments_json"]
-    ctx = ToolPolicyContext(run_id=str(call.unit), actor=call.actor)
+    ctx = ToolPolicyContext.of(call.caller, run_id=str(call.unit))
     return _Proposed(params["tool"], raw_args, params["tool_call_id"], ctx)
 
 

@@ -17,6 +17,7 @@ from demiurge.errors import DemiurgeError
 from demiurge.tools.effect import ToolEffect
 from demiurge.tools.policy import Decision, ToolPolicy, ToolPolicyContext
 from demiurge.values import canonical_json, cbor
+from demiurge.values.caller import Caller
 from demiurge.values.refs import Ref
 from demiurge.world.record import Record, Stamp
 
@@ -72,7 +73,7 @@ class _Rules(NamedTuple):
 class _Decided(NamedTuple):
     tool: str
     effect: ToolEffect
-    actor: str
+    caller: Caller
     recorded: Decision
     call: Call
 
@@ -86,7 +87,7 @@ def backtest(records: Iterable[Record], get: Get, policy: ToolPolicy, *, shown: 
         if found is None:
             done.unreadable += 1
             continue
-        would_be = policy.decide(ToolPolicyContext(run_id="", actor=found.actor), found.tool, found.effect)
+        would_be = policy.decide(ToolPolicyContext.of(found.caller), found.tool, found.effect)
         done.calls += 1
         verdicts = found.recorded, would_be
         done.decided[verdicts] = done.decided.get(verdicts, 0) + 1
@@ -121,7 +122,7 @@ def _decided(records: Iterable[Record], get: Get) -> Iterator[_Decided | None]:
             continue
         try:
             if record.kind == "intent" and record.body["kind"] == "tool.call":
-                decided = _intent(record, rules(stamp.manifest), stamp.actor)
+                decided = _intent(record, rules(stamp.manifest), stamp.caller)
                 if decided.recorded != "deny":
                     yield decided
                 continue
@@ -133,15 +134,15 @@ def _decided(records: Iterable[Record], get: Get) -> Iterator[_Decided | None]:
             yield None
 
 
-def _intent(record: Record, rules: _Rules, actor: str) -> _Decided:
+def _intent(record: Record, rules: _Rules, caller: Caller) -> _Decided:
     """An intent's decision by the tool policy, also where something else refused the call."""
     params, admitted = record.body["params"], record.body["admitted"]
     tool, verdict = params["tool"], admitted["verdict"]
     effect = rules.effect(tool)
     if verdict == "deny":
-        verdict = rules.policy.decide(ToolPolicyContext(run_id="", actor=actor), tool, effect)
+        verdict = rules.policy.decide(ToolPolicyContext.of(caller), tool, effect)
     call = Call(record.unit, record.unit_seq, record.position, params["tool_call_id"])
-    return _Decided(tool, effect, actor, verdict, call)
+    return _Decided(tool, effect, caller, verdict, call)
 
 
 def _proposed(record: Record, get: Get) -> Iterator[tuple[str, str]]:
@@ -163,7 +164,7 @@ def _is_asked(value: Any) -> bool:
 
 
 def _denied(record: Record, tool: str, call_id: str, rules: _Rules) -> _Decided | None:
-    effect, actor = rules.effect(tool), record.stamp.actor
-    recorded = rules.policy.decide(ToolPolicyContext(run_id="", actor=actor), tool, effect)
+    effect, caller = rules.effect(tool), record.stamp.caller
+    recorded = rules.policy.decide(ToolPolicyContext.of(caller), tool, effect)
     call = Call(record.unit, record.unit_seq, record.position, call_id)
-    return _Decided(tool, effect, actor, recorded, call) if recorded == "deny" else None
+    return _Decided(tool, effect, caller, recorded, call) if recorded == "deny" else None

@@ -17,6 +17,7 @@ from demiurge.errors import DemiurgeError, InvalidValue, Unavailable
 from demiurge.stores.protocol import Attempt, Store
 from demiurge.tools.events import AiEvent
 from demiurge.values import cbor
+from demiurge.values.caller import Caller
 from demiurge.values.clock import Clock
 from demiurge.values.refs import Ref
 from demiurge.world.authority.admission import uncovered
@@ -71,7 +72,7 @@ class Dispatcher:
         services: Services,
         clock: Clock,
         token: str,
-        stamp: Callable[[str], Stamp],
+        stamp: Callable[[Caller], Stamp],
         broadcast: Broadcast,
     ) -> None:
         self._broadcast = broadcast
@@ -154,7 +155,7 @@ class Dispatcher:
         answer = self._answers.setdefault(intent_id, asyncio.get_running_loop().create_future())
         body = {"parent": parent.id, "ordinal": ordinal, "kind": kind, "params": dict(params)}
         ingress_id = f"request:{parent.id.hex()}:{ordinal}"
-        ingress = Ingress("capability_request", ingress_id, body, self._stamp(call.actor), parent.seq)
+        ingress = Ingress("capability_request", ingress_id, body, self._stamp(call.caller), parent.seq)
         try:
             if known is None and await live.offer(ingress) is None:
                 return failed("cancelled", "The call that asks is over.")
@@ -203,7 +204,7 @@ class Dispatcher:
         """When it can't be seen, a person is asked as before."""
         unit = live.state.unit
         shown: list[AiEvent] = []
-        call = EffectCall(unit, intent, self._manifests[intent.manifest], intent.actor, self._services, shown.append)
+        call = EffectCall(unit, intent, self._manifests[intent.manifest], intent.caller, self._services, shown.append)
         try:
             async with live.one_call:
                 result = await adapter.recall(call) if live.failure is None else None
@@ -261,7 +262,7 @@ class Dispatcher:
             unit=unit,
             intent=intent,
             manifest=manifest,
-            actor=intent.actor,
+            caller=intent.caller,
             services=self._services,
             progress=masking.see,
             restart=restart,
@@ -277,7 +278,7 @@ class Dispatcher:
         if adapter is None:
             return result, None
         unit, strip = live.state.unit, self._broadcast.begin(live.state.unit, intent.id, 0, intent.kind)
-        call = EffectCall(unit, intent, self._manifests[intent.manifest], intent.actor, self._services, strip.show)
+        call = EffectCall(unit, intent, self._manifests[intent.manifest], intent.caller, self._services, strip.show)
         try:
             return await adapter.refuse(call, **result["payload"]), call
         except Unavailable:
@@ -371,7 +372,7 @@ class Dispatcher:
         body = {"intent": intent.id, "status": result["status"], "payload": payload}
         if call is not None and call.injections.journaled:
             body["secrets"] = call.injections.journaled
-        return Ingress("receipt", f"receipt:{intent.id.hex()}", body, self._stamp(intent.actor), intent.seq, refs)
+        return Ingress("receipt", f"receipt:{intent.id.hex()}", body, self._stamp(intent.caller), intent.seq, refs)
 
 
 def attempt_key(intent: OpenIntent, number: int) -> bytes:

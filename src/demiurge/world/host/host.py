@@ -14,6 +14,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from demiurge.errors import Conflict, DemiurgeError, InvalidValue, NotFound, UsageError
 from demiurge.stores.protocol import Store
+from demiurge.values.caller import USER, Caller
 from demiurge.values.clock import Clock, Entropy, SystemClock, SystemEntropy
 from demiurge.values.draft import draft_of
 from demiurge.values.refs import Ref, ref_from_digest, ref_of
@@ -136,7 +137,7 @@ class Host:
         *,
         key: str | None = None,
         idempotency_key: str | None = None,
-        actor: str = "user",
+        caller: Caller = USER,
     ) -> Accepted:
         """Take an event in; it is durable when this returns.
 
@@ -150,7 +151,7 @@ class Host:
         is_keyed = idempotency_key is not None
         ingress_id = f"key:{idempotency_key}" if is_keyed else f"{FRESH}{self._entropy.token(16).hex()}"
         body = {"value": value, "schema": target}
-        seq = await self._units.awake(unit).offer(_Ingress("event", ingress_id, body, self._stamp(actor), None, refs))
+        seq = await self._units.awake(unit).offer(_Ingress("event", ingress_id, body, self._stamp(caller), None, refs))
         assert seq is not None
         digest = event_digest(target, value, unit.key)
         if is_keyed:
@@ -161,12 +162,12 @@ class Host:
         return Accepted(str(unit), seq, ref_from_digest(digest))
 
     async def send(
-        self, schema: str, value: Any, *, ingress_id: str, actor: str, cause: Mapping[str, Any]
+        self, schema: str, value: Any, *, ingress_id: str, caller: Caller, cause: Mapping[str, Any]
     ) -> list[Record]:
         """Submit an event once and return the records of its step, also when it was submitted before."""
         unit, target, value, refs = self._checked(schema, value, None)
         body = {"value": value, "schema": target}
-        seq = await self._units[unit].offer(_Ingress("event", ingress_id, body, self._stamp(actor), cause, refs))
+        seq = await self._units[unit].offer(_Ingress("event", ingress_id, body, self._stamp(caller), cause, refs))
         assert seq is not None
         step: list[Record] = []
         for record in self.records(unit, seq):
@@ -234,7 +235,7 @@ class Host:
             for intent in live.state.intents.values()
         ]
 
-    async def decide(self, intent: bytes, *, approve: bool, reason: str, actor: str) -> None:
+    async def decide(self, intent: bytes, *, approve: bool, reason: str, caller: Caller) -> None:
         """Answer a request for approval; the same decision again changes nothing, so whoever lost the answer may ask.
 
         Raises NotFound when there is no request with this id, Conflict when it was decided otherwise or has expired
@@ -246,7 +247,7 @@ class Host:
         ingress_id = decision_id(intent)
         for unit, waiting in self._open():
             if waiting.id == intent and waiting.awaits_approval:
-                given = self._units.decision(waiting, verdict, by=actor, actor=actor, reason=reason)
+                given = self._units.decision(waiting, verdict, by=caller.actor, caller=caller, reason=reason)
                 await self._units.awake(unit).offer(given)
                 units = [str(unit)]
                 break
@@ -259,18 +260,18 @@ class Host:
                 if taken["verdict"] == "expire":
                     why = "Nobody decided on this call in time; have it proposed again, and you are asked anew."
                     raise Conflict(why, code="approval_expired")
-                if (taken["verdict"], taken["by"]) != (verdict, actor):
+                if (taken["verdict"], taken["by"]) != (verdict, caller.actor):
                     raise Conflict("This call has been decided otherwise.", code="decided")
                 return
         raise NotFound("Nothing with this id waits for approval; `demiurge approvals ls` lists what does.")
 
-    async def cancel(self, unit: Unit, *, reason: str, actor: str) -> None:
+    async def cancel(self, unit: Unit, *, reason: str, caller: Caller) -> None:
         """Stop the effects that run for a unit, and withdraw its requests for approval."""
         live = self._units[unit]
         for intent in list(live.state.intents.values()):
             if intent.awaits_approval:
                 with suppress(Conflict, NotFound):  # a person was quicker
-                    await self.decide(intent.id, approve=False, reason=reason, actor=actor)
+                    await self.decide(intent.id, approve=False, reason=reason, caller=caller)
         running = dict(live.effects)
         for task in running.values():
             task.cancel()
@@ -286,13 +287,13 @@ class Host:
         ingress_id: str,
         body: Mapping[str, Any],
         *,
-        actor: str,
+        caller: Caller,
         cause: Cause = None,
         refs: tuple[Ref, ...] = (),
     ) -> None:
         """Take in an ingress that a person's decision makes (see `kernel.ingress`); durable on return. One with an id
         that was taken in before changes nothing. Raises Unavailable."""
-        await self._units.awake(unit).offer(_Ingress(kind, ingress_id, body, self._stamp(actor), cause, refs))
+        await self._units.awake(unit).offer(_Ingress(kind, ingress_id, body, self._stamp(caller), cause, refs))
 
     def deliver_from(self, unit: Unit) -> None:
         """Send on what an earlier process did not deliver of the unit's messages."""
@@ -391,8 +392,8 @@ class Host:
         """A running tool's capability request (`effect.Services`)."""
         return await self._dispatcher.request(self._units[call.unit], call, kind, params)
 
-    def _stamp(self, actor: str) -> Stamp:
-        return _Stamp(self._clock.now_ns(), self._entropy.token(16), actor, self.manifest.ref)
+    def _stamp(self, caller: Caller) -> Stamp:
+        return _Stamp(self._clock.now_ns(), self._entropy.token(16), caller, self.manifest.ref)
 
 
 def _idle(live: LiveUnit) -> list[OpenIntent]:

@@ -13,6 +13,7 @@ from operator import itemgetter
 from demiurge import faults
 from demiurge.errors import DemiurgeError, NotFound
 from demiurge.stores.protocol import Store
+from demiurge.values.caller import Caller
 from demiurge.values.clock import Clock
 from demiurge.world.host.commit import Committer
 from demiurge.world.host.dispatch import Dispatcher
@@ -46,7 +47,7 @@ class Units:
         loader: Loader,
         dispatcher: Dispatcher,
         clock: Clock,
-        stamp: Callable[[str], Stamp],
+        stamp: Callable[[Caller], Stamp],
         notices: list[str],
         *,
         perform: bool,
@@ -120,10 +121,10 @@ class Units:
         """Let what was held until now go on."""
         self._timers.go_off()
 
-    def decision(self, intent: OpenIntent, verdict: str, *, by: str, actor: str, reason: str = "") -> Ingress:
+    def decision(self, intent: OpenIntent, verdict: str, *, by: str, caller: Caller, reason: str = "") -> Ingress:
         """The answer to a request for approval; the first one is taken."""
         body = {"intent": intent.id, "verdict": verdict, "reason": reason, "by": by}
-        return Ingress("approval", decision_id(intent.id), body, self._stamp(actor), intent.seq)
+        return Ingress("approval", decision_id(intent.id), body, self._stamp(caller), intent.seq)
 
     def recover(self, live: LiveUnit) -> None:
         """Read a unit again after a write that failed, and go on with it."""
@@ -177,7 +178,7 @@ class Units:
         for expires_ns, intent in sorted(asked, key=itemgetter(0)):
             if self._timers.hold(b"expiry:" + str(unit).encode(), expires_ns, lambda: self._expire(self.awake(unit))):
                 break
-            live.offer(self.decision(intent, "expire", by=HOST, actor=intent.actor))
+            live.offer(self.decision(intent, "expire", by=HOST, caller=intent.caller))
 
     def _perform(self, live: LiveUnit, intent: OpenIntent, *, tried: bool) -> None:
         """Begin an effect, or hold it until its time."""
@@ -215,7 +216,7 @@ class Units:
             self._notices.append(f"An event for {sent.target} waits: {error}")
             return
         body = {"value": sent.value, "schema": sent.schema}
-        stamp = self._stamp(str(sent.cause["unit"]))
+        stamp = self._stamp(Caller(str(sent.cause["unit"])))
         target.offer(Ingress("event", f"sent:{sent.id}", body, stamp, sent.cause, refs), delivers=sent.id)
 
 

@@ -96,7 +96,7 @@ def reduce(step: Advancing, schema: str, value: Any, cause: int, run: int | None
         key=step.state.unit.key,
         origin=step.origin_of(cause),
         settings=step.manifest.settings,
-        decide_tool=lambda tool: decide_tool(step.manifest, tool, actor=stamp.actor).verdict,
+        decide_tool=lambda tool: decide_tool(step.manifest, tool, caller=stamp.caller).verdict,
         blobs=step.blobs,
         cause=cause,
         toolset=step.manifest.toolset,

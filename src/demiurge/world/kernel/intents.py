@@ -72,7 +72,7 @@ def emit_effect(
     if left is not None:
         body["left"] = left
     seq = step.record("intent", body, cause, validator.refs(params))
-    actor = step.ingress.stamp.actor
+    caller = step.ingress.stamp.caller
     intent = _OpenIntent(
         intent_id,
         seq,
@@ -80,7 +80,7 @@ def emit_effect(
         params,
         grant,
         origin,
-        actor,
+        caller,
         step.manifest.ref,
         approval,
         run=run,
@@ -101,7 +101,7 @@ def _decided(
 ) -> tuple[Admission, Mapping[str, Any] | None]:
     """Whether an effect may happen, and what a person is to be asked first, if one is."""
     stamp = step.ingress.stamp
-    admission = admit(step.manifest, effect, params, grant, origin, now_ns=stamp.time_ns, actor=stamp.actor)
+    admission = admit(step.manifest, effect, params, grant, origin, now_ns=stamp.time_ns, caller=stamp.caller)
     if params.get("refused") is not None:
         return _refused_by_reducer(admission, params["refused"]), None
     if admission.verdict != "deny":

@@ -1,0 +1,69 @@
+"""Who asks for something: an actor, the tenant and the roles that the actor has, and the transport that said so.
+
+References only, never a credential. The transport (a process, a token) establishes the caller; no field of a payload
+does. A caller is kept in the record of what it asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from demiurge.errors import InvalidValue
+
+__all__ = ["NOBODY", "ROLES", "USER", "Caller"]
+
+ROLES: Final = ("viewer", "agent", "approver", "chief", "user")
+"""The roles that a world knows, see `docs/callers.md`; a policy may name others."""
+
+MAX_ROLES: Final = 32
+MAX_TEXT: Final = 256
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """`actor`: who it is, e.g. `user` or `user:ada`. `tenant`: for whom, empty when there is one alone. `roles`: sorted
+    and without repetitions, of at most 256 characters each, at most 32. `transport`: how the actor is known, e.g.
+    `python`, `terminal`, `http`. Raises InvalidValue for any other form."""
+
+    actor: str
+    tenant: str = ""
+    roles: tuple[str, ...] = ()
+    transport: str = ""
+
+    def __post_init__(self) -> None:
+        for name in ("actor", "tenant", "transport"):
+            if not isinstance(text := getattr(self, name), str) or len(text) > MAX_TEXT:
+                raise InvalidValue(f"is a text of at most {MAX_TEXT} characters", path=name)
+        given: object = self.roles
+        if not isinstance(given, tuple | list | set | frozenset) or not all(isinstance(each, str) for each in given):
+            raise InvalidValue("is a list of role names", path="roles")
+        roles = tuple(sorted(set(given)))
+        if len(roles) > MAX_ROLES or not all(1 <= len(role) <= MAX_TEXT for role in roles):
+            raise InvalidValue(f"has at most {MAX_ROLES} names of 1 to {MAX_TEXT} characters", path="roles")
+        object.__setattr__(self, "roles", roles)
+
+    def has(self, *roles: str) -> bool:
+        """Returns whether the caller has one of the roles. A `user` has every role."""
+        return "user" in self.roles or any(role in self.roles for role in roles)
+
+    def to_node(self) -> str | dict[str, Any]:
+        """The form in records: the actor alone when nothing else is known, else a map without what is empty."""
+        more = {"tenant": self.tenant, "roles": list(self.roles), "transport": self.transport}
+        known = {name: value for name, value in more.items() if value}
+        return {"actor": self.actor, **known} if known else self.actor
+
+    @classmethod
+    def from_node(cls, node: str | Mapping[str, Any]) -> Caller:
+        """The inverse of `to_node`."""
+        if isinstance(node, str):
+            return cls(node)
+        return cls(node["actor"], node.get("tenant", ""), tuple(node.get("roles", ())), node.get("transport", ""))
+
+
+USER: Final = Caller("user", roles=("user",), transport="python")
+"""The caller in a Python program that names no other."""
+
+NOBODY: Final = Caller("")
+"""The caller of what no one asked for: a derived record."""
