@@ -50,7 +50,10 @@ AREAS = {
             "tests/tools/stages/test_settle.py",
         ),
     ),
-    "authority": Area(("src/demiurge/world/authority/*",), ("tests/world/authority",)),
+    "authority": Area(
+        ("src/demiurge/world/authority/*", "src/demiurge/world/effect_kinds/*"),
+        ("tests/world/authority", "tests/world/effect_kinds"),
+    ),
     "stages": Area(("src/demiurge/tools/stages/*",), ("tests/tools/stages", "tests/tools/test_runner.py")),
     "kernel": Area(("src/demiurge/world/kernel/*",), ("tests/world/kernel", "tests/world/test_plan.py")),
 }

@@ -4,6 +4,8 @@ import ast
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from demiurge.world.effect_kinds import FAMILIES
+
 SOURCE = Path(__file__).parents[2] / "src" / "demiurge"
 TREES = {path.relative_to(SOURCE).as_posix(): ast.parse(path.read_text("utf-8")) for path in SOURCE.rglob("*.py")}
 
@@ -70,11 +72,13 @@ def test_invariant_06_graphs_are_not_the_runtimes_business() -> None:
 def test_invariant_09_binding_in_composition_root() -> None:
     """Tools meet the adapters behind their capabilities in `bootstrap`; a runner is made where a call is performed; and
     only the entry points know which tools are shipped."""
-    adapters = _makes("LlmGenerate", "ToolCalls", "WorkspaceEffects", "Introspect", "ModelClient")
-    assert packages(files_with(adapters)) == {"bootstrap"}
+    assert packages(files_with(_makes("shipped_adapters", "WorldParts", "ModelClient"))) == {"bootstrap"}
+    adapters = {family.adapter.partition(":")[2] for family in FAMILIES}
+    assert not files_with(_makes(*adapters))
+    assert files_with(_makes("capabilities")) == {"world/effects/tool_call.py"}
     shipped = {name for name, tree in TREES.items() if "demiurge.tools.core" in imported(tree)}
     assert packages(shipped) - {"tools"} <= {"bootstrap", "cli"}
     assert files_with(_makes("ToolRunner")) == {"prompts/executor.py", "world/effects/tool_call.py"}
     defining = files_with(_defines_a_tool)
-    capabilities = {"SystemClock", "SystemEntropy", "WorldWorkspaces", "WorldIntrospection", "ResourceRegistry"}
-    assert not defining & files_with(_makes(*capabilities))
+    capabilities = {f.capability.entry_point.partition(":")[2] for f in FAMILIES if f.capability is not None}
+    assert not defining & files_with(_makes("SystemClock", "SystemEntropy", "ResourceRegistry", *capabilities))

@@ -18,7 +18,7 @@ better (13), by number; where the long tests of the same lie:
     13.13  secrets                        test_secrets.py, tests/cli/test_canaries.py
     13.14  who submits is answered        here (2.6 i)
     13.15  traces                         tests/cli/test_trace.py
-    13.16  empty and absent allowlists    here; authority/test_enforcers.py
+    13.16  empty and absent allowlists    here; effect_kinds/test_checks.py
     13.17  what was left out              docs/design/departures.md
 """
 

@@ -31,10 +31,10 @@ from demiurge.values.projection import Only
 from demiurge.values.refs import Ref
 from demiurge.wire.attachments import MAX_PART_BYTES, attachment
 from demiurge.wire.items import Audio, Image, ToolChoice
-from demiurge.world.budget import MICROS_PER_CENT
 from demiurge.world.host import Accepted
 from demiurge.world.messages import user_blob
 from demiurge.world.unit import Unit
+from demiurge.world.usage import MICROS_PER_CENT
 
 if TYPE_CHECKING:
     from demiurge.bootstrap.world import World

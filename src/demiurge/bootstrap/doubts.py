@@ -29,6 +29,7 @@ from demiurge.values.caller import Caller
 from demiurge.values.clock import Clock
 from demiurge.values.refs import Ref
 from demiurge.world.doubts import DOUBTS, Doubt, Settlement, failed_effects, settlements
+from demiurge.world.effect_kinds import TOOL
 from demiurge.world.host import Host
 
 __all__ = ["Doubts"]
@@ -78,7 +79,7 @@ class Doubts:
         return {
             "id": one.id,
             "unit": doubt.unit if doubt is not None else None,
-            "kind": doubt.kind if doubt is not None else "tool.call",
+            "kind": doubt.kind if doubt is not None else TOOL,
             "tool": doubt.tool if doubt is not None else slot.tool_name if slot is not None else None,
             "tool_call_id": doubt.tool_call_id if doubt is not None else None,
             "arguments_json": one.arguments_json,

@@ -20,7 +20,7 @@ from demiurge.tools.source import ToolSource
 from demiurge.tools.stages.recall import slot_of
 from demiurge.values import canonical_json
 from demiurge.values.clock import Clock
-from demiurge.world.budget import TOOL
+from demiurge.world.effect_kinds import TOOL
 from demiurge.world.record import Record, decode_row
 
 __all__ = ["doubt_again"]

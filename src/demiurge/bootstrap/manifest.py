@@ -24,7 +24,8 @@ from demiurge.tools.source import ToolSource
 from demiurge.values import canonical_json, cbor
 from demiurge.values.refs import Ref, ref_of
 from demiurge.world.effect import Adapter
-from demiurge.world.manifest import BadManifest, Folder, Manifest, problems, read_folder, system_definitions
+from demiurge.world.effect_kinds import tables
+from demiurge.world.manifest import BadManifest, Folder, Manifest, problems, read_folder
 from demiurge.world.messages import user_blob
 from demiurge.world.reducer import Reducer
 from demiurge.world.workspace import WORKSPACE, workspace_reducer
@@ -191,7 +192,6 @@ def _reducer(name: str, function: Callable[..., Any]) -> Reducer:
 
 def check_adapters(adapters: Sequence[Adapter]) -> None:
     """Raises InvalidValue for one that would stand in for a built-in effect's."""
-    built_in = {d["kind"] for d in system_definitions() if d["$kind"] == "defeffect"}
     for kind in (kind for adapter in adapters for kind in adapter.kinds):
-        if kind in built_in:
+        if kind in tables().kinds:
             raise InvalidValue(f"{kind} is built in, and has its own adapter", code="bad_code")

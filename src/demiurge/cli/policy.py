@@ -25,6 +25,7 @@ from demiurge.tools.policy import ToolPolicy, ToolPolicyContext
 from demiurge.tools.policy_file import file_problems
 from demiurge.values.clock import SystemClock
 from demiurge.world.authority.explanation import Ruling, askers, ruling, rulings
+from demiurge.world.effect_kinds import TOOL
 from demiurge.world.history.backtest import Backtest, backtest
 from demiurge.world.manifest import EffectType, Manifest
 from demiurge.world.unit import Unit
@@ -160,7 +161,7 @@ def _effect_lines(document: Mapping[str, Any]) -> Iterator[str]:
         yield f"{who}{under}: {each['decision']}; {each['why']}{by}."
     if not document["decisions"]:
         yield "No plan, reducer or tool of this world asks for it; --plan, --reducer or --tool says who would."
-    if document["effect"] == "tool.call":
+    if document["effect"] == TOOL:
         yield "Where it is allowed the tool policy decides on the tool; `demiurge policy explain TOOL` says how."
 
 

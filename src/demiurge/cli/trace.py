@@ -20,7 +20,7 @@ from demiurge.cli.world import opened
 from demiurge.errors import DemiurgeError, NotFound
 from demiurge.values import canonical_json
 from demiurge.values.refs import Ref, ref_from_digest
-from demiurge.world.budget import TOOL
+from demiurge.world.effect_kinds import TOOL
 from demiurge.world.history.trace import TraceLine, lineage, outcome, trace
 from demiurge.world.host import Accepted
 from demiurge.world.record import Record

@@ -15,15 +15,12 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
-from demiurge.errors import InvalidValue
 from demiurge.tools.limits.allowance import DIMENSIONS, Allowance
-from demiurge.values import canonical_json
 from demiurge.values.refs import Ref
+from demiurge.world.effect_kinds import tables
+from demiurge.world.usage import Used
 
 __all__ = [
-    "LLM",
-    "MICROS_PER_CENT",
-    "TOOL",
     "Caller",
     "Lender",
     "Limits",
@@ -31,32 +28,17 @@ __all__ = [
     "Used",
     "bounded",
     "given_to",
+    "is_priced",
     "limits_of",
     "nothing_of",
     "use_of",
     "wanted",
 ]
 
-TOOL, LLM = "tool.call", "llm.generate"
-
 MS = 1_000_000
-MICROS_PER_CENT = 10_000
 
 Limits = Mapping[str, int]
 """By the names of `DIMENSIONS`, and `deadline_ns`, the wall time at which a run is over; what is not there is free."""
-
-
-class Used(NamedTuple):
-    """`unpriced`: answers of which nobody knows what they cost."""
-
-    tool_calls: int = 0
-    llm_requests: int = 0
-    total_tokens: int = 0
-    cost_micros: int = 0
-    unpriced: int = 0
-
-    def plus(self, other: Used) -> Used:
-        return Used(*map(sum, zip(self, other, strict=True)))
 
 
 class Lender(NamedTuple):
@@ -153,42 +135,21 @@ def nothing_of(limits: Limits) -> dict[str, int]:
 
 
 def wanted(kind: str, params: Mapping[str, Any]) -> Used:
-    """What an effect takes for sure, or may take by its own parameters."""
-    match kind:
-        case "tool.call":
-            return Used(tool_calls=1)
-        case "llm.generate":
-            return Used(llm_requests=1, total_tokens=params["max_tokens"])
-        case _:
-            return Used()
+    """Returns what an effect takes for sure, or may take by its own parameters."""
+    found = tables().kinds.get(kind)
+    return found.wants(params) if found is not None and found.wants is not None else Used()
 
 
 def use_of(kind: str, params: Mapping[str, Any], receipt: Mapping[str, Any], get: Callable[[Ref], bytes]) -> Used:
-    """What an effect has taken, by its receipt; `get` reads the blob that says what it cost. An answer whose host says
-    nothing of tokens has taken what it might."""
-    payload, is_ok = receipt["payload"], receipt["status"] == "ok"
-    if kind == TOOL:
-        said = (payload.get("usage") if is_ok else None) or {}
-        return Used(1, 0, said.get("total_tokens", 0), said.get("cost_micros", 0))
-    if kind != LLM:
-        return Used()
-    if not is_ok:
-        return Used(llm_requests=1)
-    said, cost = payload["token_usage"], _cost(payload, get)
-    tokens = said["prompt"] + said["completion"] or params["max_tokens"]
-    return Used(0, 1, tokens, cost or 0, int(cost is None))
+    """Returns what an effect has taken, by its receipt; `get` reads the blob that says what it cost."""
+    found = tables().kinds.get(kind)
+    return found.used(params, receipt, get) if found is not None and found.used is not None else Used()
 
 
-def _cost(payload: Mapping[str, Any], get: Callable[[Ref], bytes]) -> int | None:
-    """Exact where the adapter says it; a receipt without its usage has whole cents. None: nobody knows."""
-    if payload.get("usage_ref") is None:
-        cents: int = payload["cost_cents"]
-        return cents * MICROS_PER_CENT
-    try:
-        cost = canonical_json.parse_object(get(payload["usage_ref"])).get("cost_micros")
-    except InvalidValue:
-        return None
-    return cost if type(cost) is int and cost >= 0 else None
+def is_priced(kind: str) -> bool:
+    """Returns whether nobody knows before an effect of this `kind` is done what it costs."""
+    found = tables().kinds.get(kind)
+    return found is not None and found.priced
 
 
 def bounded(limits: Limits) -> Iterator[tuple[str, int]]:

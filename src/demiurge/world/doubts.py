@@ -14,6 +14,7 @@ from typing import Any, Final
 from demiurge.stores.protocol import Row, Store
 from demiurge.tools.errors import ToolErrorCode
 from demiurge.values.refs import Ref
+from demiurge.world.effect_kinds import TOOL
 from demiurge.world.record import Record, decode_row
 from demiurge.world.unit import Unit
 
@@ -101,7 +102,7 @@ def failed_effects(
             continue
         intent = _intent(store, receipt.unit, receipt.cause)
         params, origin = intent.body["params"], intent.body["origin"]
-        tool = params["tool"] if intent.body["kind"] == "tool.call" else None
+        tool = params["tool"] if intent.body["kind"] == TOOL else None
         code, message = found
         if origin["kind"] == "tool" or not (code == UNKNOWN or (tool is not None and is_wanted(tool))):
             continue

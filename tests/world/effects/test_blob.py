@@ -11,7 +11,7 @@ from tests.world.scripted import A
 
 from demiurge.stores import MemoryStore, Store
 from demiurge.values.refs import Ref, ref_of
-from demiurge.world.authority.enforcers import INLINE_BYTES
+from demiurge.world.effect_kinds.blob import INLINE_BYTES
 from demiurge.world.effects.blob import BlobEffects
 from demiurge.world.exposure import PAGE, giving
 from demiurge.world.history.verify import verify

@@ -14,7 +14,8 @@ from demiurge.stores.protocol import Snapshot
 from demiurge.tools.limits.allowance import Allowance
 from demiurge.tools.policy import Budgets
 from demiurge.values.refs import Ref, ref_of
-from demiurge.world.budget import LLM, TOOL, limits_of
+from demiurge.world.budget import limits_of
+from demiurge.world.effect_kinds import LLM, TOOL
 from demiurge.world.snapshot import read_snapshot, snapshot_node
 from demiurge.world.state import OpenIntent
 from demiurge.world.unit import Unit

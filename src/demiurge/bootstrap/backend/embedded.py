@@ -41,14 +41,7 @@ from demiurge.values.projection import Only
 from demiurge.values.refs import Ref, ref_of
 from demiurge.world.cell import Cell
 from demiurge.world.effect import Adapter
-from demiurge.world.effects.blob import BlobEffects
-from demiurge.world.effects.http import HttpRequests
-from demiurge.world.effects.introspect import Introspect
-from demiurge.world.effects.llm import LlmGenerate
-from demiurge.world.effects.timer import TimerEffects
-from demiurge.world.effects.tool_call import ToolCalls
-from demiurge.world.effects.vault import VaultEffects
-from demiurge.world.effects.workspace import WorkspaceEffects
+from demiurge.world.effects.binding import WorldParts, shipped_adapters
 from demiurge.world.fork import Forked, fork
 from demiurge.world.history.replay import KeptCode, Manifests
 from demiurge.world.history.seal import Seal, prove, sealed
@@ -128,22 +121,21 @@ class Embedded:
         self._require_means()
         async with self._starting:
             if self._host is None:
-                ledger = self._ledger.opened(self._source) if self._ledger is not None else None
                 self._models = Models()
-                sealing = Sealing(self._secrets.vault, self.store.world_id)
-                adapters: list[Adapter] = [
-                    *self._adapters,
-                    LlmGenerate(self._models, self._secrets, addresses=self._addresses, clock=self._clock),
-                    ToolCalls(
-                        self._source, self._clock, self._sessions, ledger, sealing, self._approved.holds, self._errors
-                    ),
-                    WorkspaceEffects(),
-                    Introspect(),
-                    BlobEffects(),
-                    TimerEffects(self._clock),
-                    HttpRequests(self._secrets, self._clock),
-                    VaultEffects(self._secrets, sealing, SystemEntropy()),
-                ]
+                parts = WorldParts(
+                    clock=self._clock,
+                    entropy=SystemEntropy(),
+                    secrets=self._secrets,
+                    sealing=Sealing(self._secrets.vault, self.store.world_id),
+                    model=self._models,
+                    addresses=self._addresses,
+                    source=self._source,
+                    sessions=self._sessions,
+                    ledger=self._ledger.opened(self._source) if self._ledger is not None else None,
+                    is_ours=self._approved.holds,
+                    errors=self._errors,
+                )
+                adapters = [*self._adapters, *shipped_adapters(parts)]
                 host = Host(
                     self.store,
                     self._manifest,

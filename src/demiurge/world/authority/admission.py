@@ -3,7 +3,7 @@
 Three decisions, each able to deny alone (architecture.md 1). All are pure functions of the manifest and the request,
 so replay decides the same; each answer names the rule that made it.
 
-What a grant covers, cap type by cap type, is in `enforcers`.
+What a grant covers is described cap type by cap type in `world.effect_kinds`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from demiurge.tools.effect import ToolEffect
 from demiurge.tools.errors import SAFE_MESSAGES, ToolErrorCode
 from demiurge.tools.policy import ToolPolicyContext
 from demiurge.values.caller import Caller
-from demiurge.world.authority.enforcers import ENFORCERS, changes
+from demiurge.world.effect_kinds import TOOL, tables
 from demiurge.world.manifest import EffectType, Manifest
 
 __all__ = ["Admission", "admit", "by_policy", "decide_tool", "tool_effect", "uncovered", "ungranted"]
@@ -52,7 +52,7 @@ def admit(
     if denied is not None:
         return denied
     allowed = by_policy(manifest, effect, grant, origin)
-    if allowed.verdict == "deny" or effect.kind != "tool.call":
+    if allowed.verdict == "deny" or effect.kind != TOOL:
         return allowed
     return decide_tool(manifest, params["tool"], caller=caller)
 
@@ -72,7 +72,8 @@ def uncovered(
     if denied is not None:
         return denied
     rule, given = f"grant {grant}", manifest.grants[grant].params
-    for check in ENFORCERS.get(effect.cap_type, ()):
+    family = tables().families.get(effect.cap_type)
+    for check in family.checks if family is not None else ():
         try:
             problem = check(given, effect.kind, params)
         except Exception:  # noqa: BLE001 - parameters of another form than this cap type is about
@@ -101,9 +102,17 @@ def ungranted(
 def _above_level(
     manifest: Manifest, effect: EffectType, grant: str, tool: str, params: Mapping[str, Any] | None = None
 ) -> Admission | None:
-    if tool_effect(manifest, tool) is not ToolEffect.READ_ONLY or not changes(effect, params):
+    if tool_effect(manifest, tool) is not ToolEffect.READ_ONLY or not _changes(effect, params):
         return None
     return _deny("cap", f"grant {grant}", "effect_level", f"{tool} is read_only, so it can't ask for {effect.kind}")
+
+
+def _changes(effect: EffectType, params: Mapping[str, Any] | None) -> bool:
+    """Returns whether this performance changes what others see; without `params`, whether every performance does."""
+    kind = tables().kinds.get(effect.kind)
+    if kind is not None and kind.changes_with is not None:
+        return params is not None and kind.changes_with(params)
+    return effect.changes
 
 
 def by_policy(manifest: Manifest, effect: EffectType, grant: str, origin: Mapping[str, Any]) -> Admission:

@@ -6,14 +6,19 @@ it may not read is answered as one that does not exist.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from demiurge.errors import DemiurgeError, InvalidValue, NotFound
 from demiurge.values.refs import Ref, parse_ref, ref_of
-from demiurge.world.authority.enforcers import INLINE_BYTES
 from demiurge.world.effect import EffectCall, Restart, Result, failed, succeeded
+from demiurge.world.effect_kinds.blob import BLOB, INLINE_BYTES
+from demiurge.world.effects.asking import ask
+from demiurge.world.effects.binding import WorldParts
 from demiurge.world.manifest import Manifest
 from demiurge.world.state import OpenIntent
 
-__all__ = ["BlobEffects", "brought", "readable"]
+__all__ = ["BlobEffects", "WorldBlobs", "brought", "readable"]
 
 
 async def readable(call: EffectCall, text: str) -> Ref:
@@ -31,7 +36,11 @@ async def brought(call: EffectCall, text: str) -> Ref:
 
 
 class BlobEffects:
-    kinds = ("blob.put", "blob.get")
+    kinds = BLOB.names
+
+    @classmethod
+    def bind(cls, _parts: WorldParts) -> BlobEffects:
+        return cls()
 
     def restart(self, intent: OpenIntent, manifest: Manifest) -> Restart:
         """The same bytes have the same address, however often they are put."""
@@ -76,3 +85,20 @@ def _check_size(call: EffectCall, size: int) -> None:
     limit = call.grant.get("max_bytes")
     if limit is not None and size > limit:
         raise InvalidValue(f"The grant {call.intent.grant} covers at most {limit} bytes.", code="too_large")
+
+
+class WorldBlobs:
+    def __init__(self, call: EffectCall) -> None:
+        self._call = call
+
+    async def put(self, data: bytes) -> Ref:
+        content = {"$tag": "bytes", "$value": data}
+        return Ref((await ask(self._call, "blob.put", blob_ref=None, content=content))["blob_ref"])
+
+    async def get(self, ref: Ref) -> bytes:
+        size = (await self._part(ref, 0, 0))["size"]
+        parts = [await self._part(ref, at, min(at + INLINE_BYTES, size)) for at in range(0, size, INLINE_BYTES)]
+        return b"".join([part["bytes"] for part in parts])
+
+    async def _part(self, ref: Ref, start: int, end: int) -> Mapping[str, Any]:
+        return await ask(self._call, "blob.get", blob_ref=ref, range={"start": start, "end": end})

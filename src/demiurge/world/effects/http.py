@@ -20,18 +20,21 @@ from typing import Any
 import httpx
 
 from demiurge.errors import DemiurgeError, InvalidValue, Unavailable
+from demiurge.tools.capabilities import HttpAnswer, SecretName
 from demiurge.values.clock import Clock
-from demiurge.world.authority.enforcers import SAFE_METHODS, http_problem
-from demiurge.world.authority.urls import WebUrl, joined, parse_url
 from demiurge.world.effect import EffectCall, Restart, Result, failed, succeeded
+from demiurge.world.effect_kinds.http import HTTP, SAFE_METHODS, http_problem
+from demiurge.world.effect_kinds.urls import WebUrl, joined, parse_url
 from demiurge.world.effects.addresses import networks, refused
+from demiurge.world.effects.asking import ask
+from demiurge.world.effects.binding import WorldParts
 from demiurge.world.effects.blob import brought
 from demiurge.world.effects.bodies import BodyRefused, read_body
 from demiurge.world.manifest import Manifest
 from demiurge.world.secrets import Secrets
 from demiurge.world.state import OpenIntent
 
-__all__ = ["HttpRefused", "HttpRequests", "Resolve", "resolve"]
+__all__ = ["HttpRefused", "HttpRequests", "Resolve", "WorldHttp", "resolve"]
 
 MAX_BODY = 16 * 1024 * 1024
 MAX_REDIRECTS = 10
@@ -94,7 +97,7 @@ class _Journey:
 class HttpRequests:
     """The adapter. `tls` is what https trusts; `resolve` and `connect_s` (seconds) are for tests and odd networks."""
 
-    kinds = ("http.request",)
+    kinds = HTTP.names
 
     def __init__(
         self,
@@ -107,6 +110,10 @@ class HttpRequests:
     ) -> None:
         self._secrets, self._clock, self._resolve, self._connect_s = secrets, clock, resolve, connect_s
         self._tls = tls
+
+    @classmethod
+    def bind(cls, parts: WorldParts) -> HttpRequests:
+        return cls(parts.secrets, parts.clock)
 
     def restart(self, intent: OpenIntent, manifest: Manifest) -> Restart:
         """A read may be repeated, and so may what the server recognises by a key; nobody knows of anything else."""
@@ -291,3 +298,37 @@ def _next_hop(grant: Mapping[str, Any], hop: _Hop, status: int, location: str) -
     if problem is not None:
         raise HttpRefused(f"A redirect leads to what the grant does not cover: {problem}.", code="redirect_refused")
     return following
+
+
+class WorldHttp:
+    def __init__(self, call: EffectCall) -> None:
+        self._call = call
+
+    async def request(
+        self,
+        method: str,
+        url: str,
+        *,
+        headers: Mapping[str, str | SecretName] | None = None,
+        body: bytes | None = None,
+        timeout_s: float | None = None,
+        max_redirects: int = 0,
+    ) -> HttpAnswer:
+        found = await ask(
+            self._call,
+            "http.request",
+            method=method,
+            url=url,
+            headers={name: _header(value) for name, value in headers.items()} if headers else None,
+            body_ref=await self._call.put_blob(body) if body is not None else None,
+            max_redirects=max_redirects,
+            timeout_ms=round(timeout_s * 1000) if timeout_s is not None else None,
+        )
+        answer = self._call.get_blob(found["body_ref"]) if found["body_ref"] else b""
+        return HttpAnswer(found["status"], found["url"], found["headers"], answer)
+
+
+def _header(value: str | SecretName) -> dict[str, Any]:
+    if isinstance(value, SecretName):
+        return {"$tag": "secret", "$value": {"alias": value.alias, "version": value.version}}
+    return {"$tag": "literal", "$value": value}

@@ -11,28 +11,28 @@ from itertools import islice
 from typing import Any
 
 from demiurge.errors import DemiurgeError, NotFound
-from demiurge.values import canonical_json
-from demiurge.values.refs import ref_from_digest
+from demiurge.values import canonical_json, cbor
+from demiurge.values.refs import Ref, ref_from_digest
 from demiurge.world.effect import EffectCall, Restart, Result, failed, succeeded
+from demiurge.world.effect_kinds.introspect import INTROSPECT
+from demiurge.world.effects.asking import ask
+from demiurge.world.effects.binding import WorldParts
 from demiurge.world.manifest import Manifest, ModuleType
 from demiurge.world.state import OpenIntent
 from demiurge.world.unit import Unit
 
-__all__ = ["Introspect"]
+__all__ = ["Introspect", "WorldIntrospection"]
 
 CELLS, MAX_CELLS = 100, 1000
 """How many cells one answer lists, if nothing is said and at most."""
 
 
 class Introspect:
-    kinds = (
-        "introspect.manifest",
-        "introspect.state",
-        "introspect.journal_head",
-        "introspect.list_cells",
-        "introspect.schemas",
-        "introspect.module",
-    )
+    kinds = INTROSPECT.names
+
+    @classmethod
+    def bind(cls, _parts: WorldParts) -> Introspect:
+        return cls()
 
     def restart(self, intent: OpenIntent, manifest: Manifest) -> Restart:
         return "retry"
@@ -127,3 +127,61 @@ _ANSWERS: Mapping[str, Callable[[EffectCall, Mapping[str, Any]], Awaitable[Resul
     "introspect.schemas": _schemas,
     "introspect.module": _one_module,
 }
+
+
+_NAMED = {
+    "schemas": "defschema",
+    "modules": "defmodule",
+    "plans": "defplan",
+    "caps": "defcap",
+    "policies": "defpolicy",
+    "secrets": "defsecret",
+    "toolsets": "deftoolset",
+}
+"""What a manifest shows by name alone, and the kind of its definitions."""
+
+
+def _manifest_view(node: Mapping[str, Any]) -> dict[str, Any]:
+    definitions, root = node["definitions"], node["root"]
+    defaults = root.get("defaults", {})
+    in_force = [d["rules"] for d in definitions if d["$kind"] == "defpolicy" and d["name"] == defaults.get("policy")]
+    effects = [d["kind"] for d in (*node["system"], *definitions) if d["$kind"] == "defeffect"]
+    return {
+        **{name: sorted(d["name"] for d in definitions if d["$kind"] == kind) for name, kind in _NAMED.items()},
+        "effects": sorted(effects),
+        "grants": defaults.get("cap_grants", []),
+        "policy": in_force[0] if in_force else [],
+        "routing": root.get("routing", {}).get("events", []),
+        "triggers": root.get("triggers", []),
+        "tools": [spec["name"] for spec in node["toolset"]],
+        "tool_policy": node["tool_policy"],
+    }
+
+
+class WorldIntrospection:
+    def __init__(self, call: EffectCall) -> None:
+        self._call = call
+
+    async def manifest(self) -> Mapping[str, Any]:
+        """What this world is made of: definitions by name, and in full what may happen in it and who decides."""
+        found = await ask(self._call, "introspect.manifest")
+        node = cbor.decode(self._call.get_blob(Ref(found["manifest_ref"])))
+        return {**_manifest_view(node), "ref": found["manifest_ref"]}
+
+    async def state(self, module: str | None, key: str | None) -> Mapping[str, Any]:
+        unit = self._call.unit
+        wanted = module or unit.module
+        which = key if key is not None else (unit.key if wanted == unit.module else "")
+        found = await ask(self._call, "introspect.state", module=wanted, key=which)
+        state = canonical_json.parse(self._call.get_blob(found["state_ref"])) if found["state_ref"] else None
+        return {"module": wanted, "key": which, "state": state, **found["reading"]}
+
+    async def schemas(self, prefix: str | None) -> Mapping[str, Any]:
+        found = await ask(self._call, "introspect.schemas", prefix=prefix)
+        types = canonical_json.parse_object(self._call.get_blob(Ref(found["schemas_ref"])))
+        names = sorted(types)
+        return {"names": names} if prefix is None else {"names": names, "types": types}
+
+    async def module(self, name: str) -> Mapping[str, Any]:
+        found = await ask(self._call, "introspect.module", name=name)
+        return canonical_json.parse_object(self._call.get_blob(Ref(found["module_ref"])))

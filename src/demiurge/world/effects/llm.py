@@ -43,8 +43,9 @@ from demiurge.wire.items import (
 )
 from demiurge.wire.rounds import is_empty
 from demiurge.world.authority.admission import decide_tool
-from demiurge.world.budget import MICROS_PER_CENT
 from demiurge.world.effect import EffectCall, Restart, Result, failed, succeeded
+from demiurge.world.effect_kinds.llm import MODELS
+from demiurge.world.effects.binding import WorldParts
 from demiurge.world.effects.blob import readable
 from demiurge.world.effects.erased import mended, unless_erased
 from demiurge.world.manifest import Manifest
@@ -52,6 +53,7 @@ from demiurge.world.messages import assistant_blob, attachment_refs, call_blob, 
 from demiurge.world.secrets import Secrets
 from demiurge.world.state import OpenIntent
 from demiurge.world.toolset import encode_toolset, read_toolset
+from demiurge.world.usage import MICROS_PER_CENT
 
 __all__ = ["LlmGenerate", "tools_blob"]
 
@@ -75,7 +77,7 @@ class LlmGenerate:
     for its provider, if the manifest declares it and under the same rules; if not, no key is sent.
     """
 
-    kinds = ("llm.generate",)
+    kinds = MODELS.names
 
     def __init__(
         self,
@@ -87,6 +89,10 @@ class LlmGenerate:
     ) -> None:
         self._model, self._secrets, self._addresses = model, secrets, addresses
         self._clock = clock or SystemClock()
+
+    @classmethod
+    def bind(cls, parts: WorldParts) -> LlmGenerate:
+        return cls(parts.model, parts.secrets, addresses=parts.addresses, clock=parts.clock)
 
     def restart(self, intent: OpenIntent, manifest: Manifest) -> Restart:
         return "retry"

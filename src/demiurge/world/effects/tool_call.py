@@ -29,7 +29,6 @@ from typing import NamedTuple
 from demiurge import faults
 from demiurge.errors import DemiurgeError
 from demiurge.tools.approvals import ApprovalDecision, ApprovalRequest
-from demiurge.tools.capabilities import BlobAccess, HttpAccess, Introspection, Timer, VaultAccess, Workspaces
 from demiurge.tools.effect import ToolEffect
 from demiurge.tools.errors import SAFE_MESSAGES, ToolErrorCode
 from demiurge.tools.execution.error_log import ToolErrorLog
@@ -46,14 +45,8 @@ from demiurge.values.refs import Ref, ref_of
 from demiurge.world.authority.admission import decide_tool, tool_effect
 from demiurge.world.authority.refusals import tool_code
 from demiurge.world.effect import EffectCall, Restart, Result, failed, succeeded
-from demiurge.world.effects.capabilities import (
-    WorldBlobs,
-    WorldHttp,
-    WorldIntrospection,
-    WorldTimer,
-    WorldVaultAccess,
-    WorldWorkspaces,
-)
+from demiurge.world.effect_kinds.tool_call import TOOLS
+from demiurge.world.effects.binding import WorldParts, capabilities
 from demiurge.world.effects.recalling import RecallingLedger
 from demiurge.world.effects.tool_limits import ToolLimits
 from demiurge.world.manifest import Manifest
@@ -73,7 +66,7 @@ class ToolCalls:
     a `ledger` equal calls of different turns are different calls, without `sealing` they can't put into the vault.
     `errors`: where an author reads why a tool failed."""
 
-    kinds = ("tool.call",)
+    kinds = TOOLS.names
 
     def __init__(
         self,
@@ -87,6 +80,10 @@ class ToolCalls:
     ) -> None:
         self._source, self._clock, self._sessions, self._ledger = source, clock, sessions, ledger
         self._sealing, self._is_ours, self._errors = sealing, is_ours, errors
+
+    @classmethod
+    def bind(cls, parts: WorldParts) -> ToolCalls:
+        return cls(parts.source, parts.clock, parts.sessions, parts.ledger, parts.sealing, parts.is_ours, parts.errors)
 
     def restart(self, intent: OpenIntent, manifest: Manifest) -> Restart:
         """A read may be repeated, and so may what the record answers; else only the ledger or the tool itself can find
@@ -171,15 +168,7 @@ class ToolCalls:
         runner = ToolRunner(
             self._tools(call),
             policy=_policy(call),
-            resources={
-                Workspaces: WorldWorkspaces(call),
-                Introspection: WorldIntrospection(call),
-                HttpAccess: WorldHttp(call),
-                BlobAccess: WorldBlobs(call),
-                Timer: WorldTimer(call),
-                **({VaultAccess: WorldVaultAccess(call, self._sealing)} if self._sealing is not None else {}),
-                **limits.resources,
-            },
+            resources={**capabilities(call, self._sealing), **limits.resources},
             ledger=self._ledger_for(call, asks),
             approvals=_Decision(call, self._clock) if asks else _Nobody(),
             session=recorder.session if recorder is not None else None,

@@ -7,22 +7,30 @@ out whether it was made: one intent never makes two.
 
 from __future__ import annotations
 
+import asyncio
 import hmac
 from base64 import urlsafe_b64encode
+from collections.abc import Mapping
 from functools import partial
+from typing import Any
 
 from demiurge.errors import DemiurgeError, InvalidValue, Unavailable
+from demiurge.tools.capabilities import SecretName
 from demiurge.tools.connections.credentials import Secret
+from demiurge.tools.errors import ToolUserError
 from demiurge.tools.execution.worker import to_the_end
 from demiurge.values.clock import Entropy
 from demiurge.world.effect import EffectCall, Restart, Result, failed, succeeded
+from demiurge.world.effect_kinds.vault import VAULT
+from demiurge.world.effects.asking import ask
+from demiurge.world.effects.binding import WorldParts
 from demiurge.world.effects.blob import brought
 from demiurge.world.manifest import Manifest
 from demiurge.world.sealing import Sealing
 from demiurge.world.secrets import Secrets
 from demiurge.world.state import OpenIntent
 
-__all__ = ["VaultEffects"]
+__all__ = ["VaultEffects", "WorldVaultAccess"]
 
 LEAST, MOST, USUAL = 16, 256, 32
 """How many random bytes `vault.rotate` draws."""
@@ -31,10 +39,14 @@ LEAST, MOST, USUAL = 16, 256, 32
 class VaultEffects:
     """The adapter. `entropy` is where fresh values come from; digests are those of `secrets`."""
 
-    kinds = ("vault.put", "vault.rotate")
+    kinds = VAULT.names
 
     def __init__(self, secrets: Secrets, sealing: Sealing, entropy: Entropy) -> None:
         self._secrets, self._sealing, self._entropy = secrets, sealing, entropy
+
+    @classmethod
+    def bind(cls, parts: WorldParts) -> VaultEffects:
+        return cls(parts.secrets, parts.sealing, parts.entropy)
 
     def restart(self, intent: OpenIntent, manifest: Manifest) -> Restart:
         """The vault knows whether it has the version of this intent."""
@@ -79,3 +91,24 @@ class VaultEffects:
         if not LEAST <= size <= MOST:
             raise InvalidValue(f"A fresh value is made of {LEAST} to {MOST} bytes.", code="bad_size")
         return Secret(urlsafe_b64encode(self._entropy.token(size)).decode().rstrip("="))
+
+
+class WorldVaultAccess:
+    def __init__(self, call: EffectCall, sealing: Sealing) -> None:
+        self._call, self._sealing = call, sealing
+
+    async def put(self, alias: str, value: Secret) -> SecretName:
+        """Sealed with the call as its salt, so that a handler that is run again asks for the same."""
+        try:
+            sealed = await asyncio.to_thread(self._sealing.seal, alias, value, self._call.intent.id)
+        except DemiurgeError as error:
+            raise ToolUserError(error.message) from None
+        ref = await self._call.put_blob(sealed)
+        return _name(await ask(self._call, "vault.put", alias=alias, value_ref=ref, expected_digest=None))
+
+    async def rotate(self, alias: str, *, size: int | None = None) -> SecretName:
+        return _name(await ask(self._call, "vault.rotate", alias=alias, bytes=size))
+
+
+def _name(kept: Mapping[str, Any]) -> SecretName:
+    return SecretName(kept["alias"], kept["version"])

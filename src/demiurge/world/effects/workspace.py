@@ -7,15 +7,20 @@ unit can be committed: a tree that somebody wrote by hand could name any blob of
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from itertools import islice
 from typing import Any, NamedTuple
 
 from demiurge.errors import DemiurgeError
+from demiurge.tools.capabilities import WorkspaceCommit, WorkspaceEntry, WorkspaceFile
+from demiurge.tools.errors import ToolUserError
 from demiurge.values.refs import Ref, ref_of
 from demiurge.world import trees
-from demiurge.world.authority.urls import is_inside
 from demiurge.world.effect import EffectCall, Reading, Restart, Result, failed, succeeded
+from demiurge.world.effect_kinds.urls import is_inside
+from demiurge.world.effect_kinds.workspace import WORKSPACE_FILES
+from demiurge.world.effects.asking import ask
+from demiurge.world.effects.binding import WorldParts
 from demiurge.world.effects.blob import brought
 from demiurge.world.manifest import Manifest
 from demiurge.world.record import Record
@@ -24,25 +29,18 @@ from demiurge.world.trees import Changed, TreeError
 from demiurge.world.unit import Unit
 from demiurge.world.workspace import WORKSPACE
 
-__all__ = ["WorkspaceEffects"]
+__all__ = ["WorkspaceEffects", "WorldWorkspaces"]
 
 ENTRIES = 10_000
 """Most entries that one listing or comparison returns; a grant may say less."""
 
 
 class WorkspaceEffects:
-    kinds = (
-        "workspace.resolve",
-        "workspace.list",
-        "workspace.read_ref",
-        "workspace.read_bytes",
-        "workspace.write_bytes",
-        "workspace.remove",
-        "workspace.diff",
-        "workspace.annotations_get",
-        "workspace.annotations_set",
-        "workspace.commit",
-    )
+    kinds = WORKSPACE_FILES.names
+
+    @classmethod
+    def bind(cls, _parts: WorldParts) -> WorkspaceEffects:
+        return cls()
 
     def restart(self, intent: OpenIntent, manifest: Manifest) -> Restart:
         """All are repeatable: a commit's event is taken once, whatever happens."""
@@ -246,3 +244,37 @@ _ANSWERS: Mapping[str, Callable[[EffectCall, Mapping[str, Any]], Awaitable[Resul
     "workspace.annotations_set": _annotations_set,
     "workspace.commit": _commit,
 }
+
+
+class WorldWorkspaces:
+    def __init__(self, call: EffectCall) -> None:
+        self._call = call
+
+    async def list(self, path: str, *, workspace: str) -> Sequence[WorkspaceEntry]:
+        found = await ask(self._call, "workspace.list", workspace=workspace, version=None, path=path)
+        return [WorkspaceEntry(e["path"], e["kind"], e["size"]) for e in found["entries"]]
+
+    async def read(self, path: str, *, workspace: str) -> WorkspaceFile:
+        found = await ask(self._call, "workspace.read_bytes", workspace=workspace, version=None, path=path)
+        try:
+            text = self._call.get_blob(found["bytes_ref"]).decode()
+        except UnicodeDecodeError:
+            raise ToolUserError(f"{path} is not a text file.") from None
+        return WorkspaceFile(path, text, found["version"], found["size"])
+
+    async def write(self, path: str, text: str, *, workspace: str, expected_version: int | None) -> WorkspaceCommit:
+        ref = await self._call.put_blob(text.encode())
+        made = await ask(
+            self._call, "workspace.write_bytes", workspace=workspace, version=None, path=path, bytes_ref=ref
+        )
+        done = await ask(
+            self._call,
+            "workspace.commit",
+            workspace=workspace,
+            expected_head=made["version"] if expected_version is None else expected_version,
+            root_hash=made["new_root_hash"],
+            owner=self._call.caller.actor,
+        )
+        if done["ok"]:
+            return WorkspaceCommit(path, done["version"], ok=True)
+        return WorkspaceCommit(path, done["version"], False, done["expected"], done["version"])

@@ -19,6 +19,7 @@ from demiurge.tools.policy import Decision, ToolPolicy, ToolPolicyContext
 from demiurge.values import canonical_json, cbor
 from demiurge.values.caller import Caller
 from demiurge.values.refs import Ref
+from demiurge.world.effect_kinds import TOOL
 from demiurge.world.record import Record, Stamp
 
 __all__ = ["Backtest", "Call", "Change", "backtest"]
@@ -121,7 +122,7 @@ def _decided(records: Iterable[Record], get: Get) -> Iterator[_Decided | None]:
         if stamp is None or stamp.manifest is None:
             continue
         try:
-            if record.kind == "intent" and record.body["kind"] == "tool.call":
+            if record.kind == "intent" and record.body["kind"] == TOOL:
                 decided = _intent(record, rules(stamp.manifest), stamp.caller)
                 if decided.recorded != "deny":
                     yield decided

@@ -21,7 +21,6 @@ from demiurge.values.caller import Caller
 from demiurge.values.clock import Clock
 from demiurge.values.refs import Ref
 from demiurge.world.authority.admission import uncovered
-from demiurge.world.budget import TOOL
 from demiurge.world.effect import (
     Adapter,
     Claiming,
@@ -34,6 +33,7 @@ from demiurge.world.effect import (
     Services,
     failed,
 )
+from demiurge.world.effect_kinds import TOOL
 from demiurge.world.history.replay import Manifests
 from demiurge.world.host.commit import Committer
 from demiurge.world.host.live import LiveUnit

@@ -8,6 +8,7 @@ from dataclasses import replace
 from demiurge.values.draft import draft_of
 from demiurge.values.refs import Ref
 from demiurge.world.authority.approval import Refusal, refusal
+from demiurge.world.effect_kinds import TOOL
 from demiurge.world.kernel.advancing import Advancing, Reduce
 from demiurge.world.kernel.budgets import begin_run, count, end_runs, settle, shortfall
 from demiurge.world.kernel.doubts import on_doubt_decided, on_doubt_settled
@@ -94,7 +95,7 @@ def _on_capability_request(step: Advancing) -> None:
     """A running tool asks for an effect: admitted only while its `tool.call` is open (architecture.md 1)."""
     body = step.ingress.body
     parent = step.state.intents.get(body["parent"])
-    if parent is None or parent.kind != "tool.call" or not parent.may_run or body["ordinal"] in parent.requests:
+    if parent is None or parent.kind != TOOL or not parent.may_run or body["ordinal"] in parent.requests:
         return
     capability(step, parent, body["ordinal"], body["kind"], body["params"], step.record_ingress())
 

@@ -15,7 +15,6 @@ from demiurge.errors import InvalidValue
 from demiurge.values.refs import Ref
 from demiurge.world.authority.admission import Admission
 from demiurge.world.budget import (
-    LLM,
     Caller,
     Lender,
     Limits,
@@ -23,6 +22,7 @@ from demiurge.world.budget import (
     Used,
     bounded,
     given_to,
+    is_priced,
     limits_of,
     use_of,
     wanted,
@@ -99,7 +99,7 @@ def shortfall(
         if now_ns >= limits.get("deadline_ns", now_ns + 1):
             return Admission("deny", "budget", f"{name}.deadline", "deadline_exceeded", "The time of this run is over.")
         for dimension, _ in bounded(limits) if any(want) else ():
-            why = _short(account, dimension, getattr(want, dimension), costs=kind == LLM)
+            why = _short(account, dimension, getattr(want, dimension), costs=is_priced(kind))
             if why is not None:
                 return Admission("deny", "budget", f"{name}.max_{dimension}", "budget_exceeded", why)
     return None

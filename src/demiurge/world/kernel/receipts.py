@@ -11,7 +11,7 @@ from typing import Any
 
 from demiurge.values import cbor
 from demiurge.world.manifest import ModuleType
-from demiurge.world.manifest.system import ANY_RECEIPT, TYPED_RECEIPTS
+from demiurge.world.manifest.system import ANY_RECEIPT, receipt_schema
 
 __all__ = ["receipt_event"]
 
@@ -23,9 +23,9 @@ def receipt_event(
     is_ok = result["status"] == "ok"
     payload = result["payload"] if is_ok else None
     value = {"intent": intent_id, "key": key, "status": result["status"], "error": None if is_ok else result["payload"]}
-    typed = module.arms.get(TYPED_RECEIPTS.get(kind, ""))
-    if typed is not None:
-        return {"$tag": typed, "$value": {**value, "payload": payload}}
+    named = receipt_schema(kind)
+    if named != ANY_RECEIPT and named in module.arms:
+        return {"$tag": module.arms[named], "$value": {**value, "payload": payload}}
     tag = module.arms.get(ANY_RECEIPT)
     if tag is None:
         return None

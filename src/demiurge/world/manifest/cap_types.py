@@ -1,65 +1,33 @@
-"""What the built-in types of caps are about: the parameters that a grant is held against, and the grant's own.
+"""Checks effects and caps of a user's own that are of a built-in cap type.
 
-An effect of one's own may be of such a type, and a cap as well. Then both need what the kernel will look at
-(`world.authority.enforcers`), in the form in which it does: else each such effect would be denied when it is asked for.
+The checks of a built-in type compare an effect's parameters with a grant's (`world.effect_kinds`). An effect or a cap
+of a user's own needs the same parameters in the same form: else the kernel would deny every such effect.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import NamedTuple
 
 from demiurge.values.type_expr import TypeExpr, kind_of
+from demiurge.world.effect_kinds import Parameter, tables
 from demiurge.world.manifest.folder import Part
 from demiurge.world.manifest.known import Known
 from demiurge.world.manifest.problem import Problem
 from demiurge.world.manifest.system import RESERVED
 
-__all__ = ["PARAMETERS", "Parameter", "cap_problems", "effect_problems"]
-
-
-class Parameter(NamedTuple):
-    """A field of an effect's parameters, which may be `absent`, or an option (`null`)."""
-
-    type: TypeExpr
-    absent: bool = False
-    null: bool = False
-
-
-_TEXT: TypeExpr = {"text": {}}
-_TEXT_OR_SECRET: TypeExpr = {"ref": "sys/TextOrSecretRef@1"}
-
-PARAMETERS: Mapping[str, Mapping[str, Parameter]] = {
-    "llm.basic": {
-        "provider": Parameter(_TEXT),
-        "model": Parameter(_TEXT),
-        "max_tokens": Parameter({"nat": {}}),
-        "api_key": Parameter(_TEXT_OR_SECRET, absent=True, null=True),
-    },
-    "tool": {"tool": Parameter(_TEXT)},
-    "workspace": {"workspace": Parameter(_TEXT), "path": Parameter(_TEXT, absent=True)},
-    "query": {"module": Parameter(_TEXT, absent=True, null=True)},
-    "blob": {"content": Parameter({"ref": "sys/BytesOrRef@1"}, absent=True, null=True)},
-    "http.out": {
-        "method": Parameter(_TEXT),
-        "url": Parameter(_TEXT),
-        "headers": Parameter({"map": {"key": _TEXT, "value": _TEXT_OR_SECRET}}, absent=True, null=True),
-        "max_redirects": Parameter({"nat": {}}, absent=True, null=True),
-    },
-    "vault": {"alias": Parameter(_TEXT)},
-}
-"""Type of cap -> what its grants are held against."""
+__all__ = ["cap_problems", "effect_problems"]
 
 
 def effect_problems(part: Part, known: Known) -> Iterator[Problem]:
     """What the parameters of an effect lack that a grant of its cap type is held against."""
     schema, cap_type = part.content["params_schema"], part.content["cap_type"]
-    read, place = PARAMETERS.get(cap_type, {}), part.place.at("params_schema")
+    family, place = tables().families.get(cap_type), part.place.at("params_schema")
+    compared = family.compared if family is not None else {}
     if schema not in known.schemas:
         return
     kind, body = kind_of(_resolved({"ref": schema}, known))
     fields = body if kind == "record" else {}
-    for name, parameter in read.items():
+    for name, parameter in compared.items():
         found = fields.get(name)
         if found is None and not parameter.absent:
             fix = f"add it, or define a cap type of your own in place of {cap_type}"

@@ -23,8 +23,8 @@ from demiurge.world.manifest.shapes import NAME, did_you_mean, form_problems, is
 from demiurge.world.manifest.system import (
     ANY_RECEIPT,
     RESERVED,
-    TYPED_RECEIPTS,
     WORKSPACE_ROUTE,
+    receipt_schema,
     system_definitions,
 )
 
@@ -170,7 +170,7 @@ def _requests(part: Part, known: Known) -> Iterator[Problem]:
         elif cap not in known.grants:
             fix = did_you_mean(cap, known.grants, "add it to defaults.cap_grants")
             yield at.at("cap").wrong(f"there is no grant {cap}", fix)
-        typed = TYPED_RECEIPTS.get(kind, ANY_RECEIPT)
+        typed = receipt_schema(kind)
         if event in known.schemas and typed not in arms and ANY_RECEIPT not in arms:
             fix = " or ".join(f'"{name[4:-2]}": {{"ref": "{name}"}}' for name in dict.fromkeys((typed, ANY_RECEIPT)))
             yield at.wrong(f"no arm of {event} brings back what comes of {kind}", f"add the arm {fix}")

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
-from functools import cache
-from importlib import resources
 from types import MappingProxyType
 from typing import Any
+
+from demiurge.world.effect_kinds import tables
 
 __all__ = [
     "ANY_RECEIPT",
     "DOUBT_SETTLED",
     "RESERVED",
-    "TYPED_RECEIPTS",
     "WORKSPACE_EVENTS",
     "WORKSPACE_ROUTE",
+    "receipt_schema",
     "system_definitions",
 ]
 
@@ -31,17 +30,17 @@ WORKSPACE_EVENTS = frozenset({"sys/WorkspaceEvent@1", "sys/WorkspaceCommit@1", "
 ANY_RECEIPT = "sys/EffectReceipt@1"
 """The event that brings a reducer what came of any effect that it asked for."""
 
-TYPED_RECEIPTS: Mapping[str, str] = MappingProxyType(
-    {"timer.set": "sys/TimerFired@1", "blob.put": "sys/BlobPutResult@1", "blob.get": "sys/BlobGetResult@1"}
-)
-"""Kind of effect -> the event that is used in place of that, by a module that has it."""
-
 DOUBT_SETTLED = "sys/DoubtSettled@1"
 """The event that tells a module what a person found out about an effect whose outcome was unknown."""
 
 
-@cache
+def receipt_schema(kind: str) -> str:
+    """Returns the name of the event that brings a reducer what came of an effect of this `kind`; a module that has no
+    arm for that event gets `ANY_RECEIPT` in place of it."""
+    found = tables().kinds.get(kind)
+    return found.typed_receipt if found is not None and found.typed_receipt is not None else ANY_RECEIPT
+
+
 def system_definitions() -> tuple[Mapping[str, Any], ...]:
-    """The `sys/*` definitions that every new manifest is given; one that is stored keeps its own."""
-    text = resources.files("demiurge.world").joinpath("air/sys.json").read_text("utf-8")
-    return tuple(json.loads(text))
+    """Returns the `sys/*` definitions that every new manifest is given; one that is stored keeps its own."""
+    return tables().definitions

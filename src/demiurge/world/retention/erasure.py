@@ -19,6 +19,7 @@ from demiurge.errors import Conflict, Damaged, Divergence, InvalidValue, NotFoun
 from demiurge.stores.protocol import Batch, Snapshot, Store
 from demiurge.values.clock import Entropy
 from demiurge.values.refs import Ref, parse_ref, ref_digest, ref_of
+from demiurge.world.effect_kinds import TOOL
 from demiurge.world.history.replay import Manifests, step
 from demiurge.world.host.live import rows_of
 from demiurge.world.host.loader import Loader
@@ -170,9 +171,7 @@ def _refuse_open_calls(store: Store, manifests: Manifests, gone: Set[Ref]) -> No
             state = loader.load(Unit.parse(head.unit)).state
         except (NotFound, Damaged, Divergence):
             continue  # it takes no step, so it performs nothing
-        if any(
-            intent.kind == "tool.call" and intent.params.get("call_ref") in gone for intent in state.intents.values()
-        ):
+        if any(intent.kind == TOOL and intent.params.get("call_ref") in gone for intent in state.intents.values()):
             raise Conflict(
                 f"A call of {head.unit} that this message proposes waits or runs: decide it or stop the turn first.",
                 code="busy",

@@ -25,6 +25,7 @@ from demiurge.stores.protocol import Store
 from demiurge.tools.errors import ToolErrorCode
 from demiurge.tools.invoked import ToolInvoked
 from demiurge.values.refs import Ref
+from demiurge.world.effect_kinds import TOOL
 from demiurge.world.record import Record, decode_row
 from demiurge.world.sessions.checkpoint import (
     Checkpoint,
@@ -185,7 +186,7 @@ class Sessions:
             return
         assert isinstance(receipt.cause, int)
         intent = self._records.record(unit, receipt.cause)
-        if intent.body["kind"] != "tool.call":
+        if intent.body["kind"] != TOOL:
             return
         folded.calls = 1 if self._is_usable(payload.get("session_ref")) else folded.calls + 1
         where = f"record {unit} {receipt.unit_seq}"

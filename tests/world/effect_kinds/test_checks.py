@@ -14,7 +14,9 @@ from tests.world.scripted import START_NS, chat_manifest
 
 from demiurge.values.caller import Caller
 from demiurge.world.authority.admission import Admission, admit
-from demiurge.world.authority.enforcers import ENFORCERS, INLINE_BYTES, MAX_HEADER_BYTES, MAX_HEADERS
+from demiurge.world.effect_kinds.blob import BLOB, INLINE_BYTES
+from demiurge.world.effect_kinds.http import HTTP, MAX_HEADER_BYTES, MAX_HEADERS
+from demiurge.world.effect_kinds.llm import MODELS
 from demiurge.world.manifest import Grant, Manifest
 
 GET = {"method": "GET", "url": "https://api.example/v1/items?q=1"}
@@ -219,7 +221,7 @@ def by_tool(manifest: Manifest, tool: str, method: str, grant: str) -> Admission
 
 
 def llm(params: Mapping[str, Any], **grant: Any) -> str | None:
-    found = (check(grant, "llm.generate", params) for check in ENFORCERS["llm.basic"])
+    found = (check(grant, "llm.generate", params) for check in MODELS.checks)
     return next((code for code in found if code), None)
 
 
@@ -242,7 +244,7 @@ def test_a_key_is_never_written_out(key: Any, code: str | None) -> None:
 @pytest.mark.parametrize(("size", "code"), [(0, ""), (INLINE_BYTES, ""), (INLINE_BYTES + 1, "too_large")])
 def test_a_blob_goes_inline_up_to_the_limit(size: int, code: str) -> None:
     content = {"$tag": "bytes", "$value": b"x" * size}
-    (check,) = ENFORCERS["blob"]
+    (check,) = BLOB.checks
     assert (check({}, "blob.put", {"content": content}) or "") == code
     for limit, within in ((size, True), (size - 1, False)):
         told = check({"max_bytes": limit}, "blob.put", {"content": content}) or ""
@@ -250,13 +252,13 @@ def test_a_blob_goes_inline_up_to_the_limit(size: int, code: str) -> None:
 
 
 def test_a_blob_by_its_ref_has_no_size_here() -> None:
-    (check,) = ENFORCERS["blob"]
+    (check,) = BLOB.checks
     for content in ({"$tag": "ref", "$value": "sha256:" + "0" * 64}, None):
         assert check({"max_bytes": 0}, "blob.get", {"content": content}) is None
 
 
 def test_the_number_and_the_length_of_headers_are_limited() -> None:
-    _, check = ENFORCERS["http.out"]
+    _, check = HTTP.checks
     for count, code in ((MAX_HEADERS, None), (MAX_HEADERS + 1, "header_not_allowed")):
         assert check({}, "http.request", {"headers": {f"x-{n}": literal("v") for n in range(count)}}) == code
     for length, code in ((MAX_HEADER_BYTES, None), (MAX_HEADER_BYTES + 1, "header_not_allowed")):

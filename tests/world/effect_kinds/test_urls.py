@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from demiurge.errors import InvalidValue
-from demiurge.world.authority.urls import MAX_URL, has_dot_segments, host_form, is_inside, joined, parse_url
+from demiurge.world.effect_kinds.urls import MAX_URL, has_dot_segments, host_form, is_inside, joined, parse_url
 
 
 @pytest.mark.parametrize(

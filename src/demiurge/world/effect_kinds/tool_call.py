@@ -1,0 +1,56 @@
+"""`tool.call`: what it takes, what a grant of type `tool` covers, and what a call uses of a budget."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from demiurge.world.effect_kinds.kind import EffectFamily, EffectKind, Parameter, ReadBlob, in_list
+from demiurge.world.effect_kinds.types import BOOL, HASH, NAT, TEXT, option, record, ref, set_of
+from demiurge.world.usage import Used
+
+__all__ = ["TOOL", "TOOLS"]
+
+TOOL: Final = "tool.call"
+
+
+def _used(_params: Mapping[str, Any], receipt: Mapping[str, Any], _read: ReadBlob) -> Used:
+    said = (receipt["payload"].get("usage") if receipt["status"] == "ok" else None) or {}
+    return Used(1, 0, said.get("total_tokens", 0), said.get("cost_micros", 0))
+
+
+TOOLS: Final = EffectFamily(
+    cap_type="tool",
+    kinds=(
+        EffectKind(
+            name=TOOL,
+            params=record(tool=TEXT, tool_call_id=TEXT, call_ref=HASH, refused=option(TEXT)),
+            receipt=record(
+                tool_call_id=TEXT,
+                ok=BOOL,
+                error_code=option(TEXT),
+                message=TEXT,
+                message_ref=HASH,
+                view_ref=option(HASH),
+                record_ref=HASH,
+                events_ref=option(HASH),
+                session_ref=option(HASH),
+                usage=option(ref("sys/ToolUsage@1")),
+                replayed=option(BOOL),
+            ),
+            origins="plan",
+            answers_refusals=True,
+            wants=lambda _params: Used(tool_calls=1),
+            used=_used,
+            takes="a tool, a call by address",
+            gives="what the tool runner made of it",
+        ),
+    ),
+    schemas={"sys/ToolUsage@1": record(total_tokens=NAT, cost_micros=NAT)},
+    grant=record(tools=option(set_of(TEXT))),
+    compared={"tool": Parameter(TEXT)},
+    checks=(in_list("tools", "tool", "tool_not_allowed"),),
+    adapter="demiurge.world.effects.tool_call:ToolCalls",
+    restart="again if the tool is read-only or works through capabilities alone; asks the "
+    "[ledger](ledger.md#in-a-world) and the tool's `reconcile`; else `unknown_outcome`",
+)
