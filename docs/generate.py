@@ -1,5 +1,5 @@
 """Writes what the docs take from elsewhere: the examples' code and what they print, the command line's help,
-and the docstrings.
+the docstrings, and the tables of the effect kinds.
 
 `python docs/generate.py` writes; with `--check` it exits with 1 and says which pages are not current. What an example
 prints is checked by running it, in `tests/docs`.
@@ -13,9 +13,12 @@ from pathlib import Path
 
 import api_reference
 import cli_reference
+import effects_reference
 
 DOCS = Path(__file__).parent
 INCLUDED = re.compile(r"(<!-- (examples/[\w/.]+) -->\n```\w+\n)(.*?)(```\n)", re.DOTALL)
+
+TABLE = re.compile(r"(<!-- table of ([\w ]+) -->\n)((?:\|.*\n)*)")
 
 
 def pages() -> dict[Path, str]:
@@ -23,12 +26,16 @@ def pages() -> dict[Path, str]:
     written = {DOCS / "api.md": api_reference.page(), DOCS / "cli.md": cli_reference.page()}
     for path in (*sorted(DOCS.glob("*.md")), DOCS.parent / "README.md"):
         if path not in written:
-            written[path] = INCLUDED.sub(_included, path.read_text("utf-8"))
+            written[path] = TABLE.sub(_table, INCLUDED.sub(_included, path.read_text("utf-8")))
     return written
 
 
 def _included(block: re.Match[str]) -> str:
     return block[1] + (DOCS / block[2]).read_text("utf-8") + block[4]
+
+
+def _table(block: re.Match[str]) -> str:
+    return block[1] + "".join(f"{line}\n" for line in effects_reference.TABLES[block[2]]())
 
 
 def main() -> None:

@@ -55,7 +55,7 @@ BLOB: Final = EffectFamily(
     compared={"content": Parameter(ref("sys/BytesOrRef@1"), absent=True, null=True)},
     checks=(_size_and_op,),
     adapter="demiurge.world.effects.blob:BlobEffects",
-    restart="again, with the same key",
+    restart="performed again, with the same key",
     capability=Capability(
         BlobAccess, "demiurge.world.effects.blob:WorldBlobs", "`put(data)`, `get(ref)`, in as many parts as it takes"
     ),

@@ -156,7 +156,8 @@ HTTP: Final = EffectFamily(
     },
     checks=(_http_line, _http_headers),
     adapter="demiurge.world.effects.http:HttpRequests",
-    restart="again with GET, HEAD, OPTIONS or an `Idempotency-Key`; else `unknown_outcome`: never a second time",
+    restart="performed again with GET, HEAD, OPTIONS or an `Idempotency-Key`; "
+    "else `unknown_outcome`, never a second time",
     capability=Capability(
         HttpAccess,
         "demiurge.world.effects.http:WorldHttp",

@@ -59,7 +59,7 @@ INTROSPECT: Final = EffectFamily(
     compared={"module": Parameter(TEXT, absent=True, null=True)},
     checks=(_module,),
     adapter="demiurge.world.effects.introspect:Introspect",
-    restart="again, with the same key",
+    restart="performed again, with the same key",
     capability=Capability(
         Introspection,
         "demiurge.world.effects.introspect:WorldIntrospection",

@@ -125,5 +125,5 @@ MODELS: Final = EffectFamily(
         _literal_key,
     ),
     adapter="demiurge.world.effects.llm:LlmGenerate",
-    restart="again, with the same key",
+    restart="performed again, with the same key",
 )

@@ -23,6 +23,6 @@ TIMER: Final = EffectFamily(
     ),
     grant=record(),
     adapter="demiurge.world.effects.timer:TimerEffects",
-    restart="again, with the same key",
+    restart="performed again, with the same key",
     capability=Capability(Timer, "demiurge.world.effects.timer:WorldTimer", "`wait_until(time_ns)`"),
 )

@@ -51,6 +51,6 @@ TOOLS: Final = EffectFamily(
     compared={"tool": Parameter(TEXT)},
     checks=(in_list("tools", "tool", "tool_not_allowed"),),
     adapter="demiurge.world.effects.tool_call:ToolCalls",
-    restart="again if the tool is read-only or works through capabilities alone; asks the "
+    restart="performed again if the tool is read-only or works through capabilities alone; asks the "
     "[ledger](ledger.md#in-a-world) and the tool's `reconcile`; else `unknown_outcome`",
 )

@@ -129,7 +129,7 @@ WORKSPACE_FILES: Final = EffectFamily(
     compared={"workspace": Parameter(TEXT), "path": Parameter(TEXT, absent=True)},
     checks=(in_list("workspaces", "workspace", "workspace_not_allowed"), _op, _path),
     adapter="demiurge.world.effects.workspace:WorkspaceEffects",
-    restart="again, with the same key: a commit is taken once, whatever happens",
+    restart="performed again, with the same key: a commit is taken once, whatever happens",
     capability=Capability(
         Workspaces, "demiurge.world.effects.workspace:WorldWorkspaces", "`list`, `read`, `write` text files"
     ),
