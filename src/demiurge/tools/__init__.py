@@ -75,6 +75,7 @@ from demiurge.tools.limits.allowance import Allowance
 from demiurge.tools.limits.budget import Budget, BudgetTracker, TokenUsage
 from demiurge.tools.limits.deadline import Deadline
 from demiurge.tools.policy import Budgets, Decision, ToolPolicy, ToolPolicyContext
+from demiurge.tools.policy_rule import ToolPolicyRule
 from demiurge.tools.record import ToolExecResult, ToolInvocationRecord
 from demiurge.tools.redaction import Redaction
 from demiurge.tools.result import ToolRenderableResult, ToolResult
@@ -165,6 +166,7 @@ __all__ = [
     "ToolInvoked",
     "ToolPolicy",
     "ToolPolicyContext",
+    "ToolPolicyRule",
     "ToolRenderableResult",
     "ToolResult",
     "ToolRunner",

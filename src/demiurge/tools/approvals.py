@@ -8,10 +8,12 @@ every call and may still deny.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, fields, replace
 from typing import Literal, Protocol
 
-from demiurge.errors import Conflict, InvalidValue, NotFound
+from demiurge.errors import Conflict, InvalidValue, NotFound, UsageError
+from demiurge.tools.policy import Approvers
 from demiurge.values import cbor
 from demiurge.values.clock import Clock, SystemClock
 from demiurge.values.forks import lock_over_forks
@@ -23,18 +25,38 @@ __all__ = [
     "ApprovalRequest",
     "ApprovalStore",
     "InMemoryApprovals",
+    "may_decide",
+    "require_approver",
 ]
 
 ApprovalOutcome = Literal["approved", "rejected", "expired"]
 
 _DEFAULT_TTL_MS = 24 * 60 * 60 * 1000
 _MS = 1_000_000
+_NOT_BOUND = {"approval_id", "approvers"}
+"""What a decision is not bound to itself: the rule digest stands for the approvers."""
+
+
+def may_decide(roles: Collection[str], approvers: Approvers) -> bool:
+    """Returns whether a person with these roles may decide on a call with these approvers."""
+    return all(any(role in roles for role in needed) for needed in approvers)
+
+
+def require_approver(roles: Collection[str], approvers: Approvers, approval_id: str) -> None:
+    """Raises UsageError (`not_an_approver`) where `may_decide` says no."""
+    for needed in approvers:
+        if not may_decide(roles, (needed,)):
+            who = " or ".join(needed)
+            raise UsageError(
+                f"Approval {approval_id} is for somebody with the role {who} to decide.", code="not_an_approver"
+            )
 
 
 @dataclass(frozen=True, slots=True)
 class ApprovalRequest:
     """One question. `approval_id` names a decision if the caller has one; it is not part of what is bound.
-    `connection_id`: the connection that a tool which needs one would use."""
+    `connection_id`: the connection that a tool which needs one would use. `approvers`: who may decide; a person needs
+    a role out of each list, and empty means whoever may decide at all."""
 
     tool_call_id: str
     tool_id: str
@@ -46,11 +68,12 @@ class ApprovalRequest:
     connection_id: str | None = None
     tenant: str = ""
     run_id: str = ""
+    approvers: Approvers = ()
 
     @property
     def binding(self) -> str:
         """Digest of everything that a decision is bound to."""
-        bound = [getattr(self, entry.name) for entry in fields(self) if entry.name != "approval_id"]
+        bound = [getattr(self, entry.name) for entry in fields(self) if entry.name not in _NOT_BOUND]
         return cbor.node_ref(bound)
 
     @property
@@ -69,7 +92,8 @@ class ApprovalPending:
 
 @dataclass(frozen=True, slots=True)
 class ApprovalDecision:
-    """The answer: who, why, when. Times are milliseconds since 1970; from `expires_at_ms` on it is void."""
+    """The answer: who, why, when. Times are milliseconds since 1970; from `expires_at_ms` on it is void. `roles`: those
+    of the person, which a yes needs where the request names approvers."""
 
     approval_id: str
     outcome: ApprovalOutcome
@@ -77,6 +101,7 @@ class ApprovalDecision:
     reason: str
     decided_at_ms: int
     expires_at_ms: int
+    roles: tuple[str, ...] = ()
 
 
 class ApprovalStore(Protocol):
@@ -123,23 +148,28 @@ class InMemoryApprovals:
             self._forget(self._now_ms() - self._ttl_ms)
             return tuple(request for request, _ in self._pending.values())
 
-    def approve(self, approval_id: str, *, by: str, reason: str = "") -> ApprovalDecision:
-        """Says yes to a pending request. Raises NotFound; Conflict when it is decided already."""
-        return self._decide(approval_id, "approved", by, reason)
+    def approve(self, approval_id: str, *, by: str, reason: str = "", roles: Collection[str] = ()) -> ApprovalDecision:
+        """Says yes to a pending request. `roles`: those of the person `by`. Raises NotFound; Conflict when it is
+        decided already; UsageError (`not_an_approver`) when this person may not decide it."""
+        return self._decide(approval_id, "approved", by, reason, tuple(roles))
 
-    def reject(self, approval_id: str, *, by: str, reason: str = "") -> ApprovalDecision:
-        """Says no to a pending request. Raises NotFound; Conflict when it is decided already."""
-        return self._decide(approval_id, "rejected", by, reason)
+    def reject(self, approval_id: str, *, by: str, reason: str = "", roles: Collection[str] = ()) -> ApprovalDecision:
+        """Says no to a pending request. Takes and raises what `approve` does."""
+        return self._decide(approval_id, "rejected", by, reason, tuple(roles))
 
-    def _decide(self, approval_id: str, outcome: ApprovalOutcome, by: str, reason: str) -> ApprovalDecision:
+    def _decide(
+        self, approval_id: str, outcome: ApprovalOutcome, by: str, reason: str, roles: tuple[str, ...]
+    ) -> ApprovalDecision:
         now = self._now_ms()
         with self._lock:
             self._forget(now - self._ttl_ms)
             if approval_id in self._decided:
                 raise Conflict(f"Approval {approval_id} is decided already.")
-            if self._pending.pop(approval_id, None) is None:
+            if approval_id not in self._pending:
                 raise NotFound(f"There is no pending approval {approval_id}.")
-            decision = ApprovalDecision(approval_id, outcome, by, reason, now, now + self._ttl_ms)
+            require_approver(roles, self._pending[approval_id][0].approvers, approval_id)
+            del self._pending[approval_id]
+            decision = ApprovalDecision(approval_id, outcome, by, reason, now, now + self._ttl_ms, roles)
             self._decided[approval_id] = decision
             return decision
 

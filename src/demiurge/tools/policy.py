@@ -1,28 +1,40 @@
 """Which tools may run is data, and what it does not name may not (seed 003 #19, #20).
 
-`decide` is a pure function of the policy, the tool's id and its effect; nobody else decides. The digest names
-the policy in every record, and does not depend on the order in which the lists were written.
+`decide` is a pure function of the policy, the caller, the tool's id and its effect; nobody else decides. The digest
+names the policy in every record, and does not depend on the order in which the lists were written.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 from demiurge.errors import InvalidValue, NotFound
 from demiurge.tools.effect import ToolEffect
-from demiurge.tools.ids import UNNAMED, canonical_id
 from demiurge.tools.limits.allowance import Allowance
+from demiurge.tools.policy_fields import closed, effects, ids, people
+from demiurge.tools.policy_rule import RuleIndex, ToolPolicyRule, rule_conflicts
 from demiurge.values import canonical_json
 from demiurge.values.caller import Caller
 from demiurge.values.refs import ref_of
 
-__all__ = ["Budgets", "Decision", "ToolPolicy", "ToolPolicyContext"]
+__all__ = ["Approvers", "Budgets", "Decision", "ToolPolicy", "ToolPolicyContext", "rule_from_json"]
 
 Decision = Literal["allow", "deny", "require_approval"]
+Approvers: TypeAlias = tuple[tuple[str, ...], ...]
+"""Who may decide on a call: whoever has at least one role out of each list."""
+
+_Line: TypeAlias = tuple[str, ToolPolicyRule | None]
+"""A field that decides, and the rule that it is in; None: the policy itself."""
+
+_LISTS = {
+    "allowed_tools": ids,
+    "require_approval_for_tools": ids,
+    "require_approval_for_effects": effects,
+    "approvers": people,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +50,9 @@ class ToolPolicyContext:
     def of(cls, caller: Caller, run_id: str = "") -> ToolPolicyContext:
         """The context of what a caller asks for in a run."""
         return cls(run_id, caller.actor, caller.tenant, caller.roles)
+
+
+_NOBODY = ToolPolicyContext()
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +83,7 @@ class Budgets:
     @classmethod
     def from_json(cls, data: object) -> Budgets:
         """Raises InvalidValue for an unknown key."""
-        content = _closed(data, {entry.name for entry in fields(cls)}, "budgets")
+        content = closed(data, {entry.name for entry in fields(cls)}, "budgets")
         for name in ("run", "unit"):
             if content.get(name) is not None:
                 content[name] = _allowance(content[name], f"budgets.{name}")
@@ -86,31 +101,28 @@ def _allowance(data: object, path: str) -> Allowance:
 @dataclass(frozen=True)
 class ToolPolicy:
     """`allowed_tools`: the allowlist of ids. A listed tool runs, unless its effect or its id asks for
-    approval. Raises InvalidValue for an id or an effect that can't be."""
+    approval, or a rule for its caller says more. `rules`: what holds for some callers only, in any order.
+    `approvers`: roles, one of which a person needs to decide on any call that waits for approval; empty: whoever may
+    decide at all. Raises InvalidValue for an id or an effect that can't be, and for rules that conflict."""
 
     allowed_tools: tuple[str, ...] = ()
     require_approval_for_effects: tuple[ToolEffect, ...] = ()
     budgets: Budgets = Budgets()
     require_approval_for_tools: tuple[str, ...] = ()
+    rules: tuple[ToolPolicyRule, ...] = ()
+    approvers: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        effects = _names(self.require_approval_for_effects, "require_approval_for_effects")
-        known = {effect.value for effect in ToolEffect}
-        for effect in effects:
-            if effect not in known:
-                raise InvalidValue(
-                    f"an effect is one of {', '.join(sorted(known))}", path="require_approval_for_effects"
-                )
         if not isinstance(self.budgets, Budgets):
             raise InvalidValue("budgets are a Budgets", path="budgets")
+        if not isinstance(self.rules, list | tuple) or not all(isinstance(r, ToolPolicyRule) for r in self.rules):
+            raise InvalidValue("must be a list of ToolPolicyRules", path="rules")
         freeze = object.__setattr__
-        freeze(self, "allowed_tools", _ids(self.allowed_tools, "allowed_tools"))
-        freeze(
-            self,
-            "require_approval_for_tools",
-            _ids(self.require_approval_for_tools, "require_approval_for_tools"),
-        )
-        freeze(self, "require_approval_for_effects", tuple(ToolEffect(effect) for effect in effects))
+        freeze(self, "rules", tuple(self.rules))
+        for name, read in _LISTS.items():
+            freeze(self, name, read(getattr(self, name), name))
+        for conflict in rule_conflicts(self.rules, self.allowed_tools, self.approvers):
+            raise conflict
 
     @cached_property
     def _allowed(self) -> frozenset[str]:
@@ -120,26 +132,75 @@ class ToolPolicy:
     def _asked_for(self) -> frozenset[str]:
         return frozenset(self.require_approval_for_tools)
 
+    @cached_property
+    def _index(self) -> RuleIndex:
+        return RuleIndex(self.rules)
+
     def decide(self, ctx: ToolPolicyContext, tool_id: str, effect: ToolEffect) -> Decision:
         """The decision for one call; `effect` counts as `external_side_effect` where the tool is not
         known."""
+        if self.rules:
+            return self._lines(ctx, tool_id, effect)[0]
         if tool_id not in self._allowed:
             return "deny"
         if tool_id in self._asked_for or effect in self.require_approval_for_effects:
             return "require_approval"
         return "allow"
 
-    def rule(self, tool_id: str, effect: ToolEffect) -> dict[str, str]:
-        """The line that decides on an allowed tool: `{"rule": a field of the policy, "tool" or "effect"}`."""
-        if tool_id in self._asked_for:
-            return {"rule": "require_approval_for_tools", "tool": tool_id}
-        if effect in self.require_approval_for_effects:
-            return {"rule": "require_approval_for_effects", "effect": str(effect)}
-        return {"rule": "allowed_tools", "tool": tool_id}
+    def _lines(self, ctx: ToolPolicyContext, tool_id: str, effect: ToolEffect) -> tuple[Decision, list[_Line]]:
+        """The decision by the policy's own lists and its rules, and the lines that make it, the policy's own first."""
+        matching = self._index.matching(ctx)
+        denying: list[_Line] = [(line, rule) for rule in matching if (line := rule.denying_line(tool_id, effect))]
+        if denying:
+            return "deny", denying
+        allowing: list[_Line] = [("allowed_tools", None)] if tool_id in self._allowed else []
+        allowing += [("allowed_tools", rule) for rule in matching if rule.allows(tool_id)]
+        if not allowing:
+            return "deny", []
+        own = self._own_line(tool_id, effect)
+        asking: list[_Line] = [(own, None)] if own != "allowed_tools" else []
+        asking += [(line, rule) for rule in matching if (line := rule.asking_line(tool_id, effect))]
+        return ("require_approval", asking) if asking else ("allow", allowing)
 
-    def rule_digest(self, tool_id: str, effect: ToolEffect) -> str:
-        """Digest of the rule that makes this tool ask for approval; an approval is bound to it."""
-        return ref_of(canonical_json.encode(self.rule(tool_id, effect)))
+    def _own_line(self, tool_id: str, effect: ToolEffect) -> str:
+        """The policy's own list that asks for approval, else `allowed_tools`."""
+        if tool_id in self._asked_for:
+            return "require_approval_for_tools"
+        return "require_approval_for_effects" if effect in self.require_approval_for_effects else "allowed_tools"
+
+    def deciding_lines(self, ctx: ToolPolicyContext, tool_id: str, effect: ToolEffect) -> list[dict[str, str]]:
+        """Every line that makes the decision on a call, none where no line allows it: `{"rule": a field of the policy
+        or of one of its rules, "tool" or "effect"}`, and with a rule's line its name as `"rule_name"`."""
+        return [_line_json(field, rule, tool_id, effect) for field, rule in self._lines(ctx, tool_id, effect)[1]]
+
+    def rule(self, tool_id: str, effect: ToolEffect, ctx: ToolPolicyContext = _NOBODY) -> dict[str, str]:
+        """The first of `deciding_lines`; of a tool that no line allows, what the policy's own lists say of it."""
+        lines = self.deciding_lines(ctx, tool_id, effect) if self.rules else []
+        return lines[0] if lines else _line_json(self._own_line(tool_id, effect), None, tool_id, effect)
+
+    def rule_name(self, ctx: ToolPolicyContext, tool_id: str, effect: ToolEffect, decision: Decision) -> str | None:
+        """The name of the rule that makes this decision; None where the policy's own lists do, or nothing here does."""
+        found, lines = self._lines(ctx, tool_id, effect)
+        return lines[0][1].name if lines and lines[0][1] is not None and found == decision else None
+
+    def rule_digest(self, tool_id: str, effect: ToolEffect, ctx: ToolPolicyContext = _NOBODY) -> str:
+        """Digest of all that makes this tool ask for approval, and of who may give it; an approval is bound to it."""
+        lines = self.deciding_lines(ctx, tool_id, effect) if self.rules else []
+        approvers = self.approvers_of(ctx, tool_id, effect)
+        if approvers or len(lines) > 1:
+            lines = sorted(lines, key=canonical_json.encode) or [self.rule(tool_id, effect)]
+            return ref_of(canonical_json.encode({"lines": lines, "approvers": approvers}))
+        return ref_of(canonical_json.encode(self.rule(tool_id, effect, ctx)))
+
+    def approvers_of(self, ctx: ToolPolicyContext, tool_id: str, effect: ToolEffect) -> Approvers:
+        """Who may decide on this call if it waits for approval; empty: whoever may decide at all."""
+        if not self.rules:
+            return (tuple(sorted(set(self.approvers))),) if self.approvers else ()
+        decision, lines = self._lines(ctx, tool_id, effect)
+        asking = [rule for _, rule in lines] if decision == "require_approval" else [None]
+        lists = {frozenset((rule.approvers if rule is not None else ()) or self.approvers) for rule in asking}
+        lists.discard(frozenset())
+        return tuple(sorted(tuple(sorted(roles)) for roles in lists if not any(other < roles for other in lists)))
 
     @cached_property
     def digest(self) -> str:
@@ -147,23 +208,30 @@ class ToolPolicy:
         return ref_of(canonical_json.encode(self.to_json()))
 
     def to_json(self) -> dict[str, Any]:
-        """The policy as JSON, lists sorted and without repetitions."""
+        """The policy as JSON, lists sorted and without repetitions; `rules` and `approvers` if there are some."""
+        rules = [rule.to_json() for rule in sorted(self.rules, key=lambda rule: rule.name)]
         return {
             "allowed_tools": sorted(set(self.allowed_tools)),
             "require_approval_for_effects": sorted({effect.value for effect in self.require_approval_for_effects}),
             "require_approval_for_tools": sorted(set(self.require_approval_for_tools)),
             "budgets": self.budgets.to_json(),
+            **({"rules": rules} if rules else {}),
+            **({"approvers": sorted(set(self.approvers))} if self.approvers else {}),
         }
 
     @classmethod
     def from_json(cls, data: object) -> ToolPolicy:
         """A policy from its JSON form; `allowed_tools` must be there, unknown keys are refused. Raises
         InvalidValue."""
-        content = _closed(data, {entry.name for entry in fields(cls)}, "")
+        content = closed(data, {entry.name for entry in fields(cls)}, "")
         if "allowed_tools" not in content:
             raise InvalidValue("is required (an empty list allows nothing)", path="allowed_tools")
         if "budgets" in content:
             content["budgets"] = Budgets.from_json(content["budgets"])
+        if content.get("approvers") in ([], ()):
+            raise InvalidValue("is empty, so it names nobody; name somebody or leave it out", path="approvers")
+        if "rules" in content:
+            content["rules"] = _rules(content["rules"])
         return cls(**content)
 
     @classmethod
@@ -187,25 +255,21 @@ class ToolPolicy:
             raise named from error
 
 
-def _closed(data: object, known: set[str], path: str) -> dict[str, Any]:
-    if not isinstance(data, Mapping):
-        raise InvalidValue("must be an object", path=path)
-    unknown = sorted(str(key) for key in data if key not in known)
-    if unknown:
-        raise InvalidValue(f"unknown key {unknown[0]!r}; known: {', '.join(sorted(known))}", path=path)
-    return dict(data)
+def _line_json(field: str, rule: ToolPolicyRule | None, tool_id: str, effect: ToolEffect) -> dict[str, str]:
+    about = {"effect": str(effect)} if field.endswith("effects") else {"tool": tool_id}
+    return {"rule": field, **about, **({"rule_name": rule.name} if rule is not None else {})}
 
 
-def _names(value: object, path: str) -> tuple[str, ...]:
-    if isinstance(value, str | bytes) or not isinstance(value, list | tuple | set | frozenset):
-        raise InvalidValue("must be a list", path=path)
-    if not all(isinstance(item, str) for item in value):
-        raise InvalidValue("must hold only names", path=path)
-    return tuple(sorted(value) if isinstance(value, set | frozenset) else value)
+def _rules(data: object) -> tuple[ToolPolicyRule, ...]:
+    if not isinstance(data, list | tuple):
+        raise InvalidValue("must be a list", path="rules")
+    return tuple(rule_from_json(item, f"rules[{index}]") for index, item in enumerate(data))
 
 
-def _ids(value: object, path: str) -> tuple[str, ...]:
-    ids = tuple(canonical_id(item) for item in _names(value, path))
-    if UNNAMED in ids:
-        raise InvalidValue("a tool id is 1 to 64 letters, digits, '_' or '-'", path=path)
-    return ids
+def rule_from_json(data: object, place: str) -> ToolPolicyRule:
+    """A rule from its JSON form. Raises InvalidValue, with where in the policy it stands."""
+    try:
+        return ToolPolicyRule.from_json(data)
+    except InvalidValue as error:
+        where = f"{place}.{error.path}" if error.path else place
+        raise InvalidValue(error.message.removeprefix(f"{error.path}: "), path=where) from None

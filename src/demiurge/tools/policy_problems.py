@@ -5,37 +5,76 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from typing import Any, TypeAlias
 
 from demiurge.errors import InvalidValue
-from demiurge.tools.policy import ToolPolicy
+from demiurge.tools.policy import ToolPolicy, rule_from_json
+from demiurge.tools.policy_rule import ToolPolicyRule, rule_conflicts
 
 __all__ = ["policy_problems"]
+
+Read: TypeAlias = Callable[[Any], object]
 
 
 def policy_problems(data: object) -> list[InvalidValue]:
     """One for each mistake of a policy in its JSON form, in its order; each has a `path`, empty where the
     policy as a whole is wrong. None for a sound one."""
     if not isinstance(data, Mapping):
-        return [error for error in (_problem(data),) if error is not None]
-    found = [] if "allowed_tools" in data else [_problem({})]
+        return list(_problems(ToolPolicy.from_json, data))
+    found = [] if "allowed_tools" in data else list(_problems(ToolPolicy.from_json, {}))
     for name, value in data.items():
-        for place, part in _parts(value):
-            error = _problem({"allowed_tools": [], name: part})
-            if error is not None and error.path and place:
+        if name == "rules" and isinstance(value, list | tuple):
+            for index, rule in enumerate(value):
+                found += _rule_problems(rule, f"rules[{index}]")
+        else:
+            found += _part_problems(ToolPolicy.from_json, {"allowed_tools": []}, name, value)
+    return found or [_bare(error) for error in _conflicts(data)] or list(_problems(ToolPolicy.from_json, data))
+
+
+def _rule_problems(rule: object, place: str) -> list[InvalidValue]:
+    """What is wrong with the parts of a rule, else with the rule as a whole."""
+    found: list[InvalidValue] = []
+    read = partial(rule_from_json, place=place)
+    for name, value in rule.items() if isinstance(rule, Mapping) else ():
+        found += _part_problems(read, _around(str(name)), name, value)
+    return found or list(_problems(read, rule))
+
+
+def _around(name: str) -> dict[str, Any]:
+    """The least that makes a rule of one of its parts."""
+    says = "denied_tools" if name.endswith("_effects") else "require_approval_for_effects"
+    return {"name": "a", "roles": ["a"], says: ["read_only"]}
+
+
+def _conflicts(data: Mapping[Any, Any]) -> Iterator[InvalidValue]:
+    """Every line of the rules that can change nothing, of a policy whose parts are sound."""
+    rules = [ToolPolicyRule.from_json(rule) for rule in data.get("rules", ())]
+    policy = ToolPolicy.from_json({name: part for name, part in data.items() if name != "rules"})
+    return rule_conflicts(rules, policy.allowed_tools, policy.approvers)
+
+
+def _part_problems(read: Read, around: Mapping[str, Any], name: Any, value: Any) -> Iterator[InvalidValue]:
+    """What is wrong with each part of the field `name`, read one by one within `around`."""
+    for place, part in _parts(value):
+        for error in _problems(read, {**around, name: part}):
+            if error.path and place:
                 error.path += place
-            found.append(error)
-    return [error for error in found if error is not None] or [e for e in (_problem(data),) if e is not None]
+            yield error
 
 
-def _problem(data: object) -> InvalidValue | None:
+def _problems(read: Read, data: object) -> Iterator[InvalidValue]:
     try:
-        ToolPolicy.from_json(data)
+        read(data)
     except InvalidValue as error:
-        error.message = error.message.removeprefix(f"{error.path}: ")
-        return error
-    return None
+        yield _bare(error)
+
+
+def _bare(error: InvalidValue) -> InvalidValue:
+    """The error with a message that does not say the place again."""
+    error.message = error.message.removeprefix(f"{error.path}: ")
+    return error
 
 
 def _parts(value: Any) -> Iterator[tuple[str, Any]]:

@@ -25,8 +25,8 @@ class ToolInvocationRecord:
 
     `arguments` is the public part of the arguments, `result` the redacted view, `error` is `{"code", "message"}`. Times
     are milliseconds since 1970, UTC. `effect` and `spec_hash` are None for a tool that was denied or is not there;
-    `decision` is the policy's, `approval_id` the person's yes that it asked for. `replayed`: answered from the
-    ledger."""
+    `decision` is the policy's, `rule` the name of its rule that decided (None: its own lists did), `approval_id` the
+    person's yes that it asked for. `replayed`: answered from the ledger."""
 
     tool_call_id: str
     name: str
@@ -44,6 +44,7 @@ class ToolInvocationRecord:
     replayed: bool = False
     sent: str | bytes | None = field(default=None, repr=False, compare=False)
     arguments: dict[str, Any] = field(default_factory=dict)
+    rule: str | None = None
 
     @property
     def args_digest(self) -> str | None:
@@ -54,9 +55,11 @@ class ToolInvocationRecord:
         return cbor.node_ref(self.args if self.sent is None else canonical_json.parse_object(self.sent))
 
     def public(self) -> dict[str, Any]:
-        """The record as JSON without the exact arguments and the provider's payload."""
+        """The record as JSON without the exact arguments and the provider's payload; `rule` is there if one
+        decided."""
         return {  # in the order of canonical CBOR, which a journal needs it in
             "name": self.name,
+            **({"rule": self.rule} if self.rule is not None else {}),
             "error": self.error,
             "effect": None if self.effect is None else str(self.effect),
             "result": self.result,

@@ -32,6 +32,7 @@ class Call:
     """What the caller gave, then what the stages found out.
 
     `bound`: the tool, for the stages after `decide`, which need not ask whether there is one.
+    `rule`: the name of the policy's rule that decided, None for the policy's own lists.
     `threads`: may a `def` handler go to a worker thread. `started`: the handler has been called and has not returned,
     so from here on an interruption leaves the outcome open. `encoded`: the value's JSON; `plain`: the same as a
     portable value; `rendering`: its text for the model. `told`: the message of a failure that the handler reported
@@ -57,6 +58,7 @@ class Call:
     public_args: dict[str, Any] = field(default_factory=dict)
     # decide
     decision: Decision = "deny"
+    rule: str | None = None
     tool: BoundTool | None = None
     bound: BoundTool = field(init=False, repr=False, compare=False)
     # decode

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from demiurge.tools.approvals import ApprovalPending, ApprovalRequest
+from demiurge.tools.approvals import ApprovalPending, ApprovalRequest, may_decide
 from demiurge.tools.errors import ToolErrorCode, ToolFailure
 from demiurge.tools.execution.call import Call
 from demiurge.tools.execution.ports import Ports
@@ -15,7 +15,7 @@ _REFUSED = {"rejected": ToolErrorCode.APPROVAL_REJECTED, "expired": ToolErrorCod
 
 def approve(ports: Ports, call: Call) -> None:
     """Without a decision the call ends as `approval_required` and says under which id it waits; the same call, with
-    the same id, asks again."""
+    the same id, asks again. A yes of somebody who may not give it is none."""
     if call.replayed or call.decision != "require_approval":
         return
     if ports.approvals is None or call.args is None:
@@ -29,7 +29,8 @@ def approve(ports: Ports, call: Call) -> None:
         actor=call.caller.actor,
         tenant=call.caller.tenant,
         run_id=call.caller.run_id,
-        rule_digest=ports.policy.rule_digest(call.tool_id, spec.effect),
+        rule_digest=ports.policy.rule_digest(call.tool_id, spec.effect, call.caller),
+        approvers=ports.policy.approvers_of(call.caller, call.tool_id, spec.effect),
         approval_id=call.approval_id,
         connection_id=call.connection_id if call.bound.requires_connection else None,
     )
@@ -40,6 +41,8 @@ def approve(ports: Ports, call: Call) -> None:
     call.asked = decision.approval_id
     if decision.outcome != "approved":
         raise ToolFailure(_REFUSED[decision.outcome])
+    if not may_decide(decision.roles, request.approvers):
+        raise ToolFailure(ToolErrorCode.APPROVAL_REQUIRED)
     if ports.clock.now_ns() // 1_000_000 >= decision.expires_at_ms:
         raise ToolFailure(ToolErrorCode.APPROVAL_EXPIRED)
     call.granted = decision.approval_id

@@ -1,4 +1,4 @@
-"""Stage: the policy, on the id first (seed 003 #20).
+"""Stage: the policy, on the caller and the id first (seed 003 #20).
 
 A tool that is not allowed and a tool that does not exist get the same answer, so ids can't be probed. Only an
 allowed id learns that its tool is absent. Without an approval store, "ask a person" is "no".
@@ -20,7 +20,10 @@ def decide(ports: Ports, call: Call) -> None:
     if not (tool is None or isinstance(tool, BoundTool)):
         raise TypeError("the source gave no BoundTool")
     effect = tool.spec.effect if tool is not None else ToolEffect.EXTERNAL_SIDE_EFFECT
-    decision = ports.policy.decide(call.caller, call.tool_id, effect)
+    policy = ports.policy
+    decision = policy.decide(call.caller, call.tool_id, effect)
+    if policy.rules:
+        call.rule = policy.rule_name(call.caller, call.tool_id, effect, decision)
     if decision == "require_approval" and ports.approvals is not None:
         call.decision = "require_approval"
     elif decision == "allow":

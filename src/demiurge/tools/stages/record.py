@@ -67,6 +67,7 @@ def _entry(ports: Ports, call: Call, error: dict[str, str] | None, ended_ns: int
         replayed=call.replayed,
         sent=call.args_text,
         arguments=call.public_args,
+        rule=call.rule,
     )
 
 
@@ -78,6 +79,7 @@ def _span(call: Call, entry: ToolInvocationRecord, ended_ns: int) -> ToolSpan:
         "spec_hash": entry.spec_hash,
         "decision": entry.decision,
         "policy_digest": entry.policy_digest,
+        "rule": entry.rule,
         "args_digest": entry.args_digest,
         "arguments": _json(entry.arguments) if entry.arguments else None,
         "args_bytes": _size(call.args_text if call.args is not None else call.raw_args),

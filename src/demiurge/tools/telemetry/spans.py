@@ -19,8 +19,9 @@ class ToolSpan:
     """`name`: `tool:<id>`. Times: nanoseconds since 1970, UTC; `end_ns` is never before `start_ns`.
 
     `attributes`, left out where there is none to tell: `tool_call_id`, `effect`, `spec_hash`, `decision`,
-    `policy_digest`, `args_digest`, `arguments` (the public ones, as JSON text), `args_bytes` (of the JSON text as it
-    came), `outcome` (`ok` or an error code), `duration_ms`, `result_bytes` (of the value as JSON), `replayed`."""
+    `policy_digest`, `rule` (the name of the policy's rule that decided), `args_digest`, `arguments` (the public ones,
+    as JSON text), `args_bytes` (of the JSON text as it came), `outcome` (`ok` or an error code), `duration_ms`,
+    `result_bytes` (of the value as JSON), `replayed`."""
 
     name: str
     start_ns: int

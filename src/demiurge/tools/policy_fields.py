@@ -1,0 +1,58 @@
+"""Reads the fields of a policy: closed objects, and lists of names, tool ids or effects. Each error names its place."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Set
+from typing import Any
+
+from demiurge.errors import InvalidValue
+from demiurge.tools.effect import ToolEffect
+from demiurge.tools.ids import UNNAMED, canonical_id
+
+__all__ = ["closed", "effects", "ids", "names", "people"]
+
+_EFFECTS = frozenset(effect.value for effect in ToolEffect)
+
+
+def closed(data: object, known: Set[str], path: str) -> dict[str, Any]:
+    """Returns the object's fields. Raises InvalidValue for a key that is not `known`."""
+    if not isinstance(data, Mapping):
+        raise InvalidValue("must be an object", path=path)
+    unknown = sorted(str(key) for key in data if key not in known)
+    if unknown:
+        raise InvalidValue(f"unknown key {unknown[0]!r}; known: {', '.join(sorted(known))}", path=path)
+    return dict(data)
+
+
+def names(value: object, path: str) -> tuple[str, ...]:
+    """Returns a list of text as a tuple; a set comes sorted."""
+    if isinstance(value, str | bytes) or not isinstance(value, list | tuple | set | frozenset):
+        raise InvalidValue("must be a list", path=path)
+    if not all(isinstance(item, str) for item in value):
+        raise InvalidValue("must hold only names", path=path)
+    return tuple(sorted(value) if isinstance(value, set | frozenset) else value)
+
+
+def ids(value: object, path: str) -> tuple[str, ...]:
+    """Returns tool ids in their canonical form."""
+    found = tuple(canonical_id(item) for item in names(value, path))
+    if UNNAMED in found:
+        raise InvalidValue("a tool id is 1 to 64 letters, digits, '_' or '-'", path=path)
+    return found
+
+
+def effects(value: object, path: str) -> tuple[ToolEffect, ...]:
+    """Returns effect levels."""
+    found = names(value, path)
+    if not _EFFECTS.issuperset(found):
+        raise InvalidValue(f"an effect is one of {', '.join(sorted(_EFFECTS))}", path=path)
+    return tuple(ToolEffect(effect) for effect in found)
+
+
+def people(value: object, path: str) -> tuple[str, ...]:
+    """Returns names of roles, tenants or actors: text as a caller has it, so none is empty or has blanks around it."""
+    found = names(value, path)
+    for name in found:
+        if not name or name != name.strip() or not name.isprintable():
+            raise InvalidValue(f"{name!r} is no name that a caller can have", path=path)
+    return found
