@@ -39,7 +39,7 @@ def decided(request: ApprovalRequest = REQUEST) -> tuple[InMemoryApprovals, str]
 )
 def test_any_change_is_another_question(field: str) -> None:
     store, approval_id = decided()
-    changed = replace(REQUEST, **{field: "other"})
+    changed = replace(REQUEST, **{field: "other"})  # type: ignore[arg-type]
     assert store.take(changed) is None
     assert store.take(replace(changed, approval_id=approval_id)) is None
     taken = store.take(replace(REQUEST, approval_id=approval_id))

@@ -529,7 +529,12 @@ def test_a_policy_of_many_tenants_looks_at_the_callers_rules_alone(monkeypatch: 
     policy = ToolPolicy(("a",), rules=many)
     looked: list[str] = []
     matches = ToolPolicyRule.matches
-    monkeypatch.setattr(ToolPolicyRule, "matches", lambda rule, who: looked.append(rule.name) or matches(rule, who))
+
+    def looked_at(rule: ToolPolicyRule, who: ToolPolicyContext) -> bool:
+        looked.append(rule.name)
+        return matches(rule, who)
+
+    monkeypatch.setattr(ToolPolicyRule, "matches", looked_at)
     assert policy.decide(caller("r", tenant="t-7"), "a", READ) == "deny"
     assert policy.decide(caller("r", tenant="t"), "a", READ) == "allow"
     assert looked == ["t-7"]

@@ -19,7 +19,7 @@ from demiurge.tools.ledger.effects import Ledger
 from demiurge.tools.policy import ToolPolicy
 from demiurge.tools.source import StaticToolSource
 from demiurge.values import canonical_json
-from demiurge.values.caller import Caller
+from demiurge.values.caller import USER, Caller
 from demiurge.values.clock import FixedClock, SeededEntropy
 from demiurge.values.refs import Ref, ref_of
 from demiurge.values.vector import Vector
@@ -473,12 +473,10 @@ class Talk:
         value = {"chat_id": self.unit.key, "title": "t", "created_at_ms": 1}
         await self.host.submit("demiurge/ChatCreated@1", value)
 
-    async def say(self, text: str, *, settle: bool = True, **over: Any) -> None:
+    async def say(self, text: str, *, settle: bool = True, caller: Caller = USER, **over: Any) -> None:
         state = self.host.state(self.unit).cell
         manifest = self.host.manifest
-        specs = [
-            s for s in manifest.toolset.values() if decide_tool(manifest, s.name, caller=Caller("")).verdict != "deny"
-        ]
+        specs = [s for s in manifest.toolset.values() if decide_tool(manifest, s.name, caller=caller).verdict != "deny"]
         tools = await self.host.put_blob(tools_blob("openai-responses", specs))
         value = {
             "chat_id": self.unit.key,
@@ -491,7 +489,7 @@ class Talk:
             "tools_ref": tools,
             "tool_choice": None,
         }
-        await self.host.submit("demiurge/UserMessage@1", value | over)
+        await self.host.submit("demiurge/UserMessage@1", value | over, caller=caller)
         if settle:
             await self.host.settle()
 

@@ -41,6 +41,12 @@ def ask(asked: Mapping[str, Any]) -> Decision:
             return Decision(verdict.lower().startswith("y"), reason.strip())
 
 
+def _whose(asked: Mapping[str, Any]) -> str:
+    """Whose decision a call waits for, as the policy says it."""
+    needed = [" or ".join(roles) for roles in asked.get("approvers", ())]
+    return f"the {output.plain(' and '.join(needed))} role's" if needed else "your"
+
+
 def command_for(verb: str, asked: Mapping[str, Any], running: Running) -> str:
     """The command line that decides it, as it can be typed here."""
     words: list[str] = ["demiurge"]
@@ -61,7 +67,7 @@ def pending_lines(waiting: Sequence[Mapping[str, Any]], running: Running) -> lis
     lines: list[str] = []
     for asked in waiting:
         lines += [
-            f"{describe(asked)} waits for your decision:",
+            f"{describe(asked)} waits for {_whose(asked)} decision:",
             f"  allow it:  {command_for('approve', asked, running)}",
             f"  refuse it: {command_for('reject', asked, running)}",
         ]

@@ -7,7 +7,7 @@ Ctrl-C of a turn stops the turn, the second one leaves; either way the journal s
 from __future__ import annotations
 
 import sys
-from collections.abc import Coroutine, Iterator, Sequence
+from collections.abc import Coroutine, Iterator, Mapping, Sequence
 from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,7 @@ from demiurge.cli.portal import Portal
 from demiurge.cli.settings import settings
 from demiurge.cli.turn import TurnView, reply_document
 from demiurge.cli.world import Running
-from demiurge.errors import Conflict, DemiurgeError
+from demiurge.errors import Conflict, DemiurgeError, UsageError
 
 __all__ = ["Conversation", "failure_of", "refuse_while_waiting", "require_done"]
 
@@ -137,6 +137,7 @@ class Conversation:
         waiting = [asked for asked in self._waiting() if asked["damaged"] is None]
         if not waiting or not (self._yes or self._terminal):
             return False
+        decided = False
         for asked in waiting:
             try:
                 decision = GRANTED if self._yes else ask(asked)
@@ -147,10 +148,21 @@ class Conversation:
                 output.write("")
                 self._stop()
                 return True
-            if self._yes:
-                output.notice(f"{asked['tool']} is allowed by --yes.")
-            world = self._chat.world
-            self._portal.run(world.decide(asked["id"], approve=decision.approve, reason=decision.reason))
+            decided = self._decide(asked, decision) or decided
+        return decided
+
+    def _decide(self, asked: Mapping[str, Any], decision: Decision) -> bool:
+        """Hand in a decision; False, with a notice, when the policy wants another person's."""
+        try:
+            decide = self._chat.world.decide(asked["id"], approve=decision.approve, reason=decision.reason)
+            self._portal.run(decide)
+        except UsageError as error:
+            if error.code != "not_an_approver":
+                raise
+            output.notice(error.message)
+            return False
+        if self._yes:
+            output.notice(f"{asked['tool']} is allowed by --yes.")
         return True
 
     def _wait(self, work: Coroutine[Any, Any, Reply]) -> Reply:

@@ -7,7 +7,8 @@ from dataclasses import replace
 import pytest
 
 from demiurge import InMemoryApprovals, ToolPolicy, ToolPolicyContext, ToolRunner, tool
-from demiurge.tools import ApprovalDecision, ApprovalPending, ApprovalRequest
+from demiurge.errors import UsageError
+from demiurge.tools import ApprovalDecision, ApprovalPending, ApprovalRequest, ToolPolicyRule
 from demiurge.values.clock import FixedClock
 
 ASKING = ToolPolicyContext(run_id="run-1", actor="agent:1", tenant="acme")
@@ -104,3 +105,95 @@ def test_a_call_that_nobody_was_asked_about_has_no_approval() -> None:
     runner = ToolRunner([send], policy=ToolPolicy(("send",)))
     assert runner.exec_sync("send", {"to": "ada"}).approval_id is None
     assert runner.exec_sync("nope", {}).approval_id is None
+
+
+# Who may give it
+
+BY_LEADS = ToolPolicy(
+    ("send",),
+    rules=(
+        ToolPolicyRule(
+            "leads-approve", tenants=("acme",), require_approval_for_tools=("send",), approvers=("lead", "chief")
+        ),
+    ),
+)
+
+
+@pytest.mark.parametrize("decide", ["approve", "reject"])
+@pytest.mark.parametrize(
+    ("roles", "may"),
+    [((), False), (("user",), False), (("Lead",), False), (("user", "lead"), True), (("chief",), True)],
+)
+def test_only_an_approver_decides(decide: str, roles: tuple[str, ...], *, may: bool) -> None:
+    approvals = InMemoryApprovals()
+    runner = ToolRunner([send], policy=BY_LEADS, approvals=approvals)
+
+    def ask() -> str:
+        answer = runner.exec_sync("send", {"to": "ada"}, tool_call_id="call_1", ctx=ASKING)
+        return answer.error_code or answer.content
+
+    assert ask() == "approval_required"
+    (request,) = approvals.pending()
+    assert request.approvers == (("chief", "lead"),)
+    assert request.approval_id is not None
+    give = getattr(approvals, decide)
+    if may:
+        assert give(request.approval_id, by="bob", roles=roles).roles == roles
+        assert ask() == ("sent" if decide == "approve" else "approval_rejected")
+    else:
+        with pytest.raises(UsageError, match=f"{request.approval_id} is for .* role chief or lead to decide") as caught:
+            give(request.approval_id, by="bob", roles=roles)
+        assert caught.value.code == "not_an_approver"
+        assert ask() == "approval_required"
+        assert approvals.pending() == (request,)
+
+
+@pytest.mark.parametrize(("roles", "code"), [((), "approval_required"), (("lead",), None)])
+def test_a_store_that_forgets_who_may_approve_lets_nothing_through(roles: tuple[str, ...], code: str | None) -> None:
+    class Careless:
+        def take(self, request: ApprovalRequest) -> ApprovalDecision:
+            return ApprovalDecision("apr_1", "approved", "bob", "", 0, NOW_MS + 1, roles)
+
+    runner = ToolRunner([send], policy=BY_LEADS, approvals=Careless(), clock=FixedClock(NOW_MS * 1_000_000))
+    assert runner.exec_sync("send", {"to": "ada"}, ctx=ASKING).error_code == code
+
+
+def test_two_rules_that_ask_need_an_approver_of_each() -> None:
+    both = tuple(
+        ToolPolicyRule(f"{role}-approves", roles=("agent",), require_approval_for_tools=("send",), approvers=(role,))
+        for role in ("lead", "legal")
+    )
+    approvals = InMemoryApprovals()
+    runner = ToolRunner([send], policy=ToolPolicy(("send",), rules=both), approvals=approvals)
+    agent = replace(ASKING, roles=("agent",))
+    assert runner.exec_sync("send", {"to": "ada"}, tool_call_id="c", ctx=agent).error_code == "approval_required"
+    (request,) = approvals.pending()
+    assert request.approval_id is not None
+    for roles in (("lead",), ("legal",)):
+        with pytest.raises(UsageError):
+            approvals.approve(request.approval_id, by="bob", roles=roles)
+    approvals.approve(request.approval_id, by="bob", roles=("legal", "lead"))
+    assert runner.exec_sync("send", {"to": "ada"}, tool_call_id="c", ctx=agent).content == "sent"
+
+
+def test_a_yes_under_one_rule_is_none_once_another_has_other_approvers() -> None:
+    approvals = InMemoryApprovals()
+    stricter = replace(BY_LEADS, rules=(replace(BY_LEADS.rules[0], approvers=("chief",)),))
+
+    def ask(policy: ToolPolicy) -> str:
+        runner = ToolRunner([send], policy=policy, approvals=approvals)
+        answer = runner.exec_sync("send", {"to": "ada"}, tool_call_id="call_1", ctx=ASKING)
+        return answer.error_code or answer.content
+
+    assert ask(BY_LEADS) == "approval_required"
+    (request,) = approvals.pending()
+    assert request.approval_id is not None
+    approvals.approve(request.approval_id, by="bob", roles=("lead",))
+    assert ask(stricter) == "approval_required"
+    assert ask(BY_LEADS) == "sent"
+
+
+def test_who_may_approve_is_no_part_of_what_a_decision_is_bound_to_but_its_rule_is() -> None:
+    request = ApprovalRequest("c", "send", "sha256:s", "sha256:a", "ada", "sha256:r")
+    assert replace(request, approvers=(("lead",),)).own_id == request.own_id
+    assert replace(request, rule_digest="sha256:o").own_id != request.own_id

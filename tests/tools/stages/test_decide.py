@@ -2,11 +2,25 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from demiurge.tools import Tool, ToolEffect, ToolPolicy, ToolRunner, ToolSpec, tool
+from demiurge.tools import (
+    Decision,
+    SpanSink,
+    Tool,
+    ToolEffect,
+    ToolPolicy,
+    ToolPolicyContext,
+    ToolPolicyRule,
+    ToolRunner,
+    ToolSpan,
+    ToolSpec,
+    tool,
+)
+from demiurge.values import cbor
 
 ran: list[str] = []
 
@@ -52,3 +66,69 @@ def test_a_source_that_answers_with_something_else_has_not_got_the_tool(answer: 
     runner = ToolRunner(Source(answer), policy=ToolPolicy(("look",)))
     assert runner.exec_sync("look", {}).error_code == code
     assert ran == []
+
+
+# Rules for some callers
+
+RULES = ToolPolicy(
+    ("look", "wipe"),
+    rules=(
+        ToolPolicyRule("viewers-look", roles=("viewer",), denied_effects=(ToolEffect.EXTERNAL_SIDE_EFFECT,)),
+        ToolPolicyRule("leads-mend", roles=("lead",), allowed_tools=("mend",)),
+    ),
+)
+
+
+@tool(effect=ToolEffect.STATE_CHANGE)
+def mend() -> str:
+    """Mends."""
+    return "mended"
+
+
+@pytest.mark.parametrize(
+    ("roles", "tool_id", "code", "rule"),
+    [
+        ((), "look", None, None),
+        (("viewer",), "look", None, None),
+        (("viewer",), "wipe", "policy_denied", "viewers-look"),
+        (("viewer",), "mend", "policy_denied", None),
+        (("viewer",), "nobody-has-it", "policy_denied", "viewers-look"),
+        (("lead",), "mend", None, "leads-mend"),
+        (("lead",), "wipe", None, None),
+    ],
+)
+def test_the_rule_that_decided_is_recorded_and_nobody_else_is_told(
+    roles: tuple[str, ...], tool_id: str, code: str | None, rule: str | None
+) -> None:
+    told: list[Any] = []
+    spans: list[ToolSpan] = []
+    runner = ToolRunner(
+        [look, wipe, mend], policy=RULES, emit=told.append, resources={SpanSink: SimpleNamespace(put=spans.append)}
+    )
+    result = runner.exec_sync(tool_id, {}, ctx=ToolPolicyContext("r", "ada", "acme", roles))
+    assert (result.error_code, result.record.rule) == (code, rule)
+    assert result.record.decision == ("allow" if code is None else "deny")
+    public = result.record.public()
+    assert public.get("rule") == rule
+    assert ("rule" in public) is (rule is not None)
+    assert cbor.decode(cbor.encode(public)) == public
+    assert list(public) == sorted(public, key=lambda name: (len(name), name))
+    assert spans[0].attributes.get("rule") == rule
+    heard = f"{result.content} {result.safe_message} {told}"
+    assert not any(each.name in heard for each in RULES.rules)
+
+
+def test_a_policy_of_somebodys_own_is_not_said_to_have_used_a_rule() -> None:
+    class Closed(ToolPolicy):
+        def decide(self, ctx: ToolPolicyContext, tool_id: str, effect: ToolEffect) -> Decision:
+            return "deny"
+
+    runner = ToolRunner([mend], policy=Closed(("look",), rules=RULES.rules[1:]))
+    result = runner.exec_sync("mend", {}, ctx=ToolPolicyContext(roles=("lead",)))
+    assert (result.error_code, result.record.rule) == ("policy_denied", None)
+
+
+def test_each_caller_has_the_catalog_of_their_own_rules() -> None:
+    runner = ToolRunner([look, wipe, mend], policy=RULES)
+    for roles, names in ((("viewer",), ["look"]), ((), ["look", "wipe"]), (("lead",), ["look", "mend", "wipe"])):
+        assert list(runner.catalog(ToolPolicyContext(roles=roles)).tools) == names

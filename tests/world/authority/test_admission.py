@@ -13,6 +13,7 @@ from demiurge.tools.authoring.tool import Tool
 from demiurge.tools.effect import ToolEffect
 from demiurge.tools.errors import SAFE_MESSAGES, ToolErrorCode
 from demiurge.tools.policy import Decision, ToolPolicy, ToolPolicyContext
+from demiurge.tools.policy_rule import ToolPolicyRule
 from demiurge.values.caller import Caller
 from demiurge.world.authority.admission import Admission, admit, decide_tool
 from demiurge.world.manifest import Manifest, Rule
@@ -278,3 +279,35 @@ def test_a_read_only_tool_that_asks_for_a_change_is_told_so() -> None:
         "effect_level",
         "workspace__list is read_only, so it can't ask for workspace.commit",
     )
+
+
+# Rules for some callers
+
+BY_ROLE = ToolPolicy(
+    allowed_tools=(READ,),
+    rules=(
+        ToolPolicyRule("guests", roles=("guest",), denied_tools=(READ,)),
+        ToolPolicyRule("writers", tenants=("acme",), roles=("writer",), allowed_tools=("workspace__write",)),
+        ToolPolicyRule("asked", actors=("eve",), require_approval_for_tools=(READ,)),
+    ),
+)
+
+
+@pytest.mark.parametrize(
+    ("caller", "tool", "verdict", "rule"),
+    [
+        (Caller("ada"), READ, "allow", None),
+        (Caller("ada", roles=("guest", "writer")), READ, "deny", "guests"),
+        (Caller("ada", "acme", ("writer",)), "workspace__write", "allow", "writers"),
+        (Caller("ada", "acme"), "workspace__write", "deny", None),
+        (Caller("ada", "", ("writer",)), "workspace__write", "deny", None),
+        (Caller("eve"), READ, "require_approval", "asked"),
+    ],
+)
+def test_the_admission_names_the_rule_that_decided_on_this_caller(
+    caller: Caller, tool: str, verdict: str, rule: str | None
+) -> None:
+    admission = decide_tool(chat_manifest(policy=BY_ROLE), tool, caller=caller)
+    named = f"tool policy {BY_ROLE.digest}" + (f", rule {rule}" if rule is not None else "")
+    assert (admission.verdict, admission.rule) == (verdict, named)
+    assert admission.message == (SAFE_MESSAGES[ToolErrorCode.POLICY_DENIED] if verdict == "deny" else "")

@@ -9,12 +9,13 @@ import pytest
 from tests.world.scripted import START_NS, chat_manifest
 
 from demiurge.tools.effect import ToolEffect
-from demiurge.tools.policy import ToolPolicy
+from demiurge.tools.policy import ToolPolicy, ToolPolicyContext
+from demiurge.tools.policy_rule import ToolPolicyRule
 from demiurge.values import canonical_json, cbor
 from demiurge.values.caller import Caller
 from demiurge.values.refs import ref_of
 from demiurge.world.authority.admission import admit, tool_effect
-from demiurge.world.authority.approval import LIFETIME_NS, question, refusal
+from demiurge.world.authority.approval import LIFETIME_NS, approvers_of, question, refusal
 from demiurge.world.manifest import Manifest
 from demiurge.world.record import Stamp
 from demiurge.world.state import OpenIntent
@@ -128,3 +129,34 @@ def test_a_question_is_bound_to_the_rule_about_the_tools_own_level() -> None:
     assert manifest.toolset[TOOL].effect is ToolEffect.STATE_CHANGE
     assert asked(manifest)["rule_digest"] == policy.rule_digest(TOOL, ToolEffect.STATE_CHANGE)
     assert asked(manifest)["rule_digest"] != policy.rule_digest(TOOL, ToolEffect.EXTERNAL_SIDE_EFFECT)
+
+
+# Who may give it
+
+BY_CHIEFS = ToolPolicy(
+    (TOOL,),
+    rules=(ToolPolicyRule("chiefs", roles=("agent",), require_approval_for_tools=(TOOL,), approvers=("chief",)),),
+)
+AGENT = Stamp(START_NS, caller=Caller("bot", roles=("agent",)))
+
+
+def test_a_question_says_who_may_decide_and_is_bound_to_the_callers_rule() -> None:
+    manifest = chat_manifest(policy=BY_CHIEFS)
+    found = question(manifest, PARAMS, call(), AGENT)
+    assert found["approvers"] == [["chief"]]
+    agent = ToolPolicyContext.of(AGENT.caller)
+    assert found["rule_digest"] == BY_CHIEFS.rule_digest(TOOL, tool_effect(manifest, TOOL), agent)
+    assert found["rule_digest"] != BY_CHIEFS.rule_digest(TOOL, tool_effect(manifest, TOOL))
+    assert "approvers" not in asked(manifest)
+
+
+@pytest.mark.parametrize(("roles", "may"), [((), False), (("user",), False), (("chief",), True)])
+def test_what_somebody_else_approves_is_refused_also_when_it_is_journaled(roles: tuple[str, ...], *, may: bool) -> None:
+    manifest = chat_manifest(policy=BY_CHIEFS)
+    waiting = intent(manifest, caller=AGENT.caller, approval=question(manifest, PARAMS, call(), AGENT))
+    assert approvers_of(waiting) == (("chief",),)
+    said = refusal(manifest, waiting, answer("approve"), Stamp(START_NS, caller=Caller("ann", roles=roles)))
+    assert said == (None if may else ("approval_rejected", SOMEBODY, None))
+
+
+SOMEBODY = "This call was approved by somebody who may not approve it."

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -23,7 +24,7 @@ from tests.world.scripted import (
     talking,
 )
 
-from demiurge.errors import Conflict, NotFound
+from demiurge.errors import Conflict, NotFound, UsageError
 from demiurge.stores import MemoryStore, Store
 from demiurge.tools.authoring.tool import Tool
 from demiurge.tools.capabilities import Introspection, Workspaces
@@ -31,6 +32,7 @@ from demiurge.tools.context import ToolContext
 from demiurge.tools.effect import ToolEffect
 from demiurge.tools.errors import ToolUserError
 from demiurge.tools.policy import ToolPolicy
+from demiurge.tools.policy_rule import ToolPolicyRule
 from demiurge.tools.result import ToolResult
 from demiurge.tools.source import StaticToolSource
 from demiurge.values import canonical_json
@@ -583,6 +585,95 @@ async def test_a_call_is_decided_once(memory: MemoryStore) -> None:
                 await talk.host.decide(intent.id, approve=approve_it, reason="", caller=Caller(actor))
         assert len(talk.records("approval")) == 1
     assert outside.seen == ["x"]
+
+
+BY_CHIEFS = ToolPolicy(
+    allowed_tools=(READ,),
+    require_approval_for_tools=(READ,),
+    rules=(
+        ToolPolicyRule("agents-bump", roles=("agent",), tenants=("acme",), allowed_tools=("bump",)),
+        ToolPolicyRule(
+            "chiefs-approve", roles=("agent",), require_approval_for_tools=("bump",), approvers=("chief", "user")
+        ),
+    ),
+)
+BOT = Caller("bot", "acme", ("agent",), "http")
+CHIEF = Caller("ann", roles=("chief",))
+
+
+async def test_who_calls_decides_and_who_approves_has_the_role(store: Store) -> None:
+    outside = Outside()
+    tools = [outside.tool()]
+    async with talking(store, Script(called(bump()), said("done")), tools, policy=BY_CHIEFS) as talk:
+        await talk.say("go", caller=BOT)
+        [(_, intent)] = talk.host.approvals()
+        assert intent.caller == BOT
+        [asked] = [record.body for record in talk.records("intent") if record.body["kind"] == "tool.call"]
+        assert asked["approval"]["approvers"] == [["chief", "user"]]
+        assert asked["admitted"]["rule"].endswith(", rule chiefs-approve")
+        for caller in (BOT, Caller("eve"), Caller("eve", roles=("approver",))):
+            for verdict in (True, False):
+                with pytest.raises(UsageError, match="role chief or user") as caught:
+                    await talk.host.decide(intent.id, approve=verdict, reason="", caller=caller)
+                assert caught.value.code == "not_an_approver"
+        assert talk.records("approval") == []
+        await talk.host.decide(intent.id, approve=True, reason="fine", caller=CHIEF)
+        await talk.host.settle()
+        record = canonical_json.parse_object(talk.host.get_blob(talk.receipts("tool.call")[0]["payload"]["record_ref"]))
+        assert (record["decision"], record["rule"]) == ("require_approval", "chiefs-approve")
+        assert talk.turn["status"] == "done"
+        assert list(talk.host.replay())
+    assert outside.seen == ["x"]
+    async with talking(store, Script(), tools, policy=BY_CHIEFS) as talk:
+        assert list(talk.host.replay())
+
+
+async def test_an_approval_by_a_role_survives_a_restart(store: Store) -> None:
+    outside = Outside()
+    tools = [outside.tool()]
+    async with talking(store, Script(called(bump())), tools, policy=BY_CHIEFS) as talk:
+        await talk.say("go", caller=BOT)
+        intent = talk.host.approvals()[0][1]
+        dies_before(talk.host)
+        await talk.host.decide(intent.id, approve=True, reason="", caller=CHIEF)
+    async with talking(store, Script(said("done")), tools, policy=BY_CHIEFS) as talk:
+        await talk.host.settle()
+        assert talk.turn["status"] == "done"
+    assert outside.seen == ["x"]
+
+
+async def test_an_approval_does_not_count_once_others_have_to_give_it(memory: MemoryStore) -> None:
+    outside = Outside()
+    tools = [outside.tool()]
+    narrower = replace(BY_CHIEFS, rules=(BY_CHIEFS.rules[0], replace(BY_CHIEFS.rules[1], approvers=("user",))))
+    async with talking(memory, Script(called(bump())), tools, policy=BY_CHIEFS) as talk:
+        await talk.say("go", caller=BOT)
+        dies_before(talk.host)
+        await talk.host.decide(talk.host.approvals()[0][1].id, approve=True, reason="", caller=CHIEF)
+    async with talking(memory, Script(said("ok")), tools, policy=narrower) as talk:
+        await talk.host.settle()
+        assert refusals(talk) == ["approval_expired"]
+    assert outside.seen == []
+
+
+async def test_a_rule_for_one_tenant_allows_nothing_to_another(memory: MemoryStore) -> None:
+    outside = Outside()
+    model = Script(called(bump()), said("ok"))
+    async with talking(memory, model, [outside.tool()], policy=BY_CHIEFS) as talk:
+        await talk.say("go", caller=replace(BOT, tenant="globex"))
+        assert refusals(talk) == ["policy_denied"]
+        [asked] = [record.body for record in talk.records("intent") if record.body["kind"] == "tool.call"]
+        assert ", rule" not in asked["admitted"]["rule"]
+    assert outside.seen == []
+
+
+async def test_whoever_may_cancel_withdraws_a_call_that_only_others_may_approve(memory: MemoryStore) -> None:
+    async with talking(memory, Script(called(bump())), [Outside().tool()], policy=BY_CHIEFS) as talk:
+        await talk.say("go", caller=BOT)
+        await talk.host.submit("demiurge/TurnCancelled@1", {"chat_id": "main", "request_id": 1})
+        await talk.host.cancel(MAIN, reason="Never mind.", caller=BOT)
+        assert talk.host.approvals() == []
+        assert refusals(talk) == ["cancelled"]
 
 
 async def test_two_calls_wait_for_two_decisions_and_then_one_follow_up(memory: MemoryStore) -> None:

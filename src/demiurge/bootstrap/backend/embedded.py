@@ -34,6 +34,7 @@ from demiurge.stores.errors import lost
 from demiurge.stores.protocol import Store
 from demiurge.tools.catalog import ToolCatalog
 from demiurge.tools.execution.error_log import ToolErrorLog
+from demiurge.tools.policy import ToolPolicyContext
 from demiurge.tools.source import ToolSource
 from demiurge.values.caller import USER, Caller
 from demiurge.values.clock import Clock, SystemEntropy
@@ -241,6 +242,7 @@ class Embedded:
             raise NotFound(f"There is no request for approval {approval_id!r}.") from None
         host = await self.host()
         asked = require_readable(host, self.store, intent, self._clock.now_ns(), approve=approve)
+        host.require_approver(intent, self._caller)
         if approve:
             await self._note_approved(asked)
         await host.decide(intent, approve=approve, reason=reason, caller=self._caller)
@@ -317,7 +319,12 @@ class Embedded:
         return await archive_records(self.store, self._clock, before, keep_days, dry_run)
 
     async def info(self) -> dict[str, Any]:
-        catalog = ToolCatalog.compile(self._source, self._manifest.tool_policy, approvals_bound=True)
+        catalog = ToolCatalog.compile(
+            self._source,
+            self._manifest.tool_policy,
+            approvals_bound=True,
+            ctx=ToolPolicyContext.of(self._caller),
+        )
         return {
             "world_id": self.store.world_id,
             "manifest": self._manifest.ref,

@@ -133,10 +133,14 @@ def by_policy(manifest: Manifest, effect: EffectType, grant: str, origin: Mappin
 
 
 def decide_tool(manifest: Manifest, tool: str, *, caller: Caller) -> Admission:
-    """The tool policy's decision on `tool` (seed 003 #20)."""
-    context = ToolPolicyContext.of(caller)
-    verdict = manifest.tool_policy.decide(context, tool, tool_effect(manifest, tool))
-    rule = f"tool policy {manifest.tool_policy.digest}"
+    """The tool policy's decision on a call of `tool`: the policy's digest and the name of its rule that decided, if one
+    did, are in the answer, and neither in its message."""
+    context, policy, effect = ToolPolicyContext.of(caller), manifest.tool_policy, tool_effect(manifest, tool)
+    verdict = policy.decide(context, tool, effect)
+    rule = f"tool policy {policy.digest}"
+    if policy.rules:
+        name = policy.rule_name(context, tool, effect, verdict)
+        rule += f", rule {name}" if name is not None else ""
     if verdict == "deny":
         return _deny("tool_policy", rule, "policy_denied", SAFE_MESSAGES[ToolErrorCode.POLICY_DENIED])
     return Admission(verdict, "tool_policy", rule)

@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from demiurge.errors import InvalidValue
+from demiurge.tools.approvals import may_decide
+from demiurge.tools.policy import Approvers, ToolPolicyContext
 from demiurge.values import canonical_json, cbor
 from demiurge.values.refs import ref_of
 from demiurge.world.authority.admission import admit, tool_effect
@@ -17,7 +19,7 @@ from demiurge.world.manifest import Manifest
 from demiurge.world.record import Stamp
 from demiurge.world.state import OpenIntent
 
-__all__ = ["Refusal", "question", "refusal"]
+__all__ = ["Refusal", "approvers_of", "question", "refusal"]
 
 LIFETIME_NS = 7 * 24 * 3600 * 10**9
 """How long a request for approval stays open."""
@@ -34,16 +36,24 @@ class Refusal(NamedTuple):
 def question(manifest: Manifest, params: Mapping[str, Any], call: bytes, stamp: Stamp) -> dict[str, Any]:
     """What a person is asked about a `tool.call`; `call` is the blob that its `call_ref` names."""
     tool = params["tool"]
-    spec = manifest.toolset.get(tool)
+    spec, policy, effect = manifest.toolset.get(tool), manifest.tool_policy, tool_effect(manifest, tool)
+    context = ToolPolicyContext.of(stamp.caller)
+    approvers = [list(roles) for roles in policy.approvers_of(context, tool, effect)]
     return {
         "tool": tool,
         "tool_call_id": params["tool_call_id"],
         "spec_hash": spec.spec_hash if spec else None,
         "args_digest": _arguments_digest(canonical_json.parse_object(call)["arguments_json"]),
-        "rule_digest": manifest.tool_policy.rule_digest(tool, tool_effect(manifest, tool)),
+        "rule_digest": policy.rule_digest(tool, effect, context),
         "actor": stamp.actor,
         "expires_ns": stamp.time_ns + LIFETIME_NS,
+        **({"approvers": approvers} if approvers else {}),
     }
+
+
+def approvers_of(intent: OpenIntent) -> Approvers:
+    """Who may decide on a call that waits: a person needs a role out of each list."""
+    return tuple(tuple(roles) for roles in (intent.approval or {}).get("approvers", ()))
 
 
 def refusal(manifest: Manifest, intent: OpenIntent, answer: Mapping[str, Any], stamp: Stamp) -> Refusal | None:
@@ -55,6 +65,8 @@ def refusal(manifest: Manifest, intent: OpenIntent, answer: Mapping[str, Any], s
         return Refusal("approval_expired", "The request for approval had expired.")
     if answer["verdict"] != "approve":
         return Refusal("approval_rejected", answer["reason"] or "A person rejected this call.")
+    if not may_decide(stamp.caller.roles, approvers_of(intent)):
+        return Refusal("approval_rejected", "This call was approved by somebody who may not approve it.")
     if stamp.time_ns >= asked["expires_ns"]:
         return Refusal("approval_expired", "The request for approval had expired.")
     decision = admit(

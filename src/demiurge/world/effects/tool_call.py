@@ -322,15 +322,17 @@ class _Decision:
             reason=given["reason"],
             decided_at_ms=given["at_ms"],
             expires_at_ms=asked["expires_ns"] // 1_000_000,
+            roles=tuple(given.get("roles", ())),
         )
 
     def _asks_by_another_rule(self, asked: str) -> bool:
         """Whether the policy in force asks for another reason; of a call that was begun its first attempt has seen."""
-        manifest, tool = self._call.services.manifest, self._intent.params["tool"]
+        manifest, tool, caller = self._call.services.manifest, self._intent.params["tool"], self._call.caller
         if self._call.restart is not None or manifest.ref == self._call.manifest.ref:
             return False
-        asks = decide_tool(manifest, tool, caller=self._call.caller).verdict == "require_approval"
-        return asks and manifest.tool_policy.rule_digest(tool, tool_effect(manifest, tool)) != asked
+        asks = decide_tool(manifest, tool, caller=caller).verdict == "require_approval"
+        effect, context = tool_effect(manifest, tool), ToolPolicyContext.of(caller)
+        return asks and manifest.tool_policy.rule_digest(tool, effect, context) != asked
 
 
 class _Proposed(NamedTuple):

@@ -14,10 +14,12 @@ from typing import Any, NamedTuple, TypeVar
 
 from demiurge.errors import Conflict, DemiurgeError, InvalidValue, NotFound, UsageError
 from demiurge.stores.protocol import Store
+from demiurge.tools.approvals import require_approver
 from demiurge.values.caller import USER, Caller
 from demiurge.values.clock import Clock, Entropy, SystemClock, SystemEntropy
 from demiurge.values.draft import draft_of
 from demiurge.values.refs import Ref, ref_from_digest, ref_of
+from demiurge.world.authority.approval import approvers_of
 from demiurge.world.cell import cell_node
 from demiurge.world.effect import Adapter, EffectCall, Reading, Result
 from demiurge.world.exposure import giving
@@ -239,8 +241,19 @@ class Host:
         """Answer a request for approval; the same decision again changes nothing, so whoever lost the answer may ask.
 
         Raises NotFound when there is no request with this id, Conflict when it was decided otherwise or has expired
-        (`approval_expired`), InvalidValue for a reason of more than 2000 characters.
+        (`approval_expired`), UsageError (`not_an_approver`) when the policy wants another role for it, InvalidValue for
+        a reason of more than 2000 characters.
         """
+        self.require_approver(intent, caller)
+        await self._decide(intent, approve=approve, reason=reason, caller=caller)
+
+    def require_approver(self, intent: bytes, caller: Caller) -> None:
+        """Raises UsageError (`not_an_approver`) when `caller` may not decide on the call that waits under this id."""
+        waiting = self.intent(intent)
+        if waiting is not None:
+            require_approver(caller.roles, approvers_of(waiting), intent.hex())
+
+    async def _decide(self, intent: bytes, *, approve: bool, reason: str, caller: Caller) -> None:
         if len(reason) > MAX_REASON:
             raise InvalidValue(f"a reason has at most {MAX_REASON} characters", path="reason")
         verdict = "approve" if approve else "reject"
@@ -266,12 +279,12 @@ class Host:
         raise NotFound("Nothing with this id waits for approval; `demiurge approvals ls` lists what does.")
 
     async def cancel(self, unit: Unit, *, reason: str, caller: Caller) -> None:
-        """Stop the effects that run for a unit, and withdraw its requests for approval."""
+        """Stop the effects that run for a unit, and withdraw its requests for approval, whoever may decide on them."""
         live = self._units[unit]
         for intent in list(live.state.intents.values()):
             if intent.awaits_approval:
                 with suppress(Conflict, NotFound):  # a person was quicker
-                    await self.decide(intent.id, approve=False, reason=reason, caller=caller)
+                    await self._decide(intent.id, approve=False, reason=reason, caller=caller)
         running = dict(live.effects)
         for task in running.values():
             task.cancel()

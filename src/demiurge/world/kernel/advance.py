@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from demiurge.values.draft import draft_of
 from demiurge.values.refs import Ref
-from demiurge.world.authority.approval import Refusal, refusal
+from demiurge.world.authority.approval import Refusal, approvers_of, refusal
 from demiurge.world.effect_kinds import TOOL
 from demiurge.world.kernel.advancing import Advancing, Reduce
 from demiurge.world.kernel.budgets import begin_run, count, end_runs, settle, shortfall
@@ -86,7 +86,10 @@ def _on_approval(step: Advancing) -> None:
         turn_down(step, intent, refused.code, refused.message, seq)
         return
     at_ms = stamp.time_ns // 1_000_000
-    approved = replace(intent, approved={"by": body["by"], "reason": body["reason"], "at_ms": at_ms})
+    given = {"by": body["by"], "reason": body["reason"], "at_ms": at_ms}
+    if approvers_of(intent):
+        given["roles"] = list(step.ingress.stamp.caller.roles)
+    approved = replace(intent, approved=given)
     step.state.intents[intent.id] = approved
     step.ready.append(approved)
 
