@@ -39,7 +39,10 @@ class Area:
 
 
 AREAS = {
-    "policy": Area(("src/demiurge/tools/policy.py",), ("tests/tools/test_policy.py",)),
+    "policy": Area(
+        ("src/demiurge/tools/policy.py", "src/demiurge/tools/policy_fields.py", "src/demiurge/tools/policy_rule.py"),
+        ("tests/tools/test_policy.py", "tests/tools/test_policy_rule.py"),
+    ),
     "ledger": Area(
         ("src/demiurge/tools/ledger/*",),
         (

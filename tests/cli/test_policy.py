@@ -103,3 +103,126 @@ def test_every_mistake_of_a_policy_is_told(demiurge: Any, tmp_path: Path) -> Non
     assert "problems" not in demiurge("policy", "check", "one.json").err
     (tmp_path / "none.toml").write_text("allowed_tools = [")
     assert "can't be parsed" in demiurge("policy", "check", "none.toml").err
+
+
+# Rules for some callers
+
+RULES = """allowed_tools = ["core__get_current_time"]
+
+[[rules]]
+name = "writers"
+roles = ["lead", "user"]
+allowed_tools = ["workspace__write"]
+
+[[rules]]
+name = "chiefs-approve"
+tenants = ["acme"]
+require_approval_for_tools = ["workspace__write"]
+require_approval_for_effects = ["read_only"]
+approvers = ["chief", "lead"]
+
+[[rules]]
+name = "users-ask-chiefs"
+roles = ["user"]
+require_approval_for_tools = ["workspace__write"]
+approvers = ["chief"]
+
+[[rules]]
+name = "viewers-read"
+roles = ["viewer"]
+denied_effects = ["state_change", "external_side_effect"]
+"""
+
+
+@pytest.fixture
+def ruled(demiurge: Any, tmp_path: Path) -> Any:
+    (tmp_path / "rules.toml").write_text(RULES)
+    assert demiurge("init").status == 0
+    return demiurge
+
+
+WRITE, NOW = "workspace__write", "core__get_current_time"
+
+
+@pytest.mark.parametrize(
+    ("tool", "who", "decision", "rules", "approvers"),
+    [
+        (NOW, (), "allow", [None], []),
+        (NOW, ("--tenant", "acme", "--as", "guest"), "require_approval", ["chiefs-approve"], [["chief", "lead"]]),
+        (WRITE, (), "require_approval", ["users-ask-chiefs"], [["chief"]]),
+        (WRITE, ("--as", "guest"), "deny", [], []),
+        (WRITE, ("--as", "lead"), "allow", ["writers"], []),
+        (WRITE, ("--as", "lead", "--as", "viewer", "--actor", "ada"), "deny", ["viewers-read"], []),
+        (
+            WRITE,
+            ("--as", "user", "--tenant", "acme"),
+            "require_approval",
+            ["chiefs-approve", "users-ask-chiefs"],
+            [["chief"]],
+        ),
+    ],
+)
+def test_a_decision_on_a_caller_is_explained(
+    ruled: Any, tool: str, who: tuple[str, ...], decision: str, rules: list[str | None], approvers: list[list[str]]
+) -> None:
+    asked = ("policy", "explain", tool, *who, "--policy", "rules.toml")
+    found = ruled("--json", *asked).document
+    assert found["decision"] == decision
+    assert [line.get("rule_name") for line in found["rules"]] == rules
+    assert found["rule"] == (found["rules"][0] if rules else None)
+    assert found["approvers"] == approvers
+    text = ruled(*asked).out
+    assert text.startswith(f"{tool} (")
+    assert f": {decision}; " in text
+    for name in filter(None, rules):
+        assert f" of the rule {name}" in text
+    assert ("no line of the policy allows it to this caller" in text) is (rules == [])
+    assert ("Somebody with the role" in text) is (approvers != [])
+
+
+def test_who_would_call_is_said(ruled: Any) -> None:
+    explained = ("--json", "policy", "explain", WRITE, "--policy", "rules.toml")
+    assert ruled(*explained).document["caller"] == {"actor": "user", "tenant": None, "roles": ["user"]}
+    who = ("--as", "lead", "--as", "chief", "--tenant", "acme", "--actor", "ada")
+    caller = ruled(*explained, *who).document["caller"]
+    assert caller == {"actor": "ada", "tenant": "acme", "roles": ["chief", "lead"]}
+    for option in ("--as", "--tenant", "--actor"):
+        refused = ruled("policy", "explain", "http.request", option, "x")
+        assert refused.status == 2
+        assert f"{option} goes with a tool" in refused.err
+
+
+def test_the_rules_of_a_file_are_checked(ruled: Any, tmp_path: Path) -> None:
+    done = ruled("--json", "policy", "check", "rules.toml")
+    assert (done.status, done.document["unknown_roles"]) == (0, ["lead"])
+    assert "names the role lead, which nobody has in a world" in done.err
+    assert (
+        "it allows 1 tools to everybody, and has 4 rules for some callers" in ruled("policy", "check", "rules.toml").out
+    )
+    (tmp_path / "bad.toml").write_text(
+        RULES.replace('denied_effects = ["state', 'denied_tools = ["mail__send"]\ndenied_effects = ["state')
+    )
+    refused = ruled("policy", "check", "bad.toml")
+    assert refused.status == 1
+    assert "bad.toml: rules[3].denied_tools[0]: no line allows mail__send to these callers" in refused.err
+
+
+def test_a_call_waits_for_the_role_that_its_rule_names(ruled: Any) -> None:
+    here = ("--policy", "rules.toml")
+    waiting = ruled("tools", "call", WRITE, '{"path": "a", "text": "x"}', *here)
+    assert waiting.status == 1
+    assert "waits for the chief role's decision" in waiting.out
+    [asked] = ruled("--json", "approvals", "ls").document["approvals"]
+    assert asked["approvers"] == [["chief"]]
+    for verb in ("approve", "reject"):
+        refused = ruled("--json", "approvals", verb, asked["id"], *here)
+        assert (refused.status, refused.document["error"]["code"]) == (1, "not_an_approver")
+    assert [again["id"] for again in ruled("--json", "approvals", "ls").document["approvals"]] == [asked["id"]]
+
+
+def test_yes_does_not_stand_for_a_role_that_the_user_lacks(ruled: Any, provider: Any) -> None:
+    provider.say(provider.answer(provider.call(WRITE, {"path": "a", "text": "x"}, "call_0")))
+    done = ruled("--json", "chat", "--message", "Go.", "--yes", "--policy", "rules.toml")
+    assert (done.status, done.document["error"]["code"]) == (1, "approval_required")
+    assert "is for somebody with the role chief to decide" in done.err
+    assert "is allowed by --yes" not in done.err

@@ -86,3 +86,30 @@ def test_the_catalog_is_compared_as_well(history: Any) -> None:
     assert history("init", "--forget").status == 0
     done = history("--json", "policy", "backtest", "new.toml").document
     assert {"tool": "introspect__state", "effect": "read_only", "now": "allow", "would_be": "deny"} in done["catalog"]
+
+
+RULES = """allowed_tools = ["core__get_current_time", "workspace__list", "workspace__read"]
+
+[[rules]]
+name = "users-write"
+roles = ["user"]
+allowed_tools = ["workspace__write"]
+require_approval_for_tools = ["workspace__write"]
+
+[[rules]]
+name = "others-do-not-list"
+actors = ["ada"]
+denied_tools = ["workspace__list"]
+"""
+
+
+def test_rules_decide_on_whoever_called_then(history: Any, tmp_path: Path) -> None:
+    (tmp_path / "rules.toml").write_text(RULES)
+    done = history("--json", "policy", "backtest", "rules.toml").document
+    changes = {(c["tool"], c["recorded"], c["would_be"], c["rule"]): c["count"] for c in done["changes"]}
+    assert changes == {
+        ("workspace__read", "deny", "allow", None): 2,
+        ("workspace__write", "allow", "require_approval", "users-write"): 2,
+    }
+    text = history("policy", "backtest", "rules.toml").out
+    assert "allow -> require_approval: workspace__write (state_change), 2, by the rule users-write" in text

@@ -124,6 +124,7 @@ def _words(given: Mapping[str, Any]) -> list[str]:
     """Every name and value as JSON: a stranger wrote them, and they are decided on."""
     parts = ("grants", "triggers", "secrets")
     lines = [f"{part[:-1]}: {output.as_json(one)}" for part in parts for one in given[part]]
+    lines += [f"tool policy rule: {output.as_json(rule)}" for rule in (given["tool_policy"] or {}).get("rules", ())]
     counts = [f"{len(given[part])} {part if len(given[part]) != 1 else part[:-1]}" for part in parts]
     return [*lines, f"It gives {', '.join(counts)}; {_tools(given['tool_policy'])}."]
 
@@ -133,7 +134,8 @@ def _tools(policy: Mapping[str, Any] | None) -> str:
         return "about tools it says nothing"
     asked = "require_approval_for_tools", "require_approval_for_effects"
     allowed, names, effects = (len(policy.get(field, ())) for field in ("allowed_tools", *asked))
-    return f"it allows {allowed} tools, and asks a person for {names} of them and {effects} kinds of effects"
+    rules = f"; {count} rules say more of some callers" if (count := len(policy.get("rules", ()))) else ""
+    return f"it allows {allowed} tools, and asks a person for {names} of them and {effects} kinds of effects{rules}"
 
 
 def _only_here(world: World) -> None:

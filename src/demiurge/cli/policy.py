@@ -23,6 +23,7 @@ from demiurge.tools.effect import ToolEffect
 from demiurge.tools.ids import canonical_id, checked_id
 from demiurge.tools.policy import ToolPolicy, ToolPolicyContext
 from demiurge.tools.policy_file import file_problems
+from demiurge.values.caller import ROLES, USER, Caller
 from demiurge.values.clock import SystemClock
 from demiurge.world.authority.explanation import Ruling, askers, ruling, rulings
 from demiurge.world.effect_kinds import TOOL
@@ -33,10 +34,11 @@ from demiurge.world.unit import Unit
 __all__ = ["command"]
 
 SENTENCES = {
-    "deny": "no line of the policy allows it",
-    "allowed_tools": "it is among allowed_tools, and no line asks for approval",
-    "require_approval_for_tools": "it is among require_approval_for_tools",
-    "require_approval_for_effects": "its effect is among require_approval_for_effects",
+    "allowed_tools": "it is among allowed_tools{of}, and no line asks for approval",
+    "require_approval_for_tools": "it is among require_approval_for_tools{of}",
+    "require_approval_for_effects": "its effect is among require_approval_for_effects{of}",
+    "denied_tools": "it is among denied_tools{of}",
+    "denied_effects": "its effect is among denied_effects{of}",
 }
 
 
@@ -55,12 +57,21 @@ def check(file: str, tools: tuple[str, ...]) -> None:
     except InvalidValue as error:
         raise _all_of_it(file, error) from error
     known = {tool.name for tool in (*CORE_TOOLS, *load_tools(tools))}
-    named = (*policy.allowed_tools, *policy.require_approval_for_tools)
-    missing = sorted({name for name in named if name not in known})
+    named = {*policy.allowed_to_some, *policy.require_approval_for_tools}
+    missing = sorted(named - known)
     for name in missing:
         output.notice(f"The policy names {name}, which is no tool here.")
+    roles = {role for rule in policy.rules for role in (*rule.roles, *rule.approvers)} | set(policy.approvers)
+    unknown = sorted(roles - set(ROLES))
+    for role in unknown:
+        output.notice(
+            f"The policy names the role {role}, which nobody has in a world; the roles are {', '.join(ROLES)}."
+        )
     document = {"ok": True, "digest": policy.digest, "policy": policy.to_json(), "missing": missing}
-    output.result(document, f"{file} is sound: it allows {len(policy.allowed_tools)} tools ({policy.digest}).")
+    allows = f"it allows {len(policy.allowed_tools)} tools"
+    if policy.rules:
+        allows += f" to everybody, and has {len(policy.rules)} rule{'s' * (len(policy.rules) > 1)} for some callers"
+    output.result(document | {"unknown_roles": unknown}, f"{file} is sound: {allows} ({policy.digest}).")
 
 
 def _all_of_it(file: str, first: InvalidValue) -> DemiurgeError:
@@ -76,14 +87,28 @@ def _all_of_it(file: str, first: InvalidValue) -> DemiurgeError:
 
 @command.command(name="explain", cls=Command)
 @click.argument("what", metavar="TOOL|KIND")
+@click.option(
+    "--as", "roles", metavar="ROLE", multiple=True, help="A role of who would call the tool.  [default: user]"
+)
+@click.option("--tenant", default="", metavar="ID", help="The tenant for whom the tool would be called.")
 @click.option("--actor", default="user", show_default=True, help="Who would call the tool.")
 @click.option("--plan", metavar="NAME", help="This plan asks for the effect, such as shop/order@1.")
 @click.option("--reducer", metavar="MODULE", help="The reducer of this module asks for the effect.")
 @click.option("--tool", metavar="ID", help="This tool, while it runs, asks for the effect.")
 @running_options
-def explain(what: str, actor: str, plan: str | None, reducer: str | None, tool: str | None, **running: Any) -> None:
-    """Say whether a TOOL may be called in this world, and by which line of its tool policy; or whether an effect of
-    this KIND (such as http.request) may be asked for, under which grant and by which rule of the world's policy.
+def explain(
+    what: str,
+    roles: tuple[str, ...],
+    tenant: str,
+    actor: str,
+    plan: str | None,
+    reducer: str | None,
+    tool: str | None,
+    **running: Any,
+) -> None:
+    """Say whether a TOOL may be called in this world by whom --as, --tenant and --actor name, and by which line of its
+    tool policy; or whether an effect of this KIND (such as http.request) may be asked for, under which grant and by
+    which rule of the world's policy.
 
     Of an effect everybody is shown who may ask for it, or the one that --plan, --reducer or --tool names.
     """
@@ -95,9 +120,12 @@ def explain(what: str, actor: str, plan: str | None, reducer: str | None, tool: 
         node = world.manifest()
     effect = manifest.effects.get(what)
     if effect is not None:
-        if click.get_current_context().get_parameter_source("actor") is ParameterSource.COMMANDLINE:
+        source = click.get_current_context().get_parameter_source
+        given = [name for name in ("roles", "tenant", "actor") if source(name) is ParameterSource.COMMANDLINE]
+        if given:
+            option = "--as" if given[0] == "roles" else f"--{given[0]}"
             raise click.UsageError(
-                "--actor goes with a tool: of an effect the world's policy decides, which asks for none."
+                f"{option} goes with a tool: of an effect the world's policy decides, which asks for none."
             )
         _explain_effect(manifest, effect, asking[0] if asking else None)
         return
@@ -108,7 +136,7 @@ def explain(what: str, actor: str, plan: str | None, reducer: str | None, tool: 
     if "." in what and canonical_id(what) not in manifest.toolset:
         lists = "`demiurge tools ls` and `demiurge defs ls --kind effect` list them"
         raise NotFound(f"There is no tool and no effect {what}; {lists}.", code="unknown_effect")
-    _explain_tool(node, checked_id(what), actor)
+    _explain_tool(node, checked_id(what), Caller(actor, tenant, roles or USER.roles))
 
 
 def _explain_effect(manifest: Manifest, effect: EffectType, asking: tuple[str, str] | None) -> None:
@@ -165,24 +193,36 @@ def _effect_lines(document: Mapping[str, Any]) -> Iterator[str]:
         yield "Where it is allowed the tool policy decides on the tool; `demiurge policy explain TOOL` says how."
 
 
-def _explain_tool(node: Mapping[str, Any], tool_id: str, actor: str) -> None:
-    policy = ToolPolicy.from_json(node["tool_policy"])
+def _explain_tool(node: Mapping[str, Any], tool_id: str, caller: Caller) -> None:
+    policy, context = ToolPolicy.from_json(node["tool_policy"]), ToolPolicyContext.of(caller)
     specs = {spec["name"]: spec for spec in node["toolset"]}
     effect = ToolEffect(specs[tool_id]["effect"]) if tool_id in specs else ToolEffect.EXTERNAL_SIDE_EFFECT
-    decision = policy.decide(ToolPolicyContext(run_id="", actor=actor), tool_id, effect)
-    rule = None if decision == "deny" else policy.rule(tool_id, effect)
-    why = SENTENCES["deny" if rule is None else rule["rule"]]
+    decision, lines = policy.decide(context, tool_id, effect), policy.deciding_lines(context, tool_id, effect)
+    approvers = policy.approvers_of(context, tool_id, effect) if decision == "require_approval" else ()
+    why = _why(lines[0]) if lines else "no line of the policy allows it" + (" to this caller" if policy.rules else "")
     document = {
         "tool": tool_id,
         "known": tool_id in specs,
         "effect": effect.value,
+        "caller": {"actor": caller.actor, "tenant": caller.tenant or None, "roles": list(caller.roles)},
         "decision": decision,
-        "rule": rule,
+        "rule": lines[0] if lines else None,
+        "rules": lines,
+        "approvers": approvers,
         "why": why,
         "policy": policy.digest,
     }
     there = "" if tool_id in specs else ", and there is no such tool here"
-    output.result(document, f"{tool_id} ({effect.value}): {decision}; {why}{there}.")
+    also = [f"Also: {_why(line)}." for line in lines[1:]]
+    who = " and ".join(" or ".join(roles) for roles in approvers)
+    asks = [f"Somebody with the role {who} decides on it."] if approvers else []
+    output.result(document, f"{tool_id} ({effect.value}): {decision}; {why}{there}.", *also, *asks)
+
+
+def _why(line: Mapping[str, str]) -> str:
+    """What a deciding line says, as a part of a sentence."""
+    of = f" of the rule {line['rule_name']}" if "rule_name" in line else ""
+    return SENTENCES[line["rule"]].format(of=of)
 
 
 @command.command(name="backtest", cls=Command)
@@ -214,7 +254,7 @@ def backtest_command(file: str, chat_id: str | None, shown: int) -> None:
 
 def _catalog(manifest: Mapping[str, Any], policy: ToolPolicy) -> Iterator[dict[str, str]]:
     """The tools of the world that the two policies don't agree on."""
-    now, context = ToolPolicy.from_json(manifest["tool_policy"]), ToolPolicyContext(run_id="", actor="user")
+    now, context = ToolPolicy.from_json(manifest["tool_policy"]), ToolPolicyContext.of(USER)
     for spec in sorted(manifest["toolset"], key=lambda spec: str(spec["name"])):
         effect = ToolEffect(spec["effect"])
         verdicts = [each.decide(context, spec["name"], effect) for each in (now, policy)]
@@ -228,7 +268,8 @@ def _backtest_lines(done: Backtest, catalog: Sequence[Mapping[str, str]]) -> Ite
     if done.unreadable:
         yield f"{done.unreadable} can't be read any more."
     for change in done.changes:
-        yield f"{change.recorded} -> {change.would_be}: {change.tool} ({change.effect}), {change.count}"
+        by = f", by the rule {change.rule}" if change.rule is not None else ""
+        yield f"{change.recorded} -> {change.would_be}: {change.tool} ({change.effect}), {change.count}{by}"
         yield from (f"  {call.unit} {call.seq}: {call.tool_call_id}" for call in change.calls)
         if change.count > len(change.calls):
             yield f"  and {change.count - len(change.calls)} more"

@@ -17,6 +17,7 @@ from demiurge.tools.ids import canonical_id
 from demiurge.tools.policy import ToolPolicy, ToolPolicyContext
 from demiurge.tools.spec import ToolSpec
 from demiurge.values import canonical_json
+from demiurge.values.caller import USER
 from demiurge.wire.items import NamedTool, ToolChoice
 from demiurge.world.toolset import read_toolset
 
@@ -117,7 +118,7 @@ def _as_json(spec: ToolSpec, policy: ToolPolicy) -> dict[str, Any]:
     return {
         "id": spec.name,
         "effect": spec.effect.value,
-        "decision": policy.decide(ToolPolicyContext(run_id=""), spec.name, spec.effect),
+        "decision": policy.decide(ToolPolicyContext.of(USER), spec.name, spec.effect),
         "source": "shipped" if spec.name.partition("__")[0] in ("core", "introspect", "workspace") else "yours",
         "tokens": -(-len(shown) // BYTES_PER_TOKEN),
         "spec_hash": spec.spec_hash,

@@ -124,6 +124,12 @@ class ToolPolicy:
         for conflict in rule_conflicts(self.rules, self.allowed_tools, self.approvers):
             raise conflict
 
+    @property
+    def allowed_to_some(self) -> tuple[str, ...]:
+        """The ids that the policy's own list or one of its rules allows."""
+        given = (self.allowed_tools, *(rule.allowed_tools for rule in self.rules))
+        return tuple(dict.fromkeys(name for names in given for name in names))
+
     @cached_property
     def _allowed(self) -> frozenset[str]:
         return frozenset(self.allowed_tools)

@@ -163,7 +163,7 @@ class ToolRunner:
         )
 
     def __repr__(self) -> str:
-        tools = ", ".join(self._ports.policy.allowed_tools)
+        tools = ", ".join(self._ports.policy.allowed_to_some)
         return f"<ToolRunner that allows {tools or 'nothing'}: {self.summary!r}>"
 
     @property

@@ -396,6 +396,19 @@ async def test_the_manifest_is_introspected_by_its_address(memory: MemoryStore) 
         assert "policys" not in shown
 
 
+async def test_a_model_is_shown_the_rules_for_its_caller_and_not_whom_they_name(memory: MemoryStore) -> None:
+    model = Script(called(("c1", "introspect__manifest", {})), said("ok"))
+    rules = (
+        ToolPolicyRule("ours", tenants=("acme", "globex"), denied_tools=(READ,)),
+        ToolPolicyRule("theirs", tenants=("initech",), denied_tools=(LIST,)),
+    )
+    policy = ToolPolicy(("introspect__manifest", READ, LIST), rules=rules)
+    async with talking(memory, model, policy=policy) as talk:
+        await talk.say("go", caller=BOT)
+        shown = canonical_json.parse_object(contents(talk)[0].partition("\n\n")[2])["manifest"]["tool_policy"]
+        assert shown["rules"] == [{"name": "ours", "denied_tools": [READ]}]
+
+
 async def test_a_tool_may_ask_for_several_things_at_once(memory: MemoryStore) -> None:
     async def both(context: ToolContext) -> str:
         """Reads two things."""

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from demiurge.errors import NotFound
-from demiurge.tools import ToolEffect, ToolPolicy
+from demiurge.tools import ToolEffect, ToolPolicy, ToolPolicyRule
 from demiurge.values import canonical_json, cbor
 from demiurge.values.caller import Caller
 from demiurge.values.refs import Ref, ref_of
@@ -23,7 +23,7 @@ class World:
     """Records as a kernel writes them: an answer proposes calls, and those that are not denied become intents."""
 
     def __init__(self, policy: ToolPolicy) -> None:
-        self.policy = policy
+        self.policy, self.caller = policy, Caller("user")
         toolset = [{"name": name, "effect": effect.value} for name, effect in EFFECTS.items()]
         self.blobs: dict[Ref, bytes] = {}
         self.manifest = self.put(cbor.encode({"tool_policy": policy.to_json(), "toolset": toolset}))
@@ -44,7 +44,7 @@ class World:
                 canonical_json.encode({"id": f"c{number}", "name": tool, "arguments_json": "{}"}) for tool in tools
             ]
             payload = {"tool_call_refs": [self.put(call) for call in calls]}
-            stamp = Stamp(1, b"e", Caller("user"), self.manifest)
+            stamp = Stamp(1, b"e", self.caller, self.manifest)
             body: dict[str, Any] = {"intent": b"", "status": "ok", "payload": payload}
             yield seal_record(UNIT, seq, "receipt", None, stamp, body, b"\0" * 32)
             seq += 1
@@ -100,3 +100,16 @@ def test_what_can_not_be_read_is_counted_and_passed_over() -> None:
     assert (done.calls, done.unreadable) == (1, 1)
     del world.blobs[world.manifest]
     assert backtest(records, world.get, ToolPolicy()).unreadable == 2
+
+
+def test_a_rule_decides_on_the_caller_of_the_record_and_is_named() -> None:
+    rule = ToolPolicyRule("users-look", roles=("user",), denied_tools=("look",))
+    other = ToolPolicyRule("guests", roles=("guest",), denied_tools=("send",))
+    world = World(ToolPolicy(("look", "send")))
+    world.caller = Caller("ada", "acme", ("user",))
+    done = backtest(world.answers([["look", "send"]]), world.get, ToolPolicy(("look", "send"), rules=(rule, other)))
+    [change] = done.changes
+    assert (change.tool, change.would_be, change.rule, change.count) == ("look", "deny", "users-look", 1)
+    world.caller = Caller("user")  # as programs recorded it that knew no roles
+    done = backtest(world.answers([["look", "send"]]), world.get, ToolPolicy(("look", "send"), rules=(rule, other)))
+    assert done.changes == []

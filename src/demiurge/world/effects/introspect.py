@@ -11,7 +11,9 @@ from itertools import islice
 from typing import Any
 
 from demiurge.errors import DemiurgeError, NotFound
+from demiurge.tools.policy import ToolPolicy, ToolPolicyContext
 from demiurge.values import canonical_json, cbor
+from demiurge.values.caller import Caller
 from demiurge.values.refs import Ref, ref_from_digest
 from demiurge.world.effect import EffectCall, Restart, Result, failed, succeeded
 from demiurge.world.effect_kinds.introspect import INTROSPECT
@@ -141,7 +143,18 @@ _NAMED = {
 """What a manifest shows by name alone, and the kind of its definitions."""
 
 
-def _manifest_view(node: Mapping[str, Any]) -> dict[str, Any]:
+def _policy_view(policy: Mapping[str, Any], caller: Caller) -> Mapping[str, Any]:
+    """The tool policy as far as `caller` may know it: of its rules those for this caller, without whom else they are
+    for."""
+    if "rules" not in policy:
+        return policy
+    context = ToolPolicyContext.of(caller)
+    rules = [rule.to_json() for rule in ToolPolicy.from_json(policy).rules if rule.matches(context)]
+    about_callers = ("roles", "tenants", "actors")
+    return {**policy, "rules": [{k: v for k, v in rule.items() if k not in about_callers} for rule in rules]}
+
+
+def _manifest_view(node: Mapping[str, Any], caller: Caller) -> dict[str, Any]:
     definitions, root = node["definitions"], node["root"]
     defaults = root.get("defaults", {})
     in_force = [d["rules"] for d in definitions if d["$kind"] == "defpolicy" and d["name"] == defaults.get("policy")]
@@ -154,7 +167,7 @@ def _manifest_view(node: Mapping[str, Any]) -> dict[str, Any]:
         "routing": root.get("routing", {}).get("events", []),
         "triggers": root.get("triggers", []),
         "tools": [spec["name"] for spec in node["toolset"]],
-        "tool_policy": node["tool_policy"],
+        "tool_policy": _policy_view(node["tool_policy"], caller),
     }
 
 
@@ -166,7 +179,7 @@ class WorldIntrospection:
         """What this world is made of: definitions by name, and in full what may happen in it and who decides."""
         found = await ask(self._call, "introspect.manifest")
         node = cbor.decode(self._call.get_blob(Ref(found["manifest_ref"])))
-        return {**_manifest_view(node), "ref": found["manifest_ref"]}
+        return {**_manifest_view(node, self._call.caller), "ref": found["manifest_ref"]}
 
     async def state(self, module: str | None, key: str | None) -> Mapping[str, Any]:
         unit = self._call.unit

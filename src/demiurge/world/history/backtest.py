@@ -40,12 +40,14 @@ class Call(NamedTuple):
 
 @dataclass(slots=True)
 class Change:
-    """Calls of one tool that would be decided otherwise: how many, and the first of them."""
+    """Calls of one tool that would be decided otherwise: how many, and the first of them. `rule`: the name of the
+    other policy's rule that would decide, None for its own lists."""
 
     tool: str
     effect: str
     recorded: Decision
     would_be: Decision
+    rule: str | None = None
     count: int = 0
     calls: list[Call] = field(default_factory=list)
 
@@ -83,18 +85,20 @@ def backtest(records: Iterable[Record], get: Get, policy: ToolPolicy, *, shown: 
     """Decide every recorded call again. `records` by position, or those of one unit; `shown`: most calls to name of
     each change."""
     done = Backtest()
-    changes: dict[tuple[str, str, Decision, Decision], Change] = {}
+    changes: dict[tuple[str, str, Decision, Decision, str], Change] = {}
     for found in _decided(records, get):
         if found is None:
             done.unreadable += 1
             continue
-        would_be = policy.decide(ToolPolicyContext.of(found.caller), found.tool, found.effect)
+        context = ToolPolicyContext.of(found.caller)
+        would_be = policy.decide(context, found.tool, found.effect)
         done.calls += 1
         verdicts = found.recorded, would_be
         done.decided[verdicts] = done.decided.get(verdicts, 0) + 1
         if would_be != found.recorded:
-            change = Change(found.tool, found.effect.value, *verdicts)
-            change = changes.setdefault((change.tool, change.effect, *verdicts), change)
+            rule = policy.rule_name(context, found.tool, found.effect, would_be)
+            change = Change(found.tool, found.effect.value, *verdicts, rule)
+            change = changes.setdefault((change.tool, change.effect, *verdicts, rule or ""), change)
             change.count += 1
             if len(change.calls) < shown:
                 change.calls.append(found.call)
