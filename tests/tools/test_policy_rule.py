@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from hypothesis import strategies as st
 from demiurge.errors import InvalidValue
 from demiurge.tools import Budgets, Decision, ToolEffect, ToolPolicy, ToolPolicyContext, ToolPolicyRule
 from demiurge.tools.policy_problems import policy_problems
+from demiurge.tools.policy_rule import rule_conflicts
 
 READ, CHANGE, OUTSIDE = ToolEffect.READ_ONLY, ToolEffect.STATE_CHANGE, ToolEffect.EXTERNAL_SIDE_EFFECT
 STRICTNESS: tuple[Decision, ...] = ("allow", "require_approval", "deny")
@@ -262,6 +264,45 @@ def test_a_policy_is_refused_exactly_when_it_has_problems(
     except InvalidValue:
         sound = False
     assert (policy_problems(data) == []) is sound
+
+
+def every_caller() -> list[ToolPolicyContext]:
+    """One of each kind that the rules of these tests can tell apart."""
+    held = [roles for count in range(len(ROLES) + 1) for roles in combinations(ROLES, count)]
+    return [
+        ToolPolicyContext("r", actor, tenant, roles)
+        for actor in ("", *ACTORS)
+        for tenant in ("", *TENANTS)
+        for roles in held
+    ]
+
+
+@given(st.lists(rules(), max_size=4), some(TOOLS))
+def test_a_line_is_refused_exactly_when_no_caller_could_notice_it(
+    given_rules: list[ToolPolicyRule], allowed: tuple[str, ...]
+) -> None:
+    """Two rules that cover a third only together are not looked for."""
+    refused = {error.path for error in rule_conflicts(given_rules, allowed, ()) if not error.path.endswith(".name")}
+    expected = set()
+    callers = every_caller()
+    for index, rule in enumerate(given_rules):
+        matched = [caller for caller in callers if rule.matches(caller)]
+        for number, tool_id in enumerate(rule.allowed_tools):
+            covering = [
+                other
+                for other in given_rules
+                if (tool_id in other.denied_tools or set(other.denied_effects) == set(ToolEffect))
+                and all(other.matches(caller) for caller in matched)
+            ]
+            if tool_id in allowed or covering:
+                expected.add(f"rules[{index}].allowed_tools[{number}]")
+        for field in ("require_approval_for_tools", "denied_tools"):
+            for number, tool_id in enumerate(getattr(rule, field)):
+                allowing = [other for other in given_rules if tool_id in other.allowed_tools]
+                meets = any(other.matches(caller) for other in allowing for caller in matched)
+                if tool_id not in allowed and not meets:
+                    expected.add(f"rules[{index}].{field}[{number}]")
+    assert refused == expected
 
 
 # Who may decide on a call that waits

@@ -10,10 +10,10 @@ A line that could change nothing is an error, because its author believes that i
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from demiurge.errors import InvalidValue
 from demiurge.tools.effect import ToolEffect
@@ -152,24 +152,26 @@ class RuleIndex:
 
 
 def rule_conflicts(
-    rules: Sequence[ToolPolicyRule], allowed_tools: Sequence[str], approvers: Sequence[str]
+    rules: Sequence[ToolPolicyRule], allowed_tools: Collection[str], approvers: Collection[str]
 ) -> Iterator[InvalidValue]:
     """Yields an error for each line of a policy's rules that could change nothing, or that names approvers whom the
     policy does not let approve. `allowed_tools` and `approvers` are the policy's own."""
     named: set[str] = set()
+    allowing, denying = _by_tenant(rules), _by_caller(rules)
     for index, rule in enumerate(rules):
         place = f"rules[{index}]"
         if rule.name in named:
             yield InvalidValue(f"two rules have the name {rule.name}; rename one", path=f"{place}.name")
         named.add(rule.name)
         for number, tool_id in enumerate(rule.allowed_tools):
-            needless = _needless(rules, allowed_tools, rule, tool_id)
-            if needless:
-                yield InvalidValue(needless, path=f"{place}.allowed_tools[{number}]")
+            wrong = _denied_anyway(denying, rule, tool_id)
+            if tool_id in allowed_tools:
+                wrong = f"everybody may call {tool_id}; remove it here, or from the policy's own allowed_tools"
+            if wrong:
+                yield InvalidValue(wrong, path=f"{place}.allowed_tools[{number}]")
         for field in ("require_approval_for_tools", "denied_tools"):
             for number, tool_id in enumerate(getattr(rule, field)):
-                allowing = any(other.allows(tool_id) and _may_meet(rule, other) for other in rules)
-                if not allowing and tool_id not in allowed_tools:
+                if tool_id not in allowed_tools and not _may_be_allowed(allowing, rule, tool_id):
                     wrong = f"no line allows {tool_id} to these callers, so this line changes nothing"
                     yield InvalidValue(f"{wrong}; correct the id or remove it", path=f"{place}.{field}[{number}]")
         for number, role in enumerate(rule.approvers):
@@ -178,15 +180,46 @@ def rule_conflicts(
                 yield InvalidValue(wrong, path=f"{place}.approvers[{number}]")
 
 
-def _needless(rules: Sequence[ToolPolicyRule], allowed_tools: Sequence[str], rule: ToolPolicyRule, tool_id: str) -> str:
+Rules: TypeAlias = Mapping[Hashable, Sequence[ToolPolicyRule]]
+
+
+def _by_tenant(rules: Sequence[ToolPolicyRule]) -> Rules:
+    """The rules that allow a tool, by the tool alone and by tool and tenant, which is "" for a rule that names none."""
+    found: dict[Hashable, list[ToolPolicyRule]] = {}
+    for rule in rules:
+        for tool_id in rule.allowed_tools:
+            for key in (tool_id, *((tool_id, tenant) for tenant in rule.tenants or ("",))):
+                found.setdefault(key, []).append(rule)
+    return found
+
+
+def _by_caller(rules: Sequence[ToolPolicyRule]) -> Rules:
+    """The rules that deny a tool, by tool and by each name in one of their lists of callers. The tool is "" for rules
+    that deny every tool."""
+    found: dict[Hashable, list[ToolPolicyRule]] = {}
+    for rule in rules:
+        kind = next(kind for kind in _CALLERS if getattr(rule, kind))
+        everything = [""] if len(set(rule.denied_effects)) == len(ToolEffect) else []
+        for tool_id in (*rule.denied_tools, *everything):
+            for name in getattr(rule, kind):
+                found.setdefault((tool_id, kind, name), []).append(rule)
+    return found
+
+
+def _denied_anyway(denying: Rules, rule: ToolPolicyRule, tool_id: str) -> str:
     """Returns why it changes nothing that `rule` allows a tool, "" if it may change something."""
-    if tool_id in allowed_tools:
-        return f"everybody may call {tool_id}; remove it here, or from the policy's own allowed_tools"
-    for other in rules:
-        denies = tool_id in other.denied_tools or set(other.denied_effects) == set(ToolEffect)
-        if denies and _covers(other, rule):
-            return f"the rule {other.name} denies {tool_id} to all these callers; remove one of the two lines"
+    for kind in _CALLERS:
+        for name in getattr(rule, kind)[:1]:  # what covers the rule has every name of the list, so also the first
+            for other in (*denying.get((tool_id, kind, name), ()), *denying.get(("", kind, name), ())):
+                if _covers(other, rule):
+                    return f"the rule {other.name} denies {tool_id} to all these callers; remove one of the two lines"
     return ""
+
+
+def _may_be_allowed(allowing: Rules, rule: ToolPolicyRule, tool_id: str) -> bool:
+    """Returns whether a rule may allow a tool to some caller of `rule`."""
+    keys: list[Hashable] = [(tool_id, tenant) for tenant in ("", *rule.tenants)] if rule.tenants else [tool_id]
+    return any(_may_meet(rule, other) for key in keys for other in allowing.get(key, ()))
 
 
 def _covers(wide: ToolPolicyRule, narrow: ToolPolicyRule) -> bool:

@@ -57,9 +57,8 @@ class ToolInvocationRecord:
     def public(self) -> dict[str, Any]:
         """The record as JSON without the exact arguments and the provider's payload; `rule` is there if one
         decided."""
-        return {  # in the order of canonical CBOR, which a journal needs it in
+        public = {  # in the order of canonical CBOR, which a journal needs it in
             "name": self.name,
-            **({"rule": self.rule} if self.rule is not None else {}),
             "error": self.error,
             "effect": None if self.effect is None else str(self.effect),
             "result": self.result,
@@ -74,6 +73,7 @@ class ToolInvocationRecord:
             "policy_digest": self.policy_digest,
             "started_at_ms": self.started_at_ms,
         }
+        return public if self.rule is None else {"name": self.name, "rule": self.rule, **public}
 
 
 @dataclass(frozen=True, slots=True)
