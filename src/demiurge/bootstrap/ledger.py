@@ -42,11 +42,11 @@ class WorldLedger:
         self._opening = threading.Lock()
         self._open: SqliteEffectLedger | None = None
 
-    def opened(self, source: ToolSource) -> SqliteEffectLedger | None:
-        """None when no tool of `source` has an `idempotency`."""
+    def opened(self, source: ToolSource, *, may_change: bool = False) -> SqliteEffectLedger | None:
+        """None when no tool of `source` has an `idempotency`, and none will have (`may_change`)."""
         bound = (source.get(spec.name) for spec in source.specs())
         configs = [tool.idempotency for tool in bound if tool is not None and tool.idempotency is not None]
-        if any(config.strategy is not IdempotencyStrategy.NONE for config in configs):
+        if may_change or any(config.strategy is not IdempotencyStrategy.NONE for config in configs):
             return self._opened()
         return self._open
 

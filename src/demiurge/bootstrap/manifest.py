@@ -17,8 +17,10 @@ from typing import Any, NamedTuple
 
 from demiurge.apps.demiurge import CHAT, app
 from demiurge.bootstrap.adoption import Adoption
-from demiurge.errors import InvalidValue
+from demiurge.errors import Conflict, InvalidValue
 from demiurge.stores.protocol import Store
+from demiurge.tools.core import CORE_TOOLS
+from demiurge.tools.effect import ToolEffect
 from demiurge.tools.policy import ToolPolicy
 from demiurge.tools.source import ToolSource
 from demiurge.values import canonical_json, cbor
@@ -37,9 +39,11 @@ __all__ = [
     "Ruled",
     "check_adapters",
     "copy_definitions",
+    "default_policy",
     "keep_definitions",
     "read_definitions",
     "reducers_of",
+    "require_same",
     "ruled_by",
     "stored_definitions",
 ]
@@ -49,6 +53,14 @@ KEY = "definitions"
 
 Code = Mapping[str, Reducer | Callable[..., Any]]
 """By module name; of a plain function, its module is the source that is kept."""
+
+
+def default_policy(source: ToolSource) -> ToolPolicy:
+    """Returns the policy that allows the shipped tools that only read, and has a person asked for all others."""
+    shipped = {tool.name for tool in CORE_TOOLS if tool.effect is ToolEffect.READ_ONLY}
+    names = tuple(spec.name for spec in source.specs())
+    asked = tuple(name for name in names if name not in shipped)
+    return ToolPolicy(allowed_tools=names, require_approval_for_tools=asked)
 
 
 class Definitions(NamedTuple):
@@ -87,11 +99,10 @@ class Ruled(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Means:
-    """What a process brings. `policy` None: the definitions' own, else `default_policy`."""
+    """What a process brings. `policy` None: the definitions' own, else the `default_policy` of its tools."""
 
     source: ToolSource
     policy: ToolPolicy | None
-    default_policy: ToolPolicy
     system_prompt: str | None
     code: Mapping[str, Reducer]
 
@@ -106,7 +117,7 @@ class Means:
             given.definitions,
             given.root,
             {**code, WORKSPACE: workspace_reducer()},
-            tool_policy=self.policy or folder.tool_policy() or self.default_policy,
+            tool_policy=self.policy or folder.tool_policy() or default_policy(self.source),
             toolset=folder.toolset() if given.root.get("toolsets") else self.source.specs(),
             settings=settings,
             check=new,
@@ -120,6 +131,14 @@ class Means:
             return {}, ()
         prompt = user_blob(app().system_prompt if said is None else said, role="system")
         return {"system_ref": ref_of(prompt)}, (prompt,)
+
+
+def require_same(theirs: bytes, ours: Ruled) -> None:
+    """Raises Conflict unless the owner of a world, whose manifest node this is, runs the world with our manifest."""
+    if ref_of(theirs) != ours.manifest.ref:
+        raise Conflict(
+            "Another process has this world open with other tools, policy or manifest; stop it first.", code="owned"
+        )
 
 
 def read_definitions(folder: str | PathLike[str]) -> Definitions:

@@ -31,26 +31,24 @@ from demiurge.bootstrap.manifest import (
     check_adapters,
     read_definitions,
     reducers_of,
+    require_same,
     ruled_by,
 )
 from demiurge.bootstrap.models import Choice, addresses, choose
 from demiurge.bootstrap.secrets import open_secrets, open_vault
 from demiurge.bootstrap.shown_records import ShownRecords
 from demiurge.bootstrap.toolset import store_toolset
+from demiurge.bootstrap.world_tools import GivenTools, WorldTools
 from demiurge.errors import Conflict, Damaged, Divergence, Unavailable, UsageError
 from demiurge.sessions.codec import EventCodec
 from demiurge.stores.secret_vault import SecretVault
-from demiurge.tools.authoring.tool import Tool
 from demiurge.tools.connections.credentials import Secret
-from demiurge.tools.core import CORE_TOOLS
-from demiurge.tools.effect import ToolEffect
 from demiurge.tools.execution.error_log import ToolErrorLog
 from demiurge.tools.policy import ToolPolicy
-from demiurge.tools.source import StaticToolSource
 from demiurge.values import canonical_json, cbor
 from demiurge.values.clock import SystemClock, SystemEntropy
 from demiurge.values.projection import Only
-from demiurge.values.refs import Ref, parse_ref, ref_of
+from demiurge.values.refs import Ref, parse_ref
 from demiurge.wire.items import ToolChoice
 from demiurge.world.effect import Adapter
 from demiurge.world.host import Accepted
@@ -64,17 +62,9 @@ from demiurge.world.sealing import Sealing
 from demiurge.world.sessions import Sessions
 from demiurge.world.unit import Unit
 
-__all__ = ["World", "default_policy"]
+__all__ = ["World"]
 
 KEEP_DAYS, ARCHIVE_DAYS = KEEP_S / 86400, ARCHIVE_S / 86400
-
-
-def default_policy(tools: Sequence[Tool[Any, Any]]) -> ToolPolicy:
-    """The shipped tools that only read are allowed; a person is asked for all others."""
-    shipped = {tool.name for tool in CORE_TOOLS if tool.effect is ToolEffect.READ_ONLY}
-    names = tuple(tool.name for tool in (*CORE_TOOLS, *tools))
-    asked = tuple(name for name in names if name not in shipped)
-    return ToolPolicy(allowed_tools=names, require_approval_for_tools=asked)
 
 
 class Blobs(NamedTuple):
@@ -95,14 +85,6 @@ def _no_heir() -> Backend:
     raise Unavailable("The process that had this world open has gone.", code="owner_gone")
 
 
-def _require_same(theirs: bytes, means: Means, given: Definitions | None) -> None:
-    """What somebody names must be what the owner, whose manifest this is, runs the world with."""
-    if ref_of(theirs) != means.rule(given or Definitions.of_node(theirs)).manifest.ref:
-        raise Conflict(
-            "Another process has this world open with other tools, policy or manifest; stop it first.", code="owned"
-        )
-
-
 class World:
     """A durable agent. Use it from one event loop, as `async with World.open(path) as world`."""
 
@@ -114,8 +96,9 @@ class World:
         *,
         adopts: bool = False,
         vault: SecretVault | None = None,
+        tools: tuple[WorldTools, Means] | None = None,
     ) -> None:
-        self.backend, self._adopts, self._vault = backend, adopts, vault
+        self.backend, self._adopts, self._vault, self._tools = backend, adopts, vault, tools
         self.choice = choice
         self.sessions = Sessions(ShownRecords(backend), events if events is not None else EventCodec())
         self.blobs = Blobs(backend)
@@ -127,7 +110,7 @@ class World:
     def open(
         cls,
         path: str | os.PathLike[str],
-        tools: Sequence[Tool[Any, Any]] = (),
+        tools: GivenTools = (),
         policy: ToolPolicy | None = None,
         system_prompt: str | None = None,
         *,
@@ -148,7 +131,8 @@ class World:
     ) -> World:
         """Open the world in the folder `path`, made if there is none; join its owner when another process has it.
 
-        `tools` are offered to chats beside the shipped ones, under `policy` (default: `default_policy`). `provider`,
+        `tools` (tools, BoundTools and sources: a ToolSource or an AsyncToolSource) are offered to chats beside the
+        shipped ones, under `policy` (default: `default_policy`). `provider`,
         `model` and `base_url` override the choice that the environment makes. Without `perform` events are taken
         in and their effects are left to whoever opens the world next. Whoever joined takes the world over when its
         owner goes. Who only `looks` does not (Unavailable, `owner_gone`), and nobody can join it: others wait for the
@@ -174,10 +158,10 @@ class World:
         folder = Path(path)
         environment = os.environ if environment is None else environment
         choice = choose(environment, wanted=provider, model=model, base_url=base_url)
-        source = StaticToolSource((*CORE_TOOLS, *tools))
-        events = EventCodec((*(tool.result_type for tool in tools), *session_types))
+        source = WorldTools(tools)
+        events = EventCodec((*source.result_types(), *session_types))
         code = {**app().reducers, **reducers_of(reducers)}
-        means = Means(source, policy, default_policy(tools), system_prompt, code)
+        means = Means(source, policy, system_prompt, code)
         check_adapters(adapters)
         adoption = Adoption(environment, folder)
         given = read_definitions(manifest) if manifest is not None else None
@@ -189,8 +173,10 @@ class World:
             store = own(folder, create=create, accepts_losses=losses.accepts)
             if store is None:
                 remote = Remote(socket_path(folder), _no_heir if looks else backend)
-                if any((tools, policy, system_prompt is not None, given, reducers, adapters)):
-                    _require_same(remote.manifest(), means, given)
+                brings = source.any_given, policy, system_prompt is not None, given, reducers, adapters
+                if any(brings) and not source.is_waiting:
+                    theirs = remote.manifest()
+                    require_same(theirs, means.rule(given or Definitions.of_node(theirs)))
                 return remote
             try:
                 losses.begin()
@@ -214,16 +200,19 @@ class World:
                 kept_code=environment.get("DEMIURGE_KEPT_CODE") == "1",
                 adapters=adapters,
                 listens=not looks,
+                tools_may_change=source.may_change,
                 errors=ToolErrorLog(environment=environment) if log_tool_errors is True else log_tool_errors or None,
             )
 
         adopts = adopt or given is not None
-        world = cls(backend(), choice, events, adopts=adopts, vault=open_vault(environment))
+        world = cls(backend(), choice, events, adopts=adopts, vault=open_vault(environment), tools=(source, means))
         world.accepted = losses.accepted
         return world
 
     async def __aenter__(self) -> World:
         try:
+            if self._tools is not None and self._tools[0].is_waiting:
+                await self.refresh_tools()
             await self.backend.serve()
             if self._adopts and not (await self.backend.info())["adopted"]:
                 raise Conflict("Another process has this world open, to look at; stop it first.", code="owned")
@@ -243,6 +232,16 @@ class World:
     async def close(self) -> None:
         """Stop; what is open is taken up by whoever opens the world next."""
         await self.backend.close()
+
+    async def refresh_tools(self) -> bool:
+        """Lists the world's tool sources again and puts their tools in force: in the catalog at once, in each unit at
+        its next event, where a `manifest` record says so. Returns whether a spec differs.
+
+        A call that was proposed for a tool that has changed or gone is not run (`unavailable`; `approval_expired` where
+        a person was asked). Raises PromptValidationError (two tools with one id), Unavailable (`tools_unlisted`),
+        Conflict (`owned`: another process runs the world with other tools); then nothing has changed.
+        """
+        return self._tools is not None and await self._tools[0].refresh(self._tools[1], self.backend)
 
     # -- events and state ---------------------------------------------------------------------------------------------
 

@@ -28,7 +28,7 @@ class BoundTool:
     `inline`: a `def` handler quick enough to run on the event loop. `timeout_ms`: its own limit.
     `capabilities`: types that must be bound in `context.resources`. `idempotency` and `reconcile` are for
     the ledger. `works_through_capabilities`: all it does is ask for effects, so a world may run it again after a
-    crash and answer it from what it recorded."""
+    crash and answer it from what it recorded. `result_type`: the type of its values, None where they are plain JSON."""
 
     spec: ToolSpec
     parse: Callable[[str | bytes], Any]
@@ -44,3 +44,4 @@ class BoundTool:
     idempotency: IdempotencyConfig | None = None
     reconcile: Callable[..., Any] | None = None
     dump_params: Callable[[Any], tuple[Any, bool]] | None = None
+    result_type: Any = None

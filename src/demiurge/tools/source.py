@@ -17,7 +17,7 @@ from demiurge.tools.ids import is_tool_id
 from demiurge.tools.redaction import Redaction
 from demiurge.tools.spec import ToolSpec
 
-__all__ = ["CompositeToolSource", "StaticToolSource", "ToolSource", "Tools", "as_source"]
+__all__ = ["AsyncToolSource", "CompositeToolSource", "StaticToolSource", "ToolSource", "Tools", "as_source"]
 
 
 @runtime_checkable
@@ -27,6 +27,15 @@ class ToolSource(Protocol):
     def get(self, tool_id: str) -> BoundTool | None: ...
 
     def specs(self) -> tuple[ToolSpec, ...]: ...
+
+
+@runtime_checkable
+class AsyncToolSource(Protocol):
+    """A source whose tools have to be asked for, such as a server's. A world takes one (`World.open(tools=...)`)."""
+
+    async def list_tools(self) -> Iterable[Tool[Any, Any] | BoundTool]:
+        """Returns the tools that there are now."""
+        ...
 
 
 class StaticToolSource:

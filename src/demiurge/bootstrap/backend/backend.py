@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
+from demiurge.bootstrap.manifest import Ruled
 from demiurge.values.projection import Only
 
 __all__ = ["Backend", "Frames", "OnFrame", "Shown"]
@@ -89,6 +90,11 @@ class Backend(Protocol):
 
     def manifest(self) -> bytes:
         """The node of the manifest in force, or that would be."""
+        ...
+
+    async def replace_manifest(self, ruled: Ruled) -> None:
+        """Put another manifest in force; each unit takes it at its next ingress. Raises Conflict (`owned`) where
+        another process owns the world and runs it with another manifest."""
         ...
 
     def replay_risks(self) -> list[dict[str, Any]]:

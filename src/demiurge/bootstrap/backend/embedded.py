@@ -92,6 +92,7 @@ class Embedded:
         folder: Path | None = None,
         listens: bool = True,
         errors: ToolErrorLog | None = None,
+        tools_may_change: bool = False,
     ) -> None:
         self.store = store
         self._ledger = WorldLedger(folder, clock, store) if folder is not None else None
@@ -110,6 +111,7 @@ class Embedded:
         self._broadcast = Broadcast(store.find_ingress)
         self._gateway, self._listens = Gateway(self, socket), listens
         self._starting = asyncio.Lock()
+        self._tools_may_change = tools_may_change
         self._errors = errors and replace(errors, secrets=lambda: secrets.every(ruled.manifest))
 
     async def serve(self) -> None:
@@ -122,6 +124,9 @@ class Embedded:
         self._require_means()
         async with self._starting:
             if self._host is None:
+                ledger = None
+                if self._ledger is not None:
+                    ledger = self._ledger.opened(self._source, may_change=self._tools_may_change)
                 self._models = Models()
                 parts = WorldParts(
                     clock=self._clock,
@@ -132,7 +137,7 @@ class Embedded:
                     addresses=self._addresses,
                     source=self._source,
                     sessions=self._sessions,
-                    ledger=self._ledger.opened(self._source) if self._ledger is not None else None,
+                    ledger=ledger,
                     is_ours=self._approved.holds,
                     errors=self._errors,
                 )
@@ -345,6 +350,17 @@ class Embedded:
 
     def manifest(self) -> bytes:
         return self._manifest.node
+
+    async def replace_manifest(self, ruled: Ruled) -> None:
+        async with self._starting:
+            blobs = tuple(
+                dict.fromkeys((*self._blobs, *ruled.blobs))
+            )  # the old manifest's settings may still name some
+            if self._host is not None:
+                self.store.put_blobs(blobs)
+                await self._host.replace_manifest(ruled.manifest)
+            self._ruled = self._ruled._replace(manifest=ruled.manifest, missing=ruled.missing, blobs=blobs)
+            self._manifest, self._blobs = ruled.manifest, blobs
 
     def replay_risks(self) -> list[dict[str, Any]]:
         reducers = sorted(self._manifest.reducers.items())

@@ -17,6 +17,7 @@ from typing import Any
 from demiurge.bootstrap.backend.backend import Backend, Frames, OnFrame, Shown
 from demiurge.bootstrap.backend.socket import LENGTH, frame
 from demiurge.bootstrap.backend.told import rebuilt
+from demiurge.bootstrap.manifest import Ruled, require_same
 from demiurge.errors import Conflict
 from demiurge.values import cbor
 from demiurge.values.clock import SystemEntropy, new_id
@@ -185,6 +186,12 @@ class Remote:
 
     def manifest(self) -> bytes:
         return bytes(self._now("manifest"))
+
+    async def replace_manifest(self, ruled: Ruled) -> None:
+        if self._heir is not None:
+            await self._heir.replace_manifest(ruled)
+        else:
+            require_same(await self._later("manifest"), ruled)
 
     def replay_risks(self) -> list[dict[str, Any]]:
         return list(self._now("replay_risks"))

@@ -300,6 +300,7 @@ class Tool(Generic[ParamsT, ResultT]):
             idempotency=self.idempotency,
             reconcile=self.reconcile,
             dump_params=params.dump,
+            result_type=self.result_type,
         )
 
     def _timeout_ms(self) -> int | None:

@@ -50,6 +50,10 @@ class Manifests:
         self.needed: set[Ref] = set()
         """Those of which a history could not be computed by the code at hand."""
 
+    def replace(self, manifest: Manifest) -> None:
+        """Make another manifest the current one; those from before stay known."""
+        self._known[manifest.ref] = self.current = manifest
+
     def __getitem__(self, ref: Ref) -> Manifest:
         if ref not in self._known:
             self._known[ref] = Manifest.load(self._get(ref), self.current.reducers)

@@ -102,7 +102,7 @@ class Host:
         )
         self._units = Units(
             store,
-            manifest,
+            self._manifests,
             self._committer,
             loader,
             self._dispatcher,
@@ -124,6 +124,13 @@ class Host:
         await self._committer.write(self.store.put_blobs, [self.manifest.node, *sources])
         self.notices += self.store.notices
         self.notices += [f"{unit} is left alone: {problem}" for unit, problem in self.store.damaged.items()]
+
+    async def replace_manifest(self, manifest: Manifest) -> None:
+        """Put another manifest in force: what comes in from now on is stamped with it, so each unit takes it at its
+        next ingress, and its journal says so. Raises Unavailable; then the old one stays in force."""
+        sources = [reducer.source for reducer in manifest.reducers.values()]
+        await self._committer.write(self.store.put_blobs, [manifest.node, *sources])
+        self._manifests.replace(manifest)
 
     async def close(self) -> None:
         """Stop: see `Units.close`."""

@@ -18,12 +18,11 @@ from demiurge.errors import DemiurgeError, Unavailable
 from demiurge.stores.protocol import Attempt, Batch, Outgoing, Row, Snapshot, Store
 from demiurge.values import cbor
 from demiurge.values.draft import draft_of
-from demiurge.world.history.replay import step
+from demiurge.world.history.replay import Manifests, step
 from demiurge.world.host.commit import Committer
 from demiurge.world.host.loader import Loader
 from demiurge.world.kernel.ingress import Ingress
 from demiurge.world.kernel.outcome import Advance, Sent
-from demiurge.world.manifest import Manifest
 from demiurge.world.record import Record
 from demiurge.world.snapshot import take_snapshot
 from demiurge.world.state import OpenIntent, UnitState
@@ -71,7 +70,7 @@ class LiveUnit:
     state: UnitState
     tail: int
     """Size in bytes of the records since the last snapshot."""
-    manifest: Manifest
+    manifests: Manifests
     store: Store
     committer: Committer
     loader: Loader
@@ -174,7 +173,7 @@ class LiveUnit:
                 numbers.append(known)
                 continue
             try:
-                outcome = step(self.manifest, state, ingress, self.committer.get_blob, self.loader.lost)
+                outcome = self._step(state, ingress)
             except DemiurgeError as error:  # of this ingress alone: the others go on
                 refused = error
                 numbers.append(None)
@@ -201,6 +200,12 @@ class LiveUnit:
         attempts = [waiting.begins for waiting in taken if waiting.begins is not None]
         moved = _Moved(taken, numbers, state, tail, steps, refused, attempts)
         self.committer.append(batch, blobs, partial(self._moved, moved), attempts)
+
+    def _step(self, state: UnitState, ingress: Ingress) -> Advance:
+        """Take a step under the manifest that was in force when the ingress came in."""
+        manifest = ingress.stamp.manifest
+        assert manifest is not None
+        return step(self.manifests[manifest], state, ingress, self.committer.get_blob, self.loader.lost)
 
     def _moved(self, moved: _Moved, error: BaseException | None) -> None:
         """Let the world know of what is durable, or of what kept it from being."""

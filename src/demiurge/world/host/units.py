@@ -15,6 +15,7 @@ from demiurge.errors import DemiurgeError, NotFound
 from demiurge.stores.protocol import Store
 from demiurge.values.caller import Caller
 from demiurge.values.clock import Clock
+from demiurge.world.history.replay import Manifests
 from demiurge.world.host.commit import Committer
 from demiurge.world.host.dispatch import Dispatcher
 from demiurge.world.host.live import LiveUnit, read_outgoing
@@ -22,7 +23,6 @@ from demiurge.world.host.loader import Loader
 from demiurge.world.host.timers import Sleep, Timers
 from demiurge.world.kernel.ingress import Ingress
 from demiurge.world.kernel.outcome import Advance, Sent
-from demiurge.world.manifest import Manifest
 from demiurge.world.record import Stamp
 from demiurge.world.state import OpenIntent
 from demiurge.world.unit import Unit
@@ -42,7 +42,7 @@ class Units:
     def __init__(
         self,
         store: Store,
-        manifest: Manifest,
+        manifests: Manifests,
         committer: Committer,
         loader: Loader,
         dispatcher: Dispatcher,
@@ -54,7 +54,7 @@ class Units:
         tail_bytes: int,
         sleep: Sleep,
     ) -> None:
-        self._store, self._manifest, self._committer, self._loader = store, manifest, committer, loader
+        self._store, self._manifests, self._committer, self._loader = store, manifests, committer, loader
         self._dispatcher, self._stamp, self._notices = dispatcher, stamp, notices
         self._performs, self._tail_bytes = perform, tail_bytes
         self._timers = Timers(clock, sleep)
@@ -74,7 +74,7 @@ class Units:
                 raise NotFound(f"{unit} came with the fork as records alone: a blob was erased.", code="erased")
             live = LiveUnit(
                 *loaded,
-                self._manifest,
+                self._manifests,
                 self._store,
                 self._committer,
                 self._loader,
@@ -211,7 +211,7 @@ class Units:
         faults.point("outbox.before_delivery")
         try:
             target = self[sent.target]
-            refs = tuple(self._manifest.schemas.validator(sent.schema).refs(sent.value))
+            refs = tuple(self._manifests.current.schemas.validator(sent.schema).refs(sent.value))
         except DemiurgeError as error:
             self._notices.append(f"An event for {sent.target} waits: {error}")
             return

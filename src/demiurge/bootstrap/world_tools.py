@@ -1,0 +1,109 @@
+"""`WorldTools`: the tools of one world, as its sources listed them last.
+
+A world pins the specs of its tools in its manifest. So `get` and `specs` answer from one listing, and a source that
+changes is listened to only by `refresh`, which puts a manifest with the new specs in force: what a model is offered,
+what the journal pins and what runs are always the same tools.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, TypeAlias
+
+from demiurge.bootstrap.backend import Backend
+from demiurge.bootstrap.manifest import Definitions, Means
+from demiurge.errors import DemiurgeError, Unavailable
+from demiurge.tools.authoring.tool import Tool
+from demiurge.tools.bound import BoundTool
+from demiurge.tools.core import CORE_TOOLS
+from demiurge.tools.source import AsyncToolSource, StaticToolSource, ToolSource, as_source
+from demiurge.tools.spec import ToolSpec
+
+__all__ = ["GivenTools", "WorldTools"]
+
+OneOrSource: TypeAlias = Tool[Any, Any] | BoundTool | ToolSource | AsyncToolSource
+
+GivenTools: TypeAlias = ToolSource | AsyncToolSource | Iterable[OneOrSource]
+"""What a world can be opened with: a source, or a list of tools, bound tools and sources."""
+
+
+class WorldTools:
+    """The shipped tools, and then those of `given`, in order. A source that lists asynchronously has no tools until the
+    first `refresh`. Raises PromptValidationError, as StaticToolSource does."""
+
+    def __init__(self, given: GivenTools) -> None:
+        self._given = _several(given)
+        self._listed = StaticToolSource((*CORE_TOOLS, *_present(self._given, {})))
+        self.is_waiting = any(isinstance(entry, AsyncToolSource) for entry in self._given)
+        """Whether a source has not been listed yet."""
+
+    @property
+    def any_given(self) -> bool:
+        return bool(self._given)
+
+    @property
+    def may_change(self) -> bool:
+        """Whether there is a source, which may list other tools at the next `refresh`."""
+        return any(isinstance(entry, ToolSource | AsyncToolSource) for entry in self._given)
+
+    def get(self, tool_id: str) -> BoundTool | None:
+        return self._listed.get(tool_id)
+
+    def specs(self) -> tuple[ToolSpec, ...]:
+        return self._listed.specs()
+
+    def result_types(self) -> list[Any]:
+        """The types of the tools' results, for the events of sessions."""
+        bound = (self._listed.get(spec.name) for spec in self._listed.specs() if spec.name not in _CORE)
+        return [tool.result_type for tool in bound if tool is not None and tool.result_type is not None]
+
+    async def refresh(self, means: Means, backend: Backend) -> bool:
+        """Lists the sources again and puts what they list in force. Returns whether a spec differs.
+
+        Raises PromptValidationError (two tools with one id), Unavailable (`tools_unlisted`: a source failed), Conflict
+        (another process owns the world and runs it with other tools); then nothing has changed.
+        """
+        asked = {at: entry for at, entry in enumerate(self._given) if isinstance(entry, AsyncToolSource)}
+        answers = {at: await _asked(source) for at, source in asked.items()}
+        listed = StaticToolSource((*CORE_TOOLS, *_present(self._given, answers)))
+        is_other = listed.specs() != self._listed.specs()
+        ruled = replace(means, source=listed).rule(Definitions.of_node(await asyncio.to_thread(backend.manifest)))
+        await backend.replace_manifest(ruled)
+        self._listed, self.is_waiting = listed, False
+        return is_other
+
+
+_CORE = frozenset(tool.name for tool in CORE_TOOLS)
+
+
+def _several(given: GivenTools) -> Sequence[OneOrSource]:
+    """The entries of a list. Raises PromptValidationError for what is neither a list nor a source."""
+    if isinstance(given, AsyncToolSource):
+        return [given]
+    return list(given) if isinstance(given, Iterable) else [as_source(given)]
+
+
+def _present(
+    given: Sequence[OneOrSource], answers: Mapping[int, Sequence[Tool[Any, Any] | BoundTool]]
+) -> Iterable[Tool[Any, Any] | BoundTool]:
+    """The tools of all entries; `answers` are those of the sources that list asynchronously, by their place."""
+    for at, entry in enumerate(given):
+        if isinstance(entry, AsyncToolSource):
+            yield from answers.get(at, ())
+        elif isinstance(entry, ToolSource):
+            found = (entry.get(spec.name) for spec in entry.specs())
+            yield from (tool for tool in found if tool is not None)
+        else:
+            yield entry
+
+
+async def _asked(source: AsyncToolSource) -> Sequence[Tool[Any, Any] | BoundTool]:
+    try:
+        return list(await source.list_tools())
+    except DemiurgeError:
+        raise
+    except Exception as error:
+        why = f"{type(source).__name__} can't list its tools ({type(error).__name__}): see to it, and try again."
+        raise Unavailable(why, code="tools_unlisted") from error
