@@ -18,7 +18,6 @@ from tests.world.scripted import BOARD, SECOND, A, Kernel, awaiting, edge, plan,
 from demiurge.tools.limits.allowance import Allowance
 from demiurge.tools.policy import Budgets, ToolPolicy
 from demiurge.values import canonical_json
-from demiurge.values.caller import Caller
 from demiurge.values.refs import ref_of
 from demiurge.world.effect import Result, failed, succeeded
 from demiurge.world.kernel.ingress import Ingress
@@ -222,10 +221,10 @@ class Units:
 
     def deliver(self) -> None:
         """The oldest message."""
-        source, sent = self.post.popleft()
+        _, sent = self.post.popleft()
         kernel = self.units[sent.target]
         kernel.now_ns += SECOND
-        stamp = Stamp(kernel.now_ns, kernel.now_ns.to_bytes(16, "big"), Caller(str(source)), kernel.manifest.ref)
+        stamp = Stamp(kernel.now_ns, kernel.now_ns.to_bytes(16, "big"), sent.caller, kernel.manifest.ref)
         body = {"schema": sent.schema, "value": sent.value}
         kernel.step(Ingress("event", f"sent:{sent.id}", body, stamp, sent.cause))
         self._send(sent.target)

@@ -19,13 +19,16 @@ ROLES: Final = ("viewer", "agent", "approver", "chief", "user")
 
 MAX_ROLES: Final = 32
 MAX_TEXT: Final = 256
+MAX_ACTOR: Final = 1024
+"""In characters. A unit is the actor of what it sends to others, and its name has a definition's name and a key in
+it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """`actor`: who it is, e.g. `user` or `user:ada`. `tenant`: for whom, empty when there is one alone. `roles`: sorted
-    and without repetitions, of at most 256 characters each, at most 32. `transport`: how the actor is known, e.g.
-    `python`, `terminal`, `http`. Raises InvalidValue for any other form."""
+    """`actor`: who it is, e.g. `user` or `user:ada`, in at most 1024 characters. `tenant`: for whom, empty when there
+    is one alone. `roles`: sorted and without repetitions, of at most 256 characters each, at most 32. `transport`: how
+    the actor is known, e.g. `python`, `terminal`, `http`. Raises InvalidValue for any other form."""
 
     actor: str
     tenant: str = ""
@@ -34,8 +37,9 @@ class Caller:
 
     def __post_init__(self) -> None:
         for name in ("actor", "tenant", "transport"):
-            if not isinstance(text := getattr(self, name), str) or len(text) > MAX_TEXT:
-                raise InvalidValue(f"is a text of at most {MAX_TEXT} characters", path=name)
+            longest = MAX_ACTOR if name == "actor" else MAX_TEXT
+            if not isinstance(text := getattr(self, name), str) or len(text) > longest:
+                raise InvalidValue(f"is a text of at most {longest} characters", path=name)
         given: object = self.roles
         if not isinstance(given, tuple | list | set | frozenset) or not all(isinstance(each, str) for each in given):
             raise InvalidValue("is a list of role names", path="roles")

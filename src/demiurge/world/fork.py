@@ -112,7 +112,7 @@ def _undelivered(
             record = decode_row(row)
             assert isinstance(record.cause, dict)
             name, body = row.ingress_id.removeprefix(SENT), record.body
-            sent = Sent(name, Unit.parse(row.unit), body["schema"], body["value"], record.cause)
+            sent = Sent(name, Unit.parse(row.unit), body["schema"], body["value"], record.cause, record.stamp.caller)
             found[name] = outgoing_of(sent)
     found |= {message.id: message for message in messages if message.id not in found}
     return [message for message in found.values() if _number(message) < lengths.get(message.source, 0)]

@@ -380,6 +380,31 @@ async def test_a_message_that_was_not_delivered_is_delivered_after_a_restart(sto
         assert store.outbox() == []
 
 
+@pytest.mark.parametrize("delivered", ["at once", "after a restart"])
+async def test_a_message_has_the_tenant_and_the_roles_for_whom_it_was_sent(store: Store, delivered: str) -> None:
+    """What a caller may not do in one unit it may not do by way of another."""
+    ada = Caller("ada", "acme", ("viewer",), "http")
+    async with running(store, tiny(), [Echo()]) as host:
+        if delivered != "at once":
+            host._units._deliver = lambda sent: None  # type: ignore[method-assign]
+        await host.submit("ex/Ev@1", poke("post:1"), caller=ada)
+        await host.submit("ex/Ev@1", poke("post:2"), caller=Caller("bob"))
+        await host.settle()
+    async with running(store, tiny(), [Echo()]) as host:
+        await host.settle()
+        found = [record.stamp.caller for record in host.records(B) if record.is_ingress]
+    assert found == [Caller(str(A), "acme", ("viewer",)), Caller(str(A))]
+    assert verify(store).ok
+
+
+async def test_a_unit_with_the_longest_key_sends(memory: MemoryStore) -> None:
+    room = {"room": "a" * 256, "what": "post:1"}
+    async with running(memory, tiny(), [Echo()]) as host:
+        await host.submit("ex/Ev@1", {"$tag": "Poke", "$value": room})
+        await host.settle()
+        assert notes(host) == ["1"]
+
+
 async def test_a_message_that_was_delivered_but_not_ticked_off_is_not_taken_twice(store: Store) -> None:
     async with running(store, tiny(), [Echo()]) as host:
         await say(host, "post:1,2")

@@ -17,6 +17,7 @@ from demiurge import faults
 from demiurge.errors import DemiurgeError, Unavailable
 from demiurge.stores.protocol import Attempt, Batch, Outgoing, Row, Snapshot, Store
 from demiurge.values import cbor
+from demiurge.values.caller import Caller
 from demiurge.values.draft import draft_of
 from demiurge.world.history.replay import Manifests, step
 from demiurge.world.host.commit import Committer
@@ -273,11 +274,14 @@ def rows_of(records: Sequence[Record], ingress_id: str) -> list[Row]:
 
 def outgoing_of(sent: Sent) -> Outgoing:
     """A message as it is stored."""
-    data = cbor.encode({"schema": sent.schema, "value": sent.value, "cause": dict(sent.cause)})
-    return Outgoing(sent.id, str(sent.cause["unit"]), str(sent.target), data)
+    source, caller = str(sent.cause["unit"]), sent.caller.to_node()
+    node = {"schema": sent.schema, "value": sent.value, "cause": dict(sent.cause)}
+    data = cbor.encode(node if caller == source else node | {"caller": caller})
+    return Outgoing(sent.id, source, str(sent.target), data)
 
 
 def read_outgoing(outgoing: Outgoing) -> Sent:
     """The inverse: a stored message as it was sent."""
     node = cbor.decode(outgoing.data)
-    return Sent(outgoing.id, Unit.parse(outgoing.target), node["schema"], node["value"], node["cause"])
+    caller = Caller.from_node(node.get("caller", node["cause"]["unit"]))
+    return Sent(outgoing.id, Unit.parse(outgoing.target), node["schema"], node["value"], node["cause"], caller)

@@ -216,7 +216,7 @@ class Units:
             self._notices.append(f"An event for {sent.target} waits: {error}")
             return
         body = {"value": sent.value, "schema": sent.schema}
-        stamp = self._stamp(Caller(str(sent.cause["unit"])))
+        stamp = self._stamp(sent.caller)
         target.offer(Ingress("event", f"sent:{sent.id}", body, stamp, sent.cause, refs), delivers=sent.id)
 
 

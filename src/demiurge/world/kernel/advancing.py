@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
 from demiurge.errors import InvalidValue
+from demiurge.values.caller import Caller
 from demiurge.values.draft import draft_of
 from demiurge.values.refs import Ref, ref_of
 from demiurge.world.kernel.ingress import Ingress
@@ -15,6 +16,7 @@ from demiurge.world.manifest import Manifest
 from demiurge.world.plan import PlanInstance
 from demiurge.world.record import Cause, Record, Stamp, seal_record
 from demiurge.world.state import OpenIntent, UnitState
+from demiurge.world.unit import Unit
 
 __all__ = ["MESSAGE", "Advancing", "Reduce", "RunPlan"]
 
@@ -90,6 +92,13 @@ class Advancing:
         self.records.append(record)
         self.state.seq, self.state.head = record.unit_seq + 1, record.hash
         return record.unit_seq
+
+    def send(self, seq: int, target: Unit, schema: str, value: Any, cause: Mapping[str, Any]) -> None:
+        """Send an event that record `seq` makes to another unit, in the name of this unit and with the tenant and the
+        roles of the caller whose ingress this is: what a caller may not do here it may not do by another unit."""
+        asks = self.ingress.stamp.caller
+        caller = Caller(self._unit, asks.tenant, asks.roles)
+        self.sent.append(Sent(f"{self._unit}#{seq}.{cause['index']}", target, schema, value, cause, caller))
 
     def check_events(self, more: int) -> None:
         if self.events + more > EVENTS_PER_INGRESS:

@@ -28,7 +28,6 @@ from demiurge.world.budget import (
     wanted,
 )
 from demiurge.world.kernel.advancing import Advancing
-from demiurge.world.kernel.outcome import Sent
 from demiurge.world.reducer import Emit, MissingBlob
 from demiurge.world.state import OpenIntent
 from demiurge.world.unit import Unit
@@ -216,7 +215,7 @@ def end_runs(step: Advancing) -> None:
             unit, lent = run.lender
             seq = step.record("settled", {"run": run.id, "used": used}, step.records[0].unit_seq)
             sender = {"unit": str(state.unit), "seq": seq, "index": len(step.sent), "settles": lent}
-            step.sent.append(Sent(f"{sender['unit']}#{seq}.{sender['index']}", Unit.parse(unit), SETTLED, used, sender))
+            step.send(seq, Unit.parse(unit), SETTLED, used, sender)
 
 
 def _accounts(step: Advancing, run: int | None, but: bytes | None) -> Iterator[_Account]:

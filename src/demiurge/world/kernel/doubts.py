@@ -9,7 +9,6 @@ No effect is asked for, so nothing runs.
 from __future__ import annotations
 
 from demiurge.world.kernel.advancing import Advancing
-from demiurge.world.kernel.outcome import Sent
 from demiurge.world.manifest.system import DOUBT_SETTLED
 from demiurge.world.unit import Unit
 
@@ -29,7 +28,5 @@ def on_doubt_settled(step: Advancing) -> None:
         module = step.manifest.modules.get(unit.module)
         tag = module.arms.get(DOUBT_SETTLED) if module is not None else None
         if module is not None and tag is not None:
-            index = len(step.sent)
             value = {"$tag": tag, "$value": told["value"]}
-            cause = {"unit": name, "seq": seq, "index": index}
-            step.sent.append(Sent(f"{name}#{seq}.{index}", unit, module.event, value, cause))
+            step.send(seq, unit, module.event, value, {"unit": name, "seq": seq, "index": len(step.sent)})

@@ -12,7 +12,6 @@ from demiurge.world.cell import apply_step, own_copy
 from demiurge.world.kernel.advancing import MESSAGE, Advancing, Reduce, RunPlan
 from demiurge.world.kernel.budgets import Overdrawn, check_shares, lend
 from demiurge.world.kernel.intents import granted, request_effects
-from demiurge.world.kernel.outcome import Sent
 from demiurge.world.plan import PlanInstance
 from demiurge.world.reducer import Emit, MissingBlob, ReducerContext
 from demiurge.world.routing import routed
@@ -37,7 +36,7 @@ def raise_event(step: Advancing, emit: Emit, target: tuple[Unit, str, Any] | Non
     if target is not None and target[0] != step.state.unit:
         unit, schema, value = target
         sender = {"unit": str(step.state.unit), "seq": seq, "index": len(step.sent), **lend(step, emit, unit, seq, run)}
-        step.sent.append(Sent(f"{sender['unit']}#{seq}.{sender['index']}", unit, schema, value, sender))
+        step.send(seq, unit, schema, value, sender)
         return
     schema, value = (target[1], target[2]) if target is not None else (emit.schema, emit.value)
     consume(step, schema, value, seq, run)

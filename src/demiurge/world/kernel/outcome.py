@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from demiurge.values.caller import Caller
 from demiurge.values.refs import Ref
 from demiurge.world.record import Record
 from demiurge.world.state import OpenIntent, UnitState
@@ -16,13 +17,15 @@ __all__ = ["Advance", "Need", "Sent"]
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """An event for another unit: `id` is (unit, sequence number, index), which the target uses as its ingress id."""
+    """An event for another unit: `id` is (unit, sequence number, index), which the target uses as its ingress id.
+    `caller` is the sending unit, with the tenant and the roles of the caller for whom it sends."""
 
     id: str
     target: Unit
     schema: str
     value: Any
     cause: Mapping[str, Any]
+    caller: Caller
 
 
 @dataclass(frozen=True, slots=True)
