@@ -7,10 +7,10 @@ or settled, so looking at a world changes nothing.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any
 
 from demiurge.apps.demiurge import CHAT, app
 from demiurge.bootstrap.adoption import Adoption
@@ -37,18 +37,22 @@ from demiurge.bootstrap.manifest import (
 from demiurge.bootstrap.models import Choice, addresses, choose
 from demiurge.bootstrap.secrets import open_secrets, open_vault
 from demiurge.bootstrap.shown_records import ShownRecords
+from demiurge.bootstrap.stored_blobs import StoredBlobs
 from demiurge.bootstrap.toolset import store_toolset
 from demiurge.bootstrap.world_tools import GivenTools, WorldTools
 from demiurge.errors import Conflict, Damaged, Divergence, Unavailable, UsageError
 from demiurge.sessions.codec import EventCodec
 from demiurge.stores.secret_vault import SecretVault
 from demiurge.tools.connections.credentials import Secret
+from demiurge.tools.events import AiEvent
 from demiurge.tools.execution.error_log import ToolErrorLog
+from demiurge.tools.execution.observers import Observers
 from demiurge.tools.policy import ToolPolicy
+from demiurge.tools.telemetry.run_summary import RunSummary
 from demiurge.values import canonical_json, cbor
 from demiurge.values.clock import SystemClock, SystemEntropy
 from demiurge.values.projection import Only
-from demiurge.values.refs import Ref, parse_ref
+from demiurge.values.refs import Ref
 from demiurge.wire.items import ToolChoice
 from demiurge.world.effect import Adapter
 from demiurge.world.host import Accepted
@@ -65,20 +69,6 @@ from demiurge.world.unit import Unit
 __all__ = ["World"]
 
 KEEP_DAYS, ARCHIVE_DAYS = KEEP_S / 86400, ARCHIVE_S / 86400
-
-
-class Blobs(NamedTuple):
-    """Raw bytes by address."""
-
-    backend: Backend
-
-    def put(self, data: bytes, *, force: bool = False) -> Ref:
-        """Durable on return. Raises Conflict (`erased`) for bytes that were erased here, unless with `force`."""
-        return Ref(self.backend.put_blob(data, force))
-
-    def get(self, ref: str) -> bytes:
-        """Raises NotFound (`erased` for one that was), Damaged, InvalidValue (not a ref)."""
-        return self.backend.get_blob(parse_ref(ref))
 
 
 def _no_heir() -> Backend:
@@ -101,10 +91,12 @@ class World:
         self.backend, self._adopts, self._vault, self._tools = backend, adopts, vault, tools
         self.choice = choice
         self.sessions = Sessions(ShownRecords(backend), events if events is not None else EventCodec())
-        self.blobs = Blobs(backend)
+        self.blobs = StoredBlobs(backend)
         self.journal = Journal(backend)
         self.accepted: AcceptedLoss | None = None
         """What was lost and is accepted, when it was opened for that and there was something."""
+        self.summary = RunSummary()
+        """The tool calls that this process has answered, in numbers: the RunSummary it was opened with, or its own."""
 
     @classmethod
     def open(
@@ -127,6 +119,8 @@ class World:
         reducers: Code = MappingProxyType({}),
         adapters: Sequence[Adapter] = (),
         log_tool_errors: bool | ToolErrorLog = False,
+        emit: Callable[[AiEvent], object] | None = None,
+        resources: Mapping[Any, Any] = MappingProxyType({}),
         accept_losses: str | None = None,
     ) -> World:
         """Open the world in the folder `path`, made if there is none; join its owner when another process has it.
@@ -144,7 +138,8 @@ class World:
         world from elsewhere, or that was moved, can be looked at, and takes no event (`not_adopted`) until its manifest
         is set here or, with `adopt`, taken as it is. `reducers` are the functions of its modules, by module name,
         and `adapters` perform its effects; both are code, and so never kept. A world whose code is not all given can be
-        looked at, and takes no event. `log_tool_errors`: as for ToolRunner, where this process owns the world.
+        looked at, and takes no event. `log_tool_errors`, `emit` and `resources` (a SpanSink, a RunSummary, a GraphRun)
+        are as for ToolRunner, for the calls that this process answers because it owns the world.
 
         A world whose files have lost something can be looked at where that is possible, and takes no event (Damaged,
         `lost`). `accept_losses`, a reason, goes on without it: that is recorded, and whatever is open is answered
@@ -163,6 +158,7 @@ class World:
         code = {**app().reducers, **reducers_of(reducers)}
         means = Means(source, policy, system_prompt, code)
         check_adapters(adapters)
+        observers = Observers.of(emit, resources)
         adoption = Adoption(environment, folder)
         given = read_definitions(manifest) if manifest is not None else None
         if given is not None:
@@ -201,12 +197,14 @@ class World:
                 adapters=adapters,
                 listens=not looks,
                 tools_may_change=source.may_change,
+                observers=observers,
                 errors=ToolErrorLog(environment=environment) if log_tool_errors is True else log_tool_errors or None,
             )
 
         adopts = adopt or given is not None
         world = cls(backend(), choice, events, adopts=adopts, vault=open_vault(environment), tools=(source, means))
         world.accepted = losses.accepted
+        world.summary = observers.summary
         return world
 
     async def __aenter__(self) -> World:

@@ -34,6 +34,7 @@ from demiurge.stores.errors import lost
 from demiurge.stores.protocol import Store
 from demiurge.tools.catalog import ToolCatalog
 from demiurge.tools.execution.error_log import ToolErrorLog
+from demiurge.tools.execution.observers import Observers
 from demiurge.tools.policy import ToolPolicyContext
 from demiurge.tools.source import ToolSource
 from demiurge.values.caller import USER, Caller
@@ -93,6 +94,7 @@ class Embedded:
         listens: bool = True,
         errors: ToolErrorLog | None = None,
         tools_may_change: bool = False,
+        observers: Observers | None = None,
     ) -> None:
         self.store = store
         self._ledger = WorldLedger(folder, clock, store) if folder is not None else None
@@ -111,7 +113,7 @@ class Embedded:
         self._broadcast = Broadcast(store.find_ingress)
         self._gateway, self._listens = Gateway(self, socket), listens
         self._starting = asyncio.Lock()
-        self._tools_may_change = tools_may_change
+        self._tools_may_change, self._observers = tools_may_change, observers or Observers()
         self._errors = errors and replace(errors, secrets=lambda: secrets.every(ruled.manifest))
 
     async def serve(self) -> None:
@@ -140,6 +142,7 @@ class Embedded:
                     ledger=ledger,
                     is_ours=self._approved.holds,
                     errors=self._errors,
+                    observers=self._observers,
                 )
                 adapters = [*self._adapters, *shipped_adapters(parts)]
                 host = Host(

@@ -22,7 +22,7 @@ from demiurge.tools.telemetry.run_summary import RunSummary
 from demiurge.tools.telemetry.spans import SpanSink, ToolSpan
 from demiurge.values.clock import Clock, Entropy
 
-__all__ = ["BlobSink", "Ports"]
+__all__ = ["BlobSink", "Ports", "notify"]
 
 T = TypeVar("T")
 
@@ -59,7 +59,7 @@ class Ports:
     def tell(self, event: AiEvent) -> None:
         """Emits an event. A listener that raises, whatever it is, loses its event, never the call."""
         if self.emit is not None:
-            _notify("emit", self.emit, event)
+            notify("emit", self.emit, event)
 
     def explain(self, call: Call, what: str, error: BaseException) -> None:
         """Says why a part of the author's failed: where it came from in the log, and all of it on stderr where that
@@ -76,10 +76,11 @@ class Ports:
     def trace(self, span: ToolSpan) -> None:
         """Hands over a span; the same for its sink."""
         if self.spans is not None:
-            _notify("span sink", self.spans.put, span)
+            notify("span sink", self.spans.put, span)
 
 
-def _notify(what: str, listener: Callable[[T], object], news: T) -> None:
+def notify(what: str, listener: Callable[[T], object], news: T) -> None:
+    """Tell a listener. One that raises, whatever it is, loses its news, and the log says so."""
     try:
         listener(news)
     except BaseException as error:

@@ -15,6 +15,7 @@ from typing import Any, Protocol
 from demiurge.models.address import Address
 from demiurge.models.port import LanguageModel
 from demiurge.tools.execution.error_log import ToolErrorLog
+from demiurge.tools.execution.observers import Observers
 from demiurge.tools.ledger.effects import Ledger
 from demiurge.tools.source import ToolSource
 from demiurge.values.clock import Clock, Entropy
@@ -44,6 +45,7 @@ class WorldParts:
     ledger: Ledger | None
     is_ours: Callable[[OpenIntent], bool]
     errors: ToolErrorLog | None
+    observers: Observers
 
 
 class Bindable(Protocol):

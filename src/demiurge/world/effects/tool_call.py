@@ -32,6 +32,7 @@ from demiurge.tools.approvals import ApprovalDecision, ApprovalRequest
 from demiurge.tools.effect import ToolEffect
 from demiurge.tools.errors import SAFE_MESSAGES, ToolErrorCode
 from demiurge.tools.execution.error_log import ToolErrorLog
+from demiurge.tools.execution.observers import Held, Observers
 from demiurge.tools.ledger.effects import Ledger
 from demiurge.tools.ledger.idempotency import IdempotencyStrategy
 from demiurge.tools.ledger.reconcile import reconciling
@@ -64,7 +65,7 @@ log = logging.getLogger("demiurge.world")
 class ToolCalls:
     """The adapter. `source` holds every tool that this process can run. Without `sessions` handlers have none, without
     a `ledger` equal calls of different turns are different calls, without `sealing` they can't put into the vault.
-    `errors`: where an author reads why a tool failed."""
+    `errors`: where an author reads why a tool failed; `observers`: who hears of each call that is answered here."""
 
     kinds = TOOLS.names
 
@@ -77,13 +78,24 @@ class ToolCalls:
         sealing: Sealing | None = None,
         is_ours: Callable[[OpenIntent], bool] = lambda _approved: True,
         errors: ToolErrorLog | None = None,
+        observers: Observers | None = None,
     ) -> None:
+        self._observers = observers if observers is not None else Observers()
         self._source, self._clock, self._sessions, self._ledger = source, clock, sessions, ledger
         self._sealing, self._is_ours, self._errors = sealing, is_ours, errors
 
     @classmethod
     def bind(cls, parts: WorldParts) -> ToolCalls:
-        return cls(parts.source, parts.clock, parts.sessions, parts.ledger, parts.sealing, parts.is_ours, parts.errors)
+        return cls(
+            parts.source,
+            parts.clock,
+            parts.sessions,
+            parts.ledger,
+            parts.sealing,
+            parts.is_ours,
+            parts.errors,
+            parts.observers,
+        )
 
     def restart(self, intent: OpenIntent, manifest: Manifest) -> Restart:
         """A read may be repeated, and so may what the record answers; else only the ledger or the tool itself can find
@@ -114,9 +126,12 @@ class ToolCalls:
         is_elsewhere = name in call.manifest.toolset and self._source.get(name) is None
         if is_elsewhere or self._is_other(call):
             return None
-        ran = await self._run(call, self._recorder(call), asks=False)
-        is_known = ran.result.record.replayed or ran.result.error_code in _FINAL
-        return await self._answer(call, ran) if is_known else None
+        held = Held()
+        ran = await self._run(call, self._recorder(call), held.observers, asks=False)
+        if not ran.result.record.replayed and ran.result.error_code not in _FINAL:
+            return None
+        held.tell(self._observers, ran.result.record)
+        return await self._answer(call, ran)
 
     async def perform(self, call: EffectCall) -> Result:
         if self._is_other(call):
@@ -130,7 +145,7 @@ class ToolCalls:
             log.error("the session of %s can't be had: %s", call.unit, error.message)
             code = "unavailable" if call.restart != "reconcile" else "unknown_outcome"
             return failed(code, f"The session of this chat can't be read: {error.message}")
-        ran = await self._run(call, recorder, asks=not is_foreign)
+        ran = await self._run(call, recorder, self._observers, asks=not is_foreign)
         faults.point("tool.ran")
         return await self._answer(call, ran)
 
@@ -140,8 +155,9 @@ class ToolCalls:
         runner = ToolRunner(
             self._source,
             policy=_policy(call),
+            resources=self._observers.resources,
             approvals=_Nobody(),
-            emit=call.progress,
+            emit=self._observers.heard(call.progress),
             blobs=sink,
             clock=self._clock,
         )
@@ -161,18 +177,18 @@ class ToolCalls:
         tool, pinned = self._source.get(name), call.manifest.toolset.get(name)
         return tool is not None and (pinned is None or tool.spec.spec_hash != pinned.spec_hash)
 
-    async def _run(self, call: EffectCall, recorder: Recorder | None, *, asks: bool) -> _Ran:
+    async def _run(self, call: EffectCall, recorder: Recorder | None, observers: Observers, *, asks: bool) -> _Ran:
         """Through the runner; unless it `asks`, no further than to what a person has to decide."""
         proposed = _proposed(call)
         sink, limits = _Sink(), ToolLimits(call, self._clock)
         runner = ToolRunner(
             self._tools(call),
             policy=_policy(call),
-            resources={**capabilities(call, self._sealing), **limits.resources},
+            resources={**capabilities(call, self._sealing), **limits.resources, **observers.resources},
             ledger=self._ledger_for(call, asks),
             approvals=_Decision(call, self._clock) if asks else _Nobody(),
             session=recorder.session if recorder is not None else None,
-            emit=call.progress,
+            emit=observers.heard(call.progress),
             blobs=sink,
             clock=self._clock,
             log_tool_errors=self._errors or False,

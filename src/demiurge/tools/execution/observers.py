@@ -1,0 +1,88 @@
+"""`Observers`: who hears of the tool calls of a world, as `emit`, a SpanSink and a RunSummary hear of a runner's.
+
+A world makes a runner for each call. It also asks one for answers that it then does not use: whether a call that waits
+for a person has an answer already. So what such a runner tells is held back (`Held`), and told when it was the answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from demiurge.errors import InvalidValue
+from demiurge.tools.authoring.signature import is_async_callable
+from demiurge.tools.events import AiEvent
+from demiurge.tools.execution.ports import notify
+from demiurge.tools.record import ToolInvocationRecord
+from demiurge.tools.telemetry.graph_run import GraphRun
+from demiurge.tools.telemetry.run_summary import RunSummary
+from demiurge.tools.telemetry.spans import SpanSink, ToolSpan
+
+__all__ = ["Held", "Observers"]
+
+_TAKEN = (SpanSink, RunSummary, GraphRun)
+
+
+@dataclass(frozen=True, slots=True)
+class Observers:
+    """Make one with `of`. `spans` and `emit` may be missing; `summary` counts in any case."""
+
+    summary: RunSummary = field(default_factory=RunSummary)
+    spans: SpanSink | None = None
+    emit: Callable[[AiEvent], object] | None = None
+
+    @classmethod
+    def of(cls, emit: Callable[[AiEvent], object] | None, resources: Mapping[Any, Any]) -> Observers:
+        """Returns the observers among what a runner would be given. Raises InvalidValue for an `emit` that is async,
+        and for a resource that is no SpanSink, RunSummary or GraphRun: a world binds its tools' capabilities."""
+        if emit is not None and (not callable(emit) or is_async_callable(emit)):
+            raise InvalidValue("is a function that is not async: nobody would wait for it", path="emit")
+        foreign = [str(getattr(kind, "__name__", kind)) for kind in resources if kind not in _TAKEN]
+        if foreign:
+            what = "a world takes a SpanSink, a RunSummary and a GraphRun, and binds its tools' capabilities itself"
+            raise InvalidValue(what, path=f"resources.{foreign[0]}")
+        summary = resources.get(RunSummary)
+        if summary is None:
+            summary = RunSummary(resources.get(GraphRun))
+        elif not isinstance(summary, RunSummary):
+            raise InvalidValue("is a RunSummary", path="resources.RunSummary")
+        return cls(summary, resources.get(SpanSink), emit)
+
+    @property
+    def resources(self) -> dict[Any, Any]:
+        """What a runner is given, so that they hear of its calls."""
+        return {RunSummary: self.summary, **({SpanSink: self.spans} if self.spans is not None else {})}
+
+    def heard(self, shown: Callable[[AiEvent], object]) -> Callable[[AiEvent], None]:
+        """Returns an `emit` for a runner: each event is `shown`, and then told."""
+
+        def emit(event: AiEvent) -> None:
+            shown(event)
+            if self.emit is not None:
+                self.emit(event)
+
+        return emit
+
+
+class Held:
+    """Keeps what a runner tells of one call, until it is known whether it counts."""
+
+    def __init__(self) -> None:
+        self._events: list[AiEvent] = []
+        self._spans: list[ToolSpan] = []
+        self.observers = Observers(RunSummary(), self, self._events.append)
+
+    def put(self, span: ToolSpan, /) -> None:
+        self._spans.append(span)
+
+    def tell(self, observers: Observers, record: ToolInvocationRecord) -> None:
+        """Tells `observers` of the call, whose record this is. One that raises loses what it was told."""
+        observers.summary.add(record)
+        emit, spans = observers.emit, observers.spans
+        if emit is not None:
+            for event in self._events:
+                notify("emit", emit, event)
+        if spans is not None:
+            for span in self._spans:
+                notify("span sink", spans.put, span)
