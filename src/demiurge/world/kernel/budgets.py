@@ -137,7 +137,7 @@ def count(step: Advancing, intent: OpenIntent) -> None:
     """Note what an effect took, whose receipt this is; one that was refused took nothing."""
     if intent.refused is not None:
         return
-    run = step.state.runs.get(intent.run) if intent.run is not None else None
+    run = _counted(step, intent.run)
     is_bound = step.manifest.tool_policy.budgets.unit is not None
     if run is None and not is_bound:
         return
@@ -178,7 +178,7 @@ def check_shares(
 
 def lend(step: Advancing, emit: Emit, unit: Unit, seq: int, run: int | None) -> dict[str, Any]:
     """What the cause of an event that goes to another unit says of budgets, reserved here by its record `seq`."""
-    mine = step.state.runs.get(run) if run is not None else None
+    mine = _counted(step, run)
     limits = limits_of(step.manifest.tool_policy.budgets.run, mine) if mine is not None else {}
     given = given_to(limits, emit.budget, step.ingress.stamp.time_ns)
     if mine is None:
@@ -219,10 +219,15 @@ def end_runs(step: Advancing) -> None:
             step.sent.append(Sent(f"{sender['unit']}#{seq}.{sender['index']}", Unit.parse(unit), SETTLED, used, sender))
 
 
+def _counted(step: Advancing, run: int | None) -> Run | None:
+    """The run, when it is counted and goes on."""
+    return step.state.runs.get(run) if run is not None else None
+
+
 def _accounts(step: Advancing, run: int | None, but: bytes | None) -> Iterator[_Account]:
     """What bounds an effect of `run`, its run first."""
     state, budgets = step.state, step.manifest.tool_policy.budgets
-    found = state.runs.get(run) if run is not None else None
+    found = _counted(step, run)
     if found is not None:
         limits = limits_of(budgets.run, found)
         if limits:

@@ -59,7 +59,7 @@ def consume(step: Advancing, schema: str, value: Any, seq: int, run: int | None)
         for trigger in step.manifest.triggers.get(form, ()):
             _start_plan(step, trigger.plan, trigger.correlate_by, part, seq, run)
     if module is not None and schema == module.event:
-        step.tasks.append(Reduce(schema, value, seq, run))
+        step.tasks.append(Reduce(value, seq, run))
 
 
 def _offer(step: Advancing, instance: PlanInstance, heard_as: Mapping[str, Any], cause: int) -> None:
@@ -87,7 +87,7 @@ def _field(value: Any, path: str) -> Any:
     return value if value is not None else ""
 
 
-def reduce(step: Advancing, schema: str, value: Any, cause: int, run: int | None) -> None:
+def reduce(step: Advancing, value: Any, cause: int, run: int | None) -> None:
     """Run the unit's reducer on an event, raise what it emits, and ask for the effects that it wants."""
     module = step.manifest.modules[step.state.unit.module]
     stamp = step.ingress.stamp
@@ -144,4 +144,4 @@ def _step_failed(step: Advancing, code: str, message: str, value: Any, cause: in
     module = step.manifest.modules[step.state.unit.module]
     tag = module.arms.get("sys/StepFailed@1")
     if tag is not None and value.get("$tag") != tag and step.origin_of(cause) != "external":
-        step.tasks.append(Reduce(module.event, {"$tag": tag, "$value": body}, seq, run))
+        step.tasks.append(Reduce({"$tag": tag, "$value": body}, seq, run))

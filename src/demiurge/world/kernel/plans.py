@@ -68,7 +68,7 @@ def _failed(step: Advancing, instance: PlanInstance, code: str, message: str, ca
     if module is not None and "sys/PlanFailed@1" in module.arms:
         value = {"plan": instance.plan, "plan_id": instance.id, "correlation": instance.correlation, **why}
         event = {"$tag": module.arms["sys/PlanFailed@1"], "$value": value}
-        step.tasks.append(Reduce(module.event, event, seq, instance.run))
+        step.tasks.append(Reduce(event, seq, instance.run))
 
 
 def _manifest_of(step: Advancing, ref: Ref) -> Manifest:

@@ -23,7 +23,7 @@ def receipt_event(
     is_ok = result["status"] == "ok"
     payload = result["payload"] if is_ok else None
     value = {"intent": intent_id, "key": key, "status": result["status"], "error": None if is_ok else result["payload"]}
-    typed = module.arms.get(TYPED_RECEIPTS.get(kind, ""))
+    typed = module.arms.get(TYPED_RECEIPTS[kind]) if kind in TYPED_RECEIPTS else None
     if typed is not None:
         return {"$tag": typed, "$value": {**value, "payload": payload}}
     tag = module.arms.get(ANY_RECEIPT)
