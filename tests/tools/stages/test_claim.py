@@ -34,6 +34,7 @@ from demiurge.tools import (
 )
 from demiurge.tools.ledger.store import LedgerRow, MemoryLedgerStore
 from demiurge.tools.stages import claim as stage
+from demiurge.values.clock import FixedClock
 
 ARGS = {"order_id": "o"}
 FAR = datetime(2200, 1, 1, tzinfo=UTC)
@@ -147,6 +148,43 @@ async def test_who_runs_out_of_time_waiting_does_not_run(ledger: EffectLedger, e
     held.go.set()
     assert (await first).ok
     assert held.calls == 1
+
+
+async def test_who_waits_gives_up_also_where_the_clock_stands_still() -> None:
+    held, ledger = Held(), EffectLedger()
+    first = asyncio.create_task(runner_for(order_tool(held.place), ledger).exec(NAME, ARGS))
+    await held.begun.wait()
+    still = runner_for(order_tool(held.place), ledger, policy=LIMITED, clock=FixedClock(10**18))
+    assert (await still.exec(NAME, ARGS)).error_code == "unknown_outcome"
+    held.go.set()
+    assert (await first).ok
+
+
+async def test_who_is_woken_and_finds_the_slot_taken_again_waits_on(ledger: EffectLedger) -> None:
+    begun, go = asyncio.Queue[int](), [asyncio.Event(), asyncio.Event()]
+    shop, calls = Shop(), 0
+
+    async def place(params: Order, *, context: ToolContext) -> ToolResult[Receipt]:
+        nonlocal calls
+        calls += 1
+        number = calls - 1
+        begun.put_nowait(number)
+        await go[number].wait()
+        if number == 0:
+            raise ToolUserError("not today")
+        return shop.take(params)
+
+    runner = runner_for(order_tool(place), ledger)
+    tasks = [asyncio.create_task(runner.exec(NAME, ARGS)) for _ in range(4)]
+    assert await begun.get() == 0
+    go[0].set()
+    assert await begun.get() == 1
+    for _ in range(20):
+        await asyncio.sleep(0)
+    go[1].set()
+    results = await asyncio.gather(*tasks)
+    assert sorted(map(str, codes(results))) == ["None", "None", "None", "execution"]
+    assert (calls, shop.taken) == (2, ["o"])
 
 
 async def test_who_gives_up_waiting_leaves_everything_as_it_is(ledger: EffectLedger) -> None:

@@ -166,6 +166,17 @@ def test_the_shortest_limit_binds_the_handler(setting: Setting, shortest: str, e
         assert setting.code(setting.runner(tool, policy=policy), context) == expected
 
 
+@pytest.mark.parametrize(("left_us", "limit_ms"), [(1, 1), (999, 1), (1000, 1), (1999, 1), (2000, 2)])
+@pytest.mark.parametrize("over", [False, True])
+def test_the_time_left_counts_in_whole_milliseconds_and_is_at_least_one(
+    setting: Setting, left_us: int, limit_ms: int, over: bool
+) -> None:
+    deadline = Deadline.handed_on(left_us * 1000, clock=setting.clock)
+    tool = setting.tool(lambda context: setting.clock.advance(limit_ms * MS + over))
+    code = setting.code(setting.runner(tool), ToolContext(deadline=deadline))
+    assert code == ("timeout" if over else None)
+
+
 async def test_an_async_handler_is_stopped_when_the_time_is_over(setting: Setting) -> None:
     stopped: list[timedelta] = []
 

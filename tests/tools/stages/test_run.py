@@ -320,6 +320,8 @@ def test_a_failure_that_is_made_wrongly_is_one_all_the_same(
             "validation",
             "Say less. Found: text is long; n is odd.",
         ),
+        (ToolValidationError("Less!", fields=("n is odd",)), "validation", "Less! Found: n is odd."),
+        (ToolValidationError("How many?", fields=("n is odd",)), "validation", "How many? Found: n is odd."),
         (ToolValidationError("", fields=("a is odd",)), "validation", f"{TABLE['validation']} Found: a is odd."),
         (ToolValidationError(""), "validation", TABLE["validation"]),
         (ToolValidationError("x" * 5000), "validation", TABLE["validation"]),

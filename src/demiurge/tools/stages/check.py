@@ -66,7 +66,7 @@ def _fault(result: ToolResult[Any], error: Exception) -> str:
     if not isinstance(cause, ValidationError):
         return f"{what} ({type(cause).__name__})"
     names = params_names(kind)
-    details = cause.errors(include_url=False, include_context=False, include_input=False)[:_MOST_FAULTS]
+    details = cause.errors()[:_MOST_FAULTS]
     faults = [
         ".".join(str(step) if step in names or isinstance(step, int) else "*" for step in entry["loc"])
         + f" ({entry['type']})"
