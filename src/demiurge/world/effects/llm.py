@@ -46,7 +46,7 @@ from demiurge.world.authority.admission import decide_tool
 from demiurge.world.budget import MICROS_PER_CENT
 from demiurge.world.effect import EffectCall, Restart, Result, failed, succeeded
 from demiurge.world.effects.blob import readable
-from demiurge.world.effects.erased import mended, unless_erased
+from demiurge.world.effects.erased import erased_message, mended, unless_erased
 from demiurge.world.manifest import Manifest
 from demiurge.world.messages import assistant_blob, attachment_refs, call_blob, expand, items_blob
 from demiurge.world.secrets import Secrets
@@ -121,7 +121,7 @@ class LlmGenerate:
         return GenerateRequest(
             provider=params["provider"],
             model=params["model"],
-            items=with_flags(mended(messages)),
+            items=with_flags(await _whole(call, messages)),
             specs=specs,
             tool_choice=chosen,
             temperature=params["temperature"],
@@ -151,6 +151,16 @@ def _items(message: bytes | None, get: Callable[[Ref], bytes]) -> list[Item] | N
         if error.code != "erased":
             raise
         return None
+
+
+async def _whole(call: EffectCall, messages: Sequence[list[Item] | None]) -> tuple[Item, ...]:
+    """The items of a request, with a line in the place of each message that was erased."""
+    refs = call.intent.params["message_refs"]
+    cell = (await call.services.read_cell(call.unit)).cell if None in messages else None
+    return mended(
+        erased_message(cell, call.manifest.settings, ref) if items is None else items
+        for ref, items in zip(refs, messages, strict=True)
+    )
 
 
 def _said(items: list[Item]) -> list[Item]:
