@@ -23,6 +23,7 @@ from demiurge.tools.execution.cause import log_fault
 from demiurge.tools.execution.portable import portable
 from demiurge.tools.execution.ports import Ports
 from demiurge.tools.result import ToolResult, join_text, plain_text, render_value
+from demiurge.values.article import with_article
 
 __all__ = ["check"]
 
@@ -62,7 +63,8 @@ def check(ports: Ports, call: Call) -> None:
 def _fault(result: ToolResult[Any], error: Exception) -> str:
     """For the log: where the value breaks its type, by its own fields. What else is on the way there may be data."""
     kind, cause = type(result.value), error.__cause__ or error
-    what = f"has not its declared form, with a message of type {type(result.message).__name__} and a {kind.__name__}"
+    message, value = type(result.message).__name__, with_article(kind.__name__)
+    what = f"has not its declared form, with a message of type {message} and {value}"
     if not isinstance(cause, ValidationError):
         return f"{what} ({type(cause).__name__})"
     names = params_names(kind)

@@ -20,6 +20,7 @@ from typing import Any
 import httpx
 
 from demiurge.errors import DemiurgeError, InvalidValue, Unavailable
+from demiurge.values.article import with_article
 from demiurge.values.clock import Clock
 from demiurge.world.authority.enforcers import SAFE_METHODS, http_problem
 from demiurge.world.authority.urls import WebUrl, joined, parse_url
@@ -204,7 +205,7 @@ class HttpRequests:
         allowed = [address for address in found if why[address] is None]
         if not allowed:
             kinds = ", ".join(sorted({kind for kind in why.values() if kind is not None})) or "no"
-            raise HttpRefused(f"{url.host} leads to a {kinds} address.", code="address_refused")
+            raise HttpRefused(f"{url.host} leads to {with_article(kinds)} address.", code="address_refused")
         return allowed[:MAX_ADDRESSES]
 
     async def _ask(self, journey: _Journey, hop: _Hop, address: str, *, follows: bool) -> _Answer:
