@@ -13,6 +13,7 @@ from demiurge.cli.approval import SHORT
 from demiurge.cli.argument import read_json, utf8_text
 from demiurge.cli.call_arguments import arguments
 from demiurge.cli.command import Command, Group
+from demiurge.cli.settings import with_world
 from demiurge.cli.world import Running, opened, running_options
 from demiurge.errors import Conflict, NotFound, UsageError
 
@@ -35,7 +36,8 @@ def ls(settled: bool) -> None:
         found = portal.run(world.doubts(settled=settled))
     lines = output.table([_row(doubt) for doubt in found], ("ID", "SINCE", "UNIT", "WHAT", "ARGUMENTS", "SETTLED"))
     if found:
-        lines = [*lines, "Find out whether each took effect; then say so with `demiurge doubts settle ID`."]
+        then = with_world("then say so with `demiurge doubts settle ID`.")
+        lines = [*lines, f"Find out whether each took effect; {then}"]
     output.result({"doubts": found}, *(lines if found else ["Nothing is in doubt."]))
 
 

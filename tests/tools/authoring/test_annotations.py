@@ -188,7 +188,7 @@ def test_a_parameter_without_a_form_in_json_is_refused_in_the_same_words() -> No
         """Stores."""
         return len(data)
 
-    with pytest.raises(PromptValidationError, match="bytearray has no form in JSON; use bytes$"):
+    with pytest.raises(PromptValidationError, match=r"bytearray has no form in JSON; use bytes$"):
         Tool.wrap(store)
 
 

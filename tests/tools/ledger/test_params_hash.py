@@ -207,8 +207,8 @@ def test_a_mapping_that_is_no_json_has_no_hash(params: Any) -> None:
     [
         (
             {"a": Order("o")},
-            "the parameters hold an Order at a that JSON can't hold: write it as a mapping, or pass it as the parameters "
-            "themselves",
+            "the parameters hold an Order at a that JSON can't hold: write it as a mapping, or pass it as the "
+            "parameters themselves",
         ),
         ({1: 2}, "the parameters have a key that is an int: keys are text, so write it as text"),
         ({"a": [{"b": {None: 1}}]}, "have a key at a[0].b that is a NoneType: keys are text, so write it as text"),
