@@ -21,8 +21,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from demiurge.wire import fields
-from demiurge.wire.arguments import MAX_CALLS, call_name, is_object
-from demiurge.wire.errors import ProviderError
+from demiurge.wire.arguments import call_name, check_count, is_object
 
 __all__ = ["ChatDeltas", "Shown", "beside", "called"]
 
@@ -96,7 +95,7 @@ class ChatDeltas:
     def add(self, chunk: Mapping[str, Any]) -> Shown:
         """Takes the envelope and the first choice of a chunk; other choices are not read.
 
-        Raises ProviderError("bad_response") for more than MAX_CALLS calls.
+        Raises ProviderError("bad_response") for more calls than one answer may have.
         """
         for key in ("id", "model", "usage", "x_groq"):
             if chunk.get(key):
@@ -205,8 +204,7 @@ class ChatDeltas:
                 known = len(self._calls) - 1
         if known is None:
             known = len(self._calls)
-            if known == MAX_CALLS:
-                raise ProviderError(code="bad_response", detail=f"the answer has more than {MAX_CALLS} tool calls")
+            check_count(known + 1)
             self._calls.append(_Call())
             self._pieces += 1
         if isinstance(index, int):

@@ -20,6 +20,7 @@ from demiurge.tools.telemetry.graph_run import GraphRun
 from demiurge.tools.telemetry.prompt_hash import prompt_hash
 from demiurge.values import canonical_json
 from demiurge.wire import anthropic, openai_chat, openai_responses
+from demiurge.wire.arguments import MAX_CALLS
 from demiurge.wire.errors import ProviderError
 from demiurge.wire.items import (
     Audio,
@@ -429,6 +430,18 @@ async def test_an_answer_without_usage_counts_nothing(memory: MemoryStore) -> No
     async with talking(memory, Script(bare)) as talk:
         await talk.say("x")
         assert receipt(talk)["payload"]["token_usage"] == {"prompt": 0, "completion": 0}
+
+
+async def test_an_answer_of_any_model_with_more_than_256_calls_is_a_receipt_that_names_the_bound(
+    memory: MemoryStore,
+) -> None:
+    calls = [(f"c{number}", CLOCK, dict[str, Any]()) for number in range(MAX_CALLS + 1)]
+    async with talking(memory, Script(called(*calls))) as talk:
+        await talk.say("Go")
+        assert (talk.turn["status"], talk.turn["code"], talk.turn["calls"]) == ("failed", "bad_response", [])
+        assert "more than 256 tool calls" in talk.turn["message"]
+        assert receipt(talk)["status"] == "error"
+        assert talk.receipts("tool.call") == []
 
 
 async def test_calls_without_an_id_or_with_the_same_one_get_their_own(memory: MemoryStore) -> None:

@@ -20,7 +20,7 @@ from demiurge.world.cell import Cell
 __all__ = ["Gone", "erased_message", "mended", "unless_erased"]
 
 _SAID = "(This message was erased.)"
-_ROLES = {role: role for role in ("system", "developer", "user", "assistant")}
+_ROLES = ("system", "developer", "user", "assistant")
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,8 +56,8 @@ def erased_message(cell: Cell | None, settings: Mapping[str, Any], ref: Ref) -> 
     messages = (cell or {}).get("messages")
     for message in messages if isinstance(messages, Vector) else ():
         if isinstance(message, Mapping) and message.get("message_ref") == ref:
-            tool = message.get("tool")
-            return Gone("tool", tool["id"]) if tool else Gone(_ROLES.get(message.get("role"), "user"))
+            role, tool = message.get("role"), message.get("tool")
+            return Gone("tool", tool["id"]) if tool else Gone(role if role in _ROLES else "user")
     return Gone()
 
 
@@ -65,13 +65,15 @@ def mended(messages: Iterable[Sequence[Item] | Gone]) -> tuple[Item, ...]:
     """The items of messages, some of which are gone. What comes of it never ends with an assistant's line in the place
     of a message: some providers take no request that does."""
     known = list(messages)
-    items = [item for message in known for item in ([message.stand_in] if isinstance(message, Gone) else message)]
+    items: list[Item] = []
+    for message in known:
+        items += [message.stand_in] if isinstance(message, Gone) else message
     if not any(isinstance(message, Gone) for message in known):
         return tuple(items)
     calls = {item.id for item in items if isinstance(item, ToolCall)}
     answers = {item.id for item in items if isinstance(item, ToolOutput)}
     whole = calls & answers
-    kept = [
+    kept: list[Item] = [
         item
         for item in items
         if not isinstance(item, Reasoning | Opaque)
