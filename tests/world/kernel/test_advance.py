@@ -402,6 +402,18 @@ def test_a_trigger_on_an_event_that_is_no_record_starts_its_plan_without_a_corre
     assert unit.log == [""]
 
 
+def test_an_event_by_the_schema_of_an_arm_reaches_its_own_unit_in_the_form_of_its_module() -> None:
+    def reduce(state: State, event: Any, context: ReducerContext) -> Step:
+        if event["$tag"] == "Poke":
+            return Step(set={"n": 1}, events=[Emit("ex/Told@1", {"room": "a", "status": "s", "detail": "d"})])
+        return Step(append={"log": [f"{event['$tag']}:{event['$value']['status']}"]})
+
+    unit = Kernel(tiny([], reduce))
+    unit.poke("x")
+    assert unit.log == ["Told:s"]
+    assert unit.of("event")[1].body["schema"] == "ex/Told@1"
+
+
 # -- intent identity (aos 2.6 c, d) -----------------------------------------------------------------------------------
 
 

@@ -329,7 +329,8 @@ def test_a_share_for_an_event_that_stays_is_refused() -> None:
     kernel = Kernel(tiny(reduce=reduce))
     kernel.poke("x")
     [step] = kernel.of("step")
-    assert step.body["error"]["code"] == "invalid_step"
+    message = "ex/Aside@1 stays in this unit, so it takes no budget along"
+    assert step.body["error"] == {"code": "invalid_step", "message": message}
 
 
 def test_a_plan_lends_too_and_fails_when_there_is_not_enough() -> None:

@@ -179,3 +179,13 @@ def test_what_a_call_asks_for_belongs_to_the_run_of_the_call() -> None:
     assert list(unit.state.runs) == [parent.run], "its request goes on"
     unit.receipt(made, echoed("x"))
     assert unit.state.runs == {}
+
+
+def test_what_takes_nothing_of_a_budget_is_not_stopped_when_that_is_used_up() -> None:
+    unit, parent = calls(BUMP, BUMP, budgets=Budgets(unit=Allowance(max_total_tokens=10, max_tool_calls=9)))
+    result = called()
+    unit.receipt(unit.intents[1], {**result, "payload": {**result["payload"], "usage": {"total_tokens": 11}}})
+    asks(unit, parent)
+    assert [intent.kind for intent in unit.intents] == ["tool.call", "ex.mine"]
+    unit.poke(f"ask:{BUMP}")
+    assert unit.intents[-1].refused is not None

@@ -96,7 +96,7 @@ def shortfall(
     want, now_ns = wanted(kind, params), step.ingress.stamp.time_ns
     for account in _accounts(step, run, but):
         name, limits = account.name, account.limits
-        if now_ns >= limits.get("deadline_ns", now_ns + 1):
+        if "deadline_ns" in limits and now_ns >= limits["deadline_ns"]:
             return Admission("deny", "budget", f"{name}.deadline", "deadline_exceeded", "The time of this run is over.")
         for dimension, _ in bounded(limits) if any(want) else ():
             why = _short(account, dimension, getattr(want, dimension), costs=kind == LLM)
@@ -154,12 +154,10 @@ def count(step: Advancing, intent: OpenIntent) -> None:
         step.state.used = (step.state.used or Used()).plus(use)
 
 
-def check_shares(
-    step: Advancing, run: int | None, emitted: Sequence[Emit], targets: Sequence[tuple[Unit, str, Any] | None]
-) -> None:
+def check_shares(step: Advancing, run: int | None, sent: Sequence[tuple[Emit, tuple[Unit, str, Any] | None]]) -> None:
     """Raises Overdrawn when events would take more along than there is, InvalidValue for one that stays here."""
     wants: dict[str, int] = {}
-    for emit, target in zip(emitted, targets, strict=True):
+    for emit, target in sent:
         if emit.budget is None:
             continue
         if target is None or target[0] == step.state.unit:

@@ -76,7 +76,6 @@ def _start_plan(step: Advancing, name: str, correlate_by: str | None, value: Any
     step.state.plans[plan_id] = PlanInstance(
         plan_id, name, step.manifest.ref, cause, value, str(correlation), variables, run=run
     )
-    step.owned.add(plan_id)
     step.tasks.append(RunPlan(plan_id, cause))
 
 
@@ -132,9 +131,9 @@ def _targeted(
 ) -> list[tuple[Emit, tuple[Unit, str, Any] | None]]:
     """What a step emits, each with where it goes, if all of it may be."""
     step.check_events(len(emitted))
-    targets = [routed(step.manifest, emit.schema, emit.value) for emit in emitted]
-    check_shares(step, run, emitted, targets)
-    return list(zip(emitted, targets, strict=True))
+    sent = [(emit, routed(step.manifest, emit.schema, emit.value)) for emit in emitted]
+    check_shares(step, run, sent)
+    return sent
 
 
 def _step_failed(step: Advancing, code: str, message: str, value: Any, cause: int, run: int | None) -> None:
