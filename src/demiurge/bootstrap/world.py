@@ -292,7 +292,7 @@ class World:
         return await self.backend.keys(module)
 
     def lost(self) -> list[str]:
-        """What the files of this world have lost, each a sentence that names the file and says what to do."""
+        """Returns a sentence for each loss in the files of this world: it names the file and says what to do."""
         return self.backend.lost()
 
     async def replay(self, check: bool = True) -> dict[str, Any]:

@@ -36,8 +36,8 @@ from demiurge.wire.items import (
     ToolOutput,
     Usage,
 )
-from demiurge.world.effects.llm import tools_blob
 from demiurge.world.manifest import Manifest
+from demiurge.world.toolset import encode_toolset
 from demiurge.world.unit import Unit
 
 CLOCK = "core__get_current_time"
@@ -182,7 +182,7 @@ async def test_a_toolset_is_loaded_from_its_blob(memory: MemoryStore, provider: 
     manifest = chat_manifest()
     specs = [manifest.toolset[CLOCK], manifest.toolset["workspace__read"]]
     async with talking(memory, model, manifest=manifest) as talk:
-        await talk.say("Hello", tools_ref=await talk.host.put_blob(tools_blob(provider, specs)))
+        await talk.say("Hello", tools_ref=await talk.host.put_blob(encode_toolset(provider, specs)))
     assert list(model.requests[0].specs) == specs
 
 
@@ -194,7 +194,7 @@ async def test_without_a_toolset_no_tool_is_sent(memory: MemoryStore) -> None:
 
 
 def toolset(manifest: Manifest, name: str = CLOCK, provider: str = "openai-responses", **change: Any) -> bytes:
-    blob = canonical_json.parse_object(tools_blob(provider, [manifest.toolset[name]]))
+    blob = canonical_json.parse_object(encode_toolset(provider, [manifest.toolset[name]]))
     blob["tools"][0] |= change
     return canonical_json.encode(blob)
 
@@ -609,7 +609,7 @@ async def test_an_unknown_provider_is_a_receipt(memory: MemoryStore) -> None:
 
 
 def test_a_toolset_blob_is_what_the_seed_shows() -> None:
-    blob = canonical_json.parse_object(tools_blob("openai-responses", [chat_manifest().toolset[CLOCK]]))
+    blob = canonical_json.parse_object(encode_toolset("openai-responses", [chat_manifest().toolset[CLOCK]]))
     assert set(blob) == {"provider", "tools"}
     assert blob["tools"][0]["type"] == "function"
     assert blob["tools"][0]["name"] == CLOCK

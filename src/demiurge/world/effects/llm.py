@@ -53,18 +53,13 @@ from demiurge.world.secrets import Secrets
 from demiurge.world.state import OpenIntent
 from demiurge.world.toolset import encode_toolset, read_toolset
 
-__all__ = ["LlmGenerate", "tools_blob"]
+__all__ = ["LlmGenerate"]
 
 NO_KEY = f"The address wants a key and none was sent: set {GENERAL_KEY}, the only one that goes to a given address."
 
 UNDECLARED_KEY = (
     "The provider wants a key, and this world declares no secret for it: name one as `api_key` of the effect."
 )
-
-
-def tools_blob(provider: str, specs: Sequence[ToolSpec]) -> bytes:
-    """A toolset as the blob that `tools_ref` names (seed 000, Tool Spec Blob)."""
-    return encode_toolset(provider, specs)
 
 
 class LlmGenerate:
