@@ -58,6 +58,7 @@ AREAS = {
             "tests/tools/stages",
             "tests/tools/connections/test_canary.py",
             "tests/tools/connections/test_leak.py",
+            "tests/tools/execution/test_error_log.py",
             "tests/tools/execution/test_explain.py",
             "tests/tools/execution/test_portable.py",
             "tests/tools/ledger/test_by_key.py",

@@ -390,6 +390,15 @@ def test_a_session_of_ones_own_make_is_corrected(fails: bool, caplog: pytest.Log
     assert "canary" not in caplog.text
 
 
+def test_a_session_of_ones_own_make_needs_no_id() -> None:
+    heard: list[ToolInvoked] = []
+    session = SimpleNamespace(event_bus=SimpleNamespace(publish=heard.append))
+    tool = tool_of(lambda params, *, context: ToolResult("ok", params))
+    context = ToolContext(session=session, adapter=SimpleNamespace())
+    assert ToolRunner([tool], policy=POLICY).exec_sync("t", {"n": 1}, ctx=context).ok
+    assert [(event.session_id, event.adapter) for event in heard] == [(None, "")]
+
+
 class Result:
     """What a bus of somebody's own make answers: with errors as they are, not wrapped."""
 

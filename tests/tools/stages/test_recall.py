@@ -180,6 +180,7 @@ CALLERS: dict[str, dict[str, Any]] = {
         "ctx": ToolContext(session=_Session(""), caller=ToolPolicyContext(run_id="r3"))
     },
     "other run": {"ctx": ToolPolicyContext(run_id="r2")},
+    "thing without a session's id": {"ctx": ToolContext(session=object(), caller=ToolPolicyContext(run_id="r4"))},
     "session of a tenant": {"ctx": ToolContext(session=_Session(UUID(int=1)), caller=ToolPolicyContext(tenant="t"))},
     "connection": {"connection_id": "conn_1"},
     "other connection": {"connection_id": "conn_2"},
@@ -202,6 +203,29 @@ def test_another_scope_is_one_for_all_sessions_but_not_for_all_tenants(ledger: E
     for options in CALLERS.values():
         runner.exec_sync(NAME, ARGS, **options)
     assert len(shop.taken) == 1 + len(APART_IN_ANY_SCOPE)
+
+
+def test_a_session_gets_its_answers_in_any_run(ledger: EffectLedger, shop: Shop) -> None:
+    runner = runner_for(order_tool(shop.place), ledger)
+    for run, replayed in (("r1", False), ("r2", True)):
+        ctx = ToolContext(session=_Session("s"), caller=ToolPolicyContext(run_id=run))
+        assert runner.exec_sync(NAME, ARGS, ctx=ctx).record.replayed is replayed
+
+
+@pytest.mark.parametrize(
+    ("scope", "partition"),
+    [
+        ("session", partition_of(tenant="t", connection_id="c", session="s")),
+        ("orders", partition_of(tenant="t", connection_id="c")),
+    ],
+)
+def test_an_entry_lies_in_the_partition_of_its_tenant_connection_and_session(
+    ledger: EffectLedger, shop: Shop, scope: str, partition: str
+) -> None:
+    caller = ToolPolicyContext(tenant="t", run_id="r")
+    runner = runner_for(order_tool(shop.place, idempotency=IdempotencyConfig(scope=scope)), ledger)
+    runner.exec_sync(NAME, ARGS, ctx=ToolContext(session=_Session("s"), caller=caller), connection_id="c")
+    assert [(slot.partition, slot.tool_name) for slot in slots(ledger)] == [(partition, NAME)]
 
 
 def test_an_answer_is_looked_up_by_its_slot(ledger: EffectLedger, shop: Shop) -> None:

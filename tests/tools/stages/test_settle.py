@@ -16,6 +16,7 @@ from demiurge.tools import (
     Budgets,
     EffectLedger,
     LoopSignal,
+    Redaction,
     ToolCallResult,
     ToolContext,
     ToolEffect,
@@ -56,6 +57,11 @@ def returning(result: Any) -> Callable[..., Any]:
 class Undecided:
     def __bool__(self) -> bool:
         raise ValueError("canary")
+
+
+class NoView(Redaction):
+    def apply(self, message: str, value: Any) -> Any:
+        raise RuntimeError("no view")
 
 
 class Torn(ToolResult[Any]):
@@ -135,6 +141,23 @@ def test_the_log_says_where_a_result_could_not_be_read(ledger: EffectLedger, cap
         "tool call: result raised ValueError",
     ]
     assert "canary" not in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("options", "args", "code"),
+    [
+        ({}, {"order_id": 7}, "validation"),
+        ({"redaction": NoView("drop_all")}, ARGS, "redaction_failed"),
+    ],
+    ids=["before there is a claim", "after its end"],
+)
+async def test_a_call_that_fails_without_a_claim_ends_none(
+    options: dict[str, Any], args: Any, code: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    runner = runner_for(order_tool(Shop().place, **options), EffectLedger())
+    for result in (await runner.exec(NAME, args), runner.exec_sync(NAME, args)):
+        assert result.error_code == code
+    assert "ledger" not in caplog.text
 
 
 def test_a_handler_that_says_that_it_does_not_know_leaves_a_doubt(ledger: EffectLedger) -> None:

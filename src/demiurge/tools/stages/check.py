@@ -41,7 +41,7 @@ def check(ports: Ports, call: Call) -> None:
         call.message = plain_text(result.message)
         if result.value is not None:
             call.encoded = call.bound.dump(result.value)
-            call.plain = portable(from_json(call.encoded, allow_inf_nan=False))
+            call.plain = portable(from_json(call.encoded))
             if call.rendering is not None:
                 rendering = call.rendering
             elif not result.exclude_value_from_context:
