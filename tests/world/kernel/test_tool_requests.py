@@ -134,6 +134,7 @@ def test_without_a_grant_or_with_several_a_request_is_denied(grants: tuple[str, 
     unit, parent = calls(BUMP, grants=grants)
     request, decision = asks(unit, parent)
     assert (decision.kind, decision.cause, decision.body["code"]) == ("decision", request.unit_seq, "no_grant")
+    assert decision.body["message"] == "no grant '' for ex.mine"
     [(_, result)] = unit.last.answers
     assert (result["status"], result["payload"]["code"]) == ("error", "no_grant")
     assert unit.state.intents[parent.id].requests[0].answer == result

@@ -43,7 +43,7 @@ def advance(manifest: Manifest, unit_state: UnitState, ingress: Ingress, blobs: 
     return _Advance(
         step.state,
         tuple(step.records),
-        tuple(i for i in step.ready if i.id in step.state.intents) if step.ready else (),
+        tuple(step.ready),
         tuple(step.sent),
         tuple(step.new_blobs),
         tuple(step.answers),

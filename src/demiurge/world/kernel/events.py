@@ -107,7 +107,7 @@ def reduce(step: Advancing, value: Any, cause: int, run: int | None) -> None:
         if change.blobs:
             step.check_blobs(change.blobs)
         asked = granted(step, module, change.effects) if change.effects else ()
-        sent = _targeted(step, emitted, run) if emitted else ()
+        sent = _targeted(step, emitted, run)
     except InvalidValue as error:
         code = error.code if isinstance(error, Overdrawn) else "invalid_step"
         _step_failed(step, code, str(error)[:MESSAGE], value, cause, run)
@@ -122,8 +122,7 @@ def reduce(step: Advancing, value: Any, cause: int, run: int | None) -> None:
     seq = step.record("step", {"digest": digest}, cause, refs)
     for emit, target in sent:
         raise_event(step, emit, target, seq, run)
-    if asked:
-        request_effects(step, module, asked, seq, run)
+    request_effects(step, module, asked, seq, run)
 
 
 def _targeted(

@@ -1,0 +1,157 @@
+"""What the record of an effect says, whether it is admitted, asked about or denied, and what the open intent keeps."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from tests.world.requesting import requesting, wants
+from tests.world.scripted import SECOND, START_NS, A, Kernel, awaiting, edge, emitting, plan, raising, ref, tiny
+from tests.world.spending import ASKED, BUMP, CALL, Units, calling, spending, told
+
+from demiurge.tools.policy import ToolPolicy
+from demiurge.values.refs import ref_of
+from demiurge.world.authority.approval import LIFETIME_NS
+from demiurge.world.kernel import advance
+from demiurge.world.kernel.ingress import Ingress
+from demiurge.world.kernel.outcome import Advance, Need
+from demiurge.world.record import Stamp
+from demiurge.world.reducer import EffectRequest
+from demiurge.world.state import OpenIntent, UnitState
+
+
+def test_an_admitted_effect_is_recorded_with_what_decided_on_it() -> None:
+    unit = Kernel(tiny())
+    unit.event({"$tag": "Poke", "$value": {"room": "a", "what": "ask:x"}}, actor="anna")
+    [record], [intent] = unit.of("intent"), unit.intents
+    origin = {"id": 1, "kind": "plan", "name": "ex/plan@1"}
+    assert record.body == {
+        "id": intent.id,
+        "kind": "ex.echo",
+        "grant": "echo",
+        "origin": origin,
+        "params": {"text": "x"},
+        "admitted": {"by": "policy", "rule": "rule 0", "verdict": "allow"},
+    }
+    assert (record.cause, record.refs) == (3, ())
+    made = OpenIntent(intent.id, 4, "ex.echo", {"text": "x"}, "echo", origin, "anna", unit.manifest.ref)
+    assert intent == made
+
+
+def test_the_record_of_an_effect_exposes_the_blobs_that_its_parameters_name() -> None:
+    world = Units(spending())
+    world.tell(calls=[BUMP])
+    assert world.a.of("intent")[0].refs == (ref_of(CALL),)
+
+
+def test_an_effect_that_a_person_is_asked_about_is_recorded_with_the_question() -> None:
+    world = Units(spending())
+    world.tell(calls=[ASKED])
+    [record], [intent] = world.a.of("intent"), world.a.intents
+    assert intent.approval is not None
+    assert record.body["approval"] == intent.approval
+    assert (intent.approval["tool"], intent.approval["tool_call_id"]) == (ASKED, "c1")
+    assert (intent.approval["actor"], intent.approval["expires_ns"]) == ("user", world.a.now_ns + LIFETIME_NS)
+    assert record.body["admitted"]["verdict"] == "require_approval"
+    assert world.a.last.asks == (intent,)
+    assert world.a.last.intents == ()
+    assert intent.approved is None
+
+
+def test_the_parameters_are_recorded_in_the_normal_form_of_their_schema() -> None:
+    world = Units(spending())
+    world.tell(calls=[BUMP])
+    [intent] = world.a.intents
+    assert intent.params == {"tool": BUMP, "tool_call_id": "c1", "call_ref": ref_of(CALL), "refused": None}
+    assert world.a.of("intent")[0].body["params"] == intent.params
+
+
+def test_a_denied_effect_is_recorded_with_what_denied_it() -> None:
+    unit = Kernel(tiny(rules=[]))
+    unit.poke("ask:x")
+    [decision] = unit.of("decision")
+    body = dict(decision.body)
+    assert len(body.pop("intent")) == 32
+    assert body == {
+        "kind": "ex.echo",
+        "origin": {"id": 1, "kind": "plan", "name": "ex/plan@1"},
+        "by": "policy",
+        "rule": "no rule matches",
+        "verdict": "deny",
+        "code": "policy_denied",
+        "message": "no rule of the world's policy allows ex.echo",
+    }
+    assert decision.cause == 3
+
+
+def test_parameters_that_break_their_schema_are_denied_with_the_path() -> None:
+    unit = Kernel(requesting(wants(lambda what: [EffectRequest("timer.set", {"deliver_at_ns": "soon"}, "k")])))
+    unit.poke("go")
+    [decision] = unit.of("decision")
+    body = decision.body
+    assert (body["by"], body["verdict"], body["code"]) == ("schema", "deny", "effect_params_invalid")
+    assert body["message"].startswith("deliver_at_ns: ")
+    assert body["origin"] == {"key": "k", "kind": "reducer", "name": "ex/Room@1"}
+
+
+def broken_call(call: bytes) -> Kernel:
+    """A room whose plan calls a tool that a person is to be asked about, by this blob."""
+    step: dict[str, Any] = calling("go", "h", ASKED)
+    step["params"]["record"]["call_ref"] = {"hash": ref_of(call)}
+    told = raising("say", ref("@var:r.payload.code"), ref("@var:r.payload.message"))
+    policy = ToolPolicy((ASKED,), require_approval_for_tools=(ASKED,))
+    manifest = tiny(
+        [plan([step, awaiting("wait", "h", "r"), told], [edge("go", "wait"), edge("wait", "say")])],
+        grants=[{"name": "tool", "cap": "sys/tool@1", "params": {}}],
+        tool_policy=policy,
+    )
+    unit = Kernel(manifest)
+    unit.put(call)
+    unit.poke("ask:x")
+    return unit
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (b"{}", "The grant tool can't be held against these parameters (KeyError)."),
+        (b"no JSON", "Not valid JSON"),
+    ],
+)
+def test_a_call_that_nobody_can_ask_about_is_denied(call: bytes, message: str) -> None:
+    unit = broken_call(call)
+    assert (unit.intents, unit.last.asks) == ([], ())
+    [decision] = unit.of("decision")
+    assert (decision.body["by"], decision.body["code"]) == ("schema", "effect_params_invalid")
+    assert message in decision.body["message"]
+    assert unit.log == ["asked", f"effect_params_invalid:{decision.body['message']}"]
+
+
+def test_each_denial_counts_as_an_effect_and_the_next_is_judged_by_itself() -> None:
+    steps = [emitting("a", "h1", "x", cap="none"), emitting("b", "h2", "x")]
+    unit = Kernel(tiny([plan(steps)], check=False))
+    unit.poke("ask:x")
+    assert unit.of("decision")[0].body["code"] == "no_grant"
+    assert [intent.grant for intent in unit.intents] == ["echo"]
+
+
+def test_the_deadline_of_a_grant_is_that_of_the_ingress() -> None:
+    unit = Kernel(tiny(grants=[{"name": "echo", "cap": "ex/echo@1", "params": {}, "expiry_ns": later(1)}]))
+    unit.poke("ask:x")
+    assert len(unit.intents) == 1
+    unit.poke("ask:x")
+    assert len(unit.intents) == 1
+    assert unit.of("decision")[0].body["code"] == "expired"
+
+
+def later(seconds: int) -> int:
+    """The nanosecond after an ingress that comes so many seconds after the beginning."""
+    return Kernel(tiny()).now_ns + seconds * SECOND + 1
+
+
+def test_the_call_that_a_person_is_asked_about_is_a_blob_that_the_step_needs() -> None:
+    manifest, state = spending(), UnitState("world_1", A)
+    body = {"schema": "ex/Ev@1", "value": told(calls=[ASKED])}
+    ingress = Ingress("event", "i", body, Stamp(START_NS, b"e" * 16, "user", manifest.ref))
+    assert advance(manifest, state, ingress, {}) == Need(ref_of(CALL))
+    assert isinstance(advance(manifest, state, ingress, {ref_of(CALL): CALL}), Advance)
