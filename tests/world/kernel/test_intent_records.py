@@ -5,18 +5,20 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.world.requesting import requesting, wants
+from tests.world.requesting import GRANTS, put, requesting, timer, wants
 from tests.world.scripted import SECOND, START_NS, A, Kernel, awaiting, edge, emitting, plan, raising, ref, tiny
 from tests.world.spending import ASKED, BUMP, CALL, Units, calling, spending, told
 
-from demiurge.tools.policy import ToolPolicy
+from demiurge.tools.limits.allowance import Allowance
+from demiurge.tools.policy import Budgets, ToolPolicy
+from demiurge.values import cbor
 from demiurge.values.refs import ref_of
 from demiurge.world.authority.approval import LIFETIME_NS
 from demiurge.world.kernel import advance
 from demiurge.world.kernel.ingress import Ingress
 from demiurge.world.kernel.outcome import Advance, Need
 from demiurge.world.record import Stamp
-from demiurge.world.reducer import EffectRequest
+from demiurge.world.reducer import EffectRequest, ReducerContext, Step
 from demiurge.world.state import OpenIntent, UnitState
 
 
@@ -155,3 +157,26 @@ def test_the_call_that_a_person_is_asked_about_is_a_blob_that_the_step_needs() -
     ingress = Ingress("event", "i", body, Stamp(START_NS, b"e" * 16, "user", manifest.ref))
     assert advance(manifest, state, ingress, {}) == Need(ref_of(CALL))
     assert isinstance(advance(manifest, state, ingress, {ref_of(CALL): CALL}), Advance)
+
+
+def test_an_effect_of_a_reducer_is_identified_by_all_that_led_to_it() -> None:
+    unit = Kernel(requesting(wants(lambda what: [timer(7, "one"), timer(7, "two")])))
+    unit.poke("go")
+    [step] = unit.of("step")
+    for number, intent in enumerate(unit.intents, 1):
+        digest = cbor.digest({"deliver_at_ns": 7, "key": None})
+        assert intent.id == cbor.digest(["world_1", str(A), step.unit_seq, number, "timer.set", digest, "timer"])
+
+
+def test_what_a_reducer_does_about_a_denial_belongs_to_the_run_of_what_was_denied() -> None:
+    def reduce(state: Any, event: Any, context: ReducerContext) -> Step:
+        effects = [timer(7)] if event["$tag"] == "BlobPutResult" else [put(b"x")]
+        return Step(set={"n": 1}, effects=effects)
+
+    grants = [{**grant, "params": {"ops": ["get"]}} if grant["name"] == "blob" else grant for grant in GRANTS]
+    policy = ToolPolicy(budgets=Budgets(run=Allowance(max_tool_calls=1)))
+    unit = Kernel(requesting(reduce, grants=grants, tool_policy=policy))
+    unit.poke("go")
+    [decision], [intent], [run] = unit.of("decision"), unit.intents, unit.state.runs
+    assert (intent.kind, intent.run) == ("timer.set", run)
+    assert unit.of("step")[1].cause == decision.unit_seq

@@ -107,14 +107,18 @@ def test_a_record_names_its_unit_its_number_and_what_came_before() -> None:
     assert unit.kinds().count("manifest") == 1
 
 
-def test_what_comes_of_an_effect_is_derived() -> None:
-    origins: list[str] = []
+def test_what_comes_of_an_effect_is_derived_and_names_the_intent() -> None:
+    heard: list[tuple[str, Any]] = []
 
     def reduce(state: State, event: Any, context: ReducerContext) -> Step:
-        origins.append(context.origin)
+        heard.append((context.origin, event))
         return Step(set={"n": 1}, effects=[timer(1, "k")] if event["$tag"] == "Poke" else ())
 
     unit = Kernel(requesting(reduce))
     unit.poke("go")
-    unit.receipt(unit.intents[0], succeeded(delivered_at_ns=1, key=None))
-    assert origins == ["external"] * 2 + ["derived"] * 2, "the driver runs each step twice"
+    [intent] = unit.intents
+    payload = {"delivered_at_ns": 1, "key": None}
+    unit.receipt(intent, succeeded(**payload))
+    assert [origin for origin, _ in heard] == ["external"] * 2 + ["derived"] * 2, "the driver runs each step twice"
+    value = {"intent": intent.id, "key": "k", "status": "ok", "error": None, "payload": payload}
+    assert heard[-1][1] == {"$tag": "TimerFired", "$value": value}
