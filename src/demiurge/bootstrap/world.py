@@ -157,10 +157,11 @@ class World:
 
         `manifest` is a folder with a manifest of one's own, which becomes the world's in place of the shipped app's,
         and is kept in it: the next one need not name it. That it was set here is kept in the user's config folder: a
-        world from elsewhere, or that was moved, can be looked at, and takes no event (`not_adopted`) until its manifest
+        world from elsewhere, or a copy, can be looked at, and takes no event (`not_adopted`) until its manifest
         is set here or, with `adopt`, taken as it is. `reducers` are the functions of its modules, by module name,
         and `adapters` perform its effects; both are code, and so never kept. A world whose code is not all given can be
-        looked at, and takes no event. `log_tool_errors`: as for ToolRunner, where this process owns the world.
+        looked at, and takes no event. `log_tool_errors`: as for ToolRunner, where this process owns the world. A copy
+        of a world for which the command line remembers a policy takes no event without `policy` (Unavailable, `moved`).
 
         A world whose files have lost something can be looked at where that is possible, and takes no event (Damaged,
         `lost`). `accept_losses`, a reason, goes on without it: that is recorded, and whatever is open is answered

@@ -26,7 +26,7 @@ from demiurge.bootstrap.ledger import WorldLedger
 from demiurge.bootstrap.manifest import Ruled, copy_definitions
 from demiurge.bootstrap.models import Models
 from demiurge.bootstrap.own_code import OwnCode
-from demiurge.bootstrap.remembered import recall
+from demiurge.bootstrap.remembered import MOVED, recall
 from demiurge.errors import Conflict, DemiurgeError, NotFound, UsageError
 from demiurge.models.address import Address
 from demiurge.sessions.codec import EventCodec
@@ -163,6 +163,8 @@ class Embedded:
         """Nothing may run that would end as a recorded failure for want of code, or under what nobody took here."""
         if not self._ruled.adopted:
             raise not_adopted()
+        if self._ruled.refused is not None:
+            raise self._ruled.refused
         if self.store.lost:
             raise lost(self.store.lost[0])
         if self._ruled.missing:
@@ -392,7 +394,7 @@ class Embedded:
         try:
             recall(self._adoption.environment, self._adoption.folder)
         except DemiurgeError as error:
-            return [*self._lost(), error.message]
+            return self._lost() if error.code == MOVED else [*self._lost(), error.message]
         return self._lost()
 
     def _lost(self) -> list[str]:
