@@ -23,6 +23,7 @@ from demiurge.tools import (
     Tool,
     ToolContext,
     ToolEffect,
+    ToolErrorLog,
     ToolInvoked,
     ToolPolicy,
     ToolPolicyContext,
@@ -397,6 +398,17 @@ def test_a_session_of_ones_own_make_needs_no_id() -> None:
     context = ToolContext(session=session, adapter=SimpleNamespace())
     assert ToolRunner([tool], policy=POLICY).exec_sync("t", {"n": 1}, ctx=context).ok
     assert [(event.session_id, event.adapter) for event in heard] == [(None, "")]
+
+
+def test_an_author_can_read_which_calls_result_was_not_taken() -> None:
+    told: list[str] = []
+    session = Session()
+    session.event_bus.subscribe(ToolInvoked, deafen)
+    for effect in (ToolEffect.READ_ONLY, ToolEffect.STATE_CHANGE):
+        tool = tool_of(lambda params, *, context: ToolResult("ok", params), effect)
+        runner = ToolRunner([tool], policy=POLICY, session=session, log_tool_errors=ToolErrorLog(told.append))
+        runner.exec_sync("t", {"n": 1}, tool_call_id="c1")
+    assert ["session (call c1) raised" in each and "Deafened: canary" in each for each in told] == [True, True]
 
 
 class Result:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from pathlib import Path
@@ -307,7 +307,14 @@ def test_an_answer_is_published_again_with_all_that_it_had(ledger: EffectLedger,
     assert again.result == first.result == ToolResult("m", "the value", exclude_value_from_context=excluded)
 
 
-@pytest.mark.parametrize("config", [IdempotencyConfig(), IdempotencyConfig("params", ("order_id",))])
+@pytest.mark.parametrize(
+    "config",
+    [
+        IdempotencyConfig(),
+        IdempotencyConfig("params", ("order_id",)),
+        IdempotencyConfig("custom", key_fn=lambda order: f"order {order.order_id}"),
+    ],
+)
 @pytest.mark.parametrize("session_id", [None, "s"])
 def test_the_place_of_an_entry_can_be_named_without_a_call(
     ledger: EffectLedger, shop: Shop, config: IdempotencyConfig, session_id: str | None
@@ -428,6 +435,26 @@ def foreign(seen: list[Any], config: IdempotencyConfig) -> BoundTool:
         load=json.loads,
         idempotency=config,
     )
+
+
+def unwritable(params: Any) -> Any:
+    raise ToolValidationError("canary")
+
+
+@pytest.mark.parametrize("config", [IdempotencyConfig(), IdempotencyConfig("params", ("order_id",))])
+def test_parameters_that_can_not_be_written_count_as_they_were_sent(
+    ledger: EffectLedger, shop: Shop, config: IdempotencyConfig
+) -> None:
+    tool = replace(order_tool(shop.place, idempotency=config).bound, dump_params=unwritable)
+    runner = runner_for(tool, ledger)
+    sent = ({"order_id": "a"}, {"order_id": "a"}, {"order_id": "a", "amount": 1}, {"order_id": "b"})
+    answers = [runner.exec_sync(NAME, args) for args in sent]
+    assert [(answer.error_code, answer.record.replayed) for answer in answers] == [
+        (None, False),
+        (None, True),
+        (None, False),
+        (None, False),
+    ]
 
 
 @pytest.mark.parametrize(("names", "ran"), [((), 3), (("a",), 2), (("b",), 3)])
