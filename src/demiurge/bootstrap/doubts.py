@@ -13,6 +13,8 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 from typing import Any, Final, NamedTuple
 
+from pydantic import ValidationError
+
 from demiurge import faults
 from demiurge.bootstrap.ledger import WorldLedger
 from demiurge.errors import Conflict, DemiurgeError, InvalidValue, NotFound, UsageError
@@ -200,8 +202,8 @@ class Doubts:
             try:
                 tool.load(data)
             except ToolValidationError as error:
-                places = ", ".join(error.fields) or str(error)
-                raise InvalidValue(f"{tool.spec.name} gives no such result ({places})", path="result") from error
+                why = f"{tool.spec.name} gives no such result ({_faults(error.__cause__)})"
+                raise InvalidValue(why, path="result") from error
         return data
 
     def _check(self, one: _Found, *, done: bool, result: bytes | None) -> None:
@@ -293,3 +295,11 @@ def _same(
     body = settlement.body
     before = read(Ref(body["result_ref"])) if body["result_ref"] is not None else None
     return (body["done"], body["reason"], body["by"], before) == (done, reason, by, result)
+
+
+def _faults(error: BaseException | None) -> str:
+    """Where a value breaks its type, and how; the value itself is not quoted."""
+    if not isinstance(error, ValidationError):
+        return "it breaks its declared type"
+    details = error.errors(include_url=False, include_context=False, include_input=False)
+    return "; ".join(f"{'.'.join(map(str, each['loc'])) or 'the value'}: {each['msg']}" for each in details)

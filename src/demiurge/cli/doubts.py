@@ -35,7 +35,7 @@ def ls(settled: bool) -> None:
     with opened() as (world, portal):
         found = portal.run(world.doubts(settled=settled))
     lines = output.table([_row(doubt) for doubt in found], ("ID", "SINCE", "UNIT", "WHAT", "ARGUMENTS", "SETTLED"))
-    if found:
+    if any(doubt["settled"] is None for doubt in found):
         then = with_world("then say so with `demiurge doubts settle ID`.")
         lines = [*lines, f"Find out whether each took effect; {then}"]
     output.result({"doubts": found}, *(lines if found else ["Nothing is in doubt."]))
@@ -72,7 +72,7 @@ def settle(doubt_id: str, done: bool, not_done: bool, reason: str, result: str |
         raise click.UsageError("Say either --done or --not-done.")
     if result is not None and not done:
         raise click.UsageError("What was not done has no result: leave --result out.")
-    value = read_json(result) if result is not None else None
+    value = read_json(result, "--result") if result is not None else None
     with opened(Running(**running)) as (world, portal):
         doubt = _find(portal.run(world.doubts(settled=True)), doubt_id)
         if doubt["settled"] is not None:
