@@ -82,6 +82,7 @@ class ChatDeltas:
         self.started = False
         self._has_ended = False
         self._ends_with_bare_call = False
+        self._reopened_by_call = False
         self._pieces = 0
         self._envelope: dict[str, Any] = {}
         self._choice: dict[str, Any] = {"index": 0}
@@ -110,10 +111,12 @@ class ChatDeltas:
         before = self._pieces
         shown = self._add_delta(fields.mapping(choice, "delta") or fields.mapping(choice, "message"))
         grew = bool(self._pieces > before or shown.texts or shown.thinks)
+        if self._pieces > before and self._choice.get("finish_reason"):
+            self._reopened_by_call = True
         if grew:
             self._has_ended = False
         if choice.get("finish_reason"):
-            self._has_ended = True
+            self._has_ended, self._reopened_by_call = True, False
             self._ends_with_bare_call = grew and self._has_bare_call()
         return shown
 
@@ -122,11 +125,12 @@ class ChatDeltas:
 
         A call without arguments yet is the doubtful case, since it stands for `{}`. It counts as written to its end
         if a finish reason came in a later chunk, or in the same chunk and then `[DONE]`; a `[DONE]` alone does not
-        end such a call, since proxies add one to what was cut.
+        end such a call, since proxies add one to what was cut. Nor does it end a call of which anything came after a
+        finish reason: a host that gave one gives another at the end of the next call.
         """
         if self._has_ended:
             return done or not self._ends_with_bare_call
-        return done and not self._has_bare_call()
+        return done and not self._has_bare_call() and not self._reopened_by_call
 
     def _has_bare_call(self) -> bool:
         calls = self._calls if self._legacy is None else [*self._calls, self._legacy]

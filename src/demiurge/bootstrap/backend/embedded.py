@@ -20,6 +20,7 @@ from demiurge.bootstrap.backend.backend import Frames, OnFrame, Shown
 from demiurge.bootstrap.backend.letting_go import archive_records, collect_garbage, erase_blob
 from demiurge.bootstrap.backend.socket import Gateway
 from demiurge.bootstrap.backend.waiting_calls import require_readable, waiting_calls
+from demiurge.bootstrap.chat_fields import lacking_fields
 from demiurge.bootstrap.doubts import Doubts
 from demiurge.bootstrap.fork import make_fork
 from demiurge.bootstrap.ledger import WorldLedger
@@ -103,6 +104,7 @@ class Embedded:
         self._ruled, self._adoption, self._adapters = ruled, adoption, adapters
         self._approved = Approved(adoption.environment, adoption.folder)
         self._notices = list(ruled.notices)
+        self._lacking = lacking_fields(ruled.manifest.schemas)
         self._manifest, self._source, self._clock = ruled.manifest, source, clock
         self._secrets, self._addresses = secrets, addresses
         self._blobs, self._user, self._performs = ruled.blobs, user, perform
@@ -338,6 +340,7 @@ class Embedded:
             "origin": self._origin(),
             "own_manifest": self._ruled.own,
             "adopted": self._ruled.adopted,
+            "lacking": self._lacking,
         }
 
     def _origin(self) -> dict[str, Any] | None:
