@@ -31,9 +31,15 @@ from demiurge.values.clock import Clock
 from demiurge.values.refs import Ref
 from demiurge.world.doubts import DOUBTS, Doubt, Settlement, failed_effects, settlements
 from demiurge.world.host import Host
+from demiurge.world.unit import Unit
 
-__all__ = ["Doubts"]
+__all__ = ["BEGUN", "Doubts"]
 
+BEGUN: Final = "begun"
+BEGUN_MESSAGE: Final = (
+    "Begun, and its end is not known: the next command that goes on with its unit, as `demiurge chat` does with a "
+    "chat, finds out what became of it or has it in doubt."
+)
 MAX_REASON: Final = 2000
 MAX_RESULT_BYTES: Final = 64 << 10
 """Longest result that a person may give: the model reads all of it."""
@@ -62,6 +68,21 @@ class Doubts:
     def __init__(self, store: Store, source: ToolSource, ledger: WorldLedger | None, clock: Clock) -> None:
         self._store, self._source, self._ledger, self._clock = store, source, ledger, clock
         self._settling = asyncio.Lock()
+
+    def begun(self, host: Host, of: Unit | None = None) -> list[dict[str, Any]]:
+        """The effects, of one unit or of all, that a process began and did not end before it was gone, as `found` has
+        them; their code is `begun`."""
+        found = []
+        for unit, intent, attempt in host.begun(of):
+            params = intent.params if intent.kind == "tool.call" else {}
+            named = params.get("tool"), params.get("tool_call_id"), params.get("call_ref")
+            place = intent.id, str(unit), 0, attempt.started_ns, intent.kind, intent.actor
+            doubt = Doubt(*place, BEGUN, BEGUN_MESSAGE, *named)
+            arguments = self._arguments(doubt)
+            slots = self._slots(doubt, arguments)
+            one = _Found(intent.id.hex(), doubt, arguments, slots, self._row(slots), None)
+            found.append(self._public(one, ()))
+        return found
 
     def found(self, *, settled: bool = False) -> list[dict[str, Any]]:
         """What is in doubt, oldest first; with `settled` also what no longer is.

@@ -374,7 +374,8 @@ class World:
         `ledger` is the state of the entry that equal calls find (`claimed`, `in_doubt`, `done`; None: no entry),
         `equal` names the doubts that are settled with this one. With `settled` also those that a person has settled:
         `settled` is then `{done, reason, by, at_ns, result_ref}`. An entry of the ledger that no record accounts for
-        has no `unit`. Raises Damaged, Unavailable.
+        has no `unit`. An effect that a process began, and that was not ended when the process was killed, has the code
+        `begun` until its unit goes on. Raises Damaged, Unavailable.
         """
         return await self.backend.doubts(settled)
 

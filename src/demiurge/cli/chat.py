@@ -269,11 +269,21 @@ def show(chat_id: str, follows: bool) -> None:
     with opened() as world:
         messages, last = _read(world, chat_id)
         failures = world.portal.run(world.world.chat(chat_id).failures())
-    shown = {"chat_id": chat_id, "messages": messages, "last": reply_document(chat_id, last) if last else None}
+        begun = world.portal.run(world.world.backend.begun(str(world.world.chat(chat_id).unit)))
+    shown: dict[str, Any] = {
+        "chat_id": chat_id,
+        "messages": messages,
+        "last": reply_document(chat_id, last) if last else None,
+    }
     shown["failures"] = [{"request_id": request_id, **why._asdict()} for request_id, why in failures.items()]
+    shown["begun"] = begun
     lines = _lines(messages, failures)
-    if last is not None and last.status == "awaiting_approval":
+    lines += [line for effect in begun for line in ("", f"({effect['tool'] or effect['kind']}: {effect['message']})")]
+    if last is not None and last.status == "awaiting_approval" and last.approvals:
         lines += ["", "(awaiting approval)"]
+    elif last is not None and last.status == "awaiting_approval":
+        shown["last"]["status"] = "running"
+        lines += [] if begun else ["", "(the turn is not over; the next `demiurge chat` goes on with it)"]
     output.result(shown, *(lines or ["(nothing was said yet)"]))
 
 

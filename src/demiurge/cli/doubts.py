@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from demiurge.bootstrap.doubts import BEGUN
 from demiurge.cli import output
 from demiurge.cli.approval import SHORT
 from demiurge.cli.argument import read_json, utf8_text
@@ -35,7 +36,8 @@ def ls(settled: bool) -> None:
     with opened() as (world, portal):
         found = portal.run(world.doubts(settled=settled))
     lines = output.table([_row(doubt) for doubt in found], ("ID", "SINCE", "UNIT", "WHAT", "ARGUMENTS", "SETTLED"))
-    if any(doubt["settled"] is None for doubt in found):
+    lines += [f"{doubt['id'][:SHORT]} {_what(doubt)}: {doubt['message']}" for doubt in found if doubt["code"] == BEGUN]
+    if any(doubt["settled"] is None and doubt["code"] != BEGUN for doubt in found):
         then = with_world("then say so with `demiurge doubts settle ID`.")
         lines = [*lines, f"Find out whether each took effect; {then}"]
     output.result({"doubts": found}, *(lines if found else ["Nothing is in doubt."]))
@@ -77,6 +79,8 @@ def settle(doubt_id: str, done: bool, not_done: bool, reason: str, result: str |
         doubt = _find(portal.run(world.doubts(settled=True)), doubt_id)
         if doubt["settled"] is not None:
             raise Conflict(f"This was settled already: {_verdict(doubt)}", code="settled")
+        if doubt["code"] == BEGUN:
+            raise Conflict(doubt["message"], code=BEGUN)
         after = portal.run(world.settle_doubt(doubt["id"], done=done, reason=reason, result=value))
     output.result(after, f"{_what(doubt)} is settled as {'done' if done else 'not done'}.", *_consequences(after, done))
 

@@ -56,6 +56,9 @@ class Backend(Protocol):
 
     async def decide(self, approval_id: str, approve: bool, reason: str) -> None: ...
 
+    async def begun(self, of: str | None = None) -> list[dict[str, Any]]:
+        """See `bootstrap.doubts.Doubts.begun`."""
+
     async def doubts(self, settled: bool = False) -> list[dict[str, Any]]:
         """See `bootstrap.doubts.Doubts.found`."""
         ...

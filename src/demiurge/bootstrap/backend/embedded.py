@@ -35,6 +35,7 @@ from demiurge.stores.errors import lost
 from demiurge.stores.protocol import Store
 from demiurge.tools.catalog import ToolCatalog
 from demiurge.tools.execution.error_log import ToolErrorLog
+from demiurge.tools.ledger.effects import Ledger
 from demiurge.tools.source import ToolSource
 from demiurge.values.clock import Clock, SystemEntropy
 from demiurge.values.projection import Only
@@ -131,19 +132,13 @@ class Embedded:
             if self._host is None:
                 ledger = self._ledger.opened(self._source) if self._ledger is not None else None
                 self._models = Models()
-                sealing = Sealing(self._secrets.vault, self.store.world_id)
                 adapters: list[Adapter] = [
-                    *self._adapters,
+                    *self._changing(ledger),
                     LlmGenerate(self._models, self._secrets, addresses=self._addresses, clock=self._clock),
-                    ToolCalls(
-                        self._source, self._clock, self._sessions, ledger, sealing, self._approved.holds, self._errors
-                    ),
                     WorkspaceEffects(),
                     Introspect(),
                     BlobEffects(),
                     TimerEffects(self._clock),
-                    HttpRequests(self._secrets, self._clock),
-                    VaultEffects(self._secrets, sealing, SystemEntropy()),
                 ]
                 host = Host(
                     self.store,
@@ -232,9 +227,9 @@ class Embedded:
             view = manifest.schemas.validator(found.state).part_to_json(cell, only)
         return view
 
-    def _reading(self) -> Host:
+    def _reading(self, adapters: Sequence[Adapter] = ()) -> Host:
         """A host that only reads: looking at a world starts nothing."""
-        return self._host or Host(self.store, self._manifest, [], clock=self._clock, kept_code=self._kept_code)
+        return self._host or Host(self.store, self._manifest, adapters, clock=self._clock, kept_code=self._kept_code)
 
     async def keys(self, module: str) -> list[str]:
         return [Unit.parse(head.unit).key for head in self.store.heads(f"{module}/")]
@@ -263,7 +258,25 @@ class Embedded:
             self._notices.append(told)
 
     async def doubts(self, settled: bool = False) -> list[dict[str, Any]]:
-        return await asyncio.to_thread(self._doubts.found, settled=settled)
+        begun = await self.begun()
+        known = await asyncio.to_thread(self._doubts.found, settled=settled)
+        here = {doubt["id"] for doubt in begun}
+        return [*(doubt for doubt in known if doubt["id"] not in here), *begun]
+
+    async def begun(self, of: str | None = None) -> list[dict[str, Any]]:
+        unit = Unit.parse(of) if of is not None else None
+        return self._doubts.begun(self._reading(self._changing()), unit)
+
+    def _changing(self, ledger: Ledger | None = None) -> list[Adapter]:
+        """The adapters of the effects that may change something outside."""
+        sealing = Sealing(self._secrets.vault, self.store.world_id)
+        found = self._sessions, ledger, sealing, self._approved.holds, self._errors
+        return [
+            *self._adapters,
+            ToolCalls(self._source, self._clock, *found),
+            HttpRequests(self._secrets, self._clock),
+            VaultEffects(self._secrets, sealing, SystemEntropy()),
+        ]
 
     async def settle_doubt(self, doubt_id: str, done: bool, reason: str, result_json: str | None) -> dict[str, Any]:
         host = await self.host()

@@ -156,6 +156,9 @@ class Remote:
     async def decide(self, approval_id: str, approve: bool, reason: str) -> None:
         await self._later("decide", approval_id, approve, reason)
 
+    async def begun(self, of: str | None = None) -> list[dict[str, Any]]:
+        return list(await self._later("begun", of))
+
     async def doubts(self, settled: bool = False) -> list[dict[str, Any]]:
         return list(await self._later("doubts", settled))
 

@@ -38,6 +38,7 @@ ASYNC_OPS = frozenset(
         "state",
         "keys",
         "approvals",
+        "begun",
         "decide",
         "doubts",
         "settle_doubt",
