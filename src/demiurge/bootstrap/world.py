@@ -6,19 +6,15 @@ or settled, so looking at a world changes nothing.
 
 from __future__ import annotations
 
+import logging
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from demiurge.apps.demiurge import CHAT, app
-from demiurge.bootstrap.adoption import Adoption
 from demiurge.bootstrap.backend import Backend, Frames, OnFrame, Shown
-from demiurge.bootstrap.backend.embedded import Embedded
-from demiurge.bootstrap.backend.ownership import own
-from demiurge.bootstrap.backend.remote import Remote
-from demiurge.bootstrap.backend.socket import socket_path
 from demiurge.bootstrap.call import CallOutcome, call_tool
 from demiurge.bootstrap.chat import Chat
 from demiurge.bootstrap.fork import Fork, absolute
@@ -26,18 +22,17 @@ from demiurge.bootstrap.journal import Journal
 from demiurge.bootstrap.losses import Losses
 from demiurge.bootstrap.manifest import (
     Code,
-    Definitions,
     Means,
     check_adapters,
     read_definitions,
     reducers_of,
-    ruled_by,
 )
-from demiurge.bootstrap.models import Choice, addresses, choose
-from demiurge.bootstrap.secrets import open_secrets, open_vault
+from demiurge.bootstrap.models import Choice, choose
+from demiurge.bootstrap.opening import Opening
+from demiurge.bootstrap.secrets import open_vault
 from demiurge.bootstrap.shown_records import ShownRecords
 from demiurge.bootstrap.toolset import store_toolset
-from demiurge.errors import Conflict, Damaged, Divergence, Unavailable, UsageError
+from demiurge.errors import Conflict, Damaged, Divergence, UsageError
 from demiurge.sessions.codec import EventCodec
 from demiurge.stores.secret_vault import SecretVault
 from demiurge.tools.authoring.tool import Tool
@@ -48,9 +43,9 @@ from demiurge.tools.execution.error_log import ToolErrorLog
 from demiurge.tools.policy import ToolPolicy
 from demiurge.tools.source import StaticToolSource
 from demiurge.values import canonical_json, cbor
-from demiurge.values.clock import SystemClock, SystemEntropy
+from demiurge.values.clock import SystemEntropy
 from demiurge.values.projection import Only
-from demiurge.values.refs import Ref, parse_ref, ref_of
+from demiurge.values.refs import Ref, parse_ref
 from demiurge.wire.items import ToolChoice
 from demiurge.world.effect import Adapter
 from demiurge.world.host import Accepted
@@ -65,6 +60,8 @@ from demiurge.world.sessions import Sessions
 from demiurge.world.unit import Unit
 
 __all__ = ["World", "default_policy"]
+
+LOG = logging.getLogger(__name__)
 
 KEEP_DAYS, ARCHIVE_DAYS = KEEP_S / 86400, ARCHIVE_S / 86400
 
@@ -89,18 +86,6 @@ class Blobs(NamedTuple):
     def get(self, ref: str) -> bytes:
         """Raises NotFound (`erased` for one that was), Damaged, InvalidValue (not a ref)."""
         return self.backend.get_blob(parse_ref(ref))
-
-
-def _no_heir() -> Backend:
-    raise Unavailable("The process that had this world open has gone.", code="owner_gone")
-
-
-def _require_same(theirs: bytes, means: Means, given: Definitions | None) -> None:
-    """What somebody names must be what the owner, whose manifest this is, runs the world with."""
-    if ref_of(theirs) != means.rule(given or Definitions.of_node(theirs)).manifest.ref:
-        raise Conflict(
-            "Another process has this world open with other tools, policy or manifest; stop it first.", code="owned"
-        )
 
 
 class World:
@@ -145,6 +130,7 @@ class World:
         adapters: Sequence[Adapter] = (),
         log_tool_errors: bool | ToolErrorLog = False,
         accept_losses: str | None = None,
+        tell: Callable[[str], None] | None = None,
     ) -> World:
         """Open the world in the folder `path`, made if there is none; join its owner when another process has it.
 
@@ -167,6 +153,10 @@ class World:
         `lost`). `accept_losses`, a reason, goes on without it: that is recorded, and whatever is open is answered
         `unknown_outcome`; `accepted` says what it came to.
 
+        A world whose disk takes no writes is only read, and so is one whose owner does not answer, as when it was
+        stopped: `read_only` says why, and what would write raises that, or waits for the owner. `tell` is then called
+        with a sentence for the user (default: a warning in the log).
+
         Raises NotFound (no world and not `create`), BadManifest, InvalidValue (no such code), Conflict (owned with
         other tools, policy or manifest), UsageError (made by a newer version), Unavailable, Damaged.
         """
@@ -180,46 +170,30 @@ class World:
         code = {**app().reducers, **reducers_of(reducers)}
         means = Means(source, policy, default_policy(tools), system_prompt, code)
         check_adapters(adapters)
-        adoption = Adoption(environment, folder)
         given = read_definitions(manifest) if manifest is not None else None
         if given is not None:
             means.rule(given, new=True)
         losses = Losses(folder, environment, accept_losses)
-
-        def backend() -> Backend:
-            store = own(folder, create=create, accepts_losses=losses.accepts)
-            if store is None:
-                remote = Remote(socket_path(folder), _no_heir if looks else backend)
-                if any((tools, policy, system_prompt is not None, given, reducers, adapters)):
-                    _require_same(remote.manifest(), means, given)
-                return remote
-            try:
-                losses.begin()
-                ruled = ruled_by(store, means, given, adoption, adopt=adopt)
-                losses.settle(store, ruled.manifest, source)
-            except BaseException:
-                store.close()
-                raise
-            return Embedded(
-                store,
-                ruled,
-                adoption,
-                source,
-                secrets=open_secrets(environment, folder),
-                addresses=addresses(environment, choice.provider, base_url),
-                clock=SystemClock(),
-                socket=socket_path(folder),
-                folder=folder,
-                perform=perform,
-                events=events,
-                kept_code=environment.get("DEMIURGE_KEPT_CODE") == "1",
-                adapters=adapters,
-                listens=not looks,
-                errors=ToolErrorLog(environment=environment) if log_tool_errors is True else log_tool_errors or None,
-            )
-
+        opening = Opening(
+            folder=folder,
+            environment=environment,
+            means=means,
+            choice=choice,
+            base_url=base_url,
+            events=events,
+            adapters=adapters,
+            losses=losses,
+            given=given,
+            adopt=adopt,
+            create=create,
+            perform=perform,
+            looks=looks,
+            names_means=any((tools, policy, system_prompt is not None, given, reducers, adapters)),
+            log_tool_errors=log_tool_errors,
+            tell=tell if tell is not None else LOG.warning,
+        )
         adopts = adopt or given is not None
-        world = cls(backend(), choice, events, adopts=adopts, vault=open_vault(environment))
+        world = cls(opening.backend(), choice, events, adopts=adopts, vault=open_vault(environment))
         world.accepted = losses.accepted
         return world
 
@@ -240,6 +214,11 @@ class World:
     def owned(self) -> bool:
         """Whether this process owns the world; if not, another one does what is asked of it here."""
         return self.backend.owner
+
+    @property
+    def read_only(self) -> str | None:
+        """Why nothing can be written to this world here, a sentence for the user; None: it can be."""
+        return self.backend.read_only
 
     async def close(self) -> None:
         """Stop; what is open is taken up by whoever opens the world next."""

@@ -111,6 +111,7 @@ def opened(
             adapters=means.code.adapters,
             log_tool_errors=logs.tool_errors(chosen),
             accept_losses=accept_losses,
+            tell=output.notice,
         )
 
     with Portal() as portal:
@@ -135,11 +136,11 @@ def visits() -> Iterator[Opened]:
     at most, and are told (`while_it_lasts`) when the one whose guests they are goes."""
     folder = settings().folder()
     while True:
-        owned, before = False, last_change(folder)  # what changes from here on may not have been seen
+        alone, before = False, last_change(folder)  # what changes from here on may not have been seen
         with while_it_lasts(), opened(looks=True) as found:
             yield found
-            owned = found.world.owned
-        while owned and last_change(folder) == before and not is_open(folder):  # a guest may have missed the last of it
+            alone = found.world.owned or found.world.read_only is not None
+        while alone and last_change(folder) == before and not is_open(folder):  # a guest may have missed the last of it
             time.sleep(LOOK_AGAIN_S)
 
 

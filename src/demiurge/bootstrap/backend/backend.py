@@ -28,6 +28,11 @@ class Backend(Protocol):
         """Whether this process owns the world."""
         ...
 
+    @property
+    def read_only(self) -> str | None:
+        """Why nothing can be written here, a sentence for the user; None: all can."""
+        ...
+
     async def serve(self) -> None:
         """Let other processes in, where this one is the owner."""
         ...

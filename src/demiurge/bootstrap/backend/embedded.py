@@ -73,12 +73,10 @@ __all__ = ["Embedded"]
 
 
 class Embedded:
-    """Owns the store, and closes it. `user` is the actor of everything that comes in through it, `socket` where it is
-    served to others if it `listens`, `events` what sessions of chats can hold. `adapters` are beside the built-in ones;
-    `adoption` is told of forks; `folder`: where its ledger is, None for none; `errors`: where an author reads why a
-    tool failed."""
-
-    owner = True
+    """Owns the store, or only reads it, and closes it. `user` is the actor of everything that comes in through it,
+    `socket` where it is served to others if it `listens`, `events` what sessions of chats can hold. `adapters` are
+    beside the built-in ones; `adoption` is told of forks; `folder`: where its ledger is, None for none; `errors`: where
+    an author reads why a tool failed."""
 
     def __init__(
         self,
@@ -120,12 +118,21 @@ class Embedded:
         self._starting = asyncio.Lock()
         self._errors = errors and replace(errors, secrets=lambda: secrets.every(ruled.manifest))
 
+    @property
+    def owner(self) -> bool:
+        return self.store.read_only is None
+
+    @property
+    def read_only(self) -> str | None:
+        return self.store.read_only.why.message if self.store.read_only is not None else None
+
     async def serve(self) -> None:
-        if self._listens:
+        if self._listens and self.owner:
             await self._gateway.start()
 
     async def host(self) -> Host:
         """The running host, started by the first call."""
+        self._require_writable()
         await self.serve()
         self._require_means()
         async with self._starting:
@@ -155,6 +162,10 @@ class Embedded:
                 await self._doubts.finish(host)
                 self._host = host
             return self._host
+
+    def _require_writable(self, *, dry_run: bool = False) -> None:
+        if self.store.read_only is not None and not dry_run:
+            self.store.read_only.refuse()
 
     def _require_means(self) -> None:
         """Nothing may run that would end as a recorded failure for want of code, or under what nobody took here."""
@@ -324,10 +335,12 @@ class Embedded:
         return found | ({"unchecked": unchecked.total()} if unchecked else {})
 
     async def gc(self, keep_days: float, dry_run: bool) -> dict[str, Any]:
+        self._require_writable(dry_run=dry_run)
         parts = self.store, self._manifest, self._blobs, self._host, self._clock
         return await collect_garbage(*parts, keep_days, dry_run)
 
     async def erase(self, ref: str, why: str, dry_run: bool) -> dict[str, Any]:
+        self._require_writable(dry_run=dry_run)
         manifests = Manifests(self._manifest, self.store.get_blob, self._kept_code)
         stamp = Stamp(self._clock.now_ns(), SystemEntropy().token(16), self._user, self._manifest.ref)
         async with self._starting:  # one at a time: each appends to the same unit
@@ -338,6 +351,7 @@ class Embedded:
         return found
 
     async def archive(self, before: int | None, keep_days: float, dry_run: bool) -> dict[str, Any]:
+        self._require_writable(dry_run=dry_run)
         return await archive_records(self.store, self._clock, before, keep_days, dry_run)
 
     async def info(self) -> dict[str, Any]:
