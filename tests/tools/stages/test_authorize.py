@@ -147,6 +147,20 @@ async def test_the_log_says_what_it_answered_in_place_of_yes_or_no(
         assert caplog.messages == ["tool call: authorizer answered neither True nor False but a str"]
 
 
+@pytest.mark.parametrize("handler", [look, look_later])
+@pytest.mark.parametrize("executor", [by_exec, in_a_turn])
+async def test_it_answers_on_the_loop_of_its_caller(executor: Any, handler: Any) -> None:
+    loops: list[Any] = []
+
+    class OnItsLoop:
+        async def check(self, request: AuthorizationRequest, /) -> bool:
+            loops.append(asyncio.get_running_loop())
+            return True
+
+    assert (await executor(runner(OnItsLoop(), tools=[replace(TOOL, handler=handler)]), ADA)).ok
+    assert loops == [asyncio.get_running_loop()]
+
+
 async def test_one_that_does_not_answer_is_given_up(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -96,6 +96,6 @@ def test_without_room_or_an_address_elsewhere_there_is_no_result(
     caplog: pytest.LogCaptureFixture, blobs: Any, said: list[str]
 ) -> None:
     result = answer("x" * LIMIT, blobs=blobs)
-    assert (result.error_code, result.value) == ("result_too_large", None)
+    assert (result.error_code, result.value, result.record.result) == ("result_too_large", None, None)
     assert "canary" not in result.content + caplog.text
     assert [line.partition(" at ")[0] for line in caplog.messages] == said

@@ -21,10 +21,13 @@ from demiurge import (
     ToolContext,
     ToolEffect,
     ToolPolicy,
+    ToolPolicyContext,
     ToolResult,
     ToolRunner,
 )
+from demiurge.sessions import Session
 from demiurge.tools import SAFE_MESSAGES, ApprovalDecision, ApprovalRequest, TokenUsage, ToolCallResult, ToolCallStart
+from demiurge.tools.context import NullSession
 from demiurge.values.clock import FixedClock
 
 READ = ToolEffect.READ_ONLY
@@ -113,6 +116,32 @@ def test_without_any_there_is_none(setting: Setting) -> None:
     assert setting.code(setting.runner()) is None
     (context,) = setting.seen
     assert (context.deadline, context.budget_tracker) == (None, None)
+
+
+@pytest.mark.parametrize("template", [False, True])
+def test_the_handler_learns_which_call_it_is_and_for_whom(setting: Setting, template: bool) -> None:
+    caller, session = ToolPolicyContext(run_id="r", actor="user:ada"), Session()
+    runner = setting.runner(session=session)
+    ctx = ToolContext(caller=caller) if template else caller
+    runner.exec_sync("look", "{}", tool_call_id="c1", ctx=ctx, connection_id="conn_1")
+    (context,) = setting.seen
+    assert (context.tool_call_id, context.caller, context.connection_id) == ("c1", caller, "conn_1")
+    assert context.session is session
+
+
+def test_the_times_of_a_record_are_whole_milliseconds(setting: Setting) -> None:
+    setting.clock.advance(1_999_999)
+    tool = setting.tool(lambda context: setting.clock.advance(1_000_000))
+    record = setting.runner(tool).exec_sync("look", "{}").record
+    assert (record.started_at_ms, record.ended_at_ms) == (1, 2)
+
+
+def test_a_callers_session_comes_before_the_runners(setting: Setting) -> None:
+    mine = Session()
+    assert setting.code(setting.runner(session=Session()), ToolContext(session=mine)) is None
+    assert setting.code(setting.runner(), ToolContext()) is None
+    assert [type(context.session) for context in setting.seen] == [Session, NullSession]
+    assert setting.seen[0].session is mine
 
 
 @pytest.mark.parametrize(("left_ms", "code"), [(1, None), (0, "deadline_exceeded"), (-1, "deadline_exceeded")])

@@ -20,6 +20,7 @@ from demiurge.tools import (
     InMemoryApprovals,
     Redaction,
     RejectedToolParams,
+    ResourceRegistry,
     Tool,
     ToolContext,
     ToolEffect,
@@ -398,6 +399,51 @@ def test_a_session_of_ones_own_make_needs_no_id() -> None:
     context = ToolContext(session=session, adapter=SimpleNamespace())
     assert ToolRunner([tool], policy=POLICY).exec_sync("t", {"n": 1}, ctx=context).ok
     assert [(event.session_id, event.adapter) for event in heard] == [(None, "")]
+
+
+def test_a_subscriber_that_raises_changes_nothing_of_a_call_that_failed(caplog: pytest.LogCaptureFixture) -> None:
+    told: list[str] = []
+    session = Session()
+    session.event_bus.subscribe(ToolInvoked, deafen)
+    tool = tool_of(lambda params, *, context: ToolResult("no", None, success=False))
+    runner = ToolRunner([tool], policy=POLICY, session=session, log_tool_errors=ToolErrorLog(told.append))
+    answers = [runner.exec_sync("t", {"n": 1}, tool_call_id=call_id) for call_id in ("c1", "c2")]
+    assert [(answer.error_code, answer.safe_message) for answer in answers] == [("execution", "The tool failed.")] * 2
+    first, second = session[ToolInvoked].all()
+    assert isinstance(first.event_id, UUID)
+    assert first.event_id != second.event_id
+    assert ["session (call c1) raised" in told[0], "session (call c2) raised" in told[1]] == [True, True]
+    lines = [line.partition(" at ")[0] for line in caplog.messages]
+    assert lines.count("tool call: session raised Deafened") == 2
+
+
+class Shelf:
+    """A resource that can go back to how it was."""
+
+    def __init__(self) -> None:
+        self.books: list[int] = []
+
+    def snapshot(self) -> list[int]:
+        return list(self.books)
+
+    def restore(self, snapshot: list[int]) -> None:
+        self.books = snapshot
+
+
+@pytest.mark.parametrize("in_context", [False, True])
+def test_a_resource_goes_back_without_a_session_too(in_context: bool) -> None:
+    shelf = Shelf()
+
+    def put(params: N, *, context: ToolContext) -> ToolResult[N]:
+        context.resources.get(Shelf).books.append(params.n)  # type: ignore[union-attr]
+        return ToolResult("put", params, success=params.n % 2 == 0)
+
+    given: dict[Any, Any] = {Shelf: shelf}
+    runner = ToolRunner([tool_of(put)], policy=POLICY, resources={} if in_context else given)
+    ctx = ToolContext(resources=ResourceRegistry.build(given)) if in_context else None
+    for n in range(4):
+        runner.exec_sync("t", {"n": n}, ctx=ctx)
+    assert shelf.books == [0, 2]
 
 
 def test_an_author_can_read_which_calls_result_was_not_taken() -> None:
