@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.world.requesting import GRANTS, put, requesting, timer, wants
+from tests.world.requesting import ALLOWED, GRANTS, put, requesting, timer, wants
 from tests.world.scripted import SECOND, START_NS, A, Kernel, awaiting, edge, emitting, plan, raising, ref, tiny
 from tests.world.spending import ASKED, BUMP, CALL, Units, calling, spending, told
 
@@ -168,15 +168,26 @@ def test_an_effect_of_a_reducer_is_identified_by_all_that_led_to_it() -> None:
         assert intent.id == cbor.digest(["world_1", str(A), step.unit_seq, number, "timer.set", digest, "timer"])
 
 
-def test_what_a_reducer_does_about_a_denial_belongs_to_the_run_of_what_was_denied() -> None:
+@pytest.mark.parametrize(
+    ("request_", "code"),
+    [
+        (put(b"x"), "op_not_allowed"),
+        (EffectRequest("ex.nothing", {}), "unknown_effect"),
+        (EffectRequest("timer.set", {"deliver_at_ns": "soon"}), "effect_params_invalid"),
+    ],
+)
+def test_what_a_reducer_does_about_a_denial_belongs_to_the_run_of_what_was_denied(
+    request_: EffectRequest, code: str
+) -> None:
     def reduce(state: Any, event: Any, context: ReducerContext) -> Step:
-        effects = [timer(7)] if event["$tag"] == "BlobPutResult" else [put(b"x")]
-        return Step(set={"n": 1}, effects=effects)
+        return Step(set={"n": 1}, effects=[request_ if event["$tag"] == "Poke" else timer(7)])
 
     grants = [{**grant, "params": {"ops": ["get"]}} if grant["name"] == "blob" else grant for grant in GRANTS]
+    effects = [*ALLOWED, {"kind": "ex.nothing", "cap": "timer"}]
     policy = ToolPolicy(budgets=Budgets(run=Allowance(max_tool_calls=1)))
-    unit = Kernel(requesting(reduce, grants=grants, tool_policy=policy))
+    unit = Kernel(requesting(reduce, grants=grants, effects=effects, tool_policy=policy, check=False))
     unit.poke("go")
     [decision], [intent], [run] = unit.of("decision"), unit.intents, unit.state.runs
+    assert (decision.body["code"], decision.cause) == (code, unit.of("step")[0].unit_seq)
     assert (intent.kind, intent.run) == ("timer.set", run)
     assert unit.of("step")[1].cause == decision.unit_seq

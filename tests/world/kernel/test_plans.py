@@ -30,6 +30,7 @@ from demiurge.world.reducer import ReducerContext, Step
 
 BLOB = ref_of(b"blob")
 ASK = ask("x", 7)
+OPTION: dict[str, Any] = {"more": {"option": {"text": {}}}}
 BROKEN = [raising("tell", "x", {"op": "get", "args": [ref("@plan.input"), "nothing"]})]
 ENDED = {"id": 1, "plan": "ex/plan@1", "status": "ok"}
 
@@ -145,8 +146,9 @@ def test_a_fault_of_the_program_in_a_plan_ends_it_by_its_class_alone(
     monkeypatch.setattr("demiurge.world.kernel.plans.run", run)
     unit = Kernel(tiny())
     unit.poke("ask:x")
-    body = unit.of("plan_ended")[0].body
-    assert (body["code"], body["message"]) == ("plan_failed", type(fault).__name__)
+    [ended] = unit.of("plan_ended")
+    assert (ended.body["code"], ended.body["message"]) == ("plan_failed", type(fault).__name__)
+    assert ended.cause == unit.of("event")[1].unit_seq
 
 
 def test_what_a_plan_does_after_it_has_heard_an_event_is_caused_by_that_event() -> None:
@@ -156,6 +158,18 @@ def test_what_a_plan_does_after_it_has_heard_an_event_is_caused_by_that_event() 
     event, said, ended, *_ = unit.event(told("s", "d"))
     assert [said.body["value"]["$value"]["status"], ended.kind] == ["heard", "plan_ended"]
     assert (said.cause, ended.cause) == (event.unit_seq, event.unit_seq)
+
+
+def test_an_event_that_a_plan_has_waited_for_is_kept_in_the_form_of_its_local() -> None:
+    waiting = {"id": "w", "op": "await_event", "event": "ex/Told@1", "where": True, "bind": {"as": "e"}}
+    schemas = {"ex/Heard@1": {"record": {name: {"text": {}} for name in ("room", "status", "detail")} | OPTION}}
+    steps = [waiting, emitting("go", "h", "x"), awaiting("wait", "h", "r")]
+    parts = {**plan(steps, [edge("w", "go"), edge("go", "wait")]), "locals": {"e": "ex/Heard@1"}}
+    unit = Kernel(tiny([parts], schemas=schemas, check=False))
+    unit.poke("ask:x")
+    unit.event(told("s", "d"))
+    [instance] = unit.state.plans.values()
+    assert instance.vars["e"] == {"room": "a", "status": "s", "detail": "d", "more": None}
 
 
 def test_a_plan_that_waits_for_another_event_is_not_moved() -> None:

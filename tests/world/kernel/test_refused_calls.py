@@ -75,6 +75,12 @@ def test_a_refusal_with_a_code_that_is_not_a_closed_one_is_a_denial() -> None:
     assert unit.intents == []
 
 
+def test_a_call_that_the_rules_deny_is_denied_by_them_though_its_budget_is_used_up() -> None:
+    for tool, by in (("other", "tool_policy"), (BUMP, "budget"), (ASKED, "budget")):
+        intent, decision = only(room(tool, budgets=Budgets(run=Allowance(max_tool_calls=0))))
+        assert (decision["by"], intent.approval) == (by, None)
+
+
 def test_a_refused_call_takes_nothing_of_a_budget_and_is_told_nothing_of_it() -> None:
     budgets = Budgets(run=Allowance(max_tool_calls=1), unit=Allowance(max_tool_calls=1))
     unit = room("other", budgets=budgets)

@@ -153,6 +153,7 @@ def test_an_effect_that_nobody_knows_is_denied_in_a_sentence() -> None:
     message = "There is no effect ex.nothing."
     said = {"verdict": "deny", "by": "schema", "code": "unknown_effect", "message": message}
     [(intent_id, result)] = unit.last.answers
+    assert intent_id == cbor.digest([parent.id, 0, "ex.nothing", cbor.digest({"text": "x"})])
     origin = {"kind": "tool", "name": BUMP, "parent": parent.id, "ordinal": 0}
     assert decision.body == {"intent": intent_id, "kind": "ex.nothing", "origin": origin, **said}
     assert decision.cause == request.unit_seq
