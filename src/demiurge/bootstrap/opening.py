@@ -89,7 +89,7 @@ class Opening:
             ruled,
             adoption,
             self.means.source,
-            secrets=open_secrets(environment, folder),
+            secrets=open_secrets(environment, folder, store),
             addresses=addresses(environment, self.choice.provider, self.base_url),
             clock=SystemClock(),
             socket=socket_path(folder),

@@ -21,6 +21,7 @@ from demiurge.bootstrap.backend.letting_go import archive_records, collect_garba
 from demiurge.bootstrap.backend.socket import Gateway
 from demiurge.bootstrap.backend.waiting_calls import require_readable, waiting_calls
 from demiurge.bootstrap.chat_fields import lacking_fields
+from demiurge.bootstrap.digest_key import WorldDigestKey
 from demiurge.bootstrap.doubts import Doubts
 from demiurge.bootstrap.fork import make_fork
 from demiurge.bootstrap.ledger import WorldLedger
@@ -31,7 +32,7 @@ from demiurge.bootstrap.remembered import MOVED, recall
 from demiurge.errors import Conflict, DemiurgeError, NotFound, UsageError
 from demiurge.models.address import Address
 from demiurge.sessions.codec import EventCodec
-from demiurge.stores.errors import lost
+from demiurge.stores.errors import OR_ACCEPT, lost
 from demiurge.stores.protocol import Store
 from demiurge.tools.catalog import ToolCatalog
 from demiurge.tools.execution.error_log import ToolErrorLog
@@ -103,6 +104,7 @@ class Embedded:
         self._ruled, self._adoption, self._adapters = ruled, adoption, adapters
         self._approved = Approved(adoption.environment, adoption.folder)
         self._notices = list(ruled.notices)
+        self._digest_key = WorldDigestKey(adoption.folder, store)
         self._lacking = lacking_fields(ruled.manifest.schemas)
         self._manifest, self._source, self._clock = ruled.manifest, source, clock
         self._secrets, self._addresses = secrets, addresses
@@ -175,6 +177,8 @@ class Embedded:
             raise self._ruled.refused
         if self.store.lost:
             raise lost(self.store.lost[0])
+        if self._host is None and (gone := self._digest_key.lost()):
+            raise lost(gone[0].removesuffix(f" {OR_ACCEPT}"))
         if self._ruled.missing:
             names = ", ".join(self._ruled.missing)
             raise NotFound(
@@ -421,11 +425,12 @@ class Embedded:
         return {**asdict(done), "ok": done.ok}
 
     def lost(self) -> list[str]:
+        found = [*self._lost(), *self._digest_key.lost()]
         try:
             recall(self._adoption.environment, self._adoption.folder)
         except DemiurgeError as error:
-            return self._lost() if error.code == MOVED else [*self._lost(), error.message]
-        return self._lost()
+            return found if error.code == MOVED else [*found, error.message]
+        return found
 
     def _lost(self) -> list[str]:
         """Of the journal and the ledger."""
