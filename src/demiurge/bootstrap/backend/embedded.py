@@ -105,7 +105,6 @@ class Embedded:
         self._approved = Approved(adoption.environment, adoption.folder)
         self._notices = list(ruled.notices)
         self._digest_key = WorldDigestKey(adoption.folder, store)
-        self._lacking = lacking_fields(ruled.manifest.schemas)
         self._manifest, self._source, self._clock = ruled.manifest, source, clock
         self._secrets, self._addresses = secrets, addresses
         self._blobs, self._user, self._performs = ruled.blobs, user, perform
@@ -274,24 +273,20 @@ class Embedded:
 
     async def doubts(self, settled: bool = False) -> list[dict[str, Any]]:
         begun = await self.begun()
-        known = await asyncio.to_thread(self._doubts.found, settled=settled)
         here = {doubt["id"] for doubt in begun}
-        return [*(doubt for doubt in known if doubt["id"] not in here), *begun]
+        return [d for d in await asyncio.to_thread(self._doubts.found, settled=settled) if d["id"] not in here] + begun
 
     async def begun(self, of: str | None = None) -> list[dict[str, Any]]:
-        unit = Unit.parse(of) if of is not None else None
-        return self._doubts.begun(self._reading(self._changing()), unit)
+        return self._doubts.begun(self._reading(self._changing()), Unit.parse(of) if of is not None else None)
 
     def _changing(self, ledger: Ledger | None = None) -> list[Adapter]:
-        """The adapters of the effects that may change something outside."""
         sealing = Sealing(self._secrets.vault, self.store.world_id)
         found = self._sessions, ledger, sealing, self._approved.holds, self._errors
-        return [
-            *self._adapters,
+        tools, vault = (
             ToolCalls(self._source, self._clock, *found),
-            HttpRequests(self._secrets, self._clock),
             VaultEffects(self._secrets, sealing, SystemEntropy()),
-        ]
+        )
+        return [*self._adapters, tools, HttpRequests(self._secrets, self._clock), vault]
 
     async def settle_doubt(self, doubt_id: str, done: bool, reason: str, result_json: str | None) -> dict[str, Any]:
         host = await self.host()
@@ -371,7 +366,7 @@ class Embedded:
             "origin": self._origin(),
             "own_manifest": self._ruled.own,
             "adopted": self._ruled.adopted,
-            "lacking": self._lacking,
+            "lacking": lacking_fields(self._manifest.schemas),
         }
 
     def _origin(self) -> dict[str, Any] | None:
