@@ -163,14 +163,16 @@ async def test_what_comes_in_the_place_of_what_was_taken_counts_for_nothing(
         assert not (await world.info())["adopted"]
 
 
-async def test_it_is_taken_for_one_place_and_one_user(given: Path, victim: dict[str, str], tmp_path: Path) -> None:
+async def test_it_is_taken_for_one_world_and_one_user(given: Path, victim: dict[str, str], tmp_path: Path) -> None:
+    """The folder of that world may be moved; a copy is another world."""
     async with World.open(given, environment=victim, adopt=True):
         pass
     async with World.open(given, environment={**victim, "HOME": str(tmp_path / "other")}) as world:
         assert not (await world.info())["adopted"]
     moved = given.rename(tmp_path / "moved")
-    for adopt, adopted in ((False, False), (True, True), (False, True)):
-        async with World.open(moved, environment=victim, adopt=adopt) as world:
+    copy = Path(shutil.copytree(moved, tmp_path / "copy"))
+    for folder, adopt, adopted in ((moved, False, True), (copy, False, False), (copy, True, True), (copy, False, True)):
+        async with World.open(folder, environment=victim, adopt=adopt) as world:
             assert (await world.info())["adopted"] is adopted
 
 

@@ -2,6 +2,7 @@
 
 Run as a program, `python -m tests.chaos.small_world FOLDER BEGIN END HOW` makes the calls from number BEGIN to END and
 kills itself: in the last of them when HOW is `within`, so that its effect is done and nobody was told, else `after` it.
+When HOW is `accept` it makes no call: it accepts what is lost.
 The outside is a file with a line for each effect.
 """
 
@@ -107,9 +108,14 @@ async def _try(said: list[str], work: Any) -> None:
         said.append("ok" if done is None or done.ok else str(done.error_code))
 
 
+async def accept(folder: Path) -> None:
+    async with open_small_world(folder, tools(Book(folder.with_name("book"))), accept_losses="I looked at the book."):
+        pass
+
+
 def main() -> None:
     folder, begin, end, how = sys.argv[1:]
-    asyncio.run(make(Path(folder), int(begin), int(end), how))
+    asyncio.run(accept(Path(folder)) if how == "accept" else make(Path(folder), int(begin), int(end), how))
 
 
 if __name__ == "__main__":

@@ -24,8 +24,9 @@ ELSEWHERE = {"meta.after_commit", "meta.before_commit", "outbox.before_delivery"
     *(name for name in faults.POINTS if name.startswith(("erase.", "erased.", "gc.", "remove.", "tiles.", "upgrade."))),
     *(name for name in faults.POINTS if name.startswith(("archive.", "file.", "doubt.", "fork.", "ledger."))),
 }
-"""Points that a chat does not pass; their own tests are in tests/stores, tests/filesystems,
-tests/bootstrap/test_fork.py, tests/bootstrap/test_doubts.py and tests/world/host/test_host.py."""
+"""Points that a chat does not pass; their own tests are in tests/stores (`test_letting_go_crash.py` kills at each of
+`erase.` and `erased.`), tests/filesystems, tests/chaos/test_accepting_killed.py, tests/bootstrap/test_fork.py,
+tests/bootstrap/test_doubts.py (which kills at each of `doubt.`) and tests/world/host/test_host.py."""
 
 QUICK = ((1, 2), (3, 1))
 FULL = ((1, 1), (2, 1), (3, 1), (3, 2, 1), (5, 3), (8, 2), (13, 1), (21,))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -74,6 +75,20 @@ def test_a_call_whose_arguments_are_damaged_is_listed_as_damaged(demiurge: Any, 
     assert shown[damaged]["arguments_json"] is None
     assert "damaged" in shown[damaged]["damaged"]
     assert (shown[damaged]["tool"], shown[damaged]["unit"]) == ("ring_bell", "demiurge/Calls@1/b2")
+
+
+def test_of_a_call_whose_arguments_are_gone_is_said_what_to_do(demiurge: Any, world: Path) -> None:
+    gone = ask(demiurge, 2)
+    ref = demiurge("state", "get", "demiurge/Calls@1", "--key", "b2").document["call_ref"]
+    with closing(sqlite3.connect(world / "journal.db", isolation_level=None)) as db:
+        db.execute("DELETE FROM blob WHERE digest = ?", (bytes.fromhex(ref.removeprefix("sha256:")),))
+    listed = demiurge("--json", "approvals", "ls")
+    [asked] = listed.document["approvals"]
+    assert (listed.status, asked["id"], asked["arguments_json"]) == (1, gone, None)
+    assert asked["damaged"] == f"There is no blob {ref} in this world. Restore the world from a backup."
+    verified = demiurge("journal", "verify")
+    assert verified.status == 1
+    assert f"There is no blob {ref} in this world. Restore the world from a backup." in verified.err
 
 
 @pytest.mark.parametrize("verb", ["show", "approve", "reject"])

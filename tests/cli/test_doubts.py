@@ -43,6 +43,9 @@ def test_a_doubt_is_listed_shown_and_settled_as_done(demiurge: Any) -> None:
     assert doubt["id"][:12] in listed
     assert "doubts settle" in listed
     assert demiurge("doubts", "show", doubt["id"][:12]).document["tool"] == "pay"
+    settle = ("doubts", "settle", doubt["id"], "--done", "--reason", "The bank says so.", "--result")
+    assert "--result: Not valid JSON at line 1" in demiurge(*settle, "paid").err
+    assert "pay gives no such result (the value: Input should be a valid string)" in demiurge(*settle, "7").err
     said = ("--reason", "The bank says so.", "--result", '"paid on Monday"')
     done = demiurge("doubts", "settle", doubt["id"][:12], "--done", *said)
     assert (done.status, done.err) == (0, "")
@@ -52,7 +55,9 @@ def test_a_doubt_is_listed_shown_and_settled_as_done(demiurge: Any) -> None:
     assert demiurge("--json", "doubts", "ls").document == {"doubts": []}
     [settled] = demiurge("--json", "doubts", "ls", "--all").document["doubts"]
     assert (settled["settled"]["done"], settled["settled"]["reason"]) == (True, "The bank says so.")
-    assert "The bank says so." in demiurge("doubts", "ls", "--all").out
+    everything = demiurge("doubts", "ls", "--all").out
+    assert "The bank says so." in everything
+    assert "Find out" not in everything, "nothing is left to find out"
     again = demiurge("--json", "doubts", "settle", doubt["id"], "--not-done", "--reason", "no")
     assert (again.status, again.document["error"]["code"]) == (1, "settled")
     assert demiurge("journal", "verify").status == 0

@@ -208,6 +208,27 @@ def test_a_tools_result_goes_from_its_view_its_record_the_session_and_the_ledger
     connected.close()
 
 
+def test_the_model_reads_that_its_answer_and_a_result_were_erased(demiurge: Run, provider: Any, tmp_path: Path) -> None:
+    assert called(demiurge, provider, tmp_path).status == 0
+    for erased in (message(demiurge, "assistant", 1), message(demiurge, "tool")):
+        assert demiurge("erase", erased, "--why", "asked to").status == 0
+    provider.say(provider.answer(provider.text("It is gone.")))
+    assert demiurge("chat", "-m", "What did you say?").status == 0
+    [sent] = provider.seen
+    gone = "(This message was erased.)"
+    parts = [entry for entry in sent["input"] if entry.get("role") not in ("system", "developer")]
+    assert [(entry.get("role", entry["type"])) for entry in parts] == [
+        "user",
+        "function_call",
+        "function_call_output",
+        "assistant",
+        "user",
+    ]
+    assert (parts[2]["call_id"], parts[2]["output"]) == (parts[1]["call_id"], gone)
+    assert gone in json.dumps(parts[3]["content"])
+    assert gone not in json.dumps([parts[0], parts[4]])
+
+
 def test_the_arguments_of_a_call_that_waits_are_not_erased(demiurge: Run, provider: Any, tmp_path: Path) -> None:
     (tmp_path / "my_tools.py").write_text(TOOLS)
     provider.say(provider.answer(provider.call("look_up", {"name": "Ms Smith"})))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sqlite3
 from contextlib import closing
 from pathlib import Path
@@ -42,6 +43,24 @@ def change(world: Path) -> None:
 
 def garble(world: Path) -> None:
     (world / MARK).write_text("no key\n")
+
+
+def test_the_hints_name_the_world_that_was_named(
+    demiurge: Any, world: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("DEMIURGE_WORLD")
+    place = world.relative_to(tmp_path).as_posix()
+    lose(world)
+    accept = f"demiurge -w {place} losses accept --reason TEXT"
+    for done in (demiurge("-w", place, "tools", "call", "ring", "{}"), demiurge("losses", "ls", "-w", place)):
+        assert (done.status, accept in done.err) == (1, True)
+    listed = demiurge("-w", place, "losses", "ls", "--json").document
+    assert accept in listed["lost"][0]
+    assert accept in listed["error"]["message"]
+    assert accept in demiurge("-w", place, "doctor").out
+    said = accept.replace("TEXT", "gone")
+    assert demiurge(*shlex.split(said)[1:]).status == 0, "what is printed works as it is printed"
+    assert demiurge("-w", place, "losses", "ls").status == 0
 
 
 @pytest.mark.parametrize("damage", [lose, change, garble])

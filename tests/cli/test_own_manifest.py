@@ -142,7 +142,7 @@ def elsewhere(made: Any, world: Path, tmp_path: Path) -> Any:
 def test_a_world_from_elsewhere_is_looked_at_only(elsewhere: Any) -> None:
     done = send(elsewhere, "Paid", order="A-1", amount=3)
     assert (done.status, done.document["error"]["code"]) == (1, "not_adopted")
-    assert "demiurge manifest adopt" in done.document["error"]["message"]
+    assert "demiurge -w copy manifest adopt" in done.document["error"]["message"]
     event = elsewhere("--json", "journal", "tail").document["records"][0]["hash"]
     for looking in (
         ("manifest", "get"),
@@ -158,7 +158,7 @@ def test_a_world_from_elsewhere_is_looked_at_only(elsewhere: Any) -> None:
     assert elsewhere("--json", "secrets", "ls").document["error"]["code"] == "not_adopted"
     checks = elsewhere("--json", "doctor").document["checks"]
     world = next(check for check in checks if check["name"] == "world")
-    assert (world["status"], "demiurge manifest adopt" in world["mend"]) == ("warn", True)
+    assert (world["status"], "demiurge -w copy manifest adopt" in world["mend"]) == ("warn", True)
     assert not [check for check in checks if check["name"].startswith("secret ")]
 
 

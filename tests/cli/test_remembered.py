@@ -64,7 +64,7 @@ def test_the_first_chat_is_remembered_and_no_later_one(demiurge: Any, provider: 
 def test_a_copy_of_the_world_has_none(demiurge: Any, tmp_path: Path) -> None:
     demiurge("init", "--tools", "kept_bell", "--policy", "open.toml")
     shutil.copytree(tmp_path / "world", tmp_path / "copy")
-    assert "kept_bell" not in ids(demiurge, "-w", str(tmp_path / "copy"))
+    assert "kept_bell" not in ids(demiurge, "-w", str(tmp_path / "copy"), "--policy", "open.toml")
 
 
 def test_another_world_in_the_same_place_has_none(demiurge: Any, tmp_path: Path) -> None:

@@ -1,11 +1,12 @@
 from __future__ import annotations
 
+import json
 import re
 
 import pytest
 
 from demiurge.values import canonical_json
-from demiurge.wire import Completion, Item, Message, ProviderError, Text, ToolCall, ToolOutput
+from demiurge.wire import Completion, Item, Message, ProviderError, Text, ToolCall, ToolOutput, openai_chat
 from demiurge.wire.arguments import (
     MAX_CALLS,
     DraftCall,
@@ -159,9 +160,23 @@ def test_names_that_differ_stay_different() -> None:
 def test_an_answer_has_a_limit_of_calls() -> None:
     drafts = [DraftCall(f"c{n}", "t", "{}") for n in range(MAX_CALLS)]
     assert len(finish_calls(drafts, None)) == MAX_CALLS
-    with pytest.raises(ProviderError, match="tool calls") as caught:
+    refusals = []
+    with pytest.raises(ProviderError, match="has more than 256 tool calls") as caught:
         finish_calls([*drafts, DraftCall("c", "t", "{}")], None)
-    assert caught.value.code == "bad_response"
+    refusals.append(caught.value)
+    calls = tuple(ToolCall(f"c{n}", "t", "{}") for n in range(MAX_CALLS + 1))
+    with pytest.raises(ProviderError) as caught:
+        sound_calls(Completion("", calls, "tool_calls", None, calls), b"seed")
+    refusals.append(caught.value)
+    parts = [{"index": n, "id": f"c{n}", "function": {"name": "t", "arguments": "{}"}} for n in range(MAX_CALLS + 1)]
+    chunk = f"data: {json.dumps({'choices': [{'delta': {'tool_calls': parts}}]})}\n\n"
+    decoder = openai_chat.Decoder()
+    decoder.feed(chunk.encode())
+    with pytest.raises(ProviderError) as caught:
+        decoder.close()
+    refusals.append(caught.value)
+    assert {(error.code, error.message) for error in refusals} == {("bad_response", refusals[0].message)}
+    assert len(sound_calls(Completion("", calls[1:], "tool_calls", None, calls[1:]), b"s").tool_calls) == MAX_CALLS
 
 
 def test_every_call_of_a_completion_gets_an_id_of_its_own() -> None:

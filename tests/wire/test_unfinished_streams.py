@@ -139,6 +139,26 @@ def test_a_finish_reason_after_each_call_does_not_end_the_calls_after_it() -> No
         assert whole.tool_calls == (ToolCall("a", "t", '{"a": 1}'), ToolCall("b", "t", '{"b": 2}'))
 
 
+@pytest.mark.parametrize("arguments", ["{}", '{"b": 2}'])
+def test_a_done_does_not_end_a_call_that_began_after_a_finish_reason(arguments: str) -> None:
+    """A host that gave one gives another when it wrote the call to its end; `{}` may be a mere placeholder."""
+    done = b"data: [DONE]\n\n"
+    first = [_fragment(0, None, '{"a": 1}', id="a"), _delta("tool_calls")]
+    cut = _read(openai_chat, b"".join(_sse([*first, _fragment(1, None, arguments, id="b")], done)))
+    assert isinstance(cut, ProviderError)
+    assert cut.code == "truncated"
+    whole = _read(openai_chat, b"".join(_sse([*first, _fragment(1, "tool_calls", arguments, id="b")], done)))
+    assert isinstance(whole, Completion)
+    assert [call.arguments_json for call in whole.tool_calls] == ['{"a": 1}', arguments]
+
+
+def test_a_done_ends_text_that_came_after_a_finish_reason() -> None:
+    first = [_fragment(0, None, '{"a": 1}', id="a"), _delta("tool_calls")]
+    whole = _read(openai_chat, b"".join(_sse([*first, _delta(content="Look.")], b"data: [DONE]\n\n")))
+    assert isinstance(whole, Completion)
+    assert (whole.text, len(whole.tool_calls)) == ("Look.", 1)
+
+
 def test_a_call_whose_event_was_cut_after_a_finish_reason_is_not_lost_without_a_word() -> None:
     first = b"".join(_sse([_fragment(0, None, '{"a": 1}', id="a"), _delta("tool_calls")]))
     (second,) = _sse([_fragment(1, None, '{"b": 2}', id="b")])

@@ -27,7 +27,7 @@ from demiurge.wire.items import Completion, Item, Message, Text, ToolCall, Usage
 from demiurge.world.authority.admission import decide_tool
 from demiurge.world.effect import Adapter, EffectCall, Restart, Result, succeeded
 from demiurge.world.effects.introspect import Introspect
-from demiurge.world.effects.llm import LlmGenerate, tools_blob
+from demiurge.world.effects.llm import LlmGenerate
 from demiurge.world.effects.tool_call import ToolCalls
 from demiurge.world.effects.workspace import WorkspaceEffects
 from demiurge.world.host import Host
@@ -40,6 +40,7 @@ from demiurge.world.record import Record, Stamp, decode_record
 from demiurge.world.reducer import Emit, Reducer, ReducerContext, Step
 from demiurge.world.secrets import Secrets
 from demiurge.world.state import OpenIntent, UnitState
+from demiurge.world.toolset import encode_toolset
 from demiurge.world.unit import Unit
 from demiurge.world.workspace import WORKSPACE, workspace_reducer
 
@@ -477,7 +478,7 @@ class Talk:
         state = self.host.state(self.unit).cell
         manifest = self.host.manifest
         specs = [s for s in manifest.toolset.values() if decide_tool(manifest, s.name, caller=caller).verdict != "deny"]
-        tools = await self.host.put_blob(tools_blob("openai-responses", specs))
+        tools = await self.host.put_blob(encode_toolset("openai-responses", specs))
         value = {
             "chat_id": self.unit.key,
             "request_id": state["last_request_id"] + 1 if state is not None else 1,

@@ -34,7 +34,7 @@ from demiurge.tools.runner import ToolRunner
 from demiurge.tools.spec import ToolSpec
 from demiurge.values.clock import Entropy, SystemClock, new_id
 from demiurge.values.money import add_micros, dollars_text, whole_micros
-from demiurge.wire.arguments import MAX_CALLS, sound_calls
+from demiurge.wire.arguments import sound_calls
 from demiurge.wire.items import Completion, FinishReason, Item, ToolCall, ToolChoice, ToolOutput, Usage
 from demiurge.wire.rounds import EMPTY_ANSWER, call_identity, empty_answer, is_empty, next_choice, refuse
 
@@ -85,9 +85,6 @@ class Exchange:
             _stop_if_cancelled()
             completion = await self._ask(catalog.specs(), self._choice(standing.rounds))
             _stop_if_cancelled()
-            if len(completion.tool_calls) > MAX_CALLS:
-                text = f"The model asked for more than {MAX_CALLS} tool calls at once."
-                raise DemiurgeError(text, code="too_many_calls")
             if is_empty(completion):
                 text = empty_answer(completion.finish_reason, self._terms.request.max_tokens)
                 raise DemiurgeError(text, code=EMPTY_ANSWER)

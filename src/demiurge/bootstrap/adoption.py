@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from demiurge.bootstrap.remembered import recall, remember
+from demiurge.bootstrap.remembered import NotRecalled, recall, remember
 from demiurge.errors import Conflict, DemiurgeError
 
 __all__ = ["Adoption", "not_adopted"]
@@ -31,6 +31,17 @@ class Adoption:
         except DemiurgeError:
             return False
         return kept is not None and kept.manifest == ref
+
+    def policy_not_recalled(self) -> NotRecalled | None:
+        """Why the policy that was remembered for this world can't be told, if one was: it is not to be dropped for the
+        default."""
+        try:
+            recall(self.environment, self.folder)
+        except NotRecalled as error:
+            return error if error.policy is not None else None
+        except DemiurgeError:
+            return None
+        return None
 
     def take(self, ref: str | None) -> str | None:
         """Remember that it is these from now on, or none. Returns what to tell the user where that can't be kept."""

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 from demiurge.apps.demiurge import CHAT, MAX_TOKENS, OPEN
 from demiurge.bootstrap.answer_cost import cost_of_answers
 from demiurge.bootstrap.backend import OnFrame
+from demiurge.bootstrap.chat_fields import require_fields
 from demiurge.bootstrap.erased_message import erased_blob
 from demiurge.bootstrap.failure import Failed
 from demiurge.bootstrap.reply import Reply, ToolCallView
@@ -107,12 +108,15 @@ class Chat:
 
         A turn that an earlier process left open is finished first, and one of another process waited for. Raises
         InvalidValue (`max_tokens`; `bad_attachment`: of no such type, or over 10 MiB; `policy_denied`,
-        `not_in_toolset`: a tool that may not be offered here; `bad_tool_choice`), NotFound (`no_tool`), Conflict
+        `not_in_toolset`: a tool that may not be offered here; `bad_tool_choice`; `older_definitions`: a manifest of the
+        world's own can't hold `max_tokens`), NotFound (`no_tool`), Conflict
         (`chat_busy`) while the last turn waits for a person, Unavailable when a file can't be read or the disk can't
         take it.
         """
-        if max_tokens is not None and (type(max_tokens) is not int or max_tokens < 1):
-            raise InvalidValue("is a number of tokens, at least 1", path="max_tokens")
+        if max_tokens is not None:
+            if type(max_tokens) is not int or max_tokens < 1:
+                raise InvalidValue("is a number of tokens, at least 1", path="max_tokens")
+            require_fields("max_tokens", await self._lacking())
         parts = await asyncio.to_thread(lambda: [_attachment(given) for given in attachments])
         stored = [(part, Ref(self.world.blobs.put(part.data))) for part in parts]
         quicker = ("chat_busy", "request_stale", *(("not_in_toolset",) if tools is None else ()))
@@ -139,6 +143,7 @@ class Chat:
         no choice of its own; None clears the chat's. Both take the place of what was set before. A chat that is not
         there is made. Raises InvalidValue (`policy_denied`, `bad_tool_choice`), NotFound (`no_tool`), Conflict
         (`chat_busy`) while the last turn waits for a person."""
+        require_fields("use_tools", await self._lacking())
         for _ in range(TRIES):
             state = await self._ready(None)
             value = await toolset_event(self.world, tools, tool_choice)
@@ -155,9 +160,11 @@ class Chat:
 
     async def _ready(self, on_frame: OnFrame | None) -> Mapping[str, Any] | None:
         """The chat's settings once no turn is open, None if there is no chat. Raises Conflict (`chat_busy`)."""
+        lacking = await self._lacking()
+        settings = {name: part for name, part in SETTINGS.items() if f"demiurge/ChatState@1.{name}" not in lacking}
         for _ in range(TRIES):
             await self.resume(on_frame)
-            state = await self._part(turn=TURN, **SETTINGS)
+            state = await self._part(turn=TURN, **settings)
             if state is None or state["turn"] is None or state["turn"]["status"] not in OPEN:
                 return state
             await self._refuse_while_a_person_decides()
@@ -359,12 +366,18 @@ class Chat:
         """Model, provider and limit for the next message. `max_tokens`: the chat's own, None for the setting of the
         manifest."""
         info = await self.world.info()
+        own = {"own_max_tokens": True if max_tokens is not None else None}
         return {
             "model": self.world.choice.model,
             "provider": self.world.choice.provider,
             "max_tokens": max_tokens or info["settings"].get("max_tokens", MAX_TOKENS),
-            "own_max_tokens": True if max_tokens is not None else None,
+            **({} if "demiurge/UserMessage@1.own_max_tokens" in info.get("lacking", ()) else own),
         }
+
+    async def _lacking(self) -> Sequence[str]:
+        """The newer fields that the world's manifest does not have (`chat_fields`)."""
+        lacking: Sequence[str] = (await self.world.info()).get("lacking", ())
+        return lacking
 
     def view_of(self, proposed: ProposedCall) -> ToolCallView:
         """A call of a turn as it is shown."""

@@ -13,6 +13,8 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 from typing import Any, Final, NamedTuple
 
+from pydantic import ValidationError
+
 from demiurge import faults
 from demiurge.bootstrap.ledger import WorldLedger
 from demiurge.errors import Conflict, DemiurgeError, InvalidValue, NotFound, UsageError
@@ -31,9 +33,15 @@ from demiurge.values.refs import Ref
 from demiurge.world.doubts import DOUBTS, Doubt, Settlement, failed_effects, settlements
 from demiurge.world.effect_kinds import TOOL
 from demiurge.world.host import Host
+from demiurge.world.unit import Unit
 
-__all__ = ["Doubts"]
+__all__ = ["BEGUN", "Doubts"]
 
+BEGUN: Final = "begun"
+BEGUN_MESSAGE: Final = (
+    "Begun, and its end is not known: the next command that goes on with its unit, as `demiurge chat` does with a "
+    "chat, finds out what became of it or has it in doubt."
+)
 MAX_REASON: Final = 2000
 MAX_RESULT_BYTES: Final = 64 << 10
 """Longest result that a person may give: the model reads all of it."""
@@ -62,6 +70,21 @@ class Doubts:
     def __init__(self, store: Store, source: ToolSource, ledger: WorldLedger | None, clock: Clock) -> None:
         self._store, self._source, self._ledger, self._clock = store, source, ledger, clock
         self._settling = asyncio.Lock()
+
+    def begun(self, host: Host, of: Unit | None = None) -> list[dict[str, Any]]:
+        """The effects, of one unit or of all, that a process began and did not end before it was gone, as `found` has
+        them; their code is `begun`."""
+        found = []
+        for unit, intent, attempt in host.begun(of):
+            params = intent.params if intent.kind == "tool.call" else {}
+            named = params.get("tool"), params.get("tool_call_id"), params.get("call_ref")
+            place = intent.id, str(unit), 0, attempt.started_ns, intent.kind, intent.caller.actor
+            doubt = Doubt(*place, BEGUN, BEGUN_MESSAGE, *named)
+            arguments = self._arguments(doubt)
+            slots = self._slots(doubt, arguments)
+            one = _Found(intent.id.hex(), doubt, arguments, slots, self._row(slots), None)
+            found.append(self._public(one, ()))
+        return found
 
     def found(self, *, settled: bool = False) -> list[dict[str, Any]]:
         """What is in doubt, oldest first; with `settled` also what no longer is.
@@ -204,8 +227,8 @@ class Doubts:
             try:
                 tool.load(data)
             except ToolValidationError as error:
-                places = ", ".join(error.fields) or str(error)
-                raise InvalidValue(f"{tool.spec.name} gives no such result ({places})", path="result") from error
+                why = f"{tool.spec.name} gives no such result ({_faults(error.__cause__)})"
+                raise InvalidValue(why, path="result") from error
         return data
 
     def _check(self, one: _Found, *, done: bool, result: bytes | None) -> None:
@@ -297,3 +320,11 @@ def _same(
     body = settlement.body
     before = read(Ref(body["result_ref"])) if body["result_ref"] is not None else None
     return (body["done"], body["reason"], body["by"], before) == (done, reason, by, result)
+
+
+def _faults(error: BaseException | None) -> str:
+    """Where a value breaks its type, and how; the value itself is not quoted."""
+    if not isinstance(error, ValidationError):
+        return "it breaks its declared type"
+    details = error.errors(include_url=False, include_context=False, include_input=False)
+    return "; ".join(f"{'.'.join(map(str, each['loc'])) or 'the value'}: {each['msg']}" for each in details)

@@ -15,6 +15,7 @@ from demiurge.bootstrap.lost_entries import doubt_again
 from demiurge.errors import Damaged, Unavailable
 from demiurge.stores.errors import lost
 from demiurge.stores.protocol import Store
+from demiurge.stores.read_only import NO_WRITES, ReadOnly
 from demiurge.stores.sqlite.ledger import SqliteEffectLedger
 from demiurge.tools.ledger.idempotency import IdempotencyStrategy
 from demiurge.tools.ledger.store import LedgerRow
@@ -41,6 +42,7 @@ class WorldLedger:
         self._path, self._clock, self._store = folder / _NAME, clock, store
         self._opening = threading.Lock()
         self._open: SqliteEffectLedger | None = None
+        self._looked: SqliteEffectLedger | None = None
 
     def opened(self, source: ToolSource, *, may_change: bool = False) -> SqliteEffectLedger | None:
         """None when no tool of `source` has an `idempotency`, and none will have (`may_change`)."""
@@ -51,15 +53,26 @@ class WorldLedger:
         return self._open
 
     def existing(self) -> SqliteEffectLedger | None:
-        """The ledger if the world has one, whatever tools are here."""
-        return self._opened() if self._open is not None or self._path.exists() or self._known() else None
+        """The ledger if the world has one, whatever tools are here; only to be read where its disk takes no writes."""
+        if self._open is None and not (self._path.exists() or self._known()):
+            return None
+        with self._opening:
+            if self._open is not None:
+                return self._open
+            if self._looked is None:
+                found = self._readable()
+                if not found.is_read_only:
+                    self._open = found
+                    return found
+                self._looked = found
+            return self._looked
 
     def lost(self) -> tuple[str, ...]:
         """A sentence that names the file when what the ledger knew is lost; nothing where it can't be looked at."""
         if self._open is not None or not (self._path.exists() or self._known()):
             return ()
         try:
-            self._checked().close()
+            self._readable().close()
         except Damaged as error:
             return (error.message,)
         except Unavailable:
@@ -85,7 +98,7 @@ class WorldLedger:
         if self._open is not None:
             self._open.copy_to(folder / _NAME)
         elif self._path.exists() or self._known():
-            with self._checked() as ledger:
+            with self._readable() as ledger:
                 ledger.copy_to(folder / _NAME)
 
     def forget(self, data: bytes, words: Words, *, dry_run: bool) -> tuple[list[Mention], list[Mention]]:
@@ -95,26 +108,38 @@ class WorldLedger:
         return ([], []) if ledger is None else _forget(ledger, data, words, dry_run=dry_run)
 
     def close(self) -> None:
-        if self._open is not None:
-            self._open.close()
+        for ledger in (self._open, self._looked):
+            if ledger is not None:
+                ledger.close()
 
-    def _checked(self) -> SqliteEffectLedger:
+    def _readable(self) -> SqliteEffectLedger:
+        """Opens the ledger; only to be read where the world is, or where the disk takes no writes."""
+        read_only = self._store.read_only if self._store is not None else None
+        try:
+            return self._checked(read_only)
+        except Unavailable as error:
+            if read_only is not None or error.code not in NO_WRITES:
+                raise
+            return self._checked(ReadOnly(error, alone=True))
+
+    def _checked(self, read_only: ReadOnly | None = None) -> SqliteEffectLedger:
         known = self._known()
         if known and not self._path.exists():
             raise lost(f"{self._path}, which knows what the tools of this world have done, is gone.")
         try:
-            ledger = self._made()
+            ledger = self._made(read_only=read_only)
         except Damaged as error:
             raise lost(error.message.removesuffix(": restore it from a backup.").removesuffix(".") + ".") from error
         if known is None:
-            self._note(ledger)
+            if read_only is None:
+                self._note(ledger)
         elif known != ledger.id:
             ledger.close()
             raise lost(f"{self._path} is not the ledger that this world has used.")
         return ledger
 
-    def _made(self, *, accepts_losses: bool = False) -> SqliteEffectLedger:
-        return SqliteEffectLedger(self._path, clock=self._clock, accepts_losses=accepts_losses)
+    def _made(self, *, accepts_losses: bool = False, read_only: ReadOnly | None = None) -> SqliteEffectLedger:
+        return SqliteEffectLedger(self._path, clock=self._clock, accepts_losses=accepts_losses, read_only=read_only)
 
     def _known(self) -> str | None:
         return self._store.get_meta(_ID) if self._store is not None else None

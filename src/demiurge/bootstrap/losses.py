@@ -11,6 +11,7 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
+from demiurge.bootstrap.digest_key import WorldDigestKey
 from demiurge.bootstrap.ledger import WorldLedger
 from demiurge.bootstrap.own_code import OwnCode
 from demiurge.bootstrap.remembered import disown
@@ -56,7 +57,9 @@ class Losses:
         clock, entropy = SystemClock(), SystemEntropy()
         ledger = WorldLedger(self._folder, clock, store)
         of_ledger = ledger.lost()
-        others = (self._remains, *store.lost, *of_ledger, self._mark)
+        digest_key = WorldDigestKey(self._folder, store)
+        of_key = digest_key.lost()
+        others = (self._remains, *store.lost, *of_ledger, *of_key, self._mark)
         lost = tuple(what.removesuffix(f" {OR_ACCEPT}") for what in others if what)
         if not lost:
             return None
@@ -68,5 +71,7 @@ class Losses:
         done = accept(store, Manifests(manifest, store.get_blob, code.holds), lost, why, stamp, entropy)
         if of_ledger:
             ledger.accept_losses(source)
+        if of_key:
+            digest_key.accept_loss()
         store.accept_losses()
         return done

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 from demiurge.apps.demiurge import CHAT, app
 from demiurge.bootstrap.adoption import Adoption
-from demiurge.errors import Conflict, InvalidValue
+from demiurge.errors import Conflict, DemiurgeError, InvalidValue
 from demiurge.stores.protocol import Store
 from demiurge.tools.core import CORE_TOOLS
 from demiurge.tools.effect import ToolEffect
@@ -86,14 +86,15 @@ class Definitions(NamedTuple):
 class Ruled(NamedTuple):
     """A manifest for a process. `missing`: modules whose code it has not, so that they can be looked at and no more;
     `blobs`: those that the manifest names; `own`: the hash of the definitions that the world keeps, None: it has the
-    shipped app's; not `adopted`: nobody took them here, so that they can be looked at and no more; `notices` are for
-    whoever opens the world."""
+    shipped app's; not `adopted`: nobody took them here, so that they can be looked at and no more; `refused`: why
+    nothing may run under a policy that nobody named; `notices` are for whoever opens the world."""
 
     manifest: Manifest
     missing: tuple[str, ...]
     blobs: tuple[bytes, ...]
     own: Ref | None = None
     adopted: bool = True
+    refused: DemiurgeError | None = None
     notices: tuple[str, ...] = ()
 
 
@@ -179,6 +180,8 @@ def ruled_by(
     kept = store.get_meta(KEY)
     own = ref_of(kept.encode()) if kept else None
     ruled = means.rule(_parsed(kept) if kept else Definitions.shipped())
+    if means.policy is None:
+        ruled = ruled._replace(refused=adoption.policy_not_recalled())
     if given is not None or adopt:
         told = adoption.take(own)
         return ruled._replace(own=own, notices=(told,) if told is not None else ())

@@ -72,7 +72,7 @@ class Models:
     """Every provider behind one `generate`; the local engine starts when it is first asked."""
 
     def __init__(self) -> None:
-        self._client = ModelClient()
+        self._client: ModelClient | None = None
         self._engine = LocalEngine()
         self._starting = asyncio.Lock()
 
@@ -83,6 +83,8 @@ class Models:
         if request.provider == LOCAL:
             await self._start(on_event)
             request = replace(request, base_url=self._engine.base_url, api_key=self._engine.api_key)
+        if self._client is None:
+            self._client = ModelClient()
         return await self._client.generate(request, on_event=on_event)
 
     async def _start(self, on_event: Callable[[AiEvent], None] | None) -> None:
@@ -101,5 +103,6 @@ class Models:
             await asyncio.to_thread(self._engine.start, tell)
 
     async def aclose(self) -> None:
-        await self._client.aclose()
+        if self._client is not None:
+            await self._client.aclose()
         self._engine.stop()

@@ -11,7 +11,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
+from demiurge.bootstrap.digest_key import DIGEST_KEY, WorldDigestKey
 from demiurge.errors import DemiurgeError, Unavailable
+from demiurge.stores.protocol import Store
 from demiurge.stores.secret_file import CODE
 from demiurge.stores.secret_key import made_key, read_key
 from demiurge.stores.secret_vault import SecretVault
@@ -22,8 +24,6 @@ from demiurge.world.secrets import Secrets
 __all__ = ["VaultPlaces", "config_folder", "holds", "open_secrets", "open_vault", "read_secrets", "vault_places"]
 
 KEY_VARIABLE = "DEMIURGE_VAULT_KEY"
-DIGEST_KEY = "digest.key"
-"""In a world's folder, and in none of its records and blobs: who reads a journal can't check guesses with it."""
 
 _KEY = re.compile(r"[0-9a-fA-F]{64}")
 
@@ -59,13 +59,9 @@ def open_vault(environment: Mapping[str, str], entropy: Entropy | None = None) -
     return SecretVault(places.vault, lambda: read_key(key), lambda: made_key(key, entropy or SystemEntropy()))
 
 
-def open_secrets(environment: Mapping[str, str], folder: Path) -> Secrets:
+def open_secrets(environment: Mapping[str, str], folder: Path, store: Store | None = None) -> Secrets:
     """What the effects of the world in `folder` ask for secrets."""
-
-    def digest_key() -> bytes:
-        return bytes.fromhex(made_key(folder / DIGEST_KEY, SystemEntropy()).reveal())
-
-    return Secrets(environment, vault=open_vault(environment), digest_key=digest_key)
+    return Secrets(environment, vault=open_vault(environment), digest_key=WorldDigestKey(folder, store).read)
 
 
 def read_secrets(environment: Mapping[str, str], folder: Path) -> Secrets:

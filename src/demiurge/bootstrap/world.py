@@ -6,6 +6,7 @@ or settled, so looking at a world changes nothing.
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
@@ -13,12 +14,7 @@ from types import MappingProxyType
 from typing import Any
 
 from demiurge.apps.demiurge import CHAT, app
-from demiurge.bootstrap.adoption import Adoption
 from demiurge.bootstrap.backend import Backend, Frames, OnFrame, Shown
-from demiurge.bootstrap.backend.embedded import Embedded
-from demiurge.bootstrap.backend.ownership import own
-from demiurge.bootstrap.backend.remote import Remote
-from demiurge.bootstrap.backend.socket import socket_path
 from demiurge.bootstrap.call import CallOutcome, call_tool
 from demiurge.bootstrap.chat import Chat
 from demiurge.bootstrap.fork import Fork, absolute
@@ -26,21 +22,19 @@ from demiurge.bootstrap.journal import Journal
 from demiurge.bootstrap.losses import Losses
 from demiurge.bootstrap.manifest import (
     Code,
-    Definitions,
     Means,
     check_adapters,
     read_definitions,
     reducers_of,
-    require_same,
-    ruled_by,
 )
-from demiurge.bootstrap.models import Choice, addresses, choose
-from demiurge.bootstrap.secrets import open_secrets, open_vault
+from demiurge.bootstrap.models import Choice, choose
+from demiurge.bootstrap.opening import Opening
+from demiurge.bootstrap.secrets import open_vault
 from demiurge.bootstrap.shown_records import ShownRecords
 from demiurge.bootstrap.stored_blobs import StoredBlobs
 from demiurge.bootstrap.toolset import store_toolset
 from demiurge.bootstrap.world_tools import GivenTools, WorldTools
-from demiurge.errors import Conflict, Damaged, Divergence, Unavailable, UsageError
+from demiurge.errors import Conflict, Damaged, Divergence, UsageError
 from demiurge.sessions.codec import EventCodec
 from demiurge.stores.secret_vault import SecretVault
 from demiurge.tools.connections.credentials import Secret
@@ -50,7 +44,7 @@ from demiurge.tools.execution.observers import Observers
 from demiurge.tools.policy import ToolPolicy
 from demiurge.tools.telemetry.run_summary import RunSummary
 from demiurge.values import canonical_json, cbor
-from demiurge.values.clock import SystemClock, SystemEntropy
+from demiurge.values.clock import SystemEntropy
 from demiurge.values.projection import Only
 from demiurge.values.refs import Ref
 from demiurge.wire.items import ToolChoice
@@ -68,11 +62,9 @@ from demiurge.world.unit import Unit
 
 __all__ = ["World"]
 
+LOG = logging.getLogger(__name__)
+
 KEEP_DAYS, ARCHIVE_DAYS = KEEP_S / 86400, ARCHIVE_S / 86400
-
-
-def _no_heir() -> Backend:
-    raise Unavailable("The process that had this world open has gone.", code="owner_gone")
 
 
 class World:
@@ -122,6 +114,7 @@ class World:
         emit: Callable[[AiEvent], object] | None = None,
         resources: Mapping[Any, Any] = MappingProxyType({}),
         accept_losses: str | None = None,
+        tell: Callable[[str], None] | None = None,
     ) -> World:
         """Open the world in the folder `path`, made if there is none; join its owner when another process has it.
 
@@ -135,15 +128,20 @@ class World:
 
         `manifest` is a folder with a manifest of one's own, which becomes the world's in place of the shipped app's,
         and is kept in it: the next one need not name it. That it was set here is kept in the user's config folder: a
-        world from elsewhere, or that was moved, can be looked at, and takes no event (`not_adopted`) until its manifest
+        world from elsewhere, or a copy, can be looked at, and takes no event (`not_adopted`) until its manifest
         is set here or, with `adopt`, taken as it is. `reducers` are the functions of its modules, by module name,
         and `adapters` perform its effects; both are code, and so never kept. A world whose code is not all given can be
         looked at, and takes no event. `log_tool_errors`, `emit` and `resources` (a SpanSink, a RunSummary, a GraphRun)
-        are as for ToolRunner, for the calls that this process answers because it owns the world.
+        are as for ToolRunner, for the calls that this process answers because it owns the world. A copy of a world for
+        which the command line remembers a policy takes no event without `policy` (Unavailable, `moved`).
 
         A world whose files have lost something can be looked at where that is possible, and takes no event (Damaged,
         `lost`). `accept_losses`, a reason, goes on without it: that is recorded, and whatever is open is answered
         `unknown_outcome`; `accepted` says what it came to.
+
+        A world whose disk takes no writes is only read, and so is one whose owner does not answer, as when it was
+        stopped: `read_only` says why, and what would write raises that, or waits for the owner. `tell` is then called
+        with a sentence for the user (default: a warning in the log).
 
         Raises NotFound (no world and not `create`), BadManifest, InvalidValue (no such code), Conflict (owned with
         other tools, policy or manifest), UsageError (made by a newer version), Unavailable, Damaged.
@@ -159,50 +157,34 @@ class World:
         means = Means(source, policy, system_prompt, code)
         check_adapters(adapters)
         observers = Observers.of(emit, resources)
-        adoption = Adoption(environment, folder)
         given = read_definitions(manifest) if manifest is not None else None
         if given is not None:
             means.rule(given, new=True)
         losses = Losses(folder, environment, accept_losses)
-
-        def backend() -> Backend:
-            store = own(folder, create=create, accepts_losses=losses.accepts)
-            if store is None:
-                remote = Remote(socket_path(folder), _no_heir if looks else backend)
-                brings = source.any_given, policy, system_prompt is not None, given, reducers, adapters
-                if any(brings) and not source.is_waiting:
-                    theirs = remote.manifest()
-                    require_same(theirs, means.rule(given or Definitions.of_node(theirs)))
-                return remote
-            try:
-                losses.begin()
-                ruled = ruled_by(store, means, given, adoption, adopt=adopt)
-                losses.settle(store, ruled.manifest, source)
-            except BaseException:
-                store.close()
-                raise
-            return Embedded(
-                store,
-                ruled,
-                adoption,
-                source,
-                secrets=open_secrets(environment, folder),
-                addresses=addresses(environment, choice.provider, base_url),
-                clock=SystemClock(),
-                socket=socket_path(folder),
-                folder=folder,
-                perform=perform,
-                events=events,
-                kept_code=environment.get("DEMIURGE_KEPT_CODE") == "1",
-                adapters=adapters,
-                listens=not looks,
-                tools_may_change=source.may_change,
-                observers=observers,
-                errors=ToolErrorLog(environment=environment) if log_tool_errors is True else log_tool_errors or None,
-            )
-
+        opening = Opening(
+            folder=folder,
+            environment=environment,
+            source=source,
+            means=means,
+            choice=choice,
+            base_url=base_url,
+            events=events,
+            adapters=adapters,
+            losses=losses,
+            given=given,
+            adopt=adopt,
+            create=create,
+            perform=perform,
+            looks=looks,
+            names_means=any((source.any_given, policy, system_prompt is not None, given, reducers, adapters)),
+            observers=observers,
+            log_tool_errors=log_tool_errors,
+            tell=tell if tell is not None else LOG.warning,
+        )
         adopts = adopt or given is not None
-        world = cls(backend(), choice, events, adopts=adopts, vault=open_vault(environment), tools=(source, means))
+        world = cls(
+            opening.backend(), choice, events, adopts=adopts, vault=open_vault(environment), tools=(source, means)
+        )
         world.accepted = losses.accepted
         world.summary = observers.summary
         return world
@@ -226,6 +208,11 @@ class World:
     def owned(self) -> bool:
         """Whether this process owns the world; if not, another one does what is asked of it here."""
         return self.backend.owner
+
+    @property
+    def read_only(self) -> str | None:
+        """Why nothing can be written to this world here, a sentence for the user; None: it can be."""
+        return self.backend.read_only
 
     async def close(self) -> None:
         """Stop; what is open is taken up by whoever opens the world next."""
@@ -289,7 +276,7 @@ class World:
         return await self.backend.keys(module)
 
     def lost(self) -> list[str]:
-        """What the files of this world have lost, each a sentence that names the file and says what to do."""
+        """Returns a sentence for each loss in the files of this world: it names the file and says what to do."""
         return self.backend.lost()
 
     async def replay(self, check: bool = True) -> dict[str, Any]:
@@ -370,7 +357,8 @@ class World:
         `ledger` is the state of the entry that equal calls find (`claimed`, `in_doubt`, `done`; None: no entry),
         `equal` names the doubts that are settled with this one. With `settled` also those that a person has settled:
         `settled` is then `{done, reason, by, at_ns, result_ref}`. An entry of the ledger that no record accounts for
-        has no `unit`. Raises Damaged, Unavailable.
+        has no `unit`. An effect that a process began, and that was not ended when the process was killed, has the code
+        `begun` until its unit goes on. Raises Damaged, Unavailable.
         """
         return await self.backend.doubts(settled)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import NoReturn
 
 import click
@@ -95,6 +96,8 @@ def _fail(settings: Settings, failure: Failure) -> NoReturn:
 
     logs.configure(settings)
     logs.trace(failure)
+    message, text = settings.with_world(failure.message), settings.with_world(failure.text)
+    failure = replace(failure, message=message, text=text)
     if settings.json:
         try:
             output.document(failure.document())

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -12,7 +11,6 @@ import click
 from demiurge.apps.demiurge import CALLS, CHAT
 from demiurge.bootstrap.call import CallOutcome, call_outcome
 from demiurge.bootstrap.chat_address import address_of_chat
-from demiurge.bootstrap.remembered import recall
 from demiurge.cli import output
 from demiurge.cli.approval import SHORT, pending_lines
 from demiurge.cli.argument import utf8_text
@@ -23,7 +21,7 @@ from demiurge.cli.conversation import failure_of
 from demiurge.cli.failure import OutcomeError
 from demiurge.cli.settings import settings
 from demiurge.cli.turn import TurnView, reply_document
-from demiurge.cli.world import Opened, Running, opened, running_options
+from demiurge.cli.world import Opened, Running, opened, recalled, running_options
 from demiurge.errors import NotFound, UsageError
 from demiurge.world.unit import Unit
 
@@ -100,8 +98,8 @@ def _decide(approval_id: str, *, approve: bool, reason: str, running: Running) -
 
 def _as_its_chat(approval_id: str, running: Running) -> Running:
     """The same, and asking the model where the chat of this call was told to."""
-    kept = recall(os.environ, settings().folder())
-    if running.base_url is not None or kept is None or not kept.addresses:
+    kept = recalled(running)
+    if running.base_url is not None or not kept.addresses:
         return running
     with opened() as (world, portal):
         unit = Unit.parse(_find(portal.run(world.approvals()), approval_id)["unit"])

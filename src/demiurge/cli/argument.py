@@ -57,9 +57,10 @@ def read_text(given: str) -> str:
         raise InvalidValue(f"{given} holds something else than UTF-8 text.") from error
 
 
-def read_json(given: str) -> Any:
-    """Raises InvalidValue (`invalid_json`) that says where the text stops being JSON, and as `read_bytes`."""
-    return parse_json(read_bytes(given), "VALUE" if not given.startswith("@") else given)
+def read_json(given: str, name: str = "VALUE") -> Any:
+    """Raises InvalidValue (`invalid_json`) that says where the text, which is given as `name`, stops being JSON; and as
+    `read_bytes`."""
+    return parse_json(read_bytes(given), name if not given.startswith("@") else given)
 
 
 def parse_json(text: str | bytes, where: str) -> Any:

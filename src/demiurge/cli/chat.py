@@ -22,7 +22,7 @@ from demiurge.bootstrap.chat_address import address_of_chat, with_address
 from demiurge.bootstrap.erased_message import is_erased_line
 from demiurge.bootstrap.failure import Failed
 from demiurge.bootstrap.models import LOCAL, choose
-from demiurge.bootstrap.remembered import Remembered, recall, remember
+from demiurge.bootstrap.remembered import Remembered, remember
 from demiurge.bootstrap.typed_lines import TypedLines
 from demiurge.cli import output
 from demiurge.cli.argument import new_chat_id, utf8_text
@@ -33,7 +33,7 @@ from demiurge.cli.following import Follower
 from demiurge.cli.progress import ensure_local_model
 from demiurge.cli.settings import settings
 from demiurge.cli.turn import REPLAYED, reply_document
-from demiurge.cli.world import Opened, Running, keep_first, opened, running_options, visits, while_it_lasts
+from demiurge.cli.world import Opened, Running, keep_first, opened, recalled, running_options, visits, while_it_lasts
 from demiurge.errors import DemiurgeError, Unavailable
 from demiurge.world.unit import Unit
 
@@ -151,8 +151,7 @@ def _as_before(chat_id: str, said: Running) -> Running:
     """The same, and asking the model where this chat was told to, unless its user names a provider or an address."""
     if said.base_url is not None or said.provider is not None:
         return said
-    kept = recall(os.environ, settings().folder())
-    there = address_of_chat(kept.addresses, chat_id) if kept is not None else None
+    there = address_of_chat(recalled(said).addresses, chat_id)
     if there is None:
         return said
     output.notice(
@@ -270,11 +269,21 @@ def show(chat_id: str, follows: bool) -> None:
     with opened() as world:
         messages, last = _read(world, chat_id)
         failures = world.portal.run(world.world.chat(chat_id).failures())
-    shown = {"chat_id": chat_id, "messages": messages, "last": reply_document(chat_id, last) if last else None}
+        begun = world.portal.run(world.world.backend.begun(str(world.world.chat(chat_id).unit)))
+    shown: dict[str, Any] = {
+        "chat_id": chat_id,
+        "messages": messages,
+        "last": reply_document(chat_id, last) if last else None,
+    }
     shown["failures"] = [{"request_id": request_id, **why._asdict()} for request_id, why in failures.items()]
+    shown["begun"] = begun
     lines = _lines(messages, failures)
-    if last is not None and last.status == "awaiting_approval":
+    lines += [line for effect in begun for line in ("", f"({effect['tool'] or effect['kind']}: {effect['message']})")]
+    if last is not None and last.status == "awaiting_approval" and last.approvals:
         lines += ["", "(awaiting approval)"]
+    elif last is not None and last.status == "awaiting_approval":
+        shown["last"]["status"] = "running"
+        lines += [] if begun else ["", "(the turn is not over; the next `demiurge chat` goes on with it)"]
     output.result(shown, *(lines or ["(nothing was said yet)"]))
 
 

@@ -14,7 +14,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Literal
@@ -31,12 +31,13 @@ from demiurge.cli.failure import OutcomeError
 from demiurge.cli.portal import Portal
 from demiurge.cli.progress import engine_is_installed
 from demiurge.cli.secrets import declared_secrets
-from demiurge.cli.settings import settings
+from demiurge.cli.settings import settings, with_world
 from demiurge.cli.world import opened
 from demiurge.errors import DemiurgeError, NotFound
 from demiurge.models.address import GENERAL_KEY
 from demiurge.models.local import LOCAL_MODEL, cache_folder, locate
-from demiurge.models.scrub import SHORT_SECRET, is_short
+from demiurge.models.scrub import SHORT_SECRET
+from demiurge.tools.execution.secret_mask import is_short
 from demiurge.world.secrets import how_to_set
 from demiurge.world.unit import Unit
 
@@ -67,7 +68,8 @@ def command() -> None:
 
     Exits with 1 when something necessary is broken.
     """
-    checks = [check for look in CHECKS for check in look()]
+    found = (check for look in CHECKS for check in look())
+    checks = [replace(each, detail=with_world(each.detail), mend=with_world(each.mend)) for each in found]
     ok = all(check.status != "fail" for check in checks)
     report = {"ok": ok, "checks": [asdict(check) for check in checks]}
     if settings().json and ok:

@@ -8,11 +8,13 @@ from typing import Any
 
 import click
 
+from demiurge.bootstrap.doubts import BEGUN
 from demiurge.cli import output
 from demiurge.cli.approval import SHORT
 from demiurge.cli.argument import read_json, utf8_text
 from demiurge.cli.call_arguments import arguments
 from demiurge.cli.command import Command, Group
+from demiurge.cli.settings import with_world
 from demiurge.cli.world import Running, opened, running_options
 from demiurge.errors import Conflict, NotFound, UsageError
 
@@ -34,8 +36,10 @@ def ls(settled: bool) -> None:
     with opened() as (world, portal):
         found = portal.run(world.doubts(settled=settled))
     lines = output.table([_row(doubt) for doubt in found], ("ID", "SINCE", "UNIT", "WHAT", "ARGUMENTS", "SETTLED"))
-    if found:
-        lines = [*lines, "Find out whether each took effect; then say so with `demiurge doubts settle ID`."]
+    lines += [f"{doubt['id'][:SHORT]} {_what(doubt)}: {doubt['message']}" for doubt in found if doubt["code"] == BEGUN]
+    if any(doubt["settled"] is None and doubt["code"] != BEGUN for doubt in found):
+        then = with_world("then say so with `demiurge doubts settle ID`.")
+        lines = [*lines, f"Find out whether each took effect; {then}"]
     output.result({"doubts": found}, *(lines if found else ["Nothing is in doubt."]))
 
 
@@ -70,11 +74,13 @@ def settle(doubt_id: str, done: bool, not_done: bool, reason: str, result: str |
         raise click.UsageError("Say either --done or --not-done.")
     if result is not None and not done:
         raise click.UsageError("What was not done has no result: leave --result out.")
-    value = read_json(result) if result is not None else None
+    value = read_json(result, "--result") if result is not None else None
     with opened(Running(**running)) as (world, portal):
         doubt = _find(portal.run(world.doubts(settled=True)), doubt_id)
         if doubt["settled"] is not None:
             raise Conflict(f"This was settled already: {_verdict(doubt)}", code="settled")
+        if doubt["code"] == BEGUN:
+            raise Conflict(doubt["message"], code=BEGUN)
         after = portal.run(world.settle_doubt(doubt["id"], done=done, reason=reason, result=value))
     output.result(after, f"{_what(doubt)} is settled as {'done' if done else 'not done'}.", *_consequences(after, done))
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import logging
 import os
-import re
 import sys
 from collections.abc import Mapping
 from contextlib import suppress
@@ -18,9 +17,8 @@ from typing import Any
 from demiurge.cli import output
 from demiurge.cli.failure import Failure
 from demiurge.cli.settings import Settings
-from demiurge.models.scrub import as_word, is_short
 from demiurge.tools.execution.error_log import ToolErrorLog
-from demiurge.tools.execution.secret_mask import USER_IN_URL, secrets_of
+from demiurge.tools.execution.secret_mask import SecretMask
 
 __all__ = ["configure", "tool_errors", "trace"]
 
@@ -76,25 +74,17 @@ class _Scrubbed(logging.Formatter):
     def __init__(self, environment: Mapping[str, str], *, as_json: bool) -> None:
         super().__init__("%(levelname)s %(name)s: %(message)s")
         self._as_json = as_json
-        self._secrets = [
-            (as_word(value) if is_short(value) else re.compile(re.escape(value)), name)
-            for value, name in secrets_of(environment).items()
-        ]
+        self._mask = SecretMask(environment)
 
     def format(self, record: logging.LogRecord) -> str:
         if not self._as_json:
-            return output.plain(self._scrub(super().format(record)))
+            return output.plain(self._mask(super().format(record)))
         line: dict[str, Any] = {
             "time": self.formatTime(record, "%Y-%m-%dT%H:%M:%S%z"),
             "level": record.levelname.lower(),
             "logger": record.name,
-            "message": self._scrub(record.getMessage()),
+            "message": self._mask(record.getMessage()),
         }
         if record.exc_info:
-            line["traceback"] = self._scrub(self.formatException(record.exc_info))
+            line["traceback"] = self._mask(self.formatException(record.exc_info))
         return output.as_json(line)
-
-    def _scrub(self, text: str) -> str:
-        for pattern, name in self._secrets:
-            text = pattern.sub(lambda _found, name=name: name, text)  # type: ignore[misc]
-        return USER_IN_URL.sub(r"\1", text)

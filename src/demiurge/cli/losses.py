@@ -10,6 +10,7 @@ from demiurge.cli import output
 from demiurge.cli.argument import utf8_text
 from demiurge.cli.command import Command, Group
 from demiurge.cli.failure import OutcomeError
+from demiurge.cli.settings import with_world
 from demiurge.cli.world import Running, opened
 
 __all__ = ["command"]
@@ -28,7 +29,7 @@ def ls() -> None:
     is accepted.
     """
     with opened() as (world, _):
-        lost = world.lost()
+        lost = [with_world(each) for each in world.lost()]
     if lost:
         raise OutcomeError("lost", "\n".join(lost), {"lost": lost})
     output.result({"lost": []}, "Nothing is lost, as far as this world's files say.")

@@ -17,7 +17,7 @@ from typing import Any, TextIO
 
 import click
 
-from demiurge.cli.settings import settings
+from demiurge.cli.settings import settings, with_world
 from demiurge.errors import DemiurgeError
 
 __all__ = [
@@ -185,12 +185,12 @@ def table(rows: Iterable[Sequence[str]], header: Sequence[str]) -> list[str]:
 def notice(text: str) -> None:
     """A sentence beside the result."""
     stdout().flush()
-    sys.stderr.write(paint(plain(text), sys.stderr, dim=True) + "\n")
+    sys.stderr.write(paint(plain(with_world(text)), sys.stderr, dim=True) + "\n")
     sys.stderr.flush()
 
 
 def complain(text: str) -> None:
     """Why a command failed."""
     stdout().flush()
-    sys.stderr.write(paint("error:", sys.stderr, fg="red", bold=True) + " " + plain(text) + "\n")
+    sys.stderr.write(paint("error:", sys.stderr, fg="red", bold=True) + " " + plain(with_world(text)) + "\n")
     sys.stderr.flush()

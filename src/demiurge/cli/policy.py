@@ -16,6 +16,7 @@ from demiurge.cli.argument import utf8_text
 from demiurge.cli.code import load_tools
 from demiurge.cli.command import Command, Group
 from demiurge.cli.failure import OutcomeError
+from demiurge.cli.settings import with_world
 from demiurge.cli.world import Running, opened, running_options
 from demiurge.errors import DemiurgeError, InvalidValue, NotFound
 from demiurge.tools.core import CORE_TOOLS
@@ -190,7 +191,8 @@ def _effect_lines(document: Mapping[str, Any]) -> Iterator[str]:
     if not document["decisions"]:
         yield "No plan, reducer or tool of this world asks for it; --plan, --reducer or --tool says who would."
     if document["effect"] == TOOL:
-        yield "Where it is allowed the tool policy decides on the tool; `demiurge policy explain TOOL` says how."
+        how = with_world("`demiurge policy explain TOOL` says how.")
+        yield f"Where it is allowed the tool policy decides on the tool; {how}"
 
 
 def _explain_tool(node: Mapping[str, Any], tool_id: str, caller: Caller) -> None:

@@ -22,6 +22,9 @@ __all__ = ["Portal", "Running"]
 
 T = TypeVar("T")
 
+LOOP_NEEDS = 3
+"""File descriptors of a loop."""
+
 GRACE_S = 1.0
 """How long what was under way may take to clean up when the loop has ended by itself."""
 
@@ -41,6 +44,7 @@ class Portal:
     """Runs coroutines in its loop for another thread, as `with Portal() as portal`."""
 
     def __enter__(self) -> Self:
+        _require_descriptors()
         self._loop = asyncio.new_event_loop()
         self._ended: str | None = None
         self._listen, self._tell = os.pipe()
@@ -134,3 +138,14 @@ class Portal:
         await asyncio.gather(*rest, return_exceptions=True)
         await self._loop.shutdown_asyncgens()
         await self._loop.shutdown_default_executor()
+
+
+def _require_descriptors() -> None:
+    """Raises OSError when a loop could not be made for want of file descriptors: asyncio leaves a traceback then."""
+    spare: list[int] = []
+    try:
+        while len(spare) < LOOP_NEEDS:
+            spare.append(os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC))
+    finally:
+        for descriptor in spare:
+            os.close(descriptor)

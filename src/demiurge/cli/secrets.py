@@ -21,9 +21,10 @@ from demiurge.cli.command import Command, Group
 from demiurge.cli.settings import settings
 from demiurge.cli.world import opened
 from demiurge.errors import DemiurgeError, InvalidValue, NotFound, Unavailable
-from demiurge.models.scrub import SHORT_SECRET, is_short
+from demiurge.models.scrub import SHORT_SECRET
 from demiurge.stores.secret_vault import ALIAS_RULE, SecretVault, is_alias
 from demiurge.tools.connections.credentials import MAX_SECRET_CHARACTERS, Secret
+from demiurge.tools.execution.secret_mask import is_short
 from demiurge.values.clock import SystemEntropy
 from demiurge.world.manifest import Secret as Declared
 from demiurge.world.secrets import Secrets, how_to_set

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import os
+import re
+import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 import click
 
-__all__ = ["DEFAULT_WORLD", "WORLD_VARIABLE", "Settings", "settings"]
+__all__ = ["DEFAULT_WORLD", "WORLD_VARIABLE", "Settings", "settings", "with_world"]
 
 WORLD_VARIABLE = "DEMIURGE_WORLD"
 DEFAULT_WORLD = ".demiurge"
+_COMMAND: Final = re.compile(r"`demiurge (?![^`]*(?:-w |--help))")
 
 
 @dataclass(slots=True)
@@ -34,9 +38,23 @@ class Settings:
             raise click.UsageError(f"{place} is an address; this version opens worlds in folders only.")
         return Path(place).expanduser()
 
+    def with_world(self, text: str) -> str:
+        """`text` in which each command between backticks names the world that `-w` names, so that it works as it is
+        printed."""
+        if self.world is None:
+            return text
+        return _COMMAND.sub(lambda _: f"`demiurge -w {shlex.quote(self.world or '')} ", text)
+
 
 def settings() -> Settings:
     """Those of the command that runs."""
     found = click.get_current_context().find_root().obj
     assert isinstance(found, Settings)
     return found
+
+
+def with_world(text: str) -> str:
+    """As `Settings.with_world`, for the command that runs; `text` as it is when none runs."""
+    context = click.get_current_context(silent=True)
+    found = context.find_root().obj if context is not None else None
+    return found.with_world(text) if isinstance(found, Settings) else text

@@ -16,6 +16,7 @@ from demiurge.cli import output
 from demiurge.cli.argument import utf8_text
 from demiurge.cli.call_arguments import arguments, clipped
 from demiurge.cli.command import Command
+from demiurge.cli.settings import with_world
 from demiurge.cli.world import opened
 from demiurge.errors import DemiurgeError, NotFound
 from demiurge.values import canonical_json
@@ -187,8 +188,9 @@ def _tree(lines: Sequence[TraceLine], end: _End, asked: Mapping[_Place, _Asked])
 
 
 def _waits(waiting: list[TraceLine]) -> list[str]:
+    person = with_world("a person (see `demiurge approvals ls`)")
     return [
-        f"Waits for {'a person (see `demiurge approvals ls`)' if line.state == 'awaiting_approval' else 'a receipt'}: "
+        f"Waits for {person if line.state == 'awaiting_approval' else 'a receipt'}: "
         f"{_short(line.says)} #{line.record.unit_seq}"
         for line in waiting
     ]

@@ -14,7 +14,7 @@ import click
 
 from demiurge.bootstrap import World
 from demiurge.bootstrap.backend.ownership import is_open, last_change
-from demiurge.bootstrap.remembered import Remembered, recall, remember
+from demiurge.bootstrap.remembered import MOVED, NotRecalled, Remembered, recall, remember, remembered_words
 from demiurge.cli import logs, output
 from demiurge.cli.argument import read_text
 from demiurge.cli.code import Code, folders_of, load_code
@@ -29,6 +29,7 @@ __all__ = [
     "keep",
     "keep_first",
     "opened",
+    "recalled",
     "running_options",
     "visits",
     "while_it_lasts",
@@ -91,7 +92,7 @@ def opened(
     if chosen.folder().is_file():
         raise InvalidValue(f"{chosen.folder()} is a file: name the folder of a world with -w.", code="bad_world")
     system = read_text(wanted.system) if wanted.system is not None else None
-    means = _Means() if looks else _means(wanted, chosen.folder(), looking=running is None or accept_losses is not None)
+    means = _Means() if looks else _means(wanted, looking=running is None or accept_losses is not None)
 
     def begin(means: _Means) -> World:
         return World.open(
@@ -110,6 +111,7 @@ def opened(
             adapters=means.code.adapters,
             log_tool_errors=logs.tool_errors(chosen),
             accept_losses=accept_losses,
+            tell=output.notice,
         )
 
     with Portal() as portal:
@@ -134,11 +136,11 @@ def visits() -> Iterator[Opened]:
     at most, and are told (`while_it_lasts`) when the one whose guests they are goes."""
     folder = settings().folder()
     while True:
-        owned, before = False, last_change(folder)  # what changes from here on may not have been seen
+        alone, before = False, last_change(folder)  # what changes from here on may not have been seen
         with while_it_lasts(), opened(looks=True) as found:
             yield found
-            owned = found.world.owned
-        while owned and last_change(folder) == before and not is_open(folder):  # a guest may have missed the last of it
+            alone = found.world.owned or found.world.read_only is not None
+        while alone and last_change(folder) == before and not is_open(folder):  # a guest may have missed the last of it
             time.sleep(LOOK_AGAIN_S)
 
 
@@ -160,10 +162,21 @@ class _Means(NamedTuple):
     remembered: bool = False
 
 
-def _means(wanted: Running, folder: Path, *, looking: bool) -> _Means:
+def recalled(wanted: Running) -> Remembered:
+    """What is remembered of the world that the global options name. Of a copy that is nothing if a policy is named.
+    Raises as `recall`."""
+    try:
+        return recall(os.environ, settings().folder()) or Remembered()
+    except NotRecalled as error:
+        if error.code != MOVED or wanted.policy is None:
+            raise
+        return Remembered()
+
+
+def _means(wanted: Running, *, looking: bool) -> _Means:
     said = bool(wanted.tools or wanted.policy)
     try:
-        kept = recall(os.environ, folder) or Remembered()
+        kept = recalled(wanted)
         code = (
             load_code(wanted.tools)
             if wanted.tools
@@ -174,7 +187,8 @@ def _means(wanted: Running, folder: Path, *, looking: bool) -> _Means:
     except DemiurgeError as error:
         if said or not looking:
             raise
-        output.notice(f"{error} That is what `demiurge init --tools` or `--policy` remembered; --forget forgets it.")
+        about = "That is what `demiurge init --tools` or `--policy` remembered; --forget forgets it."
+        output.notice(str(error) if error.code == MOVED else f"{error} {about}")
         return _Means()
 
 
@@ -189,19 +203,13 @@ def keep(running: Running) -> None:
     said |= {"policy": str(Path(running.policy).absolute())} if running.policy else {}
     given = remember(os.environ, folder, lambda kept: replace(kept, **said))
     if given is not None:
-        output.notice(f"Remembered for this world: {_words(given)}.")
+        output.notice(f"Remembered for this world: {remembered_words(given)}.")
 
 
 def keep_first(running: Running) -> None:
     """The same, but only when nothing is remembered of this world; else say what is, where that is used."""
-    kept = recall(os.environ, settings().folder())
-    if kept is None or not (kept.tools or kept.policy):
+    kept = recalled(running)
+    if not (kept.tools or kept.policy):
         keep(running)
     elif not (running.tools and running.policy):
-        output.notice(f"As remembered for this world: {_words(kept)}.")
-
-
-def _words(kept: Remembered) -> str:
-    return " ".join(
-        [*(f"--tools {name}" for name in kept.tools), *([f"--policy {kept.policy}"] if kept.policy else [])]
-    )
+        output.notice(f"As remembered for this world: {remembered_words(kept)}.")

@@ -41,7 +41,7 @@ _TREE_SAYS: Final = {
     errno.ELOOP: "{} is a link or leads through one: it is left alone.",
     errno.EISDIR: "{} is a folder.",
     errno.ENXIO: "{} is no plain file: it is left alone.",
-    errno.EEXIST: "There is a {} already.",
+    errno.EEXIST: "{} exists already.",
     errno.ENOTEMPTY: "The folder {} is not empty.",
     errno.EACCES: "{} may not be used so: permission denied.",
     errno.EPERM: "{} may not be used so: permission denied.",

@@ -12,15 +12,13 @@ import re
 from urllib.parse import quote
 
 from demiurge.tools.connections.leak import spellings
+from demiurge.tools.execution.secret_mask import SHORTEST, as_word, is_short
 from demiurge.wire.errors import ProviderError
 
-__all__ = ["SHORTEST", "SHORT_SECRET", "as_word", "is_short", "scrub", "scrub_error", "written_forms"]
+__all__ = ["SHORT_SECRET", "scrub", "scrub_error", "written_forms"]
 
 _MASK = "[key]"
 _PIECE = 6
-SHORTEST = 12
-"""Characters. A shorter secret may be a part of ordinary words."""
-
 SHORT_SECRET = f"shorter than {SHORTEST} characters, so it is masked as a whole word only, and a plain word not at all"
 """What a user is told of such a secret."""
 _PERCENT = re.compile(r"%[0-9A-F]{2}")
@@ -31,18 +29,6 @@ def written_forms(key: str) -> tuple[str, ...]:
     quoted = quote(key, safe="")
     forms = {*spellings(key), quoted, _PERCENT.sub(lambda found: found[0].lower(), quoted), quote(key)}
     return tuple(sorted(forms, key=lambda form: (-len(form), form)))
-
-
-def is_short(secret: str) -> bool:
-    """Return whether the secret is masked as a word only; an empty one is none."""
-    return 0 < len(secret) < SHORTEST
-
-
-def as_word(form: str, *, more_follows: bool = False) -> re.Pattern[str]:
-    """Return the pattern of `form` where it is no part of a longer word; `more_follows`: the end of a text is no end of
-    a word."""
-    end = r"(?=\W)" if more_follows else r"(?!\w)"
-    return re.compile(rf"(?<!\w){re.escape(form)}{end}")
 
 
 def scrub(text: str, key: str | None) -> str:

@@ -30,6 +30,7 @@ from demiurge.prompts.visibility import SectionPath, SectionVisibility, Visibili
 from demiurge.tools.authoring.tool import Tool
 from demiurge.tools.context import NullSession
 from demiurge.tools.limits.deadline import Deadline
+from demiurge.values.article import with_article
 
 __all__ = ["Prompt"]
 
@@ -47,7 +48,7 @@ class Prompt(Generic[OutputT]):
         overrides_tag: str = "latest",
     ) -> None:
         if not isinstance(template, PromptTemplate):
-            raise TypeError(f"a Prompt is made of a PromptTemplate, not of a {type(template).__name__}")
+            raise TypeError(f"a Prompt is made of a PromptTemplate, not of {with_article(type(template).__name__)}")
         self.template = template
         self.overrides_store = overrides_store
         self.overrides_tag = checked_key(overrides_tag, "tag")
@@ -90,7 +91,9 @@ class Prompt(Generic[OutputT]):
             kind = type(value)
             if kind not in self.template.params_types:
                 known = ", ".join(sorted(taken.__name__ for taken in self.template.params_types)) or "nothing"
-                message = f"prompt {self.name!r}: no section takes a {kind.__name__}; what they take: {known}"
+                message = (
+                    f"prompt {self.name!r}: no section takes {with_article(kind.__name__)}; what they take: {known}"
+                )
                 raise PromptValidationError(message, dataclass_type=kind, placeholder="params")
             if kind in given:
                 message = f"prompt {self.name!r}: two {kind.__name__} are given"

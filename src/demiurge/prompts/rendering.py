@@ -19,6 +19,7 @@ from demiurge.prompts.tools_block import tools_block
 from demiurge.prompts.visibility import SectionPath, SectionVisibility, dotted
 from demiurge.tools.authoring.tool import Tool
 from demiurge.tools.errors import LoopSignal
+from demiurge.values.article import with_article
 
 __all__ = ["Parts", "Rendering", "Summarized", "Words"]
 
@@ -142,7 +143,7 @@ class Rendering:
             return node.section.default_params
         missing = [entry.name for entry in fields(kind) if entry.init and not _has_default(entry)]
         if missing:
-            raise _refusal(node, f"it needs a {kind.__name__}: bind one", placeholder=missing[0])
+            raise _refusal(node, f"it needs {with_article(kind.__name__)}: bind one", placeholder=missing[0])
         return _guarded(node, "parameters", kind)
 
 

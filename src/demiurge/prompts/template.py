@@ -22,6 +22,7 @@ from demiurge.prompts.section import Section, checked_key
 from demiurge.prompts.tools_block import examples_text
 from demiurge.prompts.visibility import SectionPath, SectionVisibility, dotted
 from demiurge.tools.authoring.tool import Tool
+from demiurge.values.article import with_article
 
 if TYPE_CHECKING:
     from typing_extensions import TypeVar
@@ -206,7 +207,7 @@ def _check_params(node: SectionNode) -> None:
     if not (isinstance(kind, type) and is_dataclass(kind)):
         raise _refusal(node, f"the parameters are a dataclass, not {kind!r}", placeholder="ParamsT")
     if default is not None and type(default) is not kind:
-        raise _refusal(node, f"the default parameters are a {kind.__name__}", placeholder="default_params")
+        raise _refusal(node, f"the default parameters are {with_article(kind.__name__)}", placeholder="default_params")
 
 
 def _check_texts(node: SectionNode) -> None:

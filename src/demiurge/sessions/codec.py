@@ -23,6 +23,7 @@ from demiurge.sessions.session import Session
 from demiurge.tools.authoring.params import ResultCodec
 from demiurge.tools.errors import ToolValidationError
 from demiurge.tools.invoked import ToolInvoked
+from demiurge.values.article import with_article
 
 __all__ = ["EventCodec", "event_classes"]
 
@@ -87,7 +88,7 @@ class EventCodec:
                 return from_json(form.dump(value))
             except ToolValidationError:
                 continue
-        raise InvalidValue(f"a {type(value).__name__} holds what its type does not say")
+        raise InvalidValue(f"{with_article(type(value).__name__)} holds what its type does not say")
 
     def load(self, kind: type[Any], data: object) -> Any:
         """A value of a known class. Raises InvalidValue."""

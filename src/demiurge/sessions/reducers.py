@@ -16,6 +16,7 @@ from demiurge.errors import UsageError
 from demiurge.sessions.errors import ReducerError
 from demiurge.sessions.history import History
 from demiurge.sessions.watch import Watch
+from demiurge.values.article import with_article
 
 if TYPE_CHECKING:
     from demiurge.sessions.session import Session
@@ -151,7 +152,7 @@ class Registration:
         for kind in set(map(type, given)):
             if not issubclass(kind, self.slice_type):
                 raise ReducerError(
-                    f"The {self._who(event)} returned a tuple with a {kind.__name__} in it: return only"
+                    f"The {self._who(event)} returned a tuple with {with_article(kind.__name__)} in it: return only"
                     f" {self.slice_type.__name__}.",
                     code="reducer_result",
                 )

@@ -11,6 +11,7 @@ from demiurge.sessions.history import EMPTY, History
 from demiurge.sessions.policy import SlicePolicy
 from demiurge.sessions.reducers import HistoryReducer, Reducer, Registration, takes_an_event
 from demiurge.sessions.state import SessionState
+from demiurge.values.article import with_article
 
 __all__ = ["SliceAccessor"]
 
@@ -48,7 +49,7 @@ class SliceAccessor(Generic[T]):
         given: tuple[Any, ...] = tuple(values) if several else (values,)  # type: ignore[arg-type]
         for value in given:
             if not isinstance(value, self._type):
-                raise InvalidValue(f"The slice {self._type.__name__} can't hold a {type(value).__name__}.")
+                raise InvalidValue(f"The slice {self._type.__name__} can't hold {with_article(type(value).__name__)}.")
         self._state.change(Seed(self._type, History(given)))
 
     def clear(self, predicate: Callable[[T], bool] | None = None) -> None:
@@ -59,7 +60,8 @@ class SliceAccessor(Generic[T]):
     def append(self, value: T) -> None:
         """As `broadcast(value)`, for a value of exactly this type: its reducers decide what becomes of it."""
         if type(value) is not self._type:
-            raise InvalidValue(f"Only a {self._type.__name__} can be appended here, not a {type(value).__name__}.")
+            wanted, given = with_article(self._type.__name__), with_article(type(value).__name__)
+            raise InvalidValue(f"Only {wanted} can be appended here, not {given}.")
         self._state.fold(value)
 
     def register(self, event_type: type[Any], reducer: Reducer, *, policy: SlicePolicy | None = None) -> None:
@@ -75,7 +77,7 @@ class SliceAccessor(Generic[T]):
             raise UsageError("The policy of a slice is SlicePolicy.STATE or SlicePolicy.LOG.")
         if isinstance(reducer, HistoryReducer) and not issubclass(event_type, self._type):
             raise UsageError(
-                f"A built-in reducer would put a {event_type.__name__} into the slice {self._type.__name__}:"
-                " write one that makes the slice's values of it."
+                f"A built-in reducer would put {with_article(event_type.__name__)} into the slice"
+                f" {self._type.__name__}: write one that makes the slice's values of it."
             )
         self._state.register(event_type, Registration(self._type, reducer), policy)

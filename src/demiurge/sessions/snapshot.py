@@ -20,6 +20,7 @@ from pydantic.errors import PydanticSchemaGenerationError, PydanticUserError
 from demiurge.sessions.changes import Held
 from demiurge.sessions.errors import SnapshotError, SnapshotRestoreError
 from demiurge.sessions.history import EMPTY, History
+from demiurge.values.article import with_article
 
 __all__ = ["SessionSnapshot"]
 
@@ -84,7 +85,9 @@ def _name(kind: type[Any]) -> str:
 def _dump(kind: type[Any], values: tuple[Any, ...]) -> list[Any]:
     stray = next((value for value in values if type(value) is not kind), None)
     if stray is not None:
-        raise SnapshotError(f"The slice {kind.__name__} holds a {type(stray).__name__}, which could not be read back.")
+        raise SnapshotError(
+            f"The slice {kind.__name__} holds {with_article(type(stray).__name__)}, which could not be read back."
+        )
     try:
         adapter = TypeAdapter(tuple[kind, ...])  # type: ignore[valid-type]
         text = adapter.dump_json(values, warnings="error")

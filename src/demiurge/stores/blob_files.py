@@ -17,7 +17,7 @@ import os
 import re
 import stat
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from hashlib import sha256
 from itertools import count
 from pathlib import Path
@@ -41,10 +41,11 @@ class BlobFiles:
     writes.
 
     Every method raises Unavailable when the disk fails, is full or read-only, and when a link or something else that is
-    not ours stands where a file or a folder of ours belongs.
+    not ours stands where a file or a folder of ours belongs; what changes a file, what `check_writable` raises.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, check_writable: Callable[[], object] = lambda: None) -> None:
+        self._check_writable = check_writable
         self._place = folder
         self._root = folder / "sha256"
         self._temp = folder / "tmp"
@@ -67,6 +68,7 @@ class BlobFiles:
 
     def put(self, blobs: Sequence[bytes], now_s: int) -> None:
         """Durable on return. A good file is left alone, a damaged one replaced. `now_s`: seconds since 1970."""
+        self._check_writable()
         with self._failing():
             touched = {self._write(data, now_s).parent for data in blobs}
             for folder in touched:
@@ -75,6 +77,7 @@ class BlobFiles:
     def link(self, other: BlobFiles, digest: bytes) -> None:
         """Give another folder's file a second name here, where there is one and the file system can. `put` of the same
         bytes makes it durable, or writes them where there is none."""
+        self._check_writable()
         source, target = other._path(digest), self._path(digest)
         with self._failing():
             try:
@@ -109,6 +112,7 @@ class BlobFiles:
 
     def remove(self, digests: Iterable[bytes]) -> None:
         """Those that there are; durable on return."""
+        self._check_writable()
         folders: defaultdict[Path, list[str]] = defaultdict(list)
         for path in map(self._path, digests):
             folders[path.parent].append(path.name)

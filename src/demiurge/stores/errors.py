@@ -10,9 +10,9 @@ import errno
 from pathlib import Path
 from typing import Final
 
-from demiurge.errors import Conflict, Damaged, Unavailable
+from demiurge.errors import Conflict, Damaged, DemiurgeError, NotFound, Unavailable
 
-__all__ = ["OR_ACCEPT", "Archived", "DamagedRow", "UnitConflict", "lost", "unavailable"]
+__all__ = ["OR_ACCEPT", "Archived", "DamagedRow", "UnitConflict", "lost", "unavailable", "unread"]
 
 OR_ACCEPT: Final = "Restore it from a backup, or go on without it: `demiurge losses accept --reason TEXT`."
 """What to do about a part of a world that is lost."""
@@ -56,12 +56,15 @@ def lost(what: str) -> Damaged:
 
 
 _FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+_NO_FILES: Final = frozenset({errno.EMFILE, errno.ENFILE})
 _FORBIDDEN: Final = frozenset({errno.EROFS, errno.EACCES, errno.EPERM})
 
+_CODES: Final = {"disk_full": _FULL, "read_only": _FORBIDDEN, "no_files": _NO_FILES}
 _SENTENCES: Final = {
     "disk_full": "The disk that holds {place} is full: make room and try again. Nothing saved was lost.",
     "read_only": "{place} can't be written to: check its owner, its permissions, and the disk.",
     "locked": "Another program keeps {place} locked: close it and try again.",
+    "no_files": "This process may open no more files: allow more (ulimit -n 256), and run it again.",
     "disk_error": "The disk that holds {place} failed ({cause}): check it and retry. Nothing saved is lost.",
 }
 
@@ -70,8 +73,14 @@ def unavailable(cause: Exception, place: Path, code: str | None = None) -> Unava
     """The Unavailable for a failed read or write at `place`; `code` is worked out for an OSError."""
     if code is None:
         number = cause.errno if isinstance(cause, OSError) else None
-        code = "disk_full" if number in _FULL else "read_only" if number in _FORBIDDEN else "disk_error"
+        code = next((code for code, numbers in _CODES.items() if number in numbers), "disk_error")
     text = cause.strerror or str(cause) if isinstance(cause, OSError) else str(cause)
     error = Unavailable(_SENTENCES[code].format(place=place, cause=text), code=code)
     error.__cause__ = cause
     return error
+
+
+def unread(error: DemiurgeError) -> str:
+    """The sentence of an error about a blob that a record names: one that is gone can only come from a backup."""
+    is_gone = isinstance(error, NotFound) and error.code != "erased"
+    return f"{error} Restore the world from a backup." if is_gone else str(error)

@@ -42,7 +42,8 @@ class OwnerLock:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             os.ftruncate(file, 0)
-            os.pwrite(file, f"{os.getpid()}\n".encode(), 0)
+            with contextlib.suppress(OSError):  # a full disk: it is only for the message
+                os.pwrite(file, f"{os.getpid()}\n".encode(), 0)
         except BlockingIOError:
             owner = os.pread(file, 20, 0).decode("ascii", "replace").strip() or "another process"
             os.close(file)
@@ -56,6 +57,27 @@ class OwnerLock:
         self._file = file
         _held.add(self)
         return self
+
+    def look(self) -> bool:
+        """Keeps every other process from owning the folder, and writes nothing. Returns False, and holds nothing, when
+        a process owns it. Raises Unavailable."""
+        try:
+            file = open_file(self._path, os.O_RDONLY)
+        except FileNotFoundError:  # every owner makes it
+            return True
+        except OSError as error:
+            raise unavailable(error, self._path.parent) from error
+        try:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(file)
+            return False
+        except OSError as error:
+            os.close(file)
+            raise unavailable(error, self._path.parent) from error
+        self._file = file
+        _held.add(self)
+        return True
 
     def release(self) -> None:
         """Let go; a second call does nothing."""

@@ -19,6 +19,7 @@ from demiurge.stores import rows
 from demiurge.stores.errors import DamagedRow
 from demiurge.stores.noted import Noted
 from demiurge.stores.protocol import Attempt, Batch, Head, KeptBlob, Outgoing, Row, Segment, Snapshot
+from demiurge.stores.read_only import ReadOnly
 from demiurge.values.clock import Clock, SystemClock
 from demiurge.values.draft import draft_of
 from demiurge.values.refs import Ref, parse_ref, ref_digest, ref_from_digest, ref_of
@@ -102,6 +103,7 @@ class MemoryStore:
 
     lost: tuple[str, ...] = ()
     notices: tuple[str, ...] = ()
+    read_only: ReadOnly | None = None
 
     def accept_losses(self) -> None:
         """There are none."""

@@ -95,13 +95,13 @@ def make_file(path: Path) -> None:
         raise unavailable(error, path) from error
 
 
-def check_file(path: Path) -> None:
-    """Refuse what is at `path` unless it is an own plain file, and close that to others. It is not opened, so that
-    locks on it stay. Raises Unavailable, OSError."""
+def check_file(path: Path, *, close: bool = True) -> None:
+    """Refuse what is at `path` unless it is an own plain file, and with `close` take all rights on it from others. It
+    is not opened, so that locks on it stay. Raises Unavailable, OSError."""
     found = path.lstat()
     if not _is_own(found):
         raise strange(path)
-    if found.st_mode & 0o077:
+    if close and found.st_mode & 0o077:
         path.chmod(0o600)
 
 

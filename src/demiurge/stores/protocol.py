@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Final, NamedTuple, Protocol
 
 from demiurge.stores.errors import DamagedRow
+from demiurge.stores.read_only import ReadOnly
 from demiurge.values.refs import Ref
 
 __all__ = [
@@ -359,6 +360,11 @@ class Store(Journal, Blobs, Protocol):
         Raises as `append`; and Unavailable when it is durable but not finished: then the next `erase` goes on, or the
         next start.
         """
+        ...
+
+    @property
+    def read_only(self) -> ReadOnly | None:
+        """Why nothing can be written, when nothing can: every method that would write then raises that."""
         ...
 
     @property

@@ -7,6 +7,7 @@ from functools import partial
 from typing import Any, Literal, TypeAlias
 
 from demiurge.errors import InvalidValue
+from demiurge.values.article import with_article
 from demiurge.values.formats import SAFE_INTEGER, base64_text
 from demiurge.values.refs import Ref
 from demiurge.values.type_expr import Definitions, TypeExpr, holds, kind_of, reachable
@@ -69,7 +70,7 @@ def part_to_json(value: Any, expr: TypeExpr, defs: Definitions, only: Only, path
         return len(value)
     if kind == "list" and _is_range(only):
         return [to_json(item, body, defs) for item in value[slice(*only)]]
-    raise InvalidValue(f"a {kind} has no such part", path=path, code="bad_part")
+    raise InvalidValue(f"{with_article(kind)} has no such part", path=path, code="bad_part")
 
 
 def _is_range(only: Only) -> bool:

@@ -7,7 +7,7 @@ spaces and escapes; kept as they are, they would make every later request of the
   of `A-Za-z0-9_.:-`. Else, and when it is missing or taken, it is derived from the answer.
 * A name is a tool id, or a dotted one (`core.get_current_time`), or is turned into the form of one that no
   tool has: what can be read of it, and a hash. The call stays and is answered "no such tool".
-* One answer has at most MAX_CALLS calls.
+* One answer has at most MAX_CALLS calls; one with more is refused, whoever made it.
 
 Also invariant: arguments are exactly one JSON object, parsed strictly, or the call is invalid. They are never
 repaired: a lenient parser reads the cut text `{"path": "/` as `{}` and the tool runs with arguments that
@@ -43,6 +43,7 @@ __all__ = [
     "MAX_CALLS",
     "DraftCall",
     "call_name",
+    "check_count",
     "finish_calls",
     "is_object",
     "kept_beside",
@@ -82,8 +83,7 @@ def finish_calls(drafts: Sequence[DraftCall], response_id: str | None) -> list[T
 
     Raises ProviderError("bad_response") for a call without a name and for more than MAX_CALLS calls.
     """
-    if len(drafts) > MAX_CALLS:
-        raise ProviderError(code="bad_response", detail=f"the answer has more than {MAX_CALLS} tool calls")
+    check_count(len(drafts))
     taken: set[str] = set()
     calls = []
     for position, draft in enumerate(drafts):
@@ -100,14 +100,25 @@ def finish_calls(drafts: Sequence[DraftCall], response_id: str | None) -> list[T
     return calls
 
 
+def check_count(calls: int) -> None:
+    """Raises ProviderError (`bad_response`) for more calls than one answer may have."""
+    if calls > MAX_CALLS:
+        raise ProviderError(
+            f"The model's answer was refused: it has more than {MAX_CALLS} tool calls. "
+            "Ask for less at once, or ask another model.",
+            code="bad_response",
+        )
+
+
 def sound_calls(completion: Completion, seed: bytes, taken: Iterable[str] = ()) -> Completion:
     """The completion with calls that have the form which decoders give them, whoever made it, and each an id that no
     other has, nor one in `taken`: so results are paired with calls by id alone. The output of a call that the provider
     ran itself goes by the id of that call.
 
     An id that is missing, repeated or of another form is derived from `seed`, the same for the same. Raises
-    ProviderError (`bad_response`) for an answer in which somebody else speaks, or whose calls are not the open calls
-    of its items."""
+    ProviderError (`bad_response`) for an answer in which somebody else speaks, whose calls are not the open calls of
+    its items, or which has more than MAX_CALLS of them."""
+    check_count(len(completion.tool_calls))
     if open_calls(completion.items) != completion.tool_calls:
         raise ProviderError(code="bad_response", detail="the calls of the answer are not those of its items")
     used, count = set(taken), 0

@@ -21,8 +21,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from demiurge.wire import fields
-from demiurge.wire.arguments import MAX_CALLS, call_name, is_object
-from demiurge.wire.errors import ProviderError
+from demiurge.wire.arguments import call_name, check_count, is_object
 
 __all__ = ["ChatDeltas", "Shown", "beside", "called"]
 
@@ -83,6 +82,7 @@ class ChatDeltas:
         self.started = False
         self._has_ended = False
         self._ends_with_bare_call = False
+        self._reopened_by_call = False
         self._pieces = 0
         self._envelope: dict[str, Any] = {}
         self._choice: dict[str, Any] = {"index": 0}
@@ -96,7 +96,7 @@ class ChatDeltas:
     def add(self, chunk: Mapping[str, Any]) -> Shown:
         """Takes the envelope and the first choice of a chunk; other choices are not read.
 
-        Raises ProviderError("bad_response") for more than MAX_CALLS calls.
+        Raises ProviderError("bad_response") for more calls than one answer may have.
         """
         for key in ("id", "model", "usage", "x_groq"):
             if chunk.get(key):
@@ -111,10 +111,12 @@ class ChatDeltas:
         before = self._pieces
         shown = self._add_delta(fields.mapping(choice, "delta") or fields.mapping(choice, "message"))
         grew = bool(self._pieces > before or shown.texts or shown.thinks)
+        if self._pieces > before and self._choice.get("finish_reason"):
+            self._reopened_by_call = True
         if grew:
             self._has_ended = False
         if choice.get("finish_reason"):
-            self._has_ended = True
+            self._has_ended, self._reopened_by_call = True, False
             self._ends_with_bare_call = grew and self._has_bare_call()
         return shown
 
@@ -123,11 +125,12 @@ class ChatDeltas:
 
         A call without arguments yet is the doubtful case, since it stands for `{}`. It counts as written to its end
         if a finish reason came in a later chunk, or in the same chunk and then `[DONE]`; a `[DONE]` alone does not
-        end such a call, since proxies add one to what was cut.
+        end such a call, since proxies add one to what was cut. Nor does it end a call of which anything came after a
+        finish reason: a host that gave one gives another at the end of the next call.
         """
         if self._has_ended:
             return done or not self._ends_with_bare_call
-        return done and not self._has_bare_call()
+        return done and not self._has_bare_call() and not self._reopened_by_call
 
     def _has_bare_call(self) -> bool:
         calls = self._calls if self._legacy is None else [*self._calls, self._legacy]
@@ -205,8 +208,7 @@ class ChatDeltas:
                 known = len(self._calls) - 1
         if known is None:
             known = len(self._calls)
-            if known == MAX_CALLS:
-                raise ProviderError(code="bad_response", detail=f"the answer has more than {MAX_CALLS} tool calls")
+            check_count(known + 1)
             self._calls.append(_Call())
             self._pieces += 1
         if isinstance(index, int):

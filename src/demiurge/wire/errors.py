@@ -2,7 +2,7 @@
 
     ProviderError              a DemiurgeError; `status` is the HTTP status if one is known
       authentication           the key is missing, wrong or not allowed to do this
-      bad_response             what came back is not this format (the bytes, not the model, are at fault)
+      bad_response             what came back is not this format, or has too many calls
       content_filter           the provider refused to process the prompt
       context_overflow         the prompt does not fit into the model's context
       insufficient_quota       the account has no money or quota left

@@ -12,14 +12,18 @@ from collections.abc import Callable, Mapping
 from dataclasses import fields, is_dataclass, replace
 from typing import Any, final
 
-from demiurge.models.scrub import SHORTEST, as_word, written_forms
+from demiurge.models.scrub import written_forms
 from demiurge.tools.connections.credentials import Kept, Secret
+from demiurge.tools.execution.secret_mask import as_word, is_short
 
 __all__ = ["Injections"]
 
 MASK = "[secret]"
 _PLAIN_WORD = re.compile(r"[a-z]*")
 """A short value such as `none` or `ollama`, for a server that wants some key, is a word of ordinary texts."""
+
+_NO_WORD = (rb"(?<![\w\x80-\xff])", rb"(?![\w\x80-\xff])")
+"""What is before and after a word in UTF-8: a letter beyond ASCII belongs to it, as in text."""
 
 
 @final
@@ -40,12 +44,12 @@ class Injections(Kept):
         if said not in self.journaled:
             self.journaled.append(said)
             value = secret.reveal()
-            is_short = len(value) < SHORTEST
-            if is_short and _PLAIN_WORD.fullmatch(value):
+            short = is_short(value)
+            if short and _PLAIN_WORD.fullmatch(value):
                 return
-            known = self._words if is_short else self._forms
+            known = self._words if short else self._forms
             ordered = tuple(sorted({*known(), *written_forms(value)}, key=len, reverse=True))
-            if is_short:
+            if short:
                 self._words = lambda: ordered
             else:
                 self._forms = lambda: ordered
@@ -56,7 +60,7 @@ class Injections(Kept):
         for form in self._forms():
             data = data.replace(form.encode(), MASK.encode())
         for form in self._words():
-            data = re.sub(rb"(?<!\w)" + re.escape(form.encode()) + rb"(?!\w)", MASK.encode(), data)
+            data = re.sub(_NO_WORD[0] + re.escape(form.encode()) + _NO_WORD[1], MASK.encode(), data)
         return data
 
     def masked_text(self, text: str, *, more_follows: bool = False) -> str:

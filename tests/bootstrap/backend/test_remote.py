@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -11,6 +16,8 @@ from demiurge.bootstrap.backend.remote import Remote
 from demiurge.bootstrap.backend.socket import answers, socket_path
 from demiurge.bootstrap.world import World
 from demiurge.errors import Conflict
+from demiurge.tools import tool
+from demiurge.values.refs import ref_of
 
 
 def nobody() -> Backend:
@@ -44,3 +51,66 @@ async def test_when_the_owner_goes_and_nobody_can_take_over_its_clients_are_told
     await remote.close()
     with pytest.raises(Conflict, match="closed"):
         await remote.info()
+
+
+OWNS = """
+import asyncio, sys
+from demiurge import World
+
+async def main():
+    async with World.open(sys.argv[1], environment={}) as world:
+        world.blobs.put(b"of the owner")
+        print("open", flush=True)
+        await asyncio.to_thread(sys.stdin.read)
+
+asyncio.run(main())
+"""
+
+
+@tool
+def ring_bell(times: int) -> str:
+    """Ring the bell."""
+    return "rang" * times
+
+
+@pytest.fixture
+def stopped(tmp_path: Path) -> Iterator[int]:
+    """The pid of a process that owns the world `w`, and is stopped."""
+    with subprocess.Popen(
+        [sys.executable, "-c", OWNS, str(tmp_path / "w")], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as owner:
+        assert owner.stdout is not None
+        assert owner.stdout.readline() == "open\n"
+        os.kill(owner.pid, signal.SIGSTOP)
+        try:
+            yield owner.pid
+        finally:
+            os.kill(owner.pid, signal.SIGCONT)
+            owner.communicate("", timeout=30)
+
+
+async def test_a_guest_reads_without_a_stopped_owner_and_asks_it_again_when_it_goes_on(
+    stopped: int, tmp_path: Path
+) -> None:
+    told: list[str] = []
+    async with World.open(tmp_path / "w", environment={}, tell=told.append) as world:
+        assert (await world.info())["world_id"]
+        assert world.blobs.get(ref_of(b"of the owner")) == b"of the owner"
+        assert world.journal.verify().ok
+        assert len(told) == 1
+        assert f"Process {stopped} " in told[0]
+        assert "reads the world's files without it" in told[0]
+        os.kill(stopped, signal.SIGCONT)
+        assert world.blobs.get(world.blobs.put(b"of the guest")) == b"of the guest"
+        assert not world.owned
+        assert len(told) == 1
+
+
+async def test_a_guest_with_other_tools_than_a_stopped_owner_only_reads(stopped: int, tmp_path: Path) -> None:
+    told: list[str] = []
+    async with World.open(tmp_path / "w", [ring_bell], environment={}, tell=told.append) as world:
+        assert await world.keys("demiurge/Demiurge@1") == []
+        os.kill(stopped, signal.SIGCONT)
+        with pytest.raises(Conflict, match="other tools"):
+            world.blobs.put(b"of the guest")
+    assert len(told) == 1

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections.abc import AsyncIterator, Mapping
-from contextlib import suppress
+from contextlib import ExitStack, closing, suppress
 from pathlib import Path
 from typing import Any, cast
 
@@ -14,6 +14,7 @@ from tests.world.scripted import called, said
 
 from demiurge.bootstrap.backend import Backend, Frames
 from demiurge.bootstrap.backend.remote import Remote
+from demiurge.bootstrap.backend.silence import Silence
 from demiurge.bootstrap.backend.socket import (
     ASYNC_OPS,
     LENGTH,
@@ -130,7 +131,7 @@ async def test_every_reading_is_the_owners_own(owner: World, remote: Remote) -> 
 
 async def test_the_operations_of_a_backend_and_of_the_socket_are_the_same() -> None:
     named = {name for name in vars(Backend) if not name.startswith("_")}
-    assert named - {"close", "owner", "replace_manifest", "serve"} == ASYNC_OPS | STREAM_OPS | SYNC_OPS
+    assert named - {"close", "owner", "read_only", "replace_manifest", "serve"} == ASYNC_OPS | STREAM_OPS | SYNC_OPS
 
 
 @pytest.mark.parametrize("size", [0, 1, 20_000, 3 << 20])
@@ -340,3 +341,20 @@ async def test_a_client_that_comes_while_the_owner_goes_is_let_go_and_asks_nothi
                 answered += part
     assert backend.late == []
     assert answered in (b"", frame({"result": []}))
+
+
+def test_an_owner_that_nobody_more_can_wait_for_has_the_world_all_the_same(tmp_path: Path) -> None:
+    """It was stopped, and so many have asked it since that the queue for it is full."""
+    path = tmp_path / "owner.sock"
+    with closing(socket.socket(socket.AF_UNIX)) as wire, ExitStack() as waiting:
+        wire.bind(str(path))
+        wire.listen(0)
+        for _ in range(3):
+            one = waiting.enter_context(socket.socket(socket.AF_UNIX))
+            one.setblocking(False)
+            with suppress(BlockingIOError):
+                one.connect(str(path))
+        assert answers(path)
+        assert Silence(path, tmp_path).begins()
+    assert not answers(path)
+    assert not Silence(path, tmp_path).begins()

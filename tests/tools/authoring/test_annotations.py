@@ -166,11 +166,14 @@ def test_an_annotation_that_is_taken_works(name: str) -> None:
         (ToolResult[type], "a function or a class"),
         (type[int], "a function or a class"),
         (list[Callable[[], int]], "a function or a class"),
-        (Awaitable[ToolResult[Sum]], "can't be checked"),
-        (Coroutine[Any, Any, Sum], "can't be checked"),
-        (Iterator[int], "can't be checked"),
-        (AsyncIterator[int], "can't be checked"),
-        (bytearray, "can't be checked"),
+        (Awaitable[ToolResult[Sum]], "Awaitable has no form in JSON; use the type of what it comes to, with `async"),
+        (Coroutine[Any, Any, Sum], "Coroutine has no form in JSON; use the type of what it comes to"),
+        (Iterator[int], "Iterator has no form in JSON; use list$"),
+        (AsyncIterator[int], "AsyncIterator has no form in JSON; use list$"),
+        (bytearray, "bytearray has no form in JSON; use bytes$"),
+        (memoryview, "memoryview has no form in JSON; use bytes$"),
+        (list[bytearray], "bytearray has no form in JSON; use bytes$"),
+        (range, "range has no form in JSON; use a dataclass, a pydantic model or a type of JSON$"),
         (KindT, "is not a type"),
     ],
     ids=str,
@@ -178,6 +181,15 @@ def test_an_annotation_that_is_taken_works(name: str) -> None:
 def test_an_annotation_that_could_not_work_is_refused_when_the_tool_is_made(annotation: Any, words: str) -> None:
     with pytest.raises(PromptValidationError, match=words):
         tool_with(annotation, None)
+
+
+def test_a_parameter_without_a_form_in_json_is_refused_in_the_same_words() -> None:
+    def store(data: bytearray) -> int:
+        """Stores."""
+        return len(data)
+
+    with pytest.raises(PromptValidationError, match=r"bytearray has no form in JSON; use bytes$"):
+        Tool.wrap(store)
 
 
 @pytest.mark.parametrize(

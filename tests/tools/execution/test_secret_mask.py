@@ -8,8 +8,10 @@ from urllib.parse import quote
 
 import pytest
 
+from demiurge.models.scrub import scrub
 from demiurge.tools.connections.credentials import Secret
 from demiurge.tools.execution.secret_mask import masked, secrets_of
+from demiurge.world.injection import Injections
 
 KEY = "sk-live/4711+äpfel&birnen"
 ENVIRONMENT = {"SHOP_API_KEY": KEY, "HOME": "/home/ada", "SHORT_TOKEN": "abc", "EMPTY_PASSWORD": " "}
@@ -50,6 +52,47 @@ def test_a_user_and_a_password_are_cut_out_of_an_address() -> None:
 def test_short_values_are_words() -> None:
     assert masked("abcdef in connection", ENVIRONMENT, [Secret("c")]) == "abcdef in connection"
     assert secrets_of(ENVIRONMENT) == {KEY: "[SHOP_API_KEY]"}
+
+
+LONGEST = "k9-abc!4711"  # 11 characters
+
+
+@pytest.mark.parametrize("short", ["quokka", "k9-abc", LONGEST], ids=len)
+@pytest.mark.parametrize("known", ["environment", "given"])
+def test_a_secret_shorter_than_12_characters_is_masked_as_a_whole_word_only(short: str, known: str) -> None:
+    def shown(text: str) -> str:
+        if known == "environment":
+            return masked(text, {"MY_TOKEN": short}).replace("[MY_TOKEN]", "[secret]")
+        return masked(text, {}, [Secret(short)])
+
+    assert shown(f"a{short} {short}s ä{short}") == f"a{short} {short}s ä{short}"
+    assert shown(f"{short}: '{short}', x={short}") == "[secret]: '[secret]', x=[secret]"
+    assert shown("".join(f"%{byte:02X}" for byte in short.encode())) == "(withheld: it quotes a secret)"
+
+
+def test_a_secret_of_12_characters_is_masked_anywhere() -> None:
+    assert masked(f"a{LONGEST}xs", {"MY_TOKEN": f"{LONGEST}x"}) == "a[MY_TOKEN]s"
+
+
+def test_a_secret_of_any_length_that_is_given_is_masked() -> None:
+    assert masked("pin 4711, not 47110", {}, [Secret("4711")]) == "pin [secret], not 47110"
+
+
+def test_a_secret_that_is_a_word_of_its_label_does_not_withhold_the_text() -> None:
+    assert masked("the secret is out", {}, [Secret("secret")]) == "the [secret] is out"
+
+
+def test_every_masker_has_the_same_rule() -> None:
+    text = f"a{LONGEST} {LONGEST}s {LONGEST}. ä{LONGEST}"
+    injections = Injections()
+    injections.add({"alias": "a", "version": 1}, Secret(LONGEST))
+    found = {
+        scrub(text, LONGEST).replace("[key]", "[secret]"),
+        masked(text, {}, [Secret(LONGEST)]),
+        injections.masked_text(text),
+        injections.masked_bytes(text.encode()).decode(),
+    }
+    assert found == {f"a{LONGEST} {LONGEST}s [secret]. ä{LONGEST}"}
 
 
 def test_each_line_of_a_key_of_several_is_masked() -> None:

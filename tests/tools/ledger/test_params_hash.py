@@ -202,6 +202,34 @@ def test_a_mapping_that_is_no_json_has_no_hash(params: Any) -> None:
         compute_params_hash(params)
 
 
+@pytest.mark.parametrize(
+    ("params", "said"),
+    [
+        (
+            {"a": Order("o")},
+            "the parameters hold an Order at a that JSON can't hold: write it as a mapping, or pass it as the "
+            "parameters themselves",
+        ),
+        ({1: 2}, "the parameters have a key that is an int: keys are text, so write it as text"),
+        ({"a": [{"b": {None: 1}}]}, "have a key at a[0].b that is a NoneType: keys are text, so write it as text"),
+        ({"a": [1, {"at": date(2026, 1, 2)}]}, "hold a date at a[1].at that JSON can't hold: write it as JSON, such"),
+        ({"a": {1}}, "hold a set at a that JSON can't hold"),
+        ({"a": float("nan")}, "hold a float at a that JSON can't hold: write a finite number"),
+        ({"a": "\ud800"}, "hold text at a that JSON can't hold: write text without lone surrogates"),
+    ],
+    ids=str,
+)
+def test_what_is_no_json_is_named_with_its_place(params: Any, said: str) -> None:
+    with pytest.raises(InvalidValue) as caught:
+        compute_params_hash(params)
+    assert said in caught.value.message
+
+
+def test_only_the_named_fields_of_a_mapping_have_to_be_json() -> None:
+    config = IdempotencyConfig("params", param_keys=("order",))
+    assert compute_idempotency_key(tool_name="pay", params={"order": 1, "at": {1}}, config=config) is not None
+
+
 def test_a_mapping_that_contains_itself_has_no_hash() -> None:
     content: dict[str, Any] = {}
     content["itself"] = [content]

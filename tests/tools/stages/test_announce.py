@@ -141,6 +141,12 @@ def test_an_integer_that_few_readers_can_read_is_text() -> None:
     assert till.start('{"to": "ada", "amount": 9007199254740993}') == {"amount": "9007199254740993"}
 
 
+def test_a_span_has_the_arguments_as_compact_json() -> None:
+    till = Till(Redaction.drop_all(arguments=("to", "cards.brand")))
+    till.start('{"to": "Zoë", "cards": [{"brand": "Visa", "number": "canary"}]}')
+    assert till.spans[0].attributes["arguments"] == '{"to":"Zoë","cards":[{"brand":"Visa"}]}'
+
+
 def test_a_listener_changes_no_record() -> None:
     till = Till(Redaction.drop_all(arguments=("cards.brand",)))
     till.start(json.dumps(ARGUMENTS))
@@ -148,7 +154,7 @@ def test_a_listener_changes_no_record() -> None:
     assert till.result.record.arguments == {"cards": [{"brand": "Visa"}]}
 
 
-def test_a_redaction_that_breaks_shows_nothing() -> None:
+def test_a_redaction_that_breaks_shows_nothing(caplog: pytest.LogCaptureFixture) -> None:
     class Broken(Redaction):
         def public_arguments(self, arguments: Any) -> dict[str, Any]:
             raise RuntimeError(f"{arguments}")
@@ -156,6 +162,9 @@ def test_a_redaction_that_breaks_shows_nothing() -> None:
     till = Till(Broken("drop_all", (), ("to",)))
     assert till.start('{"to": "canary"}') == {}
     assert till.result.ok
+    [line] = caplog.messages
+    assert line.startswith("tool call: redaction of arguments raised RuntimeError at ")
+    assert "canary" not in line
 
 
 @pytest.mark.parametrize("path", ["two", "to.x", "cards.colour", "cards.brand.x"])

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
-from demiurge import InMemoryApprovals, ToolPolicy, ToolPolicyContext, ToolRunner, tool
+from demiurge import InMemoryApprovals, Tool, ToolPolicy, ToolPolicyContext, ToolRunner, tool
 from demiurge.errors import UsageError
 from demiurge.tools import ApprovalDecision, ApprovalPending, ApprovalRequest, ToolPolicyRule
+from demiurge.tools.connections.access import ConnectionAccess
+from demiurge.values import cbor
 from demiurge.values.clock import FixedClock
 
 ASKING = ToolPolicyContext(run_id="run-1", actor="agent:1", tenant="acme")
@@ -99,6 +102,43 @@ def test_a_store_may_have_ids_of_its_own() -> None:
 
     runner = ToolRunner([send], policy=POLICY, approvals=Numbered())
     assert runner.exec_sync("send", {"to": "ada"}).approval_id == "ticket-7"
+
+
+@tool(requires_connection=True)
+def post(to: str) -> str:
+    """Posts."""
+    raise AssertionError("it waits for a decision")
+
+
+@pytest.mark.parametrize(("asked", "connection_id"), [(send, None), (post, "conn_1")])
+def test_the_question_names_all_that_an_answer_is_bound_to(asked: Tool[Any, Any], connection_id: str | None) -> None:
+    class Waiting:
+        def take(self, request: ApprovalRequest) -> None:
+            requests.append(request)
+
+    requests: list[ApprovalRequest] = []
+    policy = ToolPolicy((asked.name,), require_approval_for_tools=(asked.name,))
+    nobody: Any = None
+    connections = ConnectionAccess(nobody, FixedClock(0), {"conn_1": None})
+    runner = ToolRunner([asked], policy=policy, approvals=Waiting(), connections=connections)
+    answer = runner.exec_sync(
+        asked.name, {"to": "ada"}, tool_call_id="call_1", ctx=ASKING, approval_id="apr_1", connection_id="conn_1"
+    )
+    assert answer.error_code == "approval_required"
+    assert requests == [
+        ApprovalRequest(
+            tool_call_id="call_1",
+            tool_id=asked.name,
+            spec_hash=asked.spec.spec_hash,
+            args_digest=cbor.node_ref({"to": "ada"}),
+            actor="agent:1",
+            rule_digest=policy.rule_digest(asked.name, asked.spec.effect),
+            approval_id="apr_1",
+            connection_id=connection_id,
+            tenant="acme",
+            run_id="run-1",
+        )
+    ]
 
 
 def test_a_call_that_nobody_was_asked_about_has_no_approval() -> None:

@@ -123,15 +123,47 @@ async def test_its_answer_holds_for_all_executors(executor: Any, kind: type[Aske
         SystemExit(1),
     ],
 )
-async def test_what_it_raises_is_a_no_that_says_nothing(kind: type[Asked], error: BaseException) -> None:
+async def test_what_it_raises_is_a_no_that_says_nothing(
+    kind: type[Asked], error: BaseException, caplog: pytest.LogCaptureFixture
+) -> None:
     for executor in EXECUTORS:
+        caplog.clear()
         result = await executor(runner(kind(raises(error))), ADA)
         assert (result.error_code, ran) == ("authz_unavailable", [])
         assert result.safe_message == SAFE_MESSAGES[ToolErrorCode.AUTHZ_UNAVAILABLE]
-        assert "canary" not in result.content
+        assert "canary" not in result.content + caplog.text
+        [line] = caplog.messages
+        assert f" raised {type(error).__name__} at " in line
+        assert line.startswith("tool call: authorizer ") or not isinstance(error, Exception)
 
 
-async def test_one_that_does_not_answer_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("kind", [Asked, AskedLater])
+async def test_the_log_says_what_it_answered_in_place_of_yes_or_no(
+    kind: type[Asked], caplog: pytest.LogCaptureFixture
+) -> None:
+    for executor in EXECUTORS:
+        caplog.clear()
+        await executor(runner(kind(lambda request: "canary")), ADA)
+        assert caplog.messages == ["tool call: authorizer answered neither True nor False but a str"]
+
+
+@pytest.mark.parametrize("handler", [look, look_later])
+@pytest.mark.parametrize("executor", [by_exec, in_a_turn])
+async def test_it_answers_on_the_loop_of_its_caller(executor: Any, handler: Any) -> None:
+    loops: list[Any] = []
+
+    class OnItsLoop:
+        async def check(self, request: AuthorizationRequest, /) -> bool:
+            loops.append(asyncio.get_running_loop())
+            return True
+
+    assert (await executor(runner(OnItsLoop(), tools=[replace(TOOL, handler=handler)]), ADA)).ok
+    assert loops == [asyncio.get_running_loop()]
+
+
+async def test_one_that_does_not_answer_is_given_up(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     monkeypatch.setattr(stage, "_LONGEST_S", 0.01)
 
     class Silent:
@@ -140,8 +172,10 @@ async def test_one_that_does_not_answer_is_given_up(monkeypatch: pytest.MonkeyPa
             return True
 
     for executor in EXECUTORS:
+        caplog.clear()
         result = await executor(runner(Silent()), ADA)
         assert (result.error_code, ran) == ("authz_unavailable", [])
+        assert caplog.messages == ["tool call: authorizer did not answer in time"]
 
 
 async def test_what_is_no_authorizer_lets_nobody_through() -> None:
@@ -150,10 +184,13 @@ async def test_what_is_no_authorizer_lets_nobody_through() -> None:
 
 
 @pytest.mark.parametrize("caller", [None, ToolPolicyContext(), replace(ADA, actor=""), replace(ADA, tenant="")])
-def test_who_does_not_say_who_they_are_is_not_asked_for(caller: ToolPolicyContext | None) -> None:
+def test_who_does_not_say_who_they_are_is_not_asked_for(
+    caller: ToolPolicyContext | None, caplog: pytest.LogCaptureFixture
+) -> None:
     authorizer = Asked()
     assert runner(authorizer).exec_sync("look", "{}", ctx=caller).error_code == "authz_unavailable"
     assert (authorizer.requests, ran) == ([], [])
+    assert caplog.messages == ["tool call: look was called without an actor or a tenant, which an authorizer needs"]
 
 
 def test_it_is_asked_by_references_only() -> None:

@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, Self
 
 import pytest
 from tests.tools.orders import NAME, HookedStore, Order, Receipt, Shop, order_tool, runner_for
@@ -34,9 +34,11 @@ from demiurge.tools import (
 )
 from demiurge.tools.ledger.store import LedgerRow, MemoryLedgerStore
 from demiurge.tools.stages import claim as stage
+from demiurge.values.clock import FixedClock
 
 ARGS = {"order_id": "o"}
 FAR = datetime(2200, 1, 1, tzinfo=UTC)
+CONFIG = IdempotencyConfig()
 LIMITED = ToolPolicy((NAME,), budgets=Budgets(max_runtime_ms=20))
 
 
@@ -147,6 +149,157 @@ async def test_who_runs_out_of_time_waiting_does_not_run(ledger: EffectLedger, e
     held.go.set()
     assert (await first).ok
     assert held.calls == 1
+
+
+async def test_who_waits_gives_up_also_where_the_clock_stands_still() -> None:
+    held, ledger = Held(), EffectLedger()
+    first = asyncio.create_task(runner_for(order_tool(held.place), ledger).exec(NAME, ARGS))
+    await held.begun.wait()
+    still = runner_for(order_tool(held.place), ledger, policy=LIMITED, clock=FixedClock(10**18))
+    assert (await still.exec(NAME, ARGS)).error_code == "unknown_outcome"
+    held.go.set()
+    assert (await first).ok
+
+
+class Heard:
+    """A bell that answers at once, and notes how long it was to be listened to."""
+
+    place = None
+
+    def __init__(self, clock: FixedClock, rings: bool, after_ns: int) -> None:
+        self.clock, self.rings, self.after_ns, self.waits = clock, rings, after_ns, list[float | None]()
+
+    def ring(self) -> None:
+        return
+
+    def still(self) -> None:
+        return
+
+    async def wait(self, seconds: float | None) -> bool:
+        self.waits.append(seconds)
+        self.clock.advance(self.after_ns)
+        return self.rings and len(self.waits) == 1
+
+
+@pytest.mark.parametrize(
+    ("store", "rings", "after_ns", "waits"),
+    [
+        (MemoryLedgerStore, False, 0, [0.02]),
+        (MemoryLedgerStore, False, 30_000_000, [0.02]),
+        (MemoryLedgerStore, True, 5_000_000, [0.02, 0.015]),
+        (HookedStore, False, 0, [0.001, 0.002, 0.004, 0.008, 0.005]),
+        (HookedStore, False, 7_000_000, [0.001, 0.002, 0.004]),
+        (HookedStore, True, 0, [0.001, 0.002, 0.004, 0.008, 0.006]),
+    ],
+)
+async def test_a_wait_takes_the_time_that_is_left_and_looks_ever_less_often_at_a_disk(
+    monkeypatch: pytest.MonkeyPatch,
+    store: type[MemoryLedgerStore],
+    rings: bool,
+    after_ns: int,
+    waits: list[float],
+) -> None:
+    held, ledger, clock = Held(), EffectLedger(store=store()), FixedClock(10**18)
+    first = asyncio.create_task(runner_for(order_tool(held.place), ledger).exec(NAME, ARGS))
+    await held.begun.wait()
+    bell = Heard(clock, rings, after_ns)
+    monkeypatch.setattr(stage, "LoopBell", lambda: bell)
+    limited = runner_for(order_tool(held.place), ledger, policy=LIMITED, clock=clock)
+    assert (await limited.exec(NAME, ARGS)).error_code == "unknown_outcome"
+    assert bell.waits == pytest.approx(waits, rel=1e-9)
+    held.go.set()
+    assert (await first).ok
+
+
+async def test_who_waits_only_looks_and_writes_nothing() -> None:
+    writes: list[str] = []
+    held, ledger = Held(), EffectLedger(store=HookedStore(writes.append))
+    runner = runner_for(order_tool(held.place), ledger)
+    first = asyncio.create_task(runner.exec(NAME, ARGS))
+    await held.begun.wait()
+    limited = runner_for(order_tool(held.place), ledger, policy=LIMITED)
+    assert (await limited.exec(NAME, ARGS)).error_code == "unknown_outcome"
+    assert writes == ["claim", "claim"]
+    held.go.set()
+    assert (await first).ok
+
+
+async def test_who_looks_when_the_slot_is_free_and_comes_too_late_waits_on() -> None:
+    """Between the look and the claim another process takes the slot, and lets go at the next look."""
+    claims, others = 0, list[LedgerRow]()
+
+    class Overtaken(HookedStore):
+        def reading(self) -> Self:
+            if claims == 2:
+                loop.call_soon_threadsafe(held.go.set)
+            if others:
+                ledger.release(others.pop())
+            return super().reading()
+
+    def overtake(write: str) -> None:
+        nonlocal claims
+        claims += write == "claim"
+        if write == "claim" and claims == 3:
+            other = ledger.claim(slot, params_hash="", ttl_ns=None, now_ns=0).mine
+            assert other is not None
+            others.append(other)
+
+    def refuse(params: Order) -> ToolResult[Receipt]:
+        raise ToolUserError("not today")
+
+    loop, held = asyncio.get_running_loop(), Held(refuse)
+    ledger = EffectLedger(store=Overtaken(overtake))
+    slot = LedgerSlot("", NAME, str(compute_idempotency_key(tool_name=NAME, params=Order("o"), config=CONFIG)))
+    runner = runner_for(order_tool(held.place), ledger)
+    first = asyncio.create_task(runner.exec(NAME, ARGS))
+    await held.begun.wait()
+    second = await asyncio.to_thread(runner.exec_sync, NAME, ARGS)
+    assert codes([await first, second]) == ["execution", None]
+    assert (claims, held.shop.taken) == (5, ["o"])
+
+
+@pytest.mark.parametrize("effect", list(ToolEffect))
+async def test_a_claim_says_when_it_began_how_long_it_counts_and_whether_it_changes_anything(
+    effect: ToolEffect,
+) -> None:
+    class Store(MemoryLedgerStore):
+        def claim(self, row: LedgerRow, *, changes: bool) -> None:
+            claims.append((row.created_ns, row.expires_ns, changes))
+            super().claim(row, changes=changes)
+
+    claims: list[Any] = []
+    config = IdempotencyConfig(ttl=timedelta(seconds=3))
+    tool = order_tool(Shop().place, effect=effect, idempotency=config)
+    runner = runner_for(tool, EffectLedger(store=Store()), clock=FixedClock(7))
+    assert (await runner.exec(NAME, ARGS)).ok
+    assert claims == [(7, 7 + 3 * 10**9, effect is not ToolEffect.READ_ONLY)]
+
+
+async def test_who_is_woken_and_finds_the_slot_taken_again_waits_on(ledger: EffectLedger) -> None:
+    begun, go = asyncio.Queue[int](), [asyncio.Event(), asyncio.Event()]
+    shop, calls = Shop(), 0
+
+    async def place(params: Order, *, context: ToolContext) -> ToolResult[Receipt]:
+        nonlocal calls
+        calls += 1
+        number = calls - 1
+        begun.put_nowait(number)
+        await go[number].wait()
+        if number == 0:
+            raise ToolUserError("not today")
+        return shop.take(params)
+
+    runner = runner_for(order_tool(place), ledger)
+    tasks = [asyncio.create_task(runner.exec(NAME, ARGS)) for _ in range(4)]
+    assert await begun.get() == 0
+    go[0].set()
+    assert await begun.get() == 1
+    for _ in range(20):
+        await asyncio.sleep(0)
+    go[1].set()
+    results = await asyncio.gather(*tasks)
+    assert sorted(map(str, codes(results))) == ["None", "None", "None", "execution"]
+    assert (calls, shop.taken) == (2, ["o"])
 
 
 async def test_who_gives_up_waiting_leaves_everything_as_it_is(ledger: EffectLedger) -> None:

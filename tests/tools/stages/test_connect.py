@@ -236,10 +236,14 @@ def test_what_is_granted_but_not_there_for_this_caller_is_unavailable_in_the_sam
 
 
 @pytest.mark.parametrize("caller", [ToolPolicyContext(), ToolPolicyContext(tenant="ba_2", actor="user:ada")])
-def test_another_tenants_call_does_not_get_it_though_it_is_granted(caller: ToolPolicyContext) -> None:
+def test_another_tenants_call_does_not_get_it_though_it_is_granted(
+    caller: ToolPolicyContext, caplog: pytest.LogCaptureFixture
+) -> None:
     bench = Bench()
     result = bench.runner(NEVER).exec_sync("look", "{}", ctx=caller, connection_id=bench.mine.id)
     assert result.error_code == "connection_unavailable"
+    [line] = caplog.messages
+    assert line.startswith("tool call: connection of look raised ")
 
 
 @pytest.mark.parametrize("wrong", ["a", ["id"], 3, object()])

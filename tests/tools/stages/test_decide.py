@@ -132,3 +132,24 @@ def test_each_caller_has_the_catalog_of_their_own_rules() -> None:
     runner = ToolRunner([look, wipe, mend], policy=RULES)
     for roles, names in ((("viewer",), ["look"]), ((), ["look", "wipe"]), (("lead",), ["look", "mend", "wipe"])):
         assert list(runner.catalog(ToolPolicyContext(roles=roles)).tools) == names
+
+
+class Remembers(ToolPolicy):
+    def decide(self, ctx: ToolPolicyContext, tool_id: str, effect: ToolEffect) -> Decision:
+        asked.append((ctx, tool_id, effect))
+        return super().decide(ctx, tool_id, effect)
+
+
+asked: list[tuple[ToolPolicyContext, str, ToolEffect]] = []
+
+
+def test_the_policy_is_asked_about_the_caller_and_the_tools_own_level_and_of_no_tool_about_the_strictest() -> None:
+    asked.clear()
+    caller = ToolPolicyContext(run_id="r", actor="user:ada")
+    runner = ToolRunner([look], policy=Remembers(("look",)))
+    for name in ("look", "gone"):
+        runner.exec_sync(name, {}, ctx=caller)
+    assert asked == [
+        (caller, "look", ToolEffect.READ_ONLY),
+        (caller, "gone", ToolEffect.EXTERNAL_SIDE_EFFECT),
+    ]

@@ -33,11 +33,19 @@ def arguments(size: int, filling: str) -> str:
 def test_arguments_over_the_limit_are_not_read(filling: str, form: Any) -> None:
     taken = RUNNER.exec_sync("measure", form(arguments(MAX_ARGUMENT_BYTES, filling)))
     assert taken.ok, taken.safe_message
-    refused = RUNNER.exec_sync("measure", form(arguments(MAX_ARGUMENT_BYTES + 8, filling)))
+    refused = RUNNER.exec_sync("measure", form(arguments(MAX_ARGUMENT_BYTES + len(filling.encode()), filling)))
     assert (refused.error_code, refused.safe_message) == (
         "validation",
         "The arguments do not fit the tool's schema. Found: the object is longer than 1 MiB.",
     )
+
+
+@pytest.mark.parametrize("raw", [None, 7, ["text"], {"text"}, {"text": float("nan")}, {"text": {1}}])
+def test_what_can_not_be_written_as_json_is_refused_and_nothing_breaks(
+    raw: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    refused = RUNNER.exec_sync("measure", raw)
+    assert (refused.error_code, caplog.messages) == ("invalid_json", [])
 
 
 def test_a_long_text_of_half_characters_is_refused_as_any() -> None:

@@ -84,8 +84,18 @@ def test_only_what_is_too_large_goes_elsewhere() -> None:
     assert [ref_of(data) in result.content for data in blobs.kept.values()] == [True]
 
 
-@pytest.mark.parametrize("blobs", [Full(), Silent()])
-def test_without_room_or_an_address_elsewhere_there_is_no_result(caplog: pytest.LogCaptureFixture, blobs: Any) -> None:
+@pytest.mark.parametrize(
+    ("blobs", "said"),
+    [
+        (None, []),
+        (Full(), ["tool call: result_too_large raised OSError"]),
+        (Silent(), ["tool call: result_too_large raised TypeError"]),
+    ],
+)
+def test_without_room_or_an_address_elsewhere_there_is_no_result(
+    caplog: pytest.LogCaptureFixture, blobs: Any, said: list[str]
+) -> None:
     result = answer("x" * LIMIT, blobs=blobs)
-    assert (result.error_code, result.value) == ("result_too_large", None)
+    assert (result.error_code, result.value, result.record.result) == ("result_too_large", None, None)
     assert "canary" not in result.content + caplog.text
+    assert [line.partition(" at ")[0] for line in caplog.messages] == said

@@ -21,10 +21,13 @@ from demiurge import (
     ToolContext,
     ToolEffect,
     ToolPolicy,
+    ToolPolicyContext,
     ToolResult,
     ToolRunner,
 )
+from demiurge.sessions import Session
 from demiurge.tools import SAFE_MESSAGES, ApprovalDecision, ApprovalRequest, TokenUsage, ToolCallResult, ToolCallStart
+from demiurge.tools.context import NullSession
 from demiurge.values.clock import FixedClock
 
 READ = ToolEffect.READ_ONLY
@@ -115,6 +118,32 @@ def test_without_any_there_is_none(setting: Setting) -> None:
     assert (context.deadline, context.budget_tracker) == (None, None)
 
 
+@pytest.mark.parametrize("template", [False, True])
+def test_the_handler_learns_which_call_it_is_and_for_whom(setting: Setting, template: bool) -> None:
+    caller, session = ToolPolicyContext(run_id="r", actor="user:ada"), Session()
+    runner = setting.runner(session=session)
+    ctx = ToolContext(caller=caller) if template else caller
+    runner.exec_sync("look", "{}", tool_call_id="c1", ctx=ctx, connection_id="conn_1")
+    (context,) = setting.seen
+    assert (context.tool_call_id, context.caller, context.connection_id) == ("c1", caller, "conn_1")
+    assert context.session is session
+
+
+def test_the_times_of_a_record_are_whole_milliseconds(setting: Setting) -> None:
+    setting.clock.advance(1_999_999)
+    tool = setting.tool(lambda context: setting.clock.advance(1_000_000))
+    record = setting.runner(tool).exec_sync("look", "{}").record
+    assert (record.started_at_ms, record.ended_at_ms) == (1, 2)
+
+
+def test_a_callers_session_comes_before_the_runners(setting: Setting) -> None:
+    mine = Session()
+    assert setting.code(setting.runner(session=Session()), ToolContext(session=mine)) is None
+    assert setting.code(setting.runner(), ToolContext()) is None
+    assert [type(context.session) for context in setting.seen] == [Session, NullSession]
+    assert setting.seen[0].session is mine
+
+
 @pytest.mark.parametrize(("left_ms", "code"), [(1, None), (0, "deadline_exceeded"), (-1, "deadline_exceeded")])
 def test_no_handler_starts_after_the_deadline(setting: Setting, left_ms: int, code: str | None) -> None:
     assert setting.code(setting.runner(), ToolContext(deadline=setting.deadline(left_ms))) == code
@@ -164,6 +193,17 @@ def test_the_shortest_limit_binds_the_handler(setting: Setting, shortest: str, e
         )
         policy = ToolPolicy(("look",), budgets=Budgets(max_runtime_ms=limits["policy"]))
         assert setting.code(setting.runner(tool, policy=policy), context) == expected
+
+
+@pytest.mark.parametrize(("left_us", "limit_ms"), [(1, 1), (999, 1), (1000, 1), (1999, 1), (2000, 2)])
+@pytest.mark.parametrize("over", [False, True])
+def test_the_time_left_counts_in_whole_milliseconds_and_is_at_least_one(
+    setting: Setting, left_us: int, limit_ms: int, over: bool
+) -> None:
+    deadline = Deadline.handed_on(left_us * 1000, clock=setting.clock)
+    tool = setting.tool(lambda context: setting.clock.advance(limit_ms * MS + over))
+    code = setting.code(setting.runner(tool), ToolContext(deadline=deadline))
+    assert code == ("timeout" if over else None)
 
 
 async def test_an_async_handler_is_stopped_when_the_time_is_over(setting: Setting) -> None:

@@ -5,7 +5,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import UTC, datetime
+from types import SimpleNamespace
 from typing import Any
+from uuid import UUID
 
 import pytest
 
@@ -16,9 +19,12 @@ from demiurge.tools import (
     IdempotencyConfig,
     InMemoryApprovals,
     Redaction,
+    RejectedToolParams,
+    ResourceRegistry,
     Tool,
     ToolContext,
     ToolEffect,
+    ToolErrorLog,
     ToolInvoked,
     ToolPolicy,
     ToolPolicyContext,
@@ -26,6 +32,7 @@ from demiurge.tools import (
     ToolRunner,
     ToolUserError,
 )
+from demiurge.values.clock import FixedClock
 
 
 @dataclass(frozen=True)
@@ -227,3 +234,239 @@ def test_one_event_for_each_outcome_that_says_what_the_answer_says(outcome: str)
 async def test_without_a_session_nothing_is_published() -> None:
     runner = ToolRunner([tool_of(lambda params, *, context: ToolResult("ok", params))], policy=POLICY)
     assert (await runner.exec("t", {"n": 1})).ok
+
+
+class Counting:
+    """Randomness that counts, so that two ids are never the same."""
+
+    def __init__(self) -> None:
+        self.given = 0
+
+    def token(self, n: int) -> bytes:
+        self.given += 1
+        return self.given.to_bytes(n, "big")
+
+
+PROMPT_NAMES: list[tuple[Any, str]] = [
+    (SimpleNamespace(name="desk", key="desk/1"), "desk"),
+    (SimpleNamespace(name="", key="desk/1"), "desk/1"),
+    (SimpleNamespace(key="desk/1"), "desk/1"),
+    (SimpleNamespace(), ""),
+    (None, ""),
+]
+
+
+@pytest.mark.parametrize(("prompt", "name"), PROMPT_NAMES)
+@pytest.mark.parametrize(("adapter", "adapter_name"), [(SimpleNamespace(name="cli"), "cli"), (None, "")])
+def test_the_event_has_all_of_the_call(prompt: Any, name: str, adapter: Any, adapter_name: str) -> None:
+    session = Session(session_id="s")
+    tool = tool_of(lambda params, *, context: ToolResult("ok", params))
+    runner = ToolRunner([tool], policy=POLICY, clock=FixedClock(1_600_000_000_123_456_789), entropy=Counting())
+    answer = runner.exec_sync(
+        "t", {"n": 1}, tool_call_id="c", ctx=ToolContext(session=session, prompt=prompt, adapter=adapter)
+    )
+    assert session[ToolInvoked].all() == (
+        ToolInvoked(
+            prompt_name=name,
+            adapter=adapter_name,
+            name="t",
+            params=N(1),
+            result=ToolResult("ok", N(1)),
+            session_id="s",
+            created_at=datetime(2020, 9, 13, 12, 26, 40, 123_456, tzinfo=UTC),
+            rendered_output=answer.content,
+            call_id="c",
+            event_id=UUID(int=1, version=4),
+        ),
+    )
+
+
+def test_the_event_of_a_failed_call_has_the_safe_message_and_the_arguments_as_they_came() -> None:
+    session = Session(session_id="s")
+
+    def fail(params: N, *, context: ToolContext) -> ToolResult[N]:
+        raise RuntimeError("canary")
+
+    def report(params: N, *, context: ToolContext) -> ToolResult[N]:
+        return ToolResult("sold out", params, success=False)
+
+    answers = []
+    for handler, args in ((fail, '{"n": "x"}'), (fail, '{"n": 1}'), (report, '{"n": 1}')):
+        runner = ToolRunner([tool_of(handler)], policy=POLICY, session=session)
+        answers.append(runner.exec_sync("t", args))
+    refused, failed, reported = session[ToolInvoked].all()
+    said = [answer.safe_message for answer in answers]
+    assert refused.params == RejectedToolParams('{"n": "x"}', str(said[0]))
+    assert refused.result == ToolResult(str(said[0]), None, success=False)
+    assert (failed.params, failed.result) == (N(1), ToolResult(str(said[1]), None, success=False))
+    assert (reported.params, reported.result) == (N(1), ToolResult("sold out", N(1), success=False))
+    assert [event.rendered_output for event in (refused, failed, reported)] == [answer.content for answer in answers]
+    assert [event.error_code for event in (refused, failed, reported)] == ["validation", "execution", "execution"]
+    assert [event.prompt_name + event.adapter for event in (refused, failed, reported)] == ["", "", ""]
+
+
+class Stuck:
+    """A resource that cannot go back to how it was."""
+
+    def snapshot(self) -> None:
+        return None
+
+    def restore(self, snapshot: None) -> None:
+        raise OSError("canary")
+
+
+NOT_BACK = "The tool failed, and what it had changed here could not be taken back."
+NOT_KEPT = "The tool ran, but its result could not be recorded here."
+
+
+def test_changes_that_can_not_be_taken_back_leave_the_outcome_open() -> None:
+    def fail(params: N, *, context: ToolContext) -> ToolResult[N]:
+        raise ToolUserError("no")
+
+    session = Session()
+    runner = ToolRunner([tool_of(fail)], policy=POLICY, session=session, resources={Stuck: Stuck()})
+    answer = runner.exec_sync("t", {"n": 1})
+    assert (answer.error_code, answer.safe_message) == ("unknown_outcome", NOT_BACK)
+    (event,) = session[ToolInvoked].all()
+    assert (event.error_code, event.result.message) == ("unknown_outcome", NOT_BACK)
+
+
+class Deafened(RuntimeError):
+    pass
+
+
+def deafen(event: ToolInvoked) -> None:
+    raise Deafened("canary")
+
+
+@pytest.mark.parametrize("effect", [ToolEffect.READ_ONLY, ToolEffect.STATE_CHANGE])
+def test_a_result_that_a_subscriber_does_not_take_is_not_kept(
+    effect: ToolEffect, caplog: pytest.LogCaptureFixture
+) -> None:
+    session = Session(session_id="s")
+    heard: list[ToolInvoked] = []
+    session.event_bus.subscribe(ToolInvoked, heard.append)
+    session.event_bus.subscribe(ToolInvoked, deafen)
+
+    def handler(params: N, *, context: ToolContext) -> ToolResult[N]:
+        context.session[Trace].append(Trace(params.n))
+        return ToolResult("ok", params)
+
+    answer = ToolRunner([tool_of(handler, effect)], policy=POLICY, session=session).exec_sync("t", {"n": 1})
+    assert (answer.error_code, answer.safe_message) == ("execution", NOT_KEPT)
+    (event,) = session[ToolInvoked].all()
+    assert (event.error_code, event.result) == ("execution", ToolResult(NOT_KEPT, None, success=False))
+    assert (event.event_id, event.session_id, event.rendered_output) == (heard[0].event_id, "s", answer.content)
+    assert (session[N].all(), session[Trace].all()) == ((), ())
+    lines = [line.partition(" at ")[0] for line in caplog.messages]
+    assert "tool call: session raised Deafened" in lines
+    assert "canary" not in answer.content + caplog.text
+
+
+class Corrected:
+    """A session of somebody's own make that takes corrections, or fails to."""
+
+    def __init__(self, fails: bool = False) -> None:
+        self.session_id, self.event_bus, self.fails = "mine", self, fails
+        self.corrections: list[ToolInvoked] = []
+
+    def publish(self, event: ToolInvoked) -> None:
+        raise Deafened("canary")
+
+    def correct(self, event: ToolInvoked) -> None:
+        self.corrections.append(event)
+        if self.fails:
+            raise OSError("canary")
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_a_session_of_ones_own_make_is_corrected(fails: bool, caplog: pytest.LogCaptureFixture) -> None:
+    session = Corrected(fails)
+    tool = tool_of(lambda params, *, context: ToolResult("ok", params))
+    answer = ToolRunner([tool], policy=POLICY, session=session).exec_sync("t", {"n": 1})
+    assert (answer.error_code, answer.safe_message) == ("execution", NOT_KEPT)
+    (event,) = session.corrections
+    assert (event.session_id, event.error_code, event.rendered_output) == ("mine", "execution", answer.content)
+    lines = [line.partition(" at ")[0] for line in caplog.messages]
+    assert lines == ["tool call: session raised Deafened", "tool call: session raised OSError"][: 1 + fails]
+    assert "canary" not in caplog.text
+
+
+def test_a_session_of_ones_own_make_needs_no_id() -> None:
+    heard: list[ToolInvoked] = []
+    session = SimpleNamespace(event_bus=SimpleNamespace(publish=heard.append))
+    tool = tool_of(lambda params, *, context: ToolResult("ok", params))
+    context = ToolContext(session=session, adapter=SimpleNamespace())
+    assert ToolRunner([tool], policy=POLICY).exec_sync("t", {"n": 1}, ctx=context).ok
+    assert [(event.session_id, event.adapter) for event in heard] == [(None, "")]
+
+
+def test_a_subscriber_that_raises_changes_nothing_of_a_call_that_failed(caplog: pytest.LogCaptureFixture) -> None:
+    told: list[str] = []
+    session = Session()
+    session.event_bus.subscribe(ToolInvoked, deafen)
+    tool = tool_of(lambda params, *, context: ToolResult("no", None, success=False))
+    runner = ToolRunner([tool], policy=POLICY, session=session, log_tool_errors=ToolErrorLog(told.append))
+    answers = [runner.exec_sync("t", {"n": 1}, tool_call_id=call_id) for call_id in ("c1", "c2")]
+    assert [(answer.error_code, answer.safe_message) for answer in answers] == [("execution", "The tool failed.")] * 2
+    first, second = session[ToolInvoked].all()
+    assert isinstance(first.event_id, UUID)
+    assert first.event_id != second.event_id
+    assert ["session (call c1) raised" in told[0], "session (call c2) raised" in told[1]] == [True, True]
+    lines = [line.partition(" at ")[0] for line in caplog.messages]
+    assert lines.count("tool call: session raised Deafened") == 2
+
+
+class Shelf:
+    """A resource that can go back to how it was."""
+
+    def __init__(self) -> None:
+        self.books: list[int] = []
+
+    def snapshot(self) -> list[int]:
+        return list(self.books)
+
+    def restore(self, snapshot: list[int]) -> None:
+        self.books = snapshot
+
+
+@pytest.mark.parametrize("in_context", [False, True])
+def test_a_resource_goes_back_without_a_session_too(in_context: bool) -> None:
+    shelf = Shelf()
+
+    def put(params: N, *, context: ToolContext) -> ToolResult[N]:
+        context.resources.get(Shelf).books.append(params.n)  # type: ignore[union-attr]
+        return ToolResult("put", params, success=params.n % 2 == 0)
+
+    given: dict[Any, Any] = {Shelf: shelf}
+    runner = ToolRunner([tool_of(put)], policy=POLICY, resources={} if in_context else given)
+    ctx = ToolContext(resources=ResourceRegistry.build(given)) if in_context else None
+    for n in range(4):
+        runner.exec_sync("t", {"n": n}, ctx=ctx)
+    assert shelf.books == [0, 2]
+
+
+def test_an_author_can_read_which_calls_result_was_not_taken() -> None:
+    told: list[str] = []
+    session = Session()
+    session.event_bus.subscribe(ToolInvoked, deafen)
+    for effect in (ToolEffect.READ_ONLY, ToolEffect.STATE_CHANGE):
+        tool = tool_of(lambda params, *, context: ToolResult("ok", params), effect)
+        runner = ToolRunner([tool], policy=POLICY, session=session, log_tool_errors=ToolErrorLog(told.append))
+        runner.exec_sync("t", {"n": 1}, tool_call_id="c1")
+    assert ["session (call c1) raised" in each and "Deafened: canary" in each for each in told] == [True, True]
+
+
+class Result:
+    """What a bus of somebody's own make answers: with errors as they are, not wrapped."""
+
+    errors = (Deafened("canary"), KeyError("canary"))
+
+
+def test_a_bus_of_ones_own_make_may_answer_with_bare_errors(caplog: pytest.LogCaptureFixture) -> None:
+    session = SimpleNamespace(session_id="mine", event_bus=SimpleNamespace(publish=lambda event: Result()))
+    tool = tool_of(lambda params, *, context: ToolResult("ok", params))
+    answer = ToolRunner([tool], policy=POLICY, session=session).exec_sync("t", {"n": 1})
+    assert (answer.error_code, answer.safe_message) == ("execution", NOT_KEPT)
+    lines = [line.partition(" at ")[0] for line in caplog.messages]
+    assert lines == ["tool call: session raised Deafened", "tool call: session raised KeyError"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from pathlib import Path
@@ -13,9 +13,11 @@ from uuid import UUID
 
 import pytest
 from pydantic import BaseModel, SecretStr
-from tests.tools.orders import NAME, Order, Shop, order_tool, runner_for
+from tests.tools.orders import NAME, HookedStore, Order, Shop, order_tool, runner_for
 
 from demiurge import SqliteEffectLedger
+from demiurge.errors import InvalidValue
+from demiurge.sessions import Session
 from demiurge.tools import (
     BoundTool,
     EffectLedger,
@@ -27,12 +29,16 @@ from demiurge.tools import (
     ToolCallResult,
     ToolContext,
     ToolEffect,
+    ToolInvoked,
     ToolPolicy,
     ToolPolicyContext,
     ToolResult,
     ToolSpec,
+    ToolValidationError,
     partition_of,
 )
+from demiurge.tools.ledger.store import MemoryLedgerStore
+from demiurge.tools.stages.recall import slot_of
 from demiurge.values.clock import FixedClock
 
 ARGS = {"order_id": "o"}
@@ -174,6 +180,7 @@ CALLERS: dict[str, dict[str, Any]] = {
         "ctx": ToolContext(session=_Session(""), caller=ToolPolicyContext(run_id="r3"))
     },
     "other run": {"ctx": ToolPolicyContext(run_id="r2")},
+    "thing without a session's id": {"ctx": ToolContext(session=object(), caller=ToolPolicyContext(run_id="r4"))},
     "session of a tenant": {"ctx": ToolContext(session=_Session(UUID(int=1)), caller=ToolPolicyContext(tenant="t"))},
     "connection": {"connection_id": "conn_1"},
     "other connection": {"connection_id": "conn_2"},
@@ -196,6 +203,29 @@ def test_another_scope_is_one_for_all_sessions_but_not_for_all_tenants(ledger: E
     for options in CALLERS.values():
         runner.exec_sync(NAME, ARGS, **options)
     assert len(shop.taken) == 1 + len(APART_IN_ANY_SCOPE)
+
+
+def test_a_session_gets_its_answers_in_any_run(ledger: EffectLedger, shop: Shop) -> None:
+    runner = runner_for(order_tool(shop.place), ledger)
+    for run, replayed in (("r1", False), ("r2", True)):
+        ctx = ToolContext(session=_Session("s"), caller=ToolPolicyContext(run_id=run))
+        assert runner.exec_sync(NAME, ARGS, ctx=ctx).record.replayed is replayed
+
+
+@pytest.mark.parametrize(
+    ("scope", "partition"),
+    [
+        ("session", partition_of(tenant="t", connection_id="c", session="s")),
+        ("orders", partition_of(tenant="t", connection_id="c")),
+    ],
+)
+def test_an_entry_lies_in_the_partition_of_its_tenant_connection_and_session(
+    ledger: EffectLedger, shop: Shop, scope: str, partition: str
+) -> None:
+    caller = ToolPolicyContext(tenant="t", run_id="r")
+    runner = runner_for(order_tool(shop.place, idempotency=IdempotencyConfig(scope=scope)), ledger)
+    runner.exec_sync(NAME, ARGS, ctx=ToolContext(session=_Session("s"), caller=caller), connection_id="c")
+    assert [(slot.partition, slot.tool_name) for slot in slots(ledger)] == [(partition, NAME)]
 
 
 def test_an_answer_is_looked_up_by_its_slot(ledger: EffectLedger, shop: Shop) -> None:
@@ -225,6 +255,93 @@ def test_nobody_is_asked_to_approve_an_answer(ledger: EffectLedger, shop: Shop) 
     again = runner.exec_sync(NAME, ARGS, tool_call_id="c2")
     assert (again.ok, again.record.replayed, again.record.approval_id) == (True, True, None)
     assert approvals.pending() == ()
+
+
+ASKS = ToolPolicy((NAME,), require_approval_for_tools=(NAME,))
+
+
+@pytest.mark.parametrize("effect", [ToolEffect.READ_ONLY, ToolEffect.EXTERNAL_SIDE_EFFECT])
+@pytest.mark.parametrize("store", [MemoryLedgerStore, HookedStore])
+async def test_nobody_is_asked_to_approve_an_answer_that_any_ledger_has(
+    store: type[MemoryLedgerStore], effect: ToolEffect, shop: Shop
+) -> None:
+    ledger, approvals = EffectLedger(store=store()), InMemoryApprovals()
+    tool = order_tool(shop.place, effect=effect)
+    await runner_for(tool, ledger).exec(NAME, ARGS)
+    result = await runner_for(tool, ledger, policy=ASKS, approvals=approvals).exec(NAME, ARGS)
+    assert (result.error_code, result.record.replayed, approvals.pending()) == (None, True, ())
+
+
+@pytest.mark.parametrize("store", [MemoryLedgerStore, HookedStore])
+async def test_nobody_is_asked_to_approve_a_call_in_doubt(store: type[MemoryLedgerStore]) -> None:
+    def dies(params: Order, *, context: ToolContext) -> ToolResult[Any]:
+        raise SystemExit
+
+    ledger, approvals = EffectLedger(store=store()), InMemoryApprovals()
+    await runner_for(order_tool(dies), ledger).exec(NAME, ARGS)
+    result = await runner_for(order_tool(dies), ledger, policy=ASKS, approvals=approvals).exec(NAME, ARGS)
+    assert (result.error_code, approvals.pending()) == ("unknown_outcome", ())
+
+
+def test_an_answer_without_a_value_has_none_when_it_is_given_again(ledger: EffectLedger) -> None:
+    def give(params: Order, *, context: ToolContext) -> ToolResult[str]:
+        return ToolResult("nothing to say", None)
+
+    runner = runner_for(Tool[Order, str](NAME, "d", give, idempotency=IdempotencyConfig()), ledger)
+    first, again = (runner.exec_sync(NAME, ARGS) for _ in range(2))
+    assert (again.error_code, again.record.replayed, again.content) == (None, True, first.content)
+
+
+@pytest.mark.parametrize("excluded", [False, True])
+def test_an_answer_is_published_again_with_all_that_it_had(ledger: EffectLedger, excluded: bool) -> None:
+    def give(params: Order, *, context: ToolContext) -> ToolResult[str]:
+        return ToolResult("m", "the value", exclude_value_from_context=excluded)
+
+    session = Session(session_id="s")
+    tool = Tool[Order, str](NAME, "d", give, idempotency=IdempotencyConfig())
+    runner = runner_for(tool, ledger, session=session)
+    for _ in range(2):
+        runner.exec_sync(NAME, ARGS)
+    first, again = session[ToolInvoked].all()
+    assert (first.replayed, again.replayed) == (False, True)
+    assert again.result == first.result == ToolResult("m", "the value", exclude_value_from_context=excluded)
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        IdempotencyConfig(),
+        IdempotencyConfig("params", ("order_id",)),
+        IdempotencyConfig("custom", key_fn=lambda order: f"order {order.order_id}"),
+    ],
+)
+@pytest.mark.parametrize("session_id", [None, "s"])
+def test_the_place_of_an_entry_can_be_named_without_a_call(
+    ledger: EffectLedger, shop: Shop, config: IdempotencyConfig, session_id: str | None
+) -> None:
+    tool = order_tool(shop.place, idempotency=config)
+    caller = ToolPolicyContext(run_id="r", tenant="t")
+    context = ToolContext(caller=caller, session=_Session(session_id))
+    runner_for(tool, ledger).exec_sync(NAME, ARGS, ctx=context)
+    assert slots(ledger) == [slot_of(tool.bound, '{"order_id": "o"}', caller, session_id=session_id)]
+
+
+def test_the_place_of_another_systems_entry_is_named_by_what_was_sent(ledger: EffectLedger) -> None:
+    tool = foreign([], IdempotencyConfig("params", ("b",)))
+    runner_for(tool, ledger).exec_sync(NAME, {"a": 1})
+    assert slots(ledger) == [slot_of(tool, '{"a": 1}', ToolPolicyContext())]
+
+
+@pytest.mark.parametrize("idempotency", [None, IdempotencyConfig("none")])
+def test_a_call_that_no_ledger_keeps_has_no_place_there(shop: Shop, idempotency: IdempotencyConfig | None) -> None:
+    tool = order_tool(shop.place, idempotency=idempotency)
+    assert slot_of(tool.bound, "{}", ToolPolicyContext()) is None
+
+
+@pytest.mark.parametrize("arguments", ["{", "{}", '{"order_id": 7}', '{"order_id": "o", "order_id": "o"}'])
+def test_arguments_that_the_tool_does_not_take_have_no_place(shop: Shop, arguments: str) -> None:
+    with pytest.raises((InvalidValue, ToolValidationError)):
+        slot_of(order_tool(shop.place).bound, arguments, ToolPolicyContext())
 
 
 def test_a_stored_answer_that_no_longer_fits_its_type_is_not_run_again(ledger: EffectLedger, shop: Shop) -> None:
@@ -318,6 +435,26 @@ def foreign(seen: list[Any], config: IdempotencyConfig) -> BoundTool:
         load=json.loads,
         idempotency=config,
     )
+
+
+def unwritable(params: Any) -> Any:
+    raise ToolValidationError("canary")
+
+
+@pytest.mark.parametrize("config", [IdempotencyConfig(), IdempotencyConfig("params", ("order_id",))])
+def test_parameters_that_can_not_be_written_count_as_they_were_sent(
+    ledger: EffectLedger, shop: Shop, config: IdempotencyConfig
+) -> None:
+    tool = replace(order_tool(shop.place, idempotency=config).bound, dump_params=unwritable)
+    runner = runner_for(tool, ledger)
+    sent = ({"order_id": "a"}, {"order_id": "a"}, {"order_id": "a", "amount": 1}, {"order_id": "b"})
+    answers = [runner.exec_sync(NAME, args) for args in sent]
+    assert [(answer.error_code, answer.record.replayed) for answer in answers] == [
+        (None, False),
+        (None, True),
+        (None, False),
+        (None, False),
+    ]
 
 
 @pytest.mark.parametrize(("names", "ran"), [((), 3), (("a",), 2), (("b",), 3)])

@@ -8,6 +8,7 @@ import logging
 import signal
 import threading
 from collections.abc import Callable
+from contextlib import closing
 from typing import Any
 
 import pytest
@@ -89,7 +90,11 @@ async def test_a_handler_that_ends_the_program_only_ends_its_call(
         assert run.runner.exec_sync("look", "{}").error_code == code
         assert run.codes() == [code, code]
         assert "canary" not in repr((result, run.events))
-    assert type(end()).__name__ in caplog.text
+    lines = [record.getMessage() for record in caplog.records if record.name == "demiurge.tools"]
+    assert {line.partition(" at ")[0] for line in lines} == {
+        f"tool call: handler of look raised {type(end()).__name__}"
+    }
+    assert len(lines) == 6
     assert "canary" not in caplog.text
     assert "canary" not in "".join(capfd.readouterr())
 
@@ -248,7 +253,60 @@ async def test_a_clean_up_that_raises_does_not_undo_the_cancellation(
     with pytest.raises(asyncio.CancelledError):
         await task
     assert run.codes() == [code]
+    told = [] if limit_ms is not None else [f"tool call: handler of look raised {type(error).__name__}"]
+    assert [line.partition(" at ")[0] for line in caplog.messages] == told
     assert "canary" not in caplog.text
+
+
+async def test_a_call_in_the_clean_up_of_a_cancelled_task_is_one_like_any(caplog: pytest.LogCaptureFixture) -> None:
+    async def fails(params: None, *, context: ToolContext) -> ToolResult[None]:
+        await asyncio.sleep(0)
+        raise OSError("canary")
+
+    run = Run(fails)
+
+    async def caller() -> str | None:
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            return (await run.runner.exec("look", "{}")).error_code
+        raise AssertionError
+
+    task = asyncio.create_task(caller())
+    await asyncio.sleep(0)
+    task.cancel()
+    assert await task == "execution"
+    [line] = caplog.messages
+    assert line.startswith("tool call: handler of look raised OSError at ")
+
+
+def test_ctrl_c_in_the_clean_up_of_a_cancelled_call_goes_up() -> None:
+    begun = asyncio.Event()
+
+    async def breaks_off(params: None, *, context: ToolContext) -> ToolResult[None]:
+        begun.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            signal.raise_signal(signal.SIGINT)
+        raise AssertionError
+
+    run = Run(breaks_off, effect=CHANGE)
+
+    async def caller() -> None:
+        task = asyncio.create_task(run.runner.exec("look", "{}"))
+        await begun.wait()
+        task.cancel()
+        await task
+
+    with closing(asyncio.new_event_loop()) as loop:
+        called = loop.create_task(caller())
+        with pytest.raises(KeyboardInterrupt):
+            loop.run_until_complete(called)
+        called.cancel()
+        with pytest.raises((KeyboardInterrupt, asyncio.CancelledError)):
+            loop.run_until_complete(called)
+    assert run.codes() == ["unknown_outcome"]
 
 
 async def test_the_callers_time_out_is_not_lost_in_a_clean_up() -> None:
@@ -320,6 +378,8 @@ def test_a_failure_that_is_made_wrongly_is_one_all_the_same(
             "validation",
             "Say less. Found: text is long; n is odd.",
         ),
+        (ToolValidationError("Less!", fields=("n is odd",)), "validation", "Less! Found: n is odd."),
+        (ToolValidationError("How many?", fields=("n is odd",)), "validation", "How many? Found: n is odd."),
         (ToolValidationError("", fields=("a is odd",)), "validation", f"{TABLE['validation']} Found: a is odd."),
         (ToolValidationError(""), "validation", TABLE["validation"]),
         (ToolValidationError("x" * 5000), "validation", TABLE["validation"]),

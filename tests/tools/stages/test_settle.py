@@ -16,6 +16,7 @@ from demiurge.tools import (
     Budgets,
     EffectLedger,
     LoopSignal,
+    Redaction,
     ToolCallResult,
     ToolContext,
     ToolEffect,
@@ -56,6 +57,20 @@ def returning(result: Any) -> Callable[..., Any]:
 class Undecided:
     def __bool__(self) -> bool:
         raise ValueError("canary")
+
+
+class NoView(Redaction):
+    def apply(self, message: str, value: Any) -> Any:
+        raise RuntimeError("no view")
+
+
+class Torn(ToolResult[Any]):
+    """A result of somebody's own make that cannot say whether it is one."""
+
+    def __getattribute__(self, name: str) -> Any:
+        if name == "success":
+            raise ValueError("canary")
+        return super().__getattribute__(name)
 
 
 async def sleeping(params: Order, *, context: ToolContext) -> ToolResult[Receipt]:
@@ -106,9 +121,10 @@ def test_a_loop_signal_leaves_nothing(ledger: EffectLedger) -> None:
         returning(ToolResult("\ud800", Receipt("o"))),
         returning(ToolResult("m", Receipt("o"), success=Undecided())),  # type: ignore[arg-type]
         returning(ToolResult("m", Receipt("o"), exclude_value_from_context=Undecided())),  # type: ignore[arg-type]
+        returning(Torn("m", Receipt("o"))),
         sleeping,
     ],
-    ids=["breaks off", "none", "no result", "another type", "no text", "no truth", "no flag", "overruns"],
+    ids=["breaks off", "none", "no result", "another type", "no text", "no truth", "no flag", "torn", "overruns"],
 )
 async def test_an_end_that_may_have_changed_something_is_a_doubt(
     ledger: EffectLedger, effect: ToolEffect, what: str, handler: Callable[..., Any]
@@ -116,6 +132,32 @@ async def test_an_end_that_may_have_changed_something_is_a_doubt(
     runner = runner_for(order_tool(handler, effect=effect), ledger, policy=LIMITED)
     assert not (await runner.exec(NAME, ARGS)).ok
     assert left(ledger) == what
+
+
+def test_the_log_says_where_a_result_could_not_be_read(ledger: EffectLedger, caplog: pytest.LogCaptureFixture) -> None:
+    runner_for(order_tool(returning(Torn("m", Receipt("o")))), ledger).exec_sync(NAME, ARGS)
+    assert [line.partition(" at ")[0] for line in caplog.messages] == [
+        "tool call: output_validation raised ValueError",
+        "tool call: result raised ValueError",
+    ]
+    assert "canary" not in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("options", "args", "code"),
+    [
+        ({}, {"order_id": 7}, "validation"),
+        ({"redaction": NoView("drop_all")}, ARGS, "redaction_failed"),
+    ],
+    ids=["before there is a claim", "after its end"],
+)
+async def test_a_call_that_fails_without_a_claim_ends_none(
+    options: dict[str, Any], args: Any, code: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    runner = runner_for(order_tool(Shop().place, **options), EffectLedger())
+    for result in (await runner.exec(NAME, args), runner.exec_sync(NAME, args)):
+        assert result.error_code == code
+    assert not [line for line in caplog.messages if line.startswith("tool call: ledger ")]
 
 
 def test_a_handler_that_says_that_it_does_not_know_leaves_a_doubt(ledger: EffectLedger) -> None:

@@ -9,7 +9,7 @@ import pytest
 from tests.world.scripted import START_NS, chat_manifest
 
 from demiurge.tools.effect import ToolEffect
-from demiurge.tools.policy import ToolPolicy, ToolPolicyContext
+from demiurge.tools.policy import Decision, ToolPolicy, ToolPolicyContext
 from demiurge.tools.policy_rule import ToolPolicyRule
 from demiurge.values import canonical_json, cbor
 from demiurge.values.caller import Caller
@@ -160,3 +160,40 @@ def test_what_somebody_else_approves_is_refused_also_when_it_is_journaled(roles:
 
 
 SOMEBODY = "This call was approved by somebody who may not approve it."
+
+
+def test_an_approved_call_runs_until_its_grant_expires_and_not_in_that_moment() -> None:
+    manifest = chat_manifest(policy=ALLOWED, grants={"cap_tool": {"expiry_ns": START_NS + 5}})
+    given = intent(manifest)
+    assert refusal(manifest, given, answer("approve"), Stamp(START_NS + 4, caller=Caller("user"))) is None
+    late = refusal(manifest, given, answer("approve"), Stamp(START_NS + 5, caller=Caller("user")))
+    assert late is not None
+    assert (late.code, late.message) == ("expired", "the grant cap_tool has expired")
+    assert late.decision == {
+        "by": "cap",
+        "rule": "grant cap_tool",
+        "verdict": "deny",
+        "code": "expired",
+        "message": "the grant cap_tool has expired",
+    }
+
+
+ASKED_FOR: list[str] = []
+
+
+class Remembers(ToolPolicy):
+    def decide(self, ctx: ToolPolicyContext, tool_id: str, effect: ToolEffect) -> Decision:
+        ASKED_FOR.append(ctx.actor)
+        return super().decide(ctx, tool_id, effect)
+
+
+def test_the_policy_is_asked_again_about_the_actor_who_made_the_call() -> None:
+    ASKED_FOR.clear()
+    manifest = replace(chat_manifest(), tool_policy=Remembers((TOOL,), require_approval_for_tools=(TOOL,)))
+    assert (
+        refusal(
+            manifest, intent(manifest, caller=Caller("ada")), answer("approve"), Stamp(START_NS, caller=Caller("bob"))
+        )
+        is None
+    )
+    assert ASKED_FOR == ["ada"]

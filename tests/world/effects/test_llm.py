@@ -20,6 +20,7 @@ from demiurge.tools.telemetry.graph_run import GraphRun
 from demiurge.tools.telemetry.prompt_hash import prompt_hash
 from demiurge.values import canonical_json
 from demiurge.wire import anthropic, openai_chat, openai_responses
+from demiurge.wire.arguments import MAX_CALLS
 from demiurge.wire.errors import ProviderError
 from demiurge.wire.items import (
     Audio,
@@ -35,8 +36,8 @@ from demiurge.wire.items import (
     ToolOutput,
     Usage,
 )
-from demiurge.world.effects.llm import tools_blob
 from demiurge.world.manifest import Manifest
+from demiurge.world.toolset import encode_toolset
 from demiurge.world.unit import Unit
 
 CLOCK = "core__get_current_time"
@@ -181,7 +182,7 @@ async def test_a_toolset_is_loaded_from_its_blob(memory: MemoryStore, provider: 
     manifest = chat_manifest()
     specs = [manifest.toolset[CLOCK], manifest.toolset["workspace__read"]]
     async with talking(memory, model, manifest=manifest) as talk:
-        await talk.say("Hello", tools_ref=await talk.host.put_blob(tools_blob(provider, specs)))
+        await talk.say("Hello", tools_ref=await talk.host.put_blob(encode_toolset(provider, specs)))
     assert list(model.requests[0].specs) == specs
 
 
@@ -193,7 +194,7 @@ async def test_without_a_toolset_no_tool_is_sent(memory: MemoryStore) -> None:
 
 
 def toolset(manifest: Manifest, name: str = CLOCK, provider: str = "openai-responses", **change: Any) -> bytes:
-    blob = canonical_json.parse_object(tools_blob(provider, [manifest.toolset[name]]))
+    blob = canonical_json.parse_object(encode_toolset(provider, [manifest.toolset[name]]))
     blob["tools"][0] |= change
     return canonical_json.encode(blob)
 
@@ -431,6 +432,18 @@ async def test_an_answer_without_usage_counts_nothing(memory: MemoryStore) -> No
         assert receipt(talk)["payload"]["token_usage"] == {"prompt": 0, "completion": 0}
 
 
+async def test_an_answer_of_any_model_with_more_than_256_calls_is_a_receipt_that_names_the_bound(
+    memory: MemoryStore,
+) -> None:
+    calls = [(f"c{number}", CLOCK, dict[str, Any]()) for number in range(MAX_CALLS + 1)]
+    async with talking(memory, Script(called(*calls))) as talk:
+        await talk.say("Go")
+        assert (talk.turn["status"], talk.turn["code"], talk.turn["calls"]) == ("failed", "bad_response", [])
+        assert "more than 256 tool calls" in talk.turn["message"]
+        assert receipt(talk)["status"] == "error"
+        assert talk.receipts("tool.call") == []
+
+
 async def test_calls_without_an_id_or_with_the_same_one_get_their_own(memory: MemoryStore) -> None:
     calls = [ToolCall("", "workspace__list", "{}"), ToolCall("same", CLOCK, "{}"), ToolCall("same", CLOCK, '{"a":1}')]
     async with talking(memory, Script(called(*calls), said("ok"))) as talk:
@@ -596,7 +609,7 @@ async def test_an_unknown_provider_is_a_receipt(memory: MemoryStore) -> None:
 
 
 def test_a_toolset_blob_is_what_the_seed_shows() -> None:
-    blob = canonical_json.parse_object(tools_blob("openai-responses", [chat_manifest().toolset[CLOCK]]))
+    blob = canonical_json.parse_object(encode_toolset("openai-responses", [chat_manifest().toolset[CLOCK]]))
     assert set(blob) == {"provider", "tools"}
     assert blob["tools"][0]["type"] == "function"
     assert blob["tools"][0]["name"] == CLOCK

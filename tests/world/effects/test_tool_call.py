@@ -393,6 +393,7 @@ async def test_the_manifest_is_introspected_by_its_address(memory: MemoryStore) 
         assert ("demiurge/ChatRequest@1", "demiurge/chat_plan@1") in triggers
         assert {route["event"] for route in shown["routing"]} == {"demiurge/ChatEvent@1", "demiurge/CallsEvent@1"}
         assert shown["tool_policy"]["allowed_tools"] == sorted(shown["tools"])
+        assert shown["settings"]["max_tool_rounds"] == 8
         assert "policys" not in shown
 
 

@@ -128,6 +128,20 @@ def test_a_blob_that_a_step_makes_is_there_for_the_next_step_of_the_same_ingress
     assert ref_of(b"made here") in unit.of("step")[0].refs
 
 
+def test_a_blob_that_a_step_makes_is_not_put_among_those_that_were_given() -> None:
+    manifest = tiny(reduce=lambda _state, _event, _context: Step(set={"n": 0}, blobs=[b"made here"]))
+    given = {ref_of(b"four"): b"four"}
+    body = {"schema": "ex/Ev@1", "value": poke("go")}
+    outcome = advance(
+        manifest,
+        UnitState("world_1", A),
+        Ingress("event", "i", body, Stamp(START_NS, b"e", USER, manifest.ref)),
+        given,
+    )
+    assert not isinstance(outcome, Need)
+    assert (outcome.new_blobs, given) == ((b"made here",), {ref_of(b"four"): b"four"})
+
+
 def test_a_reducer_that_scribbles_on_what_it_is_given_changes_nothing_outside() -> None:
     def reduce(state: State, event: Any, context: ReducerContext) -> Step:
         if state is not None:
@@ -401,6 +415,18 @@ def test_a_trigger_on_an_event_that_is_no_record_starts_its_plan_without_a_corre
     unit = Kernel(tiny([told], reduce))
     unit.poke("x")
     assert unit.log == [""]
+
+
+def test_an_event_by_the_schema_of_an_arm_reaches_its_own_unit_in_the_form_of_its_module() -> None:
+    def reduce(state: State, event: Any, context: ReducerContext) -> Step:
+        if event["$tag"] == "Poke":
+            return Step(set={"n": 1}, events=[Emit("ex/Told@1", {"room": "a", "status": "s", "detail": "d"})])
+        return Step(append={"log": [f"{event['$tag']}:{event['$value']['status']}"]})
+
+    unit = Kernel(tiny([], reduce))
+    unit.poke("x")
+    assert unit.log == ["Told:s"]
+    assert unit.of("event")[1].body["schema"] == "ex/Told@1"
 
 
 # -- intent identity (aos 2.6 c, d) -----------------------------------------------------------------------------------

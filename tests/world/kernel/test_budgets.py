@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from tests.world.scripted import SECOND, A, Kernel, plain, plan, raising, tiny
-from tests.world.spending import ASKED, B, Units, called, spending, thought
+from tests.world.spending import ASKED, B, Units, called, spending, thought, told
 
 from demiurge.errors import InvalidValue
 from demiurge.tools.limits.allowance import Allowance
@@ -322,14 +322,16 @@ def test_a_step_that_would_lend_more_than_there_is_does_not_happen(notes: list[A
     assert step.body["error"]["code"] == "budget_exceeded"
 
 
-def test_a_share_for_an_event_that_stays_is_refused() -> None:
+@pytest.mark.parametrize(("schema", "value"), [("ex/Aside@1", "x"), ("ex/Ev@1", told(calls=[]))])
+def test_a_share_for_an_event_that_stays_is_refused(schema: str, value: Any) -> None:
     def reduce(_state: Any, _event: Any, _context: Any) -> Step:
-        return Step(set={"n": 0}, events=[Emit("ex/Aside@1", "x", Allowance(max_tool_calls=1))])
+        return Step(set={"n": 0}, events=[Emit(schema, value, Allowance(max_tool_calls=1))])
 
     kernel = Kernel(tiny(reduce=reduce))
     kernel.poke("x")
     [step] = kernel.of("step")
-    assert step.body["error"]["code"] == "invalid_step"
+    message = f"{schema} stays in this unit, so it takes no budget along"
+    assert step.body["error"] == {"code": "invalid_step", "message": message}
 
 
 def test_a_plan_lends_too_and_fails_when_there_is_not_enough() -> None:

@@ -719,6 +719,32 @@ def test_what_an_effect_is_asked_with_is_held_against_its_schema(params: Any, pa
     assert any(str(p).partition(": ")[2].find(told) >= 0 for p in at), found
 
 
+@pytest.mark.parametrize(
+    ("kind", "constant", "fits"),
+    [
+        ("nat", {"text": "many"}, False),
+        ("nat", "many", False),
+        ("nat", -1, False),
+        ("nat", {"int": -1}, False),
+        ("nat", {"text": "9007199254740993"}, True),
+        ("nat", 7, True),
+        ("hash", "sha256:1", False),
+        ("hash", {"text": f"sha256:{'1' * 64}"}, True),
+        ("dec128", "0.5", True),
+        ("dec128", "half", False),
+        ("uuid", "x", False),
+        ("text", "", True),
+    ],
+)
+def test_a_constant_that_can_never_be_of_the_type_is_told(kind: str, constant: Any, fits: bool) -> None:
+    schemas = {"ex/Told@1": {"record": {**SCHEMAS["ex/Told@1"]["record"], "extra": {"option": {kind: {}}}}}}
+    told = {"record": {"room": "a", "status": True, "detail": "d", "extra": constant}}
+    step = {"id": "tell", "op": "raise_event", "event": "ex/Ev@1", "value": {"variant": {"tag": "Told", "value": told}}}
+    found = [(p.path.rpartition(".")[2], p.wrong) for p in wrong(schemas=schemas, **in_plan(step))]
+    told_anyway = [("status", "is of type bool, and text is wanted")]
+    assert found == told_anyway + ([] if fits else [("extra", f"is a constant that is no {kind}")])
+
+
 def test_what_a_plan_tells_is_held_against_the_schema_of_the_event() -> None:
     value = {"variant": {"tag": "Told", "value": {"record": {"room": "a", "status": True}}}}
     step = {"id": "tell", "op": "raise_event", "event": "ex/Ev@1", "value": value}

@@ -29,6 +29,11 @@ class Backend(Protocol):
         """Whether this process owns the world."""
         ...
 
+    @property
+    def read_only(self) -> str | None:
+        """Why nothing can be written here, a sentence for the user; None: all can."""
+        ...
+
     async def serve(self) -> None:
         """Let other processes in, where this one is the owner."""
         ...
@@ -56,6 +61,9 @@ class Backend(Protocol):
         ...
 
     async def decide(self, approval_id: str, approve: bool, reason: str) -> None: ...
+
+    async def begun(self, of: str | None = None) -> list[dict[str, Any]]:
+        """See `bootstrap.doubts.Doubts.begun`."""
 
     async def doubts(self, settled: bool = False) -> list[dict[str, Any]]:
         """See `bootstrap.doubts.Doubts.found`."""

@@ -20,21 +20,24 @@ from demiurge.bootstrap.backend.backend import Frames, OnFrame, Shown
 from demiurge.bootstrap.backend.letting_go import archive_records, collect_garbage, erase_blob
 from demiurge.bootstrap.backend.socket import Gateway
 from demiurge.bootstrap.backend.waiting_calls import require_readable, waiting_calls
+from demiurge.bootstrap.chat_fields import lacking_fields
+from demiurge.bootstrap.digest_key import WorldDigestKey
 from demiurge.bootstrap.doubts import Doubts
 from demiurge.bootstrap.fork import make_fork
 from demiurge.bootstrap.ledger import WorldLedger
 from demiurge.bootstrap.manifest import Ruled, copy_definitions
 from demiurge.bootstrap.models import Models
 from demiurge.bootstrap.own_code import OwnCode
-from demiurge.bootstrap.remembered import recall
+from demiurge.bootstrap.remembered import MOVED, recall
 from demiurge.errors import Conflict, DemiurgeError, NotFound, UsageError
 from demiurge.models.address import Address
 from demiurge.sessions.codec import EventCodec
-from demiurge.stores.errors import lost
+from demiurge.stores.errors import OR_ACCEPT, lost
 from demiurge.stores.protocol import Store
 from demiurge.tools.catalog import ToolCatalog
 from demiurge.tools.execution.error_log import ToolErrorLog
 from demiurge.tools.execution.observers import Observers
+from demiurge.tools.ledger.effects import Ledger
 from demiurge.tools.policy import ToolPolicyContext
 from demiurge.tools.source import ToolSource
 from demiurge.values.caller import USER, Caller
@@ -67,12 +70,10 @@ __all__ = ["Embedded"]
 
 
 class Embedded:
-    """Owns the store, and closes it. `caller` is who asks for everything that comes in through it, `socket` where it is
-    served to others if it `listens`, `events` what sessions of chats can hold. `adapters` are beside the built-in ones;
-    `adoption` is told of forks; `folder`: where its ledger is, None for none; `errors`: where an author reads why a
-    tool failed."""
-
-    owner = True
+    """Owns the store, or only reads it, and closes it. `caller` is who asks for everything that comes in through it,
+    `socket` where it is served to others if it `listens`, `events` what sessions of chats can hold. `adapters` are
+    beside the built-in ones; `adoption` is told of forks; `folder`: where its ledger is, None for none; `errors`: where
+    an author reads why a tool failed."""
 
     def __init__(
         self,
@@ -101,6 +102,7 @@ class Embedded:
         self._ruled, self._adoption, self._adapters = ruled, adoption, adapters
         self._approved = Approved(adoption.environment, adoption.folder)
         self._notices = list(ruled.notices)
+        self._digest_key = WorldDigestKey(adoption.folder, store)
         self._manifest, self._source, self._clock = ruled.manifest, source, clock
         self._secrets, self._addresses = secrets, addresses
         self._blobs, self._caller, self._performs = ruled.blobs, caller, perform
@@ -116,12 +118,21 @@ class Embedded:
         self._tools_may_change, self._observers = tools_may_change, observers or Observers()
         self._errors = errors and replace(errors, secrets=lambda: secrets.every(ruled.manifest))
 
+    @property
+    def owner(self) -> bool:
+        return self.store.read_only is None
+
+    @property
+    def read_only(self) -> str | None:
+        return self.store.read_only.why.message if self.store.read_only is not None else None
+
     async def serve(self) -> None:
-        if self._listens:
+        if self._listens and self.owner:
             await self._gateway.start()
 
     async def host(self) -> Host:
         """The running host, started by the first call."""
+        self._require_writable()
         await self.serve()
         self._require_means()
         async with self._starting:
@@ -130,21 +141,7 @@ class Embedded:
                 if self._ledger is not None:
                     ledger = self._ledger.opened(self._source, may_change=self._tools_may_change)
                 self._models = Models()
-                parts = WorldParts(
-                    clock=self._clock,
-                    entropy=SystemEntropy(),
-                    secrets=self._secrets,
-                    sealing=Sealing(self._secrets.vault, self.store.world_id),
-                    model=self._models,
-                    addresses=self._addresses,
-                    source=self._source,
-                    sessions=self._sessions,
-                    ledger=ledger,
-                    is_ours=self._approved.holds,
-                    errors=self._errors,
-                    observers=self._observers,
-                )
-                adapters = [*self._adapters, *shipped_adapters(parts)]
+                adapters = [*self._adapters, *shipped_adapters(self._parts(self._models, ledger))]
                 host = Host(
                     self.store,
                     self._manifest,
@@ -161,12 +158,20 @@ class Embedded:
                 self._host = host
             return self._host
 
+    def _require_writable(self, *, dry_run: bool = False) -> None:
+        if self.store.read_only is not None and not dry_run:
+            self.store.read_only.refuse()
+
     def _require_means(self) -> None:
         """Nothing may run that would end as a recorded failure for want of code, or under what nobody took here."""
         if not self._ruled.adopted:
             raise not_adopted()
+        if self._ruled.refused is not None:
+            raise self._ruled.refused
         if self.store.lost:
             raise lost(self.store.lost[0])
+        if self._host is None and (gone := self._digest_key.lost()):
+            raise lost(gone[0].removesuffix(f" {OR_ACCEPT}"))
         if self._ruled.missing:
             names = ", ".join(self._ruled.missing)
             raise NotFound(
@@ -230,9 +235,9 @@ class Embedded:
             view = manifest.schemas.validator(found.state).part_to_json(cell, only)
         return view
 
-    def _reading(self) -> Host:
+    def _reading(self, adapters: Sequence[Adapter] = ()) -> Host:
         """A host that only reads: looking at a world starts nothing."""
-        return self._host or Host(self.store, self._manifest, [], clock=self._clock, kept_code=self._kept_code)
+        return self._host or Host(self.store, self._manifest, adapters, clock=self._clock, kept_code=self._kept_code)
 
     async def keys(self, module: str) -> list[str]:
         return [Unit.parse(head.unit).key for head in self.store.heads(f"{module}/")]
@@ -262,7 +267,31 @@ class Embedded:
             self._notices.append(told)
 
     async def doubts(self, settled: bool = False) -> list[dict[str, Any]]:
-        return await asyncio.to_thread(self._doubts.found, settled=settled)
+        begun = await self.begun()
+        here = {doubt["id"] for doubt in begun}
+        return [d for d in await asyncio.to_thread(self._doubts.found, settled=settled) if d["id"] not in here] + begun
+
+    async def begun(self, of: str | None = None) -> list[dict[str, Any]]:
+        return self._doubts.begun(
+            self._reading([*self._adapters, *shipped_adapters(self._parts(Models(), None))]),
+            Unit.parse(of) if of is not None else None,
+        )
+
+    def _parts(self, models: Models, ledger: Ledger | None) -> WorldParts:
+        return WorldParts(
+            clock=self._clock,
+            entropy=SystemEntropy(),
+            secrets=self._secrets,
+            sealing=Sealing(self._secrets.vault, self.store.world_id),
+            model=models,
+            addresses=self._addresses,
+            source=self._source,
+            sessions=self._sessions,
+            ledger=ledger,
+            is_ours=self._approved.holds,
+            errors=self._errors,
+            observers=self._observers,
+        )
 
     async def settle_doubt(self, doubt_id: str, done: bool, reason: str, result_json: str | None) -> dict[str, Any]:
         host = await self.host()
@@ -310,10 +339,12 @@ class Embedded:
         return found | ({"unchecked": unchecked.total()} if unchecked else {})
 
     async def gc(self, keep_days: float, dry_run: bool) -> dict[str, Any]:
+        self._require_writable(dry_run=dry_run)
         parts = self.store, self._manifest, self._blobs, self._host, self._clock
         return await collect_garbage(*parts, keep_days, dry_run)
 
     async def erase(self, ref: str, why: str, dry_run: bool) -> dict[str, Any]:
+        self._require_writable(dry_run=dry_run)
         manifests = Manifests(self._manifest, self.store.get_blob, self._kept_code)
         stamp = Stamp(self._clock.now_ns(), SystemEntropy().token(16), self._caller, self._manifest.ref)
         async with self._starting:  # one at a time: each appends to the same unit
@@ -324,6 +355,7 @@ class Embedded:
         return found
 
     async def archive(self, before: int | None, keep_days: float, dry_run: bool) -> dict[str, Any]:
+        self._require_writable(dry_run=dry_run)
         return await archive_records(self.store, self._clock, before, keep_days, dry_run)
 
     async def info(self) -> dict[str, Any]:
@@ -344,6 +376,7 @@ class Embedded:
             "origin": self._origin(),
             "own_manifest": self._ruled.own,
             "adopted": self._ruled.adopted,
+            "lacking": lacking_fields(self._manifest.schemas),
         }
 
     def _origin(self) -> dict[str, Any] | None:
@@ -408,11 +441,12 @@ class Embedded:
         return {**asdict(done), "ok": done.ok}
 
     def lost(self) -> list[str]:
+        found = [*self._lost(), *self._digest_key.lost()]
         try:
             recall(self._adoption.environment, self._adoption.folder)
         except DemiurgeError as error:
-            return [*self._lost(), error.message]
-        return self._lost()
+            return found if error.code == MOVED else [*found, error.message]
+        return found
 
     def _lost(self) -> list[str]:
         """Of the journal and the ledger."""

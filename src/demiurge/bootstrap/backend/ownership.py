@@ -4,47 +4,88 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Callable
 from pathlib import Path
 
+from demiurge.bootstrap.backend.silence import WAITS, holder
 from demiurge.bootstrap.backend.socket import answers, socket_path
-from demiurge.errors import Conflict, NotFound
+from demiurge.errors import Conflict, DemiurgeError, NotFound, Unavailable
 from demiurge.stores import SqliteStore
-from demiurge.stores.sqlite.world_folder import remains
+from demiurge.stores.read_only import NO_WRITES
+from demiurge.stores.sqlite.world_folder import DATABASE, remains
 from demiurge.values.clock import SystemClock, SystemEntropy, new_id
 
 __all__ = ["is_open", "last_change", "own"]
 
 OWNER_WAIT_NS = 10 * 10**9
 """How long to wait for a process that is just starting or stopping to own the world."""
+TELL_NS = 3 * 10**9
+"""After how long the user is told of the wait."""
+READERS = "Another process only reads the world in {folder}, whose disk takes no writes: end it, or make room."
 
 
-def own(folder: Path, *, create: bool, accepts_losses: bool = False) -> SqliteStore | None:
+def own(
+    folder: Path, *, create: bool, accepts_losses: bool = False, tell: Callable[[str], None] = lambda _: None
+) -> SqliteStore | None:
     """The store, owned by this process; None when another process owns it and listens. `accepts_losses`: see
-    `SqliteStore.open`; where the journal is gone a new world is made."""
+    `SqliteStore.open`; where the journal is gone a new world is made.
+
+    Where the disk takes no writes, or the owner does not listen for long, the store is one that only reads. `tell` is
+    called with a sentence about such an owner."""
     clock = SystemClock()
-    deadline = clock.monotonic_ns() + OWNER_WAIT_NS
+    begun, is_told, is_last = clock.monotonic_ns(), False, False
     while True:
         try:
-            return SqliteStore.open(folder, accepts_losses=accepts_losses)
-        except NotFound:
-            if not (create or (accepts_losses and remains(folder))):
-                raise NotFound(
-                    f"There is no world in {folder}; make one with `demiurge init -w {folder}`.",
-                    code="no_world",
-                ) from None
-            try:
-                world_id = new_id("world", SystemEntropy())
-                return SqliteStore.create(folder, world_id, accepts_losses=accepts_losses)
-            except Conflict:
-                pass
+            if (store := _taken(folder, create=create, accepts_losses=accepts_losses)) is not None:
+                return store
         except Conflict as conflict:
             if conflict.code != "owned" or f"process {os.getpid()}:" in conflict.message:
                 raise
             if answers(socket_path(folder)):
                 return None
-            if clock.monotonic_ns() > deadline:
-                raise
+            waited_ns = clock.monotonic_ns() - begun
+            if waited_ns > TELL_NS and not is_told:
+                is_told = True
+                tell(f"{holder(folder)} {WAITS}")
+            if waited_ns > OWNER_WAIT_NS:
+                if (store := _looked_at(folder, is_last=is_last)) is not None:
+                    return store
+                is_last = True
         time.sleep(0.05)
+
+
+def _taken(folder: Path, *, create: bool, accepts_losses: bool) -> SqliteStore | None:
+    """The store, owned, or only read where the disk takes no writes; None when somebody else makes a world there."""
+    try:
+        return SqliteStore.open(folder, accepts_losses=accepts_losses)
+    except NotFound:
+        if not (create or (accepts_losses and remains(folder))):
+            raise NotFound(
+                f"There is no world in {folder}; make one with `demiurge init -w {folder}`.",
+                code="no_world",
+            ) from None
+    except Unavailable as error:
+        if accepts_losses or error.code not in NO_WRITES or not os.path.exists(folder / DATABASE):
+            raise
+        return SqliteStore.look(folder, error)
+    try:
+        return SqliteStore.create(folder, new_id("world", SystemEntropy()), accepts_losses=accepts_losses)
+    except Conflict:
+        return None
+
+
+def _looked_at(folder: Path, *, is_last: bool) -> SqliteStore | None:
+    """The store of an owner that does not listen, only to be read; None when that has gone, unless this `is_last`: then
+    those who keep others from owning it only read it too."""
+    why = Conflict(holder(folder), code="owned")
+    try:
+        store = SqliteStore.look(folder, why)
+    except DemiurgeError:
+        raise why from None
+    if store.read_only is None or not store.read_only.alone:
+        return store
+    store.close()
+    return SqliteStore.look(folder, Unavailable(READERS.format(folder=folder), code="read_only")) if is_last else None
 
 
 def is_open(folder: Path) -> bool:

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from demiurge.errors import Damaged, DemiurgeError
+from demiurge.stores.errors import unread
 from demiurge.stores.protocol import Store
 from demiurge.values import canonical_json
 from demiurge.values.refs import Ref
@@ -56,7 +57,7 @@ def _recorded(store: Store, unit: Unit, problem: DemiurgeError, now_ns: int) -> 
     known = origins(store)
     first = known[-1].until if known else -1
     waiting: dict[bytes, Mapping[str, Any]] = {}
-    unread: DemiurgeError | None = None
+    failed: DemiurgeError | None = None
     try:
         for record in map(decode_row, store.read(str(unit), 0)):
             if record.kind == "intent" and "approval" in record.body and (record.position or 0) > first:
@@ -64,12 +65,12 @@ def _recorded(store: Store, unit: Unit, problem: DemiurgeError, now_ns: int) -> 
             elif record.kind in ("approval", "receipt"):
                 waiting.pop(record.body["intent"], None)
     except DemiurgeError as error:
-        unread = error
+        failed = error
     for body in waiting.values():
         if body["approval"]["expires_ns"] > now_ns:
             yield _call(store, str(unit), body["id"], body["params"], body["approval"], problem)
-    if unread is not None:
-        yield {"id": None, "unit": str(unit), "arguments_json": None, "damaged": str(unread)}
+    if failed is not None:
+        yield {"id": None, "unit": str(unit), "arguments_json": None, "damaged": unread(failed)}
 
 
 def _call(
@@ -85,5 +86,5 @@ def _call(
         arguments = canonical_json.parse_object(store.get_blob(Ref(params["call_ref"])))["arguments_json"]
     except DemiurgeError as error:
         problem = error
-    damaged = None if problem is None else str(problem)
+    damaged = None if problem is None else unread(problem)
     return {"id": intent.hex(), "unit": unit, "arguments_json": arguments, "damaged": damaged, **(asked or {})}

@@ -210,6 +210,7 @@ class SqliteArchives:
     # moving
 
     def move(self, last: int) -> Generator[Segment, None, None]:
+        self._db.check_writable()
         if not self._moving.acquire(blocking=False):
             raise Conflict("Records are being archived here already: wait for that.", code="archiving")
         try:

@@ -7,10 +7,11 @@ be used again. Readers see only what is committed and never make a writer wait. 
 
 from __future__ import annotations
 
+import os
 import sqlite3
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
@@ -78,12 +79,16 @@ class Connections:
     """Connections to the database `path`, made if `create`. Raises Unavailable, Damaged (no database)."""
 
     def __init__(self, path: Path, *, create: bool = False) -> None:
-        self._path = path
+        self._begin(path)
+        self._writer = self._connect("rwc" if create else "rw", *_SETTINGS)
+
+    def _begin(self, path: Path) -> None:
+        """`_file` is what is opened; errors name `_path`."""
+        self._path = self._file = path
         self._write_lock = threading.Lock()
         self._readers: list[sqlite3.Connection] = []
         self._readers_lock = threading.Lock()
         self._closed = False
-        self._writer = self._connect("rwc" if create else "rw", *_SETTINGS)
 
     def use_log(self) -> None:
         """Turn write-ahead logging on. Only for a file that is known to be ours: it changes the file."""
@@ -108,6 +113,13 @@ class Connections:
                 raise
             faults.point(f"{name}.after_commit")
 
+    def check_writable(self) -> None:
+        """Raises where nothing can be written at all: for what writes to other files before the database."""
+
+    def upgrading(self) -> AbstractContextManager[sqlite3.Connection]:
+        """One transaction, in which a file of an earlier format becomes one of today's."""
+        return self.writing("upgrade")
+
     def reading(self) -> _Reading:
         """A connection to read from. Keep the block short: it must not outlive one answer."""
         return _Reading(self)
@@ -117,6 +129,9 @@ class Connections:
         with self._readers_lock:
             if self._readers:
                 return self._readers.pop()
+        return self._new_reader()
+
+    def _new_reader(self) -> sqlite3.Connection:
         return self._connect("rw", "PRAGMA query_only = 1", *_SETTINGS)
 
     def give_back(self, db: sqlite3.Connection) -> None:
@@ -156,14 +171,17 @@ class Connections:
             if self._closed:
                 return
             self._closed = True
-            with self._readers_lock:
-                while self._readers:
-                    self._readers.pop().close()
+            self._close_readers()
             try:
                 if tidy:
                     self._tidy()
             finally:
                 self._writer.close()
+
+    def _close_readers(self) -> None:
+        with self._readers_lock:
+            while self._readers:
+                self._readers.pop().close()
 
     def _tidy(self) -> None:
         with self._translating():
@@ -176,7 +194,7 @@ class Connections:
             raise UsageError("This store is closed: open it again.")
 
     def _connect(self, mode: str, *settings: str) -> sqlite3.Connection:
-        uri = f"{self._path.absolute().as_uri()}?mode={mode}"
+        uri = f"{self._file.absolute().as_uri()}?mode={mode}"
         with self._translating():
             db = sqlite3.connect(uri, uri=True, timeout=_WAIT_SECONDS, isolation_level=None, check_same_thread=False)
             try:
@@ -211,9 +229,22 @@ class Connections:
             return error
         extended = getattr(error, "sqlite_errorcode", None)  # absent when Python can't make sense of the bytes
         code = _CODES.get(extended & 0xFF) if extended is not None else None
+        if extended == sqlite3.SQLITE_IOERR_SHMSIZE:  # no room for the index of the log
+            code = "disk_full"
+        if code == "read_only" and (cause := _no_files()) is not None:
+            return unavailable(cause, self._path)
         if code is None:  # our statements are fixed: when SQLite can't run one, its tables have changed
             return self._damaged(error)
         return unavailable(error, self._path if code in _ABOUT_FILE else self._path.parent, code)
 
     def _damaged(self, cause: Exception) -> Damaged:
         return Damaged(f"{self._path} is damaged ({cause}): restore it from a backup.")
+
+
+def _no_files() -> OSError | None:
+    """The error when this process may open no more files, which SQLite does not tell from a file that it may not."""
+    try:
+        os.close(os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC))
+    except OSError as error:
+        return error
+    return None

@@ -21,6 +21,7 @@ from demiurge.stores.blob_files import sync_folder
 from demiurge.stores.claim_count import ClaimCount, Counted
 from demiurge.stores.errors import unavailable
 from demiurge.stores.private import make_file
+from demiurge.stores.read_only import ReadOnly
 from demiurge.stores.sqlite.connections import Connections
 from demiurge.stores.sqlite.gate import Gate
 from demiurge.stores.sqlite.ledger_rows import (
@@ -34,6 +35,7 @@ from demiurge.stores.sqlite.ledger_rows import (
 )
 from demiurge.stores.sqlite.own_file import check_files
 from demiurge.stores.sqlite.owners import Owners
+from demiurge.stores.sqlite.read_only import ReadOnlyConnections
 from demiurge.tools.ledger.effects import EffectLedger
 from demiurge.tools.ledger.store import EntryState, LedgerRow, LedgerSlot, Write
 from demiurge.values.clock import Clock, Entropy, SystemEntropy
@@ -51,8 +53,8 @@ class SqliteEffectLedger(EffectLedger):
     Raises Unavailable (also when others can write to the folder, or the file is a link), UsageError (another program's
     database, or one of a newer Demiurge), Damaged (also when claims that it made are gone); so do all methods. With
     `accepts_losses` a ledger that is damaged begins anew with the entries that are whole, and the old file is set aside
-    as `<path>.lost`: a call whose entry is lost runs again. Close it at the end; a call that still runs is then in
-    doubt."""
+    as `<path>.lost`: a call whose entry is lost runs again. With `read_only` no file is made or changed. Close it at
+    the end; a call that still runs is then in doubt."""
 
     def __init__(
         self,
@@ -61,10 +63,15 @@ class SqliteEffectLedger(EffectLedger):
         clock: Clock | None = None,
         entropy: Entropy | None = None,
         accepts_losses: bool = False,
+        read_only: ReadOnly | None = None,
     ) -> None:
         path = Path(path)
-        self._file = _SqliteLedgerStore(path, entropy or SystemEntropy(), accepts_losses)
+        self._file = _SqliteLedgerStore(path, entropy or SystemEntropy(), accepts_losses, read_only)
         super().__init__(clock=clock, entropy=entropy, store=self._file)
+
+    @property
+    def is_read_only(self) -> bool:
+        return self._file.read_only is not None
 
     @property
     def id(self) -> str:
@@ -107,15 +114,18 @@ class _SqliteLedgerStore:
 
     blocking = True
 
-    def __init__(self, path: Path, entropy: Entropy, accepts_losses: bool) -> None:
-        self._path, self._count = path, _count_of(path)
+    def __init__(self, path: Path, entropy: Entropy, accepts_losses: bool, read_only: ReadOnly | None) -> None:
+        self._path, self._count, self.read_only = path, _count_of(path), read_only
         self._closed = False
         self._db: Connections | None = None
         self._opening = threading.Lock()
-        check_files(path)
+        check_files(path, close=read_only is None)
         self._gate = Gate(self._put_away)
         with self._gate.inside():
-            self._owners = Owners(path.with_name(f"{path.name}-owners"), entropy)
+            self._owners = Owners(path.with_name(f"{path.name}-owners"), entropy, looks=read_only is not None)
+            if read_only is not None:
+                self._look(entropy, read_only)
+                return
             with self._owners.alone():
                 try:
                     self._create(entropy.token(16))
@@ -144,6 +154,36 @@ class _SqliteLedgerStore:
                 with db.reading() as connection:
                     check_tables(connection, self._path)
             sync_folder(self._path.parent)
+        except OSError as error:
+            db.close()
+            raise unavailable(error, self._path.parent) from error
+        except BaseException:
+            db.close()
+            raise
+        self._db = db
+
+    def _look(self, entropy: Entropy, read_only: ReadOnly) -> None:
+        """Opens a file that is only read; one of an earlier form is brought to today's in a private copy."""
+        before = self._count.read()
+        if not self._path.exists():
+            raise Damaged(f"{self._path} is gone.")
+        db = ReadOnlyConnections(self._path, read_only)
+        try:
+            try:
+                with db.reading() as connection:
+                    FORMAT.check(connection, self._path)
+                    tally = read_tally(connection, self._path)
+            except (Damaged, UsageError):
+                tally = None
+            if tally is None:
+                with db.upgrading() as connection:
+                    FORMAT.prepare(connection, self._path)
+                    tally = read_tally(connection, self._path) or begin_tally(connection, entropy.token(16))
+            self._compare(tally, before)
+            self.id = tally.ledger
+            if self._path.stat().st_size <= _CHECKED_BYTES:
+                with db.reading() as connection:
+                    check_tables(connection, self._path)
         except OSError as error:
             db.close()
             raise unavailable(error, self._path.parent) from error
@@ -182,6 +222,7 @@ class _SqliteLedgerStore:
 
     def hold(self, effect_id: bytes) -> str:
         with self._gate.inside():
+            self._opened().check_writable()
             return self._owners.hold(effect_id)
 
     def drop(self, claim: LedgerRow, *, lost: bool) -> None:
@@ -219,7 +260,8 @@ class _SqliteLedgerStore:
             raise UsageError("This ledger is closed: open it again.")
         with self._opening:
             if self._db is None:
-                self._db = Connections(self._path)
+                only = self.read_only
+                self._db = Connections(self._path) if only is None else ReadOnlyConnections(self._path, only)
             return self._db
 
     def _put_away(self) -> None:

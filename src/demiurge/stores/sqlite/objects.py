@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from demiurge.errors import Damaged
+from demiurge.values.article import with_article
 
 __all__ = ["Differences", "check_objects", "differences", "drop_foreign"]
 
@@ -53,7 +54,9 @@ def check_objects(db: sqlite3.Connection, path: Path, make: Make, advice: str) -
     found = differences(db, make)
     if found.foreign:
         kind, name = found.foreign[0]
-        raise Damaged(f"{path} has a {kind} {name!a} that Demiurge did not make. {advice}", code="foreign_object")
+        raise Damaged(
+            f"{path} has {with_article(kind)} {name!a} that Demiurge did not make. {advice}", code="foreign_object"
+        )
     if found.changed:
         changed = f"its table or index {found.changed[0]} is missing or has another form"
         raise Damaged(f"{path} is damaged ({changed}): restore it from a backup.")

@@ -60,6 +60,11 @@ class OwnFormat:
                 db.execute(statement)
         check_objects(db, path, self.make, self.remove)
 
+    def check(self, db: sqlite3.Connection, path: Path) -> None:
+        """Checks the marks and the tables of a file of today's form, and writes nothing. Raises UsageError, Damaged."""
+        self._check_marks(db, path)
+        check_objects(db, path, self.make, self.remove)
+
     def _check_marks(self, db: sqlite3.Connection, path: Path) -> None:
         if db.execute("PRAGMA application_id").fetchone()[0] != self.application:
             raise UsageError(f"{path} is a database of another program: choose another file for the {self.purpose}.")
@@ -77,13 +82,13 @@ class OwnFormat:
             )
 
 
-def check_files(path: Path) -> None:
+def check_files(path: Path, *, close: bool = True) -> None:
     """Refuses a folder that others can write to, and what is no own plain file at `path` or where SQLite puts its own
-    beside it. Raises Unavailable."""
+    beside it; with `close` takes all rights on the files from others. Raises Unavailable."""
     try:
         check_folder(path.parent)
         for suffix in _BESIDE:
             with suppress(FileNotFoundError):
-                check_file(path.with_name(path.name + suffix))
+                check_file(path.with_name(path.name + suffix), close=close)
     except OSError as error:
         raise unavailable(error, path.parent) from error

@@ -37,15 +37,17 @@ class _Owner:
 
 
 class Owners:
-    """The owners in `folder`, made if need be; safe to use from several threads and after a fork."""
+    """The owners in `folder`, made if need be unless this process only `looks`; safe to use from several threads and
+    after a fork."""
 
-    def __init__(self, folder: Path, entropy: Entropy) -> None:
+    def __init__(self, folder: Path, entropy: Entropy, *, looks: bool = False) -> None:
         self._folder = folder
         self._entropy = entropy
         self._lock = threading.Lock()
         self._mine: dict[str, _Owner] = {}
-        with self.alone():
-            self._sweep()
+        if not looks:
+            with self.alone():
+                self._sweep()
 
     @contextmanager
     def alone(self) -> Iterator[None]:
@@ -118,7 +120,7 @@ class Owners:
 
 def _is_locked(path: Path) -> bool:
     try:
-        descriptor = open_file(path, os.O_RDWR)
+        descriptor = open_file(path, os.O_RDONLY)
     except FileNotFoundError:
         return False
     except OSError as error:

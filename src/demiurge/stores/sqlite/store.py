@@ -17,7 +17,7 @@ from types import MappingProxyType, TracebackType
 from typing import Final, Self
 
 from demiurge import faults
-from demiurge.errors import Damaged, NotFound, Unavailable, UsageError
+from demiurge.errors import Conflict, Damaged, DemiurgeError, NotFound, Unavailable, UsageError
 from demiurge.stores import rows
 from demiurge.stores.blob_files import BlobFiles
 from demiurge.stores.errors import OR_ACCEPT, DamagedRow, unavailable
@@ -25,6 +25,7 @@ from demiurge.stores.lock import OwnerLock
 from demiurge.stores.noted import Noted
 from demiurge.stores.private import check_folder
 from demiurge.stores.protocol import Attempt, Batch, Head, KeptBlob, Outgoing, Row, Snapshot
+from demiurge.stores.read_only import ReadOnly
 from demiurge.stores.sqlite import blobs as inline
 from demiurge.stores.sqlite import journal, schema, tiles
 from demiurge.stores.sqlite.archives import SqliteArchives
@@ -33,6 +34,7 @@ from demiurge.stores.sqlite.collecting import SqliteCollecting
 from demiurge.stores.sqlite.connections import Connections
 from demiurge.stores.sqlite.erased import Erased
 from demiurge.stores.sqlite.objects import check_objects
+from demiurge.stores.sqlite.read_only import look
 from demiurge.stores.sqlite.world_folder import DATABASE, check_database, check_remains, create
 from demiurge.values.clock import Clock, SystemClock
 from demiurge.values.refs import Ref, parse_ref, ref_digest, ref_from_digest, ref_of
@@ -47,12 +49,17 @@ class SqliteStore:
 
     format = schema.FORMAT
 
-    def __init__(self, folder: Path, lock: OwnerLock, connections: Connections, clock: Clock) -> None:
+    def __init__(
+        self, folder: Path, lock: OwnerLock, connections: Connections, clock: Clock, read_only: ReadOnly | None = None
+    ) -> None:
         self._folder = folder
         self._lock = lock
         self._db = connections
         self._clock = clock
-        self._files = BlobFiles(folder / "blobs")
+        self.read_only = read_only
+        self._files = BlobFiles(folder / "blobs", connections.check_writable)
+        self._spare_tiles: dict[tuple[int, int], bytes] = {}
+        """Tiles that could not be written. They save time and prove nothing, so this process keeps them in memory."""
         self._names: dict[int, str] = {}
         self._noted = Noted()
         with connections.reading() as db:
@@ -60,16 +67,18 @@ class SqliteStore:
             if older:
                 check_objects(db, folder / DATABASE, schema.make_first, OR_ACCEPT)
         if older:
-            with connections.writing("upgrade") as db:
+            with connections.upgrading() as db:
                 schema.upgrade(db, self._now_s())
         with connections.reading() as db:
             self.world_id = schema.read_world_id(db, folder / DATABASE)
             self._begun = BegunEffects(folder, db)
             self.archives = SqliteArchives(folder, self.world_id, connections, self)
             self._damaged = journal.find_damage(db, self.archives.noted)
+        self._erased = Erased(connections, self._files)
+        if read_only is not None:
+            return
         connections.use_log()
         self._files.open()
-        self._erased = Erased(connections, self._files)
         with suppress(Unavailable):  # tried again when somebody erases, or puts a file
             self._erased.finish()
 
@@ -108,6 +117,23 @@ class SqliteStore:
                 check_remains(folder)
             raise NotFound(f"There is no world in {folder}: make one with `demiurge init`.")
         return cls._own(folder, None, clock, accepts_losses)
+
+    @classmethod
+    def look(cls, folder: Path | str, why: DemiurgeError, clock: Clock | None = None) -> Self:
+        """Read the world in `folder`, which can't be owned: its disk takes no writes, or its owner does not answer.
+        Changes nothing in it; every method that would raises `why`. While nobody owns the world nobody can begin to.
+
+        Raises NotFound (no world), UsageError (made by a newer Demiurge), Unavailable (it can't be read soundly now),
+        Damaged.
+        """
+        folder = Path(folder)
+        lock, connections = look(folder, why)
+        try:
+            return cls(folder, lock, connections, clock or SystemClock(), connections.read_only)
+        except BaseException:
+            connections.close()
+            lock.release()
+            raise
 
     @classmethod
     def _own(cls, folder: Path, new_world_id: str | None, clock: Clock | None, accepts_losses: bool) -> Self:
@@ -276,11 +302,18 @@ class SqliteStore:
 
     def tiles(self, level: int, first: int, limit: int) -> list[bytes]:
         with self._db.reading() as db:
-            return tiles.read(db, level, first, limit)
+            found = tiles.read(db, level, first, limit)
+        while len(found) < limit and (spare := self._spare_tiles.get((level, first + len(found)))) is not None:
+            found.append(spare)
+        return found
 
     def keep_tiles(self, level: int, first: int, found: Sequence[bytes]) -> None:
-        with self._db.writing("tiles") as db:
-            tiles.keep(db, level, first, found)
+        with suppress(Conflict, Unavailable):
+            if not self._spare_tiles:  # else there would be a gap before these
+                with self._db.writing("tiles") as db:
+                    tiles.keep(db, level, first, found)
+                return
+        self._spare_tiles |= {(level, number): digest for number, digest in enumerate(found, first)}
 
     # blobs
 
@@ -377,6 +410,7 @@ class SqliteStore:
     def erase(self, refs: Sequence[Ref], batches: Sequence[Batch] = ()) -> None:
         digests = list(dict.fromkeys(ref_digest(parse_ref(ref)) for ref in refs))
         self._check(batches)
+        self._db.check_writable()
         self._erased.finish()
         with self._noted.writing(batches), self._db.writing("erase") as db:
             journal.append(db, batches)

@@ -26,13 +26,13 @@ _ALL: Final = (DATABASE, "journal.db-wal", "journal.db-shm", "journal.db-journal
 _REMAINS: Final = ("ledger.db", "claims-of-ledger.db", FILE, "mark.key", "journal.db-wal", "archives", "blobs")
 
 
-def check_database(folder: Path, *, make: bool) -> None:
-    """Refuses links, which SQLite would follow, and closes the files to others; SQLite gives `journal.db-wal` the mode
-    that `journal.db` has. Raises Unavailable."""
+def check_database(folder: Path, *, make: bool = False, close: bool = True) -> None:
+    """Refuses links, which SQLite would follow, and with `close` takes all rights on the files from others; SQLite
+    gives `journal.db-wal` the mode that `journal.db` has. Raises Unavailable."""
     try:
         for name in _ALL:
             with suppress(FileNotFoundError):
-                check_file(folder / name)
+                check_file(folder / name, close=close)
     except OSError as error:
         raise unavailable(error, folder) from error
     if make:

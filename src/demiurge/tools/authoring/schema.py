@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
+import re
 import unicodedata
 from collections.abc import Iterator, Mapping
 from enum import Enum
@@ -92,6 +93,14 @@ _DROPPED = frozenset(
 )
 _SCALARS = frozenset(["boolean", "integer", "number", "string"])
 
+_UNKNOWN = re.compile(r"Unable to generate pydantic-core schema for (?:<class ')?([\w.]+)")
+_INSTEAD = {
+    **dict.fromkeys(("bytearray", "memoryview"), "bytes"),
+    **dict.fromkeys(("AsyncGenerator", "AsyncIterable", "AsyncIterator", "Collection", "Iterator"), "list"),
+    **dict.fromkeys(("Awaitable", "Coroutine"), "the type of what it comes to, with `async def`"),
+}
+"""What to write for a type that pydantic does not know."""
+
 
 def compile_schema(params_type: Any) -> dict[str, Any]:
     """JSON Schema 7 of a dataclass or pydantic model; an empty object for None. Equal types give equal bytes.
@@ -115,7 +124,11 @@ def reason(error: Exception) -> str:
     """Why pydantic can't handle a type, in a line that says what to do where its own does not fit a tool."""
     if getattr(error, "code", None) in ("class-not-fully-defined", "undefined-annotation"):
         return "it names a type that can't be found from there; define it at module level"
-    return str(error).splitlines()[0]
+    line = str(error).splitlines()[0]
+    if (unknown := _UNKNOWN.match(line)) is None:
+        return line
+    instead = _INSTEAD.get(unknown[1].rpartition(".")[2], "a dataclass, a pydantic model or a type of JSON")
+    return f"{unknown[1]} has no form in JSON; use {instead}"
 
 
 def validate_tool_schema_p0(schema: object) -> None:

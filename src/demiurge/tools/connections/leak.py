@@ -16,7 +16,7 @@ from typing import final
 
 from demiurge.tools.connections.credentials import Kept, Secret
 
-__all__ = ["LeakWatch", "spellings"]
+__all__ = ["LeakWatch", "readings", "spellings"]
 
 _PERCENT = re.compile(r"(?:%[0-9A-Fa-f]{2})+")
 _MAIL = re.compile(r"=\r?\n|(?:=[0-9A-F]{2})+")
@@ -39,10 +39,10 @@ class LeakWatch(Kept):
 
     def finds(self, *texts: str) -> bool:
         """Is one of the secrets in one of the texts, in any of its spellings?"""
-        return any(form in seen for text in texts for seen in _readings(text) for form in self._spellings())
+        return any(form in seen for text in texts for seen in readings(text) for form in self._spellings())
 
 
-def _readings(text: str) -> Iterator[str]:
+def readings(text: str) -> Iterator[str]:
     """The text, and what it says when its escapes are undone, one kind at a time, in any order: a secret may hold
     what looks like an escape itself."""
     seen: set[str] = set()

@@ -1,8 +1,9 @@
 """Texts without the secrets that this process knows: for a person's eyes, where a text may quote anything.
 
 Known are variables of the environment that are named like secrets, a user and a password in a URL, and what the caller
-adds. A secret is found in the spellings that it gets by accident (`connections.leak`). A text in which one can still be
-read after that, in an escape that was not undone, is withheld as a whole.
+adds. A secret is found in the spellings that it gets by accident (`connections.leak`), a short one only where it stands
+as a word of its own. A text in which a secret can still be read after that, in an escape that was not undone, is
+withheld as a whole.
 """
 
 from __future__ import annotations
@@ -11,17 +12,21 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 
 from demiurge.tools.connections.credentials import Secret
-from demiurge.tools.connections.leak import LeakWatch, spellings
+from demiurge.tools.connections.leak import LeakWatch, readings, spellings
 
-__all__ = ["SECRET_NAME", "SHORTEST_SECRET", "USER_IN_URL", "masked", "secrets_of"]
+__all__ = ["SECRET_NAME", "SHORTEST", "SecretMask", "as_word", "is_short", "masked", "secrets_of"]
 
 SECRET_NAME = re.compile(r"(?i)(^|_)(key|token|secret|password|credentials?)$")
 """The names of variables that hold secrets."""
 
-USER_IN_URL = re.compile(r"""(?i)\b([a-z][a-z0-9+.-]*://)[^\s/?#"'<>]*@""")
+_USER_IN_URL = re.compile(r"""(?i)\b([a-z][a-z0-9+.-]*://)[^\s/?#"'<>]*@""")
 
-SHORTEST_SECRET = 6
-"""In characters. A shorter value is a word that would be cut out of everything."""
+SHORTEST = 12
+"""Characters. A shorter secret may be a part of ordinary words, so it is masked only where it is a word of its own."""
+
+_SHORTEST_VALUE = 6
+"""In characters. A shorter value of a variable that is named like a secret is a word that would be cut out of
+everything."""
 
 _SHORTEST_LINE = 16
 """In characters: of a line of a secret that has several, as a key in PEM has."""
@@ -29,21 +34,54 @@ _SHORTEST_LINE = 16
 _WITHHELD = "(withheld: it quotes a secret)"
 
 
+def is_short(secret: str) -> bool:
+    """Return whether the secret is masked as a word only; an empty one is none."""
+    return 0 < len(secret) < SHORTEST
+
+
+def as_word(form: str, *, more_follows: bool = False) -> re.Pattern[str]:
+    """Return the pattern of `form` where it is no part of a longer word; `more_follows`: the end of a text is no end of
+    a word."""
+    end = r"(?=\W)" if more_follows else r"(?!\w)"
+    return re.compile(rf"(?<!\w){re.escape(form)}{end}")
+
+
 def secrets_of(environment: Mapping[str, str]) -> dict[str, str]:
     """The secrets in an environment: by value, what to write in its place, `[NAME]`."""
     found = {name: value.strip() for name, value in environment.items() if SECRET_NAME.search(name)}
-    return {value: f"[{name}]" for name, value in found.items() if len(value) >= SHORTEST_SECRET}
+    return {value: f"[{name}]" for name, value in found.items() if len(value) >= _SHORTEST_VALUE}
+
+
+class SecretMask:
+    """Masks the secrets of an environment and other ones in texts."""
+
+    def __init__(self, environment: Mapping[str, str], secrets: Iterable[Secret] = ()) -> None:
+        known = dict.fromkeys((secret.reveal() for secret in secrets), "[secret]") | secrets_of(environment)
+        known.pop("", None)
+        forms = {form: (label, is_short(value)) for value, label in known.items() for form in _forms(value)}
+        self._patterns = [
+            (as_word(form) if short else re.compile(re.escape(form)), label)
+            for form, (label, short) in sorted(forms.items(), key=lambda entry: -len(entry[0]))
+        ]
+        self._long = LeakWatch(Secret(value) for value in known if not is_short(value))
+        self._short = [as_word(value) for value in known if is_short(value)]
+
+    def __call__(self, text: str) -> str:
+        """`text` without them, or a phrase in its place if one can be read in it even so."""
+        for pattern, label in self._patterns:
+            text = pattern.sub(lambda _, label=label: label, text)  # type: ignore[misc]
+        text = _USER_IN_URL.sub(r"\1", text)
+        rest = text
+        for _, label in self._patterns:
+            rest = rest.replace(label, " ")  # a secret may be a word of a label
+        if self._long.finds(rest) or any(word.search(read) for word in self._short for read in readings(rest)):
+            return _WITHHELD
+        return text
 
 
 def masked(text: str, environment: Mapping[str, str], secrets: Iterable[Secret] = ()) -> str:
     """`text` without the environment's secrets and these."""
-    known = dict.fromkeys((secret.reveal() for secret in secrets), "[secret]") | secrets_of(environment)
-    known = {value: label for value, label in known.items() if len(value) >= SHORTEST_SECRET}
-    forms = {form: label for value, label in known.items() for form in _forms(value)}
-    for form in sorted(forms, key=len, reverse=True):
-        text = text.replace(form, forms[form])
-    text = USER_IN_URL.sub(r"\1", text)
-    return _WITHHELD if LeakWatch(map(Secret, known)).finds(text) else text
+    return SecretMask(environment, secrets)(text)
 
 
 def _forms(value: str) -> Iterator[str]:

@@ -14,6 +14,7 @@ from demiurge.tools.authoring.params import ResultCodec
 from demiurge.tools.errors import ToolValidationError
 from demiurge.tools.ledger.store import LedgerRow
 from demiurge.tools.result import ToolResult, plain_text
+from demiurge.values.article import with_article
 from demiurge.values.clock import SystemClock
 
 __all__ = ["LedgerEntry", "encoded_result", "entry_of", "ns_of"]
@@ -52,7 +53,9 @@ def encoded_result(result: ToolResult[Any]) -> tuple[str, bytes]:
     try:
         return plain_text(result.message), ResultCodec(kind).dump(result.value)
     except (ToolValidationError, TypeError, UnicodeEncodeError) as error:
-        raise InvalidValue(f"a {kind.__name__} can't be written as JSON and read back", path="result") from error
+        raise InvalidValue(
+            f"{with_article(kind.__name__)} can't be written as JSON and read back", path="result"
+        ) from error
 
 
 def entry_of(row: LedgerRow) -> LedgerEntry:

@@ -21,6 +21,7 @@ from demiurge.tools.authoring.params import ParamsDump, has_params_names
 from demiurge.tools.errors import PromptValidationError, ToolValidationError
 from demiurge.tools.execution.portable import MAX_INTEGER
 from demiurge.values import canonical_json
+from demiurge.values.article import with_article
 
 __all__ = [
     "DEFAULT_TTL",
@@ -178,8 +179,41 @@ def hash_json(tree: Any) -> str:
     try:
         text = canonical_json.encode(tree)
     except InvalidValue:
-        text = b"spelled" + canonical_json.encode(_spelled(tree))
+        try:
+            text = b"spelled" + canonical_json.encode(_spelled(tree))
+        except InvalidValue as error:
+            raise InvalidValue(_first_fault(tree, "") or error.message, code=error.code) from None
     return sha256(text).hexdigest()
+
+
+def _first_fault(tree: Any, place: str) -> str | None:
+    """Says what in `tree` is not JSON, where it is, and what to write instead; None if nothing is found."""
+    at = f" at {place}" if place else ""
+    if isinstance(tree, Mapping):
+        for name, item in tree.items():
+            if not isinstance(name, str):
+                what = with_article(type(name).__name__)
+                return f"the parameters have a key{at} that is {what}: keys are text, so write it as text"
+            if fault := _first_fault(item, f"{place}.{name}" if place else name):
+                return fault
+        return None
+    if isinstance(tree, list | tuple):
+        found = (_first_fault(item, f"{place}[{index}]") for index, item in enumerate(tree))
+        return next(filter(None, found), None)
+    try:
+        canonical_json.encode(_spelled(tree))
+    except InvalidValue:
+        held = "text" if isinstance(tree, str) else with_article(type(tree).__name__)
+        return f"the parameters hold {held}{at} that JSON can't hold: write {_instead_of(tree)}"
+    return None
+
+
+def _instead_of(value: Any) -> str:
+    if has_params_names(value):
+        return "it as a mapping, or pass it as the parameters themselves"
+    if isinstance(value, str):
+        return "text without lone surrogates"
+    return "a finite number" if isinstance(value, float) else "it as JSON, such as text"
 
 
 def _spelled(tree: Any) -> Any:
@@ -200,7 +234,7 @@ def _dumped(params: Any) -> DumpedParams:
         if isinstance(params, Mapping):
             return DumpedParams(_plain_mapping(params))
         message = "parameters are a dataclass, a pydantic model, a mapping with text as keys, or None"
-        raise InvalidValue(f"{message}; a {type(params).__name__} has no names to tell calls apart by")
+        raise InvalidValue(f"{message}; {with_article(type(params).__name__)} has no names to tell calls apart by")
     try:
         return DumpedParams(*_dump_of(cast("Hashable", type(params)))(params))
     except ToolValidationError as error:

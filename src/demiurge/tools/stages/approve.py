@@ -18,8 +18,8 @@ def approve(ports: Ports, call: Call) -> None:
     the same id, asks again. A yes of somebody who may not give it is none."""
     if call.replayed or call.decision != "require_approval":
         return
-    if ports.approvals is None or call.args is None:
-        raise ToolFailure(ToolErrorCode.APPROVAL_REQUIRED)
+    assert ports.approvals is not None
+    assert call.args is not None
     spec = call.bound.spec
     request = ApprovalRequest(
         tool_call_id=call.tool_call_id,

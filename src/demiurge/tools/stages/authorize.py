@@ -17,6 +17,7 @@ from demiurge.tools.execution.cause import log_cause, log_fault
 from demiurge.tools.execution.own_loop import in_own_loop
 from demiurge.tools.execution.ports import Ports
 from demiurge.tools.execution.worker import in_task
+from demiurge.values.article import with_article
 
 __all__ = ["authorize"]
 
@@ -67,7 +68,7 @@ def _judge(answer: object) -> None:
     if answer is False:
         raise ToolFailure(ToolErrorCode.AUTHZ_DENIED)
     if answer is not True:
-        log_fault("authorizer", f"answered neither True nor False but a {type(answer).__name__}")
+        log_fault("authorizer", f"answered neither True nor False but {with_article(type(answer).__name__)}")
         raise ToolFailure(ToolErrorCode.AUTHZ_UNAVAILABLE)
 
 

@@ -23,6 +23,7 @@ from demiurge.tools.execution.cause import log_fault
 from demiurge.tools.execution.portable import portable
 from demiurge.tools.execution.ports import Ports
 from demiurge.tools.result import ToolResult, join_text, plain_text, render_value
+from demiurge.values.article import with_article
 
 __all__ = ["check"]
 
@@ -40,7 +41,7 @@ def check(ports: Ports, call: Call) -> None:
         call.message = plain_text(result.message)
         if result.value is not None:
             call.encoded = call.bound.dump(result.value)
-            call.plain = portable(from_json(call.encoded, allow_inf_nan=False))
+            call.plain = portable(from_json(call.encoded))
             if call.rendering is not None:
                 rendering = call.rendering
             elif not result.exclude_value_from_context:
@@ -62,11 +63,12 @@ def check(ports: Ports, call: Call) -> None:
 def _fault(result: ToolResult[Any], error: Exception) -> str:
     """For the log: where the value breaks its type, by its own fields. What else is on the way there may be data."""
     kind, cause = type(result.value), error.__cause__ or error
-    what = f"has not its declared form, with a message of type {type(result.message).__name__} and a {kind.__name__}"
+    message, value = type(result.message).__name__, with_article(kind.__name__)
+    what = f"has not its declared form, with a message of type {message} and {value}"
     if not isinstance(cause, ValidationError):
         return f"{what} ({type(cause).__name__})"
     names = params_names(kind)
-    details = cause.errors(include_url=False, include_context=False, include_input=False)[:_MOST_FAULTS]
+    details = cause.errors()[:_MOST_FAULTS]
     faults = [
         ".".join(str(step) if step in names or isinstance(step, int) else "*" for step in entry["loc"])
         + f" ({entry['type']})"

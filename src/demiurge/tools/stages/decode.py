@@ -42,7 +42,7 @@ def read_arguments(raw: object) -> tuple[str | bytes, dict[str, Any]]:
 
 def _text(raw: object) -> str | bytes:
     if isinstance(raw, Mapping):
-        return json.dumps(dict(raw), allow_nan=False)
+        return json.dumps(dict(raw))
     if not isinstance(raw, bytes):
         raise ToolFailure(ToolErrorCode.INVALID_JSON)
     return raw

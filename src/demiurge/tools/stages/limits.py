@@ -18,6 +18,7 @@ from demiurge.tools.execution.cause import log_fault
 from demiurge.tools.execution.ports import Ports
 from demiurge.tools.limits.budget import BudgetTracker
 from demiurge.tools.limits.deadline import Deadline
+from demiurge.values.article import with_article
 from demiurge.values.draft import draft_of
 
 __all__ = ["in_time", "limits", "resources_of"]
@@ -37,7 +38,7 @@ def limits(ports: Ports, call: Call) -> None:
         lent = capability is AuthCapability and tool.requires_connection
         if not lent and capability not in call.context.resources:
             name = getattr(capability, "__name__", type(capability).__name__)
-            log_fault(call.tool_id, f"needs a {name} in resources")
+            log_fault(call.tool_id, f"needs {with_article(name)} in resources")
             raise ToolFailure(ToolErrorCode.UNAVAILABLE)
 
 

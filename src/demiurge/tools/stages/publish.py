@@ -111,7 +111,7 @@ def _event(ports: Ports, call: Call, session: Any, event_id: UUID) -> ToolInvoke
     if failure is not None:
         code, text = failure.error_code, explain(ports, call, failure)
         if call.told is None:
-            result = ToolResult(public_failure(ports, failure)["message"], None, success=False)
+            result = ToolResult(public_failure(ports, failure)["message"], success=False)
     assert result is not None
     params = call.params
     if call.context is None and failure is not None:

@@ -92,9 +92,10 @@ def slot_of(
 
 def _identity(call: Call, config: IdempotencyConfig) -> tuple[LedgerSlot, str]:
     """The place of the call's entry, and the hash of its parameters."""
+    assert call.context is not None
     dumped = _dumped(call.bound, call.params, call.args)
-    session_id = getattr(call.context.session, "session_id", None) if call.context is not None else None
-    slot = _place(call.bound, call.params, dumped, config, call.caller, call.connection_id, session_id, call.tool_id)
+    session_id = getattr(call.context.session, "session_id", None)
+    slot = _place(call.bound, call.params, dumped, config, call.caller, call.connection_id, session_id)
     return slot, dumped.hash()
 
 
@@ -106,9 +107,8 @@ def _place(
     caller: ToolPolicyContext,
     connection_id: str | None,
     session_id: object,
-    tool_id: str | None = None,
 ) -> LedgerSlot:
-    name = tool_id if tool_id is not None else tool.spec.name
+    name = str(tool.spec.name)
     key = make_key(name, params, config, lambda: dumped)
     assert key is not None
     key.encode()

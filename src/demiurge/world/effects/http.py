@@ -21,6 +21,7 @@ import httpx
 
 from demiurge.errors import DemiurgeError, InvalidValue, Unavailable
 from demiurge.tools.capabilities import HttpAnswer, SecretName
+from demiurge.values.article import with_article
 from demiurge.values.clock import Clock
 from demiurge.world.effect import EffectCall, Restart, Result, failed, succeeded
 from demiurge.world.effect_kinds.http import HTTP, SAFE_METHODS, http_problem
@@ -211,7 +212,7 @@ class HttpRequests:
         allowed = [address for address in found if why[address] is None]
         if not allowed:
             kinds = ", ".join(sorted({kind for kind in why.values() if kind is not None})) or "no"
-            raise HttpRefused(f"{url.host} leads to a {kinds} address.", code="address_refused")
+            raise HttpRefused(f"{url.host} leads to {with_article(kinds)} address.", code="address_refused")
         return allowed[:MAX_ADDRESSES]
 
     async def _ask(self, journey: _Journey, hop: _Hop, address: str, *, follows: bool) -> _Answer:

@@ -165,6 +165,7 @@ def _manifest_view(node: Mapping[str, Any], caller: Caller) -> dict[str, Any]:
         "grants": defaults.get("cap_grants", []),
         "policy": in_force[0] if in_force else [],
         "routing": root.get("routing", {}).get("events", []),
+        "settings": root.get("settings", {}),
         "triggers": root.get("triggers", []),
         "tools": [spec["name"] for spec in node["toolset"]],
         "tool_policy": _policy_view(node["tool_policy"], caller),

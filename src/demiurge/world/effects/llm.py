@@ -47,7 +47,7 @@ from demiurge.world.effect import EffectCall, Restart, Result, failed, succeeded
 from demiurge.world.effect_kinds.llm import MODELS
 from demiurge.world.effects.binding import WorldParts
 from demiurge.world.effects.blob import readable
-from demiurge.world.effects.erased import mended, unless_erased
+from demiurge.world.effects.erased import erased_message, mended, unless_erased
 from demiurge.world.manifest import Manifest
 from demiurge.world.messages import assistant_blob, attachment_refs, call_blob, expand, items_blob
 from demiurge.world.secrets import Secrets
@@ -55,18 +55,13 @@ from demiurge.world.state import OpenIntent
 from demiurge.world.toolset import encode_toolset, read_toolset
 from demiurge.world.usage import MICROS_PER_CENT
 
-__all__ = ["LlmGenerate", "tools_blob"]
+__all__ = ["LlmGenerate"]
 
 NO_KEY = f"The address wants a key and none was sent: set {GENERAL_KEY}, the only one that goes to a given address."
 
 UNDECLARED_KEY = (
     "The provider wants a key, and this world declares no secret for it: name one as `api_key` of the effect."
 )
-
-
-def tools_blob(provider: str, specs: Sequence[ToolSpec]) -> bytes:
-    """A toolset as the blob that `tools_ref` names (seed 000, Tool Spec Blob)."""
-    return encode_toolset(provider, specs)
 
 
 class LlmGenerate:
@@ -127,7 +122,7 @@ class LlmGenerate:
         return GenerateRequest(
             provider=params["provider"],
             model=params["model"],
-            items=with_flags(mended(messages)),
+            items=with_flags(await _whole(call, messages)),
             specs=specs,
             tool_choice=chosen,
             temperature=params["temperature"],
@@ -157,6 +152,16 @@ def _items(message: bytes | None, get: Callable[[Ref], bytes]) -> list[Item] | N
         if error.code != "erased":
             raise
         return None
+
+
+async def _whole(call: EffectCall, messages: Sequence[list[Item] | None]) -> tuple[Item, ...]:
+    """The items of a request, with a line in the place of each message that was erased."""
+    refs = call.intent.params["message_refs"]
+    cell = (await call.services.read_cell(call.unit)).cell if None in messages else None
+    return mended(
+        erased_message(cell, call.manifest.settings, ref) if items is None else items
+        for ref, items in zip(refs, messages, strict=True)
+    )
 
 
 def _said(items: list[Item]) -> list[Item]:

@@ -7,6 +7,7 @@ end with their time.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
+from typing import Any
 
 from demiurge.tools.ledger.effects import Claim, Ledger
 from demiurge.tools.ledger.store import EntryState, LedgerRow, LedgerSlot
@@ -24,31 +25,12 @@ class RecallingLedger:
     def find(self, slot: LedgerSlot, now_ns: int) -> LedgerRow | None:
         return self._ledger.find(slot, now_ns)
 
-    def claim(
-        self,
-        slot: LedgerSlot,
-        *,
-        params_hash: str,
-        ttl_ns: int | None,
-        now_ns: int,
-        even_in_doubt: bool = False,
-        changes: bool = True,
-    ) -> Claim:
+    def claim(self, slot: LedgerSlot, *, params_hash: str, now_ns: int, **_terms: Any) -> Claim:
         there = self._ledger.find(slot, now_ns)
         doubt = LedgerRow(slot, EntryState.IN_DOUBT, b"", params_hash, now_ns, None)
         return Claim(None, there if there is not None else doubt)
 
-    def settle(
-        self,
-        claim: LedgerRow,
-        *,
-        message: str,
-        value: bytes,
-        excluded: bool,
-        ttl_ns: int | None,
-        now_ns: int,
-        rendering: str | None = None,
-    ) -> None:
+    def settle(self, claim: LedgerRow, **_result: Any) -> None:
         raise NotImplementedError
 
     def release(self, claim: LedgerRow) -> None:

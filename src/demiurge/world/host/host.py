@@ -13,7 +13,7 @@ from contextlib import suppress
 from typing import Any, NamedTuple, TypeVar
 
 from demiurge.errors import Conflict, DemiurgeError, InvalidValue, NotFound, UsageError
-from demiurge.stores.protocol import Store
+from demiurge.stores.protocol import Attempt, Store
 from demiurge.tools.approvals import require_approver
 from demiurge.values.caller import USER, Caller
 from demiurge.values.clock import Clock, Entropy, SystemClock, SystemEntropy
@@ -216,6 +216,20 @@ class Host:
         now_ns = self._clock.now_ns()
         waiting = ((unit, i) for unit, i in self._open(of) if i.awaits_approval)
         return [(unit, i) for unit, i in waiting if i.approval and i.approval["expires_ns"] > now_ns]
+
+    def begun(self, of: Unit | None = None) -> list[tuple[Unit, OpenIntent, Attempt]]:
+        """Every open effect, of one unit or of all, that may change something, that an earlier process began, and that
+        nobody performs now. What a running tool asked for is left out: its call is among them."""
+        found = [
+            (unit, intent)
+            for unit, intent in self._open(of)
+            if intent.origin["kind"] != "tool" and not self._units[unit].is_begun_here(intent.id)
+        ]
+        attempts = self.store.attempts([intent.id for _, intent in found])
+        tried = [(unit, intent, attempts[intent.id]) for unit, intent in found if intent.id in attempts]
+        return [
+            (unit, intent, attempt) for unit, intent, attempt in tried if not self._dispatcher.is_repeatable(intent)
+        ]
 
     def intent(self, intent_id: bytes) -> OpenIntent | None:
         """The open intent with this id, in whichever unit."""

@@ -113,6 +113,10 @@ class LiveUnit:
                 self._rest = asyncio.get_running_loop().create_future()
             await asyncio.shield(self._rest)
 
+    def is_begun_here(self, key: bytes) -> bool:
+        """Whether this process began to perform an intent, or is about to."""
+        return key in self.begun or self.is_doing(key)
+
     def is_doing(self, key: bytes) -> bool:
         """Whether a task goes on for an intent; one that has ended may still be among `effects`."""
         return key in self.effects and not self.effects[key].done()

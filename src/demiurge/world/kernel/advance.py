@@ -44,7 +44,7 @@ def advance(manifest: Manifest, unit_state: UnitState, ingress: Ingress, blobs: 
     return _Advance(
         step.state,
         tuple(step.records),
-        tuple(i for i in step.ready if i.id in step.state.intents) if step.ready else (),
+        tuple(step.ready),
         tuple(step.sent),
         tuple(step.new_blobs),
         tuple(step.answers),
@@ -73,7 +73,7 @@ def _on_approval(step: Advancing) -> None:
     """A person's decision. It lets the intent run only if the rules in force still allow it."""
     body, stamp = step.ingress.body, step.ingress.stamp
     intent = step.state.intents.get(body["intent"])
-    if intent is None or not intent.awaits_approval or intent.approval is None:
+    if intent is None or not intent.awaits_approval:
         return
     seq = step.record_ingress()
     refused = refusal(step.manifest, intent, body, stamp)

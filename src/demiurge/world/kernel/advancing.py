@@ -32,9 +32,8 @@ MESSAGE = 1000
 
 
 class Reduce(NamedTuple):
-    """Give an event to the unit's reducer. `run`: the one that it belongs to, if that is counted."""
+    """Give an event of its module to the unit's reducer. `run`: the one that it belongs to, if that is counted."""
 
-    schema: str
     value: Any
     cause: int
     run: int | None

@@ -95,7 +95,7 @@ def shortfall(
     want, now_ns = wanted(kind, params), step.ingress.stamp.time_ns
     for account in _accounts(step, run, but):
         name, limits = account.name, account.limits
-        if now_ns >= limits.get("deadline_ns", now_ns + 1):
+        if "deadline_ns" in limits and now_ns >= limits["deadline_ns"]:
             return Admission("deny", "budget", f"{name}.deadline", "deadline_exceeded", "The time of this run is over.")
         for dimension, _ in bounded(limits) if any(want) else ():
             why = _short(account, dimension, getattr(want, dimension), costs=is_priced(kind))
@@ -136,7 +136,7 @@ def count(step: Advancing, intent: OpenIntent) -> None:
     """Note what an effect took, whose receipt this is; one that was refused took nothing."""
     if intent.refused is not None:
         return
-    run = step.state.runs.get(intent.run) if intent.run is not None else None
+    run = _counted(step, intent.run)
     is_bound = step.manifest.tool_policy.budgets.unit is not None
     if run is None and not is_bound:
         return
@@ -153,12 +153,10 @@ def count(step: Advancing, intent: OpenIntent) -> None:
         step.state.used = (step.state.used or Used()).plus(use)
 
 
-def check_shares(
-    step: Advancing, run: int | None, emitted: Sequence[Emit], targets: Sequence[tuple[Unit, str, Any] | None]
-) -> None:
+def check_shares(step: Advancing, run: int | None, sent: Sequence[tuple[Emit, tuple[Unit, str, Any] | None]]) -> None:
     """Raises Overdrawn when events would take more along than there is, InvalidValue for one that stays here."""
     wants: dict[str, int] = {}
-    for emit, target in zip(emitted, targets, strict=True):
+    for emit, target in sent:
         if emit.budget is None:
             continue
         if target is None or target[0] == step.state.unit:
@@ -177,7 +175,7 @@ def check_shares(
 
 def lend(step: Advancing, emit: Emit, unit: Unit, seq: int, run: int | None) -> dict[str, Any]:
     """What the cause of an event that goes to another unit says of budgets, reserved here by its record `seq`."""
-    mine = step.state.runs.get(run) if run is not None else None
+    mine = _counted(step, run)
     limits = limits_of(step.manifest.tool_policy.budgets.run, mine) if mine is not None else {}
     given = given_to(limits, emit.budget, step.ingress.stamp.time_ns)
     if mine is None:
@@ -218,10 +216,15 @@ def end_runs(step: Advancing) -> None:
             step.send(seq, Unit.parse(unit), SETTLED, used, sender)
 
 
+def _counted(step: Advancing, run: int | None) -> Run | None:
+    """The run, when it is counted and goes on."""
+    return step.state.runs.get(run) if run is not None else None
+
+
 def _accounts(step: Advancing, run: int | None, but: bytes | None) -> Iterator[_Account]:
     """What bounds an effect of `run`, its run first."""
     state, budgets = step.state, step.manifest.tool_policy.budgets
-    found = state.runs.get(run) if run is not None else None
+    found = _counted(step, run)
     if found is not None:
         limits = limits_of(budgets.run, found)
         if limits:

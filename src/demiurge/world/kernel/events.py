@@ -58,7 +58,7 @@ def consume(step: Advancing, schema: str, value: Any, seq: int, run: int | None)
         for trigger in step.manifest.triggers.get(form, ()):
             _start_plan(step, trigger.plan, trigger.correlate_by, part, seq, run)
     if module is not None and schema == module.event:
-        step.tasks.append(Reduce(schema, value, seq, run))
+        step.tasks.append(Reduce(value, seq, run))
 
 
 def _offer(step: Advancing, instance: PlanInstance, heard_as: Mapping[str, Any], cause: int) -> None:
@@ -75,7 +75,6 @@ def _start_plan(step: Advancing, name: str, correlate_by: str | None, value: Any
     step.state.plans[plan_id] = PlanInstance(
         plan_id, name, step.manifest.ref, cause, value, str(correlation), variables, run=run
     )
-    step.owned.add(plan_id)
     step.tasks.append(RunPlan(plan_id, cause))
 
 
@@ -86,7 +85,7 @@ def _field(value: Any, path: str) -> Any:
     return value if value is not None else ""
 
 
-def reduce(step: Advancing, schema: str, value: Any, cause: int, run: int | None) -> None:
+def reduce(step: Advancing, value: Any, cause: int, run: int | None) -> None:
     """Run the unit's reducer on an event, raise what it emits, and ask for the effects that it wants."""
     module = step.manifest.modules[step.state.unit.module]
     stamp = step.ingress.stamp
@@ -107,7 +106,7 @@ def reduce(step: Advancing, schema: str, value: Any, cause: int, run: int | None
         if change.blobs:
             step.check_blobs(change.blobs)
         asked = granted(step, module, change.effects) if change.effects else ()
-        sent = _targeted(step, emitted, run) if emitted else ()
+        sent = _targeted(step, emitted, run)
     except InvalidValue as error:
         code = error.code if isinstance(error, Overdrawn) else "invalid_step"
         _step_failed(step, code, str(error)[:MESSAGE], value, cause, run)
@@ -122,8 +121,7 @@ def reduce(step: Advancing, schema: str, value: Any, cause: int, run: int | None
     seq = step.record("step", {"digest": digest}, cause, refs)
     for emit, target in sent:
         raise_event(step, emit, target, seq, run)
-    if asked:
-        request_effects(step, module, asked, seq, run)
+    request_effects(step, module, asked, seq, run)
 
 
 def _targeted(
@@ -131,9 +129,9 @@ def _targeted(
 ) -> list[tuple[Emit, tuple[Unit, str, Any] | None]]:
     """What a step emits, each with where it goes, if all of it may be."""
     step.check_events(len(emitted))
-    targets = [routed(step.manifest, emit.schema, emit.value) for emit in emitted]
-    check_shares(step, run, emitted, targets)
-    return list(zip(emitted, targets, strict=True))
+    sent = [(emit, routed(step.manifest, emit.schema, emit.value)) for emit in emitted]
+    check_shares(step, run, sent)
+    return sent
 
 
 def _step_failed(step: Advancing, code: str, message: str, value: Any, cause: int, run: int | None) -> None:
@@ -143,4 +141,4 @@ def _step_failed(step: Advancing, code: str, message: str, value: Any, cause: in
     module = step.manifest.modules[step.state.unit.module]
     tag = module.arms.get("sys/StepFailed@1")
     if tag is not None and value.get("$tag") != tag and step.origin_of(cause) != "external":
-        step.tasks.append(Reduce(module.event, {"$tag": tag, "$value": body}, seq, run))
+        step.tasks.append(Reduce({"$tag": tag, "$value": body}, seq, run))

@@ -129,7 +129,7 @@ def granted(step: Advancing, module: ModuleType, effects: Sequence[EffectRequest
     step.check_effects(len(effects))
     found = []
     for index, effect in enumerate(effects):
-        grants = module.effects.get(effect.kind, ())
+        grants = module.effects.get(effect.kind)
         if not grants:
             raise InvalidValue(f"{module.name} does not declare the effect {effect.kind}", path=f"effects[{index}]")
         if effect.grant is None and len(grants) > 1:
@@ -226,8 +226,8 @@ def _deliver(
     if origin["kind"] == "reducer":
         module = step.manifest.modules.get(step.state.unit.module)
         event = receipt_event(module, intent_id, kind, origin["key"], result) if module is not None else None
-        if module is not None and event is not None:
-            step.tasks.append(Reduce(module.event, event, cause, run))
+        if event is not None:
+            step.tasks.append(Reduce(event, cause, run))
         return
     instance = step.state.plans.get(origin["id"])
     if instance is not None:

@@ -50,13 +50,10 @@ def run_plan(step: Advancing, plan_id: int, cause: int, offers: Sequence[tuple[s
 
 def _ended(step: Advancing, manifest: Manifest, instance: PlanInstance, ended: Ended, cause: int) -> None:
     del step.state.plans[instance.id]
-    body: dict[str, Any] = {"id": instance.id, "plan": instance.plan, "status": "ok"}
-    refs: Sequence[Ref] = ()
     output = manifest.plans[instance.plan].output
-    if output is not None:
-        body["result"] = ended.result
-        refs = manifest.schemas.validator(output).refs(ended.result)
-    step.record("plan_ended", body, cause, refs)
+    result = {"result": ended.result} if output is not None else {}
+    refs = manifest.schemas.validator(output).refs(ended.result) if output is not None else ()
+    step.record("plan_ended", {"id": instance.id, "plan": instance.plan, "status": "ok", **result}, cause, refs)
 
 
 def _failed(step: Advancing, instance: PlanInstance, code: str, message: str, cause: int) -> None:
@@ -68,7 +65,7 @@ def _failed(step: Advancing, instance: PlanInstance, code: str, message: str, ca
     if module is not None and "sys/PlanFailed@1" in module.arms:
         value = {"plan": instance.plan, "plan_id": instance.id, "correlation": instance.correlation, **why}
         event = {"$tag": module.arms["sys/PlanFailed@1"], "$value": value}
-        step.tasks.append(Reduce(module.event, event, seq, instance.run))
+        step.tasks.append(Reduce(event, seq, instance.run))
 
 
 def _manifest_of(step: Advancing, ref: Ref) -> Manifest:
@@ -105,5 +102,5 @@ class _Port:
         emit = Emit(schema, checked, Allowance.from_json(budget) if budget is not None else None)
         target = routed(manifest, schema, checked)
         self.step.check_events(1)
-        check_shares(self.step, run, [emit], [target])
+        check_shares(self.step, run, [(emit, target)])
         raise_event(self.step, emit, target, self.cause, run)

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from demiurge.errors import InvalidValue
+from demiurge.values.schema import Validator
 from demiurge.values.type_expr import TypeExpr, kind_of
 from demiurge.world.manifest.expressions import Scope, Type, made_type, plain_type
 from demiurge.world.manifest.problem import Place, Problem
@@ -22,6 +24,9 @@ _TEXTUAL = frozenset({"bytes", "dec128", "duration", "hash", "int", "nat", "text
 """What a text may stand for."""
 
 _NUMBERS = frozenset({"dec128", "duration", "int", "nat", "time"})
+
+_CONSTANTS = frozenset({"bool", "int", "nat", "text"})
+"""Forms of constants that hold their values as they are."""
 
 _FITS: Mapping[str, frozenset[str]] = {
     "bool": frozenset({"bool"}),
@@ -66,8 +71,19 @@ def fit_problems(expression: Any, wanted: Type, place: Place, scope: Scope, dept
         yield from _arm(inner, body, place.at("variant"), scope, depth)
     else:
         made = made_type(expression, scope)
-        if made is not None:
-            yield from _type_problems(made, plain, place, scope, depth)
+        problems = list(_type_problems(made, plain, place, scope, depth)) if made is not None else []
+        yield from problems
+        value = inner if form in _CONSTANTS else expression
+        if kind != "text" and not problems and isinstance(value, str | int) and not _is_one(value, plain, scope):
+            yield place.wrong(f"is a constant that is no {kind}", "correct it")
+
+
+def _is_one(value: str | int, wanted: TypeExpr, scope: Scope) -> bool:
+    try:
+        Validator(wanted, scope.schemas).normalise(value)
+    except InvalidValue:
+        return False
+    return True
 
 
 def _form(expression: Any) -> tuple[str, Any]:

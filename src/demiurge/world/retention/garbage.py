@@ -57,7 +57,8 @@ def collect(
         sweep = _Sweep(store, collecting, cutoff_s)
         superseded = list(sweep.mark(roots))
         if dry_run:
-            sweep.heed()
+            if store.read_only is None:  # else nobody has put anything meanwhile
+                sweep.heed()
             return Garbage(len(sweep.white), sum(sweep.white.values()), len(superseded), sweep.kept)
         store.drop_snapshots(superseded)
         return Garbage(*sweep.remove(), len(superseded), sweep.kept)

@@ -1,0 +1,109 @@
+"""Noticing that the process which owns a world does not answer, and telling the user who that is and what to do.
+
+An owner may take long over a call, so the time that a call takes says nothing. When an answer does not come soon, the
+owner is asked for a sign of life over another connection: one that works answers that at once, whatever else it does.
+"""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final
+
+from demiurge.bootstrap.backend.socket import PING, frame
+
+__all__ = ["PATIENCE_S", "READS", "WAITS", "Silence", "holder"]
+
+PATIENCE_S: Final = 1.5
+"""How long an answer may take before the owner is asked for a sign of life, and how long that may take."""
+
+READS: Final = "This command reads the world's files without it."
+WAITS: Final = "This command waits for it; Ctrl-C, twice if need be, ends the wait."
+
+
+def holder(folder: Path) -> str:
+    """A sentence that names the process which owns the world in `folder` and does not answer, and says what to do."""
+    lock, pid, since = folder / "lock", "", ""
+    try:
+        pid = lock.read_bytes()[:20].decode("ascii", "replace").strip()
+        since = datetime.fromtimestamp(lock.stat().st_mtime, UTC).strftime(" since %Y-%m-%d %H:%M:%S UTC")
+    except OSError:
+        pass
+    if not pid.isdigit():
+        return f"Another process has had the world in {folder} open{since}, and it does not answer: end it."
+    return (
+        f"Process {pid} has had the world in {folder} open{since}, and it does not answer: let it go on with "
+        f"`kill -CONT {pid}`, or end it with `kill -KILL {pid}`; what it has saved stays."
+    )
+
+
+class Silence:
+    """Whether the owner of the world in `folder` answers at its socket `path`. `tell` is called with a sentence for the
+    user, once for reads and once for the rest. Any thread may call."""
+
+    def __init__(self, path: Path, folder: Path, tell: Callable[[str], None] = lambda _: None) -> None:
+        self._path, self._folder, self._tell = path, folder, tell
+        self._lock = threading.Lock()
+        self._asked: socket.socket | None = None
+        self._told: set[str] = set()
+
+    @property
+    def lasts(self) -> bool:
+        """Whether the owner was found silent, and has given no sign of life since."""
+        with self._lock:
+            return self._waits()
+
+    def begins(self) -> bool:
+        """Asks the owner for a sign of life. Returns whether none came in time; an owner that has gone is not
+        silent."""
+        with self._lock:
+            if self._waits():
+                return True
+            wire = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+            wire.settimeout(PATIENCE_S)
+            try:
+                wire.connect(str(self._path))
+                wire.sendall(frame({"op": PING, "args": []}))
+                wire.recv(1)
+            except TimeoutError:
+                self._asked = wire
+                return True
+            except BlockingIOError:  # so many wait already that nobody else can
+                wire.close()
+                return True
+            except OSError:
+                wire.close()
+                return False
+            wire.close()
+            return False
+
+    def tell(self, what: str) -> None:
+        """Tells the user who is silent, and `what` this process does about it."""
+        with self._lock:
+            if what in self._told:
+                return
+            self._told.add(what)
+        self._tell(f"{holder(self._folder)} {what}")
+
+    def close(self) -> None:
+        with self._lock:
+            if self._asked is not None:
+                self._asked.close()
+                self._asked = None
+
+    def _waits(self) -> bool:
+        """Whether the last sign of life that was asked for has not come yet."""
+        if self._asked is None:
+            return False
+        try:
+            self._asked.recv(1, socket.MSG_DONTWAIT)
+        except (BlockingIOError, TimeoutError):
+            return True
+        except OSError:
+            pass
+        self._asked.close()
+        self._asked = None
+        return False

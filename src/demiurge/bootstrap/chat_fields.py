@@ -1,0 +1,46 @@
+"""Which newer parts of the chat's definitions a manifest lacks: one of a world's own may be a copy of an older app's.
+
+A chat goes on without them. An option that needs one is refused, by its name, before anything is recorded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container
+from typing import Final
+
+from demiurge.errors import InvalidValue
+from demiurge.values.schema import Schemas
+
+__all__ = ["lacking_fields", "require_fields"]
+
+_NEWER: Final = {
+    "demiurge/ChatState@1": ("own_max_tokens", "own_tools_ref"),
+    "demiurge/ChatTools@1": ("tools_ref", "tool_choice"),
+    "demiurge/UserMessage@1": ("own_max_tokens",),
+}
+_NEEDED: Final = {
+    "max_tokens": ("demiurge/UserMessage@1.own_max_tokens", "demiurge/ChatState@1.own_max_tokens"),
+    "use_tools": ("demiurge/ChatTools@1.tools_ref", "demiurge/ChatState@1.own_tools_ref"),
+}
+"""What an option of `Chat`, or a method, can't do without."""
+
+
+def lacking_fields(schemas: Schemas) -> list[str]:
+    """The newer fields that these schemas do not have, each as `schema.field`."""
+    lacking = []
+    for schema, names in _NEWER.items():
+        found = schemas.get(schema).get("record", {}) if schema in schemas.names else {}
+        lacking += [f"{schema}.{name}" for name in names if name not in found]
+    return lacking
+
+
+def require_fields(option: str, lacking: Container[str]) -> None:
+    """Raises InvalidValue (`older_definitions`) if the manifest can't hold what this option of a chat is about."""
+    missing = [name for name in _NEEDED[option] if name in lacking]
+    if missing:
+        raise InvalidValue(
+            f"the definitions of this world's own manifest are older and lack {' and '.join(missing)}: take those "
+            "schemas over from the shipped app's (`demiurge manifest get --json` in a world that has no own manifest).",
+            path=option,
+            code="older_definitions",
+        )

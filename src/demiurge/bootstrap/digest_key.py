@@ -1,0 +1,66 @@
+"""The key of the digests by which a world's receipts tell the values of secrets apart.
+
+It lies in the world's folder, and in none of its records and blobs: who reads a journal can't check guesses with it. A
+new key would make every value look changed, so the journal's meta data notes which key is the world's, by a digest.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+from typing import Final
+
+from demiurge.errors import Unavailable
+from demiurge.stores.errors import OR_ACCEPT
+from demiurge.stores.protocol import Store
+from demiurge.stores.secret_key import made_key, read_key
+from demiurge.tools.connections.credentials import Secret
+from demiurge.values.clock import SystemEntropy
+
+__all__ = ["DIGEST_KEY", "WorldDigestKey"]
+
+DIGEST_KEY: Final = "digest.key"
+_META: Final = "digest_key"
+
+
+class WorldDigestKey:
+    """The key of the world in `folder`; without its `store` nothing is noted and no loss is seen."""
+
+    def __init__(self, folder: Path, store: Store | None = None) -> None:
+        self._path, self._store = folder / DIGEST_KEY, store
+
+    def read(self) -> bytes:
+        """The key, made and noted when it is first needed. Raises Unavailable (`lost`: it was another key before)."""
+        lost = self.lost()
+        if lost:
+            raise Unavailable(lost[0], code="lost")
+        key = made_key(self._path, SystemEntropy())
+        if self._store is not None and not self._store.get_meta(_META):
+            self._store.set_meta(_META, _name(key))
+        return bytes.fromhex(key.reveal())
+
+    def lost(self) -> tuple[str, ...]:
+        """A sentence that names the file, if the key that the world had is not there."""
+        known = self._store.get_meta(_META) if self._store is not None else None
+        if not known:
+            return ()
+        try:
+            key = read_key(self._path)
+        except Unavailable as error:
+            return (f"{error.message} {OR_ACCEPT}",)
+        if key is None:
+            return (f"{self._path} is gone: no value of a secret could be told from an earlier one. {OR_ACCEPT}",)
+        return () if _name(key) == known else (f"{self._path} is not the one that this world had. {OR_ACCEPT}",)
+
+    def accept_loss(self) -> None:
+        """Go on with the key that is there, or with a new one: digests from here on match none before."""
+        if self._store is not None:
+            try:
+                read_key(self._path)
+            except Unavailable:
+                self._path.unlink(missing_ok=True)
+            self._store.set_meta(_META, "")
+
+
+def _name(key: Secret) -> str:
+    return hashlib.sha256(b"digest key " + key.reveal().encode()).hexdigest()

@@ -1,0 +1,16 @@
+"""The indefinite article of a name that a message is made with: `an int`, `a UUID`."""
+
+from __future__ import annotations
+
+import re
+
+__all__ = ["with_article"]
+
+_VOWEL = re.compile(r"[aeio]|u(?!ni|s[aeu]|uid|r[il]|ti)", re.IGNORECASE)
+_CONSONANT = re.compile(r"eu|one(?![a-z])", re.IGNORECASE)
+
+
+def with_article(name: str) -> str:
+    """`name` with `a` or `an` before it, as it is spoken in English."""
+    is_vowel = _VOWEL.match(name) is not None and _CONSONANT.match(name) is None
+    return f"{'an' if is_vowel else 'a'} {name}"

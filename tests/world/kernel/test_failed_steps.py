@@ -1,0 +1,107 @@
+"""A step that failed: its module is told once, unless the event came from outside, whose sender sees the record."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+from tests.world.requesting import ANY, FAILED, requesting, timer
+from tests.world.scripted import Kernel, poke, tiny
+
+from demiurge.errors import InvalidValue
+from demiurge.tools.limits.allowance import Allowance
+from demiurge.tools.policy import Budgets, ToolPolicy
+from demiurge.world.reducer import Emit, ReducerContext, Step
+
+State = Mapping[str, Any] | None
+FROM_AFAR = {"unit": "ex/Board@1/b", "seq": 1, "index": 0}
+
+
+def breaks(state: State, event: Any, context: ReducerContext) -> Step:
+    """Fails at "break", raises it at "tell", logs whatever it hears of a failure, and fails at hearing it if "again"
+    was said before."""
+    if event["$tag"] == "StepFailed":
+        if state is not None and "again" in state["log"]:
+            raise ValueError
+        value = event["$value"]
+        return Step(set={"n": 1}, append={"log": [f"{value['code']}: {value['message']} {context.origin}"]})
+    what = event["$value"]["what"]
+    if what == "break":
+        raise RuntimeError
+    if what == "at length":
+        raise InvalidValue("x" * 2000)
+    if what == "wrong":
+        return Step(set={"n": -1})
+    if what.startswith("tell"):
+        return Step(set={"n": 1}, events=[Emit("ex/Ev@1", poke(what.removeprefix("tell ")))])
+    return Step(set={"n": 1}, append={"log": [what]})
+
+
+ARMS = {**ANY, **FAILED}
+
+
+def breaking() -> Kernel:
+    return Kernel(requesting(breaks, arms=ARMS))
+
+
+@pytest.mark.parametrize(
+    ("what", "said"), [("break", "reducer_failed: RuntimeError"), ("wrong", "invalid_step: n: must be ")]
+)
+def test_a_module_is_told_that_a_step_on_its_own_event_failed(what: str, said: str) -> None:
+    unit = breaking()
+    unit.poke(f"tell {what}")
+    assert unit.kinds() == ["event", "manifest", "step", "event", "step", "step"]
+    assert [record.cause for record in unit.records[3:]] == [2, 3, 4]
+    assert unit.records[4].body["error"]["code"] == said.partition(":")[0]
+    [line] = unit.log
+    assert line.startswith(said)
+    assert line.endswith(" derived")
+
+
+def test_a_module_is_told_that_a_step_on_another_units_event_failed() -> None:
+    unit = breaking()
+    unit.event(poke("break"), cause=FROM_AFAR)
+    assert unit.log == ["reducer_failed: RuntimeError derived"]
+
+
+def test_who_sends_from_outside_sees_the_record_and_the_module_is_told_nothing() -> None:
+    unit = breaking()
+    unit.poke("break")
+    assert unit.kinds() == ["event", "manifest", "step"]
+
+
+def test_a_module_that_fails_at_hearing_of_a_failure_is_not_told_again() -> None:
+    unit = breaking()
+    unit.poke("again")
+    unit.poke("tell break")
+    assert [step.body.get("error", {}).get("message") for step in unit.of("step")] == [
+        None,
+        None,
+        "RuntimeError",
+        "ValueError",
+    ]
+
+
+def test_a_module_without_an_arm_for_it_is_told_nothing() -> None:
+    unit = Kernel(tiny([], breaks))
+    unit.poke("tell break")
+    assert unit.kinds() == ["event", "manifest", "step", "event", "step"]
+
+
+def test_what_a_module_does_about_a_failed_step_belongs_to_the_run_of_the_event() -> None:
+    def reduce(state: State, event: Any, context: ReducerContext) -> Step:
+        is_told = event["$tag"] == "StepFailed"
+        return Step(set={"n": 1}, effects=[timer(7)]) if is_told else breaks(state, event, context)
+
+    budgets = Budgets(run=Allowance(max_tool_calls=1))
+    unit = Kernel(requesting(reduce, arms=ARMS, tool_policy=ToolPolicy(budgets=budgets)))
+    unit.event(poke("break"), cause=FROM_AFAR)
+    [intent], [run] = unit.intents, unit.state.runs
+    assert intent.run == run
+
+
+def test_the_message_of_a_failure_is_1000_characters_at_most() -> None:
+    unit = breaking()
+    unit.poke("at length")
+    assert unit.of("step")[0].body == {"error": {"code": "invalid_step", "message": "x" * 1000}}

@@ -1,0 +1,126 @@
+"""What one ingress may cause at most, at both edges of each limit."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+from tests.world.requesting import ALLOWED, GRANTS, requesting, timer
+from tests.world.scripted import Kernel, ask, emitting, plan, poke, raising, tiny
+
+from demiurge.world.kernel import advancing
+from demiurge.world.reducer import Emit, ReducerContext, Step
+
+State = Mapping[str, Any] | None
+TOO_MANY = {"code": "invalid_step", "message": "this ingress has caused too many events"}
+ASIDE = Emit("ex/Aside@1", "x")
+
+
+def sending(state: State, event: Any, context: ReducerContext) -> Step:
+    """`2,3` emits two events, one of which is the poke `3`, which emits three."""
+    first, _, rest = event["$value"].get("what", "0").partition(",")
+    events = [ASIDE] * (int(first) - bool(rest)) + ([Emit("ex/Ev@1", poke(rest))] if rest else [])
+    return Step(set={"n": 1}, events=events)
+
+
+def failures(unit: Kernel) -> list[Any]:
+    return [record.body["error"] for record in unit.of("step") if "error" in record.body]
+
+
+@pytest.mark.parametrize(
+    ("what", "made", "failed"),
+    [("5", 5, False), ("6", 0, True), ("2,3", 5, False), ("2,4", 2, True), ("3,1,1", 5, False), ("3,1,2", 4, True)],
+)
+def test_an_ingress_causes_so_many_events_and_no_more(
+    monkeypatch: pytest.MonkeyPatch, what: str, made: int, *, failed: bool
+) -> None:
+    monkeypatch.setattr(advancing, "EVENTS_PER_INGRESS", 5)
+    unit = Kernel(tiny([], sending))
+    unit.poke(what)
+    assert len(unit.of("event")) - 1 == made
+    assert failures(unit) == [TOO_MANY] * failed
+
+
+def test_an_ingress_causes_4096_events() -> None:
+    unit = Kernel(tiny([], sending))
+    unit.poke(",".join(["256"] * 16))
+    assert (len(unit.of("event")), failures(unit)) == (4097, [])
+    unit = Kernel(tiny([], sending))
+    unit.poke(",".join(["256"] * 16 + ["1"]))
+    assert (len(unit.of("event")), failures(unit)) == (4097, [TOO_MANY])
+
+
+@pytest.mark.parametrize(("limit", "status"), [(3, "ok"), (2, "error")])
+def test_an_event_of_a_plan_counts_as_one_of_a_step(monkeypatch: pytest.MonkeyPatch, limit: int, status: str) -> None:
+    monkeypatch.setattr(advancing, "EVENTS_PER_INGRESS", limit)
+    unit = Kernel(tiny([plan([raising("a", "s", "d"), raising("b", "s", "d")])]))
+    unit.poke("ask:x")  # one event of the step, two of the plan
+    [ended] = unit.of("plan_ended")
+    assert ended.body["status"] == status
+    assert ended.body.get("message", TOO_MANY["message"]) == TOO_MANY["message"]
+
+
+@pytest.mark.parametrize(("limit", "made", "status"), [(4, 4, ["ok", "ok"]), (3, 3, ["ok", "error"])])
+def test_effects_of_all_plans_count_together(
+    monkeypatch: pytest.MonkeyPatch, limit: int, made: int, status: list[str]
+) -> None:
+    monkeypatch.setattr(advancing, "EFFECTS_PER_INGRESS", limit)
+    unit = Kernel(tiny([plan([emitting("a", "h1", "x"), emitting("b", "h2", "x")])]))
+    unit.poke("ask:x,y")
+    assert len(unit.intents) == made
+    assert [ended.body["status"] for ended in unit.of("plan_ended")] == status
+    messages = [ended.body["message"] for ended in unit.of("plan_ended") if ended.body["status"] == "error"]
+    assert messages == [f"this ingress has asked for more than {limit} effects"] * status.count("error")
+
+
+@pytest.mark.parametrize(("limit", "made"), [(3, 3), (2, 0)])
+def test_effects_of_a_step_count_as_those_of_a_plan(monkeypatch: pytest.MonkeyPatch, limit: int, made: int) -> None:
+    monkeypatch.setattr(advancing, "EFFECTS_PER_INGRESS", limit)
+
+    def reduce(state: State, event: Any, context: ReducerContext) -> Step:
+        return Step(set={"n": 1}, effects=[timer(n) for n in range(3)])
+
+    unit = Kernel(requesting(reduce))
+    unit.poke("go")
+    assert len(unit.intents) == made
+    message = "this ingress has asked for more than 2 effects"
+    assert failures(unit) == ([] if made else [{"code": "invalid_step", "message": message}])
+
+
+@pytest.mark.parametrize(("limit", "made"), [(4, 4), (3, 2)])
+def test_effects_of_plans_and_of_steps_count_together(monkeypatch: pytest.MonkeyPatch, limit: int, made: int) -> None:
+    monkeypatch.setattr(advancing, "EFFECTS_PER_INGRESS", limit)
+
+    def reduce(state: State, event: Any, context: ReducerContext) -> Step:
+        if event["$tag"] == "Poke":
+            return Step(set={"n": 1}, events=[ask("x")])
+        return Step(set={"n": 1}, effects=[timer(1), timer(2)])
+
+    steps = [emitting("a", "h1", "x"), emitting("b", "h2", "x"), raising("say", "s", "d")]
+    unit = Kernel(
+        tiny([plan(steps)], reduce, effects=ALLOWED, grants=GRANTS, check=False),
+    )
+    unit.poke("go")
+    assert len(unit.intents) == made
+    assert len(failures(unit)) == (made != limit)
+
+
+@pytest.mark.parametrize(("sizes", "kept"), [((4, 4, 2), 3), ((4, 4, 3), 2), ((10,), 1), ((11,), 0), ((5, 6, 5), 2)])
+def test_the_blobs_of_all_steps_count_together(
+    monkeypatch: pytest.MonkeyPatch, sizes: tuple[int, ...], kept: int
+) -> None:
+    """A step whose blobs go beyond the limit does not happen; the next may still be within it."""
+    monkeypatch.setattr(advancing, "BLOB_BYTES_PER_INGRESS", 10)
+
+    def keeping(state: State, event: Any, context: ReducerContext) -> Step:
+        what = event["$value"]["what"].split()
+        if len(what) == 1:
+            return Step(set={"n": 1}, blobs=[bytes(int(what[0]))])
+        return Step(set={"n": 1}, events=[Emit("ex/Ev@1", poke(size)) for size in what[1:]])
+
+    unit = Kernel(tiny([], keeping))
+    unit.poke("all " + " ".join(map(str, sizes)))
+    assert len(unit.last.new_blobs) == kept
+    message = "this ingress has made more than 16 MiB of blobs"
+    assert failures(unit) == [{"code": "invalid_step", "message": message}] * (len(sizes) - kept)

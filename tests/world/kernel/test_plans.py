@@ -1,0 +1,218 @@
+"""What the kernel records of a plan: what it raises and asks for, how it ends, and what its module hears of that."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from tests.world.requesting import timer
+from tests.world.scripted import (
+    SCHEMAS,
+    A,
+    Kernel,
+    ask,
+    awaiting,
+    echoed,
+    edge,
+    emitting,
+    plan,
+    poke,
+    raising,
+    ref,
+    tiny,
+)
+
+from demiurge.tools.limits.allowance import Allowance
+from demiurge.tools.policy import Budgets, ToolPolicy
+from demiurge.values import cbor
+from demiurge.values.refs import ref_of
+from demiurge.world.reducer import ReducerContext, Step
+
+BLOB = ref_of(b"blob")
+ASK = ask("x", 7)
+OPTION: dict[str, Any] = {"more": {"option": {"text": {}}}}
+BROKEN = [raising("tell", "x", {"op": "get", "args": [ref("@plan.input"), "nothing"]})]
+ENDED = {"id": 1, "plan": "ex/plan@1", "status": "ok"}
+
+
+def told(status: str, detail: str) -> dict[str, Any]:
+    return {"$tag": "Told", "$value": {"room": "a", "status": status, "detail": detail}}
+
+
+def test_an_effect_of_a_plan_is_identified_by_all_that_led_to_it() -> None:
+    unit = Kernel(tiny([plan([emitting("one", "h1", "x"), emitting("two", "h2", "x")])]))
+    unit.poke("ask:x")
+    for number, intent in enumerate(unit.intents, 1):
+        identity = ["world_1", str(A), 3, 1, number, "ex.echo", cbor.digest({"text": "x"}), "echo"]
+        assert intent.id == cbor.digest(identity)
+        assert intent.origin == {"id": 1, "kind": "plan", "name": "ex/plan@1"}
+
+
+def test_an_event_of_a_plan_is_recorded_with_its_schema_its_value_and_its_cause() -> None:
+    unit = Kernel(tiny([plan([raising("say", {"text": "s"}, {"text": "d"})])]))
+    unit.poke("ask:x")
+    asked, event = unit.of("event")[1:]
+    assert event.body == {"schema": "ex/Ev@1", "value": told("s", "d")}
+    assert (event.cause, event.refs) == (asked.unit_seq, ())
+
+
+def test_an_event_of_a_plan_exposes_the_blobs_that_its_value_names() -> None:
+    schemas: dict[str, Any] = {"ex/Aside@1": {"record": {"blob": {"hash": {}}}}}
+    step = {"id": "s", "op": "raise_event", "event": "ex/Aside@1", "value": {"record": {"blob": {"hash": BLOB}}}}
+    unit = Kernel(tiny([plan([step])], schemas=schemas))
+    unit.poke("ask:x")
+    assert unit.of("event")[-1].refs == (BLOB,)
+
+
+def test_a_plans_end_is_recorded_under_what_it_was_caused_by() -> None:
+    unit = Kernel(tiny([plan([{"id": "end", "op": "end"}])]))
+    unit.poke("ask:x")
+    [ended] = unit.of("plan_ended")
+    assert (ended.body, ended.cause, ended.refs) == (ENDED, unit.of("event")[1].unit_seq, ())
+
+
+def test_a_plans_result_is_recorded_with_the_blobs_that_it_names() -> None:
+    schemas: dict[str, Any] = {"ex/Found@1": {"record": {"blob": {"hash": {}}}}}
+    end = {"id": "end", "op": "end", "result": {"record": {"blob": {"hash": BLOB}}}}
+    unit = Kernel(tiny([{**plan([end]), "output": "ex/Found@1"}], schemas=schemas))
+    unit.poke("ask:x")
+    [ended] = unit.of("plan_ended")
+    assert ended.body == {**ENDED, "result": {"blob": BLOB}}
+    assert ended.refs == (BLOB,)
+
+
+def test_a_plan_that_fails_is_recorded_and_its_module_hears_all_of_it() -> None:
+    heard: list[Any] = []
+
+    def reduce(state: Any, event: Any, context: ReducerContext) -> Step:
+        from_poke = event["$tag"] == "Poke"
+        heard.append((event, context.cause))
+        return Step(set={"n": 1}, events=[ASK] if from_poke else ())
+
+    unit = Kernel(tiny([plan(BROKEN)], reduce))
+    unit.poke("x")
+    [ended] = unit.of("plan_ended")
+    why = {"code": "plan_failed", "message": "there is no 'nothing' to get"}
+    assert ended.body == {"id": 1, "plan": "ex/plan@1", "status": "error", **why}
+    assert ended.cause == unit.of("event")[1].unit_seq
+    value = {"plan": "ex/plan@1", "plan_id": 1, "correlation": "7", **why}
+    assert heard[-1] == ({"$tag": "PlanFailed", "$value": value}, ended.unit_seq)
+    assert unit.of("step")[-1].cause == ended.unit_seq
+
+
+def test_what_a_module_does_about_a_failed_plan_belongs_to_the_run_of_the_plan() -> None:
+    def reduce(state: Any, event: Any, context: ReducerContext) -> Step:
+        if event["$tag"] == "Poke":
+            return Step(set={"n": 1}, events=[ASK])
+        return Step(set={"n": 1}, effects=[timer(7)])
+
+    policy = ToolPolicy(budgets=Budgets(run=Allowance(max_tool_calls=1)))
+    grants = [{"name": "timer", "cap": "sys/timer@1"}, {"name": "echo", "cap": "ex/echo@1"}]
+    effects = [{"kind": "timer.set", "cap": "timer"}]
+    fired = {"TimerFired": {"ref": "sys/TimerFired@1"}}
+    schemas = {"ex/Ev@1": {"variant": {**SCHEMAS["ex/Ev@1"]["variant"], **fired}}}
+    unit = Kernel(
+        tiny([plan(BROKEN)], reduce, tool_policy=policy, grants=grants, effects=effects, schemas=schemas),
+    )
+    unit.poke("x")
+    [intent], [run] = unit.intents, unit.state.runs
+    assert intent.run == run
+
+
+def test_a_plan_of_a_unit_without_an_arm_for_it_fails_in_the_record_alone() -> None:
+    variant = {tag: arm for tag, arm in SCHEMAS["ex/Ev@1"]["variant"].items() if tag != "PlanFailed"}
+    unit = Kernel(tiny([plan(BROKEN)], schemas={"ex/Ev@1": {"variant": variant}}))
+    unit.poke("ask:x")
+    assert unit.of("plan_ended")[0].body["status"] == "error"
+    assert unit.log == ["asked"]
+
+
+def test_the_message_of_a_failure_is_1000_characters_at_most() -> None:
+    long = [raising("tell", "x", {"op": "get", "args": [ref("@plan.input"), {"text": "n" * 2000}]})]
+    unit = Kernel(tiny([plan(long)], check=False))
+    unit.poke("ask:x")
+    message = unit.of("plan_ended")[0].body["message"]
+    assert len(message) == 1000
+    assert message.startswith("there is no 'nnn")
+
+
+@pytest.mark.parametrize("fault", [RecursionError("deep"), ValueError("a secret text")])
+def test_a_fault_of_the_program_in_a_plan_ends_it_by_its_class_alone(
+    fault: Exception, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def run(*_: Any) -> None:
+        raise fault
+
+    monkeypatch.setattr("demiurge.world.kernel.plans.run", run)
+    unit = Kernel(tiny())
+    unit.poke("ask:x")
+    [ended] = unit.of("plan_ended")
+    assert (ended.body["code"], ended.body["message"]) == ("plan_failed", type(fault).__name__)
+    assert ended.cause == unit.of("event")[1].unit_seq
+
+
+def test_what_a_plan_does_after_it_has_heard_an_event_is_caused_by_that_event() -> None:
+    waiting = {"id": "w", "op": "await_event", "event": "ex/Told@1", "where": True, "bind": {"as": "e"}}
+    unit = Kernel(tiny([plan([waiting, raising("say", "heard", "d")], [edge("w", "say")])]))
+    unit.poke("ask:x")
+    event, said, ended, *_ = unit.event(told("s", "d"))
+    assert [said.body["value"]["$value"]["status"], ended.kind] == ["heard", "plan_ended"]
+    assert (said.cause, ended.cause) == (event.unit_seq, event.unit_seq)
+
+
+def test_an_event_that_a_plan_has_waited_for_is_kept_in_the_form_of_its_local() -> None:
+    waiting = {"id": "w", "op": "await_event", "event": "ex/Told@1", "where": True, "bind": {"as": "e"}}
+    schemas = {"ex/Heard@1": {"record": {name: {"text": {}} for name in ("room", "status", "detail")} | OPTION}}
+    steps = [waiting, emitting("go", "h", "x"), awaiting("wait", "h", "r")]
+    parts = {**plan(steps, [edge("w", "go"), edge("go", "wait")]), "locals": {"e": "ex/Heard@1"}}
+    unit = Kernel(tiny([parts], schemas=schemas, check=False))
+    unit.poke("ask:x")
+    unit.event(told("s", "d"))
+    [instance] = unit.state.plans.values()
+    assert instance.vars["e"] == {"room": "a", "status": "s", "detail": "d", "more": None}
+
+
+def test_a_plan_that_waits_for_another_event_is_not_moved() -> None:
+    waiting = {"id": "w", "op": "await_event", "event": "ex/Note@1", "where": True, "bind": {"as": "e"}}
+    unit = Kernel(tiny([plan([waiting])]))
+    unit.poke("ask:x")
+    unit.event(told("s", "d"))
+    assert len(unit.state.plans) == 1
+
+
+def test_a_receipt_for_a_plan_that_waits_for_something_else_is_kept_for_later() -> None:
+    waiting = {"id": "w", "op": "await_event", "event": "ex/Told@1", "where": True, "bind": {"as": "e"}}
+    steps = [emitting("go", "h", "x"), waiting]
+    steps += [awaiting("got", "h", "r"), raising("say", ref("@var:r.payload.text"), "d")]
+    unit = Kernel(tiny([plan(steps, [edge("go", "w"), edge("w", "got"), edge("got", "say")])]))
+    unit.poke("ask:x")
+    [intent] = unit.intents
+    unit.receipt(intent, echoed("x"))
+    assert [instance.receipts for instance in unit.state.plans.values()] == [{intent.id: echoed("x")}]
+    unit.event(told("s", "d"))
+    assert unit.log[-1] == "x:d"
+
+
+# -- correlation ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("field", "correlation"),
+    [("$value.what", "hi"), ("$tag", "Poke"), ("$value.nothing", ""), ("$value.what.more", ""), ("nothing.more", "")],
+)
+def test_a_plan_is_correlated_by_the_field_that_its_trigger_names(field: str, correlation: str) -> None:
+    steps = [emitting("go", "h", "x"), awaiting("wait", "h", "r")]
+    triggers = [{"event": "ex/Ev@1", "plan": "ex/plan@1", "correlate_by": field}]
+    unit = Kernel(tiny([plan(steps, [edge("go", "wait")], on="ex/Ev@1")], triggers=triggers, check=False))
+    unit.event(poke("hi"))
+    [instance] = unit.state.plans.values()
+    assert (instance.correlation, instance.vars["correlation_id"]) == (correlation, correlation)
+    assert (instance.input, instance.cause, instance.id) == (poke("hi"), 0, 1)
+
+
+def test_without_a_field_to_correlate_by_a_plan_has_an_empty_correlation() -> None:
+    steps = [emitting("go", "h", "x"), awaiting("wait", "h", "r")]
+    unit = Kernel(tiny([plan(steps, [edge("go", "wait")], on="ex/Poke@1")]))
+    unit.poke("hi")
+    [instance] = unit.state.plans.values()
+    assert (instance.correlation, instance.vars["correlation_id"]) == ("", "")

@@ -1,0 +1,49 @@
+"""What came of an effect, as the event in which the module that asked hears of it, field by field."""
+
+from __future__ import annotations
+
+from tests.world.requesting import ANY, FAILED, TYPED, requesting
+from tests.world.scripted import ROOM, echoed, room, tiny
+
+from demiurge.values import cbor
+from demiurge.world.effect import failed, succeeded
+from demiurge.world.kernel.receipts import receipt_event
+from demiurge.world.manifest import ModuleType
+
+GONE = {"code": "gone", "message": "It is gone."}
+
+
+def module(**arms: object) -> ModuleType:
+    return requesting(room, arms=arms, check=False).modules[ROOM]
+
+
+def test_a_kind_with_a_type_of_its_own_brings_its_payload_as_it_is() -> None:
+    event = receipt_event(module(**TYPED, **ANY), b"i", "timer.set", "k", succeeded(delivered_at_ns=8, key=None))
+    payload = {"delivered_at_ns": 8, "key": None}
+    value = {"intent": b"i", "key": "k", "status": "ok", "error": None, "payload": payload}
+    assert event == {"$tag": "TimerFired", "$value": value}
+
+
+def test_a_failure_of_such_a_kind_brings_its_error_and_no_payload() -> None:
+    event = receipt_event(module(**TYPED, **ANY), b"i", "blob.get", "k", failed(**GONE))
+    value = {"intent": b"i", "key": "k", "status": "error", "error": GONE, "payload": None}
+    assert event == {"$tag": "BlobGetResult", "$value": value}
+
+
+def test_any_other_kind_is_named_and_brings_its_payload_in_canonical_bytes() -> None:
+    event = receipt_event(module(**TYPED, **ANY), b"i", "ex.own", "k", echoed("hi"))
+    payload = cbor.encode({"text": "hi", "blob": None})
+    value = {"intent": b"i", "key": "k", "status": "ok", "error": None, "kind": "ex.own", "payload": payload}
+    assert event == {"$tag": "Came", "$value": value}
+
+
+def test_a_failure_of_any_other_kind_brings_its_error_and_no_payload() -> None:
+    for kind in ("ex.own", "timer.set"):
+        event = receipt_event(module(**ANY), b"i", kind, "k", failed(**GONE))
+        value = {"intent": b"i", "key": "k", "status": "error", "error": GONE, "kind": kind, "payload": None}
+        assert event == {"$tag": "Came", "$value": value}
+
+
+def test_a_module_without_an_arm_for_it_hears_nothing() -> None:
+    assert receipt_event(module(**FAILED), b"i", "timer.set", "k", failed(**GONE)) is None
+    assert receipt_event(tiny().modules[ROOM], b"i", "ex.own", "k", echoed("hi")) is None
