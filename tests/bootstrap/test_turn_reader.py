@@ -111,7 +111,7 @@ async def test_a_turn_that_is_followed_is_read_once(
         assert await reader.read() == [0, 1, 2, 3, 4, 5]
         assert [call.outcome["ok"] for call in reader.calls if call.outcome] == [True] * 6
         ranges = []
-        state = world.backend.state
+        state = world.backend.read.state
 
         async def watched(module: str, key: str, at: int | None = None, only: Any = "all") -> Any:
             found = await state(module, key, at, only)
@@ -119,7 +119,7 @@ async def test_a_turn_that_is_followed_is_read_once(
             ranges.append(len((found or {}).get("messages", ())))
             return found
 
-        monkeypatch.setattr(world.backend, "state", watched)
+        monkeypatch.setattr(world.backend.read, "state", watched)
         assert await reader.read() == []
         assert ranges == [0]
         monkeypatch.undo()
@@ -136,7 +136,7 @@ async def test_the_terminal_reads_no_whole_chat(
     async with opened(tmp_path / "w", provider) as world:
         rounds(provider, 3)
         await world.chat().send("Add.")
-        state = world.backend.state
+        state = world.backend.read.state
 
         async def watched(module: str, key: str, at: int | None = None, only: Any = "all") -> Any:
             assert only != "all"
@@ -144,7 +144,7 @@ async def test_the_terminal_reads_no_whole_chat(
             assert only.get("messages") not in ("all", (0, None))
             return await state(module, key, at, only)
 
-        monkeypatch.setattr(world.backend, "state", watched)
+        monkeypatch.setattr(world.backend.read, "state", watched)
         rounds(provider, 3, 3)
         reply = await world.chat().send("Add more.")
         assert (reply.status, len(reply.tool_calls)) == ("done", 6)

@@ -16,6 +16,7 @@ from tests.world.scripted import said
 
 from demiurge import World
 from demiurge.bootstrap.backend import Backend, Frames, Shown
+from demiurge.bootstrap.backend.connection import Connection
 from demiurge.bootstrap.backend.embedded import Embedded
 from demiurge.bootstrap.backend.remote import Remote
 from demiurge.bootstrap.backend.socket import LENGTH, socket_path
@@ -23,6 +24,7 @@ from demiurge.errors import Conflict, InvalidValue
 from demiurge.models.request import GenerateRequest
 from demiurge.tools.events import TextDelta
 from demiurge.values import cbor
+from demiurge.values.caller import USER
 from demiurge.wire.items import Completion
 from demiurge.world.watching.broadcast import LONGEST
 
@@ -45,7 +47,7 @@ def guest(owner: World, folder: Path, successor: Callable[[], Backend] | None = 
     def nobody() -> Backend:
         raise Conflict("Nobody takes over.", code="gone")
 
-    return World(Remote(socket_path(folder), successor or nobody), owner.choice)
+    return World(Remote(Connection(socket_path(folder), successor or nobody)), owner.choice)
 
 
 class Screen:
@@ -170,7 +172,7 @@ async def test_who_leaves_is_not_remembered(tmp_path: Path, provider: SlowProvid
             await Screen(frames).until("one")
         assert isinstance(world.backend, Embedded)
         async with asyncio.timeout(20):
-            while len(world.backend._broadcast._watchers) > 1:  # the one who sends looks on as well
+            while len(world.backend.state.broadcast._watchers) > 1:  # the one who sends looks on as well
                 await asyncio.sleep(0)
         provider.let_go()
         await sending
@@ -209,12 +211,12 @@ class Loud:
 async def test_one_who_does_not_read_makes_nobody_wait(
     tmp_path: Path, provider: SlowProvider, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("demiurge.bootstrap.backend.embedded.Models", Loud)
+    monkeypatch.setattr("demiurge.bootstrap.backend.owner.Models", Loud)
     async with opened(tmp_path / "w", provider) as world:
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as wire:
             wire.setblocking(False)
             wire.connect(str(socket_path(tmp_path / "w")))
-            request = cbor.encode({"op": "watch", "args": [None]})
+            request = cbor.encode({"op": "run.watch", "caller": USER.to_node(), "args": [None, []]})
             wire.sendall(LENGTH.pack(len(request)) + request)
             reply = await world.chat().send("Shout.")
             assert len(reply.text) == 100 * PIECES

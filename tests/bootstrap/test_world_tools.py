@@ -12,7 +12,7 @@ from tests.provider import Provider, serving
 
 from demiurge import ToolPolicy, World, tool
 from demiurge.apps.demiurge import app
-from demiurge.bootstrap import world as world_module
+from demiurge.bootstrap import opening
 from demiurge.errors import Conflict, DemiurgeError, Unavailable
 from demiurge.tools import (
     BoundTool,
@@ -90,7 +90,7 @@ def opened(path: Path, tools: Any, policy: ToolPolicy | None = ALL, **more: Any)
 def joining(path: Path, tools: Any) -> World:
     """The world as a process opens it that another one has let in."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(world_module, "own", lambda *_args, **_options: None)
+        patch.setattr(opening, "own", lambda *_args, **_options: None)
         return opened(path, tools, None if not tools else ALL)
 
 

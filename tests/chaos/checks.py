@@ -85,7 +85,7 @@ def after_a_death(ledger: Ledger) -> bool:
 
 
 def _store(world: World) -> Any:
-    return world.backend.store  # type: ignore[attr-defined]  # this process owns the world
+    return world.backend.state.store  # type: ignore[attr-defined]  # this process owns the world
 
 
 def _holds_all_acknowledged(world: World, ledger: Ledger) -> None:

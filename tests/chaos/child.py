@@ -18,12 +18,13 @@ import sys
 import traceback
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from tests.chaos.agent import CHATS, open_world, script
 
 from demiurge import faults
 from demiurge.bootstrap import Chat, Reply, World
+from demiurge.bootstrap.backend import Backend
 from demiurge.errors import DemiurgeError
 
 
@@ -41,18 +42,28 @@ class Telling:
     """A backend that says what was acknowledged, as soon as it was."""
 
     def __init__(self, backend: Any, teller: Teller) -> None:
-        self._backend, self._teller = backend, teller
+        self._backend, self.run = backend, TellingRun(backend.run, teller)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._backend, name)
 
+
+class TellingRun:
+    """The calls that run something, with the same said of them."""
+
+    def __init__(self, calls: Any, teller: Teller) -> None:
+        self._calls, self._teller = calls, teller
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._calls, name)
+
     async def submit(self, *args: Any) -> Any:
-        unit, seq, event_hash = await self._backend.submit(*args)
+        unit, seq, event_hash = await self._calls.submit(*args)
         self._teller.tell("ack", unit=unit, seq=seq, event_hash=event_hash, schema=args[0])
         return unit, seq, event_hash
 
     async def decide(self, approval_id: str, approve: bool, reason: str) -> None:
-        await self._backend.decide(approval_id, approve, reason)
+        await self._calls.decide(approval_id, approve, reason)
         self._teller.tell("decided", id=approval_id)
 
 
@@ -89,9 +100,10 @@ async def run(
     """Open the world and talk in all its chats at once until each has had `turns` turns."""
     teller = Teller(out)
     world = open_world(Path(folder), url)
-    world.backend = Telling(world.backend, teller)
+    told = Telling(world.backend, teller)
+    world.backend = cast("Backend", told)
     async with world:
-        teller.tell("open", owner=type(world.backend._backend).__name__)
+        teller.tell("open", owner=type(told._backend).__name__)
         async with asyncio.TaskGroup() as group:
             for chat in chats:
                 group.create_task(talk(world, world.chat(chat), seed, turns, teller))

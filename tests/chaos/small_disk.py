@@ -13,10 +13,13 @@ import shutil
 import signal
 import sys
 from pathlib import Path
+from typing import cast
 
 from tests.chaos.agent import open_world
 from tests.chaos.child import Teller, Telling, talk
 from tests.chaos.test_full_disk import until_refused
+
+from demiurge.bootstrap.backend import Backend
 
 TURNS_AFTER = 2
 
@@ -37,7 +40,7 @@ def make_room(how: str, ballast: Path) -> None:
 
 async def live(disk: Path, url: str, how: str, told: Teller) -> None:
     async with asyncio.timeout(60), open_world(disk / "world", url) as world:
-        world.backend = Telling(world.backend, told)
+        world.backend = cast("Backend", Telling(world.backend, told))
         chat = world.chat("anna")
         take_room(how, disk / "ballast")
         said = await until_refused(chat, 60)

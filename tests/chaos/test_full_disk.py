@@ -9,7 +9,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from tests.chaos.agent import open_world, script
@@ -20,6 +20,7 @@ from tests.chaos.outside import Outside
 
 from demiurge import faults
 from demiurge.bootstrap import Chat, Reply
+from demiurge.bootstrap.backend import Backend
 from demiurge.errors import Unavailable
 
 CHATS = ("anna",)
@@ -74,7 +75,7 @@ async def test_a_disk_that_gets_full_stops_the_turn_and_with_room_it_goes_on(
     outside.pause_s = 0.0
     folder, out = tmp_path / "world", tmp_path / "told"
     async with asyncio.timeout(30), open_world(folder, outside.url) as world:
-        world.backend = Telling(world.backend, Teller(str(out)))
+        world.backend = cast("Backend", Telling(world.backend, Teller(str(out))))
         chat = world.chat("anna")
         with faults.armed({point: f"enospc@{hit}+"}):
             said = await until_refused(chat, 2)
@@ -90,7 +91,7 @@ async def test_a_disk_that_fails_once_is_tried_again(action: str, words: str, ou
     outside.pause_s = 0.0
     folder, out = tmp_path / "world", tmp_path / "told"
     async with asyncio.timeout(30), open_world(folder, outside.url) as world:
-        world.backend = Telling(world.backend, Teller(str(out)))
+        world.backend = cast("Backend", Telling(world.backend, Teller(str(out))))
         chat = world.chat("anna")
         for hit in range(1, 9):
             with faults.armed({"journal.before_commit": f"{action}@{hit}"}):

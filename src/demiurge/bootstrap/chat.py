@@ -238,7 +238,7 @@ class Chat:
             return
         request_id = state["turn"]["request_id"]
         await self.world.submit("demiurge/TurnCancelled@1", {"chat_id": self.id, "request_id": request_id})
-        await self.world.backend.cancel(str(self.unit), reason)
+        await self.world.backend.run.cancel(str(self.unit), reason)
 
     def turn(self, request_id: int | None = None) -> TurnReader:
         """Reads the turn of a message as it goes on; the last one by default."""

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from demiurge.bootstrap.backend import Backend
 from demiurge.bootstrap.fork import absolute
+from demiurge.values.refs import ref_from_digest
 from demiurge.world.history.seal import Proof
 from demiurge.world.history.verify import Verified
 from demiurge.world.record import Record, decode_record
@@ -26,7 +27,7 @@ class Journal(NamedTuple):
         """A unit's records by sequence number; all units' by position when `unit` is None. Raises Damaged."""
         name = str(unit) if unit is not None else None
         while True:
-            rows = self.backend.rows(name, from_seq, 1000)
+            rows = self.backend.read.rows(name, from_seq, 1000)
             for position, data in rows:
                 record = decode_record(data, position=position)
                 yield record
@@ -45,28 +46,26 @@ class Journal(NamedTuple):
 
     def head(self) -> list[tuple[str, int, str]]:
         """(unit, number of records, hash of the last one) of every unit."""
-        return [(unit, count, "sha256:" + digest.hex()) for unit, count, digest, _ in self.backend.heads()]
+        return [(head.unit, head.next_seq, ref_from_digest(head.hash)) for head in self.backend.read.heads()]
 
     def verify(self, seal: str | None = None, archives: Iterable[str | os.PathLike[str]] = ()) -> Verified:
         """Check every record and every blob; the outcome names the first that is damaged. `archives`: files that were
         moved away, to be read as if they were here. Raises NotFound, InvalidValue, Damaged for one that is none."""
-        found = self.backend.verify(seal, [str(absolute(path)) for path in archives])
-        found.pop("ok")
-        return Verified(**found)
+        return self.backend.keep.verify(seal, [str(absolute(path)) for path in archives])
 
     def seal(self, size: int | None = None) -> str:
         """The seal of the first `size` records, now or whenever there were so many; of all for None. Reads what is new
         since the last seal and checks nothing. Raises NotFound, Damaged, Unavailable."""
-        return self.backend.seal(size)
+        return self.backend.keep.seal(size)
 
     def prove(self, position: int, seal: str | None = None) -> Proof:
         """That the record at `position` is under `seal`, one that this world had, or under its newest.
 
         Raises NotFound, InvalidValue (`invalid_seal`), Conflict (`seal`: it never had that), Damaged, Unavailable.
         """
-        return Proof.from_json(self.backend.prove(position, seal))
+        return self.backend.keep.prove(position, seal)
 
     def archives(self) -> list[dict[str, Any]]:
         """What was archived, oldest first: `{first, last, records, bytes, packed, seal, file, here}`. The first two are
         positions, `packed` is the size of the file, and `here` is false while it is away."""
-        return self.backend.archives()
+        return self.backend.read.archives()

@@ -134,9 +134,9 @@ class Means:
         return {"system_ref": ref_of(prompt)}, (prompt,)
 
 
-def require_same(theirs: bytes, ours: Ruled) -> None:
-    """Raises Conflict unless the owner of a world, whose manifest node this is, runs the world with our manifest."""
-    if ref_of(theirs) != ours.manifest.ref:
+def require_same(theirs: Ref, ours: Ref) -> None:
+    """Raises Conflict unless the owner of a world runs it with our manifest."""
+    if theirs != ours:
         raise Conflict(
             "Another process has this world open with other tools, policy or manifest; stop it first.", code="owned"
         )

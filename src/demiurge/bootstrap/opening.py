@@ -9,11 +9,13 @@ from typing import Any
 
 from demiurge.bootstrap.adoption import Adoption
 from demiurge.bootstrap.backend import Backend
+from demiurge.bootstrap.backend.connection import Connection
 from demiurge.bootstrap.backend.embedded import Embedded
+from demiurge.bootstrap.backend.owner import Owner
 from demiurge.bootstrap.backend.ownership import own
 from demiurge.bootstrap.backend.remote import Remote
 from demiurge.bootstrap.backend.silence import Silence, holder
-from demiurge.bootstrap.backend.socket import socket_path
+from demiurge.bootstrap.backend.socket import Gateway, socket_path
 from demiurge.bootstrap.losses import Losses
 from demiurge.bootstrap.manifest import Definitions, Means, require_same, ruled_by
 from demiurge.bootstrap.models import Choice, addresses
@@ -24,7 +26,9 @@ from demiurge.sessions.codec import EventCodec
 from demiurge.stores import SqliteStore
 from demiurge.tools.execution.error_log import ToolErrorLog
 from demiurge.tools.execution.observers import Observers
+from demiurge.values.caller import Caller
 from demiurge.values.clock import SystemClock
+from demiurge.values.refs import ref_of
 from demiurge.world.effect import Adapter
 
 __all__ = ["Opening"]
@@ -53,6 +57,7 @@ class Opening:
     observers: Observers
     log_tool_errors: bool | ToolErrorLog
     tell: Callable[[str], None]
+    caller: Caller
 
     def backend(self) -> Backend:
         """Raises as `World.open`."""
@@ -61,10 +66,10 @@ class Opening:
             return self._embedded(store)
         path = socket_path(self.folder)
         silence = Silence(path, self.folder, self.tell)
-        remote = Remote(path, _no_heir if self.looks else self.backend, self._look, silence)
+        connection = Connection(path, _no_successor if self.looks else self.backend, self._look, silence)
         if self.names_means and not self.source.is_waiting:
-            remote.agree(self._require_same)
-        return remote
+            connection.agree(self._require_same)
+        return Remote(connection, self.caller)
 
     def _look(self) -> Backend:
         """Reads the world while its owner is silent. Raises Unavailable, Damaged, UsageError, NotFound."""
@@ -87,7 +92,7 @@ class Opening:
         except BaseException:
             store.close()
             raise
-        return Embedded(
+        owner = Owner(
             store,
             ruled,
             adoption,
@@ -95,22 +100,21 @@ class Opening:
             secrets=open_secrets(environment, folder, store),
             addresses=addresses(environment, self.choice.provider, self.base_url),
             clock=SystemClock(),
-            socket=socket_path(folder),
             folder=folder,
             perform=self.perform,
             events=self.events,
             kept_code=environment.get("DEMIURGE_KEPT_CODE") == "1",
             adapters=self.adapters,
-            listens=not self.looks,
             tools_may_change=self.source.may_change,
             observers=self.observers,
             errors=ToolErrorLog(environment=environment) if errors is True else errors or None,
         )
+        return Embedded(owner, None if self.looks else Gateway(socket_path(folder)), self.caller)
 
     def _require_same(self, theirs: bytes) -> None:
         """Raises Conflict unless what is named here is what the owner, whose manifest this is, runs the world with."""
-        require_same(theirs, self.means.rule(self.given or Definitions.of_node(theirs)))
+        require_same(ref_of(theirs), self.means.rule(self.given or Definitions.of_node(theirs)).manifest.ref)
 
 
-def _no_heir() -> Any:
+def _no_successor() -> Any:
     raise Unavailable("The process that had this world open has gone.", code="owner_gone")

@@ -20,17 +20,17 @@ class ShownRecords(NamedTuple):
 
     def count(self, unit: Unit) -> int:
         """How many records the unit has."""
-        return next((count for name, count, *_ in self.backend.heads(str(unit)) if name == str(unit)), 0)
+        return next((head.next_seq for head in self.backend.read.heads(str(unit)) if head.unit == str(unit)), 0)
 
     def receipts(self, unit: Unit, start: int, limit: int) -> Iterator[Record]:
         """The receipts among at most `limit` records from `start` on."""
-        records = (decode_record(data, position=at) for at, data in self.backend.rows(str(unit), start, limit))
+        records = (decode_record(data, position=at) for at, data in self.backend.read.rows(str(unit), start, limit))
         return (record for record in records if record.kind == "receipt")
 
     def record(self, unit: Unit, seq: int) -> Record:
         """Record number `seq` of the unit."""
-        [(position, data)] = self.backend.rows(str(unit), seq, 1)
+        [(position, data)] = self.backend.read.rows(str(unit), seq, 1)
         return decode_record(data, position=position)
 
     def get_blob(self, ref: Ref) -> bytes:
-        return self.backend.get_blob(ref)
+        return self.backend.read.get_blob(ref)

@@ -17,8 +17,8 @@ class StoredBlobs(NamedTuple):
 
     def put(self, data: bytes, *, force: bool = False) -> Ref:
         """Durable on return. Raises Conflict (`erased`) for bytes that were erased here, unless with `force`."""
-        return Ref(self.backend.put_blob(data, force))
+        return self.backend.run.put_blob(data, force)
 
     def get(self, ref: str) -> bytes:
         """Raises NotFound (`erased` for one that was), Damaged, InvalidValue (not a ref)."""
-        return self.backend.get_blob(parse_ref(ref))
+        return self.backend.read.get_blob(parse_ref(ref))

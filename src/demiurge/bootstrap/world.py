@@ -9,6 +9,8 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import aclosing
+from dataclasses import asdict
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -44,6 +46,7 @@ from demiurge.tools.execution.observers import Observers
 from demiurge.tools.policy import ToolPolicy
 from demiurge.tools.telemetry.run_summary import RunSummary
 from demiurge.values import canonical_json, cbor
+from demiurge.values.caller import USER, Caller
 from demiurge.values.clock import SystemEntropy
 from demiurge.values.projection import Only
 from demiurge.values.refs import Ref
@@ -55,7 +58,6 @@ from demiurge.world.retention.archive import KEEP_S as ARCHIVE_S
 from demiurge.world.retention.archive import Archiving
 from demiurge.world.retention.erasure import Erasure
 from demiurge.world.retention.garbage import KEEP_S, Garbage
-from demiurge.world.retention.traces import Mention
 from demiurge.world.sealing import Sealing
 from demiurge.world.sessions import Sessions
 from demiurge.world.unit import Unit
@@ -82,7 +84,8 @@ class World:
     ) -> None:
         self.backend, self._adopts, self._vault, self._tools = backend, adopts, vault, tools
         self.choice = choice
-        self.sessions = Sessions(ShownRecords(backend), events if events is not None else EventCodec())
+        self._events = events if events is not None else EventCodec()
+        self.sessions = Sessions(ShownRecords(backend), self._events)
         self.blobs = StoredBlobs(backend)
         self.journal = Journal(backend)
         self.accepted: AcceptedLoss | None = None
@@ -115,6 +118,7 @@ class World:
         resources: Mapping[Any, Any] = MappingProxyType({}),
         accept_losses: str | None = None,
         tell: Callable[[str], None] | None = None,
+        caller: Caller = USER,
     ) -> World:
         """Open the world in the folder `path`, made if there is none; join its owner when another process has it.
 
@@ -142,6 +146,8 @@ class World:
         A world whose disk takes no writes is only read, and so is one whose owner does not answer, as when it was
         stopped: `read_only` says why, and what would write raises that, or waits for the owner. `tell` is then called
         with a sentence for the user (default: a warning in the log).
+
+        `caller` is who asks for everything that is asked of this `World`; see `acting_as`.
 
         Raises NotFound (no world and not `create`), BadManifest, InvalidValue (no such code), Conflict (owned with
         other tools, policy or manifest), UsageError (made by a newer version), Unavailable, Damaged.
@@ -180,6 +186,7 @@ class World:
             observers=observers,
             log_tool_errors=log_tool_errors,
             tell=tell if tell is not None else LOG.warning,
+            caller=caller,
         )
         adopts = adopt or given is not None
         world = cls(
@@ -192,9 +199,9 @@ class World:
     async def __aenter__(self) -> World:
         try:
             if self._tools is not None and self._tools[0].is_waiting:
-                await self.refresh_tools()
+                await self._tools[0].refresh(self._tools[1], self.backend.of(USER))
             await self.backend.serve()
-            if self._adopts and not (await self.backend.info())["adopted"]:
+            if self._adopts and not (await self.backend.of(USER).read.info())["adopted"]:
                 raise Conflict("Another process has this world open, to look at; stop it first.", code="owned")
         except BaseException:
             await self.close()
@@ -203,6 +210,19 @@ class World:
 
     async def __aexit__(self, *_exc: object) -> None:
         await self.close()
+
+    @property
+    def caller(self) -> Caller:
+        """The caller of everything that is asked of this `World`."""
+        return self.backend.caller
+
+    def acting_as(self, caller: Caller) -> World:
+        """The same open world for another caller, whose roles bound what it may ask (UsageError, `role_missing`).
+        Close the world that was opened, not this one."""
+        backend, adopts, vault = self.backend.of(caller), self._adopts, self._vault
+        world = World(backend, self.choice, self._events, adopts=adopts, vault=vault, tools=self._tools)
+        world.accepted, world.summary = self.accepted, self.summary
+        return world
 
     @property
     def owned(self) -> bool:
@@ -238,13 +258,18 @@ class World:
         Raises InvalidValue, NotFound (schema, or a blob it names), UsageError (unroutable, or a key that is empty or no
         text), Conflict (`key_taken`: the key is another event's), Unavailable.
         """
-        unit, seq, digest = await self.backend.submit(schema, value, key, idempotency_key)
-        return Accepted(unit, seq, Ref(digest))
+        return await self.backend.run.submit(schema, value, key, idempotency_key)
 
     async def settle(self, unit: str | Unit | None = None, on_frame: OnFrame | None = None) -> None:
         """Wait until only a person, or a time that has not come, can move things on. `on_frame` sees what happens
         meanwhile; frames are not stored."""
-        await self.backend.settle(str(unit) if unit is not None else None, on_frame)
+        wanted = str(unit) if unit is not None else None
+        if on_frame is None:
+            await self.backend.run.settle(wanted)
+            return
+        async with aclosing(self.backend.run.settling(wanted)) as frames:
+            async for shown in frames:
+                on_frame(shown)
 
     def watch(self, unit: str | Unit | None = None, after: Iterable[Shown] = ()) -> Frames:
         """What effects show while they run, in a unit or in all: `{unit, intent, attempt, offset, end, type, ...}`.
@@ -257,7 +282,7 @@ class World:
         one of each intent will do. Nothing is started by watching. Ends when the world is closed. Raises InvalidValue
         for a unit or frames that are none.
         """
-        return self.backend.watch(str(unit) if unit is not None else None, after)
+        return self.backend.run.watch(str(unit) if unit is not None else None, list(after))
 
     async def state(
         self, module: str, key: str | None = None, at: int | None = None, *, only: Only = "all"
@@ -269,15 +294,15 @@ class World:
         for an unknown module, and for a position that the journal does not reach; InvalidValue (`bad_part`) where the
         cell has no such part.
         """
-        return await self.backend.state(module, key or "", at, only)
+        return await self.backend.read.state(module, key or "", at, only)
 
     async def keys(self, module: str) -> list[str]:
         """The keys of a module's units."""
-        return await self.backend.keys(module)
+        return await self.backend.read.keys(module)
 
     def lost(self) -> list[str]:
         """Returns a sentence for each loss in the files of this world: it names the file and says what to do."""
-        return self.backend.lost()
+        return self.backend.read.lost()
 
     async def replay(self, check: bool = True) -> dict[str, Any]:
         """Compute every unit again from what came in, and compare every derived record: `{units, records, ok}`, and
@@ -287,7 +312,7 @@ class World:
         that: `{ok: False, error: {code, message}}`.
         """
         try:
-            return await self.backend.replay()
+            return await self.backend.keep.replay()
         except (Damaged, Divergence) as problem:
             if check:
                 raise
@@ -302,8 +327,7 @@ class World:
         (`exists`: something is in `path`), NotFound (no such position), Damaged, Divergence, Unavailable.
         """
         folder = absolute(path)
-        made = await self.backend.fork(str(folder), at)
-        return Fork(folder, **{**made, "unchecked": tuple(made["unchecked"])})
+        return Fork(folder, **asdict(await self.backend.keep.fork(str(folder), at)))
 
     async def gc(self, keep_days: float = KEEP_DAYS, *, dry_run: bool = False) -> Garbage:
         """Remove blobs that nothing leads to and snapshots that are superseded, but for those of the last `keep_days`
@@ -311,7 +335,7 @@ class World:
 
         Raises UsageError, Conflict (`collecting`), Damaged (and nothing was removed), Unavailable.
         """
-        return Garbage(**await self.backend.gc(keep_days, dry_run))
+        return await self.backend.keep.gc(keep_days, dry_run)
 
     async def erase(self, ref: str, why: str, *, dry_run: bool = False) -> Erasure:
         """Let the bytes of a blob and of its copies go for good, and record that, with `why`; with `dry_run` only say
@@ -320,12 +344,7 @@ class World:
         Raises InvalidValue, NotFound, UsageError (`needed`: a node or code of the world), Conflict (`busy`), Damaged,
         Divergence, Unavailable (`erase` again finishes it).
         """
-        found = await self.backend.erase(ref, why, dry_run)
-        names = ("units", "unchecked", "copies", "sessions")
-        found |= {name: tuple(found[name]) for name in names}
-        for name in ("quotes", "inline"):
-            found[name] = tuple(Mention(kind, what, tuple(units)) for kind, what, units in found[name])
-        erasure = Erasure(**found)
+        erasure = await self.backend.keep.erase(ref, why, dry_run)
         if not dry_run:
             self.sessions.forget(map(Unit.parse, erasure.sessions))
         return erasure
@@ -338,17 +357,17 @@ class World:
 
         Raises UsageError, Conflict (`archiving`), Damaged, Unavailable: then the next call goes on.
         """
-        return Archiving(**await self.backend.archive(before, keep_days, dry_run))
+        return await self.backend.keep.archive(before, keep_days, dry_run)
 
     async def approvals(self, unit: Unit | None = None) -> list[dict[str, Any]]:
         """Calls that wait for a person, in `unit` or anywhere: `{id, unit, tool, tool_call_id, arguments_json, damaged,
         expires_ns, ...}`. `arguments_json` are the exact arguments. `damaged` is None, or says what can't be read; then
         `arguments_json` may be None, and so may `id` where the records of a whole unit can't be read."""
-        return await self.backend.approvals(str(unit) if unit is not None else None)
+        return await self.backend.read.approvals(str(unit) if unit is not None else None)
 
     async def decide(self, approval_id: str, *, approve: bool, reason: str = "") -> None:
         """Answer one of them; a rejection goes to the model with `reason`. Raises NotFound."""
-        await self.backend.decide(approval_id, approve, reason)
+        await self.backend.run.decide(approval_id, approve, reason)
 
     async def doubts(self, *, settled: bool = False) -> list[dict[str, Any]]:
         """Effects of which nobody knows whether they took effect, oldest first: `{id, unit, kind, tool, tool_call_id,
@@ -360,7 +379,7 @@ class World:
         has no `unit`. An effect that a process began, and that was not ended when the process was killed, has the code
         `begun` until its unit goes on. Raises Damaged, Unavailable.
         """
-        return await self.backend.doubts(settled)
+        return await self.backend.read.doubts(settled)
 
     async def settle_doubt(self, doubt_id: str, *, done: bool, reason: str, result: Any = None) -> dict[str, Any]:
         """Say what a person found out about a doubt; nothing runs. Returns the doubt as `doubts` does.
@@ -373,7 +392,7 @@ class World:
         Unavailable.
         """
         result_json = canonical_json.encode(result).decode() if result is not None else None
-        return await self.backend.settle_doubt(doubt_id, done, reason, result_json)
+        return await self.backend.run.settle_doubt(doubt_id, done, reason, result_json)
 
     async def call(
         self, tool: str, arguments_json: str, call_id: str | None = None, *, on_frame: OnFrame | None = None
@@ -400,13 +419,13 @@ class World:
 
     def manifest(self) -> dict[str, Any]:
         """The manifest in force, or that would be: `{root, definitions, sources, tool_policy, toolset}`."""
-        manifest: dict[str, Any] = cbor.decode(self.backend.manifest())
+        manifest: dict[str, Any] = cbor.decode(self.backend.read.manifest())
         return manifest
 
     def replay_risks(self) -> list[dict[str, Any]]:
         """Where the code of the reducers may differ at a replay: `{module, line, name, why}`, which is a warning and no
         proof; `replay(check=True)` finds out."""
-        return self.backend.replay_risks()
+        return self.backend.read.replay_risks()
 
     async def info(self) -> dict[str, Any]:
         """`{world_id, manifest, settings, catalog, tools, notices, missing, origin, own_manifest, adopted}`: `tools`
@@ -414,7 +433,7 @@ class World:
         code is not here, `origin` is the `{world_id, position}` that this is a fork of, or None,
         `own_manifest` the hash of the definitions that the world keeps, None for the shipped app's, and `adopted` says
         whether they count here."""
-        return await self.backend.info()
+        return await self.backend.read.info()
 
     def chat(self, chat_id: str = "main") -> Chat:
         """A chat by its id; it is made by its first message."""

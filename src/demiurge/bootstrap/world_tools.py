@@ -69,8 +69,8 @@ class WorldTools:
         answers = {at: await _asked(source) for at, source in asked.items()}
         listed = StaticToolSource((*CORE_TOOLS, *_present(self._given, answers)))
         is_other = listed.specs() != self._listed.specs()
-        ruled = replace(means, source=listed).rule(Definitions.of_node(await asyncio.to_thread(backend.manifest)))
-        await backend.replace_manifest(ruled)
+        ruled = replace(means, source=listed).rule(Definitions.of_node(await asyncio.to_thread(backend.read.manifest)))
+        await backend.keep.replace_manifest(ruled)
         self._listed, self.is_waiting = listed, False
         return is_other
 

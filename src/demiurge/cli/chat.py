@@ -269,7 +269,7 @@ def show(chat_id: str, follows: bool) -> None:
     with opened() as world:
         messages, last = _read(world, chat_id)
         failures = world.portal.run(world.world.chat(chat_id).failures())
-        begun = world.portal.run(world.world.backend.begun(str(world.world.chat(chat_id).unit)))
+        begun = world.portal.run(world.world.backend.read.begun(str(world.world.chat(chat_id).unit)))
     shown: dict[str, Any] = {
         "chat_id": chat_id,
         "messages": messages,

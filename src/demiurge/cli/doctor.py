@@ -191,9 +191,9 @@ def _world() -> Iterator[Check]:
 
 def _locked(world: World, portal: Portal) -> Iterator[str]:
     """Of the units that were written last, why those can't be opened that other code wrote than what is at hand."""
-    heads = sorted(world.backend.heads(), key=lambda head: head[3], reverse=True)
-    for name, *_ in heads[:LOOKED_AT]:
-        unit = Unit.parse(name)
+    heads = sorted(world.backend.read.heads(), key=lambda head: head.position, reverse=True)
+    for head in heads[:LOOKED_AT]:
+        unit = Unit.parse(head.unit)
         try:
             portal.run(world.state(unit.module, unit.key))
         except DemiurgeError as error:

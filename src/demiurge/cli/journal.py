@@ -195,12 +195,12 @@ def archives() -> None:
 
 def _end(world: World, unit: str | None) -> int:
     """Where the next record will stand: a position, or the unit's sequence number. Raises NotFound."""
-    heads = world.backend.heads()
+    heads = world.backend.read.heads()
     if unit is None:
-        return max((position for *_, position in heads), default=-1) + 1
-    for name, count, _hash, _position in heads:
-        if name == unit:
-            return count
+        return max((head.position for head in heads), default=-1) + 1
+    for head in heads:
+        if head.unit == unit:
+            return head.next_seq
     raise NotFound(f"There is no unit {unit}; `demiurge journal head` lists them.", code="unknown_unit")
 
 

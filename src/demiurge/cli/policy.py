@@ -117,7 +117,7 @@ def explain(
     if len(asking) > 1:
         raise click.UsageError("Say one of --plan, --reducer and --tool.")
     with opened(Running(**running)) as (world, _):
-        manifest = Manifest.load(world.backend.manifest(), {})
+        manifest = Manifest.load(world.backend.read.manifest(), {})
         node = world.manifest()
     effect = manifest.effects.get(what)
     if effect is not None:

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from demiurge.bootstrap.backend import Backend
+from demiurge.bootstrap.backend.connection import Connection
 from demiurge.bootstrap.backend.remote import Remote
 from demiurge.bootstrap.backend.socket import answers, socket_path
 from demiurge.bootstrap.world import World
@@ -26,12 +27,12 @@ def nobody() -> Backend:
 
 async def create(remote: Remote) -> tuple[str, int, str]:
     value = {"chat_id": "main", "title": "t", "created_at_ms": 1}
-    return await remote.submit("demiurge/ChatCreated@1", value, None, "the same")
+    return await remote.run.submit("demiurge/ChatCreated@1", value, None, "the same")
 
 
 async def test_when_the_owner_goes_the_next_one_is_asked(tmp_path: Path) -> None:
     folder = tmp_path / "w"
-    remote = Remote(socket_path(folder), lambda: World.open(folder, environment={}).backend)
+    remote = Remote(Connection(socket_path(folder), lambda: World.open(folder, environment={}).backend))
     async with World.open(folder, environment={}):
         assert answers(socket_path(folder))
         created = await create(remote)
@@ -43,14 +44,14 @@ async def test_when_the_owner_goes_the_next_one_is_asked(tmp_path: Path) -> None
 
 
 async def test_when_the_owner_goes_and_nobody_can_take_over_its_clients_are_told(tmp_path: Path) -> None:
-    remote = Remote(socket_path(tmp_path / "w"), nobody)
+    remote = Remote(Connection(socket_path(tmp_path / "w"), nobody))
     async with World.open(tmp_path / "w", environment={}):
-        await remote.info()
+        await remote.read.info()
     with pytest.raises(Conflict, match="Nobody takes over"):
-        await remote.info()
+        await remote.read.info()
     await remote.close()
     with pytest.raises(Conflict, match="closed"):
-        await remote.info()
+        await remote.read.info()
 
 
 OWNS = """

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
 from contextlib import ExitStack, closing, suppress
 from pathlib import Path
 from typing import Any, cast
@@ -13,13 +13,14 @@ import pytest
 from tests.world.scripted import called, said
 
 from demiurge.bootstrap.backend import Backend, Frames
+from demiurge.bootstrap.backend.connection import Connection
+from demiurge.bootstrap.backend.operations import Operation
+from demiurge.bootstrap.backend.reading import Reading
 from demiurge.bootstrap.backend.remote import Remote
+from demiurge.bootstrap.backend.running import Running
 from demiurge.bootstrap.backend.silence import Silence
 from demiurge.bootstrap.backend.socket import (
-    ASYNC_OPS,
     LENGTH,
-    STREAM_OPS,
-    SYNC_OPS,
     Gateway,
     answers,
     frame,
@@ -32,6 +33,7 @@ from demiurge.stores import DamagedRow, UnitConflict
 from demiurge.tools.events import TextDelta
 from demiurge.tools.policy import ToolPolicy
 from demiurge.values import cbor
+from demiurge.values.caller import USER, Caller
 from demiurge.wire.items import Completion
 from demiurge.world.messages import user_blob
 
@@ -59,15 +61,15 @@ class Model:
 @pytest.fixture
 async def owner(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[World]:
     model = Model(called(("c1", "workspace__write", {"path": "a", "text": "x"})), said("Hello"))
-    monkeypatch.setattr("demiurge.bootstrap.backend.embedded.Models", lambda: model)
+    monkeypatch.setattr("demiurge.bootstrap.backend.owner.Models", lambda: model)
     async with World.open(tmp_path / "w", policy=ASKING, environment={"LLM_API_KEY": "k"}) as world:
-        watch = world.backend.watch
+        settling = Running.settling
 
         def watching(*arguments: Any) -> Frames:
             model.watched.set()
-            return watch(*arguments)
+            return settling(*arguments)
 
-        monkeypatch.setattr(world.backend, "watch", watching)
+        monkeypatch.setattr(Running, "settling", watching)
         yield world
 
 
@@ -77,18 +79,24 @@ def nobody() -> Backend:
 
 @pytest.fixture
 def remote(owner: World, tmp_path: Path) -> Remote:
-    return Remote(socket_path(tmp_path / "w"), nobody)
+    return Remote(Connection(socket_path(tmp_path / "w"), nobody))
+
+
+def jump(self: Any) -> None: ...
+
+
+def close(self: Any) -> None: ...
 
 
 async def create(remote: Remote) -> tuple[str, int, str]:
     value = {"chat_id": "main", "title": "t", "created_at_ms": 1}
-    return await remote.submit("demiurge/ChatCreated@1", value, None, "k")
+    return await remote.run.submit("demiurge/ChatCreated@1", value, None, "k")
 
 
 async def say(remote: Remote) -> None:
-    ref = await asyncio.to_thread(remote.put_blob, user_blob("hi"))
+    ref = await asyncio.to_thread(remote.run.put_blob, user_blob("hi"))
     value = {"chat_id": "main", "request_id": 1, "text": "hi", "message_ref": ref, "model": "m", "max_tokens": 9}
-    await remote.submit("demiurge/UserMessage@1", {**value, "provider": "openai-responses"}, None, None)
+    await remote.run.submit("demiurge/UserMessage@1", {**value, "provider": "openai-responses"}, None, None)
 
 
 async def test_a_whole_turn_with_an_approval_over_the_socket(owner: World, remote: Remote) -> None:
@@ -97,63 +105,56 @@ async def test_a_whole_turn_with_an_approval_over_the_socket(owner: World, remot
     assert digest.startswith("sha256:")
     assert await create(remote) == (unit, seq, digest)
     await say(remote)
-    frames: list[Mapping[str, Any]] = []
-    await remote.settle(MAIN, frames.append)
-    await asyncio.sleep(0)
+    frames = [shown async for shown in remote.run.settling(MAIN)]
     assert [f["delta"] for f in frames if f["type"] == TextDelta.type] == ["Hel"]
     assert frames[0]["unit"] == MAIN
-    [waiting] = await remote.approvals()
+    [waiting] = await remote.read.approvals()
     assert (waiting["tool"], waiting["unit"]) == ("workspace__write", MAIN)
     assert waiting == (await owner.approvals())[0]
-    await remote.decide(waiting["id"], True, "ok")
-    await remote.settle(None)
-    state = await remote.state(CHAT, "main")
+    await remote.run.decide(waiting["id"], True, "ok")
+    await remote.run.settle(None)
+    state = await remote.read.state(CHAT, "main")
     assert state == await owner.state(CHAT, "main")
     assert state is not None
     assert state["turn"]["status"] == "done"
-    assert await remote.keys(CHAT) == ["main"]
-    assert await remote.approvals() == []
+    assert await remote.read.keys(CHAT) == ["main"]
+    assert await remote.read.approvals() == []
 
 
 async def test_every_reading_is_the_owners_own(owner: World, remote: Remote) -> None:
     await create(remote)
     backend = owner.backend
-    assert await remote.info() == await backend.info()
-    assert await asyncio.to_thread(remote.manifest) == backend.manifest()
-    assert await asyncio.to_thread(remote.heads) == backend.heads()
-    assert await asyncio.to_thread(remote.rows, MAIN, 0, 2) == backend.rows(MAIN, 0, 2)
-    assert await asyncio.to_thread(remote.rows, None, 0, 100) == backend.rows(None, 0, 100)
-    assert await asyncio.to_thread(remote.verify) == backend.verify()
-    assert await remote.replay() == await backend.replay()
-    assert await remote.state(CHAT, "nobody") is None
+    assert await remote.read.info() == await backend.read.info()
+    assert await asyncio.to_thread(remote.read.manifest) == backend.read.manifest()
+    assert await asyncio.to_thread(remote.read.heads) == backend.read.heads()
+    assert await asyncio.to_thread(remote.read.rows, MAIN, 0, 2) == backend.read.rows(MAIN, 0, 2)
+    assert await asyncio.to_thread(remote.read.rows, None, 0, 100) == backend.read.rows(None, 0, 100)
+    assert await asyncio.to_thread(remote.keep.verify) == backend.keep.verify()
+    assert await remote.keep.replay() == await backend.keep.replay()
+    assert await remote.read.state(CHAT, "nobody") is None
     assert not remote.owner
-
-
-async def test_the_operations_of_a_backend_and_of_the_socket_are_the_same() -> None:
-    named = {name for name in vars(Backend) if not name.startswith("_")}
-    assert named - {"close", "owner", "read_only", "replace_manifest", "serve"} == ASYNC_OPS | STREAM_OPS | SYNC_OPS
 
 
 @pytest.mark.parametrize("size", [0, 1, 20_000, 3 << 20])
 async def test_blobs_of_any_size_travel(owner: World, remote: Remote, size: int) -> None:
     data = bytes(range(256)) * (size // 256 + 1)
-    ref = await asyncio.to_thread(remote.put_blob, data[:size])
-    assert await asyncio.to_thread(remote.get_blob, ref) == data[:size]
+    ref = await asyncio.to_thread(remote.run.put_blob, data[:size])
+    assert await asyncio.to_thread(remote.read.get_blob, ref) == data[:size]
     assert owner.blobs.get(ref) == data[:size]
 
 
 @pytest.mark.parametrize(
     ("call", "kind", "code"),
     [
-        (lambda r: r.submit("ex/None@1", {}, None, None), NotFound, "unknown_schema"),
-        (lambda r: r.submit("demiurge/ChatCreated@1", {"chat_id": 7}, None, None), InvalidValue, "invalid_value"),
-        (lambda r: r.submit("demiurge/ChatRequest@1", {}, None, None), InvalidValue, "invalid_value"),
-        (lambda r: r.state("ex/None@1", ""), NotFound, "unknown_module"),
-        (lambda r: r.decide("zz", True, ""), NotFound, "not_found"),
-        (lambda r: r.decide("00" * 32, True, ""), NotFound, "not_found"),
-        (lambda r: asyncio.to_thread(r.get_blob, "sha256:" + "0" * 64), NotFound, "not_found"),
-        (lambda r: asyncio.to_thread(r._now, "jump"), UsageError, "unknown_op"),
-        (lambda r: asyncio.to_thread(r._now, "close"), UsageError, "unknown_op"),
+        (lambda r: r.run.submit("ex/None@1", {}, None, None), NotFound, "unknown_schema"),
+        (lambda r: r.run.submit("demiurge/ChatCreated@1", {"chat_id": 7}, None, None), InvalidValue, "invalid_value"),
+        (lambda r: r.run.submit("demiurge/ChatRequest@1", {}, None, None), InvalidValue, "invalid_value"),
+        (lambda r: r.read.state("ex/None@1", ""), NotFound, "unknown_module"),
+        (lambda r: r.run.decide("zz", True, ""), NotFound, "not_found"),
+        (lambda r: r.run.decide("00" * 32, True, ""), NotFound, "not_found"),
+        (lambda r: asyncio.to_thread(r.read.get_blob, "sha256:" + "0" * 64), NotFound, "not_found"),
+        (lambda r: asyncio.to_thread(r._call, Operation("run", jump)), UsageError, "unknown_op"),
+        (lambda r: asyncio.to_thread(r._call, Operation("read", close)), UsageError, "unknown_op"),
     ],
 )
 async def test_an_error_of_the_owner_is_raised_as_what_it_is(
@@ -179,9 +180,9 @@ async def test_an_error_of_a_finer_class_is_raised_as_the_class_of_the_tree_abov
     async def fails(*_args: Any) -> None:
         raise error
 
-    monkeypatch.setattr(owner.backend, "keys", fails)
+    monkeypatch.setattr(Reading, "keys", fails)
     with pytest.raises(kind) as raised:
-        await remote.keys(CHAT)
+        await remote.read.keys(CHAT)
     assert (str(raised.value), raised.value.code) == (str(error), error.code)
 
 
@@ -206,30 +207,30 @@ async def send_raw(path: Path, data: bytes) -> bytes:
         LENGTH.pack(1 << 31),
         LENGTH.pack(100) + b"cut short",
         LENGTH.pack(len(cbor.encode([1]))) + cbor.encode([1]),
-        LENGTH.pack(len(cbor.encode({"op": "info"}))) + cbor.encode({"op": "info"}),
-        LENGTH.pack(len(cbor.encode({"op": "state", "args": []}))) + cbor.encode({"op": "state", "args": []}),
+        frame({"op": "read.info"}),
+        frame({"op": "read.state", "caller": "a", "args": []}),
     ],
 )
 async def test_a_client_that_talks_nonsense_harms_nobody_but_itself(
     remote: Remote, tmp_path: Path, data: bytes
 ) -> None:
     await send_raw(socket_path(tmp_path / "w"), data)
-    assert (await remote.info())["world_id"]
+    assert (await remote.read.info())["world_id"]
 
 
 async def test_an_answer_that_can_not_travel_does_not_look_as_if_the_owner_had_gone(
     owner: World, remote: Remote, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(owner.backend, "archives", lambda: [{"file": "/bad\udcff/1-2.segment"}])
+    monkeypatch.setattr(Reading, "archives", lambda _self: [{"file": "/bad\udcff/1-2.segment"}])
     with pytest.raises(InvalidValue, match="surrogate"):
-        await asyncio.to_thread(remote.archives)
-    assert await remote.keys(CHAT) == []
+        await asyncio.to_thread(remote.read.archives)
+    assert await remote.read.keys(CHAT) == []
 
 
 async def test_a_client_may_leave_while_it_waits(owner: World, remote: Remote, tmp_path: Path) -> None:
     await create(remote)
     await say(remote)
-    request = cbor.encode({"op": "watch", "args": [None, [], True]})
+    request = cbor.encode({"op": "run.settling", "caller": USER.to_node(), "args": [None, []]})
 
     def leave() -> None:
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as wire:
@@ -237,13 +238,13 @@ async def test_a_client_may_leave_while_it_waits(owner: World, remote: Remote, t
             wire.sendall(LENGTH.pack(len(request)) + request)
 
     await asyncio.to_thread(leave)
-    await remote.settle(MAIN)
-    assert len(await remote.approvals()) == 1
+    await remote.run.settle(MAIN)
+    assert len(await remote.read.approvals()) == 1
 
 
 async def test_many_calls_may_overlap(remote: Remote) -> None:
     await create(remote)
-    answers = await asyncio.gather(*(remote.state(CHAT, "main") for _ in range(20)))
+    answers = await asyncio.gather(*(remote.read.state(CHAT, "main") for _ in range(20)))
     assert all(answer == answers[0] for answer in answers)
 
 
@@ -263,7 +264,7 @@ async def test_a_path_too_long_for_a_socket_is_served_from_a_short_one(tmp_path:
     assert len(str(path)) <= 100
     assert path != socket_path(tmp_path / ("long" * 31) / "w")
     async with World.open(folder, environment={}) as world:
-        assert (await Remote(path, nobody).info())["world_id"] == (await world.info())["world_id"]
+        assert (await Remote(Connection(path, nobody)).read.info())["world_id"] == (await world.info())["world_id"]
         assert path.stat().st_mode & 0o077 == 0
         assert path.parent.stat().st_mode & 0o077 == 0
     assert not path.exists()
@@ -285,16 +286,16 @@ async def test_only_a_socket_is_removed_to_make_place_for_the_socket(tmp_path: P
         case "link":
             place.symlink_to(precious)
     before = place.lstat()
-    gateway = Gateway(nobody_asks(), place)
+    gateway = Gateway(place)
     with pytest.raises(Unavailable, match=r"owner\.sock is no socket"):
-        await gateway.start()
+        await gateway.start(nobody_asks())
     await gateway.close()
     assert place.lstat() == before
     assert precious.read_text() == "kept"
 
 
 def nobody_asks() -> Backend:
-    return Remote(Path("nowhere"), nobody)
+    return Remote(Connection(Path("nowhere"), nobody))
 
 
 class Closing:
@@ -303,6 +304,10 @@ class Closing:
     def __init__(self) -> None:
         self.closed = False
         self.late: list[str] = []
+        self.read = self
+
+    def of(self, _caller: Caller) -> Closing:
+        return self
 
     def heads(self, prefix: str) -> list[Any]:
         if self.closed:
@@ -315,7 +320,7 @@ class Closing:
         return []
 
 
-@pytest.mark.parametrize("op", [("heads", ""), ("keys", "m")])
+@pytest.mark.parametrize("op", [("read.heads", ""), ("read.keys", "m")])
 @pytest.mark.parametrize("turns", range(12))
 async def test_a_client_that_comes_while_the_owner_goes_is_let_go_and_asks_nothing(
     tmp_path: Path, turns: int, op: tuple[str, str]
@@ -323,11 +328,11 @@ async def test_a_client_that_comes_while_the_owner_goes_is_let_go_and_asks_nothi
     """Whichever turn of the loop the owner closes in: the client finds a closed connection, so it asks the next one."""
     path = socket_path(tmp_path)
     backend = Closing()
-    gateway = Gateway(cast(Backend, backend), path)
-    await gateway.start()
+    gateway = Gateway(path)
+    await gateway.start(cast(Backend, backend))
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as wire:
         wire.connect(str(path))
-        wire.sendall(frame({"op": op[0], "args": [op[1]]}))
+        wire.sendall(frame({"op": op[0], "caller": USER.to_node(), "args": [op[1]]}))
         for _ in range(turns):
             await asyncio.sleep(0)
         await gateway.close()

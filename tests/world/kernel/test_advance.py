@@ -25,7 +25,7 @@ from tests.world.scripted import (
     tiny,
 )
 
-from demiurge.values.caller import Caller
+from demiurge.values.caller import USER, Caller
 from demiurge.values.refs import Ref, ref_of
 from demiurge.values.vector import Vector
 from demiurge.world.effect import failed

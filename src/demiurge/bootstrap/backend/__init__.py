@@ -1,9 +1,10 @@
-"""Whoever owns a world's store, as a `World` calls it: this process (`embedded`), or another one
-(`remote`) over its `socket`.
+"""The way of a `World` to the process that owns its store: this one (`embedded`), or another (`remote`) by `socket`.
 
-`ownership` settles which of the two it is; `letting_go` is what only the owner can do; `told` carries errors across.
+`calls` declares every call once, and `operations` derives from it what may be called by whom and what travels.
+`ownership` settles which process is the owner; `owner` is what that process holds, and `running`, `reading` and
+`keeping` answer the calls there.
 """
 
-from demiurge.bootstrap.backend.backend import Backend, Frames, OnFrame, Shown
+from demiurge.bootstrap.backend.calls import Backend, Frames, OnFrame, Shown
 
 __all__ = ["Backend", "Frames", "OnFrame", "Shown"]

@@ -1,8 +1,8 @@
 """The owner's local socket: other processes of the same user call its backend.
 
-Frames are a 4-byte big-endian length and canonical CBOR. A request is `{op, args}`; the answer is `{result}` or
+Frames are a 4-byte big-endian length and canonical CBOR. A request is `{op, caller, args}`; the answer is `{result}` or
 `{error: {kind, code, message}}`, after any number of `{frame}`. Only its user can connect to the socket (mode 0600 from
-the start), so who connects is who owns the world.
+the start), so a process that connects is the user's own and says truly for whom it asks.
 """
 
 from __future__ import annotations
@@ -19,11 +19,13 @@ from contextlib import aclosing, suppress
 from pathlib import Path
 from typing import Any
 
-from demiurge.bootstrap.backend.backend import Backend, Frames
-from demiurge.bootstrap.backend.told import told
+from demiurge.bootstrap.backend.calls import Backend, Frames
+from demiurge.bootstrap.backend.error_codec import encode_error
+from demiurge.bootstrap.backend.operations import OPERATIONS
 from demiurge.errors import DemiurgeError, InvalidValue, Unavailable
 from demiurge.stores.errors import unavailable
 from demiurge.values import cbor
+from demiurge.values.caller import Caller
 
 __all__ = ["LENGTH", "PING", "Gateway", "answers", "frame", "socket_path"]
 
@@ -31,30 +33,6 @@ MAX_FRAME = 1 << 30
 MAX_PATH = 100
 """Longest path that a socket can have everywhere."""
 
-ASYNC_OPS = frozenset(
-    [
-        "submit",
-        "settle",
-        "state",
-        "keys",
-        "approvals",
-        "begun",
-        "decide",
-        "doubts",
-        "settle_doubt",
-        "cancel",
-        "fork",
-        "replay",
-        "info",
-        "archive",
-        "erase",
-        "gc",
-    ]
-)
-SYNC_OPS = frozenset(
-    ["manifest", "replay_risks", "put_blob", "get_blob", "rows", "heads", "verify", "lost", "seal", "prove", "archives"]
-)
-STREAM_OPS = frozenset({"watch"})
 PING = "ping"
 """A call for a sign of life. An owner of an earlier version gives one too: it says that it knows no such call."""
 
@@ -103,17 +81,19 @@ def answers(path: Path) -> bool:
 class Gateway:
     """Serves a backend to other processes while this one owns the world."""
 
-    def __init__(self, backend: Backend, path: Path) -> None:
-        self._backend, self._path = backend, path
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._backend: Backend | None = None
         self._listening: socket.socket | None = None
         self._starting = asyncio.Lock()
         self._clients: set[asyncio.Task[None]] = set()
         self._unserved: set[socket.socket] = set()
 
-    async def start(self) -> None:
-        """Listen; a second call does nothing. Raises Unavailable when something else than a socket is in the way."""
+    async def start(self, backend: Backend) -> None:
+        """Listens; a second call does nothing. Raises Unavailable when something else than a socket is in the way."""
         async with self._starting:
             if self._listening is None:
+                self._backend = backend
                 self._listening = wire = _bound(self._path)
                 wire.setblocking(False)
                 wire.listen(BACKLOG)
@@ -182,25 +162,29 @@ class Gateway:
     async def _answer(
         self, request: Mapping[str, Any], reader: asyncio.StreamReader, writer: asyncio.StreamWriter
     ) -> dict[str, Any]:
-        op, args = str(request["op"]), list(request["args"])
+        if request["op"] == PING:
+            return {"result": None}
+        operation = OPERATIONS.get(str(request["op"]))
+        if operation is None:
+            message = f"The owner knows no {request['op']}: it runs another version of Demiurge."
+            return {"error": {"kind": "UsageError", "code": "unknown_op", "message": message}}
+        assert self._backend is not None
         try:
-            if op == PING:
+            backend = self._backend.of(Caller.from_node(request["caller"]))
+            call = getattr(getattr(backend, operation.group), operation.function.__name__)
+            args = operation.load_arguments(request["args"])
+            if operation.kind == "stream":
+                await _until_gone(reader, _relay(call(*args), writer))
                 return {"result": None}
-            if op in STREAM_OPS:
-                await _until_gone(reader, _relay(getattr(self._backend, op)(*args), writer))
-                return {"result": None}
-            if op in ASYNC_OPS:
-                return {"result": await getattr(self._backend, op)(*args)}
-            if op in SYNC_OPS:
-                return {"result": await asyncio.to_thread(getattr(self._backend, op), *args)}
+            result = await call(*args) if operation.kind == "later" else await asyncio.to_thread(call, *args)
+            return {"result": operation.dump_result(result)}
         except ConnectionError:
             raise
         except DemiurgeError as error:
-            return {"error": told(error)}
+            return {"error": encode_error(error)}
         except Exception as error:  # noqa: BLE001 - a fault here must not look as if the owner had gone
             message = f"The owner of the world failed in a way it should not ({type(error).__name__})."
             return {"error": {"kind": "DemiurgeError", "code": "internal", "message": message}}
-        return {"error": {"kind": "UsageError", "code": "unknown_op", "message": f"The owner knows no {op}."}}
 
 
 async def _relay(frames: Frames, writer: asyncio.StreamWriter) -> None:
@@ -260,4 +244,4 @@ def _answer_frame(answer: Mapping[str, Any]) -> bytes:
     try:
         return frame(answer)
     except InvalidValue as error:
-        return frame({"error": told(error)})
+        return frame({"error": encode_error(error)})

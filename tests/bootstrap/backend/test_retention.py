@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.world.scripted import tiny
 
-from demiurge.bootstrap.backend.letting_go import collect_garbage
+from demiurge.bootstrap.backend.retention import collect_garbage
 from demiurge.bootstrap.manifest import Definitions, keep_definitions
 from demiurge.stores import MemoryStore
 from demiurge.values.clock import FixedClock

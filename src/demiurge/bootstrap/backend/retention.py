@@ -5,10 +5,9 @@ from __future__ import annotations
 import asyncio
 import math
 from collections.abc import Iterator
-from dataclasses import asdict, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from demiurge.bootstrap.ledger import WorldLedger
 from demiurge.bootstrap.manifest import stored_definitions
@@ -22,9 +21,9 @@ from demiurge.world.history.replay import Manifests
 from demiurge.world.host import Host
 from demiurge.world.manifest import Manifest
 from demiurge.world.record import Stamp
-from demiurge.world.retention.archive import archive
+from demiurge.world.retention.archive import Archiving, archive
 from demiurge.world.retention.erasure import Erasure, erase
-from demiurge.world.retention.garbage import collect
+from demiurge.world.retention.garbage import Garbage, collect
 from demiurge.world.retention.traces import Mention
 from demiurge.world.retention.words import Words, message_of
 
@@ -46,8 +45,8 @@ async def collect_garbage(
     clock: Clock,
     keep_days: float,
     dry_run: bool,
-) -> dict[str, Any]:
-    """The fields of `Garbage`. The manifest in force, `blobs` and what the world's own definitions name stay, and so do
+) -> Garbage:
+    """The manifest in force, `blobs` and what the world's own definitions name stay, and so do
     lists of units in memory, which are not written again once they were."""
     keep_s = _seconds(keep_days)
     refs = [ref_of(manifest.node), *manifest.sources.values(), *map(ref_of, blobs)]
@@ -57,17 +56,14 @@ async def collect_garbage(
     kept = stored_definitions(store)
     roots = [manifest.node, *(ref.encode() for ref in refs), cbor.encode(kept.root if kept is not None else None)]
     now_s = clock.now_ns() // 10**9
-    return asdict(await asyncio.to_thread(collect, store, now_s=now_s, keep_s=keep_s, roots=roots, dry_run=dry_run))
+    return await asyncio.to_thread(collect, store, now_s=now_s, keep_s=keep_s, roots=roots, dry_run=dry_run)
 
 
-async def archive_records(
-    store: Store, clock: Clock, before: int | None, keep_days: float, dry_run: bool
-) -> dict[str, Any]:
-    """The fields of `Archiving`."""
+async def archive_records(store: Store, clock: Clock, before: int | None, keep_days: float, dry_run: bool) -> Archiving:
     if before is not None and (type(before) is not int or before < 1):
         raise UsageError("A position to archive below is a number from 1 on.", code="bad_window")
     window = {"now_ns": clock.now_ns(), "keep_s": _seconds(keep_days)}
-    return asdict(await asyncio.to_thread(archive, store, before=before, dry_run=dry_run, **window))
+    return await asyncio.to_thread(archive, store, before=before, dry_run=dry_run, **window)
 
 
 def _seconds(days: float) -> int:
@@ -87,17 +83,11 @@ async def erase_blob(
     *,
     folder: Path | None = None,
     ledger: WorldLedger | None = None,
-) -> dict[str, Any]:
-    """The fields of `Erasure`, its parts as plain data."""
+) -> Erasure:
     wanted = parse_ref(ref)
     beside = partial(_beside, folder, ledger, wanted)
     work = partial(erase, store, manifests, ref, why, stamp, SystemEntropy(), dry_run=dry_run, beside=beside)
-    done = await (host.erasing(work) if host is not None and not dry_run else asyncio.to_thread(work))
-    node = {name: getattr(done, name) for name in ("ref", "size", "records", "done", "lines")}
-    node |= {name: list(getattr(done, name)) for name in ("units", "unchecked", "copies", "sessions")}
-    for name in ("quotes", "inline"):
-        node[name] = [[kind, what, list(units)] for kind, what, units in getattr(done, name)]
-    return node
+    return await (host.erasing(work) if host is not None and not dry_run else asyncio.to_thread(work))
 
 
 def _beside(

@@ -1,0 +1,246 @@
+"""The calls that a world answers, each declared once, with the roles that may make it.
+
+`World` and the HTTP API make them on a `Backend`: that of the process which owns the world, or that of one which joined
+it. Everything else is derived from these declarations (`operations`): which roles are asked for, what travels over the
+owner's socket, and the client at its other end. Arguments and results are plain data, dataclasses and named tuples.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from typing import Annotated, Any, Protocol, TypeAlias, TypeVar
+
+from pydantic import PlainSerializer, PlainValidator
+
+from demiurge.bootstrap.manifest import Ruled
+from demiurge.stores.protocol import Head
+from demiurge.values.caller import Caller
+from demiurge.values.projection import Only
+from demiurge.values.refs import Ref, parse_ref
+from demiurge.world.fork import Forked
+from demiurge.world.history.seal import Proof
+from demiurge.world.history.verify import Verified
+from demiurge.world.host import Accepted
+from demiurge.world.retention.archive import Archiving
+from demiurge.world.retention.erasure import Erasure
+from demiurge.world.retention.garbage import Garbage
+
+__all__ = ["Backend", "Frames", "KeepCalls", "NewManifest", "OnFrame", "ReadCalls", "RunCalls", "Shown"]
+
+Shown = Mapping[str, Any]
+"""A frame as data: `{unit, intent, attempt, offset, end, type, ...}` and the fields of the event (`watching.frame`)."""
+
+Frames = AsyncGenerator[Shown, None]
+
+OnFrame = Callable[[Shown], None]
+
+
+def _address(new: Ruled | Ref) -> Ref:
+    return new.manifest.ref if isinstance(new, Ruled) else new
+
+
+NewManifest: TypeAlias = Annotated[Ruled | Ref, PlainValidator(parse_ref), PlainSerializer(_address)]
+"""A manifest with the code for it. Code does not travel: over the owner's socket goes the address of the manifest."""
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def needs(*roles: str) -> Callable[[F], F]:
+    """Marks a call with the roles of which its caller must have one; a `user` has them all."""
+
+    def mark(call: F) -> F:
+        call.__dict__["roles"] = roles
+        return call
+
+    return mark
+
+
+def only_reads(call: F) -> F:
+    """Marks a call of `KeepCalls` that changes nothing. A call with a parameter `dry_run` needs no mark: it changes
+    nothing if that is true."""
+    call.__dict__["reads"] = True
+    return call
+
+
+VIEWER = ("viewer", "agent", "approver", "chief")
+
+
+class RunCalls(Protocol):
+    """The calls that let something happen in a world, and the one that watches it."""
+
+    @needs("agent")
+    async def submit(self, schema: str, value: Any, key: str | None, idempotency_key: str | None) -> Accepted: ...
+
+    @needs("agent")
+    async def settle(self, unit: str | None) -> None:
+        """Returns once only a person, or a time that has not come, can move the unit (None: any unit) on."""
+        ...
+
+    @needs("agent")
+    def settling(self, unit: str | None, after: Sequence[Shown] = ()) -> Frames:
+        """The frames of `watch` until the unit has settled (`settle`)."""
+        ...
+
+    @needs(*VIEWER)
+    def watch(self, unit: str | None, after: Sequence[Shown] = ()) -> Frames:
+        """The frames of the effects that run in a unit (None: in all), for ever. Starts nothing. Frames that `after`,
+        frames seen before, already cover are left out."""
+        ...
+
+    @needs("approver")
+    async def decide(self, approval_id: str, approve: bool, reason: str) -> None: ...
+
+    @needs("approver")
+    async def settle_doubt(self, doubt_id: str, done: bool, reason: str, result_json: str | None) -> dict[str, Any]: ...
+
+    @needs("agent")
+    async def cancel(self, unit: str, reason: str) -> None: ...
+
+    @needs("agent")
+    def put_blob(self, data: bytes, force: bool = False) -> Ref: ...
+
+
+class ReadCalls(Protocol):
+    """The calls that read a world. Nothing runs because of them."""
+
+    @needs(*VIEWER)
+    async def state(self, module: str, key: str, at: int | None = None, only: Only = "all") -> dict[str, Any] | None:
+        """The part `only` of the cell as JSON-ready data; None when there is no cell."""
+        ...
+
+    @needs(*VIEWER)
+    async def keys(self, module: str) -> list[str]: ...
+
+    @needs("agent", "approver")
+    async def approvals(self, of: str | None = None) -> list[dict[str, Any]]:
+        """Calls that wait for a person, of one unit or all: `{id, unit, tool, tool_call_id, arguments_json, damaged,
+        expires_ns, ...}`; `damaged` is None, or says what of a call can't be read (`waiting_calls`)."""
+        ...
+
+    @needs("agent", "approver")
+    async def begun(self, of: str | None = None) -> list[dict[str, Any]]:
+        """The effects, of one unit or all, that a process began and did not end before it was gone, see
+        `bootstrap.doubts.Doubts.begun`."""
+        ...
+
+    @needs("agent", "approver")
+    async def doubts(self, settled: bool = False) -> list[dict[str, Any]]:
+        """The effects of unknown outcome, see `bootstrap.doubts.Doubts.found`, and those of `begun`."""
+        ...
+
+    @needs(*VIEWER)
+    async def info(self) -> dict[str, Any]:
+        """`{world_id, manifest, settings, catalog: [spec], tools: [name], notices: [text], missing: [module], origin,
+        own_manifest, adopted, lacking}`."""
+        ...
+
+    @needs(*VIEWER)
+    def manifest(self) -> bytes:
+        """The node of the manifest in force, or of the one that would be."""
+        ...
+
+    @needs(*VIEWER)
+    def replay_risks(self) -> list[dict[str, Any]]:
+        """The places in the reducers' code that may differ at a replay: `{module, line, name, why}`."""
+        ...
+
+    @needs("agent", "approver", "chief")
+    def get_blob(self, ref: str) -> bytes: ...
+
+    @needs("agent", "approver", "chief")
+    def rows(self, unit: str | None, start: int, limit: int) -> list[tuple[int, bytes]]:
+        """Up to `limit` records: (position, record bytes). `start` is a unit's sequence number, or a position."""
+        ...
+
+    @needs(*VIEWER)
+    def heads(self, prefix: str = "") -> list[Head]:
+        """The heads of the units whose names begin with `prefix`, by unit name."""
+        ...
+
+    @needs(*VIEWER)
+    def archives(self) -> list[dict[str, Any]]:
+        """`{first, last, records, bytes, packed, seal, file, here}` of each archive."""
+        ...
+
+    @needs(*VIEWER)
+    def lost(self) -> list[str]:
+        """The losses of the journal, the ledger, the digest key and the user's notes of this world: sentences that name
+        the file and say what to do."""
+        ...
+
+
+class KeepCalls(Protocol):
+    """The calls that check, seal, copy and clean up a world, and the one that gives it another manifest."""
+
+    @needs("user")
+    async def replace_manifest(self, manifest: NewManifest) -> None:
+        """Puts another manifest in force; each unit takes it at its next ingress. Raises Conflict (`owned`) when
+        another process owns the world and runs it with another manifest."""
+        ...
+
+    @needs("user")
+    async def fork(self, folder: str, at: int | None) -> Forked:
+        """Makes a fork in `folder`, an absolute path."""
+        ...
+
+    @only_reads
+    @needs(*VIEWER)
+    async def replay(self) -> dict[str, Any]: ...
+
+    @needs("user")
+    async def gc(self, keep_days: float, dry_run: bool) -> Garbage: ...
+
+    @needs("user")
+    async def erase(self, ref: str, why: str, dry_run: bool) -> Erasure: ...
+
+    @needs("user")
+    async def archive(self, before: int | None, keep_days: float, dry_run: bool) -> Archiving: ...
+
+    @only_reads
+    @needs(*VIEWER)
+    def verify(self, seal: str | None = None, archives: Sequence[str] = ()) -> Verified:
+        """Checks every record and blob. `archives`: absolute paths of archive files to read too."""
+        ...
+
+    @only_reads
+    @needs(*VIEWER)
+    def seal(self, size: int | None = None) -> str: ...
+
+    @only_reads
+    @needs("agent", "approver", "chief")
+    def prove(self, position: int, seal: str | None = None) -> Proof: ...
+
+
+class Backend(Protocol):
+    """The calls of one caller, answered by whoever owns the world."""
+
+    run: RunCalls
+    read: ReadCalls
+    keep: KeepCalls
+
+    @property
+    def caller(self) -> Caller:
+        """The caller of all calls made on this backend."""
+        ...
+
+    @property
+    def owner(self) -> bool:
+        """Whether this process owns the world."""
+        ...
+
+    @property
+    def read_only(self) -> str | None:
+        """Why nothing can be written here, a sentence for the user; None: everything can."""
+        ...
+
+    def of(self, caller: Caller) -> Backend:
+        """The same world for another caller."""
+        ...
+
+    async def serve(self) -> None:
+        """Lets other processes in, if this process is the owner."""
+        ...
+
+    async def close(self) -> None:
+        """Stops; calls that are under way end with an error."""
+        ...

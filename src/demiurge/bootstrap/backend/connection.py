@@ -1,0 +1,224 @@
+"""The way of a process that joined a world to the process that owns it: its socket, and what happens without an answer.
+
+If the owner gives no sign of life, a call that only reads is answered from the world's files, and any other waits. If
+the owner has gone, the world is opened anew.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import threading
+import time
+from collections.abc import Callable, Coroutine, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from demiurge.bootstrap.backend.calls import Backend, Frames
+from demiurge.bootstrap.backend.error_codec import decode_error
+from demiurge.bootstrap.backend.operations import OPERATIONS, Operation
+from demiurge.bootstrap.backend.silence import PATIENCE_S, READS, WAITS, Silence
+from demiurge.bootstrap.backend.socket import LENGTH, frame
+from demiurge.errors import Conflict, DemiurgeError
+from demiurge.values import cbor
+from demiurge.values.caller import USER, Caller
+from demiurge.values.clock import SystemClock
+
+__all__ = ["Connection", "OwnerSilent"]
+
+AGAIN_S = 0.05
+
+MANIFEST = OPERATIONS["read.manifest"]
+
+
+class OwnerSilent(Exception):
+    """The owner does not answer; `reader` reads the world's files."""
+
+    def __init__(self, reader: Backend) -> None:
+        super().__init__()
+        self.reader = reader
+
+
+class Connection:
+    """The way to a world's owner. Each call has a socket of its own, so calls may overlap. `open_anew` opens the world
+    when its owner has gone: `successor` is what it returned. `look` opens the world for reading while the owner gives
+    no sign of life, which `silence` notices."""
+
+    def __init__(
+        self,
+        path: Path,
+        open_anew: Callable[[], Backend],
+        look: Callable[[], Backend] | None = None,
+        silence: Silence | None = None,
+    ) -> None:
+        self._path, self._open_anew, self._look = path, open_anew, look
+        self._silence = silence if silence is not None else Silence(path, path.parent)
+        self._looked: Backend | None = None
+        self._looking = threading.Lock()
+        self._require: Callable[[bytes], None] | None = None
+        self.successor: Backend | None = None
+        self.closed = False
+        self._taking_over = threading.Lock()
+        self._wires: set[socket.socket | asyncio.StreamWriter] = set()
+
+    def agree(self, require: Callable[[bytes], None]) -> None:
+        """Calls `require` with the owner's manifest; of an owner that does not answer, before it is given a call."""
+        self._require = require
+        try:
+            self._settle_manifest(only_reads=True)
+        except OwnerSilent:
+            pass
+        except OSError as error:  # the next owner is asked when it is joined
+            self.take_over(error)
+
+    def take_over(self, cause: OSError) -> None:
+        """Opens the world anew, if nobody did yet. Raises Conflict (`closed`) after `close`."""
+        with self._taking_over:
+            if self.closed:
+                raise Conflict("This world is closed: open it again.", code="closed") from cause
+            if self.successor is None:
+                self.successor = self._open_anew()
+
+    def ask(self, operation: Operation, caller: Caller, args: Sequence[Any]) -> Any:
+        """The owner's answer. Raises OSError when the owner has gone, OwnerSilent when the call only reads and the
+        owner gives no sign of life."""
+        only_reads = operation.only_reads(args)
+        if not only_reads:
+            self._await_life()
+        elif self._silence.lasts:
+            self._go_without()
+        self._settle_manifest(only_reads=only_reads)
+        return self._put(operation, caller, args, only_reads=only_reads)
+
+    def _await_life(self) -> None:
+        """Waits while the owner gives no sign of life: a call that was sent would be done later, also if whoever made
+        it has long left."""
+        while self._silence.begins():
+            if self.closed:
+                raise ConnectionError
+            self._silence.tell(WAITS)
+            time.sleep(AGAIN_S)
+
+    def _settle_manifest(self, *, only_reads: bool) -> None:
+        if self._require is not None:
+            self._require(self._put(MANIFEST, USER, (), only_reads=only_reads))
+            self._require = None
+
+    def _put(self, operation: Operation, caller: Caller, args: Sequence[Any], *, only_reads: bool) -> Any:
+        def waiting() -> None:
+            if self.closed:
+                raise ConnectionError
+            if self._silence.begins():
+                if only_reads:
+                    self._go_without()
+                self._silence.tell(WAITS)
+
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as wire:
+            self._wires.add(wire)
+            wire.settimeout(PATIENCE_S)
+            try:
+                _connect(wire, self._path, waiting)
+                _send(wire, _request(operation, caller, args), waiting)
+                answer = cbor.decode(_receive(wire, LENGTH.unpack(_receive(wire, LENGTH.size, waiting))[0], waiting))
+            finally:
+                self._wires.discard(wire)
+        if "error" in answer:
+            raise decode_error(answer["error"])
+        return operation.load_result(answer["result"])
+
+    def _go_without(self) -> None:
+        """Raises OwnerSilent with what reads the world's files; returns when they can't be read soundly now."""
+        with self._looking:
+            if self._looked is None:
+                if self._look is None:
+                    return
+                try:
+                    self._looked = self._look()
+                except DemiurgeError:
+                    return
+        self._silence.tell(READS)
+        raise OwnerSilent(self._looked)
+
+    async def relay(self, operation: Operation, caller: Caller, args: Sequence[Any]) -> Frames:
+        """The frames that the owner sends. Raises OSError when the owner has gone."""
+        await asyncio.to_thread(self._settle_manifest, only_reads=False)
+        reader, writer = await asyncio.open_unix_connection(self._path)
+        self._wires.add(writer)
+        try:
+            writer.write(_request(operation, caller, args))
+            while True:
+                size = LENGTH.unpack(await self._heard(reader.readexactly(LENGTH.size)))[0]
+                answer = cbor.decode(await reader.readexactly(size))
+                if "frame" not in answer:
+                    break
+                yield answer["frame"]
+        except asyncio.IncompleteReadError as error:
+            raise ConnectionError from error
+        finally:
+            self._wires.discard(writer)
+            writer.close()
+        if "error" in answer:
+            raise decode_error(answer["error"])
+
+    async def _heard(self, reading: Coroutine[Any, Any, bytes]) -> bytes:
+        """Awaits bytes of the owner; the user is told when it gives no sign of life meanwhile."""
+        task = asyncio.create_task(reading)
+        try:
+            while not (await asyncio.wait({task}, timeout=PATIENCE_S))[0]:
+                if await asyncio.to_thread(self._silence.begins):
+                    self._silence.tell(WAITS)
+            return await task
+        finally:
+            task.cancel()
+
+    async def close(self) -> None:
+        self.closed = True
+        for wire in list(self._wires):
+            with suppress(OSError):
+                wire.close() if isinstance(wire, asyncio.StreamWriter) else wire.shutdown(socket.SHUT_RDWR)
+        self._silence.close()
+        for backend in (self.successor, self._looked):
+            if backend is not None:
+                await backend.close()
+
+
+def _request(operation: Operation, caller: Caller, args: Sequence[Any]) -> bytes:
+    return frame({"op": operation.name, "caller": caller.to_node(), "args": operation.dump_arguments(args)})
+
+
+def _connect(wire: socket.socket, path: Path, waiting: Callable[[], None]) -> None:
+    """Connects; `waiting` is called when that takes long, as when too many wait already."""
+    clock = SystemClock()
+    begun = clock.monotonic_ns()
+    while True:
+        try:
+            return wire.connect(str(path))
+        except BlockingIOError:
+            if clock.monotonic_ns() - begun > PATIENCE_S * 1e9:
+                waiting()
+                begun = clock.monotonic_ns()
+            time.sleep(AGAIN_S)
+
+
+def _send(wire: socket.socket, data: bytes, waiting: Callable[[], None]) -> None:
+    left = memoryview(data)
+    while left:
+        try:
+            left = left[wire.send(left) :]
+        except TimeoutError:
+            waiting()
+
+
+def _receive(wire: socket.socket, size: int, waiting: Callable[[], None]) -> bytes:
+    data = bytearray()
+    while len(data) < size:
+        try:
+            part = wire.recv(min(size - len(data), 1 << 20))
+        except TimeoutError:
+            waiting()
+            continue
+        if not part:
+            raise ConnectionError
+        data += part
+    return bytes(data)

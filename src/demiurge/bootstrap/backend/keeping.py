@@ -1,0 +1,111 @@
+"""The calls that check, seal, copy and clean up a world, in the process that owns it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from demiurge.bootstrap.backend.calls import NewManifest
+from demiurge.bootstrap.backend.owner import Owner
+from demiurge.bootstrap.backend.retention import archive_records, collect_garbage, erase_blob
+from demiurge.bootstrap.fork import make_fork
+from demiurge.bootstrap.manifest import Ruled, copy_definitions, require_same
+from demiurge.stores.protocol import Store
+from demiurge.values.caller import Caller
+from demiurge.values.clock import SystemEntropy
+from demiurge.values.refs import Ref
+from demiurge.world.fork import Forked, fork
+from demiurge.world.history.replay import Manifests
+from demiurge.world.history.seal import Proof, Seal, prove, sealed
+from demiurge.world.history.verify import Verified, verify
+from demiurge.world.retention.archive import Archiving
+from demiurge.world.retention.erasure import Erasure
+from demiurge.world.retention.garbage import Garbage
+from demiurge.world.unit import Unit
+
+__all__ = ["Keeping"]
+
+
+class Keeping:
+    """`calls.KeepCalls` of one caller."""
+
+    def __init__(self, owner: Owner, caller: Caller) -> None:
+        self._owner, self._caller = owner, caller
+
+    async def replace_manifest(self, manifest: NewManifest) -> None:
+        if isinstance(manifest, Ruled):
+            await self._owner.replace_manifest(manifest)
+        else:  # the process that asks has the code for it, and this one has only its own
+            require_same(self._owner.manifest.ref, manifest)
+
+    async def fork(self, folder: str, at: int | None) -> Forked:
+        owner = self._owner
+        owner.require_means()
+
+        def build(target: Store, share: Callable[[Ref], object]) -> Forked:
+            copy_definitions(owner.store, target)
+            return fork(
+                owner.store,
+                target,
+                owner.manifest,
+                owner.stamp,
+                at=at,
+                caller=self._caller,
+                blobs=owner.ruled.blobs,
+                share=share,
+                kept_code=owner.kept_code,
+            )
+
+        beside = [owner.ledger.copy_to] if owner.ledger is not None else []
+        made = await asyncio.to_thread(make_fork, owner.store, Path(folder), SystemEntropy(), build, *beside)
+        await asyncio.to_thread(owner.own_code.copy_to, Path(folder))
+        if owner.ruled.own is not None:
+            adoption = replace(owner.adoption, folder=Path(folder))
+            warning = await asyncio.to_thread(adoption.take, owner.ruled.own)
+            owner.notices += [warning] if warning is not None else []
+        return made
+
+    async def replay(self) -> dict[str, Any]:
+        unchecked = Counter[Unit]()
+        numbers = {str(state.unit): state.seq for state in self._owner.reader().replay(unchecked)}
+        found: dict[str, Any] = {"units": len(numbers), "records": sum(numbers.values()), "ok": True}
+        return found | ({"unchecked": unchecked.total()} if unchecked else {})
+
+    async def gc(self, keep_days: float, dry_run: bool) -> Garbage:
+        owner = self._owner
+        owner.require_writable(dry_run=dry_run)
+        parts = owner.store, owner.manifest, owner.ruled.blobs, owner.running, owner.clock
+        return await collect_garbage(*parts, keep_days, dry_run)
+
+    async def erase(self, ref: str, why: str, dry_run: bool) -> Erasure:
+        owner = self._owner
+        owner.require_writable(dry_run=dry_run)
+        manifests = Manifests(owner.manifest, owner.store.get_blob, owner.kept_code)
+        async with owner.changing:  # one at a time: each appends to the same unit
+            parts = owner.store, manifests, ref, why, owner.stamp(self._caller), owner.running, dry_run
+            found = await erase_blob(*parts, folder=owner.adoption.folder, ledger=owner.ledger)
+        if not dry_run:
+            owner.sessions.forget(map(Unit.parse, found.sessions))
+        return found
+
+    async def archive(self, before: int | None, keep_days: float, dry_run: bool) -> Archiving:
+        self._owner.require_writable(dry_run=dry_run)
+        return await archive_records(self._owner.store, self._owner.clock, before, keep_days, dry_run)
+
+    def verify(self, seal: str | None = None, archives: Sequence[str] = ()) -> Verified:
+        store = self._owner.store
+        with store.archives.lent([Path(path) for path in archives]):
+            done = verify(store, seal)
+        if done.problem is None and (found := self._owner.lost()):
+            done = replace(done, problem=found[0])
+        return done
+
+    def seal(self, size: int | None = None) -> str:
+        return str(sealed(self._owner.store, size))
+
+    def prove(self, position: int, seal: str | None = None) -> Proof:
+        return prove(self._owner.store, position, Seal.parse(seal) if seal is not None else None)

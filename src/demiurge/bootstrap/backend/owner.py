@@ -1,0 +1,210 @@
+"""What the process that owns a world, or only reads it, holds: the store, the manifest in force, and the host once
+something has to run.
+
+While the owner is open, other processes of the same user are let in at its socket.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from demiurge.bootstrap.adoption import Adoption, not_adopted
+from demiurge.bootstrap.approved import Approved
+from demiurge.bootstrap.digest_key import WorldDigestKey
+from demiurge.bootstrap.doubts import Doubts
+from demiurge.bootstrap.ledger import WorldLedger
+from demiurge.bootstrap.manifest import Ruled
+from demiurge.bootstrap.models import Models
+from demiurge.bootstrap.own_code import OwnCode
+from demiurge.errors import NotFound
+from demiurge.models.address import Address
+from demiurge.sessions.codec import EventCodec
+from demiurge.stores.errors import OR_ACCEPT, lost
+from demiurge.stores.protocol import Store
+from demiurge.tools.execution.error_log import ToolErrorLog
+from demiurge.tools.execution.observers import Observers
+from demiurge.tools.ledger.effects import Ledger
+from demiurge.tools.source import ToolSource
+from demiurge.values.caller import Caller
+from demiurge.values.clock import Clock, SystemEntropy
+from demiurge.world.effect import Adapter
+from demiurge.world.effects.binding import WorldParts, shipped_adapters
+from demiurge.world.history.replay import KeptCode
+from demiurge.world.host import Host
+from demiurge.world.record import Stamp
+from demiurge.world.sealing import Sealing
+from demiurge.world.secrets import Secrets
+from demiurge.world.sessions import Sessions, StoredRecords
+from demiurge.world.watching.broadcast import Broadcast
+
+__all__ = ["Owner"]
+
+
+class Owner:
+    """Owns the store, or only reads it, and closes it. `events` is what sessions of chats can hold, `adapters` are
+    beside the built-in ones; `adoption` is told of forks; `folder`: where the ledger is, None for none; `errors`: where
+    an author reads why a tool failed; `observers` are told of tool calls. With `tools_may_change` the source may later
+    list a tool that needs the ledger. Without `perform` effects are left to whoever opens the world next."""
+
+    def __init__(
+        self,
+        store: Store,
+        ruled: Ruled,
+        adoption: Adoption,
+        source: ToolSource,
+        *,
+        secrets: Secrets,
+        addresses: Mapping[str, Address],
+        clock: Clock,
+        perform: bool = True,
+        events: EventCodec | None = None,
+        kept_code: bool = False,
+        adapters: Sequence[Adapter] = (),
+        folder: Path | None = None,
+        errors: ToolErrorLog | None = None,
+        tools_may_change: bool = False,
+        observers: Observers | None = None,
+    ) -> None:
+        self.store, self.ruled, self.adoption, self.source = store, ruled, adoption, source
+        self.manifest, self.clock, self.secrets = ruled.manifest, clock, secrets
+        self.ledger = WorldLedger(folder, clock, store) if folder is not None else None
+        self.digest_key = WorldDigestKey(adoption.folder, store)
+        self.approved = Approved(adoption.environment, adoption.folder)
+        self.own_code = OwnCode(adoption.environment, adoption.folder)
+        self.kept_code: KeptCode = (lambda _source: True) if kept_code else self.own_code.holds
+        self.sessions = Sessions(StoredRecords(store), events if events is not None else EventCodec())
+        self.doubts = Doubts(store, source, self.ledger, clock)
+        self.broadcast = Broadcast(store.find_ingress)
+        self.notices = list(ruled.notices)
+        self.running: Host | None = None
+        """The host, once something had to run."""
+        self.serve: Callable[[], Awaitable[None]] = _serve_nobody
+        """Lets other processes in; the backend sets it."""
+        self.changing = asyncio.Lock()
+        """Held by who starts the host, replaces the manifest or erases: one at a time."""
+        self._adapters, self._addresses, self._performs = adapters, addresses, perform
+        self._models = Models()
+        self._tools_may_change, self._observers = tools_may_change, observers or Observers()
+        self._errors = errors and replace(errors, secrets=lambda: secrets.every(self.manifest))
+
+    async def host(self) -> Host:
+        """The running host, started by the first call. Raises Damaged (`lost`), NotFound (`no_code`), UsageError
+        (`not_adopted`), and what `require_writable` and a policy that was not recalled raise."""
+        self.require_writable()
+        await self.serve()
+        self.require_means()
+        async with self.changing:
+            if self.running is None:
+                self.running = await self._started()
+            return self.running
+
+    async def _started(self) -> Host:
+        ledger = None
+        if self.ledger is not None:
+            ledger = self.ledger.opened(self.source, may_change=self._tools_may_change)
+        host = Host(
+            self.store,
+            self.manifest,
+            self._every_adapter(ledger),
+            clock=self.clock,
+            perform=self._performs,
+            kept_code=self.kept_code,
+            broadcast=self.broadcast,
+        )
+        await asyncio.to_thread(self.own_code.note, self.manifest.reducers.values())
+        self.store.put_blobs(self.ruled.blobs)
+        await host.start()
+        await self.doubts.finish(host)
+        return host
+
+    def _every_adapter(self, ledger: Ledger | None) -> list[Adapter]:
+        parts = WorldParts(
+            clock=self.clock,
+            entropy=SystemEntropy(),
+            secrets=self.secrets,
+            sealing=Sealing(self.secrets.vault, self.store.world_id),
+            model=self._models,
+            addresses=self._addresses,
+            source=self.source,
+            sessions=self.sessions,
+            ledger=ledger,
+            is_ours=self.approved.holds,
+            errors=self._errors,
+            observers=self._observers,
+        )
+        return [*self._adapters, *shipped_adapters(parts)]
+
+    @property
+    def read_only(self) -> str | None:
+        """Why nothing can be written here, a sentence for the user; None: everything can."""
+        return self.store.read_only.why.message if self.store.read_only is not None else None
+
+    def require_writable(self, *, dry_run: bool = False) -> None:
+        """Raises what says why the store is only read here; nothing for a dry run."""
+        if self.store.read_only is not None and not dry_run:
+            self.store.read_only.refuse()
+
+    def require_means(self) -> None:
+        """Raises what keeps events from being taken in: nothing may run that would end as a recorded failure for want
+        of code, or under a manifest that its user has not taken here."""
+        if not self.ruled.adopted:
+            raise not_adopted()
+        if self.ruled.refused is not None:
+            raise self.ruled.refused
+        if self.store.lost:
+            raise lost(self.store.lost[0])
+        if self.running is None and (gone := self.digest_key.lost()):
+            raise lost(gone[0].removesuffix(f" {OR_ACCEPT}"))
+        if self.ruled.missing:
+            names = ", ".join(self.ruled.missing)
+            raise NotFound(
+                f"The code of {names} is not here: name the Python module that has it (--tools), or give `reducers`.",
+                code="no_code",
+            )
+
+    def reader(self) -> Host:
+        """A host that only reads: looking at a world starts nothing."""
+        return self.running or self._reader([])
+
+    def reader_of_effects(self) -> Host:
+        """A host that only reads, and knows which effects may be repeated."""
+        return self.running or self._reader(self._every_adapter(None))
+
+    def _reader(self, adapters: Sequence[Adapter]) -> Host:
+        return Host(self.store, self.manifest, adapters, clock=self.clock, kept_code=self.kept_code)
+
+    async def replace_manifest(self, ruled: Ruled) -> None:
+        """Puts another manifest in force; each unit takes it at its next ingress."""
+        async with self.changing:
+            # the settings of the manifest that it replaces may still name some of its blobs
+            blobs = tuple(dict.fromkeys((*self.ruled.blobs, *ruled.blobs)))
+            if self.running is not None:
+                self.store.put_blobs(blobs)
+                await self.running.replace_manifest(ruled.manifest)
+            self.ruled = self.ruled._replace(manifest=ruled.manifest, missing=ruled.missing, blobs=blobs)
+            self.manifest = ruled.manifest
+
+    def stamp(self, caller: Caller) -> Stamp:
+        """A stamp of now, for what `caller` does."""
+        return Stamp(self.clock.now_ns(), SystemEntropy().token(16), caller, self.manifest.ref)
+
+    def lost(self) -> list[str]:
+        """The losses of the journal and the ledger, as sentences."""
+        ledger = self.ledger.lost() if self.ledger is not None else ()
+        return [*(lost(what).message for what in self.store.lost), *ledger]
+
+    async def close(self) -> None:
+        self.broadcast.end()
+        if self.running is not None:
+            await self.running.close()
+        await self._models.aclose()
+        if self.ledger is not None:
+            self.ledger.close()
+        self.store.close()
+
+
+async def _serve_nobody() -> None:
+    pass

@@ -1,0 +1,141 @@
+"""The calls that read, in the process that owns the world."""
+
+from __future__ import annotations
+
+import asyncio
+from itertools import islice
+from typing import Any
+
+from demiurge.bootstrap.backend.owner import Owner
+from demiurge.bootstrap.backend.waiting_calls import waiting_calls
+from demiurge.bootstrap.chat_fields import lacking_fields
+from demiurge.bootstrap.remembered import MOVED, recall
+from demiurge.errors import DemiurgeError, NotFound
+from demiurge.stores.protocol import Head
+from demiurge.tools.catalog import ToolCatalog
+from demiurge.tools.policy import ToolPolicyContext
+from demiurge.values.caller import Caller
+from demiurge.values.projection import Only
+from demiurge.values.refs import Ref
+from demiurge.world.cell import Cell
+from demiurge.world.history.replay import Manifests
+from demiurge.world.history.seal import Seal
+from demiurge.world.host.loader import Loader
+from demiurge.world.manifest import Manifest
+from demiurge.world.manifest.lint import replay_risks
+from demiurge.world.moment import length_at, moment
+from demiurge.world.origin import origins
+from demiurge.world.unit import Unit
+
+__all__ = ["Reading"]
+
+
+class Reading:
+    """`calls.ReadCalls` of one caller. Which caller may make which call is decided before (`operations.guarded`)."""
+
+    def __init__(self, owner: Owner, caller: Caller) -> None:
+        self._owner, self._caller = owner, caller
+
+    async def state(self, module: str, key: str, at: int | None = None, only: Only = "all") -> dict[str, Any] | None:
+        if at is not None:
+            return await asyncio.to_thread(self._state_at, Unit(module, key), at, only)
+        owner = self._owner
+        return _view(owner.manifest, module, owner.reader().state(Unit(module, key)).cell, only)
+
+    def _state_at(self, unit: Unit, at: int, only: Only) -> dict[str, Any] | None:
+        """A cell as it was, seen under the manifest that it was made under."""
+        owner = self._owner
+        length = length_at(owner.store, str(unit), moment(owner.store, at))
+        manifests = Manifests(owner.manifest, owner.store.get_blob, owner.kept_code)
+        state = Loader(owner.store, manifests, []).load(unit, length).state
+        manifest = owner.manifest if state.manifest is None else manifests[state.manifest]
+        return _view(manifest, unit.module, state.cell, only)
+
+    async def keys(self, module: str) -> list[str]:
+        return [Unit.parse(head.unit).key for head in self._owner.store.heads(f"{module}/")]
+
+    async def approvals(self, of: str | None = None) -> list[dict[str, Any]]:
+        owner, unit = self._owner, Unit.parse(of) if of is not None else None
+        return waiting_calls(owner.reader(), owner.store, unit, owner.clock.now_ns())
+
+    async def doubts(self, settled: bool = False) -> list[dict[str, Any]]:
+        begun = await self.begun()
+        here = {doubt["id"] for doubt in begun}
+        found = await asyncio.to_thread(self._owner.doubts.found, settled=settled)
+        return [doubt for doubt in found if doubt["id"] not in here] + begun
+
+    async def begun(self, of: str | None = None) -> list[dict[str, Any]]:
+        unit = Unit.parse(of) if of is not None else None
+        return self._owner.doubts.begun(self._owner.reader_of_effects(), unit)
+
+    async def info(self) -> dict[str, Any]:
+        owner = self._owner
+        caller = ToolPolicyContext.of(self._caller)
+        catalog = ToolCatalog.compile(owner.source, owner.manifest.tool_policy, approvals_bound=True, ctx=caller)
+        known = origins(owner.store)
+        return {
+            "world_id": owner.store.world_id,
+            "manifest": owner.manifest.ref,
+            "settings": dict(owner.manifest.settings),
+            "catalog": [{**spec.to_json(), "spec_hash": spec.spec_hash} for spec in catalog.specs()],
+            "tools": [spec.name for spec in owner.source.specs()],
+            "notices": [*owner.notices, *(owner.running.notices if owner.running else ())],
+            "missing": list(owner.ruled.missing),
+            "origin": {"world_id": known[-1].world, "position": known[-1].until} if known else None,
+            "own_manifest": owner.ruled.own,
+            "adopted": owner.ruled.adopted,
+            "lacking": lacking_fields(owner.manifest.schemas),
+        }
+
+    def manifest(self) -> bytes:
+        return self._owner.manifest.node
+
+    def replay_risks(self) -> list[dict[str, Any]]:
+        reducers = sorted(self._owner.manifest.reducers.items())
+        return [{"module": name, **risk._asdict()} for name, code in reducers for risk in replay_risks(code.source)]
+
+    def get_blob(self, ref: str) -> bytes:
+        return self._owner.store.get_blob(Ref(ref))
+
+    def rows(self, unit: str | None, start: int, limit: int) -> list[tuple[int, bytes]]:
+        store = self._owner.store
+        found = store.read_all(start) if unit is None else store.read(unit, start)
+        return [(row.position, row.data) for row in islice(found, limit)]
+
+    def heads(self, prefix: str = "") -> list[Head]:
+        return list(self._owner.store.heads(prefix))
+
+    def archives(self) -> list[dict[str, Any]]:
+        return [
+            {
+                "first": segment.first,
+                "last": segment.last,
+                "records": segment.last - segment.first + 1,
+                "bytes": segment.size,
+                "packed": segment.packed,
+                "seal": str(Seal(segment.last, segment.root)),
+                "file": str(segment.path),
+                "here": segment.here,
+            }
+            for segment in self._owner.store.archives.segments()
+        ]
+
+    def lost(self) -> list[str]:
+        adoption = self._owner.adoption
+        found = [*self._owner.lost(), *self._owner.digest_key.lost()]
+        try:
+            recall(adoption.environment, adoption.folder)
+        except DemiurgeError as error:
+            return found if error.code == MOVED else [*found, error.message]
+        return found
+
+
+def _view(manifest: Manifest, module: str, cell: Cell | None, only: Only) -> dict[str, Any] | None:
+    found = manifest.modules.get(module)
+    if found is None:
+        known = ", ".join(sorted(manifest.modules))
+        raise NotFound(f"There is no module {module}; there are {known}.", code="unknown_module")
+    view: dict[str, Any] | None = None
+    if cell is not None:
+        view = manifest.schemas.validator(found.state).part_to_json(cell, only)
+    return view

@@ -1,0 +1,93 @@
+"""The calls that let something happen, in the process that owns the world."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any
+
+from demiurge.bootstrap.backend.calls import Frames, Shown
+from demiurge.bootstrap.backend.owner import Owner
+from demiurge.bootstrap.backend.waiting_calls import require_readable
+from demiurge.errors import Conflict, NotFound, UsageError
+from demiurge.values.caller import Caller
+from demiurge.values.refs import Ref, ref_of
+from demiurge.world.host import Accepted
+from demiurge.world.state import OpenIntent
+from demiurge.world.unit import Unit
+from demiurge.world.watching.frame import frame_to_json, places_of
+
+__all__ = ["Running"]
+
+
+class Running:
+    """`calls.RunCalls` of one caller."""
+
+    def __init__(self, owner: Owner, caller: Caller) -> None:
+        self._owner, self._caller = owner, caller
+
+    async def submit(self, schema: str, value: Any, key: str | None, idempotency_key: str | None) -> Accepted:
+        host = await self._owner.host()
+        return await host.submit(schema, value, key=key, idempotency_key=idempotency_key, caller=self._caller)
+
+    async def settle(self, unit: str | None) -> None:
+        await (await self._owner.host()).settle(_unit(unit))
+
+    async def settling(self, unit: str | None, after: Sequence[Shown] = ()) -> Frames:
+        with self._owner.broadcast.watch(_unit(unit), places_of(after)) as watcher:
+            settling = asyncio.create_task(self.settle(unit))
+            settling.add_done_callback(lambda _: watcher.end())
+            try:
+                async for frame in watcher:
+                    yield frame_to_json(frame)
+                await settling
+            finally:
+                settling.cancel()
+                await asyncio.gather(settling, return_exceptions=True)
+
+    async def watch(self, unit: str | None, after: Sequence[Shown] = ()) -> Frames:
+        with self._owner.broadcast.watch(_unit(unit), places_of(after)) as watcher:
+            async for frame in watcher:
+                yield frame_to_json(frame)
+
+    async def decide(self, approval_id: str, approve: bool, reason: str) -> None:
+        if type(approve) is not bool or not isinstance(reason, str):
+            raise UsageError("A decision is true or false, and its reason is text.", code="bad_decision")
+        try:
+            intent = bytes.fromhex(approval_id)
+        except ValueError:
+            raise NotFound(f"There is no request for approval {approval_id!r}.") from None
+        host, owner = await self._owner.host(), self._owner
+        asked = require_readable(host, owner.store, intent, owner.clock.now_ns(), approve=approve)
+        host.require_approver(intent, self._caller)
+        if approve:
+            await self._note_approved(asked)
+        await host.decide(intent, approve=approve, reason=reason, caller=self._caller)
+
+    async def _note_approved(self, asked: OpenIntent | None) -> None:
+        """Notes the approval for this user before it is journaled; also when it is given once more by who was not told
+        that it was."""
+        owner = self._owner
+        warning = await asyncio.to_thread(owner.approved.note, asked) if asked is not None else None
+        if warning is not None and warning not in owner.notices:
+            owner.notices.append(warning)
+
+    async def settle_doubt(self, doubt_id: str, done: bool, reason: str, result_json: str | None) -> dict[str, Any]:
+        host = await self._owner.host()
+        return await self._owner.doubts.settle(
+            host, doubt_id, done=done, reason=reason, result_json=result_json, caller=self._caller
+        )
+
+    async def cancel(self, unit: str, reason: str) -> None:
+        host = await self._owner.host()
+        await host.cancel(Unit.parse(unit), reason=reason, caller=self._caller)
+
+    def put_blob(self, data: bytes, force: bool = False) -> Ref:
+        ref, store = ref_of(data), self._owner.store
+        if not force and ref in store.erasures() and not store.has_blob(ref):
+            raise Conflict(f"Blob {ref} was erased: with --force it is there again.", code="erased")
+        return store.put_blob(data)
+
+
+def _unit(name: str | None) -> Unit | None:
+    return Unit.parse(name) if name is not None else None
