@@ -58,9 +58,9 @@ class TellingRun:
         return getattr(self._calls, name)
 
     async def submit(self, *args: Any) -> Any:
-        unit, seq, event_hash = await self._calls.submit(*args)
-        self._teller.tell("ack", unit=unit, seq=seq, event_hash=event_hash, schema=args[0])
-        return unit, seq, event_hash
+        accepted = await self._calls.submit(*args)
+        self._teller.tell("ack", **accepted._asdict(), schema=args[0])
+        return accepted
 
     async def decide(self, approval_id: str, approve: bool, reason: str) -> None:
         await self._calls.decide(approval_id, approve, reason)
