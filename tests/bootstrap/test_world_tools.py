@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -261,6 +262,41 @@ async def test_a_joined_process_sees_the_tools_that_its_owner_took_in(tmp_path: 
         assert await catalog(joined) == {"mcp__b"}
         assert (await joined.info())["manifest"] == (await world.info())["manifest"]
         assert await answer(world, "mcp__b") == ("done", None)
+
+
+async def test_who_takes_the_world_over_takes_in_what_its_own_sources_list(tmp_path: Path) -> None:
+    server = Server(foreign("mcp__a"))
+    async with opened(tmp_path / "w", Server(foreign("mcp__a"))):
+        joined = joining(tmp_path / "w", server)
+        assert await joined.refresh_tools()
+    server.tools = [foreign("mcp__b")]
+    try:
+        assert await joined.refresh_tools()
+        assert joined.owned
+        assert await answer(joined, "mcp__b") == ("done", None)
+    finally:
+        await joined.close()
+
+
+async def test_listings_that_overlap_end_with_the_last_one_in_force(tmp_path: Path) -> None:
+    turns = [asyncio.Event() for _ in range(3)]
+
+    class Slow(Server):
+        async def list_tools(self) -> Sequence[BoundTool | Tool[Any, Any]]:
+            number, self.asked = self.asked, self.asked + 1
+            await turns[number].wait()
+            return [foreign(f"mcp__{'abc'[number]}")]
+
+    turns[0].set()
+    async with opened(tmp_path / "w", Slow()) as world:
+        refreshing = [asyncio.create_task(world.refresh_tools()) for _ in range(2)]
+        await asyncio.sleep(0)
+        turns[2].set()
+        await asyncio.wait(refreshing, timeout=0.1)
+        turns[1].set()
+        assert await asyncio.gather(*refreshing) == [True, True]
+        assert await catalog(world) == {"mcp__c"}
+        assert await answer(world, "mcp__c") == ("done", None)
 
 
 async def test_who_joins_with_other_tools_of_a_source_is_refused(tmp_path: Path) -> None:

@@ -195,7 +195,7 @@ def test_who_would_call_is_said(ruled: Any) -> None:
 def test_the_rules_of_a_file_are_checked(ruled: Any, tmp_path: Path) -> None:
     done = ruled("--json", "policy", "check", "rules.toml")
     assert (done.status, done.document["unknown_roles"]) == (0, ["lead"])
-    assert "names the role lead, which nobody has in a world" in done.err
+    assert "names the role lead, which is none of a world's own (viewer, agent," in done.err
     assert (
         "it allows 1 tools to everybody, and has 4 rules for some callers" in ruled("policy", "check", "rules.toml").out
     )

@@ -128,6 +128,23 @@ def test_the_deciding_line_is_named(
     assert SUPPORT.rule(tool_id, effect, who) == SUPPORT.deciding_lines(who, tool_id, effect)[0] == line
 
 
+NAMED = {"roles": ("lead", "chief"), "tenants": ("acme", "globex"), "actors": ("ada", "eve")}
+
+
+@pytest.mark.parametrize("given_lists", [some for n in (1, 2, 3) for some in combinations(NAMED, n)])
+def test_every_list_of_callers_that_a_rule_has_must_match(given_lists: tuple[str, ...]) -> None:
+    rule = ToolPolicyRule("r", denied_tools=("clock",), **{name: NAMED[name] for name in given_lists})  # type: ignore[arg-type]
+    policy = ToolPolicy(("clock",), rules=(rule,))
+    for roles in ((), ("guest",), ("guest", "chief")):
+        for tenant in ("", "initech", "globex"):
+            for actor in ("", "bob", "eve"):
+                who = ToolPolicyContext("run-1", actor, tenant, roles)
+                fits = {"roles": "chief" in roles, "tenants": tenant == "globex", "actors": actor == "eve"}
+                matches = all(fits[name] for name in given_lists)
+                assert rule.matches(who) is matches
+                assert policy.decide(who, "clock", READ) == ("deny" if matches else "allow")
+
+
 def test_roles_that_are_no_list_decide_nothing() -> None:
     wrong: Any = "lead"
     with pytest.raises(InvalidValue, match="roles: must be a list of names"):

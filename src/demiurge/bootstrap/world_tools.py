@@ -38,6 +38,7 @@ class WorldTools:
         self._listed = StaticToolSource((*CORE_TOOLS, *_present(self._given, {})))
         self.is_waiting = any(isinstance(entry, AsyncToolSource) for entry in self._given)
         """Whether a source has not been listed yet."""
+        self._refreshing = asyncio.Lock()
 
     @property
     def any_given(self) -> bool:
@@ -65,14 +66,15 @@ class WorldTools:
         Raises PromptValidationError (two tools with one id), Unavailable (`tools_unlisted`: a source failed), Conflict
         (another process owns the world and runs it with other tools); then nothing has changed.
         """
-        asked = {at: entry for at, entry in enumerate(self._given) if isinstance(entry, AsyncToolSource)}
-        answers = {at: await _asked(source) for at, source in asked.items()}
-        listed = StaticToolSource((*CORE_TOOLS, *_present(self._given, answers)))
-        is_other = listed.specs() != self._listed.specs()
-        ruled = replace(means, source=listed).rule(Definitions.of_node(await asyncio.to_thread(backend.read.manifest)))
-        await backend.keep.replace_manifest(ruled)
-        self._listed, self.is_waiting = listed, False
-        return is_other
+        async with self._refreshing:
+            asked = {at: entry for at, entry in enumerate(self._given) if isinstance(entry, AsyncToolSource)}
+            answers = {at: await _asked(source) for at, source in asked.items()}
+            listed = StaticToolSource((*CORE_TOOLS, *_present(self._given, answers)))
+            is_other = listed.specs() != self._listed.specs()
+            theirs = await asyncio.to_thread(backend.read.manifest)
+            await backend.keep.replace_manifest(replace(means, source=listed).rule(Definitions.of_node(theirs)))
+            self._listed, self.is_waiting = listed, False
+            return is_other
 
 
 _CORE = frozenset(tool.name for tool in CORE_TOOLS)

@@ -65,9 +65,7 @@ def check(file: str, tools: tuple[str, ...]) -> None:
     roles = {role for rule in policy.rules for role in (*rule.roles, *rule.approvers)} | set(policy.approvers)
     unknown = sorted(roles - set(ROLES))
     for role in unknown:
-        output.notice(
-            f"The policy names the role {role}, which nobody has in a world; the roles are {', '.join(ROLES)}."
-        )
+        output.notice(f"The policy names the role {role}, which is none of a world's own ({', '.join(ROLES)}).")
     document = {"ok": True, "digest": policy.digest, "policy": policy.to_json(), "missing": missing}
     allows = f"it allows {len(policy.allowed_tools)} tools"
     if policy.rules:

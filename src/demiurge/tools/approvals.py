@@ -1,9 +1,8 @@
-"""A person's decision about one call: bound to exactly that call, used once, valid for a while
-(architecture, 4).
+"""Approvals: a person's decision about one call, bound to exactly that call, used once, valid for a while.
 
 The decision is bound to run, tenant, actor, call id, tool, spec hash, arguments, connection and the rule that
-asked. Change any of them and it is another question. The store only remembers; the policy is asked again at
-every call and may still deny.
+asked. A call that differs in any of them is another question. The policy may say who decides. The store only
+remembers; the policy is asked again at every call and may still deny (`docs/policy.md`).
 """
 
 from __future__ import annotations

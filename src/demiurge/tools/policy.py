@@ -1,7 +1,8 @@
-"""Which tools may run is data, and what it does not name may not (seed 003 #19, #20).
+"""The tool policy: data that says which tools may run, for whom. What it does not name may not run.
 
-`decide` is a pure function of the policy, the caller, the tool's id and its effect; nobody else decides. The digest
-names the policy in every record, and does not depend on the order in which the lists were written.
+`decide` is a pure function of the policy, the caller, the tool's id and its effect; nothing else decides. The digest
+names the policy in every record, and does not depend on the order in which lists and rules were written
+(`docs/policy.md`).
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ _LISTS = {
 
 @dataclass(frozen=True, slots=True)
 class ToolPolicyContext:
-    """Who asks, and in which run: references only, never credentials (seed 003 #26)."""
+    """Who asks, and in which run: references only, never credentials."""
 
     run_id: str = ""
     actor: str = ""

@@ -1,4 +1,4 @@
-"""Stage: where the policy says "ask", a decision for exactly this call is taken, once (architecture, 4)."""
+"""Stage: where the policy says "ask", takes the decision for exactly this call, once."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _REFUSED = {"rejected": ToolErrorCode.APPROVAL_REJECTED, "expired": ToolErrorCod
 
 def approve(ports: Ports, call: Call) -> None:
     """Without a decision the call ends as `approval_required` and says under which id it waits; the same call, with
-    the same id, asks again. A yes of somebody who may not give it is none."""
+    the same id, asks again. A yes from somebody whom the policy does not let approve counts as none."""
     if call.replayed or call.decision != "require_approval":
         return
     assert ports.approvals is not None

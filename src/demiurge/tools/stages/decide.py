@@ -1,4 +1,4 @@
-"""Stage: the policy, on the caller and the id first (seed 003 #20).
+"""Stage: asks the policy about the caller and the id, before anything else is looked at.
 
 A tool that is not allowed and a tool that does not exist get the same answer, so ids can't be probed. Only an
 allowed id learns that its tool is absent. Without an approval store, "ask a person" is "no".

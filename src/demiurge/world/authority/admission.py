@@ -1,6 +1,6 @@
 """Whether an effect may happen: cap grant, then the world's policy, then (for tools) the tool policy.
 
-Three decisions, each able to deny alone (architecture.md 1). All are pure functions of the manifest and the request,
+Three decisions, each able to deny alone. All are pure functions of the manifest and the request,
 so replay decides the same; each answer names the rule that made it.
 
 What a grant covers is described cap type by cap type in `world.effect_kinds`.

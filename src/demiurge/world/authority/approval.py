@@ -1,7 +1,7 @@
 """A person's part in a call: what is asked, bound to this very call, and whether an answer still lets it run.
 
-A decision never makes the rules weaker: when it arrives the policy in force is asked again and may still deny
-(architecture.md 4).
+A decision never makes the rules weaker: when it arrives the policy in force is asked again and may still deny. A
+decision counts only from a caller with a role that the policy asks for.
 """
 
 from __future__ import annotations
