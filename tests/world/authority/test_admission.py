@@ -277,3 +277,48 @@ def test_a_read_only_tool_that_asks_for_a_change_is_told_so() -> None:
         "effect_level",
         "workspace__list is read_only, so it can't ask for workspace.commit",
     )
+
+
+def test_parameters_of_another_form_than_the_grant_is_about_are_not_covered() -> None:
+    manifest = with_grant("cap_llm", max_tokens=10)
+    assert decide(manifest, "llm.generate", {**LLM, "max_tokens": "many"}, "cap_llm", CHAT_PLAN) == Admission(
+        "deny",
+        "cap",
+        "grant cap_llm",
+        "effect_params_invalid",
+        "the grant cap_llm says nothing about parameters of this form",
+    )
+
+
+def test_a_denial_says_which_layer_decided_by_which_rule_and_why() -> None:
+    narrow = with_grant("cap_llm", models=["m2"])
+    assert decide(narrow, "llm.generate", LLM, "cap_llm", CHAT_PLAN) == Admission(
+        "deny",
+        "cap",
+        "grant cap_llm",
+        "model_not_allowed",
+        "the grant cap_llm does not cover this: model_not_allowed",
+    )
+    denying = replace(chat_manifest(), rules=(Rule({"effect_kind": "llm.generate"}, "deny"),))
+    assert decide(denying, "llm.generate", LLM, "cap_llm", CHAT_PLAN) == Admission(
+        "deny", "policy", "rule 0", "policy_denied", "the world's policy denies llm.generate"
+    )
+    silent = replace(chat_manifest(), rules=())
+    assert decide(silent, "llm.generate", LLM, "cap_llm", CHAT_PLAN) == Admission(
+        "deny",
+        "policy",
+        "no rule matches",
+        "policy_denied",
+        "no rule of the world's policy allows llm.generate",
+    )
+
+
+def test_an_effect_that_calls_a_tool_is_decided_for_its_actor() -> None:
+    ASKED.clear()
+    manifest = replace(chat_manifest(), tool_policy=Remembers((READ,)))
+    params = {"tool": READ}
+    decided = admit(
+        manifest, manifest.effects["tool.call"], params, "cap_tool", TOOL_PLAN, now_ns=START_NS, actor="ada"
+    )
+    assert (decided.verdict, decided.by) == ("allow", "tool_policy")
+    assert [ctx.actor for ctx, _, _ in ASKED] == ["ada"]

@@ -124,7 +124,7 @@ def by_policy(manifest: Manifest, effect: EffectType, grant: str, origin: Mappin
 
 def decide_tool(manifest: Manifest, tool: str, *, actor: str) -> Admission:
     """The tool policy's decision on `tool` (seed 003 #20)."""
-    context = ToolPolicyContext(run_id="", actor=actor)
+    context = ToolPolicyContext(actor=actor)
     verdict = manifest.tool_policy.decide(context, tool, tool_effect(manifest, tool))
     rule = f"tool policy {manifest.tool_policy.digest}"
     if verdict == "deny":
