@@ -13,7 +13,7 @@ from demiurge.tools.authoring.tool import Tool
 from demiurge.tools.effect import ToolEffect
 from demiurge.tools.errors import SAFE_MESSAGES, ToolErrorCode
 from demiurge.tools.policy import Decision, ToolPolicy, ToolPolicyContext
-from demiurge.world.authority.admission import Admission, admit, decide_tool
+from demiurge.world.authority.admission import Admission, admit, decide_tool, ungranted
 from demiurge.world.manifest import Manifest, Rule
 
 CHAT_PLAN = {"kind": "plan", "name": "demiurge/chat_plan@1", "id": 1}
@@ -322,3 +322,32 @@ def test_an_effect_that_calls_a_tool_is_decided_for_its_actor() -> None:
     )
     assert (decided.verdict, decided.by) == ("allow", "tool_policy")
     assert [ctx.actor for ctx, _, _ in ASKED] == ["ada"]
+
+
+@pytest.mark.parametrize(
+    ("grant", "origin", "now_ns", "code", "message"),
+    [
+        ("cap_llm", by(READ), START_NS, "origin_not_allowed", "llm.generate can't be asked for by a tool"),
+        ("cap_tool", CHAT_PLAN, START_NS, "no_grant", "no grant 'cap_tool' for llm.generate"),
+        ("cap_llm", CHAT_PLAN, START_NS + 1, "expired", "the grant cap_llm has expired"),
+    ],
+)
+def test_a_grant_that_covers_nothing_says_so_whatever_the_parameters(
+    grant: str, origin: Mapping[str, Any], now_ns: int, code: str, message: str
+) -> None:
+    manifest = chat_manifest(grants={"cap_llm": {"expiry_ns": START_NS + 1}})
+    expected = Admission("deny", "cap", f"grant {grant}", code, message)
+    assert ungranted(manifest, manifest.effects["llm.generate"], grant, origin, now_ns) == expected
+    assert decide(manifest, "llm.generate", LLM, grant, origin, now_ns) == expected
+
+
+def test_the_level_of_a_tool_binds_what_the_tool_asks_for_and_nobody_else() -> None:
+    manifest = chat_manifest()
+    commit = manifest.effects["workspace.commit"]
+    denied = ungranted(manifest, commit, "cap_workspace", by("workspace__list"), START_NS)
+    assert denied is not None
+    assert (denied.rule, denied.code) == ("grant cap_workspace", "effect_level")
+    assert ungranted(manifest, commit, "cap_workspace", by("workspace__write"), START_NS) is None
+    plan = {**TOOL_PLAN, "name": "workspace__list"}
+    asked_by_plans = replace(commit, origins=frozenset({"plan"}))
+    assert ungranted(manifest, asked_by_plans, "cap_workspace", plan, START_NS) is None
