@@ -112,7 +112,7 @@ def test_a_strategy_may_be_text_and_keys_a_list() -> None:
         ({"strategy": None}, "auto, params, custom, none"),
         ({"ttl": timedelta()}, "above 0"),
         ({"ttl": timedelta(seconds=-1)}, "above 0"),
-        ({"ttl": timedelta(days=40_000)}, "100 years"),
+        ({"ttl": timedelta(days=36_525, microseconds=1)}, "100 years"),
         ({"ttl": 60}, "timedelta"),
         ({"scope": "a:b"}, "without ':'"),
         ({"scope": None}, "without ':'"),
@@ -123,6 +123,28 @@ def test_a_config_that_can_not_be_is_a_value_error_where_it_is_made(options: dic
         IdempotencyConfig(**options)
     assert isinstance(caught.value, PromptValidationError)
     assert caught.value.placeholder == "idempotency"
+
+
+@pytest.mark.parametrize("ttl", [timedelta(microseconds=1), timedelta(days=36_525)])
+def test_a_result_lasts_from_a_microsecond_to_a_hundred_years(ttl: timedelta) -> None:
+    assert IdempotencyConfig(ttl=ttl).ttl_ns == ttl // timedelta(microseconds=1) * 1000
+
+
+class Unwritable(BaseModel):
+    thing: Any
+
+
+@pytest.mark.parametrize(
+    ("params", "words"),
+    [
+        (7, "parameters are a dataclass, a pydantic model, a mapping with text as keys, or None; an int has no names"),
+        (Unwritable(thing=object()), "^Unwritable can't be written as JSON$"),
+        ({"a": [1, "x"], "b": object()}, "the parameters hold an object at b that JSON can't hold"),
+    ],
+)
+def test_parameters_without_a_hash_are_refused_by_name(params: Any, words: str) -> None:
+    with pytest.raises(InvalidValue, match=words):
+        compute_params_hash(params)
 
 
 def test_auto_keys_are_scope_tool_and_hash() -> None:

@@ -57,3 +57,19 @@ def test_who_leaves_by_himself_wakes_nobody() -> None:
     assert watched.woken == []
     assert not watched.watchers._waiting
     assert not watched.watchers._woken
+
+
+def test_news_of_a_slot_that_nobody_watches_wakes_nobody() -> None:
+    watched = Watched()
+    watched.watchers.wake_next(SLOT._replace(key="unwatched"))
+    watched.watchers.wake_all(SLOT._replace(key="unwatched"))
+    assert watched.woken == []
+
+
+def test_who_was_woken_passes_it_on_once() -> None:
+    watched = Watched()
+    watched.watchers.wake_next(SLOT)
+    watched.stop["a1"]()
+    watched.woken.clear()
+    watched.stop["a1"]()
+    assert watched.woken == []

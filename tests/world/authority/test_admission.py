@@ -15,7 +15,7 @@ from demiurge.tools.errors import SAFE_MESSAGES, ToolErrorCode
 from demiurge.tools.policy import Decision, ToolPolicy, ToolPolicyContext
 from demiurge.tools.policy_rule import ToolPolicyRule
 from demiurge.values.caller import Caller
-from demiurge.world.authority.admission import Admission, admit, decide_tool
+from demiurge.world.authority.admission import Admission, admit, decide_tool, ungranted
 from demiurge.world.manifest import Manifest, Rule
 
 CHAT_PLAN = {"kind": "plan", "name": "demiurge/chat_plan@1", "id": 1}
@@ -279,6 +279,80 @@ def test_a_read_only_tool_that_asks_for_a_change_is_told_so() -> None:
         "effect_level",
         "workspace__list is read_only, so it can't ask for workspace.commit",
     )
+
+
+def test_parameters_of_another_form_than_the_grant_is_about_are_not_covered() -> None:
+    manifest = with_grant("cap_llm", max_tokens=10)
+    assert decide(manifest, "llm.generate", {**LLM, "max_tokens": "many"}, "cap_llm", CHAT_PLAN) == Admission(
+        "deny",
+        "cap",
+        "grant cap_llm",
+        "effect_params_invalid",
+        "the grant cap_llm says nothing about parameters of this form",
+    )
+
+
+def test_a_denial_says_which_layer_decided_by_which_rule_and_why() -> None:
+    narrow = with_grant("cap_llm", models=["m2"])
+    assert decide(narrow, "llm.generate", LLM, "cap_llm", CHAT_PLAN) == Admission(
+        "deny",
+        "cap",
+        "grant cap_llm",
+        "model_not_allowed",
+        "the grant cap_llm does not cover this: model_not_allowed",
+    )
+    denying = replace(chat_manifest(), rules=(Rule({"effect_kind": "llm.generate"}, "deny"),))
+    assert decide(denying, "llm.generate", LLM, "cap_llm", CHAT_PLAN) == Admission(
+        "deny", "policy", "rule 0", "policy_denied", "the world's policy denies llm.generate"
+    )
+    silent = replace(chat_manifest(), rules=())
+    assert decide(silent, "llm.generate", LLM, "cap_llm", CHAT_PLAN) == Admission(
+        "deny",
+        "policy",
+        "no rule matches",
+        "policy_denied",
+        "no rule of the world's policy allows llm.generate",
+    )
+
+
+def test_an_effect_that_calls_a_tool_is_decided_for_its_actor() -> None:
+    ASKED.clear()
+    manifest = replace(chat_manifest(), tool_policy=Remembers((READ,)))
+    params = {"tool": READ}
+    decided = admit(
+        manifest, manifest.effects["tool.call"], params, "cap_tool", TOOL_PLAN, now_ns=START_NS, caller=Caller("ada")
+    )
+    assert (decided.verdict, decided.by) == ("allow", "tool_policy")
+    assert [ctx.actor for ctx, _, _ in ASKED] == ["ada"]
+
+
+@pytest.mark.parametrize(
+    ("grant", "origin", "now_ns", "code", "message"),
+    [
+        ("cap_llm", by(READ), START_NS, "origin_not_allowed", "llm.generate can't be asked for by a tool"),
+        ("cap_tool", CHAT_PLAN, START_NS, "no_grant", "no grant 'cap_tool' for llm.generate"),
+        ("cap_llm", CHAT_PLAN, START_NS + 1, "expired", "the grant cap_llm has expired"),
+    ],
+)
+def test_a_grant_that_covers_nothing_says_so_whatever_the_parameters(
+    grant: str, origin: Mapping[str, Any], now_ns: int, code: str, message: str
+) -> None:
+    manifest = chat_manifest(grants={"cap_llm": {"expiry_ns": START_NS + 1}})
+    expected = Admission("deny", "cap", f"grant {grant}", code, message)
+    assert ungranted(manifest, manifest.effects["llm.generate"], grant, origin, now_ns) == expected
+    assert decide(manifest, "llm.generate", LLM, grant, origin, now_ns) == expected
+
+
+def test_the_level_of_a_tool_binds_what_the_tool_asks_for_and_nobody_else() -> None:
+    manifest = chat_manifest()
+    commit = manifest.effects["workspace.commit"]
+    denied = ungranted(manifest, commit, "cap_workspace", by("workspace__list"), START_NS)
+    assert denied is not None
+    assert (denied.rule, denied.code) == ("grant cap_workspace", "effect_level")
+    assert ungranted(manifest, commit, "cap_workspace", by("workspace__write"), START_NS) is None
+    plan = {**TOOL_PLAN, "name": "workspace__list"}
+    asked_by_plans = replace(commit, origins=frozenset({"plan"}))
+    assert ungranted(manifest, asked_by_plans, "cap_workspace", plan, START_NS) is None
 
 
 # Rules for some callers

@@ -89,14 +89,15 @@ def test_a_module_without_an_arm_for_it_is_told_nothing() -> None:
     assert unit.kinds() == ["event", "manifest", "step", "event", "step"]
 
 
-def test_what_a_module_does_about_a_failed_step_belongs_to_the_run_of_the_event() -> None:
+@pytest.mark.parametrize("what", ["break", "wrong"])
+def test_what_a_module_does_about_a_failed_step_belongs_to_the_run_of_the_event(what: str) -> None:
     def reduce(state: State, event: Any, context: ReducerContext) -> Step:
         is_told = event["$tag"] == "StepFailed"
         return Step(set={"n": 1}, effects=[timer(7)]) if is_told else breaks(state, event, context)
 
     budgets = Budgets(run=Allowance(max_tool_calls=1))
     unit = Kernel(requesting(reduce, arms=ARMS, tool_policy=ToolPolicy(budgets=budgets)))
-    unit.event(poke("break"), cause=FROM_AFAR)
+    unit.event(poke(what), cause=FROM_AFAR)
     [intent], [run] = unit.intents, unit.state.runs
     assert intent.run == run
 

@@ -127,6 +127,7 @@ def test_a_call_that_nobody_can_ask_about_is_denied(call: bytes, message: str) -
     [decision] = unit.of("decision")
     assert (decision.body["by"], decision.body["code"]) == ("schema", "effect_params_invalid")
     assert message in decision.body["message"]
+    assert (decision.body["kind"], decision.cause) == ("tool.call", unit.of("event")[1].unit_seq)
     assert unit.log == ["asked", f"effect_params_invalid:{decision.body['message']}"]
 
 
