@@ -34,7 +34,7 @@ from demiurge.world.unit import Unit
 __all__ = ["Units", "decision_id"]
 
 KEPT_IDLE = 128
-"""So many idle units stay in memory, those that were turned to last; up to twice as many for a while."""
+"""So many idle units stay in memory, those that were turned to last. They are counted when so many more were loaded."""
 
 GRACE_S = 5.0
 """How long closing waits for a running effect that could not be repeated."""
@@ -95,11 +95,11 @@ class Units:
         return live
 
     def _evict(self) -> None:
-        """Lets go of idle units but for the last ones. Each time costs as much as the loads since the last time."""
+        """Lets go of idle units but for the last ones."""
         idle = [unit for unit, live in self._known.items() if live.is_idle]
         for unit in idle[: len(idle) - KEPT_IDLE]:
             del self._known[unit]
-        self._evict_at = max(2 * len(self._known), 2 * KEPT_IDLE)
+        self._evict_at = len(self._known) + KEPT_IDLE
 
     def known(self, unit: Unit) -> LiveUnit | None:
         """The unit, if it is in memory."""
