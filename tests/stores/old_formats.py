@@ -13,7 +13,7 @@ _ADDED = {
         "DROP TABLE waiting",
         "DROP INDEX outbox_source",
         "DROP INDEX journal_approval",
-        "DELETE FROM meta WHERE key = 'waiting'",
+        "DROP TABLE waiting_sum",
     ),
     2: (
         "ALTER TABLE blob DROP COLUMN put_s",

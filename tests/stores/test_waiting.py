@@ -110,11 +110,12 @@ class TestDamage:
             "DELETE FROM waiting",
             "UPDATE waiting SET unit = 'b' WHERE intent = x'6f6e65'",
             "UPDATE waiting SET intent = x'00' WHERE intent = x'6f6e65'",
-            "INSERT INTO waiting (intent, unit) VALUES (x'00', 'a')",
-            "DELETE FROM meta WHERE key = 'waiting'",
-            "UPDATE meta SET value = '0 ' || value WHERE key = 'waiting'",
-            "UPDATE meta SET guard = guard + 1 WHERE key = 'waiting'",
-            "UPDATE meta SET key = 'waitinh' WHERE key = 'waiting'",
+            "UPDATE waiting SET guard = guard + 1, unit = 'b' WHERE intent = x'6f6e65'",
+            "INSERT INTO waiting (intent, unit, guard) VALUES (x'00', 'a', 0)",
+            "DELETE FROM waiting_sum",
+            "UPDATE waiting_sum SET count = count + 1",
+            "UPDATE waiting_sum SET guard = guard + 1",
+            "INSERT INTO waiting_sum SELECT * FROM waiting_sum",
         ],
     )
     def test_a_list_that_was_changed_is_none_until_it_is_made_anew(self, folder: Path, statement: str) -> None:
@@ -134,7 +135,7 @@ class TestDamage:
         change(
             folder,
             "PRAGMA writable_schema = 1",
-            "CREATE TABLE other (intent BLOB NOT NULL UNIQUE, unit TEXT NOT NULL)",
+            "CREATE TABLE other (intent BLOB NOT NULL UNIQUE)",
             """UPDATE sqlite_master SET rootpage = (SELECT rootpage FROM sqlite_master
                WHERE name = 'sqlite_autoindex_other_1') WHERE name = 'sqlite_autoindex_waiting_1'""",
             "DELETE FROM sqlite_master WHERE name IN ('other', 'sqlite_autoindex_other_1')",

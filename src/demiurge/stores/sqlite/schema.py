@@ -16,12 +16,12 @@ from zlib import crc32
 
 from demiurge.errors import Damaged, NotFound, UsageError
 from demiurge.stores.errors import OR_ACCEPT
+from demiurge.stores.sqlite import waiting
 from demiurge.stores.sqlite.objects import check_objects
 
 __all__ = [
     "FORMAT",
     "MAKERS",
-    "WAITING_SUM",
     "create_tables",
     "format_of",
     "get_meta",
@@ -59,9 +59,6 @@ _TABLES: Final = (
         UNIQUE (unit, seq)) {_STRICT}""",
     f"CREATE TABLE blob (digest BLOB NOT NULL UNIQUE, data BLOB NOT NULL) {_STRICT}",
 )
-WAITING_SUM: Final = "waiting"
-"""The key of the meta data that says what the list of waiting intents holds (see `waiting`)."""
-
 _PUT: Final = "ALTER TABLE blob ADD COLUMN put_s INTEGER NOT NULL DEFAULT {now_s:d}"
 """What was put before there was a time beside it counts as put when the column came."""
 
@@ -78,10 +75,11 @@ _SECOND: Final = (
 _THIRD: Final = (
     "CREATE INDEX outbox_source ON outbox (source)",
     "CREATE INDEX journal_approval ON journal (ingress_id) WHERE kind = 'approval'",
-    f"CREATE TABLE waiting (intent BLOB NOT NULL UNIQUE, unit TEXT NOT NULL) {_STRICT}",
+    f"CREATE TABLE waiting (intent BLOB NOT NULL UNIQUE, unit TEXT NOT NULL, guard INTEGER NOT NULL) {_STRICT}",
     "CREATE INDEX waiting_unit ON waiting (unit)",
+    f"CREATE TABLE waiting_sum (count INTEGER NOT NULL, digest BLOB NOT NULL, guard INTEGER NOT NULL) {_STRICT}",
 )
-"""What format 3 added: what is found without a look at each unit."""
+"""What format 3 added: what is found without a look at each unit (`waiting`)."""
 
 
 def make_first(db: sqlite3.Connection) -> None:
@@ -111,9 +109,9 @@ def create_tables(db: sqlite3.Connection, world_id: str, now_s: int) -> None:
     """Makes the tables of a new world, in the transaction that is open."""
     make_first(db)
     set_meta(db, "world_id", world_id)
-    set_meta(db, WAITING_SUM, f"0 {bytes(32).hex()}")
     db.execute(f"PRAGMA application_id = {_APPLICATION}")
     upgrade(db, 1, now_s)
+    waiting.replace(db, {})
 
 
 def format_of(db: sqlite3.Connection) -> int | None:
