@@ -242,7 +242,7 @@ class Host:
 
     def require_approver(self, intent: bytes, caller: Caller) -> None:
         """Raises UsageError (`not_an_approver`) when `caller` may not decide on the call that waits under this id."""
-        waiting = self.intent(intent)
+        _, waiting = self.intent(intent)
         if waiting is not None:
             require_approver(caller.roles, approvers_of(waiting), intent.hex())
 
