@@ -44,6 +44,11 @@ class Backend(Protocol):
         settled. Nothing twice of what `after`, frames that were seen before, shows already."""
         ...
 
+    def appends(self) -> Frames:
+        """Yields `{"length": n}`, the number of records, at once and whenever records were appended, until the world is
+        closed."""
+        ...
+
     async def state(self, module: str, key: str, at: int | None = None, only: Only = "all") -> Mapping[str, Any] | None:
         """The part `only` of the cell as JSON-ready data; None when there is no cell."""
         ...

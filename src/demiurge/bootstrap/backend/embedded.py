@@ -16,6 +16,7 @@ from typing import Any
 
 from demiurge.bootstrap.adoption import Adoption, not_adopted
 from demiurge.bootstrap.approved import Approved
+from demiurge.bootstrap.backend.appends import Appends
 from demiurge.bootstrap.backend.backend import Frames, OnFrame, Shown
 from demiurge.bootstrap.backend.letting_go import archive_records, collect_garbage, erase_blob
 from demiurge.bootstrap.backend.socket import Gateway
@@ -110,7 +111,7 @@ class Embedded:
         self._doubts = Doubts(store, source, self._ledger, clock)
         self._host: Host | None = None
         self._models: Models | None = None
-        self._broadcast = Broadcast(store.find_ingress)
+        self._broadcast, self._appends = Broadcast(store.find_ingress), Appends(store)
         self._gateway, self._listens = Gateway(self, socket), listens
         self._starting = asyncio.Lock()
         self._tools_may_change, self._observers = tools_may_change, observers or Observers()
@@ -203,6 +204,9 @@ class Embedded:
                 if settling is not None:
                     settling.cancel()
                     await asyncio.gather(settling, return_exceptions=True)
+
+    def appends(self) -> Frames:
+        return self._appends.follow()
 
     async def _settle(self, unit: Unit | None) -> None:
         await (await self.host()).settle(unit)
@@ -428,6 +432,7 @@ class Embedded:
     async def close(self) -> None:
         await self._gateway.close()
         self._broadcast.end()
+        self._appends.end()
         if self._host is not None:
             await self._host.close()
         if self._models is not None:

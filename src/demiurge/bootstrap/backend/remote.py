@@ -144,6 +144,22 @@ class Remote:
             async for shown in frames:
                 yield shown
 
+    async def appends(self) -> Frames:
+        while self._heir is None:
+            try:
+                async with aclosing(self._relayed("appends")) as lengths:
+                    async for told in lengths:
+                        yield told
+                return
+            except OSError as error:
+                if self._closed:
+                    return
+                await asyncio.to_thread(self._inherit, error)
+        await self._heir.serve()
+        async with aclosing(self._heir.appends()) as lengths:
+            async for told in lengths:
+                yield told
+
     async def state(self, module: str, key: str, at: int | None = None, only: Only = "all") -> Mapping[str, Any] | None:
         found: Mapping[str, Any] | None = await self._later("state", module, key, at, only)
         return found

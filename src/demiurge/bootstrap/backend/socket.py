@@ -53,7 +53,7 @@ ASYNC_OPS = frozenset(
 SYNC_OPS = frozenset(
     ["manifest", "replay_risks", "put_blob", "get_blob", "rows", "heads", "verify", "lost", "seal", "prove", "archives"]
 )
-STREAM_OPS = frozenset({"watch"})
+STREAM_OPS = frozenset({"watch", "appends"})
 
 BACKLOG = 100
 ACCEPT_AGAIN_S = 1.0
