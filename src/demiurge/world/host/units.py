@@ -210,7 +210,7 @@ class Units:
         waiting = [intent for intent in live.state.intents.values() if intent.awaits_approval]
         asked = [(intent.approval["expires_ns"], intent) for intent in waiting if intent.approval]
         for expires_ns, intent in sorted(asked, key=itemgetter(0)):
-            if self._timers.hold(b"expiry:" + str(unit).encode(), expires_ns, lambda: self._expire(self.awake(unit))):
+            if self._timers.hold(_expiry_of(unit), expires_ns, lambda: self._expire(self.awake(unit))):
                 break
             live.offer(self.decision(intent, "expire", by=HOST, caller=intent.caller))
 
@@ -238,6 +238,8 @@ class Units:
         for intent in outcome.intents:
             if intent.id in live.state.intents:
                 self._perform(live, intent, tried=False)
+        if not live.state.intents:
+            self._timers.release(_expiry_of(live.state.unit))
         self._recall(live, outcome.asks)
 
     def _deliver(self, sent: Sent) -> None:
@@ -252,6 +254,11 @@ class Units:
         body = {"value": sent.value, "schema": sent.schema}
         stamp = self._stamp(sent.caller)
         target.offer(Ingress("event", f"sent:{sent.id}", body, stamp, sent.cause, refs), delivers=sent.id)
+
+
+def _expiry_of(unit: Unit) -> bytes:
+    """The key of the time at which the unit's next request for approval is over."""
+    return b"expiry:" + str(unit).encode()
 
 
 def decision_id(intent: bytes) -> str:
