@@ -62,24 +62,24 @@ class Script:
         return Completion(answer, (), "stop", Usage(200, 20), (message,), "resp_1", "m1")
 
 
-def chats_manifest() -> Manifest:
-    """The shipped app under a policy that allows the tool."""
+def chats_manifest(*, asks_a_person: bool = False) -> Manifest:
+    """The shipped app under a policy that allows the tool, if a person does where it `asks_a_person`."""
     reducers = {**app().reducers, WORKSPACE: workspace_reducer()}
-    policy = ToolPolicy(allowed_tools=(ADD,))
+    policy = ToolPolicy(allowed_tools=(ADD,), require_approval_for_tools=(ADD,) if asks_a_person else ())
     settings = {"system_ref": ref_of(SYSTEM)}
     return Manifest.build(
         app().definitions, app().root, reducers, tool_policy=policy, toolset=SOURCE.specs(), settings=settings
     )
 
 
-def host_of(store: Store, at_once: int = 1) -> Host:
+def host_of(store: Store, at_once: int = 1, *, asks_a_person: bool = False) -> Host:
     """A host that is not started yet; the model asks for `at_once` tool calls when it asks for any."""
     store.put_blob(SYSTEM)
     adapters: list[Adapter] = [
         LlmGenerate(Script(at_once), Secrets({"LLM_API_KEY": "none"})),
         ToolCalls(SOURCE, SystemClock()),
     ]
-    return Host(store, chats_manifest(), adapters)
+    return Host(store, chats_manifest(asks_a_person=asks_a_person), adapters)
 
 
 def chat_unit(number: int) -> Unit:

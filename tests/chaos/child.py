@@ -26,6 +26,7 @@ from demiurge import faults
 from demiurge.bootstrap import Chat, Reply, World
 from demiurge.bootstrap.backend import Backend
 from demiurge.errors import DemiurgeError
+from demiurge.world.host import units
 
 
 class Teller:
@@ -97,7 +98,9 @@ async def _answered(world: World, chat: Chat, reply: Reply) -> Reply:
 async def run(
     folder: str, url: str, out: str, seed: int, turns: int, chats: tuple[str, ...] = CHATS, linger: bool = False
 ) -> None:
-    """Open the world and talk in all its chats at once until each has had `turns` turns."""
+    """Open the world and talk in all its chats at once until each has had `turns` turns. Idle units leave memory at
+    once, so that a kill also hits a process that has just read a unit again."""
+    units.KEPT_IDLE = 1
     teller = Teller(out)
     world = open_world(Path(folder), url)
     told = Telling(world.backend, teller)

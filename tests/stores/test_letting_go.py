@@ -11,6 +11,7 @@ from hashlib import sha256
 from pathlib import Path
 
 import pytest
+from tests.stores.old_formats import make_older
 
 from demiurge import faults
 from demiurge.errors import Conflict, Damaged, NotFound, Unavailable
@@ -270,16 +271,7 @@ class TestUpgrade:
         folder = tmp_path / "w"
         with SqliteStore.create(folder, "world_1") as store:
             store.append([Batch("a", 0, (row("a", 0, b"first"),), True)], blobs=[SMALL, LONG])
-        db = sqlite3.connect(folder / "journal.db", isolation_level=None)
-        for statement in (
-            "ALTER TABLE blob DROP COLUMN put_s",
-            "DROP TABLE tile",
-            "DROP TABLE erased",
-            "DROP TABLE segment",
-            "PRAGMA user_version = 1",
-        ):
-            db.execute(statement)
-        db.close()
+        make_older(folder, 1)
         return folder
 
     def test_an_older_world_is_opened_as_one_of_today(self, older: Path) -> None:
@@ -294,7 +286,7 @@ class TestUpgrade:
             assert len(list(store.archives.move(1))) == 1
         with SqliteStore.open(older) as store:
             assert list(store.erasures()) == [ref_of(SMALL)]
-            assert store.format == 2
+            assert store.format == 3
 
     def test_an_upgrade_that_fails_leaves_it_as_it_was(self, older: Path) -> None:
         with faults.armed({"upgrade.before_commit": "enospc"}), pytest.raises(Unavailable):

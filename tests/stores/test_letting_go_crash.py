@@ -6,13 +6,13 @@ from __future__ import annotations
 import json
 import os
 import signal
-import sqlite3
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 from tests.stores.letting_go_child import ROWS, named, pair
+from tests.stores.old_formats import make_older
 
 from demiurge import faults
 from demiurge.stores import SqliteStore
@@ -78,14 +78,12 @@ def test_a_kill_loses_nothing_that_is_named_and_leaves_nothing_that_was_erased(
     check(tmp_path / "world", said)
 
 
+@pytest.mark.parametrize("version", [1, 2])
 @pytest.mark.parametrize("point", [name for name in faults.POINTS if name.startswith("upgrade.")])
-def test_a_kill_while_a_world_is_upgraded_leaves_the_old_one_or_the_new(point: str, tmp_path: Path) -> None:
+def test_a_kill_while_a_world_is_upgraded_leaves_the_old_one_or_the_new(
+    point: str, version: int, tmp_path: Path
+) -> None:
     SqliteStore.create(tmp_path / "world", "world_1").close()
-    db = sqlite3.connect(tmp_path / "world" / "journal.db", isolation_level=None)
-    for table in ("tile", "erased", "segment"):
-        db.execute(f"DROP TABLE {table}")
-    db.execute("ALTER TABLE blob DROP COLUMN put_s")
-    db.execute("PRAGMA user_version = 1")
-    db.close()
+    make_older(tmp_path / "world", version)
     assert run_until_killed(tmp_path / "world", f"{point}=kill@1") == []
     check(tmp_path / "world", [])

@@ -31,6 +31,7 @@ from demiurge.values.refs import Ref, ref_of
 
 UNITS = st.sampled_from(["a", "a/b", "c"])
 INGRESS = st.none() | st.sampled_from([f"in-{number}" for number in range(12)])
+WAITING = st.none() | st.sets(st.integers(0, 3), max_size=3)
 BLOBS = st.binary(max_size=40) | st.sampled_from([16_384, 16_385, 70_000]).map(bytes)
 
 
@@ -45,6 +46,7 @@ class Model(RuleBasedStateMachine):
         self.rows: list[Row] = []
         self.open: dict[str, bool] = {}
         self.outbox: dict[str, Outgoing] = {}
+        self.waiting: dict[bytes, str] = {}
         self.attempts: dict[bytes, Attempt] = {}
         self.snapshots: dict[str, Snapshot] = {}
         self.blobs: dict[Ref, bytes] = {}
@@ -60,17 +62,19 @@ class Model(RuleBasedStateMachine):
 
     @rule(
         plans=st.lists(
-            st.tuples(UNITS, st.lists(INGRESS, max_size=3), st.booleans(), st.integers(0, 2)),
+            st.tuples(UNITS, st.lists(INGRESS, max_size=3), st.booleans(), st.integers(0, 2), WAITING),
             min_size=1,
             max_size=3,
         ),
         off=st.sampled_from([0] * 8 + [1, -1]),
         blobs=st.lists(BLOBS, max_size=2),
     )
-    def append(self, plans: list[tuple[str, list[str | None], bool, int]], off: int, blobs: list[bytes]) -> None:
-        rows, is_open, outbox = list(self.rows), dict(self.open), dict(self.outbox)
+    def append(
+        self, plans: list[tuple[str, list[str | None], bool, int, set[int] | None]], off: int, blobs: list[bytes]
+    ) -> None:
+        rows, is_open, outbox, waits = list(self.rows), dict(self.open), dict(self.outbox), dict(self.waiting)
         batches, conflict, sent = [], False, self.sent
-        for name, ingress_ids, opens, messages in plans:
+        for name, ingress_ids, opens, messages, numbers in plans:
             mine = [row for row in rows if row.unit == name]
             start, prev, new = len(mine) + off, mine[-1].hash if mine else GENESIS, []
             for seq, ingress_id in enumerate(ingress_ids, start):
@@ -80,7 +84,11 @@ class Model(RuleBasedStateMachine):
             sends = tuple(Outgoing(f"m{sent + n}", name, "c", prev) for n in range(messages))
             sent += messages
             takes = tuple(outbox)[:messages]
-            batches.append(Batch(name, start, tuple(new), opens, sends, takes))
+            intents = tuple(f"{name} {number}".encode() for number in numbers) if numbers is not None else None
+            batches.append(Batch(name, start, tuple(new), opens, sends, takes, waiting=intents))
+            if intents is not None:
+                waits = {intent: unit for intent, unit in waits.items() if unit != name}
+                waits |= dict.fromkeys(intents, name)
             taken = [row.ingress_id for row in mine + new if row.ingress_id is not None]
             conflict = conflict or off != 0 or len(taken) != len(set(taken))
             rows += new
@@ -94,7 +102,7 @@ class Model(RuleBasedStateMachine):
             return
         positions = self.store.append(batches, blobs=blobs)
         assert [len(those) for those in positions] == [len(batch.rows) for batch in batches]
-        self.rows, self.open, self.outbox, self.sent = rows, is_open, outbox, sent
+        self.rows, self.open, self.outbox, self.waiting, self.sent = rows, is_open, outbox, waits, sent
         self.blobs.update((ref_of(data), data) for data in blobs)
 
     @rule(blobs=st.lists(BLOBS, max_size=3))
@@ -145,6 +153,9 @@ class Model(RuleBasedStateMachine):
             if row.ingress_id is not None:
                 assert self.store.find_ingress(row.unit, row.ingress_id) == row.unit_seq
         assert self.store.outbox() == list(self.outbox.values())
+        for name in self.open:
+            assert self.store.outbox(name) == [message for message in self.outbox.values() if message.source == name]
+        assert self.store.waiting.read() == self.waiting
         assert self.store.attempts([b"1", b"2", b"3"]) == self.attempts
         assert self.store.get_meta("key") == self.meta
 

@@ -86,15 +86,15 @@ def test_a_file_in_which_no_world_was_finished_is_none(tmp_path: Path) -> None:
 
 def test_a_world_of_a_newer_version_is_refused_untouched(tmp_path: Path) -> None:
     folder = make_world(tmp_path / "world")
-    execute(folder, "PRAGMA user_version = 3")
+    execute(folder, "PRAGMA user_version = 4")
     before = (folder / "journal.db").read_bytes()
-    with pytest.raises(UsageError, match=r"format 3; this one knows 2.*pip install --upgrade") as caught:
+    with pytest.raises(UsageError, match=r"format 4; this one knows 3.*pip install --upgrade") as caught:
         SqliteStore.open(folder)
     assert caught.value.code == "newer_format"
     assert (folder / "journal.db").read_bytes() == before
 
 
-@pytest.mark.parametrize("version", range(4))
+@pytest.mark.parametrize("version", range(5))
 @pytest.mark.parametrize("has_id", [True, False])
 def test_a_world_has_the_marks_of_its_format_and_its_id(tmp_path: Path, version: int, has_id: bool) -> None:
     """Either mark alone is not enough: a file that lacks one is no world that can be trusted."""

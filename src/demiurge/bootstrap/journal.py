@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Iterable, Iterator
+from collections.abc import AsyncGenerator, Iterable, Iterator
+from contextlib import aclosing
 from typing import Any, NamedTuple
 
 from demiurge.bootstrap.backend import Backend
@@ -18,6 +19,10 @@ from demiurge.world.unit import Unit
 __all__ = ["Journal"]
 
 
+PAGE = 1000
+"""So many records are read at once."""
+
+
 class Journal(NamedTuple):
     """The world's records. Reading runs nothing."""
 
@@ -27,22 +32,25 @@ class Journal(NamedTuple):
         """A unit's records by sequence number; all units' by position when `unit` is None. Raises Damaged."""
         name = str(unit) if unit is not None else None
         while True:
-            rows = self.backend.read.rows(name, from_seq, 1000)
+            rows = self.backend.read.rows(name, from_seq, PAGE)
             for position, data in rows:
                 record = decode_record(data, position=position)
                 yield record
                 from_seq = (position if name is None else record.unit_seq) + 1
-            if len(rows) < 1000:
+            if len(rows) < PAGE:
                 return
 
-    async def follow(self, from_position: int = 0) -> AsyncIterator[Record]:
-        """Records as they become durable, for ever."""
-        while True:
-            for record in self.read(from_seq=from_position):
-                assert record.position is not None
-                from_position = record.position + 1
-                yield record
-            await asyncio.sleep(0.05)
+    async def follow(self, from_position: int = 0) -> AsyncGenerator[Record, None]:
+        """Yields records as they become durable, until the world is closed."""
+        async with aclosing(self.backend.read.appends()) as appends:
+            async for told in appends:
+                while from_position <= told["length"]:
+                    rows = await asyncio.to_thread(self.backend.read.rows, None, from_position, PAGE)
+                    if not rows:
+                        break
+                    for position, data in rows:
+                        from_position = position + 1
+                        yield decode_record(data, position=position)
 
     def head(self) -> list[tuple[str, int, str]]:
         """(unit, number of records, hash of the last one) of every unit."""

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import base64
-import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import suppress
+from contextlib import aclosing, suppress
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
@@ -26,7 +25,6 @@ from demiurge.world.record import Record, decode_record
 
 __all__ = ["command"]
 
-POLL_S = 0.2
 HEADER = ("POSITION", "UNIT", "SEQ", "KIND", "CAUSE", "WHEN")
 
 
@@ -151,15 +149,20 @@ def export(unit: str | None, out: Path | None) -> None:
 
 
 def _follow(unit: str | None, following: int) -> None:
-    for world, _ in visits():
-        with while_it_lasts():
-            while True:
+    async def follow(world: World) -> None:
+        """Shows what is new; while another process has the world, also what comes."""
+        nonlocal following
+        async with aclosing(world.backend.read.appends()) as appends:
+            async for _ in appends:
                 for record in world.journal.read(unit, following):
                     output.write(output.plain("  ".join(_row(record))))
                     following = (record.unit_seq if unit else record.position or 0) + 1
                 if world.owned:
-                    break
-                time.sleep(POLL_S)
+                    return
+
+    for world, portal in visits():
+        with while_it_lasts():
+            portal.run(follow(world))
 
 
 @command.command(name="archive", cls=Command)

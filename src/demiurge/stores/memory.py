@@ -17,6 +17,7 @@ from typing import Self
 from demiurge.errors import InvalidValue, NotFound, UsageError
 from demiurge.stores import rows
 from demiurge.stores.errors import DamagedRow
+from demiurge.stores.listeners import Listeners
 from demiurge.stores.noted import Noted
 from demiurge.stores.protocol import Attempt, Batch, Head, KeptBlob, Outgoing, Row, Segment, Snapshot
 from demiurge.stores.read_only import ReadOnly
@@ -39,12 +40,15 @@ class _Unit:
 
 
 class _Change:
-    """One append in the making: what it will add to the units it touches, and the outbox as it will be."""
+    """One append in the making: what it adds to the units it touches, and what the outbox and the list will be."""
 
-    def __init__(self, units: Mapping[str, _Unit], outbox: Mapping[str, Outgoing]) -> None:
+    def __init__(
+        self, units: Mapping[str, _Unit], outbox: Mapping[str, Outgoing], waiting: Mapping[bytes, str]
+    ) -> None:
         self._units = units
         self.added: dict[str, _Unit] = {}
         self.outbox = dict(outbox)
+        self.waiting = dict(waiting)
         self.rows: list[Row] = []
 
     def apply(self, batch: Batch, position: int) -> list[int]:
@@ -67,6 +71,10 @@ class _Change:
             self.outbox[message.id] = message
         for message_id in batch.delivered:
             self.outbox.pop(message_id, None)
+        if batch.waiting is not None:
+            for intent in [intent for intent, unit in self.waiting.items() if unit == batch.unit]:
+                del self.waiting[intent]
+            self.waiting.update(dict.fromkeys(batch.waiting, batch.unit))
         new.open = batch.open
         if batch.snapshot is not None:
             new.snapshots[batch.snapshot.unit_seq] = batch.snapshot
@@ -78,15 +86,19 @@ class _Change:
 class MemoryStore:
     """`MemoryStore(world_id)`. See `demiurge.stores.protocol.Store`."""
 
-    format = 2
+    format = 3
 
     def __init__(self, world_id: str, clock: Clock | None = None) -> None:
         self.world_id = world_id
         self.archives = _NoArchives()
+        self.waiting = _Waiting(self)
+        self._listeners = Listeners()
         self._clock: Clock = clock or SystemClock()
         self._units: dict[str, _Unit] = {}
         self._rows: list[Row] = []
         self._outbox: dict[str, Outgoing] = {}
+        self._waiting: dict[bytes, str] = {}
+        self._approvals: dict[str, tuple[str, int]] = {}
         self._attempts: dict[bytes, Attempt] = {}
         self._blobs: dict[Ref, bytes] = {}
         self._put_s: dict[Ref, int] = {}
@@ -115,7 +127,7 @@ class MemoryStore:
     ) -> list[list[int]]:
         rows.check_batches(batches)
         with self._noted.writing(batches, blobs), self._using():
-            change = _Change(self._units, self._outbox)
+            change = _Change(self._units, self._outbox, self._waiting)
             first = len(self._rows) + 1
             positions = [change.apply(batch, first + len(change.rows)) for batch in batches]
             if blobs:
@@ -127,9 +139,14 @@ class MemoryStore:
                 unit.snapshots.update(added.snapshots)
                 unit.open = added.open
             self._rows.extend(change.rows)
-            self._outbox = change.outbox
+            self._outbox, self._waiting = change.outbox, change.waiting
+            for row in change.rows:
+                if row.kind == "approval" and row.ingress_id is not None:
+                    self._approvals[row.ingress_id] = row.unit, row.unit_seq
             for attempt in attempts:
                 self._attempts.setdefault(attempt.intent, attempt)
+        if change.rows:
+            self._listeners.call()
         return positions
 
     def head(self, unit: str) -> Head | None:
@@ -166,13 +183,20 @@ class MemoryStore:
             found = self._units.get(unit)
             return found.ingress.get(ingress_id) if found else None
 
+    def find_approval(self, ingress_id: str) -> tuple[str, int] | None:
+        with self._using():
+            return self._approvals.get(ingress_id)
+
     def attempts(self, intents: Collection[bytes]) -> dict[bytes, Attempt]:
         with self._using():
             return {intent: self._attempts[intent] for intent in intents if intent in self._attempts}
 
-    def outbox(self) -> list[Outgoing]:
+    def outbox(self, source: str | None = None) -> list[Outgoing]:
         with self._using():
-            return list(self._outbox.values())
+            return [message for message in self._outbox.values() if source in (None, message.source)]
+
+    def listen(self, appended: Callable[[], None]) -> Callable[[], None]:
+        return self._listeners.add(appended)
 
     def put_snapshot(self, snapshot: Snapshot) -> None:
         with self._noted.writing(text=snapshot.ref), self._using():
@@ -304,6 +328,27 @@ class _Collecting:
         with self.noted.lock:
             for kept in choose(self.noted.take()):
                 self.blobs.pop(ref_from_digest(kept.digest), None)
+
+
+class _Waiting:
+    """See `protocol.WaitingList`: what is in memory can't be damaged."""
+
+    def __init__(self, store: MemoryStore) -> None:
+        self._store = store
+
+    def read(self) -> Mapping[bytes, str]:
+        with self._store._using():
+            return dict(self._store._waiting)
+
+    def find(self, intent: bytes) -> str | None:
+        with self._store._using():
+            return self._store._waiting.get(intent)
+
+    def replace(self, found: Mapping[bytes, str], length: int) -> bool:
+        with self._store._using():
+            if length == len(self._store._rows):
+                self._store._waiting = dict(found)
+            return length == len(self._store._rows)
 
 
 class _NoArchives:

@@ -38,6 +38,7 @@ __all__ = [
     "Segment",
     "Snapshot",
     "Store",
+    "WaitingList",
 ]
 
 
@@ -125,7 +126,8 @@ class Batch:
 
     `outbox` is added, then every id in `delivered` is taken out (one that isn't there is ignored). A batch
     without rows for a unit that has none makes no head. `snapshot` is kept as by `put_snapshot`; it is of this unit,
-    after a row that the batch or an earlier one has.
+    after a row that the batch or an earlier one has. `waiting` are all intents of the unit that wait for a person after
+    the batch (see `WaitingList`); None leaves those of the unit as they are.
     """
 
     unit: str
@@ -135,6 +137,7 @@ class Batch:
     outbox: tuple[Outgoing, ...] = ()
     delivered: tuple[str, ...] = ()
     snapshot: Snapshot | None = None
+    waiting: tuple[bytes, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,6 +223,28 @@ class Blobs(Protocol):
 
     def erasures(self) -> Iterator[Ref]:
         """What was erased, also where the same bytes were put again."""
+        ...
+
+
+class WaitingList(Protocol):
+    """Which intents wait for a person, and in which unit each of them is.
+
+    The list is derived from the journal, and is written in the transaction of the append (`Batch.waiting`). A store
+    never gives a list that may lack an entry: of one that is damaged, or that an older program did not write, it says
+    that there is none. The caller then computes the list from the units and puts it back.
+    """
+
+    def read(self) -> Mapping[bytes, str] | None:
+        """Returns the unit of each intent; None where the list is missing or damaged."""
+        ...
+
+    def find(self, intent: bytes) -> str | None:
+        """Returns the unit of an intent that is in the list. A damaged list may lack it: then `read` gives None."""
+        ...
+
+    def replace(self, found: Mapping[bytes, str], length: int) -> bool:
+        """Puts `found` in place of the list if the journal still has `length` rows; returns whether it has. Durable on
+        return. Raises Unavailable."""
         ...
 
 
@@ -313,12 +338,25 @@ class Journal(Protocol):
         """The `unit_seq` of the row that took this ingress in."""
         ...
 
+    def find_approval(self, ingress_id: str) -> tuple[str, int] | None:
+        """The unit and `unit_seq` of the row of kind `approval` that took this ingress in, in whichever unit."""
+        ...
+
     def attempts(self, intents: Collection[bytes]) -> dict[bytes, Attempt]:
         """The attempts of those intents that have one, in either place; `unit` and `token` are empty in the second."""
         ...
 
-    def outbox(self) -> list[Outgoing]:
-        """What is not delivered yet, oldest first, so in order for every (source, target). Raises Damaged."""
+    def outbox(self, source: str | None = None) -> list[Outgoing]:
+        """What is not delivered yet, of one unit or of all, oldest first, so in order for every (source, target).
+        Raises Damaged."""
+        ...
+
+    @property
+    def waiting(self) -> WaitingList: ...
+
+    def listen(self, appended: Callable[[], None]) -> Callable[[], None]:
+        """Calls `appended` after each append of rows, from the thread that appended. Returns a function that ends
+        this."""
         ...
 
     def put_snapshot(self, snapshot: Snapshot) -> None:

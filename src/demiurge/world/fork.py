@@ -245,7 +245,7 @@ class _Turn:
 
     def _turned(self, unit: Unit, length: int, messages: Sequence[Outgoing]) -> tuple[Batch, list[bytes]]:
         """What is to be written. Raises NotFound (`erased`), when that can't be computed."""
-        state, tail = self.loader.load(unit, length)
+        state, tail, _ = self.loader.load(unit, length)
         world = self.copy.target.world_id
         body = {"world": world, "from": self.copy.source.world_id, "position": self.position}
         left = list(state.intents.values())
@@ -270,7 +270,7 @@ class _Turn:
         whole = long or self.copy.erased  # what is erased can't be read again
         snapshot = take_snapshot(state, blobs) if whole else None
         self.ended += len(left)
-        return Batch(str(unit), length, tuple(rows), state.is_open, outbox, snapshot=snapshot), blobs
+        return Batch(str(unit), length, tuple(rows), state.is_open, outbox, (), snapshot, state.waiting), blobs
 
     def _end(self, intent: OpenIntent) -> Ingress:
         body = {"intent": intent.id, **ENDED}

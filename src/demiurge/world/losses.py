@@ -94,5 +94,6 @@ def _end(store: Store, manifests: Manifests, loader: Loader, unit: Unit, stamp: 
         state = outcome.state
     if rows:
         outbox = tuple(outgoing_of(sent) for outcome in steps for sent in outcome.outbox)
-        store.append([Batch(str(unit), first, tuple(rows), state.is_open, outbox)], blobs=list(made.values()))
+        batch = Batch(str(unit), first, tuple(rows), state.is_open, outbox, waiting=state.waiting)
+        store.append([batch], blobs=list(made.values()))
     return len(intents)

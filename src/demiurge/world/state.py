@@ -104,6 +104,11 @@ class UnitState:
         )
 
     @property
+    def waiting(self) -> tuple[bytes, ...]:
+        """The intents that wait for a person."""
+        return tuple(intent.id for intent in self.intents.values() if intent.awaits_approval)
+
+    @property
     def is_open(self) -> bool:
         """True while something is still to happen by itself or by a person."""
         return bool(self.plans or self.intents)

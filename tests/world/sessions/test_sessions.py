@@ -197,6 +197,33 @@ async def test_chats_have_sessions_of_their_own(memory: MemoryStore) -> None:
     assert contents(session(memory, Unit(CHAT, "nobody"))) == {}
 
 
+async def test_sessions_that_leave_memory_come_back_as_they_were(
+    memory: MemoryStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("demiurge.world.sessions.sessions.KEPT", 1)
+    keys = ("x", "y", "z")
+    answers = [answer for turn in range(6) for answer in (called(sale(f"c{turn}", number=turn)), said("ok"))]
+    async with talking(memory, *answers) as talk:
+        chats = {key: Talk(talk.host, Unit(CHAT, key)) for key in keys}
+        for chat in chats.values():
+            await chat.create()
+        for key in keys * 2:
+            await chats[key].say("go")
+    found = {key: session(memory, Unit(CHAT, key)) for key in keys}
+    assert {key: found[key][Till].latest() for key in keys} == {
+        key: Till({"bolt": turn + turn + 3}) for turn, key in enumerate(keys)
+    }
+    records = Counting(memory)
+    sessions = Sessions(records, codec_of(TOOLS))
+    for key in keys:
+        sessions.of(Unit(CHAT, key))
+    read = len(records.seen)
+    sessions.of(Unit(CHAT, "z"))
+    assert len(records.seen) == read, "the last one is in memory"
+    sessions.of(Unit(CHAT, "x"))
+    assert len(records.seen) > read, "the first one has left"
+
+
 async def test_what_is_done_to_a_copy_stays_there(memory: MemoryStore) -> None:
     async with talking(memory, called(sale("c1")), said("ok")) as talk:
         await talk.say("go")

@@ -109,6 +109,12 @@ class ReadCalls(Protocol):
         ...
 
     @needs(*VIEWER)
+    def appends(self) -> Frames:
+        """Yields `{"length": n}`, the number of records, at once and whenever records were appended, until the world is
+        closed."""
+        ...
+
+    @needs(*VIEWER)
     async def keys(self, module: str) -> list[str]: ...
 
     @needs("agent", "approver")

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from demiurge.bootstrap.adoption import Adoption, not_adopted
 from demiurge.bootstrap.approved import Approved
+from demiurge.bootstrap.backend.appends import Appends
 from demiurge.bootstrap.digest_key import WorldDigestKey
 from demiurge.bootstrap.doubts import Doubts
 from demiurge.bootstrap.ledger import WorldLedger
@@ -77,7 +78,7 @@ class Owner:
         self.kept_code: KeptCode = (lambda _source: True) if kept_code else self.own_code.holds
         self.sessions = Sessions(StoredRecords(store), events if events is not None else EventCodec())
         self.doubts = Doubts(store, source, self.ledger, clock)
-        self.broadcast = Broadcast(store.find_ingress)
+        self.broadcast, self.appends = Broadcast(store.find_ingress), Appends(store)
         self.notices = list(ruled.notices)
         self.running: Host | None = None
         """The host, once something had to run."""
@@ -198,6 +199,7 @@ class Owner:
 
     async def close(self) -> None:
         self.broadcast.end()
+        self.appends.end()
         if self.running is not None:
             await self.running.close()
         await self._models.aclose()

@@ -6,6 +6,7 @@ import asyncio
 from itertools import islice
 from typing import Any
 
+from demiurge.bootstrap.backend.calls import Frames
 from demiurge.bootstrap.backend.owner import Owner
 from demiurge.bootstrap.backend.waiting_calls import waiting_calls
 from demiurge.bootstrap.chat_fields import lacking_fields
@@ -50,6 +51,9 @@ class Reading:
         state = Loader(owner.store, manifests, []).load(unit, length).state
         manifest = owner.manifest if state.manifest is None else manifests[state.manifest]
         return _view(manifest, unit.module, state.cell, only)
+
+    def appends(self) -> Frames:
+        return self._owner.appends.follow()
 
     async def keys(self, module: str) -> list[str]:
         return [Unit.parse(head.unit).key for head in self._owner.store.heads(f"{module}/")]

@@ -54,6 +54,8 @@ class Remote:
         await self._connection.close()
 
     def _call(self, operation: Operation, *args: Any) -> Any:
+        if operation.kind == "stream":
+            return self.stream(operation, lambda: args)
         return self._now(operation, *args) if operation.kind == "now" else self._later(operation, *args)
 
     def _now(self, operation: Operation, *args: Any) -> Any:
@@ -89,28 +91,33 @@ class Remote:
         found: Callable[..., Any] = getattr(calls, operation.function.__name__)
         return found
 
-    async def frames(self, operation: Operation, unit: str | None, after: Sequence[Shown]) -> Frames:
-        """The frames of `run.watch` or `run.settling`, from one owner to the next."""
+    async def stream(self, operation: Operation, args: Callable[[], Sequence[Any]]) -> Frames:
+        """What the owner sends, and then what the next owner does, which is asked with new `args`."""
         connection = self._connection
+        while connection.successor is None:
+            try:
+                async with aclosing(connection.relay(operation, self.caller, args())) as frames:
+                    async for shown in frames:
+                        yield shown
+                return
+            except OSError as error:
+                if connection.closed and operation is not SETTLING:
+                    return
+                await asyncio.to_thread(connection.take_over, error)
+        await connection.successor.serve()
+        async with aclosing(self._call_on(connection.successor, operation)(*args())) as frames:
+            async for shown in frames:
+                yield shown
+
+    async def frames(self, operation: Operation, unit: str | None, after: Sequence[Shown]) -> Frames:
+        """The frames of `run.watch` or `run.settling`; none twice, from one owner to the next."""
         seen: dict[str, Shown] = {}
         places_of(after := list(after))
         for shown in after:
             _note(seen, shown)
-        while connection.successor is None:
-            try:
-                args = (unit, list(seen.values()))
-                async with aclosing(connection.relay(operation, self.caller, args)) as frames:
-                    async for shown in frames:
-                        _note(seen, shown)
-                        yield shown
-                return
-            except OSError as error:
-                if connection.closed and operation is WATCH:
-                    return
-                await asyncio.to_thread(connection.take_over, error)
-        await connection.successor.serve()
-        async with aclosing(self._call_on(connection.successor, operation)(unit, list(seen.values()))) as frames:
+        async with aclosing(self.stream(operation, lambda: (unit, list(seen.values())))) as frames:
             async for shown in frames:
+                _note(seen, shown)
                 yield shown
 
 

@@ -28,10 +28,9 @@ def waiting_calls(host: Host, store: Store, of: Unit | None, now_ns: int) -> lis
 
     `damaged` is None, or a sentence that says what can't be read: the arguments (then `arguments_json` is None), the
     unit around the call, or, where `id` is None, records that may hold more calls."""
-    found = [
-        _call(store, str(unit), intent.id, intent.params, intent.approval, None) for unit, intent in host.approvals(of)
-    ]
-    for unit, problem in host.unreadable(of).items():
+    waiting, unreadable = host.waiting(of)
+    found = [_call(store, str(unit), intent.id, intent.params, intent.approval, None) for unit, intent in waiting]
+    for unit, problem in unreadable.items():
         found += _recorded(store, unit, problem, now_ns)
     return found
 
@@ -39,9 +38,9 @@ def waiting_calls(host: Host, store: Store, of: Unit | None, now_ns: int) -> lis
 def require_readable(host: Host, store: Store, intent: bytes, now_ns: int, *, approve: bool) -> OpenIntent | None:
     """The open intent with this id, if there is one. Raises Damaged when a call with this id waits and nobody can see
     what it is; one in a unit that can be read may be rejected all the same."""
-    found = host.intent(intent)
+    unit, found = host.intent(intent)
     if found is None:
-        calls = [asked for asked in waiting_calls(host, store, None, now_ns) if asked["id"] == intent.hex()]
+        calls = [asked for asked in waiting_calls(host, store, unit, now_ns) if asked["id"] == intent.hex()]
     else:
         is_asked = approve and found.awaits_approval
         calls = [_call(store, "", intent, found.params, found.approval, None)] if is_asked else []

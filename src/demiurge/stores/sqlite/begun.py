@@ -141,7 +141,8 @@ class Beginning:
 def remove_foreign(connections: Connections, path: Path) -> None:
     """Drops what Demiurge did not make from a world's database; it counts as lost until that is accepted."""
     with connections.writing("upgrade") as db:
-        if schema.is_older(db) or not (dropped := drop_foreign(db, schema.make_all)):
+        version = schema.format_of(db)
+        if version is None or not (dropped := drop_foreign(db, schema.MAKERS[version])):
             return
         had = f"{path} had what Demiurge did not make ({', '.join(dropped)}), which may have changed what it holds."
         schema.set_meta(db, _ACCEPTING, had)

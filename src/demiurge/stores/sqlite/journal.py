@@ -20,6 +20,7 @@ from demiurge.errors import Damaged, NotFound
 from demiurge.stores import rows
 from demiurge.stores.errors import DamagedRow
 from demiurge.stores.protocol import Attempt, Batch, Head, Outgoing, Row, Snapshot
+from demiurge.stores.sqlite import waiting
 from demiurge.values.draft import draft_of
 from demiurge.values.refs import Ref
 
@@ -30,6 +31,7 @@ __all__ = [
     "attempts",
     "begin_attempts",
     "drop_snapshots",
+    "find_approval",
     "find_damage",
     "find_ingress",
     "hashes",
@@ -62,6 +64,8 @@ _PUT_HEAD: Final = """INSERT INTO unit (name, next_seq, hash, open, position, gu
     position = excluded.position, guard = excluded.guard RETURNING id"""
 _INSERT_ROW: Final = """INSERT INTO journal (position, unit, seq, kind, ingress_id, hash, data, guard)
     VALUES (?, ?, ?, ?, ?, ?, ?, ?)"""
+_OUTBOX: Final = "SELECT id, source, target, data, guard FROM outbox"
+_OUTBOX_OF: Final = f"{_OUTBOX} WHERE source = ? ORDER BY n"
 _NO_END: Final = 2**63 - 1
 _HEAD: Final = "SELECT name, next_seq, hash, open, position, guard FROM unit"
 
@@ -86,6 +90,8 @@ def append(db: sqlite3.Connection, batches: Sequence[Batch]) -> list[list[int]]:
         elif old is not None and old.open != batch.open:
             _put_head(db, replace(old, open=batch.open))
         _append_messages(db, batch)
+        if batch.waiting is not None:
+            waiting.change(db, batch.unit, batch.waiting)
         if batch.snapshot is not None:
             put_snapshot(db, batch.snapshot)
         positions.append(list(range(position + 1, position + 1 + len(batch.rows))))
@@ -241,15 +247,24 @@ def find_ingress(db: sqlite3.Connection, unit: str, ingress_id: str) -> int | No
     return found[0] if found else None
 
 
+def find_approval(db: sqlite3.Connection, ingress_id: str) -> tuple[str, int] | None:
+    find = "SELECT unit, seq FROM journal WHERE kind = 'approval' AND ingress_id = ?"
+    found = db.execute(find, (ingress_id,)).fetchone()
+    names: dict[int, str] = {}
+    unit_names(db, [(0, *found)] if found else [], names)
+    return (names[found[0]], found[1]) if found else None
+
+
 def attempts(db: sqlite3.Connection, intents: Collection[bytes]) -> dict[bytes, Attempt]:
     find = "SELECT intent, unit, token, started_ns FROM attempt WHERE intent = ?"
     found = (db.execute(find, (intent,)).fetchone() for intent in intents)
     return {cells[0]: Attempt(*cells) for cells in found if cells}
 
 
-def outbox(db: sqlite3.Connection) -> list[Outgoing]:
+def outbox(db: sqlite3.Connection, source: str | None) -> list[Outgoing]:
     messages: list[Outgoing] = []
-    for *cells, guard in db.execute("SELECT id, source, target, data, guard FROM outbox ORDER BY n"):
+    found = db.execute(f"{_OUTBOX} ORDER BY n") if source is None else db.execute(_OUTBOX_OF, (source,))
+    for *cells, guard in found:
         message = Outgoing(*cells)
         if not isinstance(message.data, bytes) or _message_guard(message) != guard:
             raise Damaged(f"Message {message.id} of unit {message.source} is damaged: restore the world from a backup.")

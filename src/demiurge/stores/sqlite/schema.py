@@ -16,22 +16,23 @@ from zlib import crc32
 
 from demiurge.errors import Damaged, NotFound, UsageError
 from demiurge.stores.errors import OR_ACCEPT
+from demiurge.stores.sqlite import waiting
 from demiurge.stores.sqlite.objects import check_objects
 
 __all__ = [
     "FORMAT",
+    "MAKERS",
     "create_tables",
+    "format_of",
     "get_meta",
     "is_empty",
-    "is_older",
     "make_all",
-    "make_first",
     "read_world_id",
     "set_meta",
     "upgrade",
 ]
 
-FORMAT: Final = 2
+FORMAT: Final = 3
 _APPLICATION: Final = 0x44454D49  # "DEMI"
 _STRICT: Final = "STRICT" if sqlite3.sqlite_version_info >= (3, 37) else ""
 
@@ -71,37 +72,63 @@ _SECOND: Final = (
 )
 """What format 2 added. `remains`: see `erased`, `segment`: `archives`."""
 
+_THIRD: Final = (
+    "CREATE INDEX outbox_source ON outbox (source)",
+    "CREATE INDEX journal_approval ON journal (ingress_id) WHERE kind = 'approval'",
+    f"CREATE TABLE waiting (intent BLOB NOT NULL UNIQUE, unit TEXT NOT NULL, guard INTEGER NOT NULL) {_STRICT}",
+    "CREATE INDEX waiting_unit ON waiting (unit)",
+    f"CREATE TABLE waiting_sum (count INTEGER NOT NULL, digest BLOB NOT NULL, guard INTEGER NOT NULL) {_STRICT}",
+)
+"""What format 3 added: what is found without a look at each unit (`waiting`)."""
+
 
 def make_first(db: sqlite3.Connection) -> None:
-    """The tables of format 1, empty."""
+    """Makes the tables of format 1, empty."""
     for statement in _TABLES:
         db.execute(statement)
 
 
-def make_all(db: sqlite3.Connection) -> None:
-    """The tables of today's format, empty."""
+def make_second(db: sqlite3.Connection) -> None:
+    """Makes the tables of format 2, empty."""
     make_first(db)
-    upgrade(db, 0)
+    for statement in (_PUT.format(now_s=0), *_SECOND):
+        db.execute(statement)
+
+
+def make_all(db: sqlite3.Connection) -> None:
+    """Makes the tables of today's format, empty."""
+    make_first(db)
+    upgrade(db, 1, 0)
+
+
+MAKERS: Final = {1: make_first, 2: make_second, FORMAT: make_all}
+"""By format: what makes its tables, empty."""
 
 
 def create_tables(db: sqlite3.Connection, world_id: str, now_s: int) -> None:
-    """In the transaction that is open."""
+    """Makes the tables of a new world, in the transaction that is open."""
     make_first(db)
     set_meta(db, "world_id", world_id)
     db.execute(f"PRAGMA application_id = {_APPLICATION}")
-    upgrade(db, now_s)
+    upgrade(db, 1, now_s)
+    waiting.replace(db, {})
 
 
-def is_older(db: sqlite3.Connection) -> bool:
-    """True for a world of format 1, from before the first release."""
-    marks = [db.execute(f"PRAGMA {mark}").fetchone()[0] for mark in ("application_id", "user_version")]
-    return marks == [_APPLICATION, 1]
+def format_of(db: sqlite3.Connection) -> int | None:
+    """Returns the format of a world whose tables are known here; None for any other file."""
+    application, version = (
+        int(db.execute(f"PRAGMA {mark}").fetchone()[0]) for mark in ("application_id", "user_version")
+    )
+    return version if application == _APPLICATION and version in MAKERS else None
 
 
-def upgrade(db: sqlite3.Connection, now_s: int) -> None:
-    """From format 1, in the transaction that is open; the same few pages however much there is. `now_s`: seconds since
-    1970."""
-    for statement in (_PUT.format(now_s=now_s), *_SECOND):
+def upgrade(db: sqlite3.Connection, version: int, now_s: int) -> None:
+    """Makes a world of an earlier format, `version`, one of today's, in the transaction that is open. The index of
+    decisions reads the journal once. `now_s`: seconds since 1970."""
+    if version == 1:
+        for statement in (_PUT.format(now_s=now_s), *_SECOND):
+            db.execute(statement)
+    for statement in _THIRD:
         db.execute(statement)
     db.execute(f"PRAGMA user_version = {FORMAT}")
 

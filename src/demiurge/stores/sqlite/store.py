@@ -9,7 +9,7 @@ carries.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from hashlib import sha256
 from pathlib import Path
@@ -21,6 +21,7 @@ from demiurge.errors import Conflict, Damaged, DemiurgeError, NotFound, Unavaila
 from demiurge.stores import rows
 from demiurge.stores.blob_files import BlobFiles
 from demiurge.stores.errors import OR_ACCEPT, DamagedRow, unavailable
+from demiurge.stores.listeners import Listeners
 from demiurge.stores.lock import OwnerLock
 from demiurge.stores.noted import Noted
 from demiurge.stores.private import check_folder
@@ -35,6 +36,7 @@ from demiurge.stores.sqlite.connections import Connections
 from demiurge.stores.sqlite.erased import Erased
 from demiurge.stores.sqlite.objects import check_objects
 from demiurge.stores.sqlite.read_only import look
+from demiurge.stores.sqlite.waiting import SqliteWaiting
 from demiurge.stores.sqlite.world_folder import DATABASE, check_database, check_remains, create
 from demiurge.values.clock import Clock, SystemClock
 from demiurge.values.refs import Ref, parse_ref, ref_digest, ref_from_digest, ref_of
@@ -60,19 +62,19 @@ class SqliteStore:
         self._files = BlobFiles(folder / "blobs", connections.check_writable)
         self._spare_tiles: dict[tuple[int, int], bytes] = {}
         """Tiles that could not be written. They save time and prove nothing, so this process keeps them in memory."""
-        self._names: dict[int, str] = {}
-        self._noted = Noted()
+        self._noted, self._listeners = Noted(), Listeners()
         with connections.reading() as db:
-            older = schema.is_older(db)
-            if older:
-                check_objects(db, folder / DATABASE, schema.make_first, OR_ACCEPT)
-        if older:
+            version = schema.format_of(db)
+            if version is not None:
+                check_objects(db, folder / DATABASE, schema.MAKERS[version], OR_ACCEPT)
+        if version is not None and version != schema.FORMAT:
             with connections.upgrading() as db:
-                schema.upgrade(db, self._now_s())
+                schema.upgrade(db, version, self._now_s())
         with connections.reading() as db:
             self.world_id = schema.read_world_id(db, folder / DATABASE)
             self._begun = BegunEffects(folder, db)
             self.archives = SqliteArchives(folder, self.world_id, connections, self)
+            self.waiting = SqliteWaiting(connections, journal.length)
             self._damaged = journal.find_damage(db, self.archives.noted)
         self._erased = Erased(connections, self._files)
         if read_only is not None:
@@ -203,7 +205,9 @@ class SqliteStore:
                 positions = journal.append(db, batches)
             if beginning is not None:
                 beginning.write()
-            return positions
+        if any(positions):
+            self._listeners.call()
+        return positions
 
     def _check(self, batches: Sequence[Batch]) -> None:
         rows.check_batches(batches)
@@ -235,6 +239,9 @@ class SqliteStore:
     def outline(self, unit: str, from_seq: int = 0, limit: int | None = None) -> Iterator[Row]:
         return self._read(unit, from_seq, limit, None)
 
+    def listen(self, appended: Callable[[], None]) -> Callable[[], None]:
+        return self._listeners.add(appended)
+
     def _read(self, unit: str, from_seq: int, limit: int | None, fetch: journal.Fetch | None) -> Iterator[Row]:
         head = self.head(unit)
         end = head.next_seq if head else 0
@@ -244,9 +251,9 @@ class SqliteStore:
         while at < end:
             with self._db.reading() as db:
                 page = journal.unit_page(db, unit, at, min(_PAGE, end - at), bare=fetch is None)
-                journal.unit_names(db, page, self._names)
-            for row in journal.make_rows(page, self._names, fetch or _nothing):
-                if row.unit_seq != at or row.unit != unit:
+            names = dict.fromkeys((cells[1] for cells in page), unit)
+            for row in journal.make_rows(page, names, fetch or _nothing):
+                if row.unit_seq != at:
                     raise DamagedRow(unit, at, "it is missing")
                 yield row
                 at += 1
@@ -255,13 +262,14 @@ class SqliteStore:
 
     def read_all(self, from_position: int = 0, limit: int | None = None, *, away: bool = False) -> Iterator[Row]:
         at, left = from_position, limit
+        names: dict[int, str] = {}
         fetch = self.archives.fetching_what_is_here() if away else self.archives.fetch
         while left is None or left > 0:
             size = _PAGE if left is None else min(_PAGE, left)
             with self._db.reading() as db:
                 page = journal.world_page(db, at, size)
-                journal.unit_names(db, page, self._names)
-            yield from journal.make_rows(page, self._names, fetch)
+                journal.unit_names(db, page, names)
+            yield from journal.make_rows(page, names, fetch)
             if len(page) < size:
                 return
             at = page[-1][0] + 1
@@ -271,14 +279,18 @@ class SqliteStore:
         with self._db.reading() as db:
             return journal.find_ingress(db, unit, ingress_id)
 
+    def find_approval(self, ingress_id: str) -> tuple[str, int] | None:
+        with self._db.reading() as db:
+            return journal.find_approval(db, ingress_id)
+
     def attempts(self, intents: Collection[bytes]) -> dict[bytes, Attempt]:
         with self._db.reading() as db:
             found = journal.attempts(db, intents)
         return found | self._begun.find([intent for intent in intents if intent not in found])
 
-    def outbox(self) -> list[Outgoing]:
+    def outbox(self, source: str | None = None) -> list[Outgoing]:
         with self._db.reading() as db:
-            return journal.outbox(db)
+            return journal.outbox(db, source)
 
     def put_snapshot(self, snapshot: Snapshot) -> None:
         with self._noted.writing(text=snapshot.ref), self._db.writing("snapshot") as db:
@@ -415,6 +427,7 @@ class SqliteStore:
         with self._noted.writing(batches), self._db.writing("erase") as db:
             journal.append(db, batches)
             self._erased.begin(db, digests)
+        self._listeners.call()
         self._erased.begun(digests)
         self._erased.finish()
 

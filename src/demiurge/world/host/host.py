@@ -30,6 +30,7 @@ from demiurge.world.host.live import FRESH, LiveUnit
 from demiurge.world.host.loader import Loader
 from demiurge.world.host.timers import Sleep
 from demiurge.world.host.units import Units, decision_id
+from demiurge.world.host.waiting import WaitingIntents
 from demiurge.world.kernel.ingress import Ingress
 from demiurge.world.manifest import Manifest
 from demiurge.world.record import Cause, Record, Stamp, decode_row
@@ -100,7 +101,7 @@ class Host:
             self._stamp,
             self.broadcast,
         )
-        self._units = Units(
+        self._units = units = Units(
             store,
             self._manifests,
             self._committer,
@@ -113,6 +114,7 @@ class Host:
             tail_bytes=tail_bytes,
             sleep=sleep,
         )
+        self._waiting = WaitingIntents(store, units)
 
     @property
     def manifest(self) -> Manifest:
@@ -213,49 +215,34 @@ class Host:
     def approvals(self, of: Unit | None = None) -> list[tuple[Unit, OpenIntent]]:
         """Every intent that waits for a person, of one unit or of all, but for those that waited too long: they are
         answered when somebody turns to their unit, or settles."""
-        now_ns = self._clock.now_ns()
-        waiting = ((unit, i) for unit, i in self._open(of) if i.awaits_approval)
-        return [(unit, i) for unit, i in waiting if i.approval and i.approval["expires_ns"] > now_ns]
+        return self.waiting(of)[0]
+
+    def waiting(self, of: Unit | None = None) -> tuple[list[tuple[Unit, OpenIntent]], dict[Unit, DemiurgeError]]:
+        """The same; and the units that may hold more and can't be read, with what is wrong with each."""
+        return self._waiting.look(of, self._clock.now_ns())
+
+    def intent(self, intent_id: bytes) -> tuple[Unit | None, OpenIntent | None]:
+        """The unit in which an intent waits for a person, or in which it was decided; and the intent, if it is open and
+        the unit can be read."""
+        unit = self._waiting.unit_of(intent_id)
+        try:
+            return unit, self._units[unit].state.intents.get(intent_id) if unit is not None else None
+        except DemiurgeError:
+            return unit, None
 
     def begun(self, of: Unit | None = None) -> list[tuple[Unit, OpenIntent, Attempt]]:
         """Every open effect, of one unit or of all, that may change something, that an earlier process began, and that
         nobody performs now. What a running tool asked for is left out: its call is among them."""
-        found = [
-            (unit, intent)
-            for unit, intent in self._open(of)
-            if intent.origin["kind"] != "tool" and not self._units[unit].is_begun_here(intent.id)
-        ]
+        found: list[tuple[Unit, OpenIntent]] = []
+        for unit in [Unit.parse(head.unit) for head in self.store.heads(open_only=True)] if of is None else [of]:
+            with suppress(DemiurgeError):  # a unit that can't be read: what is wrong with it is told by other calls
+                live = self._units[unit]
+                intents = [i for i in live.state.intents.values() if i.origin["kind"] != "tool"]
+                found += [(unit, intent) for intent in intents if not live.is_begun_here(intent.id)]
         attempts = self.store.attempts([intent.id for _, intent in found])
         tried = [(unit, intent, attempts[intent.id]) for unit, intent in found if intent.id in attempts]
         return [
             (unit, intent, attempt) for unit, intent, attempt in tried if not self._dispatcher.is_repeatable(intent)
-        ]
-
-    def intent(self, intent_id: bytes) -> OpenIntent | None:
-        """The open intent with this id, in whichever unit."""
-        return next((intent for _, intent in self._open() if intent.id == intent_id), None)
-
-    def unreadable(self, of: Unit | None = None) -> dict[Unit, DemiurgeError]:
-        """The units that may hold open intents and can't be read, of one unit or of all, and what is wrong with
-        each."""
-        units = [Unit.parse(head.unit) for head in self.store.heads(open_only=True)] if of is None else [of]
-        units += [Unit.parse(name) for name in self.store.damaged] if of is None else []
-        problems: dict[Unit, DemiurgeError] = {}
-        for unit in units:
-            try:
-                self._units[unit]
-            except DemiurgeError as problem:
-                problems[unit] = problem
-        return problems
-
-    def _open(self, of: Unit | None = None) -> list[tuple[Unit, OpenIntent]]:
-        """What has no receipt, in one unit or in all that can be read."""
-        self.unreadable(of)
-        return [
-            (live.state.unit, intent)
-            for live in self._units
-            if of in (None, live.state.unit)
-            for intent in live.state.intents.values()
         ]
 
     async def decide(self, intent: bytes, *, approve: bool, reason: str, caller: Caller) -> None:
@@ -270,7 +257,7 @@ class Host:
 
     def require_approver(self, intent: bytes, caller: Caller) -> None:
         """Raises UsageError (`not_an_approver`) when `caller` may not decide on the call that waits under this id."""
-        waiting = self.intent(intent)
+        _, waiting = self.intent(intent)
         if waiting is not None:
             require_approver(caller.roles, approvers_of(waiting), intent.hex())
 
@@ -278,39 +265,32 @@ class Host:
         if len(reason) > MAX_REASON:
             raise InvalidValue(f"a reason has at most {MAX_REASON} characters", path="reason")
         verdict = "approve" if approve else "reject"
-        ingress_id = decision_id(intent)
-        for unit, waiting in self._open():
-            if waiting.id == intent and waiting.awaits_approval:
-                given = self._units.decision(waiting, verdict, by=caller.actor, caller=caller, reason=reason)
-                await self._units.awake(unit).offer(given)
-                units = [str(unit)]
-                break
-        else:
-            units = [head.unit for head in self.store.heads()]
-        for name in units:
-            seq = self.store.find_ingress(name, ingress_id)
-            if seq is not None:
-                taken = next(self.records(Unit.parse(name), seq)).body
-                if taken["verdict"] == "expire":
-                    why = "Nobody decided on this call in time; have it proposed again, and you are asked anew."
-                    raise Conflict(why, code="approval_expired")
-                if (taken["verdict"], taken["by"]) != (verdict, caller.actor):
-                    raise Conflict("This call has been decided otherwise.", code="decided")
-                return
-        raise NotFound("Nothing with this id waits for approval; `demiurge approvals ls` lists what does.")
+        unit, waiting = self.intent(intent)
+        if unit is not None and waiting is not None and waiting.awaits_approval:
+            given = self._units.decision(waiting, verdict, by=caller.actor, caller=caller, reason=reason)
+            await self._units.awake(unit).offer(given)
+        seq = self.store.find_ingress(str(unit), decision_id(intent)) if unit is not None else None
+        if unit is None or seq is None:
+            raise NotFound("Nothing with this id waits for approval; `demiurge approvals ls` lists what does.")
+        taken = next(self.records(unit, seq)).body
+        if taken["verdict"] == "expire":
+            why = "Nobody decided on this call in time; have it proposed again, and you are asked anew."
+            raise Conflict(why, code="approval_expired")
+        if (taken["verdict"], taken["by"]) != (verdict, caller.actor):
+            raise Conflict("This call has been decided otherwise.", code="decided")
 
     async def cancel(self, unit: Unit, *, reason: str, caller: Caller) -> None:
         """Stop the effects that run for a unit, and withdraw its requests for approval, whoever may decide on them."""
+        for intent_id in self._units[unit].state.waiting:
+            with suppress(Conflict, NotFound):  # a person was quicker
+                await self._decide(intent_id, approve=False, reason=reason, caller=caller)
         live = self._units[unit]
-        for intent in list(live.state.intents.values()):
-            if intent.awaits_approval:
-                with suppress(Conflict, NotFound):  # a person was quicker
-                    await self._decide(intent.id, approve=False, reason=reason, caller=caller)
         running = dict(live.effects)
         for task in running.values():
             task.cancel()
         withdrawn = [self._dispatcher.withdraw(live, intent) for intent in _idle(live)]
         await asyncio.gather(*running.values(), return_exceptions=True)
+        live = self._units[unit]
         withdrawn += [self._dispatcher.withdraw(live, intent) for intent in _idle(live) if intent.id in running]
         await asyncio.gather(*withdrawn)
 
@@ -331,14 +311,14 @@ class Host:
 
     def deliver_from(self, unit: Unit) -> None:
         """Send on what an earlier process did not deliver of the unit's messages."""
-        if any(outgoing.source == str(unit) for outgoing in self.store.outbox()):
+        if self.store.outbox(str(unit)):
             self._units.awake(unit)
 
     async def at_rest(self, units: Iterable[str]) -> None:
         """Wait until these units have taken what they were sent; their effects may go on."""
-        wanted = set(units)
-        for live in self._units:
-            if str(live.state.unit) in wanted:
+        for unit in map(Unit.parse, units):
+            live = self._units.known(unit)
+            if live is not None:
                 await live.at_rest()
 
     # -- reading ------------------------------------------------------------------------------------------------------

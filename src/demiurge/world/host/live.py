@@ -97,6 +97,13 @@ class LiveUnit:
     _rest: asyncio.Future[None] | None = None
 
     @property
+    def is_idle(self) -> bool:
+        """Whether all that is known of this unit in memory can be read again: nothing goes on in it or waits for its
+        turn, and nothing failed."""
+        is_busy = self.is_moving or self.mailbox or self.effects or self.calls or self.begun
+        return not is_busy and self.failure is None
+
+    @property
     def going_on(self) -> list[asyncio.Future[None]]:
         """What goes on in this unit now."""
         going: list[asyncio.Future[None]] = list(self.effects.values())
@@ -201,7 +208,8 @@ class LiveUnit:
         snapshot = None
         if tail >= max(self.tail_bytes, self.snapshot_bytes):
             tail, snapshot = 0, self._snapshot(state, blobs)
-        batch = Batch(name, self.state.seq, tuple(rows), state.is_open, outbox, delivered, snapshot)
+        asks = state.waiting if state.waiting != self.state.waiting else None
+        batch = Batch(name, self.state.seq, tuple(rows), state.is_open, outbox, delivered, snapshot, asks)
         attempts = [waiting.begins for waiting in taken if waiting.begins is not None]
         moved = _Moved(taken, numbers, state, tail, steps, refused, attempts)
         self.committer.append(batch, blobs, partial(self._moved, moved), attempts)

@@ -28,10 +28,12 @@ __all__ = ["Loaded", "Loader"]
 
 class Loaded(NamedTuple):
     """A unit's state as of its last record; `tail` is the size in bytes of the records after its snapshot: as large as
-    can be when other code than that at hand had to compute them, so that the next step takes one."""
+    can be when other code than that at hand had to compute them, so that the next step takes one. `snapshot_bytes` is
+    the size of that snapshot, 0 without one."""
 
     state: UnitState
     tail: int
+    snapshot_bytes: int = 0
 
 
 class Loader:
@@ -126,7 +128,8 @@ class Loader:
         get = self._chunks(unit, snapshot)
         state = read_snapshot(snapshot, self._store.world_id, unit, get, self.lost.append)
         limit = None if length is None else length - snapshot.unit_seq - 1
-        return self._folded(state, self._store.read(str(unit), snapshot.unit_seq + 1, limit))
+        loaded = self._folded(state, self._store.read(str(unit), snapshot.unit_seq + 1, limit))
+        return loaded._replace(snapshot_bytes=self._store.blob_size(snapshot.ref))
 
     def _anchor(self, unit: Unit, seq: int) -> Row | None:
         """The record that a snapshot follows; of one in an archive that is away, what is known without its bytes."""

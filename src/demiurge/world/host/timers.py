@@ -21,6 +21,9 @@ log = logging.getLogger("demiurge.world")
 LONGEST_S = 60.0
 """Wall time can jump and a machine can sleep, so the clock is looked at this often while something waits."""
 
+RELEASED = 64
+"""So many times that were released may stay in the heap."""
+
 Sleep = Callable[[float], Awaitable[None]]
 
 
@@ -30,7 +33,8 @@ class Timers:
     def __init__(self, clock: Clock, sleep: Sleep = asyncio.sleep) -> None:
         self._clock, self._sleep = clock, sleep
         self._heap: list[tuple[int, bytes]] = []
-        self._wake: dict[bytes, Callable[[], None]] = {}
+        self._held: dict[bytes, tuple[int, Callable[[], None]]] = {}
+        """By key: when, and what is called. What the heap has beside these was released."""
         self._task: asyncio.Task[None] | None = None
 
     def hold(self, key: bytes, due_ns: int, wake: Callable[[], None]) -> bool:
@@ -40,20 +44,33 @@ class Timers:
         """
         if due_ns <= self._clock.now_ns():
             return False
-        known = key in self._wake
-        self._wake[key] = wake
-        if not known:
-            heapq.heappush(self._heap, (due_ns, key))
-            if self._heap[0] == (due_ns, key):
-                self._restart()
+        if key in self._held:
+            self._held[key] = self._held[key][0], wake
+            return True
+        self._held[key] = due_ns, wake
+        heapq.heappush(self._heap, (due_ns, key))
+        if self._heap[0] == (due_ns, key):
+            self._restart()
         return True
+
+    def release(self, key: bytes) -> None:
+        """Call nothing for `key`, which need not be held."""
+        if self._held.pop(key, None) is not None and len(self._heap) > 2 * len(self._held) + RELEASED:
+            self._heap = [(due_ns, held) for due_ns, held in self._heap if self._is_held(held, due_ns)]
+            heapq.heapify(self._heap)
+
+    def _is_held(self, key: bytes, due_ns: int) -> bool:
+        return key in self._held and self._held[key][0] == due_ns
 
     def go_off(self) -> None:
         """Wake whoever's time has come; the task does so at the latest when it next looks at the clock."""
         while self._heap and self._heap[0][0] <= self._clock.now_ns():
-            _, key = heapq.heappop(self._heap)
+            due_ns, key = heapq.heappop(self._heap)
+            if not self._is_held(key, due_ns):
+                continue
+            _, wake = self._held.pop(key)
             try:
-                self._wake.pop(key)()
+                wake()
             except Exception as error:  # noqa: BLE001 - one unit's trouble must not keep the others waiting
                 log.warning("a timer could not go off: %s", type(error).__name__)
 

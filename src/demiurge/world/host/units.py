@@ -1,4 +1,8 @@
-"""The units that are in memory: loaded when somebody turns to them, and moved on by what they bring forth.
+"""The units that are in memory: loaded when somebody turns to them, moved on by what they bring forth, and evicted when
+they are idle and others are turned to.
+
+An evicted unit is as one that this process never loaded: all of it is in the store. So nobody may keep a `LiveUnit`
+across an `await`, except an effect that runs, which keeps its unit from being idle.
 
 What an earlier process left open in a unit is taken up when the unit is awoken, so a process only works on what it was
 asked about: it may lack the tools or the key that others need (architecture.md 2, rule 3).
@@ -19,15 +23,18 @@ from demiurge.world.history.replay import Manifests
 from demiurge.world.host.commit import Committer
 from demiurge.world.host.dispatch import Dispatcher
 from demiurge.world.host.live import LiveUnit, read_outgoing
-from demiurge.world.host.loader import Loader
+from demiurge.world.host.loader import Loaded, Loader
 from demiurge.world.host.timers import Sleep, Timers
 from demiurge.world.kernel.ingress import Ingress
 from demiurge.world.kernel.outcome import Advance, Sent
 from demiurge.world.record import Stamp
-from demiurge.world.state import OpenIntent
+from demiurge.world.state import OpenIntent, UnitState
 from demiurge.world.unit import Unit
 
 __all__ = ["Units", "decision_id"]
+
+KEPT_IDLE = 128
+"""So many idle units stay in memory, those that were turned to last. They are counted when so many more were loaded."""
 
 GRACE_S = 5.0
 """How long closing waits for a running effect that could not be repeated."""
@@ -59,21 +66,20 @@ class Units:
         self._performs, self._tail_bytes = perform, tail_bytes
         self._timers = Timers(clock, sleep)
         self._known: dict[Unit, LiveUnit] = {}
+        """Those that somebody turned to last come last."""
+        self._evict_at = 2 * KEPT_IDLE
 
     def __iter__(self) -> Iterator[LiveUnit]:
         return iter(list(self._known.values()))
 
     def __getitem__(self, unit: Unit) -> LiveUnit:
         """The unit. Raises Damaged, Divergence, NotFound (`erased`: what it is can't be known)."""
-        live = self._known.get(unit)
+        live = self._known.pop(unit, None)
         if live is None:
-            if str(unit) in self._store.damaged:
-                raise self._store.damaged[str(unit)]
-            loaded = self._loader.load(unit)
-            if loaded.state.world != self._store.world_id:  # what is open in it may be done in its own
-                raise NotFound(f"{unit} came with the fork as records alone: a blob was erased.", code="erased")
+            loaded = self._load(unit)
             live = LiveUnit(
-                *loaded,
+                loaded.state,
+                loaded.tail,
                 self._manifests,
                 self._store,
                 self._committer,
@@ -81,9 +87,38 @@ class Units:
                 self._tail_bytes,
                 self._publish,
                 self.recover,
+                snapshot_bytes=loaded.snapshot_bytes,
             )
-            self._known[unit] = live
+            if len(self._known) >= self._evict_at:
+                self._evict()
+        self._known[unit] = live
         return live
+
+    def _evict(self) -> None:
+        """Lets go of idle units but for the last ones."""
+        idle = [unit for unit, live in self._known.items() if live.is_idle]
+        for unit in idle[: len(idle) - KEPT_IDLE]:
+            del self._known[unit]
+        self._evict_at = len(self._known) + KEPT_IDLE
+
+    def known(self, unit: Unit) -> LiveUnit | None:
+        """The unit, if it is in memory."""
+        return self._known.get(unit)
+
+    def durable(self, unit: Unit) -> UnitState:
+        """The state of a unit as of its last durable record, without keeping it in memory. Raises as `[unit]` does."""
+        live = self._known.get(unit)
+        if live is not None and not live.is_moving and live.failure is None:
+            return live.state
+        return self._load(unit).state
+
+    def _load(self, unit: Unit) -> Loaded:
+        if str(unit) in self._store.damaged:
+            raise self._store.damaged[str(unit)]
+        loaded = self._loader.load(unit)
+        if loaded.state.world != self._store.world_id:  # what is open in it may be done in its own
+            raise NotFound(f"{unit} came with the fork as records alone: a blob was erased.", code="erased")
+        return loaded
 
     def awake(self, unit: Unit) -> LiveUnit:
         """The unit, with what an earlier process left open in it taken up."""
@@ -96,9 +131,10 @@ class Units:
             live.awake = True
         return live
 
-    def unsettled(self) -> list[Unit]:
-        """Every unit in which something may still happen; one that can't be read is told and left alone."""
-        units = list(self._known)
+    def unsettled(self) -> Iterator[Unit]:
+        """Every unit in which something may still happen, in memory when it comes out; one that can't be read is told
+        and left alone."""
+        yield from list(self._known)
         for head in list(self._store.heads(open_only=True)):
             unit = Unit.parse(head.unit)
             try:
@@ -106,7 +142,7 @@ class Units:
             except DemiurgeError as error:
                 self._notices.append(f"{unit} is left alone: {error}")
             else:
-                units.append(unit)
+                yield unit
         for outgoing in self._store.outbox():
             source = Unit.parse(outgoing.source)
             try:
@@ -114,8 +150,7 @@ class Units:
             except DemiurgeError:  # what it has sent is durable, and whole
                 self._deliver(read_outgoing(outgoing))
             else:
-                units.append(source)
-        return list(dict.fromkeys(units))
+                yield source
 
     def go_off(self) -> None:
         """Let what was held until now go on."""
@@ -128,7 +163,7 @@ class Units:
 
     def recover(self, live: LiveUnit) -> None:
         """Read a unit again after a write that failed, and go on with it."""
-        live.state, live.tail = self._loader.load(live.state.unit)
+        live.state, live.tail, live.snapshot_bytes = self._loader.load(live.state.unit)
         self._take_up(live)
         live.failure = None
 
@@ -153,9 +188,8 @@ class Units:
 
     def _take_up(self, live: LiveUnit) -> None:
         """Perform what is open and not being performed, and send what was not delivered."""
-        for outgoing in self._store.outbox():
-            if outgoing.source == str(live.state.unit):
-                self._deliver(read_outgoing(outgoing))
+        for outgoing in self._store.outbox(str(live.state.unit)):
+            self._deliver(read_outgoing(outgoing))
         ready = [i for i in live.state.intents.values() if not i.awaits_approval and not live.is_doing(i.id)]
         tried = self._store.attempts([intent.id for intent in ready])
         for intent in ready:
@@ -176,7 +210,7 @@ class Units:
         waiting = [intent for intent in live.state.intents.values() if intent.awaits_approval]
         asked = [(intent.approval["expires_ns"], intent) for intent in waiting if intent.approval]
         for expires_ns, intent in sorted(asked, key=itemgetter(0)):
-            if self._timers.hold(b"expiry:" + str(unit).encode(), expires_ns, lambda: self._expire(self.awake(unit))):
+            if self._timers.hold(_expiry_of(unit), expires_ns, lambda: self._expire(self.awake(unit))):
                 break
             live.offer(self.decision(intent, "expire", by=HOST, caller=intent.caller))
 
@@ -204,6 +238,8 @@ class Units:
         for intent in outcome.intents:
             if intent.id in live.state.intents:
                 self._perform(live, intent, tried=False)
+        if not live.state.intents:
+            self._timers.release(_expiry_of(live.state.unit))
         self._recall(live, outcome.asks)
 
     def _deliver(self, sent: Sent) -> None:
@@ -218,6 +254,11 @@ class Units:
         body = {"value": sent.value, "schema": sent.schema}
         stamp = self._stamp(sent.caller)
         target.offer(Ingress("event", f"sent:{sent.id}", body, stamp, sent.cause, refs), delivers=sent.id)
+
+
+def _expiry_of(unit: Unit) -> bytes:
+    """The key of the time at which the unit's next request for approval is over."""
+    return b"expiry:" + str(unit).encode()
 
 
 def decision_id(intent: bytes) -> str:

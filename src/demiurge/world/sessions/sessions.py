@@ -42,6 +42,9 @@ __all__ = ["Records", "Sessions", "StoredRecords"]
 log = logging.getLogger("demiurge.world")
 
 PAGE = 512
+KEPT = 128
+"""So many sessions stay in memory, those that were asked for last."""
+
 EVERY = 64
 """Calls from one checkpoint to the next."""
 
@@ -146,6 +149,8 @@ class Sessions:
                 self._fold(folded, unit, receipt)
             folded.next_seq += limit
         self._folded[unit] = folded  # only now: one that could not follow is begun anew
+        if len(self._folded) > KEPT:
+            del self._folded[next(iter(self._folded))]
         return folded
 
     def _begun(self, unit: Unit, count: int) -> _Folded:

@@ -1,0 +1,68 @@
+"""Whoever is held is woken at its time, once, unless it was released; what was released leaves memory."""
+
+from __future__ import annotations
+
+from tests.world.passing import HOUR, Time
+
+from demiurge.world.host.timers import RELEASED, Timers
+
+
+async def test_each_is_woken_at_its_time_and_once() -> None:
+    time, woken = Time(), list[str]()
+    timers = Timers(time.clock, time.sleep)
+    now = time.clock.now_ns()
+    assert timers.hold(b"b", now + 2 * HOUR, lambda: woken.append("b"))
+    assert timers.hold(b"a", now + HOUR, lambda: woken.append("a"))
+    assert not timers.hold(b"late", now, lambda: woken.append("late"))
+    time.clock.advance(HOUR)
+    timers.go_off()
+    assert woken == ["a"]
+    time.clock.advance(HOUR)
+    timers.go_off()
+    timers.go_off()
+    assert woken == ["a", "b"]
+    await timers.close()
+
+
+async def test_one_that_was_released_is_not_woken_and_can_be_held_again_for_later() -> None:
+    time, woken = Time(), list[str]()
+    timers = Timers(time.clock, time.sleep)
+    now = time.clock.now_ns()
+    timers.release(b"nobody")
+    timers.hold(b"a", now + HOUR, lambda: woken.append("first"))
+    timers.release(b"a")
+    timers.hold(b"a", now + 3 * HOUR, lambda: woken.append("second"))
+    time.clock.advance(2 * HOUR)
+    timers.go_off()
+    assert woken == []
+    time.clock.advance(HOUR)
+    timers.go_off()
+    assert woken == ["second"]
+    await timers.close()
+
+
+async def test_the_same_key_again_keeps_its_time() -> None:
+    time, woken = Time(), list[str]()
+    timers = Timers(time.clock, time.sleep)
+    now = time.clock.now_ns()
+    timers.hold(b"a", now + HOUR, lambda: woken.append("first"))
+    timers.hold(b"a", now + 2 * HOUR, lambda: woken.append("second"))
+    time.clock.advance(HOUR)
+    timers.go_off()
+    assert woken == ["second"]
+    await timers.close()
+
+
+async def test_times_that_were_released_leave_memory() -> None:
+    time, woken = Time(), list[int]()
+    timers = Timers(time.clock, time.sleep)
+    due = time.clock.now_ns() + HOUR
+    timers.hold(b"kept", due + 1, lambda: woken.append(-1))
+    for number in range(10 * RELEASED):
+        timers.hold(str(number).encode(), due, lambda number=number: woken.append(number))  # type: ignore[misc]
+        timers.release(str(number).encode())
+        assert len(timers._heap) <= RELEASED + 4
+    time.clock.advance(2 * HOUR)
+    timers.go_off()
+    assert woken == [-1]
+    await timers.close()
