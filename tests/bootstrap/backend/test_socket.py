@@ -120,6 +120,7 @@ async def test_every_reading_is_the_owners_own(owner: World, remote: Remote) -> 
     assert await remote.info() == await backend.info()
     assert await asyncio.to_thread(remote.manifest) == backend.manifest()
     assert await asyncio.to_thread(remote.heads) == backend.heads()
+    assert await asyncio.to_thread(remote.heads, MAIN, 1) == backend.heads(MAIN)[:1]
     assert await asyncio.to_thread(remote.rows, MAIN, 0, 2) == backend.rows(MAIN, 0, 2)
     assert await asyncio.to_thread(remote.rows, None, 0, 100) == backend.rows(None, 0, 100)
     assert await asyncio.to_thread(remote.verify) == backend.verify()

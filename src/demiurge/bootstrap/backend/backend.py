@@ -114,8 +114,9 @@ class Backend(Protocol):
         """Up to `limit` records: (position, record bytes). `start` is a unit's sequence number, or a position."""
         ...
 
-    def heads(self, prefix: str = "") -> list[tuple[str, int, bytes, int]]:
-        """(unit, number of records, hash of the last, its position) of those whose names begin so, by unit name."""
+    def heads(self, prefix: str = "", limit: int | None = None) -> list[tuple[str, int, bytes, int]]:
+        """(unit, number of records, hash of the last, its position) of the first `limit` whose names begin so, by unit
+        name."""
         ...
 
     def archives(self) -> list[dict[str, Any]]:

@@ -386,8 +386,9 @@ class Embedded:
         found = self.store.read_all(start) if unit is None else self.store.read(unit, start)
         return [(row.position, row.data) for row in islice(found, limit)]
 
-    def heads(self, prefix: str = "") -> list[tuple[str, int, bytes, int]]:
-        return [(head.unit, head.next_seq, head.hash, head.position) for head in self.store.heads(prefix)]
+    def heads(self, prefix: str = "", limit: int | None = None) -> list[tuple[str, int, bytes, int]]:
+        found = islice(self.store.heads(prefix), limit)
+        return [(head.unit, head.next_seq, head.hash, head.position) for head in found]
 
     def archives(self) -> list[dict[str, Any]]:
         return [

@@ -222,8 +222,8 @@ class Remote:
     def rows(self, unit: str | None, start: int, limit: int) -> list[tuple[int, bytes]]:
         return [(position, data) for position, data in self._now("rows", unit, start, limit)]
 
-    def heads(self, prefix: str = "") -> list[tuple[str, int, bytes, int]]:
-        return [(unit, count, digest, position) for unit, count, digest, position in self._now("heads", prefix)]
+    def heads(self, prefix: str = "", limit: int | None = None) -> list[tuple[str, int, bytes, int]]:
+        return [(unit, count, digest, position) for unit, count, digest, position in self._now("heads", prefix, limit)]
 
     def archives(self) -> list[dict[str, Any]]:
         return list(self._now("archives"))
