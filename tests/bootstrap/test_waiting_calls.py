@@ -47,3 +47,22 @@ async def test_one_that_can_t_be_shown_is_listed_not_approved_and_can_be_rejecte
         assert after is not None
         assert after["outcome"]["error_code"] == "approval_rejected"
         assert [asked["id"] for asked in await world.approvals()] == [sound.approval]
+
+
+@pytest.mark.parametrize(
+    "statement", ["DELETE FROM waiting", "DELETE FROM waiting_sum", "UPDATE waiting SET unit = 'x'"]
+)
+async def test_a_damaged_list_of_what_waits_hides_no_call(tmp_path: Path, statement: str) -> None:
+    async with World.open(tmp_path / "w", [ring_bell], environment={}) as world:
+        called = [await world.call("ring_bell", '{"times": 1}', name) for name in ("b1", "b2", "b3")]
+    with sqlite3.connect(tmp_path / "w" / "journal.db") as db:
+        assert db.execute(statement).rowcount > 0
+    db.close()
+    async with World.open(tmp_path / "w", [ring_bell], environment={}) as world:
+        first, *others = [call.approval for call in called]
+        assert first is not None
+        await world.decide(first, approve=True)
+        assert (await world.call("ring_bell", '{"times": 1}', "b1")).status == "done"
+        listed = await world.approvals()
+        assert sorted(asked["id"] for asked in listed) == sorted(str(other) for other in others)
+        assert all(asked["damaged"] is None for asked in listed)

@@ -77,6 +77,7 @@ def after_a_death(ledger: Ledger) -> bool:
         assert verified.problem is None, verified.problem
         asyncio.run(world.replay())
         _holds_all_acknowledged(world, ledger)
+        _lists_what_waits(world)
         is_open = any(head.open for head in _store(world).heads())
         ledger.figures.kills_in_a_turn += is_open
         return is_open
@@ -86,6 +87,17 @@ def after_a_death(ledger: Ledger) -> bool:
 
 def _store(world: World) -> Any:
     return world.backend.state.store  # type: ignore[attr-defined]  # this process owns the world
+
+
+def _lists_what_waits(world: World) -> None:
+    """The list of what waits for a person is what the records say."""
+    waiting: dict[bytes, str] = {}
+    for record in world.journal.read():
+        if record.kind == "intent" and "approval" in record.body:
+            waiting[record.body["id"]] = record.unit
+        elif record.kind in ("approval", "receipt"):
+            waiting.pop(record.body["intent"], None)
+    assert _store(world).waiting.read() == waiting
 
 
 def _holds_all_acknowledged(world: World, ledger: Ledger) -> None:

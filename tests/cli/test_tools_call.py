@@ -44,6 +44,33 @@ def test_a_call_is_decided_run_and_recorded(demiurge: Any) -> None:
     assert demiurge("--json", "chat", "ls").document == {"chats": []}
 
 
+SERVED = """
+from demiurge.tools import Redaction, StaticToolSource, ToolEffect, ToolResult
+from demiurge.tools.foreign.tool import foreign_tool
+
+def made(name):
+    def call(arguments, context):
+        return ToolResult("looked up", {"name": name})
+    return foreign_tool(name, "", {"type": "object"}, call, redaction=Redaction.allow("name"), effect="read_only")
+
+class Server:
+    async def list_tools(self):
+        return [made("mcp__c")]
+
+TOOLS = [made("mcp__a"), StaticToolSource([made("mcp__b")]), Server()]
+"""
+
+
+@pytest.mark.parametrize("name", ["mcp__a", "mcp__b", "mcp__c"])
+def test_a_module_may_hold_bound_tools_and_sources(demiurge: Any, tmp_path: Path, name: str) -> None:
+    (tmp_path / "served.py").write_text(SERVED)
+    (tmp_path / "all.toml").write_text('allowed_tools = ["mcp__a", "mcp__b", "mcp__c", "mcp__d"]\n')
+    done = demiurge("--json", "tools", "call", name, "{}", "--tools", "served", "--policy", "all.toml")
+    assert (done.status, done.document["value"]) == (0, {"name": name})
+    checked = demiurge("--json", "policy", "check", "all.toml", "--tools", "served")
+    assert checked.document["missing"] == ["mcp__d"]
+
+
 def test_what_it_says_is_printed(demiurge: Any) -> None:
     here = ("tools", "call", "ring_bell", '{"times": 2}', "--tools", "bell_tools", "--policy", "open.toml")
     done = demiurge(*here)

@@ -14,6 +14,7 @@ from hashlib import sha256
 from pathlib import Path
 
 import pytest
+from tests.stores.old_formats import make_older
 
 from demiurge.errors import Conflict, DemiurgeError, NotFound, Unavailable
 from demiurge.stores import Attempt, Batch, OwnerLock, Row, Snapshot, SqliteStore
@@ -25,8 +26,6 @@ from demiurge.values.refs import ref_of
 
 WHY = Unavailable("The disk takes no writes.", code="read_only")
 LONG = b"long" * 5_000
-SECOND = ("tile", "erased", "segment")
-"""The tables that the second format added."""
 
 
 def row(seq: int) -> Row:
@@ -166,14 +165,12 @@ def test_seals_are_computed_without_a_place_for_their_tiles(tmp_path: Path) -> N
         assert found == [Tiles(store).root(size) for size in (1, 256, 512, 700)]
 
 
-def test_a_world_of_an_earlier_format_is_read_in_a_copy_of_today_s(tmp_path: Path) -> None:
+@pytest.mark.parametrize("version", [1, 2])
+def test_a_world_of_an_earlier_format_is_read_in_a_copy_of_today_s(tmp_path: Path, version: int) -> None:
     folder = tmp_path / "w"
     with SqliteStore.create(folder, "world_1") as store:
         append(store)
-    with closing(sqlite3.connect(folder / "journal.db", isolation_level=None)) as db:
-        for statement in ("ALTER TABLE blob DROP COLUMN put_s", *(f"DROP TABLE {name}" for name in SECOND)):
-            db.execute(statement)
-        db.execute("PRAGMA user_version = 1")
+    make_older(folder, version)
     before = contents(folder)
     with unwritable(folder), SqliteStore.look(folder, WHY) as looking:
         assert [each.data for each in looking.read_all()] == [b"a 0", b"a 1"]

@@ -19,8 +19,8 @@ class ShownRecords(NamedTuple):
     backend: Backend
 
     def count(self, unit: Unit) -> int:
-        """How many records the unit has."""
-        return next((head.next_seq for head in self.backend.read.heads(str(unit)) if head.unit == str(unit)), 0)
+        """How many records the unit has. No name that begins with its own comes before it."""
+        return next((head.next_seq for head in self.backend.read.heads(str(unit), 1) if head.unit == str(unit)), 0)
 
     def receipts(self, unit: Unit, start: int, limit: int) -> Iterator[Record]:
         """The receipts among at most `limit` records from `start` on."""

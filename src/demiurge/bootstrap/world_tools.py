@@ -21,11 +21,11 @@ from demiurge.tools.core import CORE_TOOLS
 from demiurge.tools.source import AsyncToolSource, StaticToolSource, ToolSource, as_source
 from demiurge.tools.spec import ToolSpec
 
-__all__ = ["GivenTools", "WorldTools"]
+__all__ = ["GivenTools", "ToolOrSource", "WorldTools", "is_tool_or_source"]
 
-OneOrSource: TypeAlias = Tool[Any, Any] | BoundTool | ToolSource | AsyncToolSource
+ToolOrSource: TypeAlias = Tool[Any, Any] | BoundTool | ToolSource | AsyncToolSource
 
-GivenTools: TypeAlias = ToolSource | AsyncToolSource | Iterable[OneOrSource]
+GivenTools: TypeAlias = ToolSource | AsyncToolSource | Iterable[ToolOrSource]
 """What a world can be opened with: a source, or a list of tools, bound tools and sources."""
 
 
@@ -60,6 +60,12 @@ class WorldTools:
         bound = (self._listed.get(spec.name) for spec in self._listed.specs() if spec.name not in _CORE)
         return [tool.result_type for tool in bound if tool is not None and tool.result_type is not None]
 
+    async def listed(self) -> StaticToolSource:
+        """Lists the sources and returns what there is now; nothing changes here. Raises as `refresh`."""
+        asked = {at: entry for at, entry in enumerate(self._given) if isinstance(entry, AsyncToolSource)}
+        answers = {at: await _asked(source) for at, source in asked.items()}
+        return StaticToolSource((*CORE_TOOLS, *_present(self._given, answers)))
+
     async def refresh(self, means: Means, backend: Backend) -> bool:
         """Lists the sources again and puts what they list in force. Returns whether a spec differs.
 
@@ -67,9 +73,7 @@ class WorldTools:
         (another process owns the world and runs it with other tools); then nothing has changed.
         """
         async with self._refreshing:
-            asked = {at: entry for at, entry in enumerate(self._given) if isinstance(entry, AsyncToolSource)}
-            answers = {at: await _asked(source) for at, source in asked.items()}
-            listed = StaticToolSource((*CORE_TOOLS, *_present(self._given, answers)))
+            listed = await self.listed()
             is_other = listed.specs() != self._listed.specs()
             theirs = await asyncio.to_thread(backend.read.manifest)
             await backend.keep.replace_manifest(replace(means, source=listed).rule(Definitions.of_node(theirs)))
@@ -80,7 +84,12 @@ class WorldTools:
 _CORE = frozenset(tool.name for tool in CORE_TOOLS)
 
 
-def _several(given: GivenTools) -> Sequence[OneOrSource]:
+def is_tool_or_source(entry: object) -> bool:
+    """Returns whether a world can be opened with this; a class is none of them, whatever methods it has."""
+    return isinstance(entry, Tool | BoundTool | ToolSource | AsyncToolSource) and not isinstance(entry, type)
+
+
+def _several(given: GivenTools) -> Sequence[ToolOrSource]:
     """The entries of a list. Raises PromptValidationError for what is neither a list nor a source."""
     if isinstance(given, AsyncToolSource):
         return [given]
@@ -88,7 +97,7 @@ def _several(given: GivenTools) -> Sequence[OneOrSource]:
 
 
 def _present(
-    given: Sequence[OneOrSource], answers: Mapping[int, Sequence[Tool[Any, Any] | BoundTool]]
+    given: Sequence[ToolOrSource], answers: Mapping[int, Sequence[Tool[Any, Any] | BoundTool]]
 ) -> Iterable[Tool[Any, Any] | BoundTool]:
     """The tools of all entries; `answers` are those of the sources that list asynchronously, by their place."""
     for at, entry in enumerate(given):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import importlib
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -10,19 +11,22 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from demiurge.bootstrap.world_tools import ToolOrSource, WorldTools, is_tool_or_source
 from demiurge.errors import DemiurgeError, InvalidValue, NotFound
 from demiurge.tools.authoring.tool import Tool
+from demiurge.tools.bound import BoundTool
 from demiurge.world.effect import Adapter
 from demiurge.world.reducer import Reducer
 
-__all__ = ["Code", "folders_of", "load_code", "load_tools"]
+__all__ = ["Code", "folders_of", "load_code", "tool_names"]
 
 
 @dataclass(frozen=True, slots=True)
 class Code:
-    """What modules hold: `TOOLS` (else every `Tool` at the top), `REDUCERS` by module name, `ADAPTERS`."""
+    """What modules hold: `TOOLS` (tools, BoundTools and sources; without it every tool at the top of the module),
+    `REDUCERS` by module name, `ADAPTERS`."""
 
-    tools: Sequence[Tool[Any, Any]] = ()
+    tools: Sequence[ToolOrSource] = ()
     reducers: Mapping[str, Reducer | Callable[..., Any]] = field(default_factory=dict)
     adapters: Sequence[Adapter] = ()
 
@@ -53,9 +57,11 @@ def _folder_of(top: ModuleType) -> Path | None:
     return next((Path(place).absolute().parent for place in getattr(top, "__path__", ())), None)
 
 
-def load_tools(modules: Sequence[str]) -> Sequence[Tool[Any, Any]]:
-    """The tools of `load_code`."""
-    return load_code(modules).tools
+def tool_names(modules: Sequence[str]) -> frozenset[str]:
+    """Returns the names of the shipped tools and of those in the modules, whose sources are listed for that. Raises as
+    `load_code`, and Unavailable."""
+    listed = asyncio.run(WorldTools(load_code(modules).tools).listed())
+    return frozenset(spec.name for spec in listed.specs())
 
 
 def _code_of(name: str) -> Code:
@@ -63,8 +69,11 @@ def _code_of(name: str) -> Code:
     listed = getattr(module, "TOOLS", None)
     if listed is not None and not isinstance(listed, Iterable):
         raise InvalidValue(f"TOOLS of the module {name} is no list of tools; write TOOLS = [...].", code="bad_tools")
-    found = list(listed) if listed is not None else list(vars(module).values())
-    tools = {id(tool): tool for tool in found if isinstance(tool, Tool)}
+    if listed is not None:
+        found = [entry for entry in listed if is_tool_or_source(entry)]
+    else:
+        found = [entry for entry in vars(module).values() if isinstance(entry, Tool | BoundTool)]
+    tools = {id(entry): entry for entry in found}
     code = Code(list(tools.values()), _reducers(module), _adapters(module))
     if not (code.tools or code.reducers or code.adapters):
         raise InvalidValue(f"The module {name} holds no tool; make one with demiurge.tool.", code="bad_tools")

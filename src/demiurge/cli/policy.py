@@ -13,13 +13,12 @@ from click.core import ParameterSource
 from demiurge.apps.demiurge import CHAT
 from demiurge.cli import output
 from demiurge.cli.argument import utf8_text
-from demiurge.cli.code import load_tools
+from demiurge.cli.code import tool_names
 from demiurge.cli.command import Command, Group
 from demiurge.cli.failure import OutcomeError
 from demiurge.cli.settings import with_world
 from demiurge.cli.world import Running, opened, running_options
 from demiurge.errors import DemiurgeError, InvalidValue, NotFound
-from demiurge.tools.core import CORE_TOOLS
 from demiurge.tools.effect import ToolEffect
 from demiurge.tools.ids import canonical_id, checked_id
 from demiurge.tools.policy import ToolPolicy, ToolPolicyContext
@@ -57,7 +56,7 @@ def check(file: str, tools: tuple[str, ...]) -> None:
         policy = ToolPolicy.load(file)
     except InvalidValue as error:
         raise _all_of_it(file, error) from error
-    known = {tool.name for tool in (*CORE_TOOLS, *load_tools(tools))}
+    known = tool_names(tools)
     named = {*policy.allowed_to_some, *policy.require_approval_for_tools}
     missing = sorted(named - known)
     for name in missing:

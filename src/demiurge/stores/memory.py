@@ -91,7 +91,7 @@ class MemoryStore:
     def __init__(self, world_id: str, clock: Clock | None = None) -> None:
         self.world_id = world_id
         self.archives = _NoArchives()
-        self.waiting = _Waiting(self)
+        self.waiting = _MemoryWaitingList(self)
         self._listeners = Listeners()
         self._clock: Clock = clock or SystemClock()
         self._units: dict[str, _Unit] = {}
@@ -330,7 +330,7 @@ class _Collecting:
                 self.blobs.pop(ref_from_digest(kept.digest), None)
 
 
-class _Waiting:
+class _MemoryWaitingList:
     """See `protocol.WaitingList`: what is in memory can't be damaged."""
 
     def __init__(self, store: MemoryStore) -> None:

@@ -127,6 +127,7 @@ async def test_every_reading_is_the_owners_own(owner: World, remote: Remote) -> 
     assert await remote.read.info() == await backend.read.info()
     assert await asyncio.to_thread(remote.read.manifest) == backend.read.manifest()
     assert await asyncio.to_thread(remote.read.heads) == backend.read.heads()
+    assert await asyncio.to_thread(remote.read.heads, MAIN, 1) == backend.read.heads(MAIN)[:1]
     assert await asyncio.to_thread(remote.read.rows, MAIN, 0, 2) == backend.read.rows(MAIN, 0, 2)
     assert await asyncio.to_thread(remote.read.rows, None, 0, 100) == backend.read.rows(None, 0, 100)
     assert await asyncio.to_thread(remote.keep.verify) == backend.keep.verify()
@@ -309,7 +310,7 @@ class Closing:
     def of(self, _caller: Caller) -> Closing:
         return self
 
-    def heads(self, prefix: str) -> list[Any]:
+    def heads(self, prefix: str, limit: int | None) -> list[Any]:
         if self.closed:
             self.late.append("heads")
         return []
@@ -320,10 +321,10 @@ class Closing:
         return []
 
 
-@pytest.mark.parametrize("op", [("read.heads", ""), ("read.keys", "m")])
+@pytest.mark.parametrize("op", [("read.heads", ["", None]), ("read.keys", ["m"])])
 @pytest.mark.parametrize("turns", range(12))
 async def test_a_client_that_comes_while_the_owner_goes_is_let_go_and_asks_nothing(
-    tmp_path: Path, turns: int, op: tuple[str, str]
+    tmp_path: Path, turns: int, op: tuple[str, list[Any]]
 ) -> None:
     """Whichever turn of the loop the owner closes in: the client finds a closed connection, so it asks the next one."""
     path = socket_path(tmp_path)
@@ -332,7 +333,7 @@ async def test_a_client_that_comes_while_the_owner_goes_is_let_go_and_asks_nothi
     await gateway.start(cast(Backend, backend))
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as wire:
         wire.connect(str(path))
-        wire.sendall(frame({"op": op[0], "caller": USER.to_node(), "args": [op[1]]}))
+        wire.sendall(frame({"op": op[0], "caller": USER.to_node(), "args": op[1]}))
         for _ in range(turns):
             await asyncio.sleep(0)
         await gateway.close()

@@ -159,8 +159,8 @@ class ReadCalls(Protocol):
         ...
 
     @needs(*VIEWER)
-    def heads(self, prefix: str = "") -> list[Head]:
-        """The heads of the units whose names begin with `prefix`, by unit name."""
+    def heads(self, prefix: str = "", limit: int | None = None) -> list[Head]:
+        """The heads of the first `limit` units whose names begin with `prefix`, by unit name."""
         ...
 
     @needs(*VIEWER)

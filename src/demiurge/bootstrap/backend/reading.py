@@ -106,8 +106,8 @@ class Reading:
         found = store.read_all(start) if unit is None else store.read(unit, start)
         return [(row.position, row.data) for row in islice(found, limit)]
 
-    def heads(self, prefix: str = "") -> list[Head]:
-        return list(self._owner.store.heads(prefix))
+    def heads(self, prefix: str = "", limit: int | None = None) -> list[Head]:
+        return list(islice(self._owner.store.heads(prefix), limit))
 
     def archives(self) -> list[dict[str, Any]]:
         return [

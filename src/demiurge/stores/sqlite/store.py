@@ -17,7 +17,7 @@ from types import MappingProxyType, TracebackType
 from typing import Final, Self
 
 from demiurge import faults
-from demiurge.errors import Conflict, Damaged, DemiurgeError, NotFound, Unavailable, UsageError
+from demiurge.errors import Damaged, DemiurgeError, NotFound, Unavailable, UsageError
 from demiurge.stores import rows
 from demiurge.stores.blob_files import BlobFiles
 from demiurge.stores.errors import OR_ACCEPT, DamagedRow, unavailable
@@ -28,7 +28,7 @@ from demiurge.stores.private import check_folder
 from demiurge.stores.protocol import Attempt, Batch, Head, KeptBlob, Outgoing, Row, Snapshot
 from demiurge.stores.read_only import ReadOnly
 from demiurge.stores.sqlite import blobs as inline
-from demiurge.stores.sqlite import journal, schema, tiles
+from demiurge.stores.sqlite import journal, schema
 from demiurge.stores.sqlite.archives import SqliteArchives
 from demiurge.stores.sqlite.begun import BegunEffects, remove_foreign
 from demiurge.stores.sqlite.collecting import SqliteCollecting
@@ -36,6 +36,7 @@ from demiurge.stores.sqlite.connections import Connections
 from demiurge.stores.sqlite.erased import Erased
 from demiurge.stores.sqlite.objects import check_objects
 from demiurge.stores.sqlite.read_only import look
+from demiurge.stores.sqlite.tiles import KeptTiles, record_hashes
 from demiurge.stores.sqlite.waiting import SqliteWaiting
 from demiurge.stores.sqlite.world_folder import DATABASE, check_database, check_remains, create
 from demiurge.values.clock import Clock, SystemClock
@@ -55,14 +56,10 @@ class SqliteStore:
         self, folder: Path, lock: OwnerLock, connections: Connections, clock: Clock, read_only: ReadOnly | None = None
     ) -> None:
         self._folder = folder
-        self._lock = lock
-        self._db = connections
-        self._clock = clock
+        self._lock, self._db, self._clock = lock, connections, clock
         self.read_only = read_only
         self._files = BlobFiles(folder / "blobs", connections.check_writable)
-        self._spare_tiles: dict[tuple[int, int], bytes] = {}
-        """Tiles that could not be written. They save time and prove nothing, so this process keeps them in memory."""
-        self._noted, self._listeners = Noted(), Listeners()
+        self._noted, self._listeners, self._tiles = Noted(), Listeners(), KeptTiles(connections)
         with connections.reading() as db:
             version = schema.format_of(db)
             if version is not None:
@@ -310,22 +307,13 @@ class SqliteStore:
 
     def record_hashes(self, from_position: int, limit: int) -> list[bytes]:
         with self._db.reading() as db:
-            return tiles.record_hashes(db, from_position, limit)
+            return record_hashes(db, from_position, limit)
 
     def tiles(self, level: int, first: int, limit: int) -> list[bytes]:
-        with self._db.reading() as db:
-            found = tiles.read(db, level, first, limit)
-        while len(found) < limit and (spare := self._spare_tiles.get((level, first + len(found)))) is not None:
-            found.append(spare)
-        return found
+        return self._tiles.read(level, first, limit)
 
     def keep_tiles(self, level: int, first: int, found: Sequence[bytes]) -> None:
-        with suppress(Conflict, Unavailable):
-            if not self._spare_tiles:  # else there would be a gap before these
-                with self._db.writing("tiles") as db:
-                    tiles.keep(db, level, first, found)
-                return
-        self._spare_tiles |= {(level, number): digest for number, digest in enumerate(found, first)}
+        self._tiles.keep(level, first, found)
 
     # blobs
 

@@ -1,5 +1,4 @@
-"""Hashes of full subtrees, kept beside the journal that they are computed from, on a connection that somebody else
-manages.
+"""Hashes of full subtrees, kept beside the journal that they are computed from.
 
 Invariant: tiles of a level are kept from number 0 on without a gap. They are a cache: `journal verify` computes them
 again.
@@ -9,10 +8,38 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Sequence
+from contextlib import suppress
 
-from demiurge.errors import Damaged
+from demiurge.errors import Conflict, Damaged, Unavailable
+from demiurge.stores.sqlite.connections import Connections
 
-__all__ = ["keep", "read", "record_hashes"]
+__all__ = ["KeptTiles", "record_hashes"]
+
+
+class KeptTiles:
+    """The tiles of one journal. Those that could not be written stay in the memory of this process: they save time and
+    prove nothing."""
+
+    def __init__(self, connections: Connections) -> None:
+        self._db = connections
+        self._spare: dict[tuple[int, int], bytes] = {}
+
+    def read(self, level: int, first: int, limit: int) -> list[bytes]:
+        """Up to `limit` tiles of a level, from number `first` on."""
+        with self._db.reading() as db:
+            found = _read(db, level, first, limit)
+        while len(found) < limit and (spare := self._spare.get((level, first + len(found)))) is not None:
+            found.append(spare)
+        return found
+
+    def keep(self, level: int, first: int, found: Sequence[bytes]) -> None:
+        """Keeps tiles of a level, from number `first` on."""
+        with suppress(Conflict, Unavailable):
+            if not self._spare:  # else there would be a gap before these
+                with self._db.writing("tiles") as db:
+                    _keep(db, level, first, found)
+                return
+        self._spare |= {(level, number): digest for number, digest in enumerate(found, first)}
 
 
 def record_hashes(db: sqlite3.Connection, from_position: int, limit: int) -> list[bytes]:
@@ -26,14 +53,14 @@ def record_hashes(db: sqlite3.Connection, from_position: int, limit: int) -> lis
     return [digest for _, digest in found]
 
 
-def read(db: sqlite3.Connection, level: int, first: int, limit: int) -> list[bytes]:
+def _read(db: sqlite3.Connection, level: int, first: int, limit: int) -> list[bytes]:
     found = db.execute(
         "SELECT hash FROM tile WHERE level = ? AND number >= ? ORDER BY number LIMIT ?", (level, first, limit)
     )
     return [bytes(digest) for (digest,) in found]
 
 
-def keep(db: sqlite3.Connection, level: int, first: int, tiles: Sequence[bytes]) -> None:
+def _keep(db: sqlite3.Connection, level: int, first: int, tiles: Sequence[bytes]) -> None:
     db.executemany(
         "INSERT OR REPLACE INTO tile (level, number, hash) VALUES (?, ?, ?)",
         [(level, number, digest) for number, digest in enumerate(tiles, first)],
