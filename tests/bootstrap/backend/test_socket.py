@@ -13,7 +13,7 @@ import pytest
 from tests.world.scripted import called, said
 
 from demiurge.bootstrap.backend import Backend, Frames
-from demiurge.bootstrap.backend.remote import Remote
+from demiurge.bootstrap.backend.remote import READS_ONLY, RETENTION, Remote
 from demiurge.bootstrap.backend.silence import Silence
 from demiurge.bootstrap.backend.socket import (
     ASYNC_OPS,
@@ -132,6 +132,11 @@ async def test_every_reading_is_the_owners_own(owner: World, remote: Remote) -> 
 async def test_the_operations_of_a_backend_and_of_the_socket_are_the_same() -> None:
     named = {name for name in vars(Backend) if not name.startswith("_")}
     assert named - {"close", "owner", "read_only", "serve"} == ASYNC_OPS | STREAM_OPS | SYNC_OPS
+
+
+async def test_each_operation_that_only_reads_does_without_an_owner_that_is_silent() -> None:
+    changes = {"cancel", "decide", "fork", "put_blob", "settle", "settle_doubt", "submit", "watch"}
+    assert (ASYNC_OPS | STREAM_OPS | SYNC_OPS) - changes == READS_ONLY | RETENTION
 
 
 @pytest.mark.parametrize("size", [0, 1, 20_000, 3 << 20])
@@ -358,3 +363,17 @@ def test_an_owner_that_nobody_more_can_wait_for_has_the_world_all_the_same(tmp_p
         assert Silence(path, tmp_path).begins()
     assert not answers(path)
     assert not Silence(path, tmp_path).begins()
+
+
+@pytest.mark.timeout(60)
+def test_whether_an_owner_is_still_silent_is_known_without_waiting(tmp_path: Path) -> None:
+    """Each of many reads looks; what waited for a sign of life each time would take minutes."""
+    path = tmp_path / "owner.sock"
+    with closing(socket.socket(socket.AF_UNIX)) as wire, closing(Silence(path, tmp_path)) as silence:
+        wire.bind(str(path))
+        wire.listen(1)
+        assert silence.begins()
+        assert all(silence.lasts for _ in range(200))
+        with wire.accept()[0] as asked:
+            asked.sendall(b"x")
+        assert not silence.lasts

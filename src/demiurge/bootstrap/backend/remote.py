@@ -33,6 +33,7 @@ READS_ONLY = frozenset(
     [
         "approvals",
         "archives",
+        "begun",
         "doubts",
         "get_blob",
         "heads",
