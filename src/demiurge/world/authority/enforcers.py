@@ -12,6 +12,7 @@ from __future__ import annotations
 import ipaddress
 import re
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 from demiurge.errors import InvalidValue
@@ -52,20 +53,18 @@ def changes(effect: EffectType, params: Mapping[str, Any] | None = None) -> bool
     return effect.changes
 
 
-def _in_list(field: str, param: str, code: str) -> Check:
-    def check(grant: Mapping[str, Any], _kind: str, params: Mapping[str, Any]) -> str | None:
-        allowed = grant.get(field)
-        return code if allowed is not None and params.get(param) not in allowed else None
+def _in_list(
+    field: str, param: str, code: str, grant: Mapping[str, Any], _kind: str, params: Mapping[str, Any]
+) -> str | None:
+    allowed = grant.get(field)
+    return code if allowed is not None and params.get(param) not in allowed else None
 
-    return check
 
-
-def _at_most(field: str, param: str, code: str) -> Check:
-    def check(grant: Mapping[str, Any], _kind: str, params: Mapping[str, Any]) -> str | None:
-        limit = grant.get(field)
-        return code if limit is not None and params[param] > limit else None
-
-    return check
+def _at_most(
+    field: str, param: str, code: str, grant: Mapping[str, Any], _kind: str, params: Mapping[str, Any]
+) -> str | None:
+    limit = grant.get(field)
+    return code if limit is not None and params[param] > limit else None
 
 
 def _literal_key(_grant: Mapping[str, Any], _kind: str, params: Mapping[str, Any]) -> str | None:
@@ -147,7 +146,7 @@ def http_problem(grant: Mapping[str, Any], method: str, url: WebUrl) -> str | No
 def _granted_host(name: str) -> str:
     """The form of a host that a grant names; of a malformed one, a form that no host has."""
     try:
-        return host_form(f"[{name}]" if ":" in name and not name.startswith("[") else name)
+        return host_form(f"[{name}]" if ":" in name else name)
     except InvalidValue:
         return ""
 
@@ -195,14 +194,14 @@ def _header_problem(grant: Mapping[str, Any], name: str, value: Mapping[str, Any
 
 ENFORCERS: Mapping[str, tuple[Check, ...]] = {
     "llm.basic": (
-        _in_list("providers", "provider", "provider_not_allowed"),
-        _in_list("models", "model", "model_not_allowed"),
-        _at_most("max_tokens", "max_tokens", "max_tokens_exceeded"),
+        partial(_in_list, "providers", "provider", "provider_not_allowed"),
+        partial(_in_list, "models", "model", "model_not_allowed"),
+        partial(_at_most, "max_tokens", "max_tokens", "max_tokens_exceeded"),
         _literal_key,
     ),
-    "tool": (_in_list("tools", "tool", "tool_not_allowed"),),
+    "tool": (partial(_in_list, "tools", "tool", "tool_not_allowed"),),
     "workspace": (
-        _in_list("workspaces", "workspace", "workspace_not_allowed"),
+        partial(_in_list, "workspaces", "workspace", "workspace_not_allowed"),
         _workspace_op,
         _workspace_path,
     ),
