@@ -59,9 +59,16 @@ async def test_a_world_in_a_folder_that_is_read_only(outside: Outside, place: Pa
     before = content(folder)
     for path in [folder, *folder.rglob("*")]:
         path.chmod(0o555 if path.is_dir() else 0o444)
-    with without_privilege(), pytest.raises(Unavailable, match="can't be written to: check its owner") as caught:
-        open_world(folder, outside.url)
-    assert caught.value.code == "read_only"
+    with without_privilege():
+        world = open_world(folder, outside.url)
+        try:
+            assert "can't be written to: check its owner" in str(world.read_only)
+            assert await world.chat("anna").state() is not None
+            with pytest.raises(Unavailable, match="can't be written to: check its owner") as caught:
+                await world.chat("bert").create()
+            assert caught.value.code == "read_only"
+        finally:
+            await world.close()
     assert content(folder) == before
 
 
@@ -95,9 +102,14 @@ async def turn(folder, turns):
 disk = Path(sys.argv[1])
 asyncio.run(turn(disk / "world", 1))
 subprocess.run(["mount", "-o", "remount,ro", str(disk)], check=True)
+async def look(folder):
+    async with open_world(folder, sys.argv[2]) as world:
+        print("looks" if world.read_only else "owns")
+        await world.chat("bert").create()
+
 for name in ("world", "other"):
     try:
-        open_world(disk / name, sys.argv[2])
+        asyncio.run(look(disk / name))
     except Unavailable as error:
         print(error.code)
 subprocess.run(["mount", "-o", "remount,rw", str(disk)], check=True)
@@ -115,4 +127,4 @@ def test_a_disk_that_is_mounted_read_only(outside: Outside, tmp_path: Path) -> N
     command += [sys.executable, "-c", SCRIPT, str(tmp_path), outside.url]
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
     assert done.stderr == ""
-    assert done.stdout.split() == ["read_only", "read_only", "done"]
+    assert done.stdout.split() == ["looks", "read_only", "read_only", "done"]

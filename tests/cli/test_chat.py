@@ -303,3 +303,12 @@ def test_each_turn_that_failed_says_why_where_it_did(demiurge: Any, provider: An
     failures = demiurge("--json", "chat", "show").document["failures"]
     assert [(f["request_id"], f["code"]) for f in failures] == [(1, "invalid_request"), (3, "authentication")]
     assert [f"(failed: {f['message']})" for f in failures] == failed
+
+
+def test_a_failed_call_is_named_unless_it_stands_right_above(demiurge: Any, provider: Any) -> None:
+    bad = provider.call("core__get_current_time", {"timezone": 5}, "call_2")
+    provider.say(provider.answer(provider.call("nope", {}), bad), provider.answer(provider.text("Both failed.")))
+    live = [line for line in demiurge("chat", "-m", "Try both.").out.splitlines() if line.startswith("✗")]
+    shown = [line.strip() for line in demiurge("chat", "show").out.splitlines() if line.strip().startswith("✗")]
+    assert [line.split(":")[0] for line in live] == ["✗ nope", "✗ core__get_current_time"]
+    assert live == shown

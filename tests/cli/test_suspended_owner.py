@@ -50,6 +50,8 @@ READS = (
     ("state", "get", "demiurge/Demiurge@1", "--key", "main"),
     ("doubts", "ls"),
     ("replay",),
+    ("chat", "show"),
+    ("trace", "--chat", "main"),
 )
 
 
@@ -62,12 +64,14 @@ def test_what_only_reads_goes_on_without_a_stopped_owner(owner: Any, process: An
         assert each.status == 0, each
         assert tells_of(owner.pid, each.err)
         assert each.err.count("Process") == 1
-    verified, exported, listed, state, doubts, replayed = (each.document for each in done)
+    verified, exported, listed, state, doubts, replayed, shown, traced = (each.document for each in done)
     assert (verified["ok"], replayed["ok"]) == (True, True)
     assert len(exported["records"]) == verified["records"]
     assert [message["role"] for message in state["messages"]] == ["user", "assistant", "user"]
     assert listed
     assert doubts == {"doubts": []}
+    assert [message["role"] for message in shown["messages"]] == ["user", "assistant", "user"]
+    assert traced
 
 
 def test_what_writes_waits_for_a_stopped_owner_and_is_done_once(owner: Any, process: Any, provider: Any) -> None:

@@ -47,6 +47,8 @@ class TurnView:
         """For each call of the turn that was shown, in order: whether its result was too."""
         self._open: dict[str, list[int]] = {}
         """The calls that were shown without a result, by their id."""
+        self._above: int | None = None
+        """The call that the line above shows, if it shows one."""
         self._intent = ""
         self._text = ""
         self._at_line_start = True
@@ -124,19 +126,18 @@ class TurnView:
             self._show_call(index, outcome)
 
     def _show_call(self, index: int, call: ToolCallView) -> None:
-        last = len(self._shown) - 1
-        fresh = index > last
-        if fresh:
+        if index >= len(self._shown):
             self._shown.append(False)
             self._open.setdefault(call.id, []).append(index)
             self._line(output.symbol("→", "->"), f"{call.name} {clipped(arguments(call.arguments_json))}", fg="cyan")
+            self._above = index
         if call.ok is None or self._shown[index]:
             return
         self._shown[index] = True
         self._open[call.id].remove(index)
         if not self._open[call.id]:
             del self._open[call.id]
-        name = "" if fresh or index == last else f"{call.name}: "
+        name = "" if index == self._above else f"{call.name}: "
         if call.ok:
             result = output.as_json(call.result)
             said = clipped(result) + (REPLAYED if call.replayed else "")
@@ -155,6 +156,7 @@ class TurnView:
             )
 
     def _line(self, mark: str, text: str, **style: Any) -> None:
+        self._above = None
         if self._quiet:
             return
         self._status.end()
@@ -163,6 +165,7 @@ class TurnView:
         self._gap_due = True
 
     def _say(self, text: str) -> None:
+        self._above = None
         if self._quiet or not text:
             return
         if self._gap_due:

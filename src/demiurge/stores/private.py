@@ -67,7 +67,7 @@ def open_file(path: Path, flags: int, *, dir_fd: int | None = None, shared: bool
     """A descriptor of the plain file `path`, or of its last part in the folder `dir_fd`; made with mode 0600.
 
     Raises Unavailable (`strange_entry`: a link, no file, somebody else's, or one with a second name unless it may be
-    `shared`, being read only and checked), OSError.
+    `shared`, being read only and checked), OSError. A file of root may be read, as on a disk that root mounted.
     """
     flags |= os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
     try:
@@ -75,7 +75,8 @@ def open_file(path: Path, flags: int, *, dir_fd: int | None = None, shared: bool
     except OSError as error:
         raise (strange(path) if error.errno in _FOREIGN else error) from error
     try:
-        if not _is_own(os.fstat(descriptor), shared=shared):
+        reads = flags & os.O_ACCMODE == os.O_RDONLY
+        if not _is_own(os.fstat(descriptor), shared=shared, reads=reads):
             raise strange(path)
     except BaseException:
         os.close(descriptor)
@@ -99,11 +100,12 @@ def check_file(path: Path, *, close: bool = True) -> None:
     """Refuse what is at `path` unless it is an own plain file, and with `close` take all rights on it from others. It
     is not opened, so that locks on it stay. Raises Unavailable, OSError."""
     found = path.lstat()
-    if not _is_own(found):
+    if not _is_own(found, reads=not close):
         raise strange(path)
     if close and found.st_mode & 0o077:
         path.chmod(0o600)
 
 
-def _is_own(found: os.stat_result, *, shared: bool = False) -> bool:
-    return stat.S_ISREG(found.st_mode) and found.st_uid == os.geteuid() and (shared or found.st_nlink == 1)
+def _is_own(found: os.stat_result, *, shared: bool = False, reads: bool = False) -> bool:
+    owners = (os.geteuid(), 0) if reads else (os.geteuid(),)
+    return stat.S_ISREG(found.st_mode) and found.st_uid in owners and (shared or found.st_nlink == 1)

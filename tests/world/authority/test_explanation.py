@@ -53,6 +53,8 @@ def test_those_who_ask_are_found_with_the_grants_that_they_name() -> None:
     manifest = tiny()
     assert ("plan", PLAN, "echo") in asked(manifest)
     assert [told.grant for told in rulings(manifest, manifest.effects["ex.echo"], "plan", PLAN, 0)] == ["echo"]
+    two = tiny(grants=[grant("echo"), grant("other")])
+    assert [told.grant for told in rulings(two, two.effects["ex.echo"], "plan", PLAN, 0)] == ["echo"]
 
 
 def test_who_names_no_grant_is_told_of_each_and_a_tool_has_one_or_none() -> None:

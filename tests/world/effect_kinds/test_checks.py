@@ -59,6 +59,8 @@ def literal(text: str) -> dict[str, str]:
         ({"hosts": ["xn--bcher-kva.example"]}, {"url": "https://BÜCHER.example/"}, ""),
         ({"hosts": ["api.example"]}, {"url": "https://\u0430pi.example/"}, "host_not_allowed"),
         ({"hosts": ["::1"]}, {"url": "https://[0::1]/"}, ""),
+        ({"hosts": ["[::1]"]}, {"url": "https://[0::1]/"}, ""),
+        ({"hosts": ["X::1"]}, {"url": "https://[::1]/"}, "host_not_allowed"),
         ({"hosts": ["not a host", ""]}, {}, "host_not_allowed"),
         ({"methods": ["get"]}, {}, ""),
         ({"methods": ["POST"]}, {}, "method_not_allowed"),
@@ -146,6 +148,7 @@ def test_only_the_very_host_is_granted(before: str, after: str) -> None:
     ("cap", "kind", "params", "grant", "code"),
     [
         ("blob", "blob.get", {"blob_ref": "x"}, {}, ""),
+        ("blob", "blob.get", {"blob_ref": "x"}, {"ops": ["get"]}, ""),
         ("blob", "blob.get", {"blob_ref": "x"}, {"ops": ["put"]}, "op_not_allowed"),
         ("blob", "blob.put", {"content": {"$tag": "bytes", "$value": "aGVsbG8="}}, {"max_bytes": 5}, ""),
         ("blob", "blob.put", {"content": {"$tag": "bytes", "$value": "aGVsbG8="}}, {"max_bytes": 4}, "too_large"),
@@ -204,7 +207,9 @@ def test_every_workspace_effect_belongs_to_one_op(op: str, kinds: list[str]) -> 
 )
 def test_a_tool_that_only_reads_can_not_send_a_change(tool: str, method: str, code: str) -> None:
     manifest = replace(chat_manifest(), grants={"web": Grant("web", "http.out", {}, None)})
-    assert by_tool(manifest, tool, method, "web").code == code
+    denied = by_tool(manifest, tool, method, "web")
+    assert denied.code == code
+    assert (denied.rule == "grant web") is (code == "effect_level")
 
 
 def test_the_shipped_app_grants_no_way_out() -> None:

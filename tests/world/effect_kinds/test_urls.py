@@ -154,6 +154,11 @@ def test_plain_paths_do_not_climb(path: str) -> None:
     assert not has_dot_segments(path)
 
 
+def test_a_path_that_is_encoded_too_often_counts_as_one_that_climbs() -> None:
+    assert not has_dot_segments("/a%252541")
+    assert has_dot_segments("/a%25252541")
+
+
 def test_a_prefix_holds_whole_segments() -> None:
     assert is_inside("/a", "/a")
     assert is_inside("/a/b", "/a")
@@ -178,7 +183,11 @@ def test_a_refusal_says_where_and_why() -> None:
     here = parse_url("http://a.example/")
     for location in ("http://[::1/", "http://b.example/\n"):
         assert refusal(partial(joined, here, location)) == ("url", "invalid_url", "url: can't be read")
-    assert refusal(lambda: host_form("[1::2::3]")) == ("url", "invalid_url", "url: has a malformed address")
+    for host in ("[1::2::3]", "[X::1]"):
+        told = refusal(partial(host_form, host))
+        assert told == ("url", "invalid_url", "url: has a malformed address")
+    two_names = "url: has a host that must be written in its xn-- form"
+    assert refusal(lambda: host_form("straße.example")) == ("url", "invalid_url", two_names)
 
 
 def test_a_host_is_as_long_as_a_name_may_be() -> None:
@@ -191,6 +200,8 @@ def test_a_prefix_with_a_slash_is_the_same_prefix() -> None:
     assert is_inside("docs/a", "docs/")
     assert is_inside("docs/a", "docs")
     assert not is_inside("docsX/a", "docsX/XX")
+    assert is_inside("docsX/a", "docsX")
+    assert not is_inside("docs/a", "docsX")
 
 
 @pytest.mark.parametrize(("port", "is_one"), [(0, False), (1, True), (65535, True), (65536, False)])

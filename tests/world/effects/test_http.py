@@ -18,6 +18,7 @@ from tests.world.effects.servers import Asked, answer, site
 from tests.world.scripted import SECOND, START_NS, A
 
 from demiurge.stores import MemoryStore, Store
+from demiurge.values.article import with_article
 from demiurge.values.clock import FixedClock
 from demiurge.values.refs import Ref
 from demiurge.world.effects.http import HttpRequests, Resolve, resolve
@@ -206,7 +207,7 @@ async def test_a_name_that_leads_inside_is_refused(memory: MemoryStore, address:
         result = await asker.ask("http.request", method="GET", url="http://inside.example/")
         assert result["payload"] == {
             "code": "address_refused",
-            "message": f"inside.example leads to a {kind} address.",
+            "message": f"inside.example leads to {with_article(kind)} address.",
         }
         assert names == ["inside.example"]
 

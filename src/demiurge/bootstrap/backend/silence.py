@@ -52,15 +52,15 @@ class Silence:
 
     @property
     def lasts(self) -> bool:
-        """Whether the owner was found silent, and has given no sign of life since."""
+        """Whether the owner was found silent, and has given no sign of life since. Waits for nothing."""
         with self._lock:
-            return self._waits()
+            return self._waits(0)
 
     def begins(self) -> bool:
         """Asks the owner for a sign of life. Returns whether none came in time; an owner that has gone is not
         silent."""
         with self._lock:
-            if self._waits():
+            if self._waits(PATIENCE_S):
                 return True
             wire = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
             wire.settimeout(PATIENCE_S)
@@ -94,12 +94,13 @@ class Silence:
                 self._asked.close()
                 self._asked = None
 
-    def _waits(self) -> bool:
-        """Whether the last sign of life that was asked for has not come yet."""
+    def _waits(self, longest_s: float) -> bool:
+        """Whether the last sign of life that was asked for has not come, nor comes within `longest_s`."""
         if self._asked is None:
             return False
+        self._asked.settimeout(longest_s)
         try:
-            self._asked.recv(1, socket.MSG_DONTWAIT)
+            self._asked.recv(1)
         except (BlockingIOError, TimeoutError):
             return True
         except OSError:

@@ -231,4 +231,4 @@ class MemoryLedgerStore:
     def _doubt_all(self) -> None:
         """In a process that was forked off nobody works on what was claimed before."""
         for row in self.open_rows():
-            self.put(row._replace(state=EntryState.IN_DOUBT, owner=""))
+            self.put(row._replace(state=EntryState.IN_DOUBT))

@@ -115,7 +115,7 @@ def has_dot_segments(path: str) -> bool:
         segments = path.replace("\\", "/").split("/")
         if any(segment.partition(";")[0] in (".", "..") for segment in segments):
             return True
-        decoded = unquote(path, errors="replace")
+        decoded = unquote(path)
         if decoded == path:
             return False
         path = decoded
