@@ -79,7 +79,7 @@ AREAS = {
             "tests/tools/test_redaction.py",
             "tests/tools/test_result.py",
             "tests/tools/test_runner.py",
-            "tests/tools/test_seed_004.py",
+            "tests/tools/test_prompt_contract.py",
         ),
     ),
     "kernel": Area(

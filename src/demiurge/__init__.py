@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from demiurge.late import late
+from demiurge.lazy_imports import lazy_attributes
 
 if TYPE_CHECKING:
     from demiurge.agents import AgentLoop
@@ -242,7 +242,7 @@ __all__ = [
 ]
 
 
-__getattr__ = late(__name__, _HOMES)
+__getattr__ = lazy_attributes(__name__, _HOMES)
 
 
 def __dir__() -> list[str]:

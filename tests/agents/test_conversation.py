@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tests.agents.desk import asks, call, check_paired, outputs, says, user
+from tests.agents.desk_tools import asks, call, check_paired, outputs, says, user
 
 from demiurge.agents.conversation import read
 from demiurge.wire.items import Item, Message, Reasoning, Text, ToolOutput

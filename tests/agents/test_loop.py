@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.agents.desk import (
+from tests.agents.desk_tools import (
     Desk,
     asks,
     call,

@@ -7,7 +7,7 @@ import contextlib
 from typing import Any
 
 import pytest
-from tests.agents.desk import (
+from tests.agents.desk_tools import (
     Desk,
     asks,
     call,

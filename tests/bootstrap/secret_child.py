@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from tests.world.effects.asking import asking_manifest
+from tests.world.effects.asking_room import asking_manifest
 from tests.world.scripted import poke
 
 from demiurge.bootstrap.secrets import open_secrets

@@ -14,7 +14,7 @@ import pytest
 from tests.bootstrap.secret_child import NAMES, PATHS, rules
 from tests.canaries import bytes_below, found, quoted
 from tests.world.effects.servers import Asked, answer, site
-from tests.world.past import sound
+from tests.world.recomputed_stores import sound
 from tests.world.scripted import A
 
 from demiurge.bootstrap.secrets import open_vault

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.chaos.agent import NEVER_TWICE, open_world, script
-from tests.chaos.nursery import Process
+from tests.chaos.child_processes import Process
 from tests.chaos.outside import Outside
 
 from demiurge.bootstrap import World

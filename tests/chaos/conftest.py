@@ -12,7 +12,7 @@ ROOT = str(Path(__file__).parents[2])
 if ROOT not in sys.path:  # the processes and the tests share modules: `tests.chaos.*`
     sys.path.insert(0, ROOT)
 
-from tests.chaos.nursery import Nursery  # noqa: E402
+from tests.chaos.child_processes import Nursery  # noqa: E402
 from tests.chaos.outside import Outside  # noqa: E402
 
 

@@ -15,7 +15,7 @@ import pytest
 from tests.chaos.agent import open_world, script
 from tests.chaos.checks import Ledger, at_the_end
 from tests.chaos.child import Teller, Telling, talk
-from tests.chaos.nursery import ROOT
+from tests.chaos.child_processes import ROOT
 from tests.chaos.outside import Outside
 
 from demiurge import faults

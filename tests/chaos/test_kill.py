@@ -17,7 +17,7 @@ from statistics import median
 import pytest
 from tests.chaos.agent import CHATS
 from tests.chaos.checks import Figures, Ledger, after_a_death, at_the_end
-from tests.chaos.nursery import Nursery, Process
+from tests.chaos.child_processes import Nursery, Process
 from tests.chaos.outside import Outside
 
 TURNS = 10

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from tests.chaos.agent import open_world
-from tests.chaos.nursery import ROOT
+from tests.chaos.child_processes import ROOT
 from tests.chaos.outside import Outside
 
 from demiurge.errors import Unavailable

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from tests.chaos.agent import open_world
 from tests.chaos.checks import Ledger, after_a_death, at_the_end
-from tests.chaos.nursery import Nursery
+from tests.chaos.child_processes import Nursery
 from tests.chaos.outside import Outside
 from tests.stores.log_frames import damage_middle, log_of, tears
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from tests.chaos.agent import CHATS, NEVER_TWICE, open_world
 from tests.chaos.checks import Ledger, after_a_death, at_the_end
-from tests.chaos.nursery import Nursery, Process
+from tests.chaos.child_processes import Nursery, Process
 from tests.chaos.outside import Outside
 
 from demiurge.errors import Conflict

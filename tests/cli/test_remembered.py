@@ -37,7 +37,7 @@ def records(tmp_path: Path) -> list[Path]:
 def test_later_commands_have_the_tools_and_the_policy(demiurge: Any, tmp_path: Path) -> None:
     done = demiurge("init", "--tools", "kept_bell", "--policy", "open.toml")
     assert done.status == 0
-    assert "Remembered for this world: --tools kept_bell --policy" in done.err
+    assert "WorldProfile for this world: --tools kept_bell --policy" in done.err
     assert ids(demiurge) == ["kept_bell"]
     assert demiurge("--json", "tools", "call", "kept_bell", '{"times": 1}').document["ok"]
     [record] = records(tmp_path)
@@ -54,7 +54,7 @@ def test_what_is_said_comes_first(demiurge: Any, tmp_path: Path) -> None:
 
 def test_the_first_chat_is_remembered_and_no_later_one(demiurge: Any, provider: Any, tmp_path: Path) -> None:
     provider.say(provider.answer(provider.text("Hello.")))
-    assert "Remembered" in demiurge("chat", "-m", "Hi.", "--tools", "kept_bell").err
+    assert "WorldProfile" in demiurge("chat", "-m", "Hi.", "--tools", "kept_bell").err
     (tmp_path / "none.toml").write_text("allowed_tools = []\n")
     done = demiurge("chat", "-m", "Hi.", "--policy", "none.toml")
     assert "As remembered for this world: --tools kept_bell." in done.err

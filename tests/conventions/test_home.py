@@ -7,8 +7,8 @@ import os
 import pytest
 
 from demiurge import World
-from demiurge.bootstrap.remembered import recall
 from demiurge.bootstrap.secrets import config_folder, vault_places
+from demiurge.bootstrap.trust.world_profile import recall
 from demiurge.models.local.weights import cache_folder
 
 

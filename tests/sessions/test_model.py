@@ -10,7 +10,7 @@ import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
-from tests.sessions.shop import Call, Delivered, Sold, Stock, shop
+from tests.sessions.shop_events import Call, Delivered, Sold, Stock, shop
 
 from demiurge.errors import Conflict
 from demiurge.sessions import ReducerContext, Session, SlicePolicy, replace_latest, upsert_by

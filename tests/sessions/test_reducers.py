@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel, ConfigDict
-from tests.sessions.shop import Delivered, Sold, Stock, shop
+from tests.sessions.shop_events import Delivered, Sold, Stock, shop
 
 from demiurge.errors import UsageError
 from demiurge.sessions import (

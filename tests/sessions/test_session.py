@@ -10,7 +10,7 @@ from uuid import UUID
 
 import pytest
 from pydantic import BaseModel
-from tests.sessions.shop import Call, Delivered, Sold, Stock, invoked, shop
+from tests.sessions.shop_events import Call, Delivered, Sold, Stock, invoked, shop
 
 from demiurge.errors import DemiurgeError, InvalidValue, UsageError
 from demiurge.sessions import (

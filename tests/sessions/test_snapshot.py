@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel
-from tests.sessions.shop import Delivered, Sold, Stock, invoked, shop
+from tests.sessions.shop_events import Delivered, Sold, Stock, invoked, shop
 
 from demiurge.sessions import Session, SessionSnapshot, SnapshotError, SnapshotRestoreError
 from demiurge.tools.invoked import ToolInvoked
@@ -196,7 +196,7 @@ def test_a_slice_whose_type_the_reader_does_not_name_is_refused() -> None:
 )
 def test_values_that_the_type_does_not_take_are_refused(values: list[Any]) -> None:
     written = json.loads(text_of_stock())
-    written["slices"]["tests.sessions.shop:Stock"] = values
+    written["slices"]["tests.sessions.shop_events:Stock"] = values
     with pytest.raises(SnapshotRestoreError, match="Stock does not"):
         SessionSnapshot.from_json(json.dumps(written), [Stock])
 
@@ -216,7 +216,7 @@ def test_a_field_that_is_unknown_deep_inside_is_refused() -> None:
         {"format": "session-snapshot/2"},
         {"more": 1},
         {"slices": []},
-        {"slices": {"tests.sessions.shop:Stock": {}}},
+        {"slices": {"tests.sessions.shop_events:Stock": {}}},
         {"taken_at": "yesterday"},
         {"tags": {"a": 1}},
         {"tag": 7},

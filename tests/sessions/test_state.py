@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
-from tests.sessions.shop import Call, Delivered, Sold, Stock, invoked, shop
+from tests.sessions.shop_events import Call, Delivered, Sold, Stock, invoked, shop
 
 from demiurge.sessions import ReducerContext, Session
 from demiurge.tools.invoked import ToolInvoked

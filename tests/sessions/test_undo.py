@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
-from tests.sessions.shop import Call, Delivered, Sold, Stock, invoked, lines_of, shop
+from tests.sessions.shop_events import Call, Delivered, Sold, Stock, invoked, lines_of, shop
 
 from demiurge.errors import Conflict, UsageError
 from demiurge.sessions import ReducerContext, Session, SlicePolicy, replace_latest

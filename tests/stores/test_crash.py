@@ -12,7 +12,7 @@ from demiurge import faults
 
 STORE = {"attempts", "blob", "create", "journal", "meta", "snapshot", "store"}
 ELSEWHERE = {"store.before_rewrite", "store.after_rewrite"}
-"""Their own tests are in test_letting_go_crash.py."""
+"""Their own tests are in test_erasing_crash.py."""
 
 POINTS = sorted(name for name in set(faults.POINTS) - ELSEWHERE if name.split(".", maxsplit=1)[0] in STORE)
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import threading
 
-from demiurge.stores.sqlite.gate import Gate
+from demiurge.stores.sqlite.fork_guard import ForkGuard
 
 
 class House:
     def __init__(self) -> None:
         self.put_away_with: list[int] = []
-        self.gate = Gate(self.put_away)
+        self.gate = ForkGuard(self.put_away)
 
     def put_away(self) -> None:
         self.put_away_with.append(self.gate._inside)

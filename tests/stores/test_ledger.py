@@ -16,7 +16,7 @@ import pytest
 from demiurge import SqliteEffectLedger
 from demiurge.errors import Conflict, InvalidValue, UsageError
 from demiurge.tools import EffectLedger, LedgerSlot, ToolResult, compute_params_hash, partition_of
-from demiurge.tools.ledger.effects import Claim
+from demiurge.tools.ledger.ledger import Claim
 from demiurge.tools.ledger.store import EntryState, LedgerRow
 from demiurge.values.clock import FixedClock
 

@@ -40,8 +40,8 @@ from demiurge import (
 )
 from demiurge.tools import LoopSignal, RunSummary, SpanSink, TokenUsage, ToolFailure, ToolSpan, event_to_json
 from demiurge.tools.execution.error_log import ToolErrorLog
-from demiurge.tools.ledger.effects import EffectLedger
 from demiurge.tools.ledger.idempotency import IdempotencyConfig
+from demiurge.tools.ledger.ledger import EffectLedger
 from demiurge.values.clock import FixedClock
 from demiurge.values.refs import ref_of
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.wire.page import Card, Page, page_of
+from tests.wire.strict_reader import Card, Page, page_of
 
 from demiurge import ToolEffect, ToolPolicy, ToolRunner, ToolUserError, tool
 from demiurge.tools import SAFE_MESSAGES, ToolErrorCode

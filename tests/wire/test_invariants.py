@@ -15,7 +15,7 @@ from assistant_stream import assistant_stream_chunk as chunks
 from assistant_stream.serialization.data_stream import DataStreamResponse
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.wire.page import page_of
+from tests.wire.strict_reader import page_of
 
 import demiurge
 import demiurge.tools

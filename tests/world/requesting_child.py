@@ -8,7 +8,7 @@ import asyncio
 import sys
 from pathlib import Path
 
-from tests.world.requesting import put, requesting, timer, wants
+from tests.world.requesting_rooms import put, requesting, timer, wants
 from tests.world.scripted import poke
 
 from demiurge.stores import SqliteStore

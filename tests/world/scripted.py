@@ -15,7 +15,7 @@ from demiurge.models.request import GenerateRequest
 from demiurge.stores import Attempt, Store
 from demiurge.tools.authoring.tool import Tool
 from demiurge.tools.core import CORE_TOOLS
-from demiurge.tools.ledger.effects import Ledger
+from demiurge.tools.ledger.ledger import Ledger
 from demiurge.tools.policy import ToolPolicy
 from demiurge.tools.source import StaticToolSource
 from demiurge.values import canonical_json

@@ -8,7 +8,7 @@ import asyncio
 import sys
 from pathlib import Path
 
-from tests.world.spending import CALL, called, spending, told
+from tests.world.budget_worlds import CALL, called, spending, told
 
 from demiurge.stores import SqliteStore
 from demiurge.tools.limits.allowance import Allowance

@@ -30,7 +30,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.world.effects.asking import asking
+from tests.world.effects.asking_room import asking
 from tests.world.scripted import (
     BOARD,
     ECHO,

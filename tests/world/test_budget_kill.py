@@ -9,8 +9,8 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.world.budget_worlds import B, C
 from tests.world.scripted import A
-from tests.world.spending import B, C
 from tests.world.spending_child import open_host
 
 from demiurge.stores import SqliteStore

@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from tests.world.past import check, forked
-from tests.world.playing import ACTIONS, MANIFESTS, TURNS, Conversation, Held, act, well_formed
+from tests.world.recomputed_stores import check, forked
 from tests.world.scripted import (
     MAIN,
     A,
@@ -26,6 +25,7 @@ from tests.world.scripted import (
     stored,
     tiny,
 )
+from tests.world.unit_strategies import ACTIONS, MANIFESTS, TURNS, Conversation, Held, act, well_formed
 
 from demiurge.errors import Damaged, NotFound
 from demiurge.stores import MemoryStore, Store

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.world.effects.asking import Asker, asking, asking_manifest, interrupted
+from tests.world.effects.asking_room import Asker, asking, asking_manifest, interrupted
 from tests.world.effects.servers import Asked, answer, site
 from tests.world.scripted import SECOND, START_NS
 

@@ -14,11 +14,11 @@ from demiurge.tools.errors import ToolErrorCode, failure_answer, failure_text
 from demiurge.wire.items import Item, Message, ToolCall, ToolOutput
 from demiurge.wire.rounds import call_identity
 
-__all__ = ["Standing", "read"]
+__all__ = ["ConversationState", "read"]
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class ConversationState:
     """`rounds`: the model's answers since a person last spoke. `calls`: those of the last answer, `outputs` the
     results that they have by now, `seen` the identities of the calls of the answers before it."""
 
@@ -45,7 +45,7 @@ class Standing:
         return (*self.items[: self.spoken], *(known[call.id] for call in self.calls if call.id in known))
 
 
-def read(items: Iterable[Item]) -> Standing:
+def read(items: Iterable[Item]) -> ConversationState:
     """A call without a result that somebody talked past is answered as `cancelled`: it won't run any more."""
     reader = _Reader()
     for item in items:
@@ -81,9 +81,9 @@ class _Reader:
         if isinstance(item, ToolCall):
             self.calls.append(item)
 
-    def standing(self) -> Standing:
+    def standing(self) -> ConversationState:
         calls, seen = tuple(self.calls), frozenset(self.seen)
-        return Standing(tuple(self.items), self.rounds, calls, dict(self.outputs), seen, self.spoken)
+        return ConversationState(tuple(self.items), self.rounds, calls, dict(self.outputs), seen, self.spoken)
 
     def _close(self) -> None:
         """Ends the last answer."""

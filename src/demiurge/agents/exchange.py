@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from decimal import Decimal
 
-from demiurge.agents.conversation import Standing, read
+from demiurge.agents.conversation import ConversationState, read
 from demiurge.agents.turn import Turn, TurnStatus
 from demiurge.errors import DemiurgeError, UsageError
 from demiurge.models.port import LanguageModel
@@ -120,7 +120,7 @@ class Exchange:
             raise ToolFailure(ToolErrorCode.ROUNDS_EXCEEDED)
         return choice
 
-    async def _answer(self, standing: Standing, shown: frozenset[str]) -> tuple[str, ...] | None:
+    async def _answer(self, standing: ConversationState, shown: frozenset[str]) -> tuple[str, ...] | None:
         """Has the open calls run or refused. The ids that a person has to decide, None when there are no such calls.
 
         However the batch ends, the answers that stand by then are in `items`, and a call that waits for a person has
@@ -142,7 +142,7 @@ class Exchange:
             self.items = standing.with_outputs(outputs)
         return tuple(waiting[call.id] for call in standing.open_calls if call.id in waiting) if waiting else None
 
-    def _refused(self, standing: Standing, shown: frozenset[str]) -> dict[int, ToolErrorCode]:
+    def _refused(self, standing: ConversationState, shown: frozenset[str]) -> dict[int, ToolErrorCode]:
         """By position among the open calls; what the runner finds out itself is left to it."""
         seen = set(standing.seen)
         codes: dict[str, ToolErrorCode | None] = {}

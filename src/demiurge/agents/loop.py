@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from demiurge.agents.conversation import Standing, read
+from demiurge.agents.conversation import ConversationState, read
 from demiurge.agents.exchange import Exchange, Terms
 from demiurge.agents.run import AgentRun
 from demiurge.agents.turn import Turn
@@ -93,7 +93,7 @@ class AgentLoop:
         return run.turn
 
 
-def _check_ids(standing: Standing) -> None:
+def _check_ids(standing: ConversationState) -> None:
     """Results are paired with calls by id alone; a call whose result went to another would be run again."""
     ids = [call.id for call in standing.calls]
     if len(set(ids)) < len(ids):

@@ -1,4 +1,4 @@
-"""One run of the loop, as its one ordered stream of events (seed 003: one channel, exactly one `done`, last).
+"""One run of the loop, as its one ordered stream of events (one channel, exactly one `done`, last).
 
 Invariant: the run is a task of its own and nothing in it hangs on who reads. Reading slowly holds up nothing; reading
 twice shows nothing twice. Who stops reading ends the run: the call that is under way is cancelled and recorded,

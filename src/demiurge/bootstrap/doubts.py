@@ -20,7 +20,7 @@ from demiurge.bootstrap.ledger import WorldLedger
 from demiurge.errors import Conflict, DemiurgeError, InvalidValue, NotFound, UsageError
 from demiurge.stores.protocol import Store
 from demiurge.tools.errors import ToolValidationError
-from demiurge.tools.ledger.effects import not_in_doubt
+from demiurge.tools.ledger.ledger import not_in_doubt
 from demiurge.tools.ledger.store import EntryState, LedgerRow, LedgerSlot
 from demiurge.tools.policy import ToolPolicyContext
 from demiurge.tools.result import ToolResult

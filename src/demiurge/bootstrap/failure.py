@@ -1,7 +1,7 @@
 """What became of an event: whether the unit that it was for refused it, or failed at it.
 
-A refusal is a recorded outcome like any other (architecture.md 2, rule 1), so it is found in the records that the event
-led to, also by a process that did not send it.
+A refusal is a recorded outcome like any other (docs/architecture.md, rule 1), so it is found in the records that the
+event led to, also by a process that did not send it.
 """
 
 from __future__ import annotations

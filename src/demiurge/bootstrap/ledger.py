@@ -24,7 +24,7 @@ from demiurge.tools.source import ToolSource
 from demiurge.values.clock import Clock
 from demiurge.values.refs import ref_of
 from demiurge.world.retention.traces import Mention
-from demiurge.world.retention.words import Words, message_of
+from demiurge.world.retention.words import ErasedWords, message_of
 
 __all__ = ["WorldLedger"]
 
@@ -101,7 +101,7 @@ class WorldLedger:
             with self._readable() as ledger:
                 ledger.copy_to(folder / _NAME)
 
-    def forget(self, data: bytes, words: Words, *, dry_run: bool) -> tuple[list[Mention], list[Mention]]:
+    def forget(self, data: bytes, words: ErasedWords, *, dry_run: bool) -> tuple[list[Mention], list[Mention]]:
         """Let the result go that a tool's message shows, and find who else says its words: results of other calls, and
         keys, which can't be erased. A call stays done, and is not run again."""
         ledger = self.existing()
@@ -150,7 +150,7 @@ class WorldLedger:
 
 
 def _forget(
-    ledger: SqliteEffectLedger, data: bytes, words: Words, *, dry_run: bool
+    ledger: SqliteEffectLedger, data: bytes, words: ErasedWords, *, dry_run: bool
 ) -> tuple[list[Mention], list[Mention]]:
     message = message_of(data)
     shown = message["content"] if message is not None and message["role"] == "tool" else None

@@ -13,8 +13,8 @@ from pathlib import Path
 
 from demiurge.bootstrap.digest_key import WorldDigestKey
 from demiurge.bootstrap.ledger import WorldLedger
-from demiurge.bootstrap.own_code import OwnCode
-from demiurge.bootstrap.remembered import disown
+from demiurge.bootstrap.trust.trusted_code import TrustedCode
+from demiurge.bootstrap.trust.world_profile import disown
 from demiurge.stores.errors import OR_ACCEPT
 from demiurge.stores.protocol import Store
 from demiurge.stores.sqlite.world_folder import remains
@@ -67,7 +67,7 @@ class Losses:
         def stamp() -> Stamp:
             return Stamp(clock.now_ns(), entropy.token(16), USER, manifest.ref)
 
-        code = OwnCode(self._environment, self._folder)
+        code = TrustedCode(self._environment, self._folder)
         done = accept(store, Manifests(manifest, store.get_blob, code.holds), lost, why, stamp, entropy)
         if of_ledger:
             ledger.accept_losses(source)

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from demiurge.apps.demiurge import CHAT, app
-from demiurge.bootstrap.adoption import Adoption
+from demiurge.bootstrap.trust.adoption import Adoption
 from demiurge.errors import Conflict, DemiurgeError, InvalidValue
 from demiurge.stores.protocol import Store
 from demiurge.tools.core import CORE_TOOLS
@@ -35,16 +35,16 @@ from demiurge.world.workspace import WORKSPACE, workspace_reducer
 __all__ = [
     "Code",
     "Definitions",
-    "Means",
-    "Ruled",
+    "ManifestInForce",
+    "ProcessConfig",
     "check_adapters",
     "copy_definitions",
     "default_policy",
     "keep_definitions",
+    "load_manifest",
     "read_definitions",
     "reducers_of",
     "require_same",
-    "ruled_by",
     "stored_definitions",
 ]
 
@@ -83,7 +83,7 @@ class Definitions(NamedTuple):
         return [d["name"] for d in self.definitions if d["$kind"] == "defmodule"]
 
 
-class Ruled(NamedTuple):
+class ManifestInForce(NamedTuple):
     """A manifest for a process. `missing`: modules whose code it has not, so that they can be looked at and no more;
     `blobs`: those that the manifest names; `own`: the hash of the definitions that the world keeps, None: it has the
     shipped app's; not `adopted`: nobody took them here, so that they can be looked at and no more; `refused`: why
@@ -99,7 +99,7 @@ class Ruled(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Means:
+class ProcessConfig:
     """What a process brings. `policy` None: the definitions' own, else the `default_policy` of its tools."""
 
     source: ToolSource
@@ -107,7 +107,7 @@ class Means:
     system_prompt: str | None
     code: Mapping[str, Reducer]
 
-    def rule(self, given: Definitions, *, new: bool = False) -> Ruled:
+    def rule(self, given: Definitions, *, new: bool = False) -> ManifestInForce:
         """The manifest of these definitions. Those that are `new` are checked, and need all their code: raises
         BadManifest. Others were taken once, and are not checked again."""
         folder = Folder.of(given.definitions, given.root)
@@ -123,7 +123,7 @@ class Means:
             settings=settings,
             check=new,
         )
-        return Ruled(manifest, tuple(sorted(set(modules) - set(code))), blobs)
+        return ManifestInForce(manifest, tuple(sorted(set(modules) - set(code))), blobs)
 
     def _prompt(self, given: Definitions, modules: Sequence[str]) -> tuple[Mapping[str, Any], tuple[bytes, ...]]:
         """What chats are told first, where there are chats and the definitions don't say it."""
@@ -170,9 +170,9 @@ def keep_definitions(store: Store, given: Definitions) -> None:
     store.set_meta(KEY, "" if is_shipped else canonical_json.encode(node).decode())
 
 
-def ruled_by(
-    store: Store, means: Means, given: Definitions | None, adoption: Adoption, *, adopt: bool = False
-) -> Ruled:
+def load_manifest(
+    store: Store, means: ProcessConfig, given: Definitions | None, adoption: Adoption, *, adopt: bool = False
+) -> ManifestInForce:
     """The manifest in force in a world: of the definitions `given`, which it keeps from then on, else of its own, if
     they were taken here before or are now (`adopt`)."""
     if given is not None:

@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from demiurge.bootstrap.adoption import Adoption
 from demiurge.bootstrap.backend import Backend
 from demiurge.bootstrap.backend.connection import Connection
 from demiurge.bootstrap.backend.embedded import Embedded
@@ -17,9 +16,10 @@ from demiurge.bootstrap.backend.remote import Remote
 from demiurge.bootstrap.backend.silence import Silence, holder
 from demiurge.bootstrap.backend.socket import Gateway, socket_path
 from demiurge.bootstrap.losses import Losses
-from demiurge.bootstrap.manifest import Definitions, Means, require_same, ruled_by
+from demiurge.bootstrap.manifest import Definitions, ProcessConfig, load_manifest, require_same
 from demiurge.bootstrap.models import Choice, addresses
 from demiurge.bootstrap.secrets import open_secrets
+from demiurge.bootstrap.trust.adoption import Adoption
 from demiurge.bootstrap.world_tools import WorldTools
 from demiurge.errors import Conflict, Unavailable
 from demiurge.sessions.codec import EventCodec
@@ -42,7 +42,7 @@ class Opening:
     folder: Path
     environment: Mapping[str, str]
     source: WorldTools
-    means: Means
+    means: ProcessConfig
     choice: Choice
     base_url: str | None
     events: EventCodec
@@ -86,7 +86,7 @@ class Opening:
         try:
             if store.read_only is None:
                 self.losses.begin()
-            ruled = ruled_by(store, self.means, self.given, adoption, adopt=self.adopt)
+            ruled = load_manifest(store, self.means, self.given, adoption, adopt=self.adopt)
             if store.read_only is None:
                 self.losses.settle(store, ruled.manifest, self.source)
         except BaseException:

@@ -24,7 +24,7 @@ from demiurge.bootstrap.journal import Journal
 from demiurge.bootstrap.losses import Losses
 from demiurge.bootstrap.manifest import (
     Code,
-    Means,
+    ProcessConfig,
     check_adapters,
     read_definitions,
     reducers_of,
@@ -80,7 +80,7 @@ class World:
         *,
         adopts: bool = False,
         vault: SecretVault | None = None,
-        tools: tuple[WorldTools, Means] | None = None,
+        tools: tuple[WorldTools, ProcessConfig] | None = None,
     ) -> None:
         self.backend, self._adopts, self._vault, self._tools = backend, adopts, vault, tools
         self.choice = choice
@@ -160,7 +160,7 @@ class World:
         source = WorldTools(tools)
         events = EventCodec((*source.result_types(), *session_types))
         code = {**app().reducers, **reducers_of(reducers)}
-        means = Means(source, policy, system_prompt, code)
+        means = ProcessConfig(source, policy, system_prompt, code)
         check_adapters(adapters)
         observers = Observers.of(emit, resources)
         given = read_definitions(manifest) if manifest is not None else None

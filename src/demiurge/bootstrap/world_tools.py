@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import Any, TypeAlias
 
 from demiurge.bootstrap.backend import Backend
-from demiurge.bootstrap.manifest import Definitions, Means
+from demiurge.bootstrap.manifest import Definitions, ProcessConfig
 from demiurge.errors import DemiurgeError, Unavailable
 from demiurge.tools.authoring.tool import Tool
 from demiurge.tools.bound import BoundTool
@@ -66,7 +66,7 @@ class WorldTools:
         answers = {at: await _asked(source) for at, source in asked.items()}
         return StaticToolSource((*CORE_TOOLS, *_present(self._given, answers)))
 
-    async def refresh(self, means: Means, backend: Backend) -> bool:
+    async def refresh(self, means: ProcessConfig, backend: Backend) -> bool:
         """Lists the sources again and puts what they list in force. Returns whether a spec differs.
 
         Raises PromptValidationError (two tools with one id), Unavailable (`tools_unlisted`: a source failed), Conflict

@@ -15,7 +15,7 @@ import click
 
 from demiurge.cli import output
 from demiurge.cli.command import LazyGroup, ReaderGone
-from demiurge.cli.failure import Failure, explain
+from demiurge.cli.failure import CommandFailure, explain
 from demiurge.cli.settings import Settings
 
 __all__ = ["application", "main"]
@@ -91,7 +91,7 @@ def _drop_output() -> None:
     os.dup2(os.open(os.devnull, os.O_WRONLY), output.stdout().fileno())
 
 
-def _fail(settings: Settings, failure: Failure) -> NoReturn:
+def _fail(settings: Settings, failure: CommandFailure) -> NoReturn:
     from demiurge.cli import logs  # after a failure only: it knows secrets, and that takes half a second to load
 
     logs.configure(settings)

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from demiurge.cli import output
 from demiurge.cli.call_arguments import arguments
 from demiurge.cli.settings import settings
-from demiurge.cli.world import Running
+from demiurge.cli.world import RunOptions
 
 __all__ = ["SHORT", "Decision", "ask", "command_for", "describe"]
 
@@ -47,7 +47,7 @@ def _whose(asked: Mapping[str, Any]) -> str:
     return f"the {output.plain(' and '.join(needed))} role's" if needed else "your"
 
 
-def command_for(verb: str, asked: Mapping[str, Any], running: Running) -> str:
+def command_for(verb: str, asked: Mapping[str, Any], running: RunOptions) -> str:
     """The command line that decides it, as it can be typed here."""
     words: list[str] = ["demiurge"]
     if settings().world is not None:
@@ -62,7 +62,7 @@ def command_for(verb: str, asked: Mapping[str, Any], running: Running) -> str:
     return shlex.join(words)
 
 
-def pending_lines(waiting: Sequence[Mapping[str, Any]], running: Running) -> list[str]:
+def pending_lines(waiting: Sequence[Mapping[str, Any]], running: RunOptions) -> list[str]:
     """How to go on with calls that nobody can be asked about now."""
     lines: list[str] = []
     for asked in waiting:

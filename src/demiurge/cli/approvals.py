@@ -21,7 +21,7 @@ from demiurge.cli.conversation import failure_of
 from demiurge.cli.failure import OutcomeError
 from demiurge.cli.settings import settings
 from demiurge.cli.turn import TurnView, reply_document
-from demiurge.cli.world import Opened, Running, opened, recalled, running_options
+from demiurge.cli.world import Opened, RunOptions, opened, recalled, running_options
 from demiurge.errors import NotFound, UsageError
 from demiurge.world.unit import Unit
 
@@ -69,7 +69,7 @@ def show(approval_id: str) -> None:
 @running_options
 def approve(approval_id: str, reason: str, **running: Any) -> None:
     """Allow the call ID (it may be shortened), run it, and show what comes of it."""
-    _decide(approval_id, approve=True, reason=reason, running=Running(**running))
+    _decide(approval_id, approve=True, reason=reason, running=RunOptions(**running))
 
 
 @command.command(name="reject", cls=Command)
@@ -80,10 +80,10 @@ def approve(approval_id: str, reason: str, **running: Any) -> None:
 @running_options
 def reject(approval_id: str, reason: str, **running: Any) -> None:
     """Refuse the call ID (it may be shortened), and show what the model makes of that."""
-    _decide(approval_id, approve=False, reason=reason, running=Running(**running))
+    _decide(approval_id, approve=False, reason=reason, running=RunOptions(**running))
 
 
-def _decide(approval_id: str, *, approve: bool, reason: str, running: Running) -> None:
+def _decide(approval_id: str, *, approve: bool, reason: str, running: RunOptions) -> None:
     with opened(_as_its_chat(approval_id, running), create=False) as opening:
         world, portal = opening
         asked = _find(portal.run(world.approvals()), approval_id)
@@ -96,7 +96,7 @@ def _decide(approval_id: str, *, approve: bool, reason: str, running: Running) -
         _go_on(opening, Unit.parse(asked["unit"]), outcome, running)
 
 
-def _as_its_chat(approval_id: str, running: Running) -> Running:
+def _as_its_chat(approval_id: str, running: RunOptions) -> RunOptions:
     """The same, and asking the model where the chat of this call was told to."""
     kept = recalled(running)
     if running.base_url is not None or not kept.addresses:
@@ -107,7 +107,7 @@ def _as_its_chat(approval_id: str, running: Running) -> Running:
     return replace(running, provider=there.provider, base_url=there.base_url) if there is not None else running
 
 
-def _go_on(opening: Opened, unit: Unit, outcome: Mapping[str, str], running: Running) -> None:
+def _go_on(opening: Opened, unit: Unit, outcome: Mapping[str, str], running: RunOptions) -> None:
     """Let the unit do what it can do now, and show it."""
     world, portal = opening
     if unit.module == CALLS:
@@ -132,7 +132,7 @@ def _go_on(opening: Opened, unit: Unit, outcome: Mapping[str, str], running: Run
         output.write("\n".join(pending_lines(portal.run(world.approvals(unit)), running)))
 
 
-def _show_call(called: CallOutcome, outcome: Mapping[str, str], running: Running) -> None:
+def _show_call(called: CallOutcome, outcome: Mapping[str, str], running: RunOptions) -> None:
     approved = outcome["decision"] == "approved"
     if not settings().json:
         if approved:

@@ -11,7 +11,7 @@ from demiurge.cli import output
 from demiurge.cli.approval import pending_lines
 from demiurge.cli.failure import OutcomeError
 from demiurge.cli.settings import settings
-from demiurge.cli.world import Running
+from demiurge.cli.world import RunOptions
 
 __all__ = ["call_document", "show_call"]
 
@@ -20,7 +20,7 @@ def call_document(outcome: CallOutcome) -> dict[str, Any]:
     return asdict(outcome) | {"unit": str(outcome.unit)}
 
 
-def show_call(outcome: CallOutcome, waiting: Sequence[Mapping[str, Any]], running: Running) -> None:
+def show_call(outcome: CallOutcome, waiting: Sequence[Mapping[str, Any]], running: RunOptions) -> None:
     """Print what came of it. Raises OutcomeError when it failed, or waits for a person."""
     shown = call_document(outcome)
     if outcome.ok:

@@ -22,7 +22,7 @@ from demiurge.bootstrap.chat_address import address_of_chat, with_address
 from demiurge.bootstrap.erased_message import is_erased_line
 from demiurge.bootstrap.failure import Failed
 from demiurge.bootstrap.models import LOCAL, choose
-from demiurge.bootstrap.remembered import Remembered, remember
+from demiurge.bootstrap.trust.world_profile import WorldProfile, remember
 from demiurge.bootstrap.typed_lines import TypedLines
 from demiurge.cli import output
 from demiurge.cli.argument import new_chat_id, utf8_text
@@ -33,7 +33,7 @@ from demiurge.cli.following import Follower
 from demiurge.cli.progress import ensure_local_model
 from demiurge.cli.settings import settings
 from demiurge.cli.turn import REPLAYED, reply_document
-from demiurge.cli.world import Opened, Running, keep_first, opened, recalled, running_options, visits, while_it_lasts
+from demiurge.cli.world import Opened, RunOptions, keep_first, opened, recalled, running_options, visits, while_it_lasts
 from demiurge.errors import DemiurgeError, Unavailable
 from demiurge.world.unit import Unit
 
@@ -125,7 +125,7 @@ def command(
     if only_tools is not None and all_tools:
         raise click.UsageError("--only-tools and --all-tools exclude each other.")
     narrowed = _Narrowed(only_tools.split(",") if only_tools is not None else None, all_tools)
-    said = Running(**running)
+    said = RunOptions(**running)
     wanted = _as_before(chat_id, said)
     chosen = choose(os.environ, wanted=wanted.provider, model=wanted.model, base_url=wanted.base_url)
     if chosen.provider == LOCAL:
@@ -147,7 +147,7 @@ def command(
             conversation.converse(_prompt())
 
 
-def _as_before(chat_id: str, said: Running) -> Running:
+def _as_before(chat_id: str, said: RunOptions) -> RunOptions:
     """The same, and asking the model where this chat was told to, unless its user names a provider or an address."""
     if said.base_url is not None or said.provider is not None:
         return said
@@ -161,7 +161,7 @@ def _as_before(chat_id: str, said: Running) -> Running:
 
 
 def _keep_address(chat_id: str, provider: str, base_url: str | None) -> None:
-    def change(kept: Remembered) -> Remembered:
+    def change(kept: WorldProfile) -> WorldProfile:
         return replace(kept, addresses=with_address(kept.addresses, chat_id, provider, base_url))
 
     remember(os.environ, settings().folder(), change)
@@ -191,7 +191,7 @@ def _one_turn(
         output.document(reply_document(chat_id, reply))
 
 
-def _tell_of_owner(world: World, wanted: Running) -> None:
+def _tell_of_owner(world: World, wanted: RunOptions) -> None:
     if not world.owned and wanted.base_url is not None:
         output.notice(
             "Another process has this world open and asks the provider, so --base-url does nothing here: "

@@ -20,7 +20,7 @@ from demiurge.cli.failure import OutcomeError
 from demiurge.cli.portal import Portal
 from demiurge.cli.settings import settings
 from demiurge.cli.turn import TurnView, reply_document
-from demiurge.cli.world import Running
+from demiurge.cli.world import RunOptions
 from demiurge.errors import Conflict, DemiurgeError, UsageError
 
 __all__ = ["Conversation", "failure_of", "refuse_while_waiting", "require_done"]
@@ -42,7 +42,7 @@ class Conversation:
     `max_tokens` bounds each answer from now on, None as the chat has it."""
 
     def __init__(
-        self, chat: Chat, portal: Portal, running: Running, *, yes: bool, max_tokens: int | None = None
+        self, chat: Chat, portal: Portal, running: RunOptions, *, yes: bool, max_tokens: int | None = None
     ) -> None:
         self._chat, self._portal, self._running, self._yes = chat, portal, running, yes
         self._max_tokens = max_tokens

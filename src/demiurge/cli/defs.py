@@ -9,7 +9,7 @@ import click
 
 from demiurge.cli import output
 from demiurge.cli.command import Command, Group
-from demiurge.cli.world import Running, opened, running_options
+from demiurge.cli.world import RunOptions, opened, running_options
 from demiurge.errors import NotFound
 from demiurge.values import cbor
 
@@ -31,7 +31,7 @@ def command() -> None:
 @running_options
 def ls(prefix: str, kind: str | None, **running: Any) -> None:
     """List the definitions whose name begins with PREFIX."""
-    with opened(Running(**running)) as (world, _):
+    with opened(RunOptions(**running)) as (world, _):
         node = world.manifest()
     found = [
         {"kind": _kind(definition), "name": definition["name"], "hash": cbor.node_ref(definition)}
@@ -47,7 +47,7 @@ def ls(prefix: str, kind: str | None, **running: Any) -> None:
 @running_options
 def get(name: str, **running: Any) -> None:
     """Print the definitions with this NAME (such as demiurge/ChatState@1) as JSON."""
-    with opened(Running(**running)) as (world, _):
+    with opened(RunOptions(**running)) as (world, _):
         found = [definition for definition in definitions(world.manifest()) if definition["name"] == name]
     if not found:
         raise NotFound(f"There is no definition {name}; `demiurge defs ls` lists them.", code="no_definition")

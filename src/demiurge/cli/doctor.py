@@ -22,9 +22,9 @@ from typing import Literal
 import click
 
 from demiurge.bootstrap import World
-from demiurge.bootstrap.adoption import not_adopted
 from demiurge.bootstrap.models import MODEL_KEYS, choose
 from demiurge.bootstrap.secrets import holds, open_vault, read_secrets, vault_places
+from demiurge.bootstrap.trust.adoption import not_adopted
 from demiurge.cli import output
 from demiurge.cli.command import Command
 from demiurge.cli.failure import OutcomeError

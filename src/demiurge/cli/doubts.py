@@ -15,7 +15,7 @@ from demiurge.cli.argument import read_json, utf8_text
 from demiurge.cli.call_arguments import arguments
 from demiurge.cli.command import Command, Group
 from demiurge.cli.settings import with_world
-from demiurge.cli.world import Running, opened, running_options
+from demiurge.cli.world import RunOptions, opened, running_options
 from demiurge.errors import Conflict, NotFound, UsageError
 
 __all__ = ["command"]
@@ -75,7 +75,7 @@ def settle(doubt_id: str, done: bool, not_done: bool, reason: str, result: str |
     if result is not None and not done:
         raise click.UsageError("What was not done has no result: leave --result out.")
     value = read_json(result, "--result") if result is not None else None
-    with opened(Running(**running)) as (world, portal):
+    with opened(RunOptions(**running)) as (world, portal):
         doubt = _find(portal.run(world.doubts(settled=True)), doubt_id)
         if doubt["settled"] is not None:
             raise Conflict(f"This was settled already: {_verdict(doubt)}", code="settled")

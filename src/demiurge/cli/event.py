@@ -16,7 +16,7 @@ from demiurge.cli.command import Command, Group
 from demiurge.cli.failure import OutcomeError
 from demiurge.cli.portal import Portal
 from demiurge.cli.settings import settings
-from demiurge.cli.world import Running, opened, running_options
+from demiurge.cli.world import RunOptions, opened, running_options
 from demiurge.errors import DemiurgeError, InvalidValue
 from demiurge.world.host import Accepted
 
@@ -43,7 +43,7 @@ def send(schema: str, value: str, key: str | None, no_wait: bool, **running: obj
     or failed at what it led to, or the wait was stopped; the event is in the journal all the same.
     """
     event = read_json(value)
-    means = Running(**running)  # type: ignore[arg-type]  # click's own names
+    means = RunOptions(**running)  # type: ignore[arg-type]  # click's own names
     taken: list[Accepted] = []
     try:
         with opened(means, create=True, perform=not no_wait) as (world, portal):
@@ -73,7 +73,7 @@ def _submitted(portal: Portal, work: Coroutine[Any, Any, Accepted], schema: str)
         raise InvalidValue(f"VALUE is no {schema}: {error.message}.") from error
 
 
-def _wait(world: World, portal: Portal, accepted: Accepted, means: Running) -> None:
+def _wait(world: World, portal: Portal, accepted: Accepted, means: RunOptions) -> None:
     portal.run(world.settle(accepted.unit))
     failed = portal.run(failure(world, accepted))
     if failed is not None:

@@ -11,7 +11,7 @@ import click
 
 from demiurge.errors import DemiurgeError
 
-__all__ = ["Failure", "OutcomeError", "explain"]
+__all__ = ["CommandFailure", "OutcomeError", "explain"]
 
 FAILED, WRONG_USAGE = 1, 2
 
@@ -26,7 +26,7 @@ class OutcomeError(DemiurgeError):
 
 
 @dataclass(frozen=True, slots=True)
-class Failure:
+class CommandFailure:
     """`text` is what a terminal shows; `message` the sentence in a JSON error."""
 
     status: int
@@ -40,37 +40,37 @@ class Failure:
         return {**self.shown, "error": {"code": self.code, "message": self.message}}
 
 
-def explain(error: BaseException) -> Failure:
+def explain(error: BaseException) -> CommandFailure:
     """What to say about any exception."""
     match error:
         case click.exceptions.NoArgsIsHelpError():
-            return Failure(WRONG_USAGE, "usage", "Missing command.", error.format_message(), error)
+            return CommandFailure(WRONG_USAGE, "usage", "Missing command.", error.format_message(), error)
         case click.ClickException():
             message = error.format_message()
             help_path = error.ctx.command_path if isinstance(error, click.UsageError) and error.ctx else "demiurge"
             said = message if message.endswith(("?", "?)")) else f"{message.rstrip('.')}."
             text = f"{said} See `{help_path} --help`."
-            return Failure(WRONG_USAGE, "usage", message, text, error)
+            return CommandFailure(WRONG_USAGE, "usage", message, text, error)
         case OutcomeError():
-            return Failure(FAILED, error.code, error.message, error.message, error, error.shown)
+            return CommandFailure(FAILED, error.code, error.message, error.message, error, error.shown)
         case DemiurgeError():
             message = str(error)
-            return Failure(FAILED, error.code, message, message, error)
+            return CommandFailure(FAILED, error.code, message, message, error)
         case MemoryError():
             message = "This process may use no more memory: give it more (ulimit -v), or ask for less at a time."
-            return Failure(FAILED, "no_memory", message, message, error)
+            return CommandFailure(FAILED, "no_memory", message, message, error)
         case OSError(errno=errno.EMFILE | errno.ENFILE):
             message = "This process may open no more files: allow more (ulimit -n 256), and run it again."
-            return Failure(FAILED, "no_files", message, message, error)
+            return CommandFailure(FAILED, "no_files", message, message, error)
         case OSError() if error.filename is not None:
             message = (
                 f"{error.filename} can't be used ({error.strerror}): check its owner, its permissions and its disk."
             )
-            return Failure(FAILED, "unavailable", message, message, error)
+            return CommandFailure(FAILED, "unavailable", message, message, error)
         case KeyboardInterrupt() | click.Abort() | EOFError():
-            return Failure(FAILED, "stopped", "Stopped.", "Stopped.", error)
+            return CommandFailure(FAILED, "stopped", "Stopped.", "Stopped.", error)
         case _:
             message = (
                 f"Demiurge failed in a way it should not ({type(error).__name__}); run it again with -vv to see where."
             )
-            return Failure(FAILED, "internal", message, message, error)
+            return CommandFailure(FAILED, "internal", message, message, error)

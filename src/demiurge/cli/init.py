@@ -10,11 +10,11 @@ import click
 
 from demiurge.apps.demiurge import CHAT
 from demiurge.bootstrap import World
-from demiurge.bootstrap.remembered import forget as forget_world
+from demiurge.bootstrap.trust.world_profile import forget as forget_world
 from demiurge.cli import output
 from demiurge.cli.command import Command
 from demiurge.cli.settings import settings
-from demiurge.cli.world import Running, keep, opened
+from demiurge.cli.world import RunOptions, keep, opened
 from demiurge.errors import Conflict, NotFound
 
 __all__ = ["command"]
@@ -35,7 +35,7 @@ def command(manifest: Path | None, tools: tuple[str, ...], policy: str | None, f
     --tools and --policy are remembered for this user, world and place, so that later commands need not name them.
     """
     folder = settings().folder().absolute()
-    running = Running(tools=tools, policy=policy)
+    running = RunOptions(tools=tools, policy=policy)
     if forget:
         forget_world(os.environ, folder)
     try:

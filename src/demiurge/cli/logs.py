@@ -15,7 +15,7 @@ from contextlib import suppress
 from typing import Any
 
 from demiurge.cli import output
-from demiurge.cli.failure import Failure
+from demiurge.cli.failure import CommandFailure
 from demiurge.cli.settings import Settings
 from demiurge.tools.execution.error_log import ToolErrorLog
 from demiurge.tools.execution.secret_mask import SecretMask
@@ -40,7 +40,7 @@ def configure(settings: Settings) -> None:
     logging.captureWarnings(True)
 
 
-def trace(failure: Failure) -> None:
+def trace(failure: CommandFailure) -> None:
     """The traceback of a failure, for those who asked for it."""
     cause = failure.cause
     LOG.debug("%s", failure.code, exc_info=(type(cause), cause, cause.__traceback__))

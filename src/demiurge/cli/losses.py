@@ -11,7 +11,7 @@ from demiurge.cli.argument import utf8_text
 from demiurge.cli.command import Command, Group
 from demiurge.cli.failure import OutcomeError
 from demiurge.cli.settings import with_world
-from demiurge.cli.world import Running, opened
+from demiurge.cli.world import RunOptions, opened
 
 __all__ = ["command"]
 
@@ -49,7 +49,7 @@ def accept(reason: str, tools: tuple[str, ...]) -> None:
     """
     if not reason.strip():
         raise click.UsageError("--reason is empty.")
-    with opened(Running(tools=tools), accept_losses=reason) as (world, _):
+    with opened(RunOptions(tools=tools), accept_losses=reason) as (world, _):
         done = world.accepted
     if done is None:
         output.result({"lost": [], "ended": 0, "left": []}, "Nothing is lost, so nothing was accepted.")

@@ -12,13 +12,13 @@ from typing import Any
 import click
 
 from demiurge.bootstrap import World
-from demiurge.bootstrap.adoption import Adoption
+from demiurge.bootstrap.trust.adoption import Adoption
 from demiurge.cli import output
 from demiurge.cli.command import Command, Group
 from demiurge.cli.defs import KINDS
 from demiurge.cli.failure import OutcomeError
 from demiurge.cli.settings import settings
-from demiurge.cli.world import Running, keep, opened, running_options
+from demiurge.cli.world import RunOptions, keep, opened, running_options
 from demiurge.errors import Conflict, Unavailable
 from demiurge.values import cbor
 from demiurge.world.manifest import BadManifest, problems, read_folder, system_definitions
@@ -35,7 +35,7 @@ def command() -> None:
 @running_options
 def get(**running: object) -> None:
     """Print the manifest in force, or that would be, as JSON: schemas, modules, plans, grants, policy, tools."""
-    with opened(Running(**running)) as (world, _):  # type: ignore[arg-type]  # click's own names
+    with opened(RunOptions(**running)) as (world, _):  # type: ignore[arg-type]  # click's own names
         output.document(world.manifest())
 
 
@@ -49,7 +49,7 @@ def check(folder: str | None, **running: object) -> None:
     if folder is not None:
         _check_folder(Path(folder))
         return
-    with opened(Running(**running)) as (world, portal):  # type: ignore[arg-type]
+    with opened(RunOptions(**running)) as (world, portal):  # type: ignore[arg-type]
         found, ref = world.manifest(), portal.run(world.info())["manifest"]
         doubtful = world.replay_risks()
     _tell(f"The manifest {ref} is sound", ref, (*found["definitions"], *found["system"]), doubtful)
@@ -67,7 +67,7 @@ def set_(folder: Path | None, shipped: bool, **running: object) -> None:
     """
     if (folder is None) != shipped:
         raise click.UsageError("Say either DIR or --shipped.")
-    means = Running(**running)  # type: ignore[arg-type]
+    means = RunOptions(**running)  # type: ignore[arg-type]
     own = resources.as_file(resources.files("demiurge.apps.demiurge").joinpath("air"))
     with own as app, opened(means, manifest=folder or app) as (world, portal):
         _only_here(world)

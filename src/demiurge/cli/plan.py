@@ -11,7 +11,7 @@ import click
 from demiurge.cli import output
 from demiurge.cli.command import Command, Group
 from demiurge.cli.defs import definitions
-from demiurge.cli.world import Running, opened, running_options
+from demiurge.cli.world import RunOptions, opened, running_options
 from demiurge.errors import NotFound
 
 __all__ = ["command"]
@@ -27,7 +27,7 @@ def command() -> None:
 @running_options
 def show(name: str, **running: Any) -> None:
     """Show what the plan NAME (such as demiurge/chat_plan@1) does, step by step."""
-    with opened(Running(**running)) as (world, _):
+    with opened(RunOptions(**running)) as (world, _):
         plans = {d["name"]: d for d in definitions(world.manifest()) if d["$kind"] == "defplan"}
     if name not in plans:
         raise NotFound(f"There is no plan {name}; there are {', '.join(plans) or 'none'}.", code="no_plan")

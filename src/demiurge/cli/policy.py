@@ -17,7 +17,7 @@ from demiurge.cli.code import tool_names
 from demiurge.cli.command import Command, Group
 from demiurge.cli.failure import OutcomeError
 from demiurge.cli.settings import with_world
-from demiurge.cli.world import Running, opened, running_options
+from demiurge.cli.world import RunOptions, opened, running_options
 from demiurge.errors import DemiurgeError, InvalidValue, NotFound
 from demiurge.tools.effect import ToolEffect
 from demiurge.tools.ids import canonical_id, checked_id
@@ -113,7 +113,7 @@ def explain(
     asking = [(kind, name) for kind, name in (("plan", plan), ("reducer", reducer), ("tool", tool)) if name is not None]
     if len(asking) > 1:
         raise click.UsageError("Say one of --plan, --reducer and --tool.")
-    with opened(Running(**running)) as (world, _):
+    with opened(RunOptions(**running)) as (world, _):
         manifest = Manifest.load(world.backend.read.manifest(), {})
         node = world.manifest()
     effect = manifest.effects.get(what)

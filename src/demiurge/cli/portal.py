@@ -18,7 +18,7 @@ from typing import Any, Generic, Self, TypeVar
 
 from demiurge.errors import DemiurgeError
 
-__all__ = ["Portal", "Running"]
+__all__ = ["Portal", "PortalTask"]
 
 T = TypeVar("T")
 
@@ -29,7 +29,7 @@ GRACE_S = 1.0
 """How long what was under way may take to clean up when the loop has ended by itself."""
 
 
-class Running(Generic[T]):
+class PortalTask(Generic[T]):
     """Work in the loop, as the main thread sees it: without a lock, since Ctrl-C may come between any two steps."""
 
     def __init__(self) -> None:
@@ -54,12 +54,12 @@ class Portal:
         self._thread.start()
         return self
 
-    def start(self, work: Coroutine[Any, Any, T]) -> Running[T]:
+    def start(self, work: Coroutine[Any, Any, T]) -> PortalTask[T]:
         """Let `work` run, to be waited for with `wait`. Raises DemiurgeError when the loop has ended."""
         if self._ended is not None:
             work.close()
             raise self._lost()
-        running = Running[T]()
+        running = PortalTask[T]()
         self._loop.call_soon_threadsafe(self._begin, running, work)
         return running
 
@@ -67,7 +67,7 @@ class Portal:
         """Wait for `work`. KeyboardInterrupt comes through; the work then goes on in the loop."""
         return self.wait(self.start(work))
 
-    def wait(self, running: Running[T]) -> T:
+    def wait(self, running: PortalTask[T]) -> T:
         """What `running` comes to. Raises what it raises, KeyboardInterrupt, DemiurgeError when the loop ends first."""
         while not running.done and self._ended is None:
             select.select([self._listen], [], [])
@@ -81,7 +81,7 @@ class Portal:
             raise self._lost()
         return task.result()
 
-    def _begin(self, running: Running[T], work: Coroutine[Any, Any, T]) -> None:
+    def _begin(self, running: PortalTask[T], work: Coroutine[Any, Any, T]) -> None:
         running.task = self._loop.create_task(work)
         running.task.add_done_callback(self._done)
 

@@ -14,8 +14,8 @@ from typing import Any
 import click
 
 from demiurge.apps.demiurge import app
-from demiurge.bootstrap.adoption import not_adopted
 from demiurge.bootstrap.secrets import VaultPlaces, open_secrets, open_vault, read_secrets, vault_places
+from demiurge.bootstrap.trust.adoption import not_adopted
 from demiurge.cli import output
 from demiurge.cli.command import Command, Group
 from demiurge.cli.settings import settings

@@ -11,7 +11,7 @@ from demiurge.cli import output
 from demiurge.cli.argument import parse_json, read_text, utf8_text
 from demiurge.cli.call import show_call
 from demiurge.cli.command import Command, Group
-from demiurge.cli.world import Running, opened, running_options
+from demiurge.cli.world import RunOptions, opened, running_options
 from demiurge.errors import InvalidValue, NotFound
 from demiurge.tools.ids import canonical_id
 from demiurge.tools.policy import ToolPolicy, ToolPolicyContext
@@ -41,7 +41,7 @@ def command() -> None:
 @running_options
 def ls(everything: bool, **running: Any) -> None:
     """List the tools of this world: effect, the policy's decision, source, rough token cost, spec hash."""
-    found = [tool for tool in _tools(Running(**running)) if everything or tool["decision"] != "deny"]
+    found = [tool for tool in _tools(RunOptions(**running)) if everything or tool["decision"] != "deny"]
     rows = [
         (
             t["id"],
@@ -62,7 +62,7 @@ def ls(everything: bool, **running: Any) -> None:
 def show(tool_id: str, **running: Any) -> None:
     """Print one tool as JSON, with the schema that a model is given."""
     wanted = canonical_id(tool_id)
-    for tool in _tools(Running(**running), with_schema=True):
+    for tool in _tools(RunOptions(**running), with_schema=True):
         if tool["id"] == wanted:
             output.document(tool)
             return
@@ -80,7 +80,7 @@ def ref(tool_ids: tuple[str, ...], provider: str | None, choice: str | None, **r
     A message whose `tools_ref` names it narrows its chat to these tools, as far as the policy allows them.
     """
     chosen = NamedTool(choice) if choice is not None and choice not in _WORDS else choice
-    with opened(Running(provider=provider, **running), create=True) as (world, portal):
+    with opened(RunOptions(provider=provider, **running), create=True) as (world, portal):
         made = portal.run(world.tools_ref(*tool_ids, tool_choice=cast("ToolChoice | None", chosen)))
         stored = read_toolset(world.blobs.get(made))
         output.document({"hash": made, "provider": stored.provider, "tools": [name for name, _ in stored.entries]})
@@ -97,7 +97,7 @@ def call(tool_id: str, arguments: str, call_id: str | None, **running: Any) -> N
     No chat sees it. Fails when the call fails, and when a person has to decide first; then it prints how, and the call
     runs when it is approved.
     """
-    text, means = read_text(arguments), Running(**running)
+    text, means = read_text(arguments), RunOptions(**running)
     where = "ARGS" if not arguments.startswith("@") else arguments
     if not isinstance(parse_json(text, where), dict):
         raise InvalidValue(f'{where}: a tool takes a JSON object, such as {{"city": "Rome"}}.', code="invalid_json")
@@ -105,7 +105,7 @@ def call(tool_id: str, arguments: str, call_id: str | None, **running: Any) -> N
         show_call(portal.run(world.call(tool_id, text, call_id)), portal.run(world.approvals()), means)
 
 
-def _tools(running: Running, *, with_schema: bool = False) -> list[dict[str, Any]]:
+def _tools(running: RunOptions, *, with_schema: bool = False) -> list[dict[str, Any]]:
     with opened(running) as (world, _):
         node = world.manifest()
     policy = ToolPolicy.from_json(node["tool_policy"])

@@ -14,7 +14,7 @@ import click
 
 from demiurge.bootstrap import World
 from demiurge.bootstrap.backend.ownership import is_open, last_change
-from demiurge.bootstrap.remembered import MOVED, NotRecalled, Remembered, recall, remember, remembered_words
+from demiurge.bootstrap.trust.world_profile import MOVED, NotRecalled, WorldProfile, recall, remember, remembered_words
 from demiurge.cli import logs, output
 from demiurge.cli.argument import read_text
 from demiurge.cli.code import Code, folders_of, load_code
@@ -25,7 +25,7 @@ from demiurge.tools.policy import ToolPolicy
 
 __all__ = [
     "Opened",
-    "Running",
+    "RunOptions",
     "keep",
     "keep_first",
     "opened",
@@ -48,7 +48,7 @@ class Opened(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Running:
+class RunOptions:
     """What a process needs to run a world's effects. `tools`: dotted module names; `policy`: a file."""
 
     tools: tuple[str, ...] = ()
@@ -60,7 +60,7 @@ class Running:
 
 
 def running_options(command: F) -> F:
-    """The options of `Running` that any command which runs effects takes."""
+    """The options of `RunOptions` that any command which runs effects takes."""
     for option in (
         click.option("--base-url", metavar="URL", help="Where the provider is, in place of its own address."),
         click.option("--policy", metavar="FILE", help="The tool policy: a TOML, YAML or JSON file."),
@@ -72,7 +72,7 @@ def running_options(command: F) -> F:
 
 @contextmanager
 def opened(
-    running: Running | None = None,
+    running: RunOptions | None = None,
     *,
     create: bool = False,
     perform: bool = True,
@@ -86,15 +86,15 @@ def opened(
     without it when it can't be had, and join whoever has the world open, whatever that one's tools are; who only
     `looks` (see `World.open`) needs none of it.
     """
-    wanted = running or Running()
+    wanted = running or RunOptions()
     chosen = settings()
     logs.configure(chosen)
     if chosen.folder().is_file():
         raise InvalidValue(f"{chosen.folder()} is a file: name the folder of a world with -w.", code="bad_world")
     system = read_text(wanted.system) if wanted.system is not None else None
-    means = _Means() if looks else _means(wanted, looking=running is None or accept_losses is not None)
+    means = _LoadedOptions() if looks else _means(wanted, looking=running is None or accept_losses is not None)
 
-    def begin(means: _Means) -> World:
+    def begin(means: _LoadedOptions) -> World:
         return World.open(
             chosen.folder(),
             means.code.tools,
@@ -120,7 +120,7 @@ def opened(
         except Conflict as conflict:
             if conflict.code != "owned" or not means.remembered or manifest is not None:
                 raise
-            world = begin(_Means())
+            world = begin(_LoadedOptions())
         try:
             portal.run(world.__aenter__())
             yield Opened(world, portal)
@@ -154,7 +154,7 @@ def while_it_lasts() -> Iterator[None]:
             raise
 
 
-class _Means(NamedTuple):
+class _LoadedOptions(NamedTuple):
     """`remembered`: none of it was said on this command line."""
 
     code: Code = Code()
@@ -162,18 +162,18 @@ class _Means(NamedTuple):
     remembered: bool = False
 
 
-def recalled(wanted: Running) -> Remembered:
+def recalled(wanted: RunOptions) -> WorldProfile:
     """What is remembered of the world that the global options name. Of a copy that is nothing if a policy is named.
     Raises as `recall`."""
     try:
-        return recall(os.environ, settings().folder()) or Remembered()
+        return recall(os.environ, settings().folder()) or WorldProfile()
     except NotRecalled as error:
         if error.code != MOVED or wanted.policy is None:
             raise
-        return Remembered()
+        return WorldProfile()
 
 
-def _means(wanted: Running, *, looking: bool) -> _Means:
+def _means(wanted: RunOptions, *, looking: bool) -> _LoadedOptions:
     said = bool(wanted.tools or wanted.policy)
     try:
         kept = recalled(wanted)
@@ -183,16 +183,16 @@ def _means(wanted: Running, *, looking: bool) -> _Means:
             else load_code(kept.tools, [Path(folder) for folder in kept.folders])
         )
         file = wanted.policy or kept.policy
-        return _Means(code, ToolPolicy.load(file) if file is not None else None, not said)
+        return _LoadedOptions(code, ToolPolicy.load(file) if file is not None else None, not said)
     except DemiurgeError as error:
         if said or not looking:
             raise
         about = "That is what `demiurge init --tools` or `--policy` remembered; --forget forgets it."
         output.notice(str(error) if error.code == MOVED else f"{error} {about}")
-        return _Means()
+        return _LoadedOptions()
 
 
-def keep(running: Running) -> None:
+def keep(running: RunOptions) -> None:
     """Remember the tools and the policy that were said for this world; what was not said stays as it was."""
     folder = settings().folder()
     if not (running.tools or running.policy):
@@ -203,10 +203,10 @@ def keep(running: Running) -> None:
     said |= {"policy": str(Path(running.policy).absolute())} if running.policy else {}
     given = remember(os.environ, folder, lambda kept: replace(kept, **said))
     if given is not None:
-        output.notice(f"Remembered for this world: {remembered_words(given)}.")
+        output.notice(f"WorldProfile for this world: {remembered_words(given)}.")
 
 
-def keep_first(running: Running) -> None:
+def keep_first(running: RunOptions) -> None:
     """The same, but only when nothing is remembered of this world; else say what is, where that is used."""
     kept = recalled(running)
     if not (kept.tools or kept.policy):

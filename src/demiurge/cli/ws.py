@@ -26,7 +26,7 @@ __all__ = ["command"]
 PLACE = re.compile(r"(?P<name>[^@/]+)(?:@(?P<version>[0-9]+))?(?:/(?P<path>.*))?")
 
 
-class Place(NamedTuple):
+class WorkspacePath(NamedTuple):
     """`NAME[@VERSION][/PATH]`; `version` None is the newest."""
 
     name: str
@@ -37,12 +37,14 @@ class Place(NamedTuple):
 class PlaceType(click.ParamType):  # type: ignore[type-arg]  # generic since click 8.4, which is not required
     name = "place"
 
-    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> Place:
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> WorkspacePath:
         found = PLACE.fullmatch(value)
         if found is None:
             self.fail(f"{value!r} is not NAME[@VERSION][/PATH], such as main@3/notes.txt.", param, ctx)
         version = found["version"]
-        return Place(found["name"], None if version is None else int(version), (found["path"] or "").rstrip("/"))
+        return WorkspacePath(
+            found["name"], None if version is None else int(version), (found["path"] or "").rstrip("/")
+        )
 
 
 class VersionType(PlaceType):
@@ -50,9 +52,9 @@ class VersionType(PlaceType):
 
     name = "version"
 
-    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> Place:
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> WorkspacePath:
         if value.isascii() and value.isdigit():
-            return Place("", int(value), "")
+            return WorkspacePath("", int(value), "")
         found = super().convert(value, param, ctx)
         if found.version is None:
             self.fail(f"{value!r} names no version: say 3, or main@3.", param, ctx)
@@ -70,7 +72,7 @@ def command() -> None:
 
 @command.command(name="ls", cls=Command)
 @click.argument("place", type=PLACES, metavar="[NAME[@VERSION][/PATH]]", required=False)
-def ls(place: Place | None) -> None:
+def ls(place: WorkspacePath | None) -> None:
     """List a folder, or without NAME the workspaces."""
     if place is None:
         _list_workspaces()
@@ -94,7 +96,7 @@ def _list_workspaces() -> None:
 
 @command.command(name="cat", cls=Command)
 @click.argument("place", type=PLACES, metavar="NAME[@VERSION]/PATH")
-def cat(place: Place) -> None:
+def cat(place: WorkspacePath) -> None:
     """Print a file; on a terminal without what would steer it."""
     with opened() as (world, portal):
         data = portal.run(Workspace(world, place.name).read(place.path, place.version))
@@ -109,7 +111,7 @@ def cat(place: Place) -> None:
 
 @command.command(name="log", cls=Command)
 @click.argument("place", type=PLACES, metavar="NAME")
-def log(place: Place) -> None:
+def log(place: WorkspacePath) -> None:
     """List the versions of a workspace, newest first."""
     with opened() as (world, portal):
         versions = portal.run(Workspace(world, place.name).versions())[::-1]
@@ -124,7 +126,7 @@ def log(place: Place) -> None:
 @command.command(name="diff", cls=Command)
 @click.argument("place", type=PLACES, metavar="NAME@VERSION[/PATH]")
 @click.argument("other", type=OTHER_VERSION, metavar="[NAME@VERSION|VERSION]", required=False)
-def diff(place: Place, other: Place | None) -> None:
+def diff(place: WorkspacePath, other: WorkspacePath | None) -> None:
     """Show what changed between two versions of a workspace, as in `main@1 main@3` (default: the newest)."""
     if place.version is None:
         raise click.UsageError("Say which version to compare with, as in main@3.")
@@ -141,7 +143,7 @@ def diff(place: Place, other: Place | None) -> None:
     output.result({"changes": shown}, *(lines or ["Nothing changed."]))
 
 
-def _expected(place: Place, expected: int | None) -> int | None:
+def _expected(place: WorkspacePath, expected: int | None) -> int | None:
     """The version that must be the newest, which may be said in two ways."""
     if not place.path:
         raise click.UsageError("Say which file, as in main/notes.txt.")
@@ -163,7 +165,7 @@ expected_version = click.option(
 @click.argument("place", type=PLACES, metavar="NAME[@VERSION]/PATH")
 @click.argument("value", metavar="TEXT|@FILE|@-")
 @expected_version
-def write(place: Place, value: str, expected: int | None) -> None:
+def write(place: WorkspacePath, value: str, expected: int | None) -> None:
     """Write a file, in a new version of the workspace; NAME@VERSION is the same as --expected-version.
 
     The workspace and its folders are made when they are missing. A version conflict changes nothing.
@@ -177,7 +179,7 @@ def write(place: Place, value: str, expected: int | None) -> None:
 @command.command(name="rm", cls=Command)
 @click.argument("place", type=PLACES, metavar="NAME[@VERSION]/PATH")
 @expected_version
-def rm(place: Place, expected: int | None) -> None:
+def rm(place: WorkspacePath, expected: int | None) -> None:
     """Remove a file or an empty folder, in a new version of the workspace."""
     wanted = _expected(place, expected)
     with opened() as (world, portal):
@@ -185,7 +187,7 @@ def rm(place: Place, expected: int | None) -> None:
     _tell("Removed", place, version)
 
 
-def _tell(did: str, place: Place, version: Version) -> None:
+def _tell(did: str, place: WorkspacePath, version: Version) -> None:
     shown = {"workspace": place.name, "version": version.number, "path": place.path, "root_hash": version.root}
     output.result(shown, f"{did} {place.name}@{version.number}/{place.path}.")
 

@@ -13,10 +13,10 @@ from io import FileIO
 
 from demiurge.filesystems.tree import Blob
 
-__all__ = ["Kept", "Spool"]
+__all__ = ["Spool", "SpooledFile"]
 
 
-class Kept:
+class SpooledFile:
     """A file as it was. What it takes is free again when nobody holds it any more."""
 
     __slots__ = ("__weakref__", "_data", "_place", "_spool", "mode", "size")
@@ -39,24 +39,24 @@ class Spool:
 
     def __init__(self, limit: int | None) -> None:
         self._limit = limit
-        self._lock = threading.RLock()  # a Kept can be freed at any moment, also in here
+        self._lock = threading.RLock()  # a SpooledFile can be freed at any moment, also in here
         self._in_memory = 0
         self._in_file = 0
         self._end = 0
         self._file: FileIO | None = None
 
-    def keep(self, blob: Blob) -> Kept:
+    def keep(self, blob: Blob) -> SpooledFile:
         """Raises OSError when the file can't be written."""
         size = len(blob.data)
         with self._lock:
             if self._limit is None or self._in_memory + size <= self._limit:
                 self._in_memory += size
-                kept = Kept(self, blob.mode, size, blob.data, 0)
+                kept = SpooledFile(self, blob.mode, size, blob.data, 0)
                 self._watch(kept, size, 0)
                 return kept
             self._in_file += 1  # before it is written: what is freed meanwhile must not empty the file
             try:
-                kept = Kept(self, blob.mode, size, None, self._write(blob.data))
+                kept = SpooledFile(self, blob.mode, size, None, self._write(blob.data))
             except BaseException:
                 self._in_file -= 1
                 raise
@@ -83,7 +83,7 @@ class Spool:
         self._end += len(data)
         return place
 
-    def _watch(self, kept: Kept, in_memory: int, in_file: int) -> None:
+    def _watch(self, kept: SpooledFile, in_memory: int, in_file: int) -> None:
         weakref.finalize(kept, self._release, in_memory, in_file).atexit = False
 
     def _release(self, in_memory: int, in_file: int) -> None:

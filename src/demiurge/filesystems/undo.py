@@ -24,7 +24,7 @@ from typing import TypeAlias
 
 from demiurge.errors import DemiurgeError, Unavailable, UsageError
 from demiurge.filesystems.paths import above, parent
-from demiurge.filesystems.spool import Kept, Spool
+from demiurge.filesystems.spool import Spool, SpooledFile
 from demiurge.filesystems.tree import Blob, Node, Tree
 from demiurge.tools.errors import ToolUserError
 from demiurge.tools.execution.scope import CallScope, ScopeState, current_scope
@@ -39,7 +39,7 @@ class Mark(Enum):
     FOLDER = "folder"
 
 
-_State: TypeAlias = Mark | Kept
+_State: TypeAlias = Mark | SpooledFile
 
 
 @dataclass(slots=True)
@@ -336,7 +336,7 @@ def _below(history: _History, owners: set[CallScope]) -> _State | None:
 
 
 def _kind(state: _State) -> str | None:
-    return "file" if isinstance(state, Kept) else "dir" if state is Mark.FOLDER else None
+    return "file" if isinstance(state, SpooledFile) else "dir" if state is Mark.FOLDER else None
 
 
 def _kind_of(node: Node | None) -> str | None:

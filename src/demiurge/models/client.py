@@ -29,10 +29,10 @@ import httpx
 
 from demiurge.errors import UsageError
 from demiurge.models.delivery import read_delivery
-from demiurge.models.gate import Door, Gate
 from demiurge.models.payload import build, is_guided
 from demiurge.models.port import OnEvent
 from demiurge.models.providers import Provider, StreamDecoder, provider
+from demiurge.models.rate_limit import Endpoint, RateLimitGate
 from demiurge.models.request import GenerateRequest
 from demiurge.models.retry import Retry
 from demiurge.models.scrub import scrub, scrub_error
@@ -79,7 +79,7 @@ class ModelClient:
         self._clock = clock or SystemClock()
         self._entropy = entropy or SystemEntropy()
         self._retry = Retry(self._clock, self._entropy, retries)
-        self._gate = Gate(self._clock)
+        self._gate = RateLimitGate(self._clock)
         self._sleep = sleep
         self._http = httpx.AsyncClient(
             timeout=httpx.Timeout(read_idle_s, connect=connect_s),
@@ -100,7 +100,7 @@ class ModelClient:
         await self._http.aclose()
 
     async def generate(self, request: GenerateRequest, *, on_event: OnEvent | None = None) -> Completion:
-        """Return the finished answer; `on_event` sees it grow (seed 003 1.4).
+        """Return the finished answer; `on_event` sees it grow.
 
         Raises ProviderError for all that a provider or the network does wrong, UsageError for an unknown
         provider or a provider without an address, InvalidValue for a request that can't be encoded.
@@ -164,7 +164,7 @@ class ModelClient:
             if error.status != 429:
                 await self._sleep(self._retry.spread(wait))
 
-    async def _admitted(self, door: Door, deadline: float) -> None:
+    async def _admitted(self, door: Endpoint, deadline: float) -> None:
         """Wait while a refusal, this request's or another's, keeps the door closed. Raises ProviderError when that is
         longer than the request has."""
         waited_for = 0

@@ -1,5 +1,4 @@
-"""One request to a language model, as data: what effect `llm.generate` asks for (seed 000
-`sys/LlmGenerateParams@1`).
+"""One request to a language model, as data: what effect `llm.generate` asks for.
 
 Invariant: `api_key` is the only secret here; it is left out of `repr`, so that a request may be logged.
 """

@@ -1,4 +1,4 @@
-"""What the model is told, and what it may do there, in one place (seed 004): sections carry their tools.
+"""What the model is told, and what it may do there, in one place: sections carry their tools.
 
 Imports only what is below it: `sessions`, `filesystems`, `tools`, `values`, `errors`.
 """

@@ -50,7 +50,7 @@ class OutputParseError(PromptError, ValueError):
 
 
 class PromptEvaluationError(LoopSignal, RuntimeError):
-    """An evaluation of a prompt that ends here (seed 004, Failure semantics). `phase`: what it was at;
+    """An evaluation of a prompt that ends here. `phase`: what it was at;
     `provider_payload`: what the provider said, or what explains the end."""
 
     code = "prompt_evaluation"
@@ -70,7 +70,7 @@ class PromptEvaluationError(LoopSignal, RuntimeError):
 
 
 class VisibilityExpansionRequired(PromptError, LoopSignal):
-    """The model asks to see sections in full (seed 004): render again with `requested_overrides`.
+    """The model asks to see sections in full: render again with `requested_overrides`.
 
     `section_keys`: what it asked for, as dotted paths; `reason`: why, in its words."""
 

@@ -1,4 +1,4 @@
-"""Runs the calls that a model makes in answer to a rendered prompt (seed 004, Runtime Dispatch and Failure Semantics).
+"""Runs the calls that a model makes in answer to a rendered prompt.
 
 What can run is what the prompt shows and the policy allows, never more. Everything goes through `ToolRunner`; this
 adds what a loop around a prompt needs: the prompt and its session in the handler's context, tool messages for the next
@@ -24,7 +24,7 @@ from demiurge.tools.context import NullAdapter, NullPrompt, NullSession, Resourc
 from demiurge.tools.errors import LoopSignal, ToolErrorCode
 from demiurge.tools.execution.error_log import ToolErrorLog
 from demiurge.tools.filesystem import Filesystem
-from demiurge.tools.ledger.effects import Ledger
+from demiurge.tools.ledger.ledger import Ledger
 from demiurge.tools.limits.budget import BudgetTracker
 from demiurge.tools.limits.deadline import Deadline
 from demiurge.tools.policy import ToolPolicy, ToolPolicyContext

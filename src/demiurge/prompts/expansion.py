@@ -1,4 +1,4 @@
-"""The two tools that a rendering adds where a section is summarised (seed 004, VisibilityExpansionRequired).
+"""The two tools that a rendering adds where a section is summarised.
 
 `open_sections` ends the turn's rendering: the loop renders again with the sections open, and so with their tools.
 `read_section` gives the text of a section that has no tools, there and then.

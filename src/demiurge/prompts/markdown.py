@@ -1,4 +1,4 @@
-"""A section whose text is a `string.Template` over the fields of its parameters (seed 004)."""
+"""A section whose text is a `string.Template` over the fields of its parameters."""
 
 from __future__ import annotations
 

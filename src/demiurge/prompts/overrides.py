@@ -1,4 +1,4 @@
-"""Other words for a prompt's sections and tools, kept outside the code (seed 004, `accepts_overrides`).
+"""Other words for a prompt's sections and tools, kept outside the code.
 
 An override names the text that it replaces by its hash. When the code's text changes, the override is stale: it was
 written about something else, so it is left out, logged, and listed on the rendered prompt. An override changes words

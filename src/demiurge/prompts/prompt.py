@@ -1,4 +1,4 @@
-"""A template with its parameters: what is rendered before each turn (seed 004, Prompt Rendering).
+"""A template with its parameters: what is rendered before each turn.
 
 The same template, parameters, overrides, session state and visibility give the same bytes and the same tools.
 """
@@ -23,7 +23,7 @@ from demiurge.prompts.overrides import (
 from demiurge.prompts.overrides_store import PromptOverridesStore
 from demiurge.prompts.placeholders import tidy
 from demiurge.prompts.rendered import RenderedPrompt
-from demiurge.prompts.rendering import Rendering, Words
+from demiurge.prompts.rendering import OverrideWords, Rendering
 from demiurge.prompts.section import checked_key
 from demiurge.prompts.template import OutputT, PromptTemplate
 from demiurge.prompts.visibility import SectionPath, SectionVisibility, VisibilityOverrides, dotted
@@ -146,11 +146,11 @@ class Prompt(Generic[OutputT]):
             found = self.overrides_store.get(self.ns, self.key, self.overrides_tag)
         return PromptOverride(self.ns, self.key, self.overrides_tag) if found is None else found
 
-    def _words(self, override: PromptOverride, ignored: tuple[IgnoredOverride, ...]) -> Words:
+    def _words(self, override: PromptOverride, ignored: tuple[IgnoredOverride, ...]) -> OverrideWords:
         left_out = {(fault.kind, fault.name) for fault in ignored}
         sections = [part for part in override.sections if ("section", dotted(part.path)) not in left_out]
         tools = [part for part in override.tools if ("tool", part.name) not in left_out]
-        return Words(
+        return OverrideWords(
             bodies={part.path: tidy(part.body) for part in sections},
             tools={part.name: self._tool(part) for part in tools},
             params={part.name: part.param_descriptions for part in tools if part.param_descriptions},

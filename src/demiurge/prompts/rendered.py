@@ -20,7 +20,7 @@ __all__ = ["RenderedPrompt"]
 @dataclass(frozen=True)
 class RenderedPrompt(Generic[OutputT]):
     """`tools`: those of the sections that are shown in full, in declaration order, in their overridden words, then the
-    prompt's own that open summaries; only these may run (seed 004). `tool_param_descriptions`: what an override says of
+    prompt's own that open summaries; only these may run. `tool_param_descriptions`: what an override says of
     parameters, by tool and parameter; it is in the tools' schemas already. `ignored_overrides`: stored, but not
     applied, and why."""
 

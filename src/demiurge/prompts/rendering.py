@@ -21,13 +21,13 @@ from demiurge.tools.authoring.tool import Tool
 from demiurge.tools.errors import LoopSignal
 from demiurge.values.article import with_article
 
-__all__ = ["Parts", "Rendering", "Summarized", "Words"]
+__all__ = ["OverrideWords", "Parts", "Rendering", "Summarized"]
 
 ValueT = TypeVar("ValueT")
 
 
 @dataclass(frozen=True, slots=True)
-class Words:
+class OverrideWords:
     """What overrides say instead: bodies by path, tools by name, and of those what is said of parameters."""
 
     bodies: Mapping[SectionPath, str] = field(default_factory=dict)
@@ -65,7 +65,7 @@ class Rendering:
     params: Mapping[type, Any]
     session: Any
     visibility: Mapping[SectionPath, SectionVisibility]
-    words: Words
+    words: OverrideWords
 
     def parts(self) -> Parts:
         """Raises PromptRenderError."""

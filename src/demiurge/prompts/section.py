@@ -1,4 +1,4 @@
-"""A section: one part of a prompt, with the tools that its text speaks of (seed 004, Section-first integration).
+"""A section: one part of a prompt, with the tools that its text speaks of.
 
 A section is fixed once it is made and knows nothing of prompts or turns: parameters, the session and an override of
 its text are handed to it, so one section serves any number of prompts at once. What is wrong with it alone is found

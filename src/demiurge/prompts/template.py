@@ -1,4 +1,4 @@
-"""A prompt as it is written: sections in a tree, checked as a whole when it is made (seed 004, Registration Lifecycle).
+"""A prompt as it is written: sections in a tree, checked as a whole when it is made.
 
 Everything that does not depend on parameters or a session is found here: keys and tool names used twice, placeholders
 that no field fills, a `$` that begins none, parameters that are no dataclass, defaults of another type, an output that

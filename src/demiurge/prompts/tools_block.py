@@ -1,4 +1,4 @@
-"""How a section's tools read in its text: names, words, and calls to go by (seed 004, Section-first integration).
+"""How a section's tools read in its text: names, words, and calls to go by.
 
 The schema is not repeated here; it goes to the provider. What examples show is exactly what a call would send and
 what the model would be told.

@@ -1,4 +1,4 @@
-"""What happened, folded into typed state (seed 004): a session, its slices and reducers, and its event bus.
+"""What happened, folded into typed state: a session, its slices and reducers, and its event bus.
 
 Imports only what is below it: `tools`, `values`, `errors`.
 """

@@ -1,8 +1,8 @@
 """Events to those who asked for their type: at once, in the publisher's thread, in the order of subscription.
 
 A subscriber that fails does not keep the others from hearing of it, and does not fail in silence: its exception is in
-the result of the publication, where a runner looks before it keeps what a call has changed (seed 004, Exception
-Handling), and in the log, with the subscriber's name, for a publisher that doesn't look.
+the result of the publication, where a runner looks before it keeps what a call has changed, and in the log, with the
+subscriber's name, for a publisher that doesn't look.
 """
 
 from __future__ import annotations

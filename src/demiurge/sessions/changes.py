@@ -15,7 +15,7 @@ from demiurge.sessions.errors import ReducerError
 from demiurge.sessions.history import EMPTY, History
 from demiurge.sessions.reducers import ReducerContext, Registration
 
-__all__ = ["Change", "Clear", "Fold", "Held", "Replace", "Seed", "Slices"]
+__all__ = ["Clear", "Fold", "Held", "Replace", "Seed", "SessionChange", "Slices"]
 
 Held = Mapping[type[Any], History[Any]]
 """The slices at one moment. Never changed, only replaced."""
@@ -44,7 +44,7 @@ class Slices:
         return {**{kind: history for kind, history in then.items() if kind not in self.logs}, **kept}
 
 
-class Change(Protocol):
+class SessionChange(Protocol):
     """One change. `apply` may raise; whoever calls it puts back the state before."""
 
     def apply(self, slices: Slices, context: ReducerContext) -> None: ...

@@ -1,4 +1,4 @@
-"""How an event becomes the next value of a slice (seed 004, Session Integration).
+"""How an event becomes the next value of a slice.
 
 A reducer is a function of the slice's values and the event. It may be called again with the same event, when a call
 that overlapped is taken back, so it must not change anything, what it is given least of all: that is noticed, put back,

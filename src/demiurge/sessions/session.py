@@ -1,4 +1,4 @@
-"""What happened, folded into typed state (seed 004, Session Integration).
+"""What happened, folded into typed state.
 
 A session holds one slice for each type: `session[Plan]`. An event is folded into the slices whose reducers want its
 type; one that nobody wants is appended to its own. A call's changes are taken back when it fails, and those of calls

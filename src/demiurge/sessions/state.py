@@ -13,11 +13,11 @@ from collections.abc import Callable
 from typing import Any
 
 from demiurge.errors import UsageError
-from demiurge.sessions.changes import Change, Fold, Held, Slices
+from demiurge.sessions.changes import Fold, Held, SessionChange, Slices
 from demiurge.sessions.history import EMPTY, History
 from demiurge.sessions.policy import SlicePolicy
 from demiurge.sessions.reducers import ReducerContext, Registration, append_all
-from demiurge.sessions.undo import Began, UndoLog
+from demiurge.sessions.undo import CallBegan, UndoLog
 from demiurge.tools.execution.scope import CallScope, current_scope
 
 __all__ = ["SessionState", "SessionTransaction"]
@@ -76,7 +76,7 @@ class SessionState:
         with self.lock:
             self.change(*(Fold(event, self._registered(type(event))) for event in events))
 
-    def change(self, *changes: Change) -> None:
+    def change(self, *changes: SessionChange) -> None:
         """All of them or none. Raises what they raise, Conflict (`call_over`) in what is left of a call that was
         rolled back, and afterwards what observers raise."""
         with self.lock:
@@ -99,12 +99,12 @@ class SessionState:
     def begin(self, scope: CallScope) -> SessionTransaction:
         with self.lock:
             self._check_no_change()
-            began = Began(scope, self._slices.held)
+            began = CallBegan(scope, self._slices.held)
             transaction = SessionTransaction(self, self._undo, began)
             self._undo.begin(began)  # last, so that nothing is begun that nobody can end
             return transaction
 
-    def roll_back(self, began: Began) -> None:
+    def roll_back(self, began: CallBegan) -> None:
         with self.lock:
             self._check_no_change()
             before = self._slices.held
@@ -139,7 +139,7 @@ class SessionState:
     def _registered(self, event_type: type[Any]) -> tuple[Registration, ...]:
         return self._registrations.get(event_type) or (Registration(event_type, append_all),)
 
-    def _make(self, changes: tuple[Change, ...], before: Held) -> None:
+    def _make(self, changes: tuple[SessionChange, ...], before: Held) -> None:
         try:
             for change in changes:
                 change.apply(self._slices, self._context)
@@ -165,10 +165,10 @@ class SessionTransaction:
     """The changes of one call. `commit` or `roll_back`, once; else UsageError (`transaction_over`). The state of the
     scope is set before by whoever opened it, so that what is left of the call can't change anything any more."""
 
-    def __init__(self, state: SessionState, undo: UndoLog, began: Began) -> None:
+    def __init__(self, state: SessionState, undo: UndoLog, began: CallBegan) -> None:
         self._state = state
         self._undo = undo
-        self._began: Began | None = began
+        self._began: CallBegan | None = began
         self._events: tuple[object, ...] = ()
         self._has_direct_changes = False
 
@@ -202,7 +202,7 @@ class SessionTransaction:
             self._state.roll_back(self._open())
             self._began = None
 
-    def _open(self) -> Began:
+    def _open(self) -> CallBegan:
         if self._began is None:
             raise UsageError("This transaction is over.", code="transaction_over")
         return self._began

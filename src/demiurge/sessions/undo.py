@@ -15,31 +15,31 @@ import logging
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from demiurge.sessions.changes import Change, Fold, Held, Slices
+from demiurge.sessions.changes import Fold, Held, SessionChange, Slices
 from demiurge.sessions.reducers import ReducerContext
 from demiurge.tools.execution.scope import CallScope, ScopeState
 
-__all__ = ["Began", "UndoLog"]
+__all__ = ["CallBegan", "UndoLog"]
 
 log = logging.getLogger("demiurge.sessions")
 
 
 @dataclass(eq=False, repr=False, slots=True)
-class Done:
+class ChangeDone:
     """A change that was made. `scope`: None when it is nobody's."""
 
-    change: Change
+    change: SessionChange
     scope: CallScope | None
-    next: Done | Began | None = None
+    next: ChangeDone | CallBegan | None = None
 
 
 @dataclass(eq=False, repr=False, slots=True)
-class Began:
+class CallBegan:
     """A call began; `held` is the state in which it did, None when the call is over."""
 
     scope: CallScope
     held: Held | None
-    next: Done | Began | None = None
+    next: ChangeDone | CallBegan | None = None
 
     @property
     def is_over(self) -> bool:
@@ -52,20 +52,20 @@ class UndoLog:
 
     def __init__(self, slices: Slices) -> None:
         self._slices = slices
-        self._oldest: Began | None = None
-        self._newest: Done | Began | None = None
+        self._oldest: CallBegan | None = None
+        self._newest: ChangeDone | CallBegan | None = None
 
-    def begin(self, began: Began) -> None:
+    def begin(self, began: CallBegan) -> None:
         self._link(began)
         if self._oldest is None:
             self._oldest = began
 
-    def note(self, change: Change, scope: CallScope | None) -> None:
+    def note(self, change: SessionChange, scope: CallScope | None) -> None:
         """`change` was made. Kept only if a call is open that it might have to be taken back with, or made again."""
         if self._oldest is not None and change.concerns_state(self._slices):
-            self._link(Done(change, scope))
+            self._link(ChangeDone(change, scope))
 
-    def events(self, began: Began) -> tuple[object, ...]:
+    def events(self, began: CallBegan) -> tuple[object, ...]:
         """What was broadcast in this call and wanted by slices that are no logs."""
         logs = self._slices.logs
         return tuple(
@@ -74,28 +74,28 @@ class UndoLog:
             if isinstance(change, Fold) and any(entry.slice_type not in logs for entry in change.registrations)
         )
 
-    def has_direct_changes(self, began: Began) -> bool:
+    def has_direct_changes(self, began: CallBegan) -> bool:
         """Did this call change slices that are no logs otherwise than by events?"""
         return any(not isinstance(change, Fold) for change in _within(began))
 
-    def close(self, began: Began) -> None:
+    def close(self, began: CallBegan) -> None:
         """The call is over; what only it needed goes."""
         began.held = None
         while self._oldest is not None and self._oldest.is_over:
-            self._oldest = next((later for later in _after(self._oldest) if isinstance(later, Began)), None)
+            self._oldest = next((later for later in _after(self._oldest) if isinstance(later, CallBegan)), None)
         if self._oldest is None:
             self._newest = None
 
-    def roll_back(self, began: Began, context: ReducerContext) -> None:
+    def roll_back(self, began: CallBegan, context: ReducerContext) -> None:
         """Leaves the slices as if the changes within this call's scope had not been made."""
         slices = self._slices
         now = slices.held
         assert began.held is not None
         slices.held = slices.with_logs_of(now, began.held)
-        kept: list[Done | Began] = []
-        bases: list[tuple[Began, Held]] = []
+        kept: list[ChangeDone | CallBegan] = []
+        bases: list[tuple[CallBegan, Held]] = []
         for entry in _after(began):
-            if isinstance(entry, Began):
+            if isinstance(entry, CallBegan):
                 if entry.held is not None:
                     bases.append((entry, slices.held))
                     kept.append(entry)
@@ -109,27 +109,27 @@ class UndoLog:
         self._newest.next = None
         self.close(began)
 
-    def _link(self, entry: Done | Began) -> None:
+    def _link(self, entry: ChangeDone | CallBegan) -> None:
         if self._newest is not None:
             self._newest.next = entry
         self._newest = entry
 
 
-def _after(began: Began) -> Iterator[Done | Began]:
+def _after(began: CallBegan) -> Iterator[ChangeDone | CallBegan]:
     entry = began.next
     while entry is not None:
         yield entry
         entry = entry.next
 
 
-def _within(began: Began) -> Iterator[Change]:
+def _within(began: CallBegan) -> Iterator[SessionChange]:
     """The changes made in this call, and in those inside it."""
     for done in _after(began):
-        if isinstance(done, Done) and done.scope is not None and done.scope.within(began.scope):
+        if isinstance(done, ChangeDone) and done.scope is not None and done.scope.within(began.scope):
             yield done.change
 
 
-def _again(done: Done, slices: Slices, context: ReducerContext) -> bool:
+def _again(done: ChangeDone, slices: Slices, context: ReducerContext) -> bool:
     before = slices.held
     try:
         done.change.apply(slices, context)

@@ -17,17 +17,17 @@ from typing import Self
 from demiurge.errors import InvalidValue, NotFound, UsageError
 from demiurge.stores import rows
 from demiurge.stores.errors import DamagedRow
+from demiurge.stores.gc_barrier import GcBarrier
 from demiurge.stores.listeners import Listeners
-from demiurge.stores.noted import Noted
 from demiurge.stores.protocol import Attempt, Batch, Head, KeptBlob, Outgoing, Row, Segment, Snapshot
 from demiurge.stores.read_only import ReadOnly
 from demiurge.values.clock import Clock, SystemClock
-from demiurge.values.draft import draft_of
+from demiurge.values.fast_constructor import fast_constructor
 from demiurge.values.refs import Ref, parse_ref, ref_digest, ref_from_digest, ref_of
 
 __all__ = ["MemoryStore"]
 
-_Row = draft_of(Row)
+_Row = fast_constructor(Row)
 _NO_DAMAGE: Mapping[str, DamagedRow] = MappingProxyType({})
 
 
@@ -104,7 +104,7 @@ class MemoryStore:
         self._put_s: dict[Ref, int] = {}
         self._erased: set[Ref] = set()
         self._tiles: dict[int, list[bytes]] = {}
-        self._noted = Noted()
+        self._noted = GcBarrier()
         self._meta = {"world_id": world_id}
         self._lock = threading.RLock()
         self._closed = False
@@ -319,7 +319,7 @@ class _Collecting:
     """See `protocol.Collecting`."""
 
     blobs: dict[Ref, bytes]
-    noted: Noted
+    noted: GcBarrier
 
     def read(self, digest: bytes) -> bytes | None:
         return self.blobs.get(ref_from_digest(digest))

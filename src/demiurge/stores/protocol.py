@@ -1,6 +1,6 @@
 """What a world needs from the place it is kept in: a journal, and blobs.
 
-Invariants every store keeps, whatever it is made of (architecture.md 2 and 3):
+Invariants every store keeps, whatever it is made of:
 
 * what a method returned from is durable: the caller may tell others;
 * `append` is one transaction for all its batches: all of them or none, in order, with growing positions;

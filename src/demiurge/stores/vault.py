@@ -1,4 +1,4 @@
-"""A vault in memory, for programs that get their credentials anew each time they start (seed 003 #26)."""
+"""A vault in memory, for programs that get their credentials anew each time they start."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from demiurge.late import late
+from demiurge.lazy_imports import lazy_attributes
 from demiurge.tools.approvals import (
     ApprovalDecision,
     ApprovalPending,
@@ -63,13 +63,13 @@ from demiurge.tools.execution.error_log import ToolErrorLog
 from demiurge.tools.filesystem import Filesystem
 from demiurge.tools.ids import canonical_id
 from demiurge.tools.invoked import RejectedToolParams, ToolInvoked
-from demiurge.tools.ledger.effects import EffectLedger, Ledger, LedgerEntry, partition_of
 from demiurge.tools.ledger.idempotency import (
     IdempotencyConfig,
     IdempotencyStrategy,
     compute_idempotency_key,
     compute_params_hash,
 )
+from demiurge.tools.ledger.ledger import EffectLedger, Ledger, LedgerEntry, partition_of
 from demiurge.tools.ledger.store import LedgerSlot
 from demiurge.tools.limits.allowance import Allowance
 from demiurge.tools.limits.budget import Budget, BudgetTracker, TokenUsage
@@ -192,7 +192,7 @@ __all__ = [
     "validate_tool_schema_p0",
 ]
 
-__getattr__ = late(
+__getattr__ = lazy_attributes(
     __name__,
     {
         "demiurge.tools.catalog": ("ToolCatalog",),

@@ -1,4 +1,4 @@
-"""May this caller make this call? Asked of somebody outside, where roles and relations are kept (seed 003, authz).
+"""May this caller make this call? Asked of somebody outside, where roles and relations are kept.
 
 The policy says which tools a run may use at all, an authorizer who may use them now. Each can deny alone, and neither
 sees the arguments: what a model wrote must not decide who it is.

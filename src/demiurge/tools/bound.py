@@ -1,8 +1,7 @@
-"""A tool as the runner sees it: its spec and four functions, with no schema library behind them (seed 003
-#10).
+"""A tool as the runner sees it: its spec and four functions, with no schema library behind them.
 
 A tool written in Python binds itself to this; so does a tool of an MCP server or a graph. Because the runner
-knows nothing else, there is no second path for any of them (seed 003 #1, #25).
+knows nothing else, there is no second path for any of them.
 """
 
 from __future__ import annotations

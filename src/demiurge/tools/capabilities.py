@@ -1,4 +1,4 @@
-"""The interfaces through which tools reach anything at all (seed 003 #3). Bound to adapters in a
+"""The interfaces through which tools reach anything at all. Bound to adapters in a
 composition root.
 
 A handler takes one from `context.resources`. The methods raise `ToolUserError` for what a model can mend (a
@@ -144,7 +144,7 @@ class VaultAccess(Protocol):
 
 
 class AuthCapability(Protocol):
-    """The connection that the caller named for this call (seed 003 #26); a tool with `requires_connection` has
+    """The connection that the caller named for this call; a tool with `requires_connection` has
     it, and no other.
 
     Ask for the token where it is sent, and keep it nowhere: after the call both methods raise ToolFailure

@@ -1,4 +1,4 @@
-"""What a model may see in one request: the sources' tools that the policy lets through (seed 003 #18).
+"""What a model may see in one request: the sources' tools that the policy lets through.
 
 A tool that needs a person's approval is in it exactly when somebody can be asked. The runner decides again at
 the call: being in a catalog is visibility, not permission.

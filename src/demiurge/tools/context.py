@@ -1,5 +1,4 @@
-"""What a handler is given: references and capabilities, never credentials or ambient state (seeds 003 #3,
-#26, 004).
+"""What a handler is given: references and capabilities, never credentials or ambient state.
 
 Every attribute is always there. Without a prompt, an adapter or a session it is a null object that answers
 politely, so a handler written for a full run also works in a notebook.
@@ -34,7 +33,7 @@ D = TypeVar("D")
 
 @dataclass(frozen=True, slots=True)
 class ResourceRegistry:
-    """Capabilities by their type (seed 004). Keys are usually Protocols; values are not checked against
+    """Capabilities by their type. Keys are usually Protocols; values are not checked against
     them."""
 
     _entries: Mapping[Any, Any] = field(default_factory=lambda: MappingProxyType({}))
@@ -149,7 +148,7 @@ class NullAdapter:
 
 @dataclass(frozen=True, slots=True)
 class ToolContext:
-    """Immutable snapshot passed to every handler as `context` (seed 004).
+    """Immutable snapshot passed to every handler as `context`.
 
     `prompt`, `rendered_prompt`, `adapter` and `session` belong to packages above this one, hence `Any`.
     The runner puts `deadline` and `budget_tracker` into `resources` too, or takes them from there, by their type.

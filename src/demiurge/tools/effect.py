@@ -1,4 +1,4 @@
-"""How far a tool reaches: the level that policy decides on (seed 003 #17).
+"""How far a tool reaches: the level that policy decides on.
 
 The question is "could an outsider notice?". A tool that declares nothing is taken for the strictest level.
 """

@@ -11,7 +11,7 @@
     └── PromptError               a place in a prompt is at fault; others of this kind are in `prompts`
         └── PromptValidationError a tool, section or prompt was written wrongly (an InvalidValue)
 
-Codes are closed and messages come from a fixed table (seed 003: exception text and arguments may hold
+Codes are closed and messages come from a fixed table (exception text and arguments may hold
 secrets, so neither is ever quoted). Two things may be added: the field paths of a validation error, and the
 text of a `ToolUserError` or a `ToolValidationError` that a handler raises on purpose.
 """
@@ -104,7 +104,7 @@ SAFE_MESSAGES: Mapping[ToolErrorCode, str] = MappingProxyType(
 
 def failure_answer(code: ToolErrorCode, message: str | None = None) -> dict[str, Any]:
     """What a model and a person are told of a failed call: `{"ok": False, "error_code", "message"}`, the message from
-    the table unless another is given (seed 003; architecture.md 4)."""
+    the table unless another is given."""
     return {"ok": False, "error_code": code.value, "message": SAFE_MESSAGES[code] if message is None else message}
 
 
@@ -139,7 +139,7 @@ class ToolUserError(DemiurgeError):
 
 
 class ToolValidationError(DemiurgeError, ValueError):
-    """A value breaks its declared type (seed 004). `fields` are phrases such as `steps[2].id is required` which may be
+    """A value breaks its declared type. `fields` are phrases such as `steps[2].id is required` which may be
     shown.
 
     Raised by a handler it is a deliberate refusal: `message` reaches the model and the user as it is (code
@@ -153,7 +153,7 @@ class ToolValidationError(DemiurgeError, ValueError):
 
 
 class DeadlineExceededError(DemiurgeError, RuntimeError):
-    """There is no time left (seed 004, Failure semantics). From a handler: code `deadline_exceeded`."""
+    """There is no time left. From a handler: code `deadline_exceeded`."""
 
     code = "deadline_exceeded"
 
@@ -178,14 +178,14 @@ class BudgetExceededError(DemiurgeError, RuntimeError):
 
 
 class InvalidLimit(InvalidValue, ValueError):
-    """A deadline or a budget that can't be as given; raised where it is made (seed 004)."""
+    """A deadline or a budget that can't be as given; raised where it is made."""
 
     code = "invalid_limit"
 
 
 class LoopSignal(DemiurgeError):
     """Raised by a handler to speak to the loop around it, not to the model: the runner answers the call's
-    events and lets it through (seed 004: re-raised, not wrapped).
+    events and lets it through (re-raised, not wrapped).
 
     `tool_messages`: where a `ToolExecutor` raises it, the tool messages of the batch's calls, all of them, in order."""
 
@@ -194,7 +194,7 @@ class LoopSignal(DemiurgeError):
 
 
 class PromptError(DemiurgeError):
-    """Something about a prompt (seed 004). `section_path`: the keys from the top to the section at fault;
+    """Something about a prompt. `section_path`: the keys from the top to the section at fault;
     `dataclass_type`: the parameters concerned; `placeholder`: the part (`$name`, `description`, `handler`, ...)."""
 
     code = "prompt"
@@ -215,6 +215,6 @@ class PromptError(DemiurgeError):
 
 
 class PromptValidationError(PromptError, InvalidValue, ValueError):
-    """A tool, section or prompt that can't be used as written; raised where it is made (seed 004)."""
+    """A tool, section or prompt that can't be used as written; raised where it is made."""
 
     code = "prompt_validation"

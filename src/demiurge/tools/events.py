@@ -1,4 +1,4 @@
-"""What happens in a run, as it happens: the one union that every stream, UI and log is made from (seed 003).
+"""What happens in a run, as it happens: the one union that every stream, UI and log is made from.
 
 Events carry public data only: of arguments and results what the tool's redaction lets through, and no exception
 text. A start comes before its result, also for a denied call, and

@@ -1,4 +1,4 @@
-"""Files as tools see them (seed 004, ToolContext): a tree below one root, and nothing outside of it.
+"""Files as tools see them: a tree below one root, and nothing outside of it.
 
 Paths are relative, with `/` between names; "" and "." are the root. Everything here is text in UTF-8, and a line ends
 with "\\n" and with nothing else. What a model can mend (a file that is not there, a path that leads out, too many

@@ -2,7 +2,7 @@
 003 #16, #22).
 
 Ids match `^[a-zA-Z0-9_-]{1,64}$`, what every provider accepts; namespaces are joined by `__`. Tools written
-in Python use lower case (seed 004). The dotted form of a seed's name (`workspace.read`) is accepted as
+in Python use lower case. The dotted form of a seed's name (`workspace.read`) is accepted as
 input.
 
 Ids are exactly `str`, also where somebody gives a member of an enum.

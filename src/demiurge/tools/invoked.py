@@ -1,4 +1,4 @@
-"""The event that tells a session of a call (seed 004, Session and Telemetry): one for each, whatever its outcome.
+"""The event that tells a session of a call: one for each, whatever its outcome.
 
 It is private to the process: it holds the parameters and the result in full. What the public may see is in
 `demiurge.tools.events`.

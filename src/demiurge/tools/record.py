@@ -1,6 +1,6 @@
 """What is kept of a call: the audit record, and what `exec` hands back.
 
-Both are made for every call, also for one that was denied, so a history has no gaps (seed 003 #10; the
+Both are made for every call, also for one that was denied, so a history has no gaps (the
 original declared this record and built it nowhere).
 """
 

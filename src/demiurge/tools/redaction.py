@@ -1,4 +1,4 @@
-"""Which part of a result, and of a call's arguments, is public (seed 003 #4). An allowlist: what it does not name is
+"""Which part of a result, and of a call's arguments, is public. An allowlist: what it does not name is
 stripped.
 
 Redaction is data, applied by the runner and by nothing else, so no tool can forget it. It decides what UI,
@@ -18,7 +18,7 @@ from demiurge.errors import InvalidValue
 __all__ = ["MAX_PUBLIC_ARGUMENTS", "OMITTED_ARGUMENTS_KEY", "Redaction", "RedactionMode"]
 
 MAX_PUBLIC_ARGUMENTS = 8 * 1024
-"""Of a call's public arguments, in bytes of compact JSON in UTF-8 (seed 003, contract layer)."""
+"""Of a call's public arguments, in bytes of compact JSON in UTF-8."""
 
 OMITTED_ARGUMENTS_KEY = "omitted_arguments_bytes"
 """The one key of what is shown in the place of longer ones; its value is how many bytes those have."""

@@ -1,4 +1,4 @@
-"""What a handler returns, and how it reads as text for the model (seed 004, ToolResult).
+"""What a handler returns, and how it reads as text for the model.
 
 The model's text is the message, a blank line and the rendered value; a value marked
 `exclude_value_from_context` is left out of the text. That flag saves tokens; it is not a security boundary.

@@ -1,4 +1,4 @@
-"""The one way to run a tool: a list of stages, for every tool and every executor (seed 003 #1, #25).
+"""The one way to run a tool: a list of stages, for every tool and every executor.
 
 Each call passes the same stages and gets exactly one answer. A stage that refuses ends the call with its
 code; a stage that breaks ends it with the code beside it, which is always the careful one. Nothing that a
@@ -39,7 +39,7 @@ from demiurge.tools.execution.interrupt import is_from_outside
 from demiurge.tools.execution.own_loop import in_own_loop
 from demiurge.tools.execution.ports import BlobSink, Ports
 from demiurge.tools.ids import canonical_id
-from demiurge.tools.ledger.effects import Ledger
+from demiurge.tools.ledger.ledger import Ledger
 from demiurge.tools.ledger.waiting import blocking_its_loop
 from demiurge.tools.policy import ToolPolicy, ToolPolicyContext
 from demiurge.tools.record import ToolExecResult
@@ -242,7 +242,7 @@ class ToolRunner:
         """Runs the calls of one turn, as the model asked for them or as `(tool_call_id, tool_id, raw_args)`, and
         answers all, in order.
 
-        One after the other; with `max_parallel` above 1, neighbours that only read overlap (seed 003, PX). When a
+        One after the other; with `max_parallel` above 1, neighbours that only read overlap. When a
         LoopSignal or a cancellation ends the turn, the calls that had not begun are answered as `cancelled`.
         `refused`: by position, what a call is answered that the loop around the runner does not want run. `answered`
         is given each answer once it stands, also when the turn ends before its time."""

@@ -1,4 +1,4 @@
-"""Where tools come from: anything that can look one up by id and list the specs (seed 003 #22, #24).
+"""Where tools come from: anything that can look one up by id and list the specs.
 
 An id names one tool. Two tools with one id are an error wherever sources are made or joined; nothing
 overwrites.

@@ -1,5 +1,4 @@
-"""What a tool is to a model, a policy and a wire format: data, with no schema library behind it (seed 003
-#10).
+"""What a tool is to a model, a policy and a wire format: data, with no schema library behind it.
 
 `spec_hash` covers everything else in the spec, so an approval, a journal record or a reviewed MCP tool names
 exactly one wording of one schema. So the schema is read-only: who could change it would change what was approved.

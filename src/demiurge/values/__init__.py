@@ -8,7 +8,7 @@ tool takes none of them.
 
 from typing import TYPE_CHECKING
 
-from demiurge.late import late
+from demiurge.lazy_imports import lazy_attributes
 from demiurge.values import canonical_json, cbor
 from demiurge.values.clock import (
     Clock,
@@ -47,7 +47,7 @@ __all__ = [
     "ref_of",
 ]
 
-__getattr__ = late(
+__getattr__ = lazy_attributes(
     __name__,
     {
         "demiurge.values.schema": ("Schemas", "Validator"),

@@ -1,7 +1,7 @@
 """JSON that can be trusted: one spelling out (RFC 8785), one reading in.
 
 Model output and other people's documents are read strictly, because two lenient parsers may read the same
-text differently: policy would then decide on one value while the handler gets another (seed 003).
+text differently: policy would then decide on one value while the handler gets another.
 """
 
 from __future__ import annotations

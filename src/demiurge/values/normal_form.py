@@ -148,7 +148,7 @@ def _variant(arms: Mapping[str, TypeExpr], defs: Definitions) -> CoreSchema:
 
 
 def _tagged(empty: Set[str], value: object) -> object:
-    """`empty`: arms without a value; seed 000 writes `Auto { }`, so `{}` is taken as none for these."""
+    """`empty`: arms without a value; clients write `Auto { }`, so `{}` is taken as none for these."""
     if isinstance(value, Mapping):
         if "$tag" in value:
             tag = value["$tag"]

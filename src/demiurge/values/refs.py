@@ -1,6 +1,6 @@
 """Addresses: a ref names bytes by their SHA-256, so equal bytes have one name and a name can't lie.
 
-Knowing a ref grants nothing; it only says which bytes are meant (architecture.md 3).
+Knowing a ref grants nothing; it only says which bytes are meant.
 """
 
 from __future__ import annotations

@@ -94,7 +94,7 @@ class Validator:
         self.has_refs = self._collect is not None
 
     def normalise(self, value: object) -> Any:
-        """The normal form of `value` (seeds 000 and 001; its shapes are in `normal_form`).
+        """The normal form of `value` (its shapes are in `normal_form`).
 
         Of a Vector only the items that no `root` call has covered yet are looked at; it stays a Vector.
         Raises InvalidValue with the path of the first problem, and the number and paths of the others.

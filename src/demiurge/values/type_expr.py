@@ -1,4 +1,4 @@
-"""The schema types of seeds 000 and 001, as JSON: `{"record": {"chat_id": {"text": {}}}}`.
+"""The schema types, as JSON: `{"record": {"chat_id": {"text": {}}}}`.
 
 A TypeExpr is data with one key, its kind. This module knows the kinds and finds everything that is wrong with
 a set of named definitions; what values look like is in `normal_form`.

@@ -2,7 +2,7 @@
 
 Items sit in leaves of 16, leaves under nodes of 32; the last, unfinished leaf (the tail) stands apart. An
 append copies the tail, and every sixteenth time one path of the tree; nothing else. So is what `root` has to
-write: digests are kept per chunk, and a step's cost stays flat however long the list is (architecture.md 3).
+write: digests are kept per chunk, and a step's cost stays flat however long the list is.
 The shape depends on the length alone, so equal lists have equal roots.
 
 Items are never to be changed in place: other versions share them.

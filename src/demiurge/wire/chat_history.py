@@ -1,4 +1,4 @@
-"""The conversation that a browser posts with its next message, checked and read as items (seed 003, contract layer).
+"""The conversation that a browser posts with its next message, checked and read as items.
 
 Invariant: what comes out is a history that every provider takes: each call has one output, right after the calls of its
 turn, under one id that no other call has. An output without its call, a second one, or one that comes too late is
@@ -50,7 +50,7 @@ _OUTPUT_KINDS = ("json", "text", "error-json", "error-text")
 @dataclass(frozen=True, slots=True)
 class ChatRequest:
     """`items`: the history, with the new message at its end. `skip_tool_catalog`: the prompt says nothing of the tools;
-    `skip_tools`: there are none in this turn (seed 002)."""
+    `skip_tools`: there are none in this turn."""
 
     items: tuple[Item, ...]
     skip_tool_catalog: bool = False

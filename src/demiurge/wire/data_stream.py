@@ -1,4 +1,4 @@
-"""One run's events as the lines that assistant-ui reads: the data-stream protocol of `assistant-stream` (seed 003 #7).
+"""One run's events as the lines that assistant-ui reads: the data-stream protocol of `assistant-stream`.
 
 Invariant: what a browser gets is in order, whatever the events were. For each id there is one begin, then the
 arguments, then one result, then the finish of the step and of the message; nothing comes after that. A result whose
@@ -63,7 +63,7 @@ HEADERS: Mapping[str, str] = MappingProxyType(
 
 MAX_ARGS_BYTES = MAX_PUBLIC_ARGUMENTS
 MAX_RESULT_BYTES = 32 * 1024
-"""Of compact JSON in UTF-8 (seed 003, contract layer)."""
+"""Of compact JSON in UTF-8."""
 
 _RUN_ERRORS = {
     "aborted": "The answer was stopped.",

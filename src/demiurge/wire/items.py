@@ -1,4 +1,4 @@
-"""The semantic items that every provider format is mapped to and from (seed 000 `sys/LlmOutputItem@1`).
+"""The semantic items that every provider format is mapped to and from.
 
 Invariant: an item says what was meant, never how one provider spells it. The exceptions hold a
 provider's own JSON in `raw`, so that it can be sent back verbatim to the format it came from: `Reasoning`,
@@ -107,7 +107,7 @@ class Message:
 
 @dataclass(frozen=True, slots=True)
 class ToolCall:
-    """What the model asked for (seed 000 `sys/LlmToolCall@1`).
+    """What the model asked for.
 
     `name` is `^[a-zA-Z0-9_-]{1,64}$`, `id` one that providers use (`wire.arguments` sees to both). `arguments_json`
     is the model's own text. `invalid` means it must not be run: the text is not exactly one
@@ -205,7 +205,7 @@ class Completion:
 
 @dataclass(frozen=True, slots=True)
 class NamedTool:
-    """The model must call this tool (seed 000 `sys/LlmToolChoice@1`, arm Tool)."""
+    """The model must call this tool."""
 
     name: str
 
@@ -215,7 +215,7 @@ ToolChoice: TypeAlias = Literal["auto", "none", "required"] | NamedTool
 
 @dataclass(frozen=True, slots=True)
 class TextFormat:
-    """The answer must be JSON that fits this schema (seed 000 `sys/LlmTextFormat@1`, arm JsonSchema)."""
+    """The answer must be JSON that fits this schema."""
 
     name: str
     schema_json: str

@@ -6,7 +6,7 @@ provider vouches for, and a lost delta can't change a call.
 
 Rules worth knowing:
 
-* A call's id is the item's `call_id` (seed 000), not the item's own `id`.
+* A call's id is the item's `call_id`, not the item's own `id`.
 * When the response is `incomplete`, the item's own `status` says which call was cut: `incomplete` or
   `in_progress` is, `completed` is not. A host that sends no item status has cut the last item. A cut call is
   invalid even if it parses (see `arguments`); the calls before it were written to their end and stay valid.

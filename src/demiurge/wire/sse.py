@@ -16,7 +16,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NoReturn
 
-from demiurge.values.draft import draft_of
+from demiurge.values.fast_constructor import fast_constructor
 
 __all__ = ["ServerEvent", "SseParser", "StreamTooLongError"]
 
@@ -37,7 +37,7 @@ class ServerEvent:
     id: str = ""
 
 
-_ServerEvent = draft_of(ServerEvent)
+_ServerEvent = fast_constructor(ServerEvent)
 
 
 class SseParser:

@@ -16,7 +16,7 @@ from typing import Any, NoReturn
 from pydantic_core import from_json
 
 from demiurge.tools.events import TextDelta
-from demiurge.values.draft import draft_of
+from demiurge.values.fast_constructor import fast_constructor
 from demiurge.wire.errors import ProviderError, provider_error
 from demiurge.wire.fields import mend_surrogates
 from demiurge.wire.sse import ServerEvent, SseParser, StreamTooLongError
@@ -37,8 +37,8 @@ class JsonEvent:
     body: Mapping[str, Any]
 
 
-_JsonEvent = draft_of(JsonEvent)
-_TextDelta = draft_of(TextDelta)
+_JsonEvent = fast_constructor(JsonEvent)
+_TextDelta = fast_constructor(TextDelta)
 
 
 class JsonStream:

@@ -21,8 +21,8 @@ from demiurge.world.effect_kinds import tables
 from demiurge.world.usage import Used
 
 __all__ = [
-    "Caller",
-    "Lender",
+    "CallingRun",
+    "LendingRun",
     "Limits",
     "Run",
     "Used",
@@ -41,14 +41,14 @@ Limits = Mapping[str, int]
 """By the names of `DIMENSIONS`, and `deadline_ns`, the wall time at which a run is over; what is not there is free."""
 
 
-class Lender(NamedTuple):
+class LendingRun(NamedTuple):
     """Who gets back what a run leaves: the unit, and the number of the record by which it lent."""
 
     unit: str
     seq: int
 
 
-class Caller(NamedTuple):
+class CallingRun(NamedTuple):
     """The run that a run was begun by: its unit, and its id there, None for one that is not counted."""
 
     unit: str
@@ -67,8 +67,8 @@ class Run:
     id: int
     begun_ns: int
     given: Limits = field(default_factory=dict)
-    lender: Lender | None = None
-    caller: Caller | None = None
+    lender: LendingRun | None = None
+    caller: CallingRun | None = None
     used: Used = _NOTHING
     lent: Mapping[int, tuple[str, Limits]] = field(default_factory=dict)
 
@@ -100,8 +100,8 @@ class Run:
             run,
             begun_ns,
             given,
-            Lender(*lender) if lender is not None else None,
-            Caller(*caller) if caller is not None else None,
+            LendingRun(*lender) if lender is not None else None,
+            CallingRun(*caller) if caller is not None else None,
             Used(*used),
             {seq: (unit, limits) for seq, unit, limits in lent},
         )

@@ -1,7 +1,7 @@
 """A unit's cell: a record that changes by steps.
 
 Every cost here is that of the change, not of the cell: only what a step sets or appends is checked and digested, and
-lists are persistent vectors whose chunks are stored once (architecture.md 3).
+lists are persistent vectors whose chunks are stored once.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Effects: what an adapter is given, and what it answers.
 
 An adapter performs one kind of effect outside the kernel. It may be asked again after a crash, so it says what to do
-with an attempt that has no receipt (architecture.md 2, rule 3): `retry` with the same key, `reconcile` by asking the
+with an attempt that has no receipt (docs/architecture.md, rule 3): `retry` with the same key, `reconcile` by asking the
 outside what happened, or `in_doubt`, which is answered `unknown_outcome` and never silently repeated.
 """
 
@@ -58,7 +58,7 @@ def failed(code: str, message: str) -> Result:
 
 
 class Reading(NamedTuple):
-    """Another unit's cell as of `unit_seq`; what a receipt says it has read (architecture.md 2, rule 8)."""
+    """Another unit's cell as of `unit_seq`; what a receipt says it has read (docs/architecture.md, rule 8)."""
 
     unit: Unit
     unit_seq: int
@@ -100,7 +100,7 @@ class Services(Protocol):
     async def giver(
         self, unit: Unit, ref: Ref, accept: Callable[[Record], bool] = lambda _record: True
     ) -> Record | None:
-        """A record that `accept` approves of and by which `unit` was given `ref` (`world.exposure`)."""
+        """A record that `accept` approves of and by which `unit` was given `ref` (`world.blob_access`)."""
         ...
 
     async def send(

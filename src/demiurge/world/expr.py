@@ -1,6 +1,6 @@
 """Plan expressions: small, total, and closed. Control flow belongs in reducers, so this language does not grow.
 
-An expression is JSON (seed 001; behaviour as AgentOS had it):
+An expression is JSON (behaviour as AgentOS had it):
 
 * a plain string, whole number, boolean or null, or a tagged constant (`{"text": "x"}`, `{"nat": 1}`, `{"null": {}}`,
   `{"bytes_b64": "aGk="}`);

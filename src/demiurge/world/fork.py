@@ -2,7 +2,7 @@
 
 Each unit's records are taken over as they are. Then it takes in a `fork` record, by which it becomes the new world's,
 and a receipt `unknown_outcome` for every intent that was open: in the other world it may yet take effect, or have taken
-it, so here it does not run (architecture.md 2, rule 4). What units had sent each other and had not arrived is on its
+it, so here it does not run (docs/architecture.md, rule 4). What units had sent each other and had not arrived is on its
 way again. The source is only read.
 
 A unit that has read a blob which was erased since can't always be computed as it was. It comes along as records alone:

@@ -1,8 +1,7 @@
 """What an effect was handed of secrets: which ones, for its receipt, and their values, to keep them out of it.
 
 An adapter gets a value to send it away, and whoever it was sent to may send it back. So all that an effect stores or
-answers is searched for the values that it was handed, in the spellings that they get by accident (seed 001; aos.md 5:
-redaction).
+answers is searched for the values that it was handed, in the spellings that they get by accident.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from dataclasses import fields, is_dataclass, replace
 from typing import Any, final
 
 from demiurge.models.scrub import written_forms
-from demiurge.tools.connections.credentials import Kept, Secret
+from demiurge.tools.connections.credentials import Secret, Uncopyable
 from demiurge.tools.execution.secret_mask import as_word, is_short
 
 __all__ = ["Injections"]
@@ -27,7 +26,7 @@ _NO_WORD = (rb"(?<![\w\x80-\xff])", rb"(?![\w\x80-\xff])")
 
 
 @final
-class Injections(Kept):
+class Injections(Uncopyable):
     """The secrets of one performance, in the order in which they were handed out."""
 
     __slots__ = ("_forms", "_shortest", "_words", "journaled")

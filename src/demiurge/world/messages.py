@@ -1,4 +1,4 @@
-"""Message blobs: one message a blob, as JSON that any client can write and read (seed 001).
+"""Message blobs: one message a blob, as JSON that any client can write and read.
 
     {"role": "user" | "system" | "assistant", "content": [part...], "tool_calls"?: [{id, name, arguments_json}],
      "items_ref"?: ref}
@@ -11,7 +11,7 @@ An attachment is stored once, by its address, and becomes a part's bytes when a 
 record must name it, as it names whatever else is to be kept and may be read: the event that brings a message names the
 message's blob, and the step that takes the message names its attachments (the reducer returns their bytes in
 `Step.blobs`; they are stored already). From then on they are the unit's: it is allowed to read them
-(`world.exposure`), and garbage collection and forks, which follow the refs of records, keep them. An adapter sends
+(`world.blob_access`), and garbage collection and forks, which follow the refs of records, keep them. An adapter sends
 only what its unit was given, so a message blob that merely writes down an address gives nothing away.
 """
 

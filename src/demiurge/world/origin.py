@@ -1,7 +1,7 @@
 """Where the units of a forked world come from: the world that each was born in.
 
-What a unit asks for is named after the world that it is in (architecture.md 2, rule 4), so the records that a fork took
-over check only under the world that wrote them. Where a unit went over to another world its own chain says, in its
+What a unit asks for is named after the world that it is in (docs/architecture.md, rule 4), so the records that a fork
+took over check only under the world that wrote them. Where a unit went over to another world its own chain says, in its
 `fork` records; only where it began has to be known before the chain is read, and is kept beside it.
 """
 

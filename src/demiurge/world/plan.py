@@ -1,8 +1,8 @@
 """Plans: small step graphs that turn an intent event into effects and their receipts into events.
 
-A plan is data (seeds 000 and 001). `run` moves one instance as far as it can go and says what it wants through a
+A plan is data. `run` moves one instance as far as it can go and says what it wants through a
 `PlanPort`; it does no I/O. An effect's receipt is bound as `{status, payload}`, so a plan sees failures; whatever goes
-wrong inside a plan ends it with a recorded error (architecture.md 4).
+wrong inside a plan ends it with a recorded error.
 
 A step begins when all steps before it are done or skipped and one of its edges is open. An edge is open when the step
 that it leaves was *done* and its guard holds; a step without an open edge is skipped. So a branch that is not taken is

@@ -21,7 +21,7 @@ from demiurge.stores.protocol import Row
 from demiurge.stores.rows import GENESIS
 from demiurge.values import cbor
 from demiurge.values.caller import NOBODY, Caller
-from demiurge.values.draft import draft_of
+from demiurge.values.fast_constructor import fast_constructor
 from demiurge.values.refs import Ref, ref_digest, ref_from_digest
 
 __all__ = ["GENESIS", "Cause", "Record", "Stamp", "decode_record", "decode_row", "read_row", "seal_record"]
@@ -54,7 +54,7 @@ class Stamp:
         return _Stamp(node["t"], node["e"], _caller(node["a"]), ref_from_digest(node["m"]))
 
 
-_Stamp = draft_of(Stamp)
+_Stamp = fast_constructor(Stamp)
 
 
 def _caller(node: str | Mapping[str, Any]) -> Caller:
@@ -66,7 +66,7 @@ _known_actor = lru_cache(256)(Caller)
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """One link of a unit's chain (architecture.md 3). `data` is the canonical CBOR of everything but the hash."""
+    """One link of a unit's chain. `data` is the canonical CBOR of everything but the hash."""
 
     unit: str
     unit_seq: int
@@ -86,7 +86,7 @@ class Record:
         return self.stamp.manifest is not None
 
 
-_Record = draft_of(Record)
+_Record = fast_constructor(Record)
 
 
 def seal_record(

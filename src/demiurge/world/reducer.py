@@ -2,7 +2,7 @@
 
 A reducer is a plain function `(state, event, context) -> Step`. It does no I/O and reads no clock: everything it may
 know is in its arguments, and everything it wants is in the `Step` it returns. A step states *changes*, not a new
-state, so the cost of checking, digesting and storing it does not grow with the state (architecture.md 3).
+state, so the cost of checking, digesting and storing it does not grow with the state.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Secrets: names in the journal, values only in the copy that an adapter is handed.
 
-A `sys/TextOrSecretRef@1` names `alias@version`; the manifest in force binds it to places (seed 001). They are asked in
+A `sys/TextOrSecretRef@1` names `alias@version`; the manifest in force binds it to places. They are asked in
 their order, at dispatch and not before: one where nothing is is passed over, one that can't be trusted or read stops
 the search. What was found is never stored, logged or put into an error; the receipt says that it was handed out, with
 a digest that nobody can check guesses against without this world's key.
@@ -22,7 +22,7 @@ from demiurge.tools.connections.credentials import Secret as SecretText
 from demiurge.world.effect import EffectCall
 from demiurge.world.manifest import Manifest, Secret
 
-__all__ = ["Place", "Secrets", "how_to_set"]
+__all__ = ["FoundBinding", "Secrets", "how_to_set"]
 
 DIGEST_DIGITS = 16
 
@@ -37,7 +37,7 @@ def _anywhere(_binding: str) -> bool:
     return True
 
 
-class Place(NamedTuple):
+class FoundBinding(NamedTuple):
     """A binding of a secret as it was found: `state` is `found`, `absent`, or `refused` for the reason `why`."""
 
     binding: str
@@ -100,15 +100,15 @@ class Secrets:
                     if found is not None:
                         yield found
 
-    def look(self, secret: Secret) -> Iterator[Place]:
+    def look(self, secret: Secret) -> Iterator[FoundBinding]:
         """Every place of a secret; raises nothing."""
         for binding in secret.bindings:
             try:
                 found = self._at(binding, secret.version)
             except DemiurgeError as error:
-                yield Place(binding, "refused", error.message)
+                yield FoundBinding(binding, "refused", error.message)
             else:
-                yield Place(binding, "absent" if found is None else "found")
+                yield FoundBinding(binding, "absent" if found is None else "found")
 
     def digest(self, alias: str, value: SecretText) -> str | None:
         """Tells two values of an alias apart; None without a key. Raises Unavailable."""

@@ -2,7 +2,7 @@
 
 A snapshot is a cache of the fold of the records up to its number: it may be lost, and one that does not fit its chain
 is passed over. Lists of the cell are chunked nodes beside it: those that an earlier snapshot stored are shared, so it
-costs what changed since (architecture.md 3). Equal states have equal nodes, which is how `replay` checks them.
+costs what changed since. Equal states have equal nodes, which is how `replay` checks them.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """What a unit remembers between two ingresses: its cell, its running plans, its open intents.
 
-All of it is the fold of the unit's records, so it can be thrown away and computed again (architecture.md 2).
+All of it is the fold of the unit's records, so it can be thrown away and computed again.
 """
 
 from __future__ import annotations

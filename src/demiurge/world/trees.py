@@ -1,7 +1,7 @@
 """Workspace trees: folders as content-addressed nodes, files as blobs.
 
 A version of a workspace is the address of its root node `{"entries": [{name, kind, hash, size, mode, annotations?}],
-"annotations"?}`, entries sorted by name (seed 000, workspaces); only the root has annotations of its own, those of all
+"annotations"?}`, entries sorted by name; only the root has annotations of its own, those of all
 else stand in their entry. Changing makes new nodes along one path and shares all others.
 """
 

@@ -1,6 +1,6 @@
 """A unit: one keyed cell and the plans that its events started.
 
-It is the grain of order, locking, replay and distribution (architecture.md 2): two units touch each other only by
+It is the grain of order, locking, replay and distribution: two units touch each other only by
 sending events, so everything below this name is single-threaded.
 """
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.agents.desk import asks, outputs, says
+from tests.agents.desk_tools import asks, outputs, says
 from tests.apps.demiurge.test_reducer import LIST, READ, Chat
 
 from demiurge import AgentLoop, ToolEffect, ToolPolicy, ToolResult, ToolRunner, tool

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from demiurge import ToolPolicy, World
-from demiurge.bootstrap.remembered import recall
+from demiurge.bootstrap.trust.world_profile import recall
 from demiurge.stores.secret_file import locked_folder
 from demiurge.tools import ToolEffect, tool
 
@@ -38,7 +38,7 @@ def locked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         with locked_folder(folder):
             yield
 
-    monkeypatch.setattr("demiurge.bootstrap.remembered.locked_folder", watched)
+    monkeypatch.setattr("demiurge.bootstrap.trust.world_profile.locked_folder", watched)
     return found
 
 

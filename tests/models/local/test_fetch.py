@@ -17,7 +17,7 @@ import pytest
 
 from demiurge.errors import Damaged, NotFound, Unavailable
 from demiurge.models.local.fetch import Progress, fetch
-from demiurge.models.local.weights import Part, Weights, locate
+from demiurge.models.local.weights import Weights, WeightsPart, locate
 
 PIECES = (b"a" * 3000, b"b" * 3000, b"c" * 500)
 WHOLE = b"".join(PIECES)
@@ -28,7 +28,7 @@ def sha(data: bytes) -> str:
 
 
 PARTS = tuple(
-    Part(f"tiny-part{number}==1.0", f"data/part{number:02}.bin", len(piece), sha(piece))
+    WeightsPart(f"tiny-part{number}==1.0", f"data/part{number:02}.bin", len(piece), sha(piece))
     for number, piece in enumerate(PIECES, 1)
 )
 

@@ -46,8 +46,8 @@ from demiurge.tools import (
     ToolUserError,
     event_to_json,
 )
-from demiurge.tools.ledger.effects import EffectLedger
 from demiurge.tools.ledger.idempotency import IdempotencyConfig, IdempotencyStrategy
+from demiurge.tools.ledger.ledger import EffectLedger
 from demiurge.values.clock import FixedClock
 
 NOW_MS = 1_000_000_000_000

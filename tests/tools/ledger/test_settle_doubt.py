@@ -9,7 +9,7 @@ import pytest
 
 from demiurge.errors import Conflict, InvalidValue, UsageError
 from demiurge.tools import EffectLedger, LedgerSlot, ToolResult
-from demiurge.tools.ledger.effects import not_in_doubt
+from demiurge.tools.ledger.ledger import not_in_doubt
 from demiurge.tools.ledger.store import EntryState, LedgerRow
 from demiurge.values.clock import FixedClock
 

@@ -9,7 +9,7 @@ import pytest
 
 from demiurge.errors import Damaged, InvalidValue, Unavailable
 from demiurge.tools import EffectLedger, LedgerSlot, ToolResult, compute_params_hash, partition_of
-from demiurge.tools.ledger.effects import Claim
+from demiurge.tools.ledger.ledger import Claim
 from demiurge.tools.ledger.store import BY_HAND, EntryState, LedgerRow, MemoryLedgerStore, Write
 from demiurge.values.clock import FixedClock
 

@@ -24,8 +24,8 @@ from demiurge import (
     ToolRunner,
 )
 from demiurge.tools import GraphRun, RunSummary, SpanSink, ToolSpan
-from demiurge.tools.ledger.effects import EffectLedger
 from demiurge.tools.ledger.idempotency import IdempotencyConfig
+from demiurge.tools.ledger.ledger import EffectLedger
 from demiurge.values import canonical_json
 
 RECORD = ToolInvocationRecord(

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.world.effects.asking import asking_manifest, grant_name
+from tests.world.effects.asking_room import asking_manifest, grant_name
 from tests.world.scripted import START_NS, chat_manifest
 
 from demiurge.values.caller import Caller

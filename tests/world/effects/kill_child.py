@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from tests.world.effects.asking import asking_manifest
+from tests.world.effects.asking_room import asking_manifest
 from tests.world.scripted import poke
 
 from demiurge.stores import SqliteStore

@@ -6,14 +6,14 @@ from base64 import b64encode
 from typing import Any
 
 import pytest
-from tests.world.effects.asking import asking, interrupted
+from tests.world.effects.asking_room import asking, interrupted
 from tests.world.scripted import A
 
 from demiurge.stores import MemoryStore, Store
 from demiurge.values.refs import Ref, ref_of
+from demiurge.world.blob_access import PAGE, granting_records
 from demiurge.world.effect_kinds.blob import INLINE_BYTES
 from demiurge.world.effects.blob import BlobEffects
-from demiurge.world.exposure import PAGE, giving
 from demiurge.world.history.verify import verify
 from demiurge.world.unit import Unit
 
@@ -78,7 +78,7 @@ async def test_asking_again_does_not_make_it_ones_own(memory: MemoryStore) -> No
         secret = await asker.host.put_blob(b"secret")
         for _ in range(3):
             assert await asker.code("blob.get", blob_ref=secret) == "not_found"
-        assert list(giving(memory, A, secret)) == []
+        assert list(granting_records(memory, A, secret)) == []
 
 
 @pytest.mark.parametrize("text", ["", "sha256:00", "SHA256:" + "0" * 64, "../etc/passwd", "sha256:" + "g" * 64])
@@ -130,8 +130,8 @@ async def test_what_was_given_long_ago_is_found(memory: MemoryStore) -> None:
         for _ in range(PAGE):
             await asker.give(b"new")
         assert (await asker.payload("blob.get", blob_ref=old))["bytes"] == b"old"
-        assert [r.unit_seq for r in giving(memory, A, old)][-1] == 0
-        assert list(giving(memory, Unit(A.module, "nobody"), old)) == []
+        assert [r.unit_seq for r in granting_records(memory, A, old)][-1] == 0
+        assert list(granting_records(memory, Unit(A.module, "nobody"), old)) == []
 
 
 async def test_the_manifest_that_a_unit_runs_under_may_be_read(memory: MemoryStore) -> None:

@@ -6,7 +6,7 @@ from hashlib import sha256
 from typing import Any
 
 import pytest
-from tests.world.effects.asking import Asker, asking, interrupted
+from tests.world.effects.asking_room import Asker, asking, interrupted
 from tests.world.scripted import ROOM, A, Script, called, said, talking
 
 from demiurge.stores import MemoryStore, Store

@@ -15,11 +15,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.world.effects.asking import EFFECTS
+from tests.world.effects.asking_room import EFFECTS
 from tests.world.effects.kill_child import open_host, work
 from tests.world.effects.looking_child import looks
 from tests.world.effects.servers import answer, site
-from tests.world.past import sound
+from tests.world.recomputed_stores import sound
 from tests.world.scripted import A
 
 from demiurge.stores import SqliteStore

@@ -19,8 +19,8 @@ from demiurge.stores import MemoryStore, Store
 from demiurge.stores.sqlite.ledger import SqliteEffectLedger
 from demiurge.tools.context import ToolContext
 from demiurge.tools.effect import ToolEffect
-from demiurge.tools.ledger.effects import EffectLedger, partition_of
 from demiurge.tools.ledger.idempotency import IdempotencyConfig, IdempotencyStrategy, compute_params_hash
+from demiurge.tools.ledger.ledger import EffectLedger, partition_of
 from demiurge.tools.ledger.store import EntryState, LedgerRow, LedgerSlot
 from demiurge.tools.limits.allowance import Allowance
 from demiurge.tools.policy import Budgets, ToolPolicy

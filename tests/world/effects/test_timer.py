@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.world.effects.asking import Asker, asking
-from tests.world.passing import HOUR, Time
+from tests.world.effects.asking_room import Asker, asking
+from tests.world.manual_clock import HOUR, Time
 from tests.world.scripted import SECOND, START_NS, A
 
 from demiurge.stores import MemoryStore, Store

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from tests.canaries import found
-from tests.world.effects.asking import asking
+from tests.world.effects.asking_room import asking
 from tests.world.effects.servers import answer, site
 from tests.world.effects.vaults import (
     OTHER_KEY,

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from tests.world.effects.vault_child import open_host, work
 from tests.world.effects.vaults import ROBOT, sealed, value_of, vault_at
-from tests.world.past import sound
+from tests.world.recomputed_stores import sound
 from tests.world.scripted import A
 
 from demiurge.stores import SqliteStore

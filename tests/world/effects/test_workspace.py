@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.world.effects.asking import Asker, asking, interrupted
+from tests.world.effects.asking_room import Asker, asking, interrupted
 from tests.world.scripted import A
 
 from demiurge.stores import MemoryStore, Store

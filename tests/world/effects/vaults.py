@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from tests.world.effects.asking import Asker, asking_manifest
+from tests.world.effects.asking_room import Asker, asking_manifest
 from tests.world.scripted import SECOND, START_NS
 
 from demiurge.stores.secret_vault import SecretVault

@@ -11,8 +11,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from tests.world.past import check
-from tests.world.playing import ACTIONS, MANIFESTS, TURNS, Conversation, Held, act
+from tests.world.recomputed_stores import check
 from tests.world.scripted import (
     A,
     Echo,
@@ -29,6 +28,7 @@ from tests.world.scripted import (
     talking,
     tiny,
 )
+from tests.world.unit_strategies import ACTIONS, MANIFESTS, TURNS, Conversation, Held, act
 
 from demiurge.errors import Divergence, NotFound
 from demiurge.stores import MemoryStore, Store

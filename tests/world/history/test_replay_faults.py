@@ -19,8 +19,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.world.past import check
-from tests.world.playing import ACTIONS, MANIFESTS, TURNS, Conversation, Held, act
+from tests.world.recomputed_stores import check
 from tests.world.scripted import (
     BOARD,
     MAIN,
@@ -37,6 +36,7 @@ from tests.world.scripted import (
     stored,
     tiny,
 )
+from tests.world.unit_strategies import ACTIONS, MANIFESTS, TURNS, Conversation, Held, act
 
 from demiurge import faults
 from demiurge.errors import DemiurgeError, Unavailable

@@ -8,8 +8,8 @@ from contextlib import suppress
 from itertools import count
 
 import pytest
-from tests.world.passing import DAY, Time
-from tests.world.past import check, sound
+from tests.world.manual_clock import DAY, Time
+from tests.world.recomputed_stores import check, sound
 from tests.world.scripted import (
     BOARD,
     MAIN,

@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.world.passing import HOUR, Time
-from tests.world.past import forked, sound
-from tests.world.requesting import get, put, requesting, timer, wants
+from tests.world.manual_clock import HOUR, Time
+from tests.world.recomputed_stores import forked, sound
 from tests.world.requesting_child import POKES, open_host
-from tests.world.retention.erasing import erased
+from tests.world.requesting_rooms import get, put, requesting, timer, wants
+from tests.world.retention.erasing_room import erased
 from tests.world.scripted import START_NS, A, poke, stored
 
 from demiurge.stores import MemoryStore, SqliteStore, Store

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.world.passing import HOUR, Time
+from tests.world.manual_clock import HOUR, Time
 
 from demiurge.world.host.timers import RELEASED, Timers
 

@@ -7,8 +7,8 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import pytest
-from tests.world.passing import DAY, HOUR, Time
-from tests.world.past import sound
+from tests.world.manual_clock import DAY, HOUR, Time
+from tests.world.recomputed_stores import sound
 from tests.world.scripted import MAIN, SYSTEM, Script, Talk, called, chat_adapters, chat_manifest, said, stored
 
 from demiurge.errors import Conflict

@@ -264,7 +264,7 @@ def test_a_plan_that_raises_an_event_without_a_key_ends_with_an_error() -> None:
 
 
 def test_events_that_cause_events_for_ever_are_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("demiurge.world.kernel.advancing.EVENTS_PER_INGRESS", 50)
+    monkeypatch.setattr("demiurge.world.kernel.step_context.EVENTS_PER_INGRESS", 50)
 
     def reduce(state: State, event: Any, context: ReducerContext) -> Step:
         return Step(set={"n": 1}, events=[Emit("ex/Ev@1", poke("more"))])
@@ -276,7 +276,7 @@ def test_events_that_cause_events_for_ever_are_stopped(monkeypatch: pytest.Monke
 
 
 def test_a_plan_that_triggers_itself_is_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("demiurge.world.kernel.advancing.EVENTS_PER_INGRESS", 50)
+    monkeypatch.setattr("demiurge.world.kernel.step_context.EVENTS_PER_INGRESS", 50)
     value = {"record": {"room": ref("@plan.input.room"), "n": ref("@plan.input.n"), "text": "again"}}
     steps = [{"id": "again", "op": "raise_event", "event": "ex/Ask@1", "value": value}]
     unit = Kernel(tiny([plan(steps)]))

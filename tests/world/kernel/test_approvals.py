@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from tests.world.budget_worlds import ASKED, BUMP, Units, called, spending
 from tests.world.scripted import SECOND, A, Kernel
-from tests.world.spending import ASKED, BUMP, Units, called, spending
 
 from demiurge.tools.limits.allowance import Allowance
 from demiurge.tools.policy import Budgets, ToolPolicy

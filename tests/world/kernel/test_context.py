@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from tests.world.budget_worlds import ASKED, BUMP
 from tests.world.scripted import START_NS, Kernel, chat_manifest, poke, tiny
-from tests.world.spending import ASKED, BUMP
 
 from demiurge.tools.policy import ToolPolicy
 from demiurge.world.reducer import Emit, ReducerContext, Step

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
-from tests.world.requesting import ANY, FAILED, requesting, timer
+from tests.world.requesting_rooms import ANY, FAILED, requesting, timer
 from tests.world.scripted import Kernel, poke, tiny
 
 from demiurge.errors import InvalidValue

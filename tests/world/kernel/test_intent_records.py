@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.world.requesting import ALLOWED, GRANTS, put, requesting, timer, wants
+from tests.world.budget_worlds import ASKED, BUMP, CALL, Units, calling, spending, told
+from tests.world.requesting_rooms import ALLOWED, GRANTS, put, requesting, timer, wants
 from tests.world.scripted import SECOND, START_NS, A, Kernel, awaiting, edge, emitting, plan, raising, ref, tiny
-from tests.world.spending import ASKED, BUMP, CALL, Units, calling, spending, told
 
 from demiurge.tools.limits.allowance import Allowance
 from demiurge.tools.policy import Budgets, ToolPolicy

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
-from tests.world.requesting import ALLOWED, GRANTS, requesting, timer
+from tests.world.requesting_rooms import ALLOWED, GRANTS, requesting, timer
 from tests.world.scripted import Kernel, ask, emitting, plan, poke, raising, tiny
 
-from demiurge.world.kernel import advancing
+from demiurge.world.kernel import step_context
 from demiurge.world.reducer import Emit, ReducerContext, Step
 
 State = Mapping[str, Any] | None
@@ -35,7 +35,7 @@ def failures(unit: Kernel) -> list[Any]:
 def test_an_ingress_causes_so_many_events_and_no_more(
     monkeypatch: pytest.MonkeyPatch, what: str, made: int, *, failed: bool
 ) -> None:
-    monkeypatch.setattr(advancing, "EVENTS_PER_INGRESS", 5)
+    monkeypatch.setattr(step_context, "EVENTS_PER_INGRESS", 5)
     unit = Kernel(tiny([], sending))
     unit.poke(what)
     assert len(unit.of("event")) - 1 == made
@@ -53,7 +53,7 @@ def test_an_ingress_causes_4096_events() -> None:
 
 @pytest.mark.parametrize(("limit", "status"), [(3, "ok"), (2, "error")])
 def test_an_event_of_a_plan_counts_as_one_of_a_step(monkeypatch: pytest.MonkeyPatch, limit: int, status: str) -> None:
-    monkeypatch.setattr(advancing, "EVENTS_PER_INGRESS", limit)
+    monkeypatch.setattr(step_context, "EVENTS_PER_INGRESS", limit)
     unit = Kernel(tiny([plan([raising("a", "s", "d"), raising("b", "s", "d")])]))
     unit.poke("ask:x")  # one event of the step, two of the plan
     [ended] = unit.of("plan_ended")
@@ -65,7 +65,7 @@ def test_an_event_of_a_plan_counts_as_one_of_a_step(monkeypatch: pytest.MonkeyPa
 def test_effects_of_all_plans_count_together(
     monkeypatch: pytest.MonkeyPatch, limit: int, made: int, status: list[str]
 ) -> None:
-    monkeypatch.setattr(advancing, "EFFECTS_PER_INGRESS", limit)
+    monkeypatch.setattr(step_context, "EFFECTS_PER_INGRESS", limit)
     unit = Kernel(tiny([plan([emitting("a", "h1", "x"), emitting("b", "h2", "x")])]))
     unit.poke("ask:x,y")
     assert len(unit.intents) == made
@@ -76,7 +76,7 @@ def test_effects_of_all_plans_count_together(
 
 @pytest.mark.parametrize(("limit", "made"), [(3, 3), (2, 0)])
 def test_effects_of_a_step_count_as_those_of_a_plan(monkeypatch: pytest.MonkeyPatch, limit: int, made: int) -> None:
-    monkeypatch.setattr(advancing, "EFFECTS_PER_INGRESS", limit)
+    monkeypatch.setattr(step_context, "EFFECTS_PER_INGRESS", limit)
 
     def reduce(state: State, event: Any, context: ReducerContext) -> Step:
         return Step(set={"n": 1}, effects=[timer(n) for n in range(3)])
@@ -90,7 +90,7 @@ def test_effects_of_a_step_count_as_those_of_a_plan(monkeypatch: pytest.MonkeyPa
 
 @pytest.mark.parametrize(("limit", "made"), [(4, 4), (3, 2)])
 def test_effects_of_plans_and_of_steps_count_together(monkeypatch: pytest.MonkeyPatch, limit: int, made: int) -> None:
-    monkeypatch.setattr(advancing, "EFFECTS_PER_INGRESS", limit)
+    monkeypatch.setattr(step_context, "EFFECTS_PER_INGRESS", limit)
 
     def reduce(state: State, event: Any, context: ReducerContext) -> Step:
         if event["$tag"] == "Poke":
@@ -111,7 +111,7 @@ def test_the_blobs_of_all_steps_count_together(
     monkeypatch: pytest.MonkeyPatch, sizes: tuple[int, ...], kept: int
 ) -> None:
     """A step whose blobs go beyond the limit does not happen; the next may still be within it."""
-    monkeypatch.setattr(advancing, "BLOB_BYTES_PER_INGRESS", 10)
+    monkeypatch.setattr(step_context, "BLOB_BYTES_PER_INGRESS", 10)
 
     def keeping(state: State, event: Any, context: ReducerContext) -> Step:
         what = event["$value"]["what"].split()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.world.requesting import timer
+from tests.world.requesting_rooms import timer
 from tests.world.scripted import (
     SCHEMAS,
     A,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.world.requesting import ANY, FAILED, TYPED, requesting
+from tests.world.requesting_rooms import ANY, FAILED, TYPED, requesting
 from tests.world.scripted import ROOM, echoed, room, tiny
 
 from demiurge.values import cbor

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from tests.world.budget_worlds import ASKED, BUMP, CALL, calling
 from tests.world.scripted import Kernel, awaiting, edge, plan, raising, ref, tiny
-from tests.world.spending import ASKED, BUMP, CALL, calling
 
 from demiurge.tools.errors import SAFE_MESSAGES, ToolErrorCode
 from demiurge.tools.limits.allowance import Allowance

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from tests.world.budget_worlds import ASKED, BUMP, CALL, B, Units, spending, thought, told
 from tests.world.scripted import A, Kernel, tiny
-from tests.world.spending import ASKED, BUMP, CALL, B, Units, spending, thought, told
 
 from demiurge.tools.limits.allowance import Allowance
 from demiurge.tools.policy import Budgets

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, cast
 
-from tests.world.requesting import requesting, timer
+from tests.world.requesting_rooms import requesting, timer
 from tests.world.scripted import (
     SCHEMAS,
     A,

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from tests.world.scripted import SCHEMAS, awaiting, edge, emitting, plan, ref, tiny
 
 from demiurge.apps.demiurge import app
-from demiurge.world.manifest import BadManifest, Folder, Manifest, Place, Problem, problems, system_definitions
+from demiurge.world.manifest import BadManifest, Folder, Manifest, ManifestPlace, Problem, problems, system_definitions
 from demiurge.world.manifest.cap_types import effect_problems
-from demiurge.world.manifest.folder import Part
+from demiurge.world.manifest.folder import ManifestPart
 from demiurge.world.manifest.known import Known
 
 OK = {"record": {"room": ref("@plan.input.room"), "status": "s", "detail": "d"}}
@@ -550,7 +550,7 @@ def test_the_built_in_effects_have_what_their_caps_are_about() -> None:
     known = Known.of(Folder.of([], {}))
     for definition in system_definitions():
         if definition["$kind"] == "defeffect":
-            assert not list(effect_problems(Part(definition, Place("")), known))
+            assert not list(effect_problems(ManifestPart(definition, ManifestPlace("")), known))
 
 
 def test_an_effect_of_a_built_in_cap_type_may_have_more_fields_and_its_own_names_for_types() -> None:

@@ -16,7 +16,7 @@ from demiurge.stores.errors import Archived
 from demiurge.values.caller import Caller
 from demiurge.values.clock import FixedClock, SeededEntropy
 from demiurge.values.refs import ref_of
-from demiurge.world.exposure import giving
+from demiurge.world.blob_access import granting_records
 from demiurge.world.history.replay import Manifests
 from demiurge.world.history.seal import prove, sealed
 from demiurge.world.history.verify import verify
@@ -70,7 +70,7 @@ async def test_all_that_reads_records_reads_those_too(store: SqliteStore) -> Non
     before, seal, cut = rows(store), sealed(store), store.length() - 2
     checked = verify(store, str(seal))
     proof = prove(store, 3, seal)
-    given_before = [record.hash for record in giving(store, MAIN, ref_of(b"nobody's"))]
+    given_before = [record.hash for record in granting_records(store, MAIN, ref_of(b"nobody's"))]
     done = archive(store, before=cut + 1)
     assert done.seal == str(sealed(store, cut))
     assert (done.records, done.position, done.segments) == (cut, cut, 1)
@@ -78,7 +78,7 @@ async def test_all_that_reads_records_reads_those_too(store: SqliteStore) -> Non
     assert rows(store) == before
     assert verify(store, str(seal)) == checked
     assert prove(store, 3, seal) == proof
-    assert [record.hash for record in giving(store, MAIN, ref_of(b"nobody's"))] == given_before
+    assert [record.hash for record in granting_records(store, MAIN, ref_of(b"nobody's"))] == given_before
     assert collect(store, now_s=START_S, dry_run=True).kept > 0
     async with talking(store, Script(said("Still here."))) as talk:
         assert list(talk.host.replay())

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.world.past import forked, sound
-from tests.world.retention.erasing import erased, manifest, reading
+from tests.world.recomputed_stores import forked, sound
+from tests.world.retention.erasing_room import erased, manifest, reading
 from tests.world.scripted import (
     MAIN,
     A,
@@ -306,7 +306,7 @@ async def test_a_damaged_snapshot_is_named_as_what_is_wrong(memory: MemoryStore)
 
 
 async def test_a_fork_has_what_came_back(memory: MemoryStore) -> None:
-    async with talking(memory, Script(said("Noted."))) as talk:
+    async with talking(memory, Script(said("GcBarrier."))) as talk:
         await talk.say("my secret words")
         message, current = talk.state["messages"][0]["message_ref"], talk.host.manifest
     data = memory.get_blob(message)
@@ -320,7 +320,7 @@ async def test_nothing_of_it_is_left_on_disk(tmp_path: Path) -> None:
     canary, folder = "quokka-4711-canary", tmp_path / "w"
     with SqliteStore.create(folder, "world_1") as store:
         write = called(("c1", "workspace__write", {"path": "note.txt", "text": "nothing special " * 3000}))
-        async with talking(store, Script(said("Noted."), write, said("Done."))) as talk:
+        async with talking(store, Script(said("GcBarrier."), write, said("Done."))) as talk:
             message = await talk.host.put_blob(user_blob(f"remember {canary}"))
             await talk.say("a text that stands in the event", message_ref=message)
             await talk.say("Write it.")
@@ -339,7 +339,7 @@ def _holding(folder: Path, canary: str) -> list[Path]:
 
 
 async def test_a_chat_goes_on_after_one_of_its_messages_was_erased(memory: MemoryStore) -> None:
-    async with talking(memory, Script(said("Noted."))) as talk:
+    async with talking(memory, Script(said("GcBarrier."))) as talk:
         await talk.say("my secret words")
         message, current = talk.state["messages"][0]["message_ref"], talk.host.manifest
     erased(memory, message, of=current)

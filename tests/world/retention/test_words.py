@@ -10,13 +10,13 @@ from hypothesis import strategies as st
 
 from demiurge.values import canonical_json, cbor
 from demiurge.world.messages import user_blob
-from demiurge.world.retention.words import Words
+from demiurge.world.retention.words import ErasedWords
 
 TEXTS = st.text(min_size=8, max_size=60)
 
 
-def of(text: str) -> Words:
-    return Words.of(user_blob(text))
+def of(text: str) -> ErasedWords:
+    return ErasedWords.of(user_blob(text))
 
 
 @given(TEXTS)
@@ -79,7 +79,7 @@ def test_the_beginning_of_a_long_message_is_a_title_of_it() -> None:
 
 @pytest.mark.parametrize("data", [b"\x89PNG\r\n\x1a\n\xff\x00", b"{}", b"null", b""])
 def test_what_says_nothing_is_copied_and_quoted_nowhere(data: bytes) -> None:
-    words = Words.of(data)
+    words = ErasedWords.of(data)
     assert not words.texts
     assert not words.copied_in(data)
     assert not words.quoted_in("anything")

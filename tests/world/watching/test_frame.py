@@ -10,7 +10,7 @@ from demiurge.errors import InvalidValue
 from demiurge.tools.events import Status, TextDelta
 from demiurge.values import cbor
 from demiurge.world.unit import Unit
-from demiurge.world.watching.frame import Began, Closed, Frame, FrameEvent, Lagged, Place, frame_to_json, places_of
+from demiurge.world.watching.frame import Began, Closed, Frame, FrameEvent, Lagged, ShownSoFar, frame_to_json, places_of
 
 UNIT = Unit("ex/Room@1", "a")
 
@@ -47,7 +47,7 @@ def test_what_was_seen_is_the_last_frame_of_each_intent_that_is_not_over() -> No
         Frame(UNIT, b"\x03", 0, 1, Closed(9)),
         Frame(UNIT, b"", 0, 0, Lagged()),
     ]
-    assert places_of(map(frame_to_json, seen)) == {b"\x01\x02": (UNIT, Place(1, 5))}
+    assert places_of(map(frame_to_json, seen)) == {b"\x01\x02": (UNIT, ShownSoFar(1, 5))}
 
 
 @pytest.mark.parametrize(

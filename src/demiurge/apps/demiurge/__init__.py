@@ -1,4 +1,4 @@
-"""The chat agent of seeds 000 and 001: schemas, plans, caps, policy and secrets in `air/`, the reducer in Python."""
+"""The chat agent: schemas, plans, caps, policy and secrets in `air/`, the reducer in Python."""
 
 from __future__ import annotations
 

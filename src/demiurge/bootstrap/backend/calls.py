@@ -12,7 +12,7 @@ from typing import Annotated, Any, Protocol, TypeAlias, TypeVar
 
 from pydantic import PlainSerializer, PlainValidator
 
-from demiurge.bootstrap.manifest import Ruled
+from demiurge.bootstrap.manifest import ManifestInForce
 from demiurge.stores.protocol import Head
 from demiurge.values.caller import Caller
 from demiurge.values.projection import Only
@@ -35,11 +35,11 @@ Frames = AsyncGenerator[Shown, None]
 OnFrame = Callable[[Shown], None]
 
 
-def _address(new: Ruled | Ref) -> Ref:
-    return new.manifest.ref if isinstance(new, Ruled) else new
+def _address(new: ManifestInForce | Ref) -> Ref:
+    return new.manifest.ref if isinstance(new, ManifestInForce) else new
 
 
-NewManifest: TypeAlias = Annotated[Ruled | Ref, PlainValidator(parse_ref), PlainSerializer(_address)]
+NewManifest: TypeAlias = Annotated[ManifestInForce | Ref, PlainValidator(parse_ref), PlainSerializer(_address)]
 """A manifest with the code for it. Code does not travel: over the owner's socket goes the address of the manifest."""
 
 F = TypeVar("F", bound=Callable[..., Any])

@@ -13,7 +13,7 @@ from demiurge.bootstrap.backend.calls import NewManifest
 from demiurge.bootstrap.backend.owner import Owner
 from demiurge.bootstrap.backend.retention import archive_records, collect_garbage, erase_blob
 from demiurge.bootstrap.fork import make_fork
-from demiurge.bootstrap.manifest import Ruled, copy_definitions, require_same
+from demiurge.bootstrap.manifest import ManifestInForce, copy_definitions, require_same
 from demiurge.stores.protocol import Store
 from demiurge.values.caller import Caller
 from demiurge.values.clock import SystemEntropy
@@ -37,7 +37,7 @@ class Keeping:
         self._owner, self._caller = owner, caller
 
     async def replace_manifest(self, manifest: NewManifest) -> None:
-        if isinstance(manifest, Ruled):
+        if isinstance(manifest, ManifestInForce):
             await self._owner.replace_manifest(manifest)
         else:  # the process that asks has the code for it, and this one has only its own
             require_same(self._owner.manifest.ref, manifest)

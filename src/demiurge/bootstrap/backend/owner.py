@@ -11,15 +11,15 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from demiurge.bootstrap.adoption import Adoption, not_adopted
-from demiurge.bootstrap.approved import Approved
 from demiurge.bootstrap.backend.appends import Appends
 from demiurge.bootstrap.digest_key import WorldDigestKey
 from demiurge.bootstrap.doubts import Doubts
 from demiurge.bootstrap.ledger import WorldLedger
-from demiurge.bootstrap.manifest import Ruled
+from demiurge.bootstrap.manifest import ManifestInForce
 from demiurge.bootstrap.models import Models
-from demiurge.bootstrap.own_code import OwnCode
+from demiurge.bootstrap.trust.adoption import Adoption, not_adopted
+from demiurge.bootstrap.trust.local_approvals import LocalApprovals
+from demiurge.bootstrap.trust.trusted_code import TrustedCode
 from demiurge.errors import NotFound
 from demiurge.models.address import Address
 from demiurge.sessions.codec import EventCodec
@@ -27,7 +27,7 @@ from demiurge.stores.errors import OR_ACCEPT, lost
 from demiurge.stores.protocol import Store
 from demiurge.tools.execution.error_log import ToolErrorLog
 from demiurge.tools.execution.observers import Observers
-from demiurge.tools.ledger.effects import Ledger
+from demiurge.tools.ledger.ledger import Ledger
 from demiurge.tools.source import ToolSource
 from demiurge.values.caller import Caller
 from demiurge.values.clock import Clock, SystemEntropy
@@ -53,7 +53,7 @@ class Owner:
     def __init__(
         self,
         store: Store,
-        ruled: Ruled,
+        ruled: ManifestInForce,
         adoption: Adoption,
         source: ToolSource,
         *,
@@ -73,8 +73,8 @@ class Owner:
         self.manifest, self.clock, self.secrets = ruled.manifest, clock, secrets
         self.ledger = WorldLedger(folder, clock, store) if folder is not None else None
         self.digest_key = WorldDigestKey(adoption.folder, store)
-        self.approved = Approved(adoption.environment, adoption.folder)
-        self.own_code = OwnCode(adoption.environment, adoption.folder)
+        self.approved = LocalApprovals(adoption.environment, adoption.folder)
+        self.own_code = TrustedCode(adoption.environment, adoption.folder)
         self.kept_code: KeptCode = (lambda _source: True) if kept_code else self.own_code.holds
         self.sessions = Sessions(StoredRecords(store), events if events is not None else EventCodec())
         self.doubts = Doubts(store, source, self.ledger, clock)
@@ -177,7 +177,7 @@ class Owner:
     def _reader(self, adapters: Sequence[Adapter]) -> Host:
         return Host(self.store, self.manifest, adapters, clock=self.clock, kept_code=self.kept_code)
 
-    async def replace_manifest(self, ruled: Ruled) -> None:
+    async def replace_manifest(self, ruled: ManifestInForce) -> None:
         """Puts another manifest in force; each unit takes it at its next ingress."""
         async with self.changing:
             # the settings of the manifest that it replaces may still name some of its blobs

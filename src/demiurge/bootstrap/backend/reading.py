@@ -10,7 +10,7 @@ from demiurge.bootstrap.backend.calls import Frames
 from demiurge.bootstrap.backend.owner import Owner
 from demiurge.bootstrap.backend.waiting_calls import waiting_calls
 from demiurge.bootstrap.chat_fields import lacking_fields
-from demiurge.bootstrap.remembered import MOVED, recall
+from demiurge.bootstrap.trust.world_profile import MOVED, recall
 from demiurge.errors import DemiurgeError, NotFound
 from demiurge.stores.protocol import Head
 from demiurge.tools.catalog import ToolCatalog

@@ -25,7 +25,7 @@ from demiurge.world.retention.archive import Archiving, archive
 from demiurge.world.retention.erasure import Erasure, erase
 from demiurge.world.retention.garbage import Garbage, collect
 from demiurge.world.retention.traces import Mention
-from demiurge.world.retention.words import Words, message_of
+from demiurge.world.retention.words import ErasedWords, message_of
 
 __all__ = ["archive_records", "collect_garbage", "erase_blob"]
 
@@ -94,7 +94,7 @@ def _beside(
     folder: Path | None, ledger: WorldLedger | None, ref: Ref, data: bytes | None, found: Erasure, dry_run: bool
 ) -> Erasure:
     """Removes the words from the typed lines and from the ledger, which are files beside the store."""
-    words = Words.of(data or b"")
+    words = ErasedWords.of(data or b"")
     lines, quotes, inline = 0, list(found.quotes), list(found.inline)
     if folder is not None:
         is_said = words.copied_in if data is None or message_of(data) is not None else _nothing
@@ -106,7 +106,7 @@ def _beside(
     return replace(found, lines=lines, quotes=tuple(quotes), inline=tuple(inline))
 
 
-def _strangers(folder: Path, words: Words) -> Iterator[Mention]:
+def _strangers(folder: Path, words: ErasedWords) -> Iterator[Mention]:
     """Other files in the world's folder that hold the words, such as a ledger that was set aside."""
     if not words.texts:
         return

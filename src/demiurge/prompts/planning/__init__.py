@@ -1,4 +1,4 @@
-"""A to-do list that the model keeps in its session (seed 004, Planning Tool Suite): the plan as a fold of events, four
+"""A to-do list that the model keeps in its session: the plan as a fold of events, four
 tools, and a section that brings both.
 
 Imports what `prompts` may import, and nothing of `prompts` but the sections.

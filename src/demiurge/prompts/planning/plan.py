@@ -1,5 +1,4 @@
-"""A plan and the events that make it: a pure fold, so a plan can be had again from its events (seed 004, Planning Tool
-Suite).
+"""A plan and the events that make it: a pure fold, so a plan can be had again from its events.
 
 One function says what an event does to a plan, or why it does nothing: a tool asks it before it answers, the fold
 after. So a tool never promises what the fold then leaves out, and the fold never raises: an event that can't be is

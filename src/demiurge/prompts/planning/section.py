@@ -1,4 +1,4 @@
-"""The section that gives a prompt the planning tools, and its session the plan (seed 004, Planning Tool Suite)."""
+"""The section that gives a prompt the planning tools, and its session the plan."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How the model is told to think while it keeps a plan (seed 004, Planning Strategies).
+"""How the model is told to think while it keeps a plan.
 
 One text with one gap: only the paragraph on the mindset differs, so a change of strategy never changes what is said of
 the tools.

@@ -1,4 +1,4 @@
-"""The four planning tools (seed 004, Planning Tool Suite). They change nothing but the session they are called in.
+"""The four planning tools. They change nothing but the session they are called in.
 
 Not even that by themselves: a tool checks its event against the plan of `context.session` and gives it as its value,
 and the session folds it when it hears of the call. So a call that fails, for whatever reason, has changed no plan, and

@@ -1,4 +1,4 @@
-"""Tools for text files, and the section that brings them into a prompt (seed 004, ToolContext.filesystem)."""
+"""Tools for text files, and the section that brings them into a prompt."""
 
 from __future__ import annotations
 

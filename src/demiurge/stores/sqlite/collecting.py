@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from demiurge.stores.blob_files import BlobFiles
-from demiurge.stores.noted import Noted
+from demiurge.stores.gc_barrier import GcBarrier
 from demiurge.stores.protocol import KeptBlob
 from demiurge.stores.sqlite import blobs as inline
 from demiurge.stores.sqlite.connections import Connections
@@ -21,7 +21,7 @@ class SqliteCollecting:
     """See `protocol.Collecting`. `read` finds a blob and notes nothing."""
 
     def __init__(
-        self, connections: Connections, files: BlobFiles, noted: Noted, read: Callable[[bytes], bytes | None]
+        self, connections: Connections, files: BlobFiles, noted: GcBarrier, read: Callable[[bytes], bytes | None]
     ) -> None:
         self._db, self._files, self._noted, self.read = connections, files, noted, read
         self.removed = False

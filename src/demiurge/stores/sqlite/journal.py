@@ -21,7 +21,7 @@ from demiurge.stores import rows
 from demiurge.stores.errors import DamagedRow
 from demiurge.stores.protocol import Attempt, Batch, Head, Outgoing, Row, Snapshot
 from demiurge.stores.sqlite import waiting
-from demiurge.values.draft import draft_of
+from demiurge.values.fast_constructor import fast_constructor
 from demiurge.values.refs import Ref
 
 __all__ = [
@@ -47,7 +47,7 @@ __all__ = [
     "world_page",
 ]
 
-_Row = draft_of(Row)
+_Row = fast_constructor(Row)
 
 Cells = tuple[Any, ...]  # what SQLite gives back for one row: columns of mixed types
 

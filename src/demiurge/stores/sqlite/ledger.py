@@ -1,4 +1,4 @@
-"""The ledger of what tools have done, in one SQLite file (seed 004, Idempotency Ledger).
+"""The ledger of what tools have done, in one SQLite file.
 
 Invariant: a claim is on disk before its call runs, and what the call did before anybody is told. Several threads and
 processes may use the file at a time; when one of them dies, however it dies, what it was at is in doubt from that
@@ -23,7 +23,7 @@ from demiurge.stores.errors import unavailable
 from demiurge.stores.private import make_file
 from demiurge.stores.read_only import ReadOnly
 from demiurge.stores.sqlite.connections import Connections
-from demiurge.stores.sqlite.gate import Gate
+from demiurge.stores.sqlite.fork_guard import ForkGuard
 from demiurge.stores.sqlite.ledger_rows import (
     FORMAT,
     SqliteRows,
@@ -36,7 +36,7 @@ from demiurge.stores.sqlite.ledger_rows import (
 from demiurge.stores.sqlite.own_file import check_files
 from demiurge.stores.sqlite.owners import Owners
 from demiurge.stores.sqlite.read_only import ReadOnlyConnections
-from demiurge.tools.ledger.effects import EffectLedger
+from demiurge.tools.ledger.ledger import EffectLedger
 from demiurge.tools.ledger.store import EntryState, LedgerRow, LedgerSlot, Write
 from demiurge.values.clock import Clock, Entropy, SystemEntropy
 
@@ -120,7 +120,7 @@ class _SqliteLedgerStore:
         self._db: Connections | None = None
         self._opening = threading.Lock()
         check_files(path, close=read_only is None)
-        self._gate = Gate(self._put_away)
+        self._gate = ForkGuard(self._put_away)
         with self._gate.inside():
             self._owners = Owners(path.with_name(f"{path.name}-owners"), entropy, looks=read_only is not None)
             if read_only is not None:

@@ -21,9 +21,9 @@ from demiurge.errors import Damaged, DemiurgeError, NotFound, Unavailable, Usage
 from demiurge.stores import rows
 from demiurge.stores.blob_files import BlobFiles
 from demiurge.stores.errors import OR_ACCEPT, DamagedRow, unavailable
+from demiurge.stores.gc_barrier import GcBarrier
 from demiurge.stores.listeners import Listeners
 from demiurge.stores.lock import OwnerLock
-from demiurge.stores.noted import Noted
 from demiurge.stores.private import check_folder
 from demiurge.stores.protocol import Attempt, Batch, Head, KeptBlob, Outgoing, Row, Snapshot
 from demiurge.stores.read_only import ReadOnly
@@ -59,7 +59,7 @@ class SqliteStore:
         self._lock, self._db, self._clock = lock, connections, clock
         self.read_only = read_only
         self._files = BlobFiles(folder / "blobs", connections.check_writable)
-        self._noted, self._listeners, self._tiles = Noted(), Listeners(), KeptTiles(connections)
+        self._noted, self._listeners, self._tiles = GcBarrier(), Listeners(), KeptTiles(connections)
         with connections.reading() as db:
             version = schema.format_of(db)
             if version is not None:

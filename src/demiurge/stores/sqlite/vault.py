@@ -1,4 +1,4 @@
-"""Where sealed credentials are kept for several processes: in one SQLite file (seed 003 #26).
+"""Where sealed credentials are kept for several processes: in one SQLite file.
 
 Invariant: a vault never sees a secret; what it holds is sealed, and bound to the row it is in
 (`demiurge.tools.connections.connection`). So who can read the file learns which connections there are, and who can

@@ -1,4 +1,4 @@
-"""What a docstring says about a function and its parameters, so that it is written once (seed 003 #14).
+"""What a docstring says about a function and its parameters, so that it is written once.
 
 Reads the first paragraph, and the parameter lists of Google (`Args:`) and Sphinx (`:param name:`) style.
 """

@@ -200,7 +200,7 @@ class ResultCodec:
         self._validate = adapter.validator.validate_json
 
     def dump(self, value: Any) -> bytes:
-        """The value as JSON bytes that its own type accepts back; a list and a tuple stand for each other (seed 004).
+        """The value as JSON bytes that its own type accepts back; a list and a tuple stand for each other.
         Raises ToolValidationError."""
         try:
             if self._is_exactly(value):

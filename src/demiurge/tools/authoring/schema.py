@@ -1,4 +1,4 @@
-"""The one compiler from a Python type to the JSON Schema that a model sees (seed 003 #10, #13, #14).
+"""The one compiler from a Python type to the JSON Schema that a model sees.
 
 pydantic describes the type; this module narrows that to the subset every provider accepts: no `oneOf`,
 `anyOf`, `allOf`, `not`, `if`, `patternProperties` or `$ref`. Nested types are inlined, an optional field is
@@ -132,7 +132,7 @@ def reason(error: Exception) -> str:
 
 
 def validate_tool_schema_p0(schema: object) -> None:
-    """Checks a tool's input schema against the subset of seed 003 #10: the top is a closed object, no
+    """Checks a tool's input schema against the subset for tools (docs/tools.md): the top is a closed object, no
     forbidden keyword anywhere, no property that names a connection (#26). Raises InvalidValue with all that
     is wrong."""
     if not isinstance(schema, Mapping):

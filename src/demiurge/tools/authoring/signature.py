@@ -180,7 +180,7 @@ def _agree(declared: Any, hinted: Any) -> bool:
 
 
 def _plain(kind: Any) -> Any:
-    """list[T], tuple[T, ...] and Sequence[T] stand for the same result (seed 004), another name for what it names."""
+    """list[T], tuple[T, ...] and Sequence[T] stand for the same result, another name for what it names."""
     kind = named_type(kind)
     if _is_fixed(kind):
         return kind

@@ -1,4 +1,4 @@
-"""A tool, written once, next to its handler (seeds 003 and 004).
+"""A tool, written once, next to its handler.
 
 Everything that can be wrong with a tool is found when it is made: its name, its words, its handler's
 signature, a schema outside the subset, an allowlisted field that does not exist, an example that does not

@@ -1,4 +1,4 @@
-"""Which connections the calls of a run may use: those that were granted and declared (seed 003 #26).
+"""Which connections the calls of a run may use: those that were granted and declared.
 
 The question is decided on ids and times alone, before anybody looks whether there is such a connection.
 """

@@ -1,4 +1,4 @@
-"""Connections: what a tool may use of somebody's account elsewhere, by reference only (seed 003 #26).
+"""Connections: what a tool may use of somebody's account elsewhere, by reference only.
 
 A caller names a connection by its id; a handler gets an AuthCapability for exactly that one and exactly that
 call; the model gets neither. Credentials are sealed where they are kept (`keyring.py`), and opened for each call

@@ -1,4 +1,4 @@
-"""One account at one provider, as it is kept: named in the clear, its credentials sealed (seed 003 #26).
+"""One account at one provider, as it is kept: named in the clear, its credentials sealed.
 
 What is sealed is bound to tenant, connection and provider, so a vault can lose a connection but not lend it to
 somebody else.

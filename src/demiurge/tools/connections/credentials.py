@@ -1,4 +1,4 @@
-"""Secrets in memory: texts that neither show, nor copy, nor travel by accident (seed 003 #26).
+"""Secrets in memory: texts that neither show, nor copy, nor travel by accident.
 
 A `Secret` gives its text to whoever asks for it by name, `reveal()`, and to nothing else: not to `repr` or a
 format, not to a log, not to `copy`, `pickle` or `json`, and not to a debugger that lists attributes or the
@@ -16,14 +16,14 @@ from typing import NoReturn, SupportsIndex, final
 
 from demiurge.errors import InvalidValue
 
-__all__ = ["MAX_SECRET_CHARACTERS", "Credentials", "Kept", "Secret"]
+__all__ = ["MAX_SECRET_CHARACTERS", "Credentials", "Secret", "Uncopyable"]
 
 MAX_SECRET_CHARACTERS = 16_384
 
 _HEADER = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,64}")
 
 
-class Kept:
+class Uncopyable:
     """Stays where it is: refuses `copy`, `deepcopy` and `pickle` with a TypeError."""
 
     __slots__ = ()
@@ -33,7 +33,7 @@ class Kept:
 
 
 @final
-class Secret(Kept):
+class Secret(Uncopyable):
     """One secret text."""
 
     __slots__ = ("_read",)
@@ -50,7 +50,7 @@ class Secret(Kept):
 
 @final
 @dataclass(frozen=True, slots=True, init=False, eq=False, repr=False)
-class Credentials(Kept):
+class Credentials(Uncopyable):
     """What a provider wants to see: an access token (or API key, or app password), and how to send it.
 
     It is sent as a Bearer token; with `username` as the password of Basic authentication; with `header` as it

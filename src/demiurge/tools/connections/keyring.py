@@ -1,4 +1,4 @@
-"""Secrets at rest: AES-256-GCM under keys with names, so that a key can be replaced (seed 003 #26).
+"""Secrets at rest: AES-256-GCM under keys with names, so that a key can be replaced.
 
 A sealed secret is `nonce(12) | ciphertext | tag(16)`, and opens only with its key and with the same
 associated data, which says whose it is: in another row, or of another tenant, it is noise. All that is said of
@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, final
 
 from demiurge.errors import Damaged, InvalidValue, Unavailable
-from demiurge.tools.connections.credentials import Kept, Secret
+from demiurge.tools.connections.credentials import Secret, Uncopyable
 from demiurge.values.clock import Entropy
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ _TAG_BYTES = 16
 
 
 @final
-class KeyRing(Kept):
+class KeyRing(Uncopyable):
     """Keys by id, oldest first: all of them open, the last one seals.
 
     A key is 32 bytes, or 64 hexadecimal digits as an environment variable holds them (`openssl rand -hex 32`).

@@ -1,4 +1,4 @@
-"""Did a secret get into a text? Asked of everything that a tool hands back while it held one (seed 003 #26).
+"""Did a secret get into a text? Asked of everything that a tool hands back while it held one.
 
 Found are the secret itself and the spellings that it gets by accident: in JSON (with any of its escapes), in a URL
 (also when it was quoted again), in quoted-printable mail, in base64 (also inside a longer text, as in a Basic
@@ -14,7 +14,7 @@ from base64 import b64encode, urlsafe_b64encode
 from collections.abc import Callable, Iterable, Iterator
 from typing import final
 
-from demiurge.tools.connections.credentials import Kept, Secret
+from demiurge.tools.connections.credentials import Secret, Uncopyable
 
 __all__ = ["LeakWatch", "readings", "spellings"]
 
@@ -28,7 +28,7 @@ _SHORTEST_SPELLING = 8
 
 
 @final
-class LeakWatch(Kept):
+class LeakWatch(Uncopyable):
     """Looks for `secrets` in texts."""
 
     __slots__ = ("_spellings",)

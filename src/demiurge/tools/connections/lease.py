@@ -1,4 +1,4 @@
-"""One connection, lent to one call: open while its handler runs, and useless before and after (seed 003 #26).
+"""One connection, lent to one call: open while its handler runs, and useless before and after.
 
 The credentials are read when the lease opens and let go when it closes; nobody keeps them for the next call.
 What a handler gets can't be copied, so it can't outlive its lease.
@@ -12,7 +12,7 @@ from typing import final
 
 from demiurge.errors import UsageError
 from demiurge.tools.capabilities import AuthCapability
-from demiurge.tools.connections.credentials import Credentials, Kept, Secret
+from demiurge.tools.connections.credentials import Credentials, Secret, Uncopyable
 from demiurge.tools.connections.leak import LeakWatch
 from demiurge.tools.errors import ToolErrorCode, ToolFailure
 
@@ -20,7 +20,7 @@ __all__ = ["Lease"]
 
 
 @final
-class Lease(Kept):
+class Lease(Uncopyable):
     """An async context manager that gives an AuthCapability, once. `resolve` is asked when it opens, and its
     errors are raised there."""
 
@@ -70,7 +70,7 @@ class Lease(Kept):
 
 
 @final
-class _LentAuth(Kept):
+class _LentAuth(Uncopyable):
     """The AuthCapability of a lease. Its methods raise ToolFailure (`connection_unavailable`) once it is
     closed."""
 

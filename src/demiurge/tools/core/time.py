@@ -1,4 +1,4 @@
-"""`core__get_current_time`: what a model can't know by itself. The clock is a capability (seed 003 #3)."""
+"""`core__get_current_time`: what a model can't know by itself. The clock is a capability."""
 
 from __future__ import annotations
 

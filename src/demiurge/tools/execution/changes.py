@@ -1,4 +1,4 @@
-"""What one call changes in its session and its resources: kept as a whole, or taken back as a whole (seed 004).
+"""What one call changes in its session and its resources: kept as a whole, or taken back as a whole.
 
 Things that can tell calls apart take back just this call's changes; others go back to how they were before it.
 """

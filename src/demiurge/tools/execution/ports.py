@@ -15,7 +15,7 @@ from demiurge.tools.execution.call import Call
 from demiurge.tools.execution.cause import WHERE_TO_LOOK, log_cause
 from demiurge.tools.execution.error_log import ToolErrorLog
 from demiurge.tools.execution.interrupt import is_from_outside
-from demiurge.tools.ledger.effects import Ledger
+from demiurge.tools.ledger.ledger import Ledger
 from demiurge.tools.policy import ToolPolicy
 from demiurge.tools.source import ToolSource
 from demiurge.tools.telemetry.run_summary import RunSummary

@@ -77,7 +77,7 @@ class Transactional(ABC):
 
 @runtime_checkable
 class Snapshotable(Protocol):
-    """What can only go back as a whole (seed 004): `restore` undoes what others changed since `snapshot`, too."""
+    """What can only go back as a whole: `restore` undoes what others changed since `snapshot`, too."""
 
     def snapshot(self) -> Any: ...
 

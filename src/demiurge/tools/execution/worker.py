@@ -18,19 +18,19 @@ from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 from demiurge.tools.execution.interrupt import is_from_outside
 
-__all__ = ["Outcome", "ended", "in_task", "in_thread", "to_the_end"]
+__all__ = ["WorkOutcome", "ended", "in_task", "in_thread", "to_the_end"]
 
 T = TypeVar("T")
 
 
-class Outcome(NamedTuple):
+class WorkOutcome(NamedTuple):
     """What was returned, or raised. Its `repr()` says nothing: asyncio logs it in its debug mode."""
 
     returned: Any
     error: BaseException | None
 
     def __repr__(self) -> str:
-        return "Outcome"
+        return "WorkOutcome"
 
     def unwrap(self) -> Any:
         """The one, or raises the other."""
@@ -39,7 +39,9 @@ class Outcome(NamedTuple):
         return self.returned
 
 
-_Job: TypeAlias = tuple[contextvars.Context, Callable[[], Any], asyncio.AbstractEventLoop, "asyncio.Future[Outcome]"]
+_Job: TypeAlias = tuple[
+    contextvars.Context, Callable[[], Any], asyncio.AbstractEventLoop, "asyncio.Future[WorkOutcome]"
+]
 
 _GRACE_S = 0.1
 """How long a cancelled handler may take to put things away before it is left behind."""
@@ -78,9 +80,9 @@ async def ended(work: asyncio.Future[T]) -> T:
     return work.result()
 
 
-def _started(function: Callable[[], Any]) -> asyncio.Future[Outcome]:
+def _started(function: Callable[[], Any]) -> asyncio.Future[WorkOutcome]:
     loop = asyncio.get_running_loop()
-    done: asyncio.Future[Outcome] = loop.create_future()
+    done: asyncio.Future[WorkOutcome] = loop.create_future()
     _free_thread().put((contextvars.copy_context(), function, loop, done))
     return done
 
@@ -111,26 +113,26 @@ def _work(door: SimpleQueue[_Job]) -> None:
         del context, function, loop, done, outcome  # nothing of a call outlives it here
 
 
-def _outcome(function: Callable[[], Any]) -> Outcome:
+def _outcome(function: Callable[[], Any]) -> WorkOutcome:
     try:
-        return Outcome(function(), None)
+        return WorkOutcome(function(), None)
     except BaseException as error:  # noqa: BLE001  (handed to the waiting task, which raises it)
-        return Outcome(None, error)
+        return WorkOutcome(None, error)
 
 
-def _hand_over(loop: asyncio.AbstractEventLoop, done: asyncio.Future[Outcome], outcome: Outcome) -> None:
+def _hand_over(loop: asyncio.AbstractEventLoop, done: asyncio.Future[WorkOutcome], outcome: WorkOutcome) -> None:
     try:
         loop.call_soon_threadsafe(_settle, done, outcome)
     except RuntimeError:
         return  # the loop has ended: nobody waits any more
 
 
-def _settle(done: asyncio.Future[Outcome], outcome: Outcome) -> None:
+def _settle(done: asyncio.Future[WorkOutcome], outcome: WorkOutcome) -> None:
     if not done.done():  # the waiting task may have been cancelled
         done.set_result(outcome)
 
 
-async def in_task(work: Callable[[], Awaitable[Any]], seconds: float) -> Outcome | None:
+async def in_task(work: Callable[[], Awaitable[Any]], seconds: float) -> WorkOutcome | None:
     """Runs `work` in a new task: what it returned and what it raised, or None when the time was over.
 
     Then, and when the waiting task is cancelled, the new one is cancelled, given a tenth of a second, and left
@@ -145,16 +147,16 @@ async def in_task(work: Callable[[], Awaitable[Any]], seconds: float) -> Outcome
             await _leave(task)
 
 
-async def _contained(work: Callable[[], Awaitable[Any]]) -> Outcome:
+async def _contained(work: Callable[[], Awaitable[Any]]) -> WorkOutcome:
     try:
-        return Outcome(await work(), None)
+        return WorkOutcome(await work(), None)
     except BaseException as error:
         if is_from_outside(error):
             raise
-        return Outcome(None, error)
+        return WorkOutcome(None, error)
 
 
-async def _leave(task: asyncio.Task[Outcome]) -> None:
+async def _leave(task: asyncio.Task[WorkOutcome]) -> None:
     task.cancel()
     try:
         await asyncio.wait((task,), timeout=_GRACE_S)
@@ -164,7 +166,7 @@ async def _leave(task: asyncio.Task[Outcome]) -> None:
             task._log_destroy_pending = False  # type: ignore[attr-defined]  # as `asyncio.gather` does
 
 
-def _take_note(task: asyncio.Task[Outcome]) -> None:
+def _take_note(task: asyncio.Task[WorkOutcome]) -> None:
     """Marks a task's exception as seen; only one from outside gets here, and the loop has raised it already."""
     if not task.cancelled():
         task.exception()

@@ -1,4 +1,4 @@
-"""Tools whose schema was written elsewhere: by an MCP server, in a catalog (seed 003 #16, #21).
+"""Tools whose schema was written elsewhere: by an MCP server, in a catalog.
 
 They run on the same path as authored ones; what differs is trust. The schema is kept as it came, so that a hash
 names exactly what was reviewed, and is checked with a real validator (`foreign.schema`). What is told to a model

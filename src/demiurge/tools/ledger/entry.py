@@ -1,4 +1,4 @@
-"""One entry of the ledger as its readers get it, made from the row that is kept (seed 004, ToolEffect Record)."""
+"""One entry of the ledger as its readers get it, made from the row that is kept."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _MICROSECOND = timedelta(microseconds=1)
 
 @dataclass(frozen=True, slots=True)
 class LedgerEntry:
-    """What a call did: the seed's ToolEffect (seed 004, ToolEffect Record).
+    """What a call did: the seed's ToolEffect.
 
     `result_value` is a copy, JSON as Python reads it. From `expires_at` on the entry counts no more; None: never."""
 

@@ -1,4 +1,4 @@
-"""Which calls count as the same one (seed 004, Idempotency Configuration).
+"""Which calls count as the same one.
 
 Two calls are the same when their keys are equal, so a key must tell apart what differs: it is made from the
 parameters as their own type writes them, defaults filled in, and never from a `repr` or from what a type hides (a
@@ -52,7 +52,7 @@ class IdempotencyStrategy(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class IdempotencyConfig:
-    """How calls of a tool are recognised as the same, and for how long (seed 004).
+    """How calls of a tool are recognised as the same, and for how long.
 
     `param_keys`: names of fields, for `params` only. `key_fn(params) -> str`: for `custom` only. `ttl`: above 0 and
     at most 100 years; None: for ever; `ttl_ns` is the same in nanoseconds. `scope`: text without ':' before the key;
@@ -151,7 +151,7 @@ def compute_params_hash(params: Any) -> str:
 
 
 def compute_idempotency_key(*, tool_name: str, params: Any, config: IdempotencyConfig) -> str | None:
-    """`scope:tool:hash`, or `scope:` and what `key_fn` says; None for strategy `none` (seed 004). An empty scope
+    """`scope:tool:hash`, or `scope:` and what `key_fn` says; None for strategy `none`. An empty scope
     is no prefix. Raises InvalidValue."""
     return make_key(tool_name, params, config, lambda: _dumped(params))
 

@@ -1,4 +1,4 @@
-"""Finding out what became of a call that was begun (seed 000: reconcile; seed 004, Idempotency Ledger).
+"""Finding out what became of a call that was begun (reconcile).
 
 A tool's `reconcile(params, *, context)` looks, in the place that the handler would have changed, whether it did. It
 answers in the handler's place with a ToolResult, of success or not. When it breaks or has no answer (None), nothing

@@ -1,4 +1,4 @@
-"""How much a run may use of what costs money or time, and how much it has used (seed 004, ToolContext).
+"""How much a run may use of what costs money or time, and how much it has used.
 
 Providers report usage as running totals, once per model answer or many times while it streams. So a report
 replaces the earlier one of the same evaluation, and what is consumed is the sum over evaluations: a repeated report

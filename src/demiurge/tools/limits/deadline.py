@@ -1,4 +1,4 @@
-"""The moment at which a run has to be over (seed 004, ToolContext).
+"""The moment at which a run has to be over.
 
 A deadline is a point in time and not a length, so that it can be handed down, from a loop to a tool to what the
 tool calls, and everybody who asks it for the time that is left gets what is left for all of them.

@@ -1,4 +1,4 @@
-"""Stage: the start event, before anything but the policy can refuse the call (seed 003 #5).
+"""Stage: the start event, before anything but the policy can refuse the call.
 
 So every result, also a denial, has its start. It holds what the tool's redaction lets through of the arguments, which
 for a call that is denied is nothing: nobody can tell from it whether there is such a tool. The arguments are read here
@@ -16,11 +16,11 @@ from demiurge.tools.execution.cause import log_cause
 from demiurge.tools.execution.portable import copied, portable
 from demiurge.tools.execution.ports import Ports
 from demiurge.tools.stages.decode import read_arguments
-from demiurge.values.draft import draft_of
+from demiurge.values.fast_constructor import fast_constructor
 
 __all__ = ["announce"]
 
-_Event = draft_of(ToolCallStart)
+_Event = fast_constructor(ToolCallStart)
 
 
 def announce(ports: Ports, call: Call) -> None:

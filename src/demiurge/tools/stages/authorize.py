@@ -1,4 +1,4 @@
-"""Stage: may this caller make this call? Asked after the policy, before the arguments are looked at (seed 003, authz).
+"""Stage: may this caller make this call? Asked after the policy, before the arguments are looked at.
 
 It fails closed: only True lets a call through, and who does not say who they are is not asked for. The runner's own
 authorizer is asked, else that of the context which the call is made with; without any, nobody.

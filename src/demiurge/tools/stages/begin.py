@@ -1,4 +1,4 @@
-"""Stage: from here on, what the call changes in its session and resources can be taken back (seed 004)."""
+"""Stage: from here on, what the call changes in its session and resources can be taken back."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Stage: the call takes its slot in the ledger, or waits for the equal call that has it (seed 004).
+"""Stage: the call takes its slot in the ledger, or waits for the equal call that has it.
 
 The last thing before the handler, and atomic: of equal calls at once, in tasks, threads or processes, one runs. The
 others wait, no longer than the call may take and never for ever, and are answered by what it did; when it changed
@@ -14,7 +14,7 @@ from collections.abc import Awaitable
 from demiurge.tools.errors import ToolErrorCode, ToolFailure
 from demiurge.tools.execution.call import Call
 from demiurge.tools.execution.ports import Ports
-from demiurge.tools.ledger.effects import Claim, Ledger
+from demiurge.tools.ledger.ledger import Claim, Ledger
 from demiurge.tools.ledger.reconcile import reconciling
 from demiurge.tools.ledger.store import EntryState, LedgerRow, LedgerSlot
 from demiurge.tools.ledger.waiting import Bell, LoopBell, ThreadBell, hold, waiting_for

@@ -1,4 +1,4 @@
-"""Stage: may this call use the connection that it names? Then, around the handler: it is lent (seed 003 #26).
+"""Stage: may this call use the connection that it names? Then, around the handler: it is lent.
 
 The question is asked on ids alone and before anybody looks for the connection, so the answer is the same
 whether there is one; it is asked again when the credentials are fetched, which is when the handler is about to

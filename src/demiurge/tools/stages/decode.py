@@ -1,4 +1,4 @@
-"""Stage: the arguments as one JSON object, read strictly (seed 003, decision 8).
+"""Stage: the arguments as one JSON object, read strictly.
 
 A truncated call must never run with what can be guessed of it: repeated keys, NaN, trailing text and anything
 but an object are `invalid_json`, and none of it is quoted back. Text of any length would hold up everything else on the

@@ -1,4 +1,4 @@
-"""Stage: the call gets its id, before anything can refuse it (seed 003 #5).
+"""Stage: the call gets its id, before anything can refuse it.
 
 Nothing that the model wrote is in it but a well-formed tool id and a short, printable call id.
 """

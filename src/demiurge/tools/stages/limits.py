@@ -19,11 +19,11 @@ from demiurge.tools.execution.ports import Ports
 from demiurge.tools.limits.budget import BudgetTracker
 from demiurge.tools.limits.deadline import Deadline
 from demiurge.values.article import with_article
-from demiurge.values.draft import draft_of
+from demiurge.values.fast_constructor import fast_constructor
 
 __all__ = ["in_time", "limits", "resources_of"]
 
-_Context = draft_of(ToolContext)
+_Context = fast_constructor(ToolContext)
 _MS = timedelta(milliseconds=1)
 
 

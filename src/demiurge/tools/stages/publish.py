@@ -1,4 +1,4 @@
-"""Stage: the session hears of the call, once, whatever its outcome (seed 004, Session and Telemetry).
+"""Stage: the session hears of the call, once, whatever its outcome.
 
 It always runs, after the ledger has the result and before anybody outside is told. A result that is folded by every
 reducer and taken by every subscriber is kept, with all that the handler changed; else the call has failed, and its

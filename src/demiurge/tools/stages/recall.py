@@ -1,4 +1,4 @@
-"""Stage: has the ledger answered an equal call already? (seed 004, Idempotency Ledger)
+"""Stage: has the ledger answered an equal call already?
 
 After the policy and the limits, so that nobody gets a stored answer who could not have made the call; before anybody
 is asked for approval, because an answer that is there needs none. What is stored is read back into the tool's own
@@ -15,8 +15,8 @@ from demiurge.tools.errors import ToolErrorCode, ToolFailure, ToolValidationErro
 from demiurge.tools.execution.call import Call
 from demiurge.tools.execution.ports import Ports
 from demiurge.tools.execution.worker import to_the_end
-from demiurge.tools.ledger.effects import Ledger, partition_of
 from demiurge.tools.ledger.idempotency import DumpedParams, IdempotencyConfig, IdempotencyStrategy, make_key
+from demiurge.tools.ledger.ledger import Ledger, partition_of
 from demiurge.tools.ledger.store import EntryState, LedgerRow, LedgerSlot
 from demiurge.tools.policy import ToolPolicyContext
 from demiurge.tools.result import ToolResult

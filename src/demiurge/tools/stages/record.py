@@ -1,4 +1,4 @@
-"""Last stage, which always runs: the audit record, the result event and the one answer (seed 003 #10).
+"""Last stage, which always runs: the audit record, the result event and the one answer.
 
 Only what the redaction let through, or a code with its safe message, is in the event; the summary and the span get
 names, codes, digests and sizes, and the span the public part of the arguments.
@@ -17,11 +17,15 @@ from demiurge.tools.execution.ports import Ports
 from demiurge.tools.record import ToolExecResult, ToolInvocationRecord
 from demiurge.tools.telemetry.run_summary import OK
 from demiurge.tools.telemetry.spans import ToolSpan
-from demiurge.values.draft import draft_of
+from demiurge.values.fast_constructor import fast_constructor
 
 __all__ = ["record"]
 
-_Event, _Answer, _Record = draft_of(ToolCallResult), draft_of(ToolExecResult), draft_of(ToolInvocationRecord)
+_Event, _Answer, _Record = (
+    fast_constructor(ToolCallResult),
+    fast_constructor(ToolExecResult),
+    fast_constructor(ToolInvocationRecord),
+)
 
 
 def record(ports: Ports, call: Call) -> None:

@@ -1,4 +1,4 @@
-"""Stage: the public view, by allowlist, made by the runner and not by the tool (seed 003 #4)."""
+"""Stage: the public view, by allowlist, made by the runner and not by the tool."""
 
 from __future__ import annotations
 

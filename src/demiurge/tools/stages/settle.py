@@ -1,4 +1,4 @@
-"""Stage: what the call did goes to the ledger before anybody is told (seed 004, Idempotency Ledger).
+"""Stage: what the call did goes to the ledger before anybody is told.
 
 From here on the effect is known, whatever becomes of its publication: when the redaction, the size or a listener fails,
 the next equal call publishes the stored result. When the ledger can't be written, the answer still is the tool's; the

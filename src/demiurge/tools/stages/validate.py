@@ -1,4 +1,4 @@
-"""Stage: the arguments as the tool's own type. A failure names fields, never values (seed 003 #10)."""
+"""Stage: the arguments as the tool's own type. A failure names fields, never values."""
 
 from __future__ import annotations
 

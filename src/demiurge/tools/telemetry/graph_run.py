@@ -1,5 +1,4 @@
-"""Which graph a run belongs to: its id is of no use without the graph's name and version (seed 003 P1,
-GraphLlmCaller).
+"""Which graph a run belongs to: its id is of no use without the graph's name and version.
 
 All three are required, so a run id that nobody can trace to a graph can't be written down.
 """

@@ -1,4 +1,4 @@
-"""One digest for everything that a model was asked, so that equal prompts can be found (seed 003 P1, promptHash).
+"""One digest for everything that a model was asked, so that equal prompts can be found.
 
 It covers what the model was shown: two prompts that differ in a tool call, a tool's result or a tool's schema differ in
 their digest. How it was told to answer (a forced tool, a response format) is not in the recipe. It is made from RFC

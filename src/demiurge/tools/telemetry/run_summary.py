@@ -1,5 +1,4 @@
-"""What a run's tools did, in numbers: how many calls, how they ended, how long they took (seed 003 P1, tool
-telemetry).
+"""What a run's tools did, in numbers: how many calls, how they ended, how long they took.
 
 It holds names of tools, closed codes and numbers, and grows with the tools and not with the calls: a model can
 make up any number of names, so calls that named no tool which may run count under one name, `?`.

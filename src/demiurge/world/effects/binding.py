@@ -16,7 +16,7 @@ from demiurge.models.address import Address
 from demiurge.models.port import LanguageModel
 from demiurge.tools.execution.error_log import ToolErrorLog
 from demiurge.tools.execution.observers import Observers
-from demiurge.tools.ledger.effects import Ledger
+from demiurge.tools.ledger.ledger import Ledger
 from demiurge.tools.source import ToolSource
 from demiurge.values.clock import Clock, Entropy
 from demiurge.world.effect import Adapter, EffectCall

@@ -1,7 +1,7 @@
 """`blob.put` and `blob.get`: bytes by address, for plans and tools that have no other way to them.
 
-A ref in the parameters is text, not a `hash`: what a unit names it does not thereby hold (`world.exposure`). One that
-it may not read is answered as one that does not exist.
+A ref in the parameters is text, not a `hash`: what a unit names it does not thereby hold (`world.blob_access`). One
+that it may not read is answered as one that does not exist.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from demiurge.world.effects.binding import WorldParts
 from demiurge.world.manifest import Manifest
 from demiurge.world.state import OpenIntent
 
-__all__ = ["BlobEffects", "WorldBlobs", "brought", "readable"]
+__all__ = ["BlobEffects", "WorldBlobs", "require_readable", "resolve_input_blob"]
 
 
-async def readable(call: EffectCall, text: str) -> Ref:
+async def require_readable(call: EffectCall, text: str) -> Ref:
     """The ref that `text` is, if the unit that asks was given it. Raises NotFound, InvalidValue (not a ref)."""
     ref = parse_ref(text)
     if await call.services.giver(call.unit, ref) is None:
@@ -29,10 +29,10 @@ async def readable(call: EffectCall, text: str) -> Ref:
     return ref
 
 
-async def brought(call: EffectCall, text: str) -> Ref:
+async def resolve_input_blob(call: EffectCall, text: str) -> Ref:
     """The address of bytes that an effect takes along. A tool's come from its capability, which has just stored them;
     whoever else asks can only name what its unit was given. Raises as `readable`."""
-    return parse_ref(text) if call.intent.origin["kind"] == "tool" else await readable(call, text)
+    return parse_ref(text) if call.intent.origin["kind"] == "tool" else await require_readable(call, text)
 
 
 class BlobEffects:
@@ -59,7 +59,7 @@ async def _put(call: EffectCall) -> Result:
     if content["$tag"] == "bytes":
         data: bytes = content["$value"]
     else:
-        data = call.get_blob(await readable(call, content["$value"]))
+        data = call.get_blob(await require_readable(call, content["$value"]))
         _check_size(call, len(data))
     if wanted is not None and parse_ref(wanted) != ref_of(data):
         raise InvalidValue("These bytes have another address.", code="wrong_ref")
@@ -68,7 +68,7 @@ async def _put(call: EffectCall) -> Result:
 
 async def _get(call: EffectCall) -> Result:
     """A blob's bytes, or those of `range`: `start` inclusive, `end` exclusive. `size` is the whole blob's."""
-    ref = await readable(call, call.intent.params["blob_ref"])
+    ref = await require_readable(call, call.intent.params["blob_ref"])
     data = call.get_blob(ref)
     size, part = len(data), call.intent.params["range"]
     if part is not None:

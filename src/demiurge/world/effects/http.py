@@ -29,7 +29,7 @@ from demiurge.world.effect_kinds.urls import WebUrl, joined, parse_url
 from demiurge.world.effects.addresses import networks, refused
 from demiurge.world.effects.asking import ask
 from demiurge.world.effects.binding import WorldParts
-from demiurge.world.effects.blob import brought
+from demiurge.world.effects.blob import resolve_input_blob
 from demiurge.world.effects.bodies import BodyRefused, read_body
 from demiurge.world.manifest import Manifest
 from demiurge.world.secrets import Secrets
@@ -161,7 +161,7 @@ class HttpRequests:
             headers[name.lower()] = self._header(call, name.lower(), value)
         body = b""
         if params["body_ref"] is not None:
-            body = call.get_blob(await brought(call, params["body_ref"]))
+            body = call.get_blob(await resolve_input_blob(call, params["body_ref"]))
         if len(body) > journey.limit:
             raise HttpRefused(f"The request's body is larger than {journey.limit} bytes.", code="body_too_large")
         return _Hop(params["method"].upper(), parse_url(params["url"]), headers, body)

@@ -1,4 +1,4 @@
-"""`introspect.*`: a world looking at itself. The host reads, the receipt names what it saw (architecture.md 2).
+"""`introspect.*`: a world looking at itself. The host reads, the receipt names what it saw.
 
 Of a cell it names unit, number and state hash; of a definition, the manifest it stands in. A state hash of a cell that
 was only counted is text: to be told that a state exists is not to be shown it.

@@ -1,7 +1,7 @@
-"""`llm.generate`: messages and a toolset by address in, an answer by address out (seed 000).
+"""`llm.generate`: messages and a toolset by address in, an answer by address out.
 
 Only tools of the manifest's own toolset, in the wording that it pins, are ever sent to a model: an entry of a
-`tools_ref` blob with another name or another schema is an error receipt (architecture.md 4). Whatever a provider does
+`tools_ref` blob with another name or another schema is an error receipt. Whatever a provider does
 wrong becomes a receipt with a code. Attachments are expanded here, for one request, and only those that the asking unit
 was given (`world.messages`).
 """
@@ -46,7 +46,7 @@ from demiurge.world.authority.admission import decide_tool
 from demiurge.world.effect import EffectCall, Restart, Result, failed, succeeded
 from demiurge.world.effect_kinds.llm import MODELS
 from demiurge.world.effects.binding import WorldParts
-from demiurge.world.effects.blob import readable
+from demiurge.world.effects.blob import require_readable
 from demiurge.world.effects.erased import erased_message, mended, unless_erased
 from demiurge.world.manifest import Manifest
 from demiurge.world.messages import assistant_blob, attachment_refs, call_blob, expand, items_blob
@@ -113,7 +113,7 @@ class LlmGenerate:
         for ref in params["message_refs"]:
             message = unless_erased(call.get_blob, ref)
             for attached in attachment_refs(message or b""):
-                await readable(call, attached)
+                await require_readable(call, attached)
             messages.append(_items(message, call.get_blob))
         specs, chosen = _tools(call, params["tools_ref"], params["tool_choice"])
         form = params["response_format"]
@@ -309,7 +309,7 @@ async def _account(request: GenerateRequest, completion: Completion, asked_ns: i
 
 
 def _prompt_hash(call: EffectCall, request: GenerateRequest) -> Ref:
-    """Of what was asked, so that equal prompts can be found (seed 003, promptHash). Messages go in by their addresses,
+    """Of what was asked, so that equal prompts can be found. Messages go in by their addresses,
     which say as much as their bytes; the graph is the module that asked."""
     name, _, version = call.unit.module.partition("@")
     return prompt_hash(

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable
 from typing import Any
 
-from demiurge.tools.ledger.effects import Claim, Ledger
+from demiurge.tools.ledger.ledger import Claim, Ledger
 from demiurge.tools.ledger.store import EntryState, LedgerRow, LedgerSlot
 
 __all__ = ["RecallingLedger"]

@@ -1,7 +1,7 @@
 """`tool.call`: one proposed call through the one runner, with capabilities that are bound to the kernel.
 
 The kernel has decided before this runs, and a person where the policy asks for one; the runner decides again and takes
-that decision once, so a call that changed in between is refused (architecture.md 4).
+that decision once, so a call that changed in between is refused.
 
 A call works on a copy of its unit's session. Its receipt names the events that it folded, and from time to time the
 whole state before it (`world.sessions`).
@@ -16,7 +16,7 @@ A call that was refused, by whomever, is answered by the same runner, which runs
 result, a record and the text for the model like any other.
 
 Before a person is asked, a call has gone through the runner up to there: one that would be refused whatever they say is
-answered at once (seed 003 #1).
+answered at once.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ from demiurge.tools.effect import ToolEffect
 from demiurge.tools.errors import SAFE_MESSAGES, ToolErrorCode
 from demiurge.tools.execution.error_log import ToolErrorLog
 from demiurge.tools.execution.observers import Held, Observers
-from demiurge.tools.ledger.effects import Ledger
 from demiurge.tools.ledger.idempotency import IdempotencyStrategy
+from demiurge.tools.ledger.ledger import Ledger
 from demiurge.tools.ledger.reconcile import reconciling
 from demiurge.tools.policy import ToolPolicy, ToolPolicyContext
 from demiurge.tools.record import ToolExecResult
@@ -284,7 +284,7 @@ _STRICTNESS = ("allow", "require_approval", "deny")
 
 
 def _policy(call: EffectCall) -> ToolPolicy:
-    """The stricter of the policy that the call was admitted under and the one in force now (architecture.md 4)."""
+    """The stricter of the policy that the call was admitted under and the one in force now."""
     manifests = (call.manifest, call.services.manifest)
     verdicts = [decide_tool(manifest, call.intent.params["tool"], caller=call.caller).verdict for manifest in manifests]
     then, now = (_STRICTNESS.index(verdict) for verdict in verdicts)

@@ -24,7 +24,7 @@ from demiurge.world.effect import EffectCall, Restart, Result, failed, succeeded
 from demiurge.world.effect_kinds.vault import VAULT
 from demiurge.world.effects.asking import ask
 from demiurge.world.effects.binding import WorldParts
-from demiurge.world.effects.blob import brought
+from demiurge.world.effects.blob import resolve_input_blob
 from demiurge.world.manifest import Manifest
 from demiurge.world.sealing import Sealing
 from demiurge.world.secrets import Secrets
@@ -76,7 +76,7 @@ class VaultEffects:
     async def _given(self, call: EffectCall) -> Secret:
         """What the blob holds, if it is the value that the plan expects."""
         params = call.intent.params
-        value = self._sealing.open(params["alias"], call.get_blob(await brought(call, params["value_ref"])))
+        value = self._sealing.open(params["alias"], call.get_blob(await resolve_input_blob(call, params["value_ref"])))
         expected = params["expected_digest"]
         if expected is not None:
             digest = self._secrets.digest_for(call, params["alias"], value) or ""

@@ -1,7 +1,7 @@
 """`workspace.*`: versioned trees of files, addressed by name so that the cap can check what is touched.
 
 Reads name the version they saw. A write makes a new root and changes nothing; a commit publishes it when the head is
-the expected one, and a conflict is a result (seed 000). Only a root that an effect made for this workspace and this
+the expected one, and a conflict is a result. Only a root that an effect made for this workspace and this
 unit can be committed: a tree that somebody wrote by hand could name any blob of the world, and so show it.
 """
 
@@ -21,7 +21,7 @@ from demiurge.world.effect_kinds.urls import is_inside
 from demiurge.world.effect_kinds.workspace import WORKSPACE_FILES
 from demiurge.world.effects.asking import ask
 from demiurge.world.effects.binding import WorldParts
-from demiurge.world.effects.blob import brought
+from demiurge.world.effects.blob import resolve_input_blob
 from demiurge.world.manifest import Manifest
 from demiurge.world.record import Record
 from demiurge.world.state import OpenIntent
@@ -171,7 +171,7 @@ async def _changed(call: EffectCall, params: Mapping[str, Any], change: Callable
 
 
 async def _write(call: EffectCall, params: Mapping[str, Any]) -> Result:
-    ref = await brought(call, params["bytes_ref"])
+    ref = await resolve_input_blob(call, params["bytes_ref"])
     size = len(call.get_blob(ref))
     _limit(call, "max_bytes", size, "The file's size")
     trees.check_new_path(params["path"])

@@ -22,14 +22,14 @@ from demiurge.values.refs import Ref
 from demiurge.world.effect_kinds import TOOL
 from demiurge.world.record import Record, Stamp
 
-__all__ = ["Backtest", "Call", "Change", "backtest"]
+__all__ = ["Backtest", "ChangedDecision", "DecidedCall", "backtest"]
 
 Get = Callable[[Ref], bytes]
 
 KEPT_MANIFESTS = 16
 
 
-class Call(NamedTuple):
+class DecidedCall(NamedTuple):
     """A call that was decided, by the record that shows it. `position` is in the journal."""
 
     unit: str
@@ -39,7 +39,7 @@ class Call(NamedTuple):
 
 
 @dataclass(slots=True)
-class Change:
+class ChangedDecision:
     """Calls of one tool that would be decided otherwise: how many, and the first of them. `rule`: the name of the
     other policy's rule that would decide, None for its own lists."""
 
@@ -49,7 +49,7 @@ class Change:
     would_be: Decision
     rule: str | None = None
     count: int = 0
-    calls: list[Call] = field(default_factory=list)
+    calls: list[DecidedCall] = field(default_factory=list)
 
 
 @dataclass(slots=True)
@@ -60,7 +60,7 @@ class Backtest:
     calls: int = 0
     unreadable: int = 0
     decided: dict[tuple[Decision, Decision], int] = field(default_factory=dict)
-    changes: list[Change] = field(default_factory=list)
+    changes: list[ChangedDecision] = field(default_factory=list)
 
 
 class _Rules(NamedTuple):
@@ -78,14 +78,14 @@ class _Decided(NamedTuple):
     effect: ToolEffect
     caller: Caller
     recorded: Decision
-    call: Call
+    call: DecidedCall
 
 
 def backtest(records: Iterable[Record], get: Get, policy: ToolPolicy, *, shown: int = 5) -> Backtest:
     """Decide every recorded call again. `records` by position, or those of one unit; `shown`: most calls to name of
     each change."""
     done = Backtest()
-    changes: dict[tuple[str, str, Decision, Decision, str], Change] = {}
+    changes: dict[tuple[str, str, Decision, Decision, str], ChangedDecision] = {}
     for found in _decided(records, get):
         if found is None:
             done.unreadable += 1
@@ -97,7 +97,7 @@ def backtest(records: Iterable[Record], get: Get, policy: ToolPolicy, *, shown: 
         done.decided[verdicts] = done.decided.get(verdicts, 0) + 1
         if would_be != found.recorded:
             rule = policy.rule_name(context, found.tool, found.effect, would_be)
-            change = Change(found.tool, found.effect.value, *verdicts, rule)
+            change = ChangedDecision(found.tool, found.effect.value, *verdicts, rule)
             change = changes.setdefault((change.tool, change.effect, *verdicts, rule or ""), change)
             change.count += 1
             if len(change.calls) < shown:
@@ -146,7 +146,7 @@ def _intent(record: Record, rules: _Rules, caller: Caller) -> _Decided:
     effect = rules.effect(tool)
     if verdict == "deny":
         verdict = rules.policy.decide(ToolPolicyContext.of(caller), tool, effect)
-    call = Call(record.unit, record.unit_seq, record.position, params["tool_call_id"])
+    call = DecidedCall(record.unit, record.unit_seq, record.position, params["tool_call_id"])
     return _Decided(tool, effect, caller, verdict, call)
 
 
@@ -171,5 +171,5 @@ def _is_asked(value: Any) -> bool:
 def _denied(record: Record, tool: str, call_id: str, rules: _Rules) -> _Decided | None:
     effect, caller = rules.effect(tool), record.stamp.caller
     recorded = rules.policy.decide(ToolPolicyContext.of(caller), tool, effect)
-    call = Call(record.unit, record.unit_seq, record.position, call_id)
+    call = DecidedCall(record.unit, record.unit_seq, record.position, call_id)
     return _Decided(tool, effect, caller, recorded, call) if recorded == "deny" else None

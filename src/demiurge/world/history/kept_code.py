@@ -1,4 +1,4 @@
-"""The code that a history ran on, from the source that is kept with it (architecture.md 2, rule 7).
+"""The code that a history ran on, from the source that is kept with it (docs/architecture.md, rule 7).
 
 To use it is to run a program out of a world's folder, so only what the user lets be run is: what they have run before,
 or whatever the world keeps if they say that they trust it. Whoever is handed a world looks at it without running what

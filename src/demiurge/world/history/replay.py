@@ -1,7 +1,7 @@
 """Replay: a unit's history is fed to the kernel again, and every record it derives is compared with the journal.
 
-Only ingress is fed; receipts are ingress, so no tool and no model runs (architecture.md 2, rule 2). Opening a unit and
-checking it are the same fold, so a state that was loaded is a state that was checked.
+Only ingress is fed; receipts are ingress, so no tool and no model runs (docs/architecture.md, rule 2). Opening a unit
+and checking it are the same fold, so a state that was loaded is a state that was checked.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from demiurge.errors import Damaged, DemiurgeError, Divergence, InvalidValue, NotFound
 from demiurge.stores.protocol import Row
-from demiurge.values.draft import draft_of
+from demiurge.values.fast_constructor import fast_constructor
 from demiurge.values.refs import Ref, ref_of
 from demiurge.world.history.kept_code import kept_reducer
 from demiurge.world.kernel import advance
@@ -26,7 +26,7 @@ from demiurge.world.unit import Unit
 
 __all__ = ["Blobs", "KeptCode", "Manifests", "fold", "no_code", "step"]
 
-_Ingress = draft_of(Ingress)
+_Ingress = fast_constructor(Ingress)
 
 Blobs = Callable[[Ref], bytes]
 """Reads a blob; raises NotFound or Damaged."""

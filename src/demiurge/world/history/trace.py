@@ -1,4 +1,4 @@
-"""The causal tree of an event: what it led to, how each branch ended, what it waits for (architecture.md 2, rule 6).
+"""The causal tree of an event: what it led to, how each branch ended, what it waits for (docs/architecture.md, rule 6).
 
 A query over the journal's causes: nothing is stored for it, so it shows whatever the records say, also those of a world
 that another process is working on.
@@ -13,7 +13,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 
 from demiurge.world.record import Record
 
-__all__ = ["Outcome", "State", "TraceLine", "lineage", "outcome", "trace"]
+__all__ = ["LineageOutcome", "State", "TraceLine", "lineage", "outcome", "trace"]
 
 State: TypeAlias = Literal["", "ok", "failed", "denied", "rejected", "awaiting_approval", "running"]
 """How a branch ended at this record, or what it waits for: `awaiting_approval` a person, `running` a receipt. Empty
@@ -36,7 +36,7 @@ class TraceLine:
     why: str = ""
 
 
-class Outcome(NamedTuple):
+class LineageOutcome(NamedTuple):
     """How a whole lineage stands: it waits for a person (`waiting`) or a receipt (`running`), a step or a plan of it
     failed, or it is done. `failed`: what did, in the order of the tree; also while the rest goes on.
 
@@ -48,15 +48,15 @@ class Outcome(NamedTuple):
     failed: tuple[TraceLine, ...] = ()
 
 
-def outcome(lines: Sequence[TraceLine]) -> Outcome:
+def outcome(lines: Sequence[TraceLine]) -> LineageOutcome:
     """The terminal state of a lineage, of which these are all lines."""
     failed = tuple(line for line in lines if line.state == "failed" and line.record.kind in ("step", "plan_ended"))
     states = {line.state for line in lines}
     if "awaiting_approval" in states:
-        return Outcome("waiting", failed)
+        return LineageOutcome("waiting", failed)
     if "running" in states:
-        return Outcome("running", failed)
-    return Outcome("failed" if failed else "done", failed)
+        return LineageOutcome("running", failed)
+    return LineageOutcome("failed" if failed else "done", failed)
 
 
 def lineage(records: Iterable[Record], root: Place) -> list[Record]:

@@ -1,7 +1,7 @@
 """Group commit: what many units have to write at once is one transaction and one fsync.
 
 While a transaction is being written the next one gathers, so under load the price of an fsync is shared by all that
-wait for it, and alone a unit waits for no timer (architecture.md 2). Who waits is called back: a task and a future for
+wait for it, and alone a unit waits for no timer. Who waits is called back: a task and a future for
 each of them would cost as much as the step that is written.
 """
 

@@ -1,7 +1,7 @@
 """Dispatch: intents become effects, and what came of them becomes receipts.
 
 An attempt is durable before anything is done outside, so a crash leaves one of three traces: no attempt (nothing was
-done), an attempt without a receipt (the adapter says what that means), or a receipt (architecture.md 2, rule 3).
+done), an attempt without a receipt (the adapter says what that means), or a receipt (docs/architecture.md, rule 3).
 """
 
 from __future__ import annotations

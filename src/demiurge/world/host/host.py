@@ -1,7 +1,7 @@
 """The embedded host: it runs units and effects in this process, on one store.
 
 The kernel decides, a `LiveUnit` makes its decisions durable, the `Dispatcher` performs them; the host is who they all
-belong to, and what the outside talks to (architecture.md 2).
+belong to, and what the outside talks to.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from demiurge.stores.protocol import Attempt, Store
 from demiurge.tools.approvals import require_approver
 from demiurge.values.caller import USER, Caller
 from demiurge.values.clock import Clock, Entropy, SystemClock, SystemEntropy
-from demiurge.values.draft import draft_of
+from demiurge.values.fast_constructor import fast_constructor
 from demiurge.values.refs import Ref, ref_from_digest, ref_of
 from demiurge.world.authority.approval import approvers_of
+from demiurge.world.blob_access import granting_records
 from demiurge.world.cell import cell_node
 from demiurge.world.effect import Adapter, EffectCall, Reading, Result
-from demiurge.world.exposure import giving
 from demiurge.world.history.replay import KeptCode, Manifests, no_code
 from demiurge.world.host.commit import Committer
 from demiurge.world.host.dispatch import Dispatcher
@@ -45,7 +45,7 @@ __all__ = ["Accepted", "Host"]
 
 T = TypeVar("T")
 
-_Ingress, _Stamp = draft_of(Ingress), draft_of(Stamp)
+_Ingress, _Stamp = fast_constructor(Ingress), fast_constructor(Stamp)
 
 
 MAX_REASON = 2000
@@ -346,7 +346,7 @@ class Host:
         self, unit: Unit, ref: Ref, accept: Callable[[Record], bool] = lambda _record: True
     ) -> Record | None:
         """A record that gave `unit` the blob `ref` (`effect.Services`)."""
-        return await asyncio.to_thread(lambda: next(filter(accept, giving(self.store, unit, ref)), None))
+        return await asyncio.to_thread(lambda: next(filter(accept, granting_records(self.store, unit, ref)), None))
 
     def records(self, unit: Unit, from_seq: int = 0) -> Iterator[Record]:
         return map(decode_row, self.store.read(str(unit), from_seq))

@@ -1,7 +1,7 @@
 """A unit in memory: its state, its mailbox, and how it moves on.
 
 One ingress after the other; all that waits in the mailbox becomes one batch of records. The state in memory moves on
-only when that batch is durable, and only then is anything acknowledged, delivered or dispatched (architecture.md 2).
+only when that batch is durable, and only then is anything acknowledged, delivered or dispatched.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from demiurge.errors import DemiurgeError, Unavailable
 from demiurge.stores.protocol import Attempt, Batch, Outgoing, Row, Snapshot, Store
 from demiurge.values import cbor
 from demiurge.values.caller import Caller
-from demiurge.values.draft import draft_of
+from demiurge.values.fast_constructor import fast_constructor
 from demiurge.world.history.replay import Manifests, step
 from demiurge.world.host.commit import Committer
 from demiurge.world.host.loader import Loader
@@ -37,7 +37,7 @@ FRESH = "new:"
 """How the id of an ingress begins that was drawn for it: nobody can have offered it before."""
 
 
-_Row = draft_of(Row)
+_Row = fast_constructor(Row)
 
 
 class _Waiting(NamedTuple):
@@ -83,7 +83,7 @@ class LiveUnit:
     mailbox: list[_Waiting] = field(default_factory=list)
     effects: dict[bytes, asyncio.Task[None]] = field(default_factory=dict)
     one_call: asyncio.Lock = field(default_factory=asyncio.Lock)
-    """Tools of one unit run one after the other: what one call changes, the next one sees (seed 003, PX)."""
+    """Tools of one unit run one after the other: what one call changes, the next one sees."""
     calls: dict[bytes, OpenIntent | None] = field(default_factory=dict)
     """Those that wait for their turn, in order; None for one that an earlier process began."""
     begun: set[bytes] = field(default_factory=set)

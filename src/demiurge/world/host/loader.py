@@ -2,7 +2,7 @@
 
 A snapshot that is damaged, or that does not fit the chain where it stands, is passed over for an older one, in the end
 for the very beginning, and the user is told. So loading costs the tail, however long the history is, and no loss of a
-snapshot is a loss (architecture.md 2, rule 5).
+snapshot is a loss (docs/architecture.md, rule 5).
 """
 
 from __future__ import annotations

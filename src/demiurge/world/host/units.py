@@ -5,7 +5,7 @@ An evicted unit is as one that this process never loaded: all of it is in the st
 across an `await`, except an effect that runs, which keeps its unit from being idle.
 
 What an earlier process left open in a unit is taken up when the unit is awoken, so a process only works on what it was
-asked about: it may lack the tools or the key that others need (architecture.md 2, rule 3).
+asked about: it may lack the tools or the key that others need (docs/architecture.md, rule 3).
 """
 
 from __future__ import annotations

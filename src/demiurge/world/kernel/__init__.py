@@ -2,7 +2,7 @@
 
     advance(manifest, unit_state, ingress, blobs) -> Advance | Need
 
-No I/O, no clock, no randomness: they are in the ingress's stamp (architecture.md 2). Whatever a user, a reducer, a
+No I/O, no clock, no randomness: they are in the ingress's stamp. Whatever a user, a reducer, a
 policy or a provider does wrong becomes a recorded outcome; nothing is thrown for it, so replay reproduces it.
 """
 

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from demiurge.values.draft import draft_of
+from demiurge.values.fast_constructor import fast_constructor
 from demiurge.values.refs import Ref
 from demiurge.world.authority.approval import Refusal, approvers_of, refusal
 from demiurge.world.effect_kinds import TOOL
-from demiurge.world.kernel.advancing import Advancing, Reduce
 from demiurge.world.kernel.budgets import begin_run, count, end_runs, settle, shortfall
 from demiurge.world.kernel.doubts import on_doubt_decided, on_doubt_settled
 from demiurge.world.kernel.events import consume, reduce
@@ -17,18 +16,19 @@ from demiurge.world.kernel.ingress import Ingress
 from demiurge.world.kernel.intents import answer, capability, turn_down
 from demiurge.world.kernel.outcome import Advance, Need
 from demiurge.world.kernel.plans import run_plan
+from demiurge.world.kernel.step_context import Reduce, StepContext
 from demiurge.world.manifest import Manifest
 from demiurge.world.reducer import MissingBlob
 from demiurge.world.state import UnitState
 
 __all__ = ["advance"]
 
-_Advance = draft_of(Advance)
+_Advance = fast_constructor(Advance)
 
 
 def advance(manifest: Manifest, unit_state: UnitState, ingress: Ingress, blobs: Mapping[Ref, bytes]) -> Advance | Need:
     """One step of one unit. `unit_state` is not changed; `blobs` holds what the step may read."""
-    step = Advancing(manifest, unit_state.copy(), ingress, blobs)
+    step = StepContext(manifest, unit_state.copy(), ingress, blobs)
     try:
         _INGRESS[ingress.kind](step)
         while step.tasks:
@@ -52,7 +52,7 @@ def advance(manifest: Manifest, unit_state: UnitState, ingress: Ingress, blobs: 
     )
 
 
-def _on_event(step: Advancing) -> None:
+def _on_event(step: StepContext) -> None:
     body, sender = step.ingress.body, step.ingress.sender
     if "settles" in sender:
         settle(step, sender)
@@ -61,7 +61,7 @@ def _on_event(step: Advancing) -> None:
     consume(step, body["schema"], body["value"], seq, begin_run(step, seq))
 
 
-def _on_receipt(step: Advancing) -> None:
+def _on_receipt(step: StepContext) -> None:
     body = step.ingress.body
     intent = step.state.intents.get(body["intent"])
     if intent is not None:
@@ -69,7 +69,7 @@ def _on_receipt(step: Advancing) -> None:
         answer(step, intent, {"status": body["status"], "payload": body["payload"]}, step.record_ingress())
 
 
-def _on_approval(step: Advancing) -> None:
+def _on_approval(step: StepContext) -> None:
     """A person's decision. It lets the intent run only if the rules in force still allow it."""
     body, stamp = step.ingress.body, step.ingress.stamp
     intent = step.state.intents.get(body["intent"])
@@ -94,8 +94,8 @@ def _on_approval(step: Advancing) -> None:
     step.ready.append(approved)
 
 
-def _on_capability_request(step: Advancing) -> None:
-    """A running tool asks for an effect: admitted only while its `tool.call` is open (architecture.md 1)."""
+def _on_capability_request(step: StepContext) -> None:
+    """A running tool asks for an effect: admitted only while its `tool.call` is open."""
     body = step.ingress.body
     parent = step.state.intents.get(body["parent"])
     if parent is None or parent.kind != TOOL or not parent.may_run or body["ordinal"] in parent.requests:
@@ -103,18 +103,18 @@ def _on_capability_request(step: Advancing) -> None:
     capability(step, parent, body["ordinal"], body["kind"], body["params"], step.record_ingress())
 
 
-def _on_fork(step: Advancing) -> None:
+def _on_fork(step: StepContext) -> None:
     """From here on the unit is another world's: what it asks for now has another identity."""
     step.record_ingress()
     step.state.world = step.ingress.body["world"]
 
 
-def _on_erased(step: Advancing) -> None:
+def _on_erased(step: StepContext) -> None:
     """A blob is gone; nothing is computed from that."""
     step.record_ingress()
 
 
-def _on_loss(step: Advancing) -> None:
+def _on_loss(step: StepContext) -> None:
     """A part of the world was lost, and somebody goes on without it; nothing is computed from that."""
     step.record_ingress()
 

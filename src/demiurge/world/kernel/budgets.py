@@ -15,8 +15,8 @@ from demiurge.errors import InvalidValue
 from demiurge.values.refs import Ref
 from demiurge.world.authority.admission import Admission
 from demiurge.world.budget import (
-    Caller,
-    Lender,
+    CallingRun,
+    LendingRun,
     Limits,
     Run,
     Used,
@@ -27,7 +27,7 @@ from demiurge.world.budget import (
     use_of,
     wanted,
 )
-from demiurge.world.kernel.advancing import Advancing
+from demiurge.world.kernel.step_context import StepContext
 from demiurge.world.reducer import Emit, MissingBlob
 from demiurge.world.state import OpenIntent
 from demiurge.world.unit import Unit
@@ -71,7 +71,7 @@ class _Account:
         return self.limits[dimension] - self.spent(dimension) - held
 
 
-def begin_run(step: Advancing, seq: int) -> int | None:
+def begin_run(step: StepContext, seq: int) -> int | None:
     """The run that an event belongs to here, when it is counted: its id. One that comes back goes on with the run that
     it comes back to, if that goes on and the event brings nothing of its own."""
     sent = step.ingress.sender
@@ -80,14 +80,14 @@ def begin_run(step: Advancing, seq: int) -> int | None:
         return back
     if "budget" not in sent and step.manifest.tool_policy.budgets.run is None:
         return None
-    lender = Lender(sent["unit"], sent["seq"]) if sent.get("lent") else None
-    caller = Caller(sent["unit"], sent["run"]) if "run" in sent else None
+    lender = LendingRun(sent["unit"], sent["seq"]) if sent.get("lent") else None
+    caller = CallingRun(sent["unit"], sent["run"]) if "run" in sent else None
     step.state.runs[seq] = Run(seq, step.ingress.stamp.time_ns, sent.get("budget", {}), lender, caller)
     return seq
 
 
 def shortfall(
-    step: Advancing, run: int | None, kind: str, params: Mapping[str, Any], but: bytes | None = None
+    step: StepContext, run: int | None, kind: str, params: Mapping[str, Any], but: bytes | None = None
 ) -> Admission | None:
     """Why there is no budget for an effect, None when there is. `but`: an open intent, itself, that does not count."""
     if run is None and step.manifest.tool_policy.budgets.unit is None:
@@ -118,7 +118,7 @@ def _short(account: _Account, dimension: str, wants: int, *, costs: bool) -> str
     return f"The budget for this {name} is used up: {max(0, left)} of {limit} {_WORDS[dimension]} are left{asked}."
 
 
-def left_of(step: Advancing, run: int | None, kind: str, params: Mapping[str, Any]) -> dict[str, Limits] | None:
+def left_of(step: StepContext, run: int | None, kind: str, params: Mapping[str, Any]) -> dict[str, Limits] | None:
     """What is left to the run and to the unit once an effect is admitted; None when neither is bounded."""
     if run is None and step.manifest.tool_policy.budgets.unit is None:
         return None
@@ -132,7 +132,7 @@ def left_of(step: Advancing, run: int | None, kind: str, params: Mapping[str, An
     return found or None
 
 
-def count(step: Advancing, intent: OpenIntent) -> None:
+def count(step: StepContext, intent: OpenIntent) -> None:
     """Note what an effect took, whose receipt this is; one that was refused took nothing."""
     if intent.refused is not None:
         return
@@ -153,7 +153,7 @@ def count(step: Advancing, intent: OpenIntent) -> None:
         step.state.used = (step.state.used or Used()).plus(use)
 
 
-def check_shares(step: Advancing, run: int | None, sent: Sequence[tuple[Emit, tuple[Unit, str, Any] | None]]) -> None:
+def check_shares(step: StepContext, run: int | None, sent: Sequence[tuple[Emit, tuple[Unit, str, Any] | None]]) -> None:
     """Raises Overdrawn when events would take more along than there is, InvalidValue for one that stays here."""
     wants: dict[str, int] = {}
     for emit, target in sent:
@@ -173,7 +173,7 @@ def check_shares(step: Advancing, run: int | None, sent: Sequence[tuple[Emit, tu
                 raise Overdrawn(f"the events take {wants[dimension]} along, and {words}")
 
 
-def lend(step: Advancing, emit: Emit, unit: Unit, seq: int, run: int | None) -> dict[str, Any]:
+def lend(step: StepContext, emit: Emit, unit: Unit, seq: int, run: int | None) -> dict[str, Any]:
     """What the cause of an event that goes to another unit says of budgets, reserved here by its record `seq`."""
     mine = _counted(step, run)
     limits = limits_of(step.manifest.tool_policy.budgets.run, mine) if mine is not None else {}
@@ -192,7 +192,7 @@ def lend(step: Advancing, emit: Emit, unit: Unit, seq: int, run: int | None) -> 
     return said
 
 
-def settle(step: Advancing, cause: Mapping[str, Any]) -> None:
+def settle(step: StepContext, cause: Mapping[str, Any]) -> None:
     """A run that was lent something is over: what it used is used, the rest is back."""
     used = Used(**step.ingress.body["value"])
     step.record_ingress()
@@ -200,7 +200,7 @@ def settle(step: Advancing, cause: Mapping[str, Any]) -> None:
         step.state.runs[run.id] = run.settle(cause["settles"], cause["unit"], used)
 
 
-def end_runs(step: Advancing) -> None:
+def end_runs(step: StepContext) -> None:
     """End what has nothing open any more, and settle with who lent."""
     state = step.state
     going = {plan.run for plan in state.plans.values()} | {intent.run for intent in state.intents.values()}
@@ -216,12 +216,12 @@ def end_runs(step: Advancing) -> None:
             step.send(seq, Unit.parse(unit), SETTLED, used, sender)
 
 
-def _counted(step: Advancing, run: int | None) -> Run | None:
+def _counted(step: StepContext, run: int | None) -> Run | None:
     """The run, when it is counted and goes on."""
     return step.state.runs.get(run) if run is not None else None
 
 
-def _accounts(step: Advancing, run: int | None, but: bytes | None) -> Iterator[_Account]:
+def _accounts(step: StepContext, run: int | None, but: bytes | None) -> Iterator[_Account]:
     """What bounds an effect of `run`, its run first."""
     state, budgets = step.state, step.manifest.tool_policy.budgets
     found = _counted(step, run)
@@ -233,7 +233,7 @@ def _accounts(step: Advancing, run: int | None, but: bytes | None) -> Iterator[_
         yield _Account("unit", budgets.unit.limits, state.used or Used(), _held(step, but, None), None)
 
 
-def _held(step: Advancing, but: bytes | None, run: int | None) -> Used:
+def _held(step: StepContext, but: bytes | None, run: int | None) -> Used:
     """What open effects may take, of one run or of all."""
     held = Used()
     for intent in step.state.intents.values():

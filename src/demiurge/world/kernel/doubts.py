@@ -8,19 +8,19 @@ No effect is asked for, so nothing runs.
 
 from __future__ import annotations
 
-from demiurge.world.kernel.advancing import Advancing
+from demiurge.world.kernel.step_context import StepContext
 from demiurge.world.manifest.system import DOUBT_SETTLED
 from demiurge.world.unit import Unit
 
 __all__ = ["on_doubt_decided", "on_doubt_settled"]
 
 
-def on_doubt_decided(step: Advancing) -> None:
+def on_doubt_decided(step: StepContext) -> None:
     """Record what the person found out; nothing is computed from it."""
     step.record_ingress()
 
 
-def on_doubt_settled(step: Advancing) -> None:
+def on_doubt_settled(step: StepContext) -> None:
     """Record that the doubt is over, and tell the units that asked for the effect."""
     seq, name = step.record_ingress(), str(step.state.unit)
     for told in step.ingress.body["told"]:

@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from demiurge.errors import InvalidValue
-from demiurge.values.draft import draft_of
+from demiurge.values.fast_constructor import fast_constructor
 from demiurge.world.authority.admission import decide_tool
 from demiurge.world.cell import apply_step, own_copy
-from demiurge.world.kernel.advancing import MESSAGE, Advancing, Reduce, RunPlan
 from demiurge.world.kernel.budgets import Overdrawn, check_shares, lend
 from demiurge.world.kernel.intents import granted, request_effects
+from demiurge.world.kernel.step_context import MESSAGE, Reduce, RunPlan, StepContext
 from demiurge.world.plan import PlanInstance
 from demiurge.world.reducer import Emit, MissingBlob, ReducerContext
 from demiurge.world.routing import routed
@@ -19,10 +19,12 @@ from demiurge.world.unit import Unit
 
 __all__ = ["consume", "raise_event", "reduce"]
 
-_Context = draft_of(ReducerContext)
+_Context = fast_constructor(ReducerContext)
 
 
-def raise_event(step: Advancing, emit: Emit, target: tuple[Unit, str, Any] | None, cause: int, run: int | None) -> None:
+def raise_event(
+    step: StepContext, emit: Emit, target: tuple[Unit, str, Any] | None, cause: int, run: int | None
+) -> None:
     """Record an event that was emitted here, and take it or send it on to where it is routed.
 
     Its value is already normalised, its route known and its budget there, so nothing can go wrong any more.
@@ -42,7 +44,7 @@ def raise_event(step: Advancing, emit: Emit, target: tuple[Unit, str, Any] | Non
     consume(step, schema, value, seq, run)
 
 
-def consume(step: Advancing, schema: str, value: Any, seq: int, run: int | None) -> None:
+def consume(step: StepContext, schema: str, value: Any, seq: int, run: int | None) -> None:
     """Offer the event to the plans that wait, start those that it triggers, then queue it for the unit's reducer.
 
     A module's event is heard under its own schema, and its arm under the arm's.
@@ -61,14 +63,16 @@ def consume(step: Advancing, schema: str, value: Any, seq: int, run: int | None)
         step.tasks.append(Reduce(value, seq, run))
 
 
-def _offer(step: Advancing, instance: PlanInstance, heard_as: Mapping[str, Any], cause: int) -> None:
+def _offer(step: StepContext, instance: PlanInstance, heard_as: Mapping[str, Any], cause: int) -> None:
     """Let the steps that wait now for this event, under one of its schemas, look at it when their turn comes."""
     offers = [(step_id, heard_as[want]) for step_id, want in instance.waits.items() if want in heard_as]
     if offers:
         step.tasks.append(RunPlan(instance.id, cause, offers))
 
 
-def _start_plan(step: Advancing, name: str, correlate_by: str | None, value: Any, cause: int, run: int | None) -> None:
+def _start_plan(
+    step: StepContext, name: str, correlate_by: str | None, value: Any, cause: int, run: int | None
+) -> None:
     correlation = _field(value, correlate_by) if correlate_by else ""
     plan_id, step.state.next_plan = step.state.next_plan, step.state.next_plan + 1
     variables = {"correlation_id": correlation}
@@ -85,7 +89,7 @@ def _field(value: Any, path: str) -> Any:
     return value if value is not None else ""
 
 
-def reduce(step: Advancing, value: Any, cause: int, run: int | None) -> None:
+def reduce(step: StepContext, value: Any, cause: int, run: int | None) -> None:
     """Run the unit's reducer on an event, raise what it emits, and ask for the effects that it wants."""
     module = step.manifest.modules[step.state.unit.module]
     stamp = step.ingress.stamp
@@ -125,7 +129,7 @@ def reduce(step: Advancing, value: Any, cause: int, run: int | None) -> None:
 
 
 def _targeted(
-    step: Advancing, emitted: Sequence[Emit], run: int | None
+    step: StepContext, emitted: Sequence[Emit], run: int | None
 ) -> list[tuple[Emit, tuple[Unit, str, Any] | None]]:
     """What a step emits, each with where it goes, if all of it may be."""
     step.check_events(len(emitted))
@@ -134,7 +138,7 @@ def _targeted(
     return sent
 
 
-def _step_failed(step: Advancing, code: str, message: str, value: Any, cause: int, run: int | None) -> None:
+def _step_failed(step: StepContext, code: str, message: str, value: Any, cause: int, run: int | None) -> None:
     """Record that a step did not happen, and tell the module once, so that nothing waits for it for ever."""
     body = {"code": code, "message": message}
     seq = step.record("step", {"error": body}, cause)

@@ -13,25 +13,25 @@ from typing import Any
 from demiurge.errors import InvalidValue
 from demiurge.tools.errors import SAFE_MESSAGES, ToolErrorCode
 from demiurge.values import cbor
-from demiurge.values.draft import draft_of
+from demiurge.values.fast_constructor import fast_constructor
 from demiurge.world.authority.admission import Admission, admit
 from demiurge.world.authority.approval import question
 from demiurge.world.authority.refusals import tool_code
 from demiurge.world.effect import failed
-from demiurge.world.kernel.advancing import Advancing, Reduce, RunPlan
 from demiurge.world.kernel.budgets import left_of, shortfall
 from demiurge.world.kernel.receipts import receipt_event
+from demiurge.world.kernel.step_context import Reduce, RunPlan, StepContext
 from demiurge.world.manifest import EffectType, Manifest, ModuleType
 from demiurge.world.reducer import EffectRequest, MissingBlob
 from demiurge.world.state import OpenIntent, Request
 
 __all__ = ["answer", "capability", "emit_effect", "granted", "request_effects", "turn_down"]
 
-_OpenIntent = draft_of(OpenIntent)
+_OpenIntent = fast_constructor(OpenIntent)
 
 
 def emit_effect(
-    step: Advancing,
+    step: StepContext,
     intent_id: bytes,
     kind: str,
     grant: str,
@@ -92,7 +92,7 @@ def emit_effect(
 
 
 def _decided(
-    step: Advancing,
+    step: StepContext,
     effect: EffectType,
     params: Mapping[str, Any],
     grant: str,
@@ -123,7 +123,7 @@ def _refused_by_reducer(admission: Admission, code: str) -> Admission:
     return Admission("deny", "reducer", code, code, SAFE_MESSAGES[ToolErrorCode(code)])
 
 
-def granted(step: Advancing, module: ModuleType, effects: Sequence[EffectRequest]) -> list[tuple[EffectRequest, str]]:
+def granted(step: StepContext, module: ModuleType, effects: Sequence[EffectRequest]) -> list[tuple[EffectRequest, str]]:
     """What a reducer asks for, each with the grant that it uses. Raises InvalidValue for what its module does not
     declare, or too many."""
     step.check_effects(len(effects))
@@ -142,7 +142,7 @@ def granted(step: Advancing, module: ModuleType, effects: Sequence[EffectRequest
 
 
 def request_effects(
-    step: Advancing, module: ModuleType, asked: Sequence[tuple[EffectRequest, str]], seq: int, run: int | None
+    step: StepContext, module: ModuleType, asked: Sequence[tuple[EffectRequest, str]], seq: int, run: int | None
 ) -> None:
     """Emit the effects that a reducer's step asks for; `seq` is the step's record."""
     state = step.state
@@ -153,7 +153,7 @@ def request_effects(
 
 
 def capability(
-    step: Advancing, parent: OpenIntent, ordinal: int, kind: str, params: Mapping[str, Any], cause: int
+    step: StepContext, parent: OpenIntent, ordinal: int, kind: str, params: Mapping[str, Any], cause: int
 ) -> None:
     """Emit the effect that a running tool asks for, in the name of its open call."""
     digest = cbor.digest(params)
@@ -173,7 +173,7 @@ def _only_grant(manifest: Manifest, cap_type: str) -> str:
 
 
 def _deny(
-    step: Advancing,
+    step: StepContext,
     intent_id: bytes,
     kind: str,
     origin: Mapping[str, Any],
@@ -188,7 +188,7 @@ def _deny(
     _deliver(step, intent_id, kind, origin, result, seq, run)
 
 
-def turn_down(step: Advancing, intent: OpenIntent, code: str, message: str, cause: int) -> None:
+def turn_down(step: StepContext, intent: OpenIntent, code: str, message: str, cause: int) -> None:
     """Refuse an open intent: its adapter answers it, or, where it answers none, it is closed with the refusal."""
     effect = step.manifest.effects.get(intent.kind)
     if effect is None or not effect.answers_refusals:
@@ -199,14 +199,14 @@ def turn_down(step: Advancing, intent: OpenIntent, code: str, message: str, caus
     step.ready.append(refused)
 
 
-def answer(step: Advancing, intent: OpenIntent, result: Mapping[str, Any], cause: int) -> None:
+def answer(step: StepContext, intent: OpenIntent, result: Mapping[str, Any], cause: int) -> None:
     """Close an intent with its result."""
     del step.state.intents[intent.id]
     _deliver(step, intent.id, intent.kind, intent.origin, result, cause, intent.run)
 
 
 def _deliver(
-    step: Advancing,
+    step: StepContext,
     intent_id: bytes,
     kind: str,
     origin: Mapping[str, Any],

@@ -10,10 +10,10 @@ from demiurge.tools.limits.allowance import Allowance
 from demiurge.values import cbor
 from demiurge.values.refs import Ref
 from demiurge.world.expr import ExpressionError
-from demiurge.world.kernel.advancing import MESSAGE, Advancing, Reduce
 from demiurge.world.kernel.budgets import Overdrawn, check_shares
 from demiurge.world.kernel.events import raise_event
 from demiurge.world.kernel.intents import emit_effect
+from demiurge.world.kernel.step_context import MESSAGE, Reduce, StepContext
 from demiurge.world.manifest import Manifest
 from demiurge.world.plan import Ended, PlanInstance, hear, run
 from demiurge.world.reducer import Emit, MissingBlob
@@ -22,7 +22,7 @@ from demiurge.world.routing import routed
 __all__ = ["run_plan"]
 
 
-def run_plan(step: Advancing, plan_id: int, cause: int, offers: Sequence[tuple[str, Any]] | None = None) -> None:
+def run_plan(step: StepContext, plan_id: int, cause: int, offers: Sequence[tuple[str, Any]] | None = None) -> None:
     """Move a plan on; whatever goes wrong in it ends it with a record that the unit's reducer can see.
 
     With `offers` (see `hear`) only when it takes one.
@@ -48,7 +48,7 @@ def run_plan(step: Advancing, plan_id: int, cause: int, offers: Sequence[tuple[s
         _ended(step, manifest, instance, ended, cause)
 
 
-def _ended(step: Advancing, manifest: Manifest, instance: PlanInstance, ended: Ended, cause: int) -> None:
+def _ended(step: StepContext, manifest: Manifest, instance: PlanInstance, ended: Ended, cause: int) -> None:
     del step.state.plans[instance.id]
     output = manifest.plans[instance.plan].output
     result = {"result": ended.result} if output is not None else {}
@@ -56,7 +56,7 @@ def _ended(step: Advancing, manifest: Manifest, instance: PlanInstance, ended: E
     step.record("plan_ended", {"id": instance.id, "plan": instance.plan, "status": "ok", **result}, cause, refs)
 
 
-def _failed(step: Advancing, instance: PlanInstance, code: str, message: str, cause: int) -> None:
+def _failed(step: StepContext, instance: PlanInstance, code: str, message: str, cause: int) -> None:
     del step.state.plans[instance.id]
     why = {"code": code, "message": message}
     body = {"id": instance.id, "plan": instance.plan, "status": "error", **why}
@@ -68,8 +68,8 @@ def _failed(step: Advancing, instance: PlanInstance, code: str, message: str, ca
         step.tasks.append(Reduce(event, seq, instance.run))
 
 
-def _manifest_of(step: Advancing, ref: Ref) -> Manifest:
-    """The manifest that an open plan started under; a newer one does not change it (architecture.md 2, rule 7)."""
+def _manifest_of(step: StepContext, ref: Ref) -> Manifest:
+    """The manifest that an open plan started under; a newer one does not change it (docs/architecture.md, rule 7)."""
     if ref == step.manifest.ref:
         return step.manifest
     if ref not in step.blobs:
@@ -78,7 +78,7 @@ def _manifest_of(step: Advancing, ref: Ref) -> Manifest:
 
 
 class _Port:
-    def __init__(self, step: Advancing, manifest: Manifest, instance: PlanInstance, cause: int) -> None:
+    def __init__(self, step: StepContext, manifest: Manifest, instance: PlanInstance, cause: int) -> None:
         self.step, self.manifest, self.instance, self.cause = step, manifest, instance, cause
         self.index = 0
 

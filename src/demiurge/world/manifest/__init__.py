@@ -2,7 +2,7 @@
 
 Schemas, modules, plans, effects, caps and grants, policy, tool policy, toolset, secrets, routing, triggers and
 settings are one canonical node. Its address is in the stamp of every ingress, so each record says under which rules it
-was made (seed 001, architecture.md 3). A new manifest is checked (`check`) and every problem reported at once; one
+was made. A new manifest is checked (`check`) and every problem reported at once; one
 that is stored is only resolved (`resolve`), so that what was taken once is taken for ever. `sys/*` definitions are
 built in and can't be redefined.
 """
@@ -11,7 +11,7 @@ from demiurge.world.manifest.check import problems
 from demiurge.world.manifest.folder import Folder, read_folder
 from demiurge.world.manifest.model import Manifest
 from demiurge.world.manifest.parts import EffectType, Grant, ModuleType, Route, Rule, Secret, Trigger
-from demiurge.world.manifest.problem import BadManifest, Place, Problem
+from demiurge.world.manifest.problem import BadManifest, ManifestPlace, Problem
 from demiurge.world.manifest.system import system_definitions
 
 __all__ = [
@@ -20,8 +20,8 @@ __all__ = [
     "Folder",
     "Grant",
     "Manifest",
+    "ManifestPlace",
     "ModuleType",
-    "Place",
     "Problem",
     "Route",
     "Rule",

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 
 from demiurge.values.type_expr import TypeExpr, kind_of
 from demiurge.world.effect_kinds import Parameter, tables
-from demiurge.world.manifest.folder import Part
+from demiurge.world.manifest.folder import ManifestPart
 from demiurge.world.manifest.known import Known
 from demiurge.world.manifest.problem import Problem
 from demiurge.world.manifest.system import RESERVED
@@ -18,7 +18,7 @@ from demiurge.world.manifest.system import RESERVED
 __all__ = ["cap_problems", "effect_problems"]
 
 
-def effect_problems(part: Part, known: Known) -> Iterator[Problem]:
+def effect_problems(part: ManifestPart, known: Known) -> Iterator[Problem]:
     """What the parameters of an effect lack that a grant of its cap type is held against."""
     schema, cap_type = part.content["params_schema"], part.content["cap_type"]
     family, place = tables().families.get(cap_type), part.place.at("params_schema")
@@ -37,7 +37,7 @@ def effect_problems(part: Part, known: Known) -> Iterator[Problem]:
             yield place.wrong(what, f"write {_written(parameter.type)}, or define a cap type of your own")
 
 
-def cap_problems(part: Part, known: Known) -> Iterator[Problem]:
+def cap_problems(part: ManifestPart, known: Known) -> Iterator[Problem]:
     """Parameters of a cap of a built-in type that are not what the built-in cap has under their names."""
     content, place = part.content, part.place.at("schema")
     found = (cap for name, cap in known.names("defcap").items() if name.startswith(RESERVED))

@@ -1,4 +1,4 @@
-"""What is wrong with a manifest, all of it at once (seed 001; what AgentOS checked, and what it should have).
+"""What is wrong with a manifest, all of it at once (what AgentOS checked, and what it should have).
 
 Forms first, then references among what has a form: one mistake is told once, and hides as few others as it can.
 """
@@ -14,11 +14,11 @@ from demiurge.values.schema import Schemas
 from demiurge.values.type_expr import TypeExpr, endless, kind_of, type_problems
 from demiurge.world.manifest.cap_types import cap_problems, effect_problems
 from demiurge.world.manifest.expressions import NoField, type_at
-from demiurge.world.manifest.folder import LISTS, Folder, Part
+from demiurge.world.manifest.folder import LISTS, Folder, ManifestPart
 from demiurge.world.manifest.known import Known, listed
 from demiurge.world.manifest.parts import ORIGINS, origins_of
 from demiurge.world.manifest.plans import plan_problems
-from demiurge.world.manifest.problem import Place, Problem
+from demiurge.world.manifest.problem import ManifestPlace, Problem
 from demiurge.world.manifest.shapes import NAME, did_you_mean, form_problems, is_readable
 from demiurge.world.manifest.system import (
     ANY_RECEIPT,
@@ -50,10 +50,10 @@ def _forms(folder: Folder) -> Iterator[Problem]:
 
 
 def _duplicates(folder: Folder) -> Iterator[Problem]:
-    seen: dict[tuple[str, str], Place] = {}
+    seen: dict[tuple[str, str], ManifestPlace] = {}
     for definition in system_definitions():
         if definition["$kind"] == "defeffect":
-            seen["effect", definition["kind"]] = Place("the built-in definitions")
+            seen["effect", definition["kind"]] = ManifestPlace("the built-in definitions")
     for content, place in folder.definitions:
         name = content.get("name")
         if isinstance(name, str) and name.startswith(RESERVED):
@@ -82,7 +82,9 @@ def _single(fragment: Mapping[str, Any]) -> Iterator[tuple[str, ...]]:
         yield ("tool_policy",)
 
 
-def _second(seen: dict[tuple[str, str], Place], kind: str, name: str, place: Place, wrong: str) -> Iterator[Problem]:
+def _second(
+    seen: dict[tuple[str, str], ManifestPlace], kind: str, name: str, place: ManifestPlace, wrong: str
+) -> Iterator[Problem]:
     first = seen.setdefault((kind, name), place)
     if first is not place:
         yield place.wrong(wrong, f"keep one (the other: {' '.join(first).strip()})")
@@ -114,15 +116,17 @@ def _schemas(folder: Folder, known: Known) -> Iterator[Problem]:
             for line in type_problems(content.get(field), named, field):
                 path, _, sentence = line.partition(": ")
                 wrong.add(str(content.get("name")) if field == "type" else "")
-                yield Place(place.file, f"{place.path}.{path}".removeprefix(".")).wrong(sentence, "correct the type")
+                yield ManifestPlace(place.file, f"{place.path}.{path}".removeprefix(".")).wrong(
+                    sentence, "correct the type"
+                )
     places = {str(d.content.get("name")): d.place for d in folder.definitions if d.content["$kind"] == "defschema"}
     sound = {name: d for name, d in named.items() if d is not None and NAME.fullmatch(name) and name not in wrong}
     for name in endless(sound):
         what = "no finite value has this type, it needs itself"
-        yield places.get(name, Place(name)).wrong(what, "make a part of it an option or a list")
+        yield places.get(name, ManifestPlace(name)).wrong(what, "make a part of it an option or a list")
 
 
-def _module(part: Part, known: Known) -> Iterator[Problem]:
+def _module(part: ManifestPart, known: Known) -> Iterator[Problem]:
     content, place = part
     abi, at = content["abi"], place.at("abi")
     yield from known.missing("schema", content.get("key_schema"), place.at("key_schema"))
@@ -150,10 +154,10 @@ def _module(part: Part, known: Known) -> Iterator[Problem]:
             yield at.at("event").wrong(what, "give each arm its own")
 
 
-def _requests(part: Part, known: Known) -> Iterator[Problem]:
+def _requests(part: ManifestPart, known: Known) -> Iterator[Problem]:
     """The effects that a reducer may ask for: each open to reducers, under a grant, with an arm that brings it back."""
     content, place = part
-    event, seen = content["abi"]["event"], dict[tuple[str, str], Place]()
+    event, seen = content["abi"]["event"], dict[tuple[str, str], ManifestPlace]()
     arms = _arms(known, event)
     for index, request in enumerate(content.get("effects", ())):
         kind, cap, at = request["kind"], request["cap"], place.at("effects", index)
@@ -176,7 +180,7 @@ def _requests(part: Part, known: Known) -> Iterator[Problem]:
             yield at.wrong(f"no arm of {event} brings back what comes of {kind}", f"add the arm {fix}")
 
 
-def _effect(part: Part, known: Known) -> Iterator[Problem]:
+def _effect(part: ManifestPart, known: Known) -> Iterator[Problem]:
     content, place = part
     for name in ("params_schema", "receipt_schema"):
         yield from known.missing("schema", content[name], place.at(name))
@@ -187,7 +191,7 @@ def _effect(part: Part, known: Known) -> Iterator[Problem]:
     yield from effect_problems(part, known)
 
 
-def _policy(part: Part, known: Known) -> Iterator[Problem]:
+def _policy(part: ManifestPart, known: Known) -> Iterator[Problem]:
     """A rule that names what is not there matches nothing: a denial that denies nothing."""
     content, place = part
     cap_types = frozenset(str(cap.get("cap_type")) for cap in known.names("defcap").values())
@@ -212,7 +216,7 @@ def _policy(part: Part, known: Known) -> Iterator[Problem]:
             yield from known.missing("module", when.get("origin_name"), at.at("origin_name"))
 
 
-def _secret(part: Part, known: Known) -> Iterator[Problem]:
+def _secret(part: ManifestPart, known: Known) -> Iterator[Problem]:
     content, place = part
     for binding in (content["binding_id"], *content.get("else_binding_ids", ())):
         if content["name"].endswith("@*") and not binding.startswith("vault:"):
@@ -254,7 +258,7 @@ def _defaults(folder: Folder, known: Known) -> Iterator[Problem]:
         yield from known.missing("toolset", name, place)
 
 
-def _grant(grant: Mapping[str, Any], place: Place, known: Known, schemas: Schemas) -> Iterator[Problem]:
+def _grant(grant: Mapping[str, Any], place: ManifestPlace, known: Known, schemas: Schemas) -> Iterator[Problem]:
     schema = known.names("defcap").get(str(grant.get("cap")), {}).get("schema")
     if not isinstance(schema, Mapping):
         return
@@ -263,7 +267,7 @@ def _grant(grant: Mapping[str, Any], place: Place, known: Known, schemas: Schema
     except InvalidValue as error:
         if error.code == "invalid_value":  # else the cap's own schema is wrong, which is told where it stands
             sentence = str(error).removeprefix(f"{error.path}: ") if error.path else str(error)
-            where = Place(place.file, f"{place.at('params').path}{'.' if error.path else ''}{error.path}")
+            where = ManifestPlace(place.file, f"{place.at('params').path}{'.' if error.path else ''}{error.path}")
             yield where.wrong(sentence, f"see the parameters of {grant['cap']}")
 
 
@@ -298,7 +302,9 @@ def _arms(known: Known, event: str) -> dict[str, str]:
     return {arm["ref"]: tag for tag, arm in variant.items() if "ref" in arm}
 
 
-def _route(route: Mapping[str, Any], module: Mapping[str, Any], place: Place, known: Known) -> Iterator[Problem]:
+def _route(
+    route: Mapping[str, Any], module: Mapping[str, Any], place: ManifestPlace, known: Known
+) -> Iterator[Problem]:
     event, own = str(route.get("event")), str(_field(module.get("abi"), "event"))
     arms = _arms(known, own)
     if own not in known.schemas:
@@ -324,7 +330,7 @@ def _route(route: Mapping[str, Any], module: Mapping[str, Any], place: Place, kn
         yield from _key(known, arm, path[1:] if arms else path, str(key_schema), place.at("key_field"))
 
 
-def _key(known: Known, schema: str, path: list[str], key_schema: str, place: Place) -> Iterator[Problem]:
+def _key(known: Known, schema: str, path: list[str], key_schema: str, place: ManifestPlace) -> Iterator[Problem]:
     try:
         found = type_at({"ref": schema}, tuple(path), known.schemas)
     except NoField as error:
@@ -343,7 +349,7 @@ def _kind(expr: TypeExpr, known: Known) -> str:
 
 
 def _triggers(folder: Folder, known: Known) -> Iterator[Problem]:
-    seen: dict[tuple[str, str], Place] = {}
+    seen: dict[tuple[str, str], ManifestPlace] = {}
     for trigger, place in listed(folder, "triggers"):
         if not isinstance(trigger, Mapping):
             continue

@@ -10,7 +10,7 @@ from typing import Any
 
 from demiurge.values.type_expr import TypeExpr, kind_of
 from demiurge.world.expr import CONSTANTS, OPS, parse_ref
-from demiurge.world.manifest.problem import Place, Problem
+from demiurge.world.manifest.problem import ManifestPlace, Problem
 from demiurge.world.manifest.shapes import did_you_mean
 
 __all__ = ["NoField", "Scope", "Type", "bool_problems", "expression_problems", "made_type", "plain_type", "type_at"]
@@ -84,7 +84,7 @@ def plain_type(expr: TypeExpr, schemas: Mapping[str, TypeExpr]) -> TypeExpr:
     return expr
 
 
-def expression_problems(expression: Any, place: Place, scope: Scope, depth: int = 0) -> Iterator[Problem]:
+def expression_problems(expression: Any, place: ManifestPlace, scope: Scope, depth: int = 0) -> Iterator[Problem]:
     """What is wrong with an expression that a plan may read in `scope`."""
     if depth > MAX_DEPTH:
         yield place.wrong("is nested too deep", f"nest at most {MAX_DEPTH} levels; give parts a name with assign")
@@ -108,7 +108,7 @@ def expression_problems(expression: Any, place: Place, scope: Scope, depth: int 
             yield place.wrong(f"there is no form {form!r}", did_you_mean(form, FORMS, 'write {"text": ...} or another'))
 
 
-def bool_problems(expression: Any, place: Place, scope: Scope) -> Iterator[Problem]:
+def bool_problems(expression: Any, place: ManifestPlace, scope: Scope) -> Iterator[Problem]:
     """The same, and that the value is a bool, where that can be told."""
     yield from expression_problems(expression, place, scope)
     kind = _kind(expression, scope)
@@ -152,7 +152,7 @@ def made_type(expression: Any, scope: Scope) -> Type:
     return None if kind is None else {_MADE.get(kind, kind): {}}
 
 
-def _operation(expression: Mapping[str, Any], place: Place, scope: Scope, depth: int) -> Iterator[Problem]:
+def _operation(expression: Mapping[str, Any], place: ManifestPlace, scope: Scope, depth: int) -> Iterator[Problem]:
     name, args = expression["op"], expression.get("args")
     if not isinstance(name, str) or name not in OPS:
         yield place.at("op").wrong(f"there is no operation {name!r}", did_you_mean(name, OPS, "see the page on plans"))
@@ -167,7 +167,7 @@ def _operation(expression: Mapping[str, Any], place: Place, scope: Scope, depth:
         yield from expression_problems(arg, place.at("args", index), scope, depth + 1)
 
 
-def _constant(form: str, body: Any, place: Place) -> Iterator[Problem]:
+def _constant(form: str, body: Any, place: ManifestPlace) -> Iterator[Problem]:
     if form in ("nat", "int"):
         fits = type(body) is int and (form == "int" or body >= 0)
     elif form == "bool":
@@ -178,7 +178,7 @@ def _constant(form: str, body: Any, place: Place) -> Iterator[Problem]:
         yield place.at(form).wrong(f"is no constant of type {form}", "correct it, or leave the tag out")
 
 
-def _ref(body: Any, place: Place, scope: Scope, _depth: int) -> Iterator[Problem]:
+def _ref(body: Any, place: ManifestPlace, scope: Scope, _depth: int) -> Iterator[Problem]:
     if not isinstance(body, str) or not body.startswith("@"):
         yield place.wrong("is no reference", "write @plan.input.FIELD, @var:NAME, @step:ID or @event.FIELD")
         return
@@ -214,7 +214,7 @@ def _ref_type(path: str, scope: Scope) -> Type:
     return type_at(found, fields, scope.schemas)
 
 
-def _record(body: Any, place: Place, scope: Scope, depth: int) -> Iterator[Problem]:
+def _record(body: Any, place: ManifestPlace, scope: Scope, depth: int) -> Iterator[Problem]:
     if not isinstance(body, Mapping):
         yield place.wrong("a record is an object of fields", 'write {"record": {...}}')
         return
@@ -222,7 +222,7 @@ def _record(body: Any, place: Place, scope: Scope, depth: int) -> Iterator[Probl
         yield from expression_problems(part, place.at(name), scope, depth + 1)
 
 
-def _list(body: Any, place: Place, scope: Scope, depth: int) -> Iterator[Problem]:
+def _list(body: Any, place: ManifestPlace, scope: Scope, depth: int) -> Iterator[Problem]:
     if not isinstance(body, list):
         yield place.wrong("is no list of expressions", "write [...]")
         return
@@ -230,7 +230,7 @@ def _list(body: Any, place: Place, scope: Scope, depth: int) -> Iterator[Problem
         yield from expression_problems(part, place.at(index), scope, depth + 1)
 
 
-def _map(body: Any, place: Place, scope: Scope, depth: int) -> Iterator[Problem]:
+def _map(body: Any, place: ManifestPlace, scope: Scope, depth: int) -> Iterator[Problem]:
     if not isinstance(body, list) or not all(isinstance(e, Mapping) and set(e) == {"key", "value"} for e in body):
         yield place.wrong("a map is a list of entries", 'write {"map": [{"key": ..., "value": ...}]}')
         return
@@ -239,26 +239,26 @@ def _map(body: Any, place: Place, scope: Scope, depth: int) -> Iterator[Problem]
             yield from expression_problems(part, place.at(index, name), scope, depth + 1)
 
 
-def _variant(body: Any, place: Place, scope: Scope, depth: int) -> Iterator[Problem]:
+def _variant(body: Any, place: ManifestPlace, scope: Scope, depth: int) -> Iterator[Problem]:
     if not isinstance(body, Mapping) or not isinstance(body.get("tag"), str) or set(body) - {"tag", "value"}:
         yield place.wrong("a variant is a tag and a value", 'write {"variant": {"tag": "T", "value": ...}}')
     elif "value" in body:
         yield from expression_problems(body["value"], place.at("value"), scope, depth + 1)
 
 
-def _null(body: Any, place: Place, _scope: Scope, _depth: int) -> Iterator[Problem]:
+def _null(body: Any, place: ManifestPlace, _scope: Scope, _depth: int) -> Iterator[Problem]:
     if body != {}:
         yield place.wrong("null has nothing inside", 'write {"null": {}} or null')
 
 
-def _bytes(body: Any, place: Place, _scope: Scope, _depth: int) -> Iterator[Problem]:
+def _bytes(body: Any, place: ManifestPlace, _scope: Scope, _depth: int) -> Iterator[Problem]:
     try:
         base64.b64decode(body, validate=True)
     except (binascii.Error, TypeError, ValueError):
         yield place.wrong("is no base64", "write bytes as base64 with padding")
 
 
-_CHECKS: Mapping[str, Callable[[Any, Place, Scope, int], Iterator[Problem]]] = {
+_CHECKS: Mapping[str, Callable[[Any, ManifestPlace, Scope, int], Iterator[Problem]]] = {
     "ref": _ref,
     "record": _record,
     "list": _list,

@@ -13,7 +13,7 @@ from demiurge.errors import InvalidValue
 from demiurge.values.schema import Validator
 from demiurge.values.type_expr import TypeExpr, kind_of
 from demiurge.world.manifest.expressions import Scope, Type, made_type, plain_type
-from demiurge.world.manifest.problem import Place, Problem
+from demiurge.world.manifest.problem import ManifestPlace, Problem
 from demiurge.world.manifest.shapes import did_you_mean
 
 __all__ = ["fit_problems"]
@@ -49,7 +49,9 @@ _FITS: Mapping[str, frozenset[str]] = {
 """The kind of what is made -> the kinds that it may fit."""
 
 
-def fit_problems(expression: Any, wanted: Type, place: Place, scope: Scope, depth: int = 0) -> Iterator[Problem]:
+def fit_problems(
+    expression: Any, wanted: Type, place: ManifestPlace, scope: Scope, depth: int = 0
+) -> Iterator[Problem]:
     """Where `expression` can't make a value of the type `wanted`. Forms that are wrong themselves are told elsewhere,
     and passed over here."""
     plain = plain_type(wanted, scope.schemas) if wanted is not None else None
@@ -105,7 +107,7 @@ def _may_be_absent(expr: TypeExpr, schemas: Mapping[str, TypeExpr]) -> bool:
 
 
 def _fields(
-    given: Mapping[str, Any], wanted: Mapping[str, TypeExpr], place: Place, scope: Scope, depth: int
+    given: Mapping[str, Any], wanted: Mapping[str, TypeExpr], place: ManifestPlace, scope: Scope, depth: int
 ) -> Iterator[Problem]:
     for name, part in given.items():
         if name in wanted:
@@ -118,7 +120,7 @@ def _fields(
 
 
 def _arm(
-    given: Mapping[str, Any], arms: Mapping[str, TypeExpr], place: Place, scope: Scope, depth: int
+    given: Mapping[str, Any], arms: Mapping[str, TypeExpr], place: ManifestPlace, scope: Scope, depth: int
 ) -> Iterator[Problem]:
     tag = given.get("tag")
     if not isinstance(tag, str):
@@ -131,7 +133,9 @@ def _arm(
         yield from fit_problems(given.get("value"), arms[tag], place.at("value"), scope, depth + 1)
 
 
-def _type_problems(made: TypeExpr, wanted: TypeExpr, place: Place, scope: Scope, depth: int) -> Iterator[Problem]:
+def _type_problems(
+    made: TypeExpr, wanted: TypeExpr, place: ManifestPlace, scope: Scope, depth: int
+) -> Iterator[Problem]:
     made, wanted = plain_type(made, scope.schemas), plain_type(wanted, scope.schemas)
     if made == wanted or depth > MAX_DEPTH:
         return

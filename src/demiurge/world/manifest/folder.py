@@ -16,9 +16,9 @@ from demiurge.errors import InvalidValue
 from demiurge.tools.policy import ToolPolicy
 from demiurge.tools.spec import ToolSpec
 from demiurge.values import canonical_json
-from demiurge.world.manifest.problem import BadManifest, Place, Problem
+from demiurge.world.manifest.problem import BadManifest, ManifestPlace, Problem
 
-__all__ = ["LISTS", "Folder", "Part", "read_folder"]
+__all__ = ["LISTS", "Folder", "ManifestPart", "read_folder"]
 
 LISTS = (("defaults", "cap_grants"), ("routing", "events"), ("triggers",), ("toolsets",))
 """Sections that are lists: those of several fragments are one after the other."""
@@ -26,31 +26,34 @@ LISTS = (("defaults", "cap_grants"), ("routing", "events"), ("triggers",), ("too
 MAX_FILE = 4 << 20
 
 
-class Part(NamedTuple):
+class ManifestPart(NamedTuple):
     """A definition, or a fragment of the root, and where it stands."""
 
     content: Any
-    place: Place
+    place: ManifestPlace
 
 
 class Folder(NamedTuple):
     """A manifest's parts. `problems` are those of reading them."""
 
-    parts: tuple[Part, ...]
+    parts: tuple[ManifestPart, ...]
     problems: tuple[Problem, ...] = ()
 
     @classmethod
     def of(cls, definitions: Iterable[Mapping[str, Any]], root: Mapping[str, Any]) -> Folder:
         """Parts that come from no file: a definition's place is its name, the root's `manifest`."""
-        named = [Part(d, Place(str(d.get("name", f"definition {index}")))) for index, d in enumerate(definitions)]
-        return cls((*named, Part({"$kind": "manifest", **root}, Place("manifest"))))
+        named = [
+            ManifestPart(d, ManifestPlace(str(d.get("name", f"definition {index}"))))
+            for index, d in enumerate(definitions)
+        ]
+        return cls((*named, ManifestPart({"$kind": "manifest", **root}, ManifestPlace("manifest"))))
 
     @property
-    def definitions(self) -> list[Part]:
+    def definitions(self) -> list[ManifestPart]:
         return [part for part in self.parts if part.content["$kind"] != "manifest"]
 
     @property
-    def fragments(self) -> list[Part]:
+    def fragments(self) -> list[ManifestPart]:
         """Those of the root."""
         return [part for part in self.parts if part.content["$kind"] == "manifest"]
 
@@ -89,12 +92,12 @@ def read_folder(folder: Traversable) -> Folder:
         raise BadManifest(
             [Problem(str(folder), "", "is no folder", "name one that holds the JSON files of a manifest")]
         )
-    parts: list[Part] = []
+    parts: list[ManifestPart] = []
     problems: list[Problem] = []
     files = sorted((f for f in folder.iterdir() if f.name.endswith(".json") and f.is_file()), key=lambda f: f.name)
     for file in files:
         for found in _read(file):
-            if isinstance(found, Part):
+            if isinstance(found, ManifestPart):
                 parts.append(found)
             else:
                 problems.append(found)
@@ -103,8 +106,8 @@ def read_folder(folder: Traversable) -> Folder:
     return Folder(tuple(parts), tuple(problems))
 
 
-def _read(file: Traversable) -> Iterator[Part | Problem]:
-    place = Place(file.name)
+def _read(file: Traversable) -> Iterator[ManifestPart | Problem]:
+    place = ManifestPlace(file.name)
     try:
         data = file.read_bytes()
         if len(data) > MAX_FILE:
@@ -121,6 +124,6 @@ def _read(file: Traversable) -> Iterator[Part | Problem]:
     for index, part in enumerate([content] if whole else content):
         at = place if whole else place.at(index)
         if isinstance(part, dict) and isinstance(part.get("$kind"), str):
-            yield Part(part, at)
+            yield ManifestPart(part, at)
         else:
             yield at.wrong("is no object with a $kind", 'write {"$kind": "defschema", ...} or another kind')

@@ -8,7 +8,7 @@ from typing import Any
 
 from demiurge.values.type_expr import TypeExpr, endless, type_problems
 from demiurge.world.manifest.folder import Folder
-from demiurge.world.manifest.problem import Place, Problem
+from demiurge.world.manifest.problem import ManifestPlace, Problem
 from demiurge.world.manifest.shapes import NAME, did_you_mean
 from demiurge.world.manifest.system import system_definitions
 
@@ -17,7 +17,7 @@ __all__ = ["Known", "listed"]
 Definition = Mapping[str, Any]
 
 
-def listed(folder: Folder, *section: str) -> Iterator[tuple[Any, Place]]:
+def listed(folder: Folder, *section: str) -> Iterator[tuple[Any, ManifestPlace]]:
     """The objects of a section of the root that is a list, of all fragments, with their places."""
     for fragment in folder.fragments:
         found: Any = fragment.content
@@ -59,7 +59,7 @@ class Known:
     def names(self, kind: str) -> Mapping[str, Definition]:
         return self.by_kind.get(kind, {})
 
-    def missing(self, kind: str, name: object, place: Place) -> Iterator[Problem]:
+    def missing(self, kind: str, name: object, place: ManifestPlace) -> Iterator[Problem]:
         """A problem when nothing of this kind (such as `schema`) has this name; of what is no text, none."""
         found = self.names(f"def{kind}")
         if isinstance(name, str) and name not in found:

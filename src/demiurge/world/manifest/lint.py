@@ -1,7 +1,7 @@
 """What in a reducer's source lets a step depend on more than its arguments: clocks, chance, the world outside.
 
 This warns and proves nothing: what a reducer calls in other modules is not looked at, and whether two runs agree is
-found out by checked replay alone (architecture.md 3). So names are resolved by the source's own imports, and what is
+found out by checked replay alone. So names are resolved by the source's own imports, and what is
 not plainly one of these is passed over.
 """
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from demiurge.world.manifest.problem import Place, Problem
+from demiurge.world.manifest.problem import ManifestPlace, Problem
 from demiurge.world.manifest.shapes import STEPS, did_you_mean
 from demiurge.world.plan import BOUND
 
@@ -16,7 +16,7 @@ MAX_STEPS = 256
 Step = Mapping[str, Any]
 
 
-def form_problems(steps: Sequence[Any], place: Place) -> Iterator[tuple[int, Problem]]:
+def form_problems(steps: Sequence[Any], place: ManifestPlace) -> Iterator[tuple[int, Problem]]:
     """Problems, each with the index of the step that can't be read for it; -1: of none."""
     if not 0 < len(steps) <= MAX_STEPS:
         yield -1, place.wrong(f"a plan has 1 to {MAX_STEPS} steps, not {len(steps)}", "add or take away steps")

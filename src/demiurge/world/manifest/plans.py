@@ -23,7 +23,7 @@ from demiurge.world.manifest.plan_forms import (
     op_of,
     variable_of,
 )
-from demiurge.world.manifest.problem import Place, Problem
+from demiurge.world.manifest.problem import ManifestPlace, Problem
 from demiurge.world.manifest.shapes import did_you_mean
 from demiurge.world.manifest.system import WORKSPACE_EVENTS
 
@@ -33,7 +33,7 @@ RECEIPT: Mapping[str, Any] = {"record": {"status": {"text": {}}, "payload": None
 """What `await_receipt` binds; what the payload is depends on the status."""
 
 
-def plan_problems(definition: Mapping[str, Any], place: Place, known: Known) -> Iterator[Problem]:
+def plan_problems(definition: Mapping[str, Any], place: ManifestPlace, known: Known) -> Iterator[Problem]:
     """All that is wrong with what is in a plan. The forms of its own fields are told elsewhere, and what lacks one is
     passed over here."""
     yield from known.missing("schema", definition.get("input"), place.at("input"))
@@ -68,7 +68,9 @@ class _Any(dict[str, Type]):
 class _Graph:
     """A plan's steps and edges, and which steps come before which."""
 
-    def __init__(self, definition: Mapping[str, Any], place: Place, known: Known, wrong: Container[int]) -> None:
+    def __init__(
+        self, definition: Mapping[str, Any], place: ManifestPlace, known: Known, wrong: Container[int]
+    ) -> None:
         """`wrong`: the indices of steps that can't be read."""
         self.definition, self.place, self.known = definition, place, known
         self.name = str(definition.get("name"))
@@ -223,7 +225,7 @@ class _Graph:
 
     # -- steps --------------------------------------------------------------------------------------------------------
 
-    def step(self, step: Step, place: Place) -> Iterator[Problem]:
+    def step(self, step: Step, place: ManifestPlace) -> Iterator[Problem]:
         scope = self.scope(step["id"])
         match step["op"]:
             case "emit_effect":
@@ -264,7 +266,7 @@ class _Graph:
         effect = self.known.effects.get(step["kind"])
         return effect.get("params_schema") if effect is not None else None
 
-    def _fits(self, expression: Any, schema: Any, place: Place, scope: Scope) -> Iterator[Problem]:
+    def _fits(self, expression: Any, schema: Any, place: ManifestPlace, scope: Scope) -> Iterator[Problem]:
         """What can't be of the schema; where that is not there, or the expression is wrong, others say so."""
         if (
             isinstance(schema, str)
@@ -273,7 +275,7 @@ class _Graph:
         ):
             yield from fit_problems(expression, {"ref": schema}, place, scope)
 
-    def _effect(self, step: Step, place: Place) -> Iterator[Problem]:
+    def _effect(self, step: Step, place: ManifestPlace) -> Iterator[Problem]:
         effect = self.known.effects.get(step["kind"])
         if effect is None:
             fix = did_you_mean(step["kind"], self.known.effects, "define it")
@@ -290,7 +292,7 @@ class _Graph:
                 what = f"the grant {step['cap']} is of type {granted}, and {step['kind']} needs {wanted}"
                 yield place.at("cap").wrong(what, f"name a grant of type {wanted}")
 
-    def _awaited(self, step: Step, place: Place) -> Iterator[Problem]:
+    def _awaited(self, step: Step, place: ManifestPlace) -> Iterator[Problem]:
         effects = {i: s for i, s in self.steps.items() if op_of(s) in ("emit_effect", "")}
         handles = {f"@var:{variable_of(effect)}": step_id for step_id, effect in effects.items()}
         awaited = step["for"]
@@ -302,7 +304,7 @@ class _Graph:
                 "it awaits an effect that is not asked for before it", f"add an edge from {handles[name]}"
             )
 
-    def _secrets(self, params: Any, step: Step, place: Place) -> Iterator[Problem]:
+    def _secrets(self, params: Any, step: Step, place: ManifestPlace) -> Iterator[Problem]:
         """Secrets that are written out in the parameters of an effect."""
         for alias, version in _named_secrets(params):
             name = f"{alias}@{version}"

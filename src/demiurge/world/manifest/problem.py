@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from demiurge.errors import InvalidValue
 
-__all__ = ["BadManifest", "Place", "Problem"]
+__all__ = ["BadManifest", "ManifestPlace", "Problem"]
 
 
 class Problem(NamedTuple):
@@ -23,17 +23,17 @@ class Problem(NamedTuple):
         return f"{self.file}: {self.path + ': ' if self.path else ''}{self.wrong}; {self.fix}"
 
 
-class Place(NamedTuple):
+class ManifestPlace(NamedTuple):
     """Where a part of a manifest stands."""
 
     file: str
     path: str = ""
 
-    def at(self, *steps: str | int) -> Place:
+    def at(self, *steps: str | int) -> ManifestPlace:
         path = self.path
         for step in steps:
             path += f"[{step}]" if isinstance(step, int) else f".{step}"
-        return Place(self.file, path.removeprefix("."))
+        return ManifestPlace(self.file, path.removeprefix("."))
 
     def wrong(self, what: str, fix: str) -> Problem:
         return Problem(self.file, self.path, what, fix)

@@ -11,11 +11,11 @@ from demiurge.errors import InvalidValue
 from demiurge.tools.policy_problems import policy_problems
 from demiurge.tools.spec import ToolSpec
 from demiurge.world.manifest.parts import ORIGINS, RULE_FIELDS, Secret
-from demiurge.world.manifest.problem import Place, Problem
+from demiurge.world.manifest.problem import ManifestPlace, Problem
 
 __all__ = ["DEFINITIONS", "ROOT", "STEPS", "Check", "did_you_mean", "form_problems", "is_readable"]
 
-Check = Callable[[Any, Place], Iterator[Problem]]
+Check = Callable[[Any, ManifestPlace], Iterator[Problem]]
 
 _UNVERSIONED = r"[a-z][a-z0-9._-]*/[A-Za-z][A-Za-z0-9._-]*"
 NAME = re.compile(rf"{_UNVERSIONED}@[1-9][0-9]*")
@@ -25,17 +25,17 @@ ID = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}")
 PATH = re.compile(r"(\$value|\$tag|[A-Za-z_][A-Za-z0-9_-]*)(\.(\$value|\$tag|[A-Za-z_][A-Za-z0-9_-]*))*")
 
 
-def _anything(_value: Any, _place: Place) -> Iterator[Problem]:
+def _anything(_value: Any, _place: ManifestPlace) -> Iterator[Problem]:
     return iter(())
 
 
-def _text(value: Any, place: Place) -> Iterator[Problem]:
+def _text(value: Any, place: ManifestPlace) -> Iterator[Problem]:
     if not isinstance(value, str) or not value:
         yield place.wrong("is no text", "write a text that is not empty")
 
 
 def _matching(pattern: re.Pattern[str], what: str, example: str) -> Check:
-    def check(value: Any, place: Place) -> Iterator[Problem]:
+    def check(value: Any, place: ManifestPlace) -> Iterator[Problem]:
         if not isinstance(value, str) or not pattern.fullmatch(value):
             yield place.wrong(f"is no {what}", f"write one such as {example}")
 
@@ -43,19 +43,19 @@ def _matching(pattern: re.Pattern[str], what: str, example: str) -> Check:
 
 
 def _one_of(*allowed: Any) -> Check:
-    def check(value: Any, place: Place) -> Iterator[Problem]:
+    def check(value: Any, place: ManifestPlace) -> Iterator[Problem]:
         if not any(type(value) is type(one) and value == one for one in allowed):
             yield place.wrong("is none of the words that may stand here", f"write {' or '.join(map(str, allowed))}")
 
     return check
 
 
-def _flag(value: Any, place: Place) -> Iterator[Problem]:
+def _flag(value: Any, place: ManifestPlace) -> Iterator[Problem]:
     if type(value) is not bool:
         yield place.wrong("is neither true nor false", "write true or false")
 
 
-def _natural(value: Any, place: Place) -> Iterator[Problem]:
+def _natural(value: Any, place: ManifestPlace) -> Iterator[Problem]:
     if type(value) is not int or value < 0:
         yield place.wrong("is no whole number from 0", "write digits without quotes")
 
@@ -65,7 +65,7 @@ def _or_null(check: Check) -> Check:
 
 
 def _list_of(check: Check) -> Check:
-    def every(value: Any, place: Place) -> Iterator[Problem]:
+    def every(value: Any, place: ManifestPlace) -> Iterator[Problem]:
         if not isinstance(value, list):
             yield place.wrong("is no list", "write [...]")
             return
@@ -76,7 +76,7 @@ def _list_of(check: Check) -> Check:
 
 
 def _map_of(check: Check) -> Check:
-    def every(value: Any, place: Place) -> Iterator[Problem]:
+    def every(value: Any, place: ManifestPlace) -> Iterator[Problem]:
         if not isinstance(value, dict):
             yield place.wrong("is no object", "write {...}")
             return
@@ -89,7 +89,7 @@ def _map_of(check: Check) -> Check:
 def _object(required: Mapping[str, Check], optional: Mapping[str, Check] = {}) -> Check:
     known = {**required, **optional}
 
-    def check(value: Any, place: Place) -> Iterator[Problem]:
+    def check(value: Any, place: ManifestPlace) -> Iterator[Problem]:
         if not isinstance(value, Mapping):
             yield place.wrong("is no object", "write {...}")
             return
@@ -114,7 +114,7 @@ def did_you_mean(word: object, known: Mapping[str, Any] | frozenset[str], otherw
     return f"{otherwise}, or write one of {', '.join(few)}" if 0 < len(few) < 8 else otherwise
 
 
-def _scope(value: Any, place: Place) -> Iterator[Problem]:
+def _scope(value: Any, place: ManifestPlace) -> Iterator[Problem]:
     words = value if isinstance(value, list) else [value]
     allowed = {*ORIGINS, "both"} if value is not words else ORIGINS
     if not words or any(not isinstance(word, str) or word not in allowed for word in words):
@@ -122,20 +122,20 @@ def _scope(value: Any, place: Place) -> Iterator[Problem]:
         yield place.wrong("does not say who may ask for it", fix)
 
 
-def _secret(value: Any, place: Place) -> Iterator[Problem]:
+def _secret(value: Any, place: ManifestPlace) -> Iterator[Problem]:
     try:
         Secret.from_definition({"name": "a@1", "binding_id": value})
     except (InvalidValue, TypeError):
         yield place.wrong("names no place of a secret", "write env:NAME, file:/PATH, file:~/PATH or vault:NAME")
 
 
-def _tool_policy(value: Any, place: Place) -> Iterator[Problem]:
+def _tool_policy(value: Any, place: ManifestPlace) -> Iterator[Problem]:
     for error in policy_problems(value):
         where = f"{error.path}: " if error.path else ""
         yield place.wrong(f"is no tool policy: {where}{error.message}", "correct it as the page on policies says")
 
 
-def _tool(value: Any, place: Place) -> Iterator[Problem]:
+def _tool(value: Any, place: ManifestPlace) -> Iterator[Problem]:
     try:
         ToolSpec.from_json(value)
     except (InvalidValue, KeyError, TypeError, ValueError, AttributeError) as error:
@@ -241,14 +241,14 @@ ROOT: Check = _object(
 """The form of a fragment of the root."""
 
 
-def is_readable(content: Mapping[str, Any], place: Place) -> bool:
+def is_readable(content: Mapping[str, Any], place: ManifestPlace) -> bool:
     """Whether a definition has the right form, unknown fields aside, so that its references can be followed."""
     required, optional = _FIELDS[content["$kind"]]
     known = {"$kind", "name", *required, *optional}
     return not any(form_problems({name: part for name, part in content.items() if name in known}, place))
 
 
-def form_problems(content: Mapping[str, Any], place: Place) -> Iterator[Problem]:
+def form_problems(content: Mapping[str, Any], place: ManifestPlace) -> Iterator[Problem]:
     """What is wrong with the form of a definition or a fragment; of a plan's steps, see `STEPS`."""
     kind = content["$kind"]
     if kind == "manifest":

@@ -26,7 +26,7 @@ from demiurge.world.host.loader import Loader
 from demiurge.world.kernel.ingress import Ingress
 from demiurge.world.record import Stamp, decode_row
 from demiurge.world.retention.traces import NODE, Mention, traces_of
-from demiurge.world.retention.words import Words
+from demiurge.world.retention.words import ErasedWords
 from demiurge.world.snapshot import snapshot_node
 from demiurge.world.state import UnitState
 from demiurge.world.unit import Unit
@@ -97,7 +97,7 @@ def erase(
             raise
         again = _again(store, wanted, dry_run=dry_run)
         return again if beside is None else beside(None, again, dry_run)
-    words = Words.of(data)
+    words = ErasedWords.of(data)
     if words.quoted_in(why):
         raise InvalidValue("quotes what is to be erased, and the reason is kept: use other words", path="why")
     found = traces_of(store, wanted, words, str(ERASURES))

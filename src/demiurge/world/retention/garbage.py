@@ -2,8 +2,8 @@
 
 Roots are the records of the journal, each unit's newest snapshot, and what is younger than the retention window: blobs
 that somebody put, for an event that may come next, and older snapshots. What a live blob names is live. Names are found
-in the bytes themselves (`stores.noted`), so no format has to be known; what looks like a name and is none keeps some
-garbage.
+in the bytes themselves (`stores.gc_barrier`), so no format has to be known; what looks like a name and is none keeps
+some garbage.
 
 Nothing has to stop for it: what is put, read, asked about or named meanwhile is noted, and followed before anything is
 removed (`protocol.Collecting`). Snapshots are forgotten before their nodes are removed, and each blob goes by itself:
@@ -18,7 +18,7 @@ from hashlib import sha256
 from typing import Final
 
 from demiurge.errors import Damaged
-from demiurge.stores.noted import named_in
+from demiurge.stores.gc_barrier import named_in
 from demiurge.stores.protocol import REFRESH_S, Collecting, KeptBlob, Snapshot, Store
 from demiurge.values.refs import ref_from_digest
 from demiurge.world.record import decode_row

@@ -13,12 +13,12 @@ from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from demiurge.errors import Damaged, DemiurgeError, NotFound, UsageError
-from demiurge.stores.noted import named_in
+from demiurge.stores.gc_barrier import named_in
 from demiurge.stores.protocol import Row, Store
 from demiurge.values import canonical_json, cbor
 from demiurge.values.refs import Ref, parse_ref, ref_digest, ref_from_digest
 from demiurge.world.record import Record, decode_row
-from demiurge.world.retention.words import Words, message_of, texts_of
+from demiurge.world.retention.words import ErasedWords, message_of, texts_of
 
 __all__ = ["NODE", "Mention", "Traces", "traces_of"]
 
@@ -50,7 +50,7 @@ class Traces:
     sessions: list[str] = field(default_factory=list)
 
 
-def traces_of(store: Store, ref: Ref, words: Words, unit_of_erasures: str) -> Traces:
+def traces_of(store: Store, ref: Ref, words: ErasedWords, unit_of_erasures: str) -> Traces:
     """Look at every record and every blob. Raises UsageError (`needed`: code that a history ran on), Damaged (of a
     record), and what reading an archive raises."""
     found = Traces()
@@ -79,7 +79,7 @@ def traces_of(store: Store, ref: Ref, words: Words, unit_of_erasures: str) -> Tr
 class _Group:
     """What the receipts that made the blob have made with it."""
 
-    def __init__(self, store: Store, ref: Ref, words: Words) -> None:
+    def __init__(self, store: Store, ref: Ref, words: ErasedWords) -> None:
         self._store, self._ref, self._words = store, ref, words
         self._mine: dict[Ref, None] = {}
         self._others: set[Ref] = set()
@@ -133,7 +133,7 @@ class _Group:
                     yield from map(parse_ref, written["pieces"])
 
 
-def _blobs(store: Store, but: set[Ref], words: Words, inline: list[Mention]) -> Iterator[tuple[Ref, str]]:
+def _blobs(store: Store, but: set[Ref], words: ErasedWords, inline: list[Mention]) -> Iterator[tuple[Ref, str]]:
     """The other blobs that hold or quote the words; nodes that hold them are put to `inline`."""
     for ref in store.iter_blobs():
         if ref in but:

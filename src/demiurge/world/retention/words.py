@@ -18,7 +18,7 @@ from typing import Any, Final, NamedTuple
 from demiurge.errors import InvalidValue
 from demiurge.values import canonical_json
 
-__all__ = ["Words", "fold", "message_of"]
+__all__ = ["ErasedWords", "fold", "message_of"]
 
 _LEAST: Final = 8
 _TITLE: Final = 60
@@ -57,7 +57,7 @@ def message_of(data: bytes) -> Mapping[str, Any] | None:
     return found if isinstance(found.get("role"), str) and "content" in found else None
 
 
-class Words(NamedTuple):
+class ErasedWords(NamedTuple):
     """`texts` are folded, each without what surrounds it; `titles` are what older versions made titles of. `needles`:
     bytes of each text and title that folding leaves as they are, the longest first."""
 
@@ -68,7 +68,7 @@ class Words(NamedTuple):
     needles: tuple[tuple[bytes, ...], ...]
 
     @classmethod
-    def of(cls, data: bytes) -> Words:
+    def of(cls, data: bytes) -> ErasedWords:
         """Those of a message, of a proposed call, or of a blob that is text; none of any other blob."""
         said = list(_said(data))
         texts = tuple(dict.fromkeys(text for text in map(fold, said) if text not in ("", "{}", "[]", "null")))

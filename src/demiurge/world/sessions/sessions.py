@@ -1,4 +1,4 @@
-"""The session of each unit: the fold of its `tool.call` receipts, and nothing else (architecture.md 2, rule 9).
+"""The session of each unit: the fold of its `tool.call` receipts, and nothing else (docs/architecture.md, rule 9).
 
 A receipt may name a blob with the events of its call. What a running call does to its session is done to a copy, so it
 is there when its receipt is, for the next call as for the next process, and never twice. The kernel knows none of this:

@@ -20,7 +20,7 @@ from typing import Self
 
 from demiurge.tools.events import AiEvent, TextDelta
 from demiurge.world.unit import Unit
-from demiurge.world.watching.frame import Began, Closed, Frame, FrameEvent, Lagged, Place
+from demiurge.world.watching.frame import Began, Closed, Frame, FrameEvent, Lagged, ShownSoFar
 
 __all__ = ["Broadcast", "Strip", "Watcher"]
 
@@ -91,7 +91,7 @@ class Watcher:
     """Frames of one unit, or of all: first what there is, then what comes, each once. To be iterated over by one task,
     and closed (`with` does)."""
 
-    def __init__(self, unit: Unit | None, places: Mapping[bytes, Place], leave: Callable[[Watcher], None]) -> None:
+    def __init__(self, unit: Unit | None, places: Mapping[bytes, ShownSoFar], leave: Callable[[Watcher], None]) -> None:
         self.unit = unit
         self._places, self._leave = dict(places), leave
         self._behind: dict[bytes, Strip] = {}
@@ -136,7 +136,7 @@ class Watcher:
         self._more.clear()
         for strip in behind.values():
             frames += strip.read(self._read_to(strip))
-            self._places[strip.intent] = Place(strip.attempt, strip.end)
+            self._places[strip.intent] = ShownSoFar(strip.attempt, strip.end)
             if strip.closed is not None:
                 del self._places[strip.intent]
         return frames
@@ -194,7 +194,7 @@ class Broadcast:
             watcher.notice_gone(unit, intent, seq)
 
     def watch(
-        self, unit: Unit | None = None, after: Mapping[bytes, tuple[Unit, Place]] = MappingProxyType({})
+        self, unit: Unit | None = None, after: Mapping[bytes, tuple[Unit, ShownSoFar]] = MappingProxyType({})
     ) -> Watcher:
         """Watch a unit, or all. `after`: how far each intent was shown before; of one that has ended meanwhile only its
         end is shown."""

@@ -17,7 +17,7 @@ from demiurge.errors import InvalidValue
 from demiurge.tools.events import AiEvent, TextDelta
 from demiurge.world.unit import Unit
 
-__all__ = ["Began", "Closed", "Frame", "FrameEvent", "Lagged", "Place", "frame_to_json", "places_of"]
+__all__ = ["Began", "Closed", "Frame", "FrameEvent", "Lagged", "ShownSoFar", "frame_to_json", "places_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,11 +48,11 @@ class Lagged:
 FrameEvent: TypeAlias = AiEvent | Began | Closed | Lagged
 
 
-class Place(NamedTuple):
+class ShownSoFar(NamedTuple):
     """How far an intent was shown: everything of `attempt` before `offset`."""
 
     attempt: int
-    """From 0, as the attempts are kept (architecture.md 2, rule 3)."""
+    """From 0, as the attempts are kept (docs/architecture.md, rule 3)."""
     offset: int
     """From 0: characters of text (code points), and one for each other event."""
 
@@ -83,16 +83,16 @@ def frame_to_json(frame: Frame) -> dict[str, Any]:
     return {"unit": str(frame.unit or ""), "intent": frame.intent.hex(), **place, "type": frame.event.type, **shown}
 
 
-def places_of(frames: Iterable[Mapping[str, Any]]) -> dict[bytes, tuple[Unit, Place]]:
+def places_of(frames: Iterable[Mapping[str, Any]]) -> dict[bytes, tuple[Unit, ShownSoFar]]:
     """How far each intent was shown to one who saw these frames, in their JSON form and in this order; only the last of
     an intent counts, and one that was closed is over. Raises InvalidValue (`after`) for what is no frame."""
-    places: dict[bytes, tuple[Unit, Place]] = {}
+    places: dict[bytes, tuple[Unit, ShownSoFar]] = {}
     try:
         for frame in frames:
             if frame["type"] == Lagged.type:
                 continue
             intent = bytes.fromhex(frame["intent"])
-            places[intent] = (Unit.parse(frame["unit"]), Place(_nat(frame, "attempt"), _nat(frame, "end")))
+            places[intent] = (Unit.parse(frame["unit"]), ShownSoFar(_nat(frame, "attempt"), _nat(frame, "end")))
             if frame["type"] == Closed.type:
                 del places[intent]
     except (KeyError, TypeError, ValueError) as error:

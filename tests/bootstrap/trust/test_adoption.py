@@ -17,9 +17,9 @@ from tests.provider import Provider, serving
 
 from demiurge import World
 from demiurge.apps.demiurge import CHAT, app
-from demiurge.bootstrap.adoption import Adoption
 from demiurge.bootstrap.manifest import Definitions, keep_definitions
-from demiurge.bootstrap.remembered import forget, recall, remember
+from demiurge.bootstrap.trust.adoption import Adoption
+from demiurge.bootstrap.trust.world_profile import forget, recall, remember
 from demiurge.errors import Conflict
 from demiurge.stores import SqliteStore
 

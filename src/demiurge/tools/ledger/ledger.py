@@ -1,4 +1,4 @@
-"""The record of what tools have done, so that it is not done twice (seed 004, Idempotency Ledger).
+"""The record of what tools have done, so that it is not done twice.
 
     nothing ──► claimed ──► done          answered from here until it expires
        ▲           │  └───► in doubt      nobody knows whether it took effect: never run again by itself
@@ -92,7 +92,7 @@ class Ledger(Protocol):
 
 
 class EffectLedger:
-    """The ledger (seed 004, Effect Ledger): in memory, of one process, unless `store` says otherwise. Safe to use from
+    """The ledger: in memory, of one process, unless `store` says otherwise. Safe to use from
     several threads.
 
     A `key` alone reaches what a call of any tool, session or run left under it, if it named neither a tenant nor a

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from demiurge import ToolPolicy, World
-from demiurge.bootstrap.remembered import Remembered, forget, recall
+from demiurge.bootstrap.trust.world_profile import WorldProfile, forget, recall
 from demiurge.stores import SqliteStore
 from demiurge.stores.protocol import Attempt
 from demiurge.tools import Tool, ToolEffect, tool
@@ -170,7 +170,7 @@ async def test_a_refusal_is_not_kept_and_forgetting_the_tools_forgets_no_approva
         called = await world.call("ring", '{"times": 1}', "c0")
         assert called.approval is not None
         await world.decide(called.approval, approve=False)
-    assert (recall(mine, tmp_path / "w") or Remembered()).approved == ()
+    assert (recall(mine, tmp_path / "w") or WorldProfile()).approved == ()
     await approved(tmp_path / "w", mine)
     forget(mine, tmp_path / "w")
     kept = recall(mine, tmp_path / "w")

@@ -5,14 +5,14 @@ from types import ModuleType
 
 import pytest
 
-from demiurge.late import late
+from demiurge.lazy_imports import lazy_attributes
 
 
 @pytest.fixture
 def package(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     made = ModuleType("made_up")
     monkeypatch.setitem(sys.modules, "made_up", made)
-    made.__getattr__ = late("made_up", {"fractions": ("Fraction",), "colorsys": ("rgb_to_hsv",)})  # type: ignore[method-assign]
+    made.__getattr__ = lazy_attributes("made_up", {"fractions": ("Fraction",), "colorsys": ("rgb_to_hsv",)})  # type: ignore[method-assign]
     return made
 
 

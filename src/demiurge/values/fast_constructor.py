@@ -10,12 +10,12 @@ from __future__ import annotations
 from dataclasses import field, fields, make_dataclass
 from typing import Any, TypeVar
 
-__all__ = ["draft_of"]
+__all__ = ["fast_constructor"]
 
 T = TypeVar("T")
 
 
-def draft_of(kind: type[T]) -> type[T]:
+def fast_constructor(kind: type[T]) -> type[T]:
     """What to call in place of `kind`, with the same arguments, for an equal object in a third of the time. `kind`: a
     dataclass that is frozen and slotted, and has slots from no other class."""
     finish = getattr(kind, "__post_init__", None)

@@ -39,7 +39,7 @@ from demiurge.stores.secret_key import made_key, read_key
 from demiurge.values import canonical_json
 from demiurge.values.clock import SystemEntropy
 
-__all__ = ["MOVED", "NotRecalled", "Remembered", "disown", "forget", "recall", "remember", "remembered_words"]
+__all__ = ["MOVED", "NotRecalled", "WorldProfile", "disown", "forget", "recall", "remember", "remembered_words"]
 
 MARK = "mark.key"
 _JOURNAL = "journal.db"
@@ -51,10 +51,10 @@ LOOKED_AT = 32
 
 
 @dataclass(frozen=True, slots=True)
-class Remembered:
+class WorldProfile:
     """`tools`: dotted module names, looked for in `folders`; `policy`: an absolute path; `manifest`: the hash of the
-    world's own definitions; `addresses`: see `chat_address`; `approved`: see `approved.Approved`; `code`: see
-    `own_code.OwnCode`. Nothing of it is code."""
+    world's own definitions; `addresses`: see `chat_address`; `approved`: see `approved.LocalApprovals`; `code`: see
+    `own_code.TrustedCode`. Nothing of it is code."""
 
     folders: tuple[str, ...] = ()
     tools: tuple[str, ...] = ()
@@ -74,7 +74,7 @@ class NotRecalled(Unavailable):
         self.policy = policy
 
 
-def recall(environment: Mapping[str, str], world: Path) -> Remembered | None:
+def recall(environment: Mapping[str, str], world: Path) -> WorldProfile | None:
     """What was remembered of the world in this folder; None: nothing, or there is no world. Raises NotRecalled, and
     Unavailable for a record that others could have changed, or that is none."""
     place = _place(environment, world)
@@ -115,8 +115,8 @@ def disown(environment: Mapping[str, str], world: Path) -> str | None:
 
 
 def remember(
-    environment: Mapping[str, str], world: Path, change: Callable[[Remembered], Remembered]
-) -> Remembered | None:
+    environment: Mapping[str, str], world: Path, change: Callable[[WorldProfile], WorldProfile]
+) -> WorldProfile | None:
     """Keep what `change` makes of what is kept, and return it; None where no home folder is known. `change` is called
     while nobody else can write, so it must not wait. Of a copy nothing is kept without a policy. Raises NotRecalled,
     Unavailable."""
@@ -129,7 +129,7 @@ def remember(
             record = _find(place, world)
         except NotRecalled as error:
             refused = error
-        kept = record.kept if record is not None else Remembered()
+        kept = record.kept if record is not None else WorldProfile()
         given = change(kept)
         if refused is not None and (refused.code != MOVED or given.policy is None):
             raise refused
@@ -151,9 +151,9 @@ def forget(environment: Mapping[str, str], world: Path) -> None:
         with suppress(Unavailable):
             alike = _alike(place, world)
             record = _find(place, world)
-        kept = record.kept if record is not None else Remembered()
+        kept = record.kept if record is not None else WorldProfile()
         left = replace(kept, folders=(), tools=(), policy=None, addresses=())
-        if left != Remembered() or any(other.kept.policy is not None for other in alike if other != record):
+        if left != WorldProfile() or any(other.kept.policy is not None for other in alike if other != record):
             _write(place, world, left, record)
         elif record is not None:
             record.path.unlink()
@@ -161,7 +161,7 @@ def forget(environment: Mapping[str, str], world: Path) -> None:
             _set_aside(place)
 
 
-def remembered_words(kept: Remembered) -> str:
+def remembered_words(kept: WorldProfile) -> str:
     """The options of the command line that say the same."""
     policy = ["--policy", kept.policy] if kept.policy else []
     return shlex.join([*(word for name in kept.tools for word in ("--tools", name)), *policy])
@@ -172,7 +172,7 @@ class _Record(NamedTuple):
     this was written; an earlier version wrote no `file`."""
 
     path: Path
-    kept: Remembered
+    kept: WorldProfile
     mark: str | None
     world: str
     file: str | None
@@ -235,7 +235,7 @@ def _read(place: Path) -> _Record | None:
         return None
     try:
         found = canonical_json.parse_object(data)
-        kept = Remembered(
+        kept = WorldProfile(
             tuple(map(str, found.get("folders") or filter(None, (found["folder"],)))),
             tuple(found["tools"]),
             found["policy"],
@@ -249,7 +249,7 @@ def _read(place: Path) -> _Record | None:
         raise Unavailable(f"{place} is damaged: remove it, and name the tools with --tools.") from error
 
 
-def _write(place: Path, world: Path, given: Remembered, before: _Record | None) -> None:
+def _write(place: Path, world: Path, given: WorldProfile, before: _Record | None) -> None:
     """In place of the record `before`, which may be in another place. The caller has the folder locked."""
     node = {**asdict(given), "mark": _digest(world), "world": str(world.resolve()), "file": _file(world)}
     node["folder"] = given.folders[0] if given.folders else ""  # what earlier versions read
@@ -271,7 +271,7 @@ def _set_aside(place: Path) -> None:
     """Gives the record in this place, of a world that is not here, another name; one that says nothing is removed."""
     with suppress(Unavailable):
         record = _read(place)
-        if record is not None and record.mark is not None and record.kept != Remembered(code=record.kept.code):
+        if record is not None and record.mark is not None and record.kept != WorldProfile(code=record.kept.code):
             place.replace(place.with_name(f"{record.mark[:32]}.json"))
     place.unlink(missing_ok=True)
 
@@ -284,7 +284,7 @@ def _drop_gone(place: Path) -> None:
         path = place.with_name(name)
         with suppress(DemiurgeError, OSError):
             record = _read(path)
-            if record is not None and record.kept == Remembered(code=record.kept.code) and _is_gone(record.world):
+            if record is not None and record.kept == WorldProfile(code=record.kept.code) and _is_gone(record.world):
                 path.unlink()
 
 

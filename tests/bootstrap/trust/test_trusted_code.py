@@ -11,8 +11,8 @@ import pytest
 
 from demiurge import World
 from demiurge.apps.demiurge import CHAT, app
-from demiurge.bootstrap.own_code import MOST, OwnCode
-from demiurge.bootstrap.remembered import MARK, forget, recall
+from demiurge.bootstrap.trust.trusted_code import MOST, TrustedCode
+from demiurge.bootstrap.trust.world_profile import MARK, forget, recall
 from demiurge.errors import Divergence
 from demiurge.stores import SqliteStore
 from demiurge.values.refs import ref_of
@@ -205,13 +205,13 @@ async def test_a_record_that_others_can_write_says_nothing(tmp_path: Path, mine:
 def test_the_latest_are_kept_and_survive_forgetting_the_rest(tmp_path: Path, mine: dict[str, str]) -> None:
     folder = tmp_path / "w"
     folder.mkdir()
-    own = OwnCode(mine, folder)
+    own = TrustedCode(mine, folder)
     sources = [str(number).encode() for number in range(MOST + 3)]
     for source in sources:
         own.note([Reducer(NEW.reduce, source)])
     assert [own.holds(ref_of(source)) for source in sources] == [False] * 3 + [True] * MOST
     forget(mine, folder)
     assert own.holds(ref_of(sources[-1]))
-    nowhere = OwnCode({}, folder)
+    nowhere = TrustedCode({}, folder)
     nowhere.note([NEW])
     assert not nowhere.holds(ref_of(NEW.source))

@@ -1,6 +1,6 @@
 """A process to be killed while it lets go of blobs, and says on stdout what was done.
 
-`letting_go_child.py FOLDER`. Round N writes 260 rows that name a small and a long blob, puts a pair that nothing
+`erasing_child.py FOLDER`. Round N writes 260 rows that name a small and a long blob, puts a pair that nothing
 names and a pair of secrets, collects the first, takes a seal, erases the second, and archives all but some rows.
 """
 

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from demiurge.bootstrap.remembered import NotRecalled, recall, remember
+from demiurge.bootstrap.trust.world_profile import NotRecalled, recall, remember
 from demiurge.errors import Conflict, DemiurgeError
 
 __all__ = ["Adoption", "not_adopted"]

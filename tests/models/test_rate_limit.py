@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from demiurge.models.gate import Gate
+from demiurge.models.rate_limit import RateLimitGate
 from demiurge.values.clock import FixedClock
 
 DOOR, OTHER_KEY, OTHER_HOST = ("https://a", "k"), ("https://a", "l"), ("https://b", "k")
@@ -9,7 +9,7 @@ SECOND = 10**9
 
 def test_a_door_is_closed_for_its_address_and_key_alone_until_its_time() -> None:
     clock = FixedClock(5 * SECOND)
-    gate = Gate(clock)
+    gate = RateLimitGate(clock)
     assert gate.closed_until(DOOR) == 0
     gate.close(DOOR, 2.0)
     assert gate.closed_until(DOOR) == 7 * SECOND
@@ -19,7 +19,7 @@ def test_a_door_is_closed_for_its_address_and_key_alone_until_its_time() -> None
 
 
 def test_a_shorter_wait_does_not_open_a_door_earlier() -> None:
-    gate = Gate(FixedClock(0))
+    gate = RateLimitGate(FixedClock(0))
     gate.close(DOOR, 9.0)
     gate.close(DOOR, 1.0)
     assert gate.closed_until(DOOR) == 9 * SECOND

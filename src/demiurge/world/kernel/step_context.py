@@ -8,7 +8,7 @@ from typing import Any, Literal, NamedTuple
 
 from demiurge.errors import InvalidValue
 from demiurge.values.caller import Caller
-from demiurge.values.draft import draft_of
+from demiurge.values.fast_constructor import fast_constructor
 from demiurge.values.refs import Ref, ref_of
 from demiurge.world.kernel.ingress import Ingress
 from demiurge.world.kernel.outcome import Sent
@@ -18,9 +18,9 @@ from demiurge.world.record import Cause, Record, Stamp, seal_record
 from demiurge.world.state import OpenIntent, UnitState
 from demiurge.world.unit import Unit
 
-__all__ = ["MESSAGE", "Advancing", "Reduce", "RunPlan"]
+__all__ = ["MESSAGE", "Reduce", "RunPlan", "StepContext"]
 
-_Stamp = draft_of(Stamp)
+_Stamp = fast_constructor(Stamp)
 
 EVENTS_PER_INGRESS = 4096
 EFFECTS_PER_INGRESS = 1024
@@ -47,7 +47,7 @@ class RunPlan(NamedTuple):
     offers: Sequence[tuple[str, Any]] | None = None
 
 
-class Advancing:
+class StepContext:
     """`owned` are the plan instances that were copied for this step; `ready` the intents to perform, `asks`
     those that wait for a person."""
 

@@ -8,25 +8,25 @@ from __future__ import annotations
 
 from demiurge.values.clock import Clock
 
-__all__ = ["Door", "Gate"]
+__all__ = ["Endpoint", "RateLimitGate"]
 
-Door = tuple[str, str | None]
+Endpoint = tuple[str, str | None]
 """An address (scheme, host and port) and the key that is used there."""
 
 
-class Gate:
+class RateLimitGate:
     """The doors of one client. A door that nobody closed is open."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._closed: dict[Door, int] = {}
+        self._closed: dict[Endpoint, int] = {}
 
-    def close(self, door: Door, seconds: float) -> None:
+    def close(self, door: Endpoint, seconds: float) -> None:
         """Keep a door closed for `seconds` from now, or as long as it is already."""
         until = self._clock.monotonic_ns() + int(seconds * 1e9)
         self._closed[door] = max(until, self._closed.get(door, until))
 
-    def closed_until(self, door: Door) -> int:
+    def closed_until(self, door: Endpoint) -> int:
         """When a door opens, on the clock's monotonic hand in nanoseconds; 0 when it is open."""
         until = self._closed.get(door, 0)
         if until <= self._clock.monotonic_ns():

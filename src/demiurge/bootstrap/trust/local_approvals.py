@@ -11,18 +11,18 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from demiurge.bootstrap.remembered import Remembered, recall, remember
+from demiurge.bootstrap.trust.world_profile import WorldProfile, recall, remember
 from demiurge.errors import DemiurgeError
 from demiurge.values import cbor
 from demiurge.world.state import OpenIntent
 
-__all__ = ["Approved"]
+__all__ = ["LocalApprovals"]
 
 MOST = 256
 """How many are kept, the latest: each is of use only until its call has begun."""
 
 
-class Approved:
+class LocalApprovals:
     """Those for the world in `folder`; one that can't be kept counts for this process only."""
 
     def __init__(self, environment: Mapping[str, str], folder: Path) -> None:
@@ -50,10 +50,10 @@ class Approved:
             return False
 
     def _kept(self) -> tuple[str, ...]:
-        return (recall(self._environment, self._folder) or Remembered()).approved
+        return (recall(self._environment, self._folder) or WorldProfile()).approved
 
 
-def _with(kept: Remembered, digest: str) -> Remembered:
+def _with(kept: WorldProfile, digest: str) -> WorldProfile:
     known = kept.approved
     return kept if digest in known else replace(kept, approved=(*known, digest)[-MOST:])
 

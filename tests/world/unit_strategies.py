@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from hypothesis import strategies as st
-from tests.world.past import check
+from tests.world.recomputed_stores import check
 from tests.world.scripted import (
     MAIN,
     SYSTEM,

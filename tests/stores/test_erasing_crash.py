@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.stores.letting_go_child import ROWS, named, pair
+from tests.stores.erasing_child import ROWS, named, pair
 from tests.stores.old_formats import make_older
 
 from demiurge import faults
@@ -20,7 +20,7 @@ from demiurge.stores.merkle import Frontier, leaf_hash
 from demiurge.stores.tiles import Tiles
 from demiurge.values.refs import ref_of
 
-CHILD = Path(__file__).with_name("letting_go_child.py")
+CHILD = Path(__file__).with_name("erasing_child.py")
 POINTS = sorted(
     name
     for name in faults.POINTS

@@ -1,4 +1,4 @@
-"""Who may read a blob: a unit one of whose records exposes its ref. Knowing a ref grants nothing (architecture.md 3).
+"""Who may read a blob: a unit one of whose records exposes its ref. Knowing a ref grants nothing.
 
 What counts is what a unit was *given*: events and receipts that came in, and blobs that its own steps made. What it
 asked for counts for nothing, nor do events that it raised itself: else asking would be having.
@@ -13,12 +13,12 @@ from demiurge.values.refs import Ref, ref_digest
 from demiurge.world.record import Record, decode_row
 from demiurge.world.unit import Unit
 
-__all__ = ["giving"]
+__all__ = ["granting_records"]
 
 PAGE = 256
 
 
-def giving(journal: Journal, unit: Unit, ref: Ref) -> Iterator[Record]:
+def granting_records(journal: Journal, unit: Unit, ref: Ref) -> Iterator[Record]:
     """The records by which `unit` was given `ref`, the newest pages first.
 
     What is asked about is mostly recent. A ref that was never given costs one look at each of the unit's records, but

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from demiurge.values.draft import draft_of
+from demiurge.values.fast_constructor import fast_constructor
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ class Checked:
         object.__setattr__(self, "size", self.high - self.low)
 
 
-draft = draft_of(Point)
+draft = fast_constructor(Point)
 
 
 @given(st.integers(), st.integers() | st.text(), st.lists(st.text()), st.text(), st.integers())
@@ -73,6 +73,6 @@ def test_arguments_are_counted() -> None:
 
 
 def test_what_the_class_checks_is_checked() -> None:
-    assert draft_of(Checked)(2, 5) == Checked(2, 5)
+    assert fast_constructor(Checked)(2, 5) == Checked(2, 5)
     with pytest.raises(ValueError, match="upside down"):
-        draft_of(Checked)(5, 2)
+        fast_constructor(Checked)(5, 2)

@@ -12,11 +12,11 @@ from typing import Any
 
 import pytest
 
-from demiurge.bootstrap.adoption import Adoption
-from demiurge.bootstrap.approved import Approved
 from demiurge.bootstrap.chat_address import address_of_chat, with_address
-from demiurge.bootstrap.own_code import OwnCode
-from demiurge.bootstrap.remembered import LOOKED_AT, Remembered, forget, recall, remember
+from demiurge.bootstrap.trust.adoption import Adoption
+from demiurge.bootstrap.trust.local_approvals import LocalApprovals
+from demiurge.bootstrap.trust.trusted_code import TrustedCode
+from demiurge.bootstrap.trust.world_profile import LOOKED_AT, WorldProfile, forget, recall, remember
 from demiurge.values.caller import Caller
 from demiurge.values.refs import ref_of
 from demiurge.world.reducer import Reducer, Step
@@ -59,19 +59,19 @@ def at_once(work: Any) -> list[Any]:
 
 
 def test_approvals_that_are_noted_at_once_are_all_kept(mine: dict[str, str], world: Path) -> None:
-    noting = Approved(mine, world)
+    noting = LocalApprovals(mine, world)
     assert at_once(lambda number: noting.note(intent(number))) == [None] * MANY
-    assert all(Approved(mine, world).holds(intent(number)) for number in range(MANY))
+    assert all(LocalApprovals(mine, world).holds(intent(number)) for number in range(MANY))
 
 
 def test_code_that_is_noted_at_once_is_all_kept(mine: dict[str, str], world: Path) -> None:
-    at_once(lambda number: OwnCode(mine, world).note([code(str(number))]))
-    assert all(OwnCode(mine, world).holds(ref_of(str(number).encode())) for number in range(MANY))
+    at_once(lambda number: TrustedCode(mine, world).note([code(str(number))]))
+    assert all(TrustedCode(mine, world).holds(ref_of(str(number).encode())) for number in range(MANY))
 
 
 def test_addresses_that_are_kept_at_once_are_all_kept(mine: dict[str, str], world: Path) -> None:
     def keep(number: int) -> None:
-        def change(kept: Remembered) -> Remembered:
+        def change(kept: WorldProfile) -> WorldProfile:
             return replace(kept, addresses=with_address(kept.addresses, f"c{number}", "local", "http://a"))
 
         remember(mine, world, change)
@@ -86,7 +86,7 @@ CHILD = """
 import sys
 from dataclasses import replace
 from pathlib import Path
-from demiurge.bootstrap.remembered import remember
+from demiurge.bootstrap.trust.world_profile import remember
 
 mine, world, mark = {"HOME": sys.argv[1]}, Path(sys.argv[2]), sys.argv[3]
 for number in range(10):
@@ -104,19 +104,19 @@ def test_so_are_those_of_two_processes(mine: dict[str, str], world: Path) -> Non
 
 
 def test_what_changes_nothing_writes_nothing(mine: dict[str, str], world: Path) -> None:
-    assert remember(mine, world, lambda kept: kept) == Remembered()
+    assert remember(mine, world, lambda kept: kept) == WorldProfile()
     assert records(mine) == []
 
 
 def test_of_a_world_that_is_gone_no_digests_of_code_are_kept(mine: dict[str, str], world: Path, tmp_path: Path) -> None:
     for name in ("gone", "here"):
         (tmp_path / name).mkdir()
-        OwnCode(mine, tmp_path / name).note([code(name)])
+        TrustedCode(mine, tmp_path / name).note([code(name)])
     shutil.rmtree(tmp_path / "gone")
-    OwnCode(mine, world).note([code("w")])
+    TrustedCode(mine, world).note([code("w")])
     assert len(records(mine)) == 2
-    assert OwnCode(mine, tmp_path / "here").holds(ref_of(b"here"))
-    assert OwnCode(mine, world).holds(ref_of(b"w"))
+    assert TrustedCode(mine, tmp_path / "here").holds(ref_of(b"here"))
+    assert TrustedCode(mine, world).holds(ref_of(b"w"))
 
 
 CHOSEN: list[dict[str, Any]] = [
@@ -136,21 +136,21 @@ def test_what_somebody_decided_is_kept_for_a_disk_that_comes_back(
     away.mkdir(parents=True)
     remember(mine, away, lambda kept: replace(kept, code=("c",), **chosen))
     (tmp_path / "disk").rename(tmp_path / "unmounted")
-    OwnCode(mine, world).note([code("w")])
+    TrustedCode(mine, world).note([code("w")])
     (tmp_path / "unmounted").rename(tmp_path / "disk")
-    assert recall(mine, away) == Remembered(code=("c",), **chosen)
+    assert recall(mine, away) == WorldProfile(code=("c",), **chosen)
 
 
 def test_a_write_looks_at_a_few_records_and_takes_no_offence(mine: dict[str, str], world: Path, tmp_path: Path) -> None:
     for number in range(LOOKED_AT + 8):
         (tmp_path / f"{number}").mkdir()
-        OwnCode(mine, tmp_path / f"{number}").note([code("c")])
+        TrustedCode(mine, tmp_path / f"{number}").note([code("c")])
     for path in records(mine)[:2]:
         path.write_text("damaged")
     for number in range(LOOKED_AT + 8):
         shutil.rmtree(tmp_path / f"{number}")
-    OwnCode(mine, world).note([code("w")])
-    assert OwnCode(mine, world).holds(ref_of(b"w"))
+    TrustedCode(mine, world).note([code("w")])
+    assert TrustedCode(mine, world).holds(ref_of(b"w"))
     left = len(records(mine)) - 1
     assert left <= 10
     assert left >= 8
@@ -163,4 +163,4 @@ def test_forgetting_keeps_what_is_no_tool_and_no_policy(mine: dict[str, str], wo
     remember(mine, world, lambda kept: replace(kept, tools=("t",), policy="/p"))
     assert Adoption(mine, world).take(str(EMPTY)) is None
     forget(mine, world)
-    assert recall(mine, world) == Remembered(manifest=str(EMPTY))
+    assert recall(mine, world) == WorldProfile(manifest=str(EMPTY))

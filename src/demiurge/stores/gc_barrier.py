@@ -21,7 +21,7 @@ from typing import Final
 from demiurge.errors import Conflict
 from demiurge.stores.protocol import Batch
 
-__all__ = ["Noted", "named_in"]
+__all__ = ["GcBarrier", "named_in"]
 
 _AS_TEXT: Final = re.compile(rb"sha256:([0-9a-f]{64})")
 _AS_BYTES: Final = re.compile(rb"\x58\x20(?=(.{32}))", re.DOTALL)
@@ -33,7 +33,7 @@ def named_in(data: bytes) -> set[bytes]:
     return {*_AS_BYTES.findall(data), *(bytes.fromhex(text.decode()) for text in _AS_TEXT.findall(data))}
 
 
-class Noted:
+class GcBarrier:
     """Digests of 32 bytes. `lock` keeps others from noting. Safe to use from several threads."""
 
     def __init__(self) -> None:

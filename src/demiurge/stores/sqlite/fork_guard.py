@@ -15,13 +15,13 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Final
 
-__all__ = ["Gate"]
+__all__ = ["ForkGuard"]
 
 _MOST_SECONDS: Final = 10.0
 """How long a fork waits for what is going on inside. It is writes; one that takes longer is stuck."""
 
 
-class Gate:
+class ForkGuard:
     """`put_away` is called with nobody inside, before this process forks."""
 
     def __init__(self, put_away: Callable[[], None]) -> None:
@@ -65,8 +65,8 @@ class Gate:
         self._nobody.release()
 
 
-_gates: weakref.WeakSet[Gate] = weakref.WeakSet()
-_shut: list[Gate] = []
+_gates: weakref.WeakSet[ForkGuard] = weakref.WeakSet()
+_shut: list[ForkGuard] = []
 
 
 def _before() -> None:

@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterable, Mapping
 from importlib import import_module
 from typing import Any
 
-__all__ = ["late"]
+__all__ = ["lazy_attributes"]
 
 
-def late(package: str, homes: Mapping[str, Iterable[str]]) -> Callable[[str], Any]:
+def lazy_attributes(package: str, homes: Mapping[str, Iterable[str]]) -> Callable[[str], Any]:
     """The `__getattr__` of `package`, which is being imported. `homes`: the names that each module gives."""
     home = {name: module for module, names in homes.items() for name in names}
 

@@ -15,18 +15,18 @@ from dataclasses import replace
 from pathlib import Path
 
 from demiurge.apps.demiurge.earlier import EARLIER
-from demiurge.bootstrap.remembered import Remembered, recall, remember
+from demiurge.bootstrap.trust.world_profile import WorldProfile, recall, remember
 from demiurge.errors import DemiurgeError
 from demiurge.values.refs import Ref, ref_of
 from demiurge.world.reducer import Reducer
 
-__all__ = ["OwnCode"]
+__all__ = ["TrustedCode"]
 
 MOST = 64
 """How many are kept, the latest: at its first step after a change a unit gets a snapshot, and needs the old no more."""
 
 
-class OwnCode:
+class TrustedCode:
     """That for the world in `folder`. Where it can't be kept, old histories need leave as a stranger's do."""
 
     def __init__(self, environment: Mapping[str, str], folder: Path) -> None:
@@ -52,9 +52,9 @@ class OwnCode:
                 remember(self._environment, fork, lambda kept: replace(kept, code=known))
 
     def _kept(self) -> tuple[str, ...]:
-        return (recall(self._environment, self._folder) or Remembered()).code
+        return (recall(self._environment, self._folder) or WorldProfile()).code
 
 
-def _with(kept: Remembered, sources: set[Ref]) -> Remembered:
+def _with(kept: WorldProfile, sources: set[Ref]) -> WorldProfile:
     new = sorted(sources - set(kept.code))
     return replace(kept, code=(*kept.code, *new)[-MOST:]) if new else kept
