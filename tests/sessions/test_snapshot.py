@@ -178,7 +178,7 @@ def text_of_stock() -> str:
 
 def test_a_slice_whose_type_the_reader_does_not_name_is_refused() -> None:
     for types in ([], [Delivered]):
-        with pytest.raises(SnapshotRestoreError, match=r"tests\.sessions\.shop:Stock"):
+        with pytest.raises(SnapshotRestoreError, match=r"tests\.sessions\.shop_events:Stock"):
             SessionSnapshot.from_json(text_of_stock(), types)
 
 

@@ -245,7 +245,7 @@ async def test_the_record_is_this_users_alone_and_keeps_what_else_is_in_it(
 
 
 async def test_with_the_shipped_app_nothing_is_kept(given: Path, victim: dict[str, str]) -> None:
-    air = Path(__file__).parents[2] / "src/demiurge/apps/demiurge/air"
+    air = Path(__file__).parents[3] / "src/demiurge/apps/demiurge/air"
     async with World.open(given, environment=victim, adopt=True):
         pass
     async with World.open(given, environment=victim, manifest=air) as world:

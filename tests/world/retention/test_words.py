@@ -35,6 +35,15 @@ def test_a_copy_is_found_in_every_form_in_which_it_may_be_stored(text: str) -> N
     assert [words.may_stand_in(form) for form in forms] == [True] * len(forms)
 
 
+@pytest.mark.parametrize("first", "bfnrtux0")
+@pytest.mark.parametrize("length", [92, 0x015C, 0x5C01, 0x5C75, 0x1005C, 0x15C75])
+def test_a_length_in_front_of_a_copy_is_no_escape(length: int, first: str) -> None:
+    text = (first + "0041 is the key " * length)[: length - 1] + "x"
+    assert len(text.encode()) == length
+    for form in (["before", text, "after"], {"text": text}, [text.encode()]):
+        assert of(text).copied_in(cbor.encode(form))
+
+
 @given(TEXTS, st.text(max_size=20), st.text(max_size=20))
 def test_a_quick_look_misses_nothing_that_a_thorough_one_finds(text: str, before: str, after: str) -> None:
     words = of(text)

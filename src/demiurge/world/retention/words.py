@@ -57,6 +57,12 @@ def message_of(data: bytes) -> Mapping[str, Any] | None:
     return found if isinstance(found.get("role"), str) and "content" in found else None
 
 
+_HEAD: Final = re.compile(
+    rb"(?<=[Xx])\\|(?<=[Yy])\\|(?<=[Yy].)\\|(?<=[Zz])\\|(?<=[Zz].)\\|(?<=[Zz]..)\\|(?<=[Zz]...)\\", re.DOTALL
+)
+"""A backslash that may be a byte of the length in front of a text or of bytes in CBOR, and so escapes nothing."""
+
+
 class ErasedWords(NamedTuple):
     """`texts` are folded, each without what surrounds it; `titles` are what older versions made titles of. `needles`:
     bytes of each text and title that folding leaves as they are, the longest first."""
@@ -91,8 +97,8 @@ class ErasedWords(NamedTuple):
         """Whether all of one text stands in `data`."""
         if isinstance(data, bytes) and not self.may_stand_in(data):
             return False
-        folded = fold(data)
-        return any(text in folded if len(text) >= _LEAST else text == folded for text in self.texts)
+        forms = {fold(data), fold(_HEAD.sub(b" ", data))} if isinstance(data, bytes) else {fold(data)}
+        return any(text in form if len(text) >= _LEAST else text == form for form in forms for text in self.texts)
 
     def quoted_in(self, text: str) -> bool:
         """Whether another text says some of them."""
