@@ -1,10 +1,10 @@
 """Runs the mutation tests of one area after the other, and lists the mutants that no test has caught.
 
 `python -m tests.mutants [--children N] [AREA ...]` (`make mutants`, `make mutants AREA=policy`). mutmut changes one
-place of a function at a time and runs the tests that reach the function, each mutant within a limit of time. It works
-on a copy in `.mutants/AREA`, so the working tree may change meanwhile. What was caught once is not run again until its
-function changes; what was not caught is run again each time. A mutant that only changes the letters of a sentence for
-people (text with a blank in it) is counted apart: no behaviour rests on it.
+place of a function at a time; `tests.mutant_session` runs the tests that reach the function, each mutant within a limit
+of time. Both work on a copy in `.mutants/AREA`, so the working tree may change meanwhile. What was caught once is not
+run again until its function changes; what was not caught is run again each time. A mutant that only changes the letters
+of a sentence for people (text with a blank in it) is counted apart: no behaviour rests on it.
 """
 
 from __future__ import annotations
@@ -28,6 +28,16 @@ CAUGHT = frozenset([1, 3, -11, -9])
 """Exit codes of mutmut: a test failed, or the process died."""
 TIMED_OUT = frozenset([-24, 24, 36, 152, 255])
 NO_TESTS = frozenset([5, 33])
+GENERATE = """
+from mutmut import __main__ as mutmut
+mutmut.set_mutant_under_test("mutant_generation")
+mutmut.copy_src_dir()
+mutmut.copy_also_copy_files()
+mutmut.setup_source_paths()
+mutmut.create_mutants(1)
+"""
+"""The first steps of `mutmut run`: the rest of them starts pytest for every mutant, which takes most of the time."""
+OPTIONS = ("-p", "tests.mutant_session", "-p", "no:cacheprovider", "-p", "no:xdist", "-q", "-s")
 
 
 @dataclass(frozen=True)
@@ -115,7 +125,7 @@ def main() -> int:
 
 
 def run(name: str, area: Area, children: int) -> None:
-    """Copies the tree and runs mutmut in the copy."""
+    """Copies the tree, has mutmut make the mutants of the copy, and runs the tests on them."""
     folder = HOME / name
     folder.mkdir(parents=True, exist_ok=True)
     for entry in COPIED:
@@ -124,8 +134,13 @@ def run(name: str, area: Area, children: int) -> None:
         copy = shutil.copytree if (ROOT / entry).is_dir() else shutil.copy2
         copy(ROOT / entry, folder / entry)
     (folder / "pyproject.toml").write_text(configured((ROOT / "pyproject.toml").read_text(), area))
-    forget_survivors(folder / "mutants")
-    subprocess.run([sys.executable, "-m", "mutmut", "run", "--max-children", str(children)], cwd=folder, check=False)
+    mutated = folder / "mutants"
+    mutated.mkdir(exist_ok=True)
+    forget_survivors(mutated)
+    subprocess.run([sys.executable, "-c", GENERATE], cwd=folder, check=True)
+    session = [sys.executable, "-m", "pytest", "--rootdir=.", *OPTIONS, f"--children={children}", *area.tests]
+    path = os.pathsep.join([str(mutated / "src"), str(mutated)])  # also of the processes that tests start
+    subprocess.run(session, cwd=mutated, env={**os.environ, "PYTHONPATH": path, "MUTANT_UNDER_TEST": ""}, check=True)
 
 
 def forget_survivors(folder: Path) -> None:
@@ -139,11 +154,10 @@ def forget_survivors(folder: Path) -> None:
 
 
 def configured(pyproject: str, area: Area) -> str:
-    """The project's configuration with the area's files and tests in mutmut's table."""
-    mine = f"only_mutate = {json.dumps(area.mutated)}\npytest_add_cli_args_test_selection = {json.dumps(area.tests)}\n"
+    """The project's configuration with the area's files in mutmut's table."""
     before, head, after = pyproject.partition("[tool.mutmut]\n")
     assert head, "pyproject.toml has no [tool.mutmut]"
-    return f"{before}{head}{mine}{after}"
+    return f"{before}{head}only_mutate = {json.dumps(area.mutated)}\n{after}"
 
 
 def report(name: str) -> bool:

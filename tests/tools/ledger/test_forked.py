@@ -125,6 +125,23 @@ for thread in (first, *waiting):
 sys.exit(code)
 """
 
+WATCHED = """
+from demiurge.tools import LedgerSlot
+from demiurge.tools.ledger.watchers import Watchers
+
+slot, watchers, woken = LedgerSlot("", "order", "k"), Watchers(), []
+watchers.add(slot, lambda: woken.append("parent's"), None)
+
+def look():
+    watchers.add(slot, lambda: woken.append("child's"), None)
+    watchers.wake_next(slot)
+    return 7 if woken == ["child's"] else 8
+
+code = forked(look)
+watchers.wake_next(slot)
+sys.exit(code if woken == ["parent's"] else 98)
+"""
+
 
 def exit_code(script: str) -> int:
     return subprocess.run([sys.executable, "-W", "ignore", "-c", HEAD + script], timeout=60, check=False).returncode
@@ -140,3 +157,7 @@ def test_a_call_that_runs_in_the_parent_is_in_doubt_in_the_child() -> None:
 
 def test_who_waits_in_the_parent_is_not_woken_in_the_child() -> None:
     assert exit_code(WAITING) == 7
+
+
+def test_a_free_slot_is_news_for_a_watcher_of_the_child() -> None:
+    assert exit_code(WATCHED) == 7

@@ -29,7 +29,7 @@ from demiurge.tools import (
     compute_idempotency_key,
     compute_params_hash,
 )
-from demiurge.tools.ledger.idempotency import DumpedParams
+from demiurge.tools.ledger.idempotency import DumpedParams, hash_json
 
 Pair = namedtuple("Pair", "one two")
 ItemT = TypeVar("ItemT")
@@ -500,3 +500,13 @@ def test_the_hash_of_arguments_that_stand_in_stays_as_it_is() -> None:
     assert DumpedParams({}, whole=False, sent={"x": 1}).hash() == expected
     assert DumpedParams({"y": 1}, whole=False, sent={"x": 1}).hash_of(("x",)) == expected
     assert DumpedParams({"x": 1}, whole=False).hash_of(("x",)) == digest('{"x":1}')
+
+
+@pytest.mark.parametrize(
+    ("tree", "place"), [(float("nan"), ""), ([float("nan")], " at [0]"), ({"a": [1, float("nan")]}, " at a[1]")]
+)
+def test_what_can_not_be_hashed_says_where_it_is(tree: Any, place: str) -> None:
+    with pytest.raises(InvalidValue) as refused:
+        hash_json(tree)
+    words = f"the parameters hold a float{place} that JSON can't hold: write a finite number"
+    assert (str(refused.value), refused.value.code) == (words, "invalid_json")

@@ -68,7 +68,9 @@ class LooksInTime(Looks):
         (ToolResult("found", "nut"), None),
     ],
 )
-async def test_what_it_can_not_say_stays_in_doubt(kind: type[Looks], answer: Any, code: str | None) -> None:
+async def test_what_it_can_not_say_stays_in_doubt(
+    kind: type[Looks], answer: Any, code: str | None, caplog: pytest.LogCaptureFixture
+) -> None:
     reconcile, context = kind(answer), ToolContext()
     made = Tool[Order, str](name="order", description="Orders.", handler=handler, reconcile=reconcile)
     asked = reconciling(made.bound)
@@ -87,5 +89,6 @@ async def test_what_it_can_not_say_stays_in_doubt(kind: type[Looks], answer: Any
         with pytest.raises(ToolFailure) as caught:
             await ask()
         assert caught.value.error_code == code
+    assert len(caplog.records) == isinstance(answer, LookupError), "only what broke is logged"
     assert reconcile.contexts == [context]
     assert reconcile.contexts[0] is context

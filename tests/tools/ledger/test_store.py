@@ -47,6 +47,25 @@ def test_a_row_that_was_replaced_does_not_go_with_the_one_before_it() -> None:
         assert store.expire(20) == 1
 
 
+def test_what_is_remembered_of_replaced_rows_is_bounded() -> None:
+    slots = [SLOT._replace(key=str(number)) for number in range(600)]
+    most = 0
+    with MemoryLedgerStore() as store:
+        for time in range(5):
+            for number, slot in enumerate(slots):
+                store.put(row(slot, EntryState.DONE if number % 2 else EntryState.IN_DOUBT, 10 + time))
+                most = max(most, len(store._ends))
+        assert most == 2 * len(slots) + 1024
+        assert (store.expire(13), store.expire(14)) == (0, len(slots))
+
+
+def test_a_row_that_was_deleted_does_not_go_once_more() -> None:
+    with MemoryLedgerStore() as store:
+        store.put(row(expires_ns=10))
+        store.delete(SLOT)
+        assert store.expire(10) == 0
+
+
 def test_a_claim_in_memory_needs_no_owner_and_never_goes_by_itself() -> None:
     with MemoryLedgerStore() as store:
         assert store.hold(b"e") == ""

@@ -297,6 +297,13 @@ def test_invalidating_a_key_spares_the_call_that_runs(ledger: EffectLedger) -> N
     assert ledger.find(done, 100) is None
 
 
+def test_invalidating_a_key_forgets_what_every_tool_left_under_it(ledger: EffectLedger, store: Store) -> None:
+    for tool in ("a", "b", "c"):
+        record(ledger, tool_name=tool)
+    assert ledger.invalidate("k")
+    assert not store._done
+
+
 def test_a_row_that_can_not_be_read_is_invalidated(ledger: EffectLedger, store: Store) -> None:
     record(ledger)
     store.damaged.add(SLOT)

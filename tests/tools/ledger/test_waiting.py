@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextvars
 import threading
 from contextlib import ExitStack
@@ -11,7 +12,7 @@ import pytest
 from demiurge.tools import LedgerSlot, ToolErrorCode, ToolFailure
 from demiurge.tools.ledger import waiting
 from demiurge.tools.ledger.store import EntryState, LedgerRow
-from demiurge.tools.ledger.waiting import end_hold, hold, waiting_for
+from demiurge.tools.ledger.waiting import LoopBell, end_hold, hold, waiting_for
 
 
 class Holder:
@@ -76,3 +77,12 @@ def test_nothing_is_remembered_of_a_hold_that_has_ended() -> None:
 def test_a_hold_may_end_in_another_context() -> None:
     a = Holder("a")
     end_hold(a.claim, a.token)
+
+
+def test_a_bell_of_a_loop_that_has_ended_rings_for_nobody() -> None:
+    async def made() -> LoopBell:
+        return LoopBell()
+
+    bell = asyncio.run(made())
+    bell.ring()
+    assert bell.place.is_closed()

@@ -153,21 +153,21 @@ class EffectLedger:
             raise InvalidValue(f"the slot is of {idempotency_key.tool_name!r}", path="tool_name")
         created_ns, lasts_ns = self._ns(now), ttl_ns(ttl)
         message, value = encoded_result(result)
-        row = LedgerRow(
-            slot=LedgerSlot("", tool_name, key),
-            state=EntryState.DONE,
-            effect_id=self._entropy.token(16),
-            params_hash=compute_params_hash(params),
-            created_ns=created_ns,
-            expires_ns=None if lasts_ns is None else created_ns + lasts_ns,
-            owner=BY_HAND,
-            message=message,
-            value=value,
-            success=result.success,
-            excluded=result.exclude_value_from_context,
-        )
+        effect_id, params_hash = self._entropy.token(16), compute_params_hash(params)
         with self._store.writing("edit") as rows:
-            row = row._replace(slot=_slot_of_record(rows, idempotency_key, tool_name, self._clock.now_ns()))
+            row = LedgerRow(
+                slot=_slot_of_record(rows, idempotency_key, tool_name, self._clock.now_ns()),
+                state=EntryState.DONE,
+                effect_id=effect_id,
+                params_hash=params_hash,
+                created_ns=created_ns,
+                expires_ns=None if lasts_ns is None else created_ns + lasts_ns,
+                owner=BY_HAND,
+                message=message,
+                value=value,
+                success=result.success,
+                excluded=result.exclude_value_from_context,
+            )
             rows.put(row)
         self._watchers.wake_all(row.slot)
         return entry_of(row)
