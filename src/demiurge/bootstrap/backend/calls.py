@@ -1,6 +1,6 @@
 """The calls that a world answers, each declared once, with the roles that may make it.
 
-`World` and the HTTP API make them on a `Backend`: that of the process which owns the world, or that of one which joined
+`World` makes them on a `Backend`: that of the process which owns the world, or that of one which joined
 it. Everything else is derived from these declarations (`operations`): which roles are asked for, what travels over the
 owner's socket, and the client at its other end. Arguments and results are plain data, dataclasses and named tuples.
 """
