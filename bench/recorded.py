@@ -16,12 +16,13 @@ from demiurge.values.clock import SystemClock
 from demiurge.values.refs import Ref, ref_of
 from demiurge.wire.items import Completion, Message, Text, ToolCall, Usage
 from demiurge.world.effect import Adapter
-from demiurge.world.effects.llm import LlmGenerate, tools_blob
+from demiurge.world.effects.llm import LlmGenerate
 from demiurge.world.effects.tool_call import ToolCalls
 from demiurge.world.host import Host
 from demiurge.world.manifest import Manifest
 from demiurge.world.messages import user_blob
 from demiurge.world.secrets import Secrets
+from demiurge.world.toolset import encode_toolset
 from demiurge.world.unit import Unit
 from demiurge.world.workspace import WORKSPACE, workspace_reducer
 
@@ -107,7 +108,7 @@ async def say(host: Host, chat: int, turn: int, tools: Ref, *, asks: bool | None
 
 
 async def put_tools(host: Host) -> Ref:
-    return await host.put_blob(tools_blob("openai-responses", SOURCE.specs()))
+    return await host.put_blob(encode_toolset("openai-responses", SOURCE.specs()))
 
 
 async def record(store: Store, records: int, chats: int) -> int:
