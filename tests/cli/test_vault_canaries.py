@@ -47,9 +47,10 @@ from demiurge import World
 import keys_code
 
 async def main():
-    async with World.open(sys.argv[1], [keys_code.robot_renew], reducers=keys_code.REDUCERS):
+    async with World.open(sys.argv[1], [keys_code.robot_renew], reducers=keys_code.REDUCERS) as world:
         print("open", flush=True)
         await asyncio.to_thread(sys.stdin.read)
+        await world.settle()  # also what the killed process left open
 
 asyncio.run(main())
 """
