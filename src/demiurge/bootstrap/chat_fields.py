@@ -22,7 +22,7 @@ _NEEDED: Final = {
     "max_tokens": ("demiurge/UserMessage@1.own_max_tokens", "demiurge/ChatState@1.own_max_tokens"),
     "use_tools": ("demiurge/ChatTools@1.tools_ref", "demiurge/ChatState@1.own_tools_ref"),
 }
-"""What an option of `Chat`, or a method, can't do without."""
+"""The fields that each option or method of `Chat` needs in the definitions of a world."""
 
 
 def lacking_fields(schemas: Schemas) -> list[str]:

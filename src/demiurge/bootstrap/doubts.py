@@ -65,7 +65,7 @@ class _Found(NamedTuple):
 
 
 class Doubts:
-    """Those of the world in `store`, whose tools are in `source`. `ledger` is None for a world without a folder."""
+    """The doubts of the world in `store`, whose tools are in `source`. `ledger` is None for a world without a folder."""
 
     def __init__(self, store: Store, source: ToolSource, ledger: WorldLedger | None, clock: Clock) -> None:
         self._store, self._source, self._ledger, self._clock = store, source, ledger, clock
@@ -87,7 +87,7 @@ class Doubts:
         return found
 
     def found(self, *, settled: bool = False) -> list[dict[str, Any]]:
-        """What is in doubt, oldest first; with `settled` also what no longer is.
+        """Returns the effects that are in doubt, oldest first; with `settled` also those that a person has settled.
 
         `{id, unit, kind, tool, tool_call_id, arguments_json, code, message, actor, at_ns, ledger, equal, settled}`:
         `ledger` is the state of the entry that equal calls find (`claimed`, `in_doubt`, `done`), None where there is

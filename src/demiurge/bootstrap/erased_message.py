@@ -1,4 +1,4 @@
-"""What is known of a message that was erased: who wanted it, why and when."""
+"""The record of a message that was erased: who erased it, why and when."""
 
 from __future__ import annotations
 

@@ -64,7 +64,7 @@ def _refused(schema: str, value: Mapping[str, Any]) -> Failed | None:
 
 
 async def _turn(world: World, unit: Unit, value: Mapping[str, Any]) -> Failed | None:
-    """Of a message that began a turn, which failed."""
+    """Returns why the turn of a message failed; None for any other event, and for a turn that did not fail."""
     if unit.module != CHAT or value["$tag"] != "UserMessage":
         return None
     turn = (await world.state(unit.module, unit.key, only={"turn": TURN}) or {}).get("turn")

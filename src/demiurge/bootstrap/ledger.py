@@ -169,7 +169,7 @@ def _forget(
 
 
 def _is_shown(row: LedgerRow, content: str) -> bool:
-    """Whether this is the text that a model was given, or that it was told the address of."""
+    """Returns whether this is the text that a model was given, or a text of which it was told the address."""
     rendering = row.rendering if row.rendering is not None else row.value.decode("utf-8", "replace")
     text = join_text(row.message, "" if row.excluded else rendering)
     return bool(text) and (text == content or ref_of(text.encode()) in content)

@@ -1,4 +1,4 @@
-"""What a lost ledger knew, as far as the journal tells: the calls that were begun under it are in doubt in the new one.
+"""The calls that a lost ledger knew, read from the journal: those that were begun are in doubt in the new ledger.
 
 The journal says which tools were called with what, and the tool at hand says under which key. So an equal call is
 answered `unknown_outcome`, as it is after a crash, until a person settles it. A call whose tool is not at hand, or

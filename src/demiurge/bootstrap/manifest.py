@@ -75,7 +75,7 @@ class Definitions(NamedTuple):
 
     @classmethod
     def of_node(cls, node: bytes) -> Definitions:
-        """Those of a manifest."""
+        """Returns the definitions in the node of a manifest."""
         manifest = cbor.decode(node)
         return cls(manifest["definitions"], manifest["root"])
 
@@ -100,7 +100,7 @@ class ManifestInForce(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ProcessConfig:
-    """What a process brings. `policy` None: the definitions' own, else the `default_policy` of its tools."""
+    """The tools, policy and code that a process brings to a world. `policy` None: the definitions' own, else the `default_policy` of its tools."""
 
     source: ToolSource
     policy: ToolPolicy | None
@@ -143,7 +143,7 @@ def require_same(theirs: Ref, ours: Ref) -> None:
 
 
 def read_definitions(folder: str | PathLike[str]) -> Definitions:
-    """Those in the JSON files of a folder. Raises BadManifest with all that is wrong, and where."""
+    """Returns the definitions in the JSON files of a folder. Raises BadManifest with all that is wrong, and where."""
     found = read_folder(Path(folder))
     wrong = problems(found)
     if wrong:
@@ -152,7 +152,7 @@ def read_definitions(folder: str | PathLike[str]) -> Definitions:
 
 
 def stored_definitions(store: Store) -> Definitions | None:
-    """Those that the world keeps; None: the shipped app's."""
+    """Returns the definitions that the world keeps, None for a world that runs the shipped app's."""
     kept = store.get_meta(KEY)
     return _parsed(kept) if kept else None
 

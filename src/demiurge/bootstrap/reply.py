@@ -26,7 +26,7 @@ class ToolCallView:
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What came of a message. `text` is the model's answer; `approvals` are the ids that a person has to decide.
+    """The outcome of one message of a chat. `text` is the model's answer; `approvals` are the ids that a person has to decide.
 
     `error_code` and `message` say why a turn failed. `finish_reason` says why the last answer ended, in the words of
     `Completion.finish_reason` (`length`: it was cut at `max_tokens`), None where no record says it; `max_tokens` is the

@@ -72,8 +72,8 @@ def read_secrets(environment: Mapping[str, str], folder: Path) -> Secrets:
 
 
 def holds(environment: Mapping[str, str], alias: str, version: int) -> bool:
-    """Whether the user's vault has this secret; also when nothing else is right with it, which is then said where the
-    secret is needed. A vault that can't be read has none."""
+    """Returns whether the user's vault lists this secret, even if its value can't be opened: that is reported where the
+    secret is needed. False for a vault that can't be read."""
     vault = open_vault(environment)
     try:
         return vault is not None and (alias, version) in vault.names()

@@ -101,7 +101,7 @@ class TurnReader:
         return changed
 
     def _take_open(self) -> list[int]:
-        """Those of the round that is going on, which are no messages yet."""
+        """Takes the outcomes of calls of the open round, which are no messages yet. Returns their places in `calls`."""
         noted = self.turn["calls"] if self.turn is not None else ()
         places = range(self._settled, len(self.calls))
         return [
@@ -111,7 +111,7 @@ class TurnReader:
         ]
 
     def _answer(self, place: int, outcome: Mapping[str, Any] | None) -> bool:
-        """Whether that is news."""
+        """Keeps the outcome of a call. Returns whether it is new."""
         if outcome is None or self.calls[place].outcome is not None:
             return False
         self.calls[place] = self.calls[place]._replace(outcome=outcome)

@@ -89,7 +89,7 @@ class World:
         self.blobs = StoredBlobs(backend)
         self.journal = Journal(backend)
         self.accepted: AcceptedLoss | None = None
-        """What was lost and is accepted, when it was opened for that and there was something."""
+        """The loss that was accepted when the world was opened with `accept_losses`; None if nothing was lost."""
         self.summary = RunSummary()
         """The tool calls that this process has answered, in numbers: the RunSummary it was opened with, or its own."""
 
@@ -226,7 +226,7 @@ class World:
 
     @property
     def owned(self) -> bool:
-        """Whether this process owns the world; if not, another one does what is asked of it here."""
+        """True when this process owns the world; else another process does what is asked of it here."""
         return self.backend.owner
 
     @property

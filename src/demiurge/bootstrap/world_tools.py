@@ -26,7 +26,7 @@ __all__ = ["GivenTools", "ToolOrSource", "WorldTools", "is_tool_or_source"]
 ToolOrSource: TypeAlias = Tool[Any, Any] | BoundTool | ToolSource | AsyncToolSource
 
 GivenTools: TypeAlias = ToolSource | AsyncToolSource | Iterable[ToolOrSource]
-"""What a world can be opened with: a source, or a list of tools, bound tools and sources."""
+"""The types of tools that a world can be opened with: a source, or a list of tools, bound tools and sources."""
 
 
 class WorldTools:
@@ -37,7 +37,7 @@ class WorldTools:
         self._given = _several(given)
         self._listed = StaticToolSource((*CORE_TOOLS, *_present(self._given, {})))
         self.is_waiting = any(isinstance(entry, AsyncToolSource) for entry in self._given)
-        """Whether a source has not been listed yet."""
+        """True until each source has been listed once."""
         self._refreshing = asyncio.Lock()
 
     @property
@@ -46,7 +46,7 @@ class WorldTools:
 
     @property
     def may_change(self) -> bool:
-        """Whether there is a source, which may list other tools at the next `refresh`."""
+        """True if there is a source, which may list other tools at the next `refresh`."""
         return any(isinstance(entry, ToolSource | AsyncToolSource) for entry in self._given)
 
     def get(self, tool_id: str) -> BoundTool | None:

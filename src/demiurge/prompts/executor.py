@@ -2,7 +2,7 @@
 
 What can run is what the prompt shows and the policy allows, never more. Everything goes through `ToolRunner`; this
 adds what a loop around a prompt needs: the prompt and its session in the handler's context, tool messages for the next
-request, and the seed's table of exceptions. A call that can't be run is answered; only what ends the evaluation is
+request, and the table of exceptions in docs/prompts.md. A call that can't be run is answered; only what ends the evaluation is
 raised: VisibilityExpansionRequired, PromptEvaluationError, and a deadline that is over as the latter. Each carries the
 tool messages of the batch (`tool_messages`), so that what ran before the end is not lost. A cancellation or a Ctrl-C
 carries nothing, so a loop that keeps answers over these takes each message once it stands (`answered`).

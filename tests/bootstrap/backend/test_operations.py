@@ -159,6 +159,14 @@ async def test_of_another_manifest_only_the_address_travels(tmp_path: Path) -> N
 def test_arguments_of_another_form_are_refused() -> None:
     operation = OPERATIONS["run.decide"]
     assert operation.load_arguments(["x", True, "why"]) == ["x", True, "why"]
-    for args in ([], ["x", True], ["x", True, "why", 1], ["x", "perhaps", "why"], [1, True, "why"]):
+    for args in (
+        [],
+        ["x", True],
+        ["x", True, "why", 1],
+        ["x", "perhaps", "why"],
+        ["x", "yes", "why"],
+        ["x", 1, "why"],
+        [1, True, "why"],
+    ):
         with pytest.raises(InvalidValue, match=r"run\.decide"):
             operation.load_arguments(args)

@@ -208,10 +208,10 @@ def test_the_latest_are_kept_and_survive_forgetting_the_rest(tmp_path: Path, min
     own = TrustedCode(mine, folder)
     sources = [str(number).encode() for number in range(MOST + 3)]
     for source in sources:
-        own.note([Reducer(NEW.reduce, source)])
+        own.add([Reducer(NEW.reduce, source)])
     assert [own.holds(ref_of(source)) for source in sources] == [False] * 3 + [True] * MOST
     forget(mine, folder)
     assert own.holds(ref_of(sources[-1]))
     nowhere = TrustedCode({}, folder)
-    nowhere.note([NEW])
+    nowhere.add([NEW])
     assert not nowhere.holds(ref_of(NEW.source))

@@ -60,12 +60,12 @@ def at_once(work: Any) -> list[Any]:
 
 def test_approvals_that_are_noted_at_once_are_all_kept(mine: dict[str, str], world: Path) -> None:
     noting = LocalApprovals(mine, world)
-    assert at_once(lambda number: noting.note(intent(number))) == [None] * MANY
+    assert at_once(lambda number: noting.add(intent(number))) == [None] * MANY
     assert all(LocalApprovals(mine, world).holds(intent(number)) for number in range(MANY))
 
 
 def test_code_that_is_noted_at_once_is_all_kept(mine: dict[str, str], world: Path) -> None:
-    at_once(lambda number: TrustedCode(mine, world).note([code(str(number))]))
+    at_once(lambda number: TrustedCode(mine, world).add([code(str(number))]))
     assert all(TrustedCode(mine, world).holds(ref_of(str(number).encode())) for number in range(MANY))
 
 
@@ -113,7 +113,7 @@ def test_of_a_world_that_is_gone_no_digests_of_code_are_kept(mine: dict[str, str
         (tmp_path / name).mkdir()
         TrustedCode(mine, tmp_path / name).note([code(name)])
     shutil.rmtree(tmp_path / "gone")
-    TrustedCode(mine, world).note([code("w")])
+    TrustedCode(mine, world).add([code("w")])
     assert len(records(mine)) == 2
     assert TrustedCode(mine, tmp_path / "here").holds(ref_of(b"here"))
     assert TrustedCode(mine, world).holds(ref_of(b"w"))
@@ -136,7 +136,7 @@ def test_what_somebody_decided_is_kept_for_a_disk_that_comes_back(
     away.mkdir(parents=True)
     remember(mine, away, lambda kept: replace(kept, code=("c",), **chosen))
     (tmp_path / "disk").rename(tmp_path / "unmounted")
-    TrustedCode(mine, world).note([code("w")])
+    TrustedCode(mine, world).add([code("w")])
     (tmp_path / "unmounted").rename(tmp_path / "disk")
     assert recall(mine, away) == WorldProfile(code=("c",), **chosen)
 
@@ -149,7 +149,7 @@ def test_a_write_looks_at_a_few_records_and_takes_no_offence(mine: dict[str, str
         path.write_text("damaged")
     for number in range(LOOKED_AT + 8):
         shutil.rmtree(tmp_path / f"{number}")
-    TrustedCode(mine, world).note([code("w")])
+    TrustedCode(mine, world).add([code("w")])
     assert TrustedCode(mine, world).holds(ref_of(b"w"))
     left = len(records(mine)) - 1
     assert left <= 10

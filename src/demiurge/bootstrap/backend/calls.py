@@ -231,7 +231,7 @@ class Backend(Protocol):
 
     @property
     def owner(self) -> bool:
-        """Whether this process owns the world."""
+        """True when this process owns the world."""
         ...
 
     @property
@@ -240,7 +240,7 @@ class Backend(Protocol):
         ...
 
     def of(self, caller: Caller) -> Backend:
-        """The same world for another caller."""
+        """Returns a backend of the same world whose calls are made for `caller`."""
         ...
 
     async def serve(self) -> None:

@@ -59,26 +59,30 @@ class Operation:
             raise UsageError(f"{who} may not call {self.name}: it takes the role {wanted}.", code="role_missing")
 
     def bound(self, *args: Any, **options: Any) -> list[Any]:
-        """The arguments by position, defaults included. Raises TypeError as the call itself would."""
+        """Returns the arguments of a call by position, defaults included. Raises TypeError as the call itself would."""
         given = self._signature.bind(*args, **options)
         given.apply_defaults()
         return list(given.arguments.values())
 
     def dump_arguments(self, args: Sequence[Any]) -> list[Any]:
-        """The arguments as plain data."""
+        """Returns the arguments in the form that canonical CBOR can carry."""
         return [adapter.dump_python(value) for adapter, value in zip(self._parameters, args, strict=True)]
 
     def load_arguments(self, args: Sequence[Any]) -> list[Any]:
-        """The inverse of `dump_arguments`. Raises InvalidValue for any other form."""
+        """The inverse of `dump_arguments`. Nothing is converted: text is no number and no yes. Raises InvalidValue
+        (`bad_arguments`) for any other form."""
         if len(args) != len(self._parameters):
             raise InvalidValue(f"{self.name} takes {len(self._parameters)} arguments", code="bad_arguments")
         try:
-            return [adapter.validate_python(value) for adapter, value in zip(self._parameters, args, strict=True)]
+            return [
+                adapter.validate_python(value, strict=True)
+                for adapter, value in zip(self._parameters, args, strict=True)
+            ]
         except ValidationError as error:
             raise InvalidValue(f"{self.name} does not take these arguments", code="bad_arguments") from error
 
     def dump_result(self, value: Any) -> Any:
-        """The result as plain data."""
+        """Returns the result in the form that canonical CBOR can carry."""
         return self._result.dump_python(value)
 
     def load_result(self, node: Any) -> Any:

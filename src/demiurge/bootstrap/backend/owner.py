@@ -1,4 +1,4 @@
-"""What the process that owns a world, or only reads it, holds: the store, the manifest in force, and the host once
+"""The state of the process that owns a world, or only reads it: the store, the manifest in force, and the host once
 something has to run.
 
 While the owner is open, other processes of the same user are let in at its socket.
@@ -115,7 +115,7 @@ class Owner:
             kept_code=self.kept_code,
             broadcast=self.broadcast,
         )
-        await asyncio.to_thread(self.own_code.note, self.manifest.reducers.values())
+        await asyncio.to_thread(self.own_code.add, self.manifest.reducers.values())
         self.store.put_blobs(self.ruled.blobs)
         await host.start()
         await self.doubts.finish(host)

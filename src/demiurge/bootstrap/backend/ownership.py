@@ -89,7 +89,7 @@ def _looked_at(folder: Path, *, is_last: bool) -> SqliteStore | None:
 
 
 def is_open(folder: Path) -> bool:
-    """Whether a process has the world open and listens."""
+    """Returns whether a process has the world open and listens at its socket."""
     return answers(socket_path(folder))
 
 

@@ -92,7 +92,8 @@ class Remote:
         return found
 
     async def stream(self, operation: Operation, args: Callable[[], Sequence[Any]]) -> Frames:
-        """What the owner sends, and then what the next owner does, which is asked with new `args`."""
+        """Yields the frames that the owner sends. When the owner goes, the call is made again on its successor, with the
+        arguments that `args` returns then."""
         connection = self._connection
         while connection.successor is None:
             try:

@@ -41,8 +41,8 @@ def holder(folder: Path) -> str:
 
 
 class Silence:
-    """Whether the owner of the world in `folder` answers at its socket `path`. `tell` is called with a sentence for the
-    user, once for reads and once for the rest. Any thread may call."""
+    """Finds out whether the owner of the world in `folder` answers at its socket `path`. `tell` is called with a sentence
+    for the user, at most once for calls that read and once for all others. Any thread may use it."""
 
     def __init__(self, path: Path, folder: Path, tell: Callable[[str], None] = lambda _: None) -> None:
         self._path, self._folder, self._tell = path, folder, tell
@@ -52,7 +52,7 @@ class Silence:
 
     @property
     def lasts(self) -> bool:
-        """Whether the owner was found silent, and has given no sign of life since. Waits for nothing."""
+        """True while the owner, once found silent, has not answered. Returns at once."""
         with self._lock:
             return self._waits(0)
 
@@ -95,7 +95,8 @@ class Silence:
                 self._asked = None
 
     def _waits(self, longest_s: float) -> bool:
-        """Whether the last sign of life that was asked for has not come, nor comes within `longest_s`."""
+        """Returns True if the owner has not answered the last question for a sign of life, and does not do so within
+        `longest_s` seconds."""
         if self._asked is None:
             return False
         self._asked.settimeout(longest_s)

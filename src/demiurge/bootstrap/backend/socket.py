@@ -66,7 +66,7 @@ def socket_path(folder: Path) -> Path:
 
 
 def answers(path: Path) -> bool:
-    """Whether an owner listens there."""
+    """Returns whether an owner listens at the socket `path`."""
     try:
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as wire:
             wire.setblocking(False)
@@ -240,7 +240,8 @@ def frame(message: Mapping[str, Any]) -> bytes:
 
 
 def _answer_frame(answer: Mapping[str, Any]) -> bytes:
-    """What no frame can carry is an error like any other: a closed connection would say that the owner has gone."""
+    """Returns the frame of an answer. An answer that no frame can carry becomes an error, since a closed connection would
+    say that the owner has gone."""
     try:
         return frame(answer)
     except InvalidValue as error:

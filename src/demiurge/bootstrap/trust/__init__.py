@@ -1,4 +1,4 @@
-"""What this user decided of a world, on this machine: its tools and policy, its manifest, its code, and approved calls.
+"""The decisions of this user about a world, on this machine: tools and policy, manifest, trusted code, approved calls.
 
 None of it lies in the world: a folder that somebody else sent must not bring trust in itself.
 """

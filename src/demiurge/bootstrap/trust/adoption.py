@@ -1,4 +1,4 @@
-"""Whether a world's manifest of its own counts: only where this user took it, for this world on this machine.
+"""The manifests that this user accepted: a world's own manifest counts only for a user who took it, on this machine.
 
 A world keeps its manifest, so one that was copied, shared or found may bring somebody else's grants, triggers, secrets
 and tool policy. That one was taken is kept in the user's config folder, never in the world, and by the hash of the
@@ -19,13 +19,13 @@ __all__ = ["Adoption", "not_adopted"]
 
 @dataclass(frozen=True, slots=True)
 class Adoption:
-    """What the user of this environment took for the world in `folder`."""
+    """The manifest that the user of this environment accepted for the world in `folder`."""
 
     environment: Mapping[str, str]
     folder: Path
 
     def holds(self, ref: str) -> bool:
-        """Whether it was these definitions. A record that can't be believed says no."""
+        """Returns whether the user accepted the definitions with this hash. False if the user's record can't be trusted."""
         try:
             kept = recall(self.environment, self.folder)
         except DemiurgeError:
@@ -44,7 +44,8 @@ class Adoption:
         return None
 
     def take(self, ref: str | None) -> str | None:
-        """Remember that it is these from now on, or none. Returns what to tell the user where that can't be kept."""
+        """Records that the user accepts the definitions with this hash, or none. Returns a warning for the user if the
+        record could not be written, else None."""
         try:
             kept = recall(self.environment, self.folder)
             if (kept.manifest if kept is not None else None) == ref:

@@ -23,14 +23,16 @@ MOST = 256
 
 
 class LocalApprovals:
-    """Those for the world in `folder`; one that can't be kept counts for this process only."""
+    """The approvals that this user gave for calls of the world in `folder`. An approval whose record could not be written
+    counts for this process only."""
 
     def __init__(self, environment: Mapping[str, str], folder: Path) -> None:
         self._environment, self._folder = environment, folder
         self._here: set[str] = set()
 
-    def note(self, intent: OpenIntent) -> str | None:
-        """That the user allows this call. Returns what to tell them where that can't be kept."""
+    def add(self, intent: OpenIntent) -> str | None:
+        """Records that the user approved `intent`. Returns a warning for the user if the record could not be written,
+        else None."""
         digest = _digest(intent)
         self._here.add(digest)
         try:
@@ -42,7 +44,7 @@ class LocalApprovals:
         return f"That a call was approved here can't be kept, so it counts for this process only. {why}"
 
     def holds(self, intent: OpenIntent) -> bool:
-        """Whether the user allowed it. A record that can't be believed says no."""
+        """Returns whether the user approved `intent`. False if the user's record can't be trusted."""
         digest = _digest(intent)
         try:
             return digest in self._here or digest in self._kept()

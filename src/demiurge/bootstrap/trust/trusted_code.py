@@ -27,26 +27,27 @@ MOST = 64
 
 
 class TrustedCode:
-    """That for the world in `folder`. Where it can't be kept, old histories need leave as a stranger's do."""
+    """The digests of reducer sources that this user has run in the world in `folder`. If the record can't be written,
+    replaying an old history needs `DEMIURGE_KEPT_CODE=1`, as for a world from elsewhere."""
 
     def __init__(self, environment: Mapping[str, str], folder: Path) -> None:
         self._environment, self._folder = environment, folder
 
-    def note(self, code: Iterable[Reducer]) -> None:
-        """That the world is run with this, which the process brought."""
+    def add(self, code: Iterable[Reducer]) -> None:
+        """Records the sources of reducers that this process runs the world with."""
         with suppress(DemiurgeError):
             sources = {ref_of(reducer.source) for reducer in code}
             remember(self._environment, self._folder, lambda kept: _with(kept, sources))
 
     def holds(self, source: Ref) -> bool:
-        """Whether this source may be run again. A record that can't be believed says no."""
+        """Returns whether the source with this digest may be run. False if the user's record can't be trusted."""
         try:
             return source in EARLIER or source in self._kept()
         except DemiurgeError:
             return False
 
     def copy_to(self, fork: Path) -> None:
-        """A fork that this user made has a past which the same code wrote."""
+        """Trusts the same sources in a fork that this user made: they wrote its past."""
         with suppress(DemiurgeError):
             if known := self._kept():
                 remember(self._environment, fork, lambda kept: replace(kept, code=known))

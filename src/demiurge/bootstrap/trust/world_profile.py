@@ -1,5 +1,5 @@
-"""What a user runs a world with: tools, policy, where its chats ask their models, and a manifest of the world's own, so
-that it need not be said again.
+"""The settings with which a user runs a world: tools, policy, the addresses of its chats' models, and the manifest of its
+own that the user accepted. They are remembered, so that they need not be named again.
 
 It is kept in the user's config folder, never in the world: a world that was copied, shared or found names no code that
 is run here, and has no manifest that counts here. A record is for one world in one place: the world's folder has a
@@ -75,7 +75,7 @@ class NotRecalled(Unavailable):
 
 
 def recall(environment: Mapping[str, str], world: Path) -> WorldProfile | None:
-    """What was remembered of the world in this folder; None: nothing, or there is no world. Raises NotRecalled, and
+    """Returns what is remembered of the world in this folder; None for nothing, or if there is no world. Raises NotRecalled, and
     Unavailable for a record that others could have changed, or that is none."""
     place = _place(environment, world)
     if place is None:

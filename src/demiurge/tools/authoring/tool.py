@@ -167,7 +167,7 @@ class Tool(Generic[ParamsT, ResultT]):
         """A tool from a function: its name, docstring and annotations, unless `options` (fields of Tool)
         say otherwise.
 
-        The function may have the seed's form, take one dataclass or pydantic model, or plain parameters; a
+        The function may take `params` and `context`, take one dataclass or pydantic model, or plain parameters; a
         `context: ToolContext` parameter is optional. It may return a ToolResult or the bare value."""
         try:
             parts = plain_tool(function)

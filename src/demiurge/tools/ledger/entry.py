@@ -25,7 +25,7 @@ _MICROSECOND = timedelta(microseconds=1)
 
 @dataclass(frozen=True, slots=True)
 class LedgerEntry:
-    """What a call did: the seed's ToolEffect.
+    """The record of what a call did.
 
     `result_value` is a copy, JSON as Python reads it. From `expires_at` on the entry counts no more; None: never."""
 
