@@ -65,7 +65,8 @@ class _Found(NamedTuple):
 
 
 class Doubts:
-    """The doubts of the world in `store`, whose tools are in `source`. `ledger` is None for a world without a folder."""
+    """The doubts of the world in `store`, whose tools are in `source`. `ledger` is None for a world without a
+    folder."""
 
     def __init__(self, store: Store, source: ToolSource, ledger: WorldLedger | None, clock: Clock) -> None:
         self._store, self._source, self._ledger, self._clock = store, source, ledger, clock

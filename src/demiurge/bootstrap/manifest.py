@@ -100,7 +100,8 @@ class ManifestInForce(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ProcessConfig:
-    """The tools, policy and code that a process brings to a world. `policy` None: the definitions' own, else the `default_policy` of its tools."""
+    """The tools, policy and code that a process brings to a world. `policy` None: the definitions' own, else the
+    `default_policy` of its tools."""
 
     source: ToolSource
     policy: ToolPolicy | None

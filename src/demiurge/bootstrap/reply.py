@@ -26,7 +26,8 @@ class ToolCallView:
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """The outcome of one message of a chat. `text` is the model's answer; `approvals` are the ids that a person has to decide.
+    """The outcome of one message of a chat. `text` is the model's answer; `approvals` are the ids that a person has to
+    decide.
 
     `error_code` and `message` say why a turn failed. `finish_reason` says why the last answer ended, in the words of
     `Completion.finish_reason` (`length`: it was cut at `max_tokens`), None where no record says it; `max_tokens` is the
@@ -36,8 +37,7 @@ class Reply:
     in dollars, as decimal text; `cost_micros` (millionths of a dollar) and `cost_cents` are that sum rounded up, once.
     All three are None when the cost of an answer is not known.
 
-    `erased` is None unless the last answer was erased: `{actor, why, at_ms}`, and `text` is empty then.
-    """
+    `erased` is None unless the last answer was erased: `{actor, why, at_ms}`, and `text` is empty then."""
 
     status: Literal["done", "awaiting_approval", "failed"]
     request_id: int

@@ -35,7 +35,8 @@ def message_of_line(line: str) -> str:
 
 
 class TypedLines:
-    """The lines typed in the world in `folder`. Raises Unavailable, also for anything but a plain file of this user's own."""
+    """The lines typed in the world in `folder`. Raises Unavailable, also for anything but a plain file of this user's
+    own."""
 
     def __init__(self, folder: Path) -> None:
         self.path = folder / NAME

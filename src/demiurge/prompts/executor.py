@@ -1,12 +1,12 @@
 """Runs the calls that a model makes in answer to a rendered prompt.
 
-What can run is what the prompt shows and the policy allows, never more. Everything goes through `ToolRunner`; this
-adds what a loop around a prompt needs: the prompt and its session in the handler's context, tool messages for the next
-request, and the table of exceptions in docs/prompts.md. A call that can't be run is answered; only what ends the evaluation is
-raised: VisibilityExpansionRequired, PromptEvaluationError, and a deadline that is over as the latter. Each carries the
-tool messages of the batch (`tool_messages`), so that what ran before the end is not lost. A cancellation or a Ctrl-C
-carries nothing, so a loop that keeps answers over these takes each message once it stands (`answered`).
-"""
+What can run is what the prompt shows and the policy allows, never more. Everything goes through `ToolRunner`; this adds
+what a loop around a prompt needs: the prompt and its session in the handler's context, tool messages for the next
+request, and the table of exceptions in docs/prompts.md. A call that can't be run is answered; only what ends the
+evaluation is raised: VisibilityExpansionRequired, PromptEvaluationError, and a deadline that is over as the latter.
+Each carries the tool messages of the batch (`tool_messages`), so that what ran before the end is not lost. A
+cancellation or a Ctrl-C carries nothing, so a loop that keeps answers over these takes each message once it stands
+(`answered`)."""
 
 from __future__ import annotations
 

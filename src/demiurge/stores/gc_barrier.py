@@ -34,8 +34,8 @@ def named_in(data: bytes) -> set[bytes]:
 
 
 class GcBarrier:
-    """Tracks the digests (32 bytes) of blobs that writers touch during garbage collection, and shortly before, so that none
-    of these blobs is removed. While `lock` is held no writer can add any. Safe to use from several threads."""
+    """Tracks the digests (32 bytes) of blobs that writers touch during garbage collection, and shortly before, so that
+    none of these blobs is removed. While `lock` is held no writer can add any. Safe to use from several threads."""
 
     def __init__(self) -> None:
         self.lock = threading.RLock()
@@ -47,7 +47,8 @@ class GcBarrier:
 
     @contextmanager
     def collecting(self) -> Iterator[None]:
-        """Tracks every blob that is touched until the block ends. Raises Conflict (`collecting`) if a collection runs."""
+        """Tracks every blob that is touched until the block ends. Raises Conflict (`collecting`) if a collection
+        runs."""
         with self.lock:
             if self._collecting:
                 raise Conflict("Garbage is being collected here already: wait for that.", code="collecting")
@@ -63,7 +64,8 @@ class GcBarrier:
 
     @contextmanager
     def writing(self, batches: Sequence[Batch] = (), blobs: Sequence[bytes] = (), text: str = "") -> Iterator[None]:
-        """Holds around a write: either the blobs it names are tracked, or no collection begins before the write ends."""
+        """Holds around a write: either the blobs it names are tracked, or no collection begins before the write
+        ends."""
         this = object()
         with self.lock:
             collecting = self._collecting

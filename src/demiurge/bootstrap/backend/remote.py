@@ -92,8 +92,8 @@ class Remote:
         return found
 
     async def stream(self, operation: Operation, args: Callable[[], Sequence[Any]]) -> Frames:
-        """Yields the frames that the owner sends. When the owner goes, the call is made again on its successor, with the
-        arguments that `args` returns then."""
+        """Yields the frames that the owner sends. When the owner goes, the call is made again on its successor, with
+        the arguments that `args` returns then."""
         connection = self._connection
         while connection.successor is None:
             try:

@@ -41,8 +41,8 @@ def holder(folder: Path) -> str:
 
 
 class Silence:
-    """Finds out whether the owner of the world in `folder` answers at its socket `path`. `tell` is called with a sentence
-    for the user, at most once for calls that read and once for all others. Any thread may use it."""
+    """Finds out whether the owner of the world in `folder` answers at its socket `path`. `tell` is called with a
+    sentence for the user, at most once for calls that read and once for all others. Any thread may use it."""
 
     def __init__(self, path: Path, folder: Path, tell: Callable[[str], None] = lambda _: None) -> None:
         self._path, self._folder, self._tell = path, folder, tell

@@ -240,8 +240,8 @@ def frame(message: Mapping[str, Any]) -> bytes:
 
 
 def _answer_frame(answer: Mapping[str, Any]) -> bytes:
-    """Returns the frame of an answer. An answer that no frame can carry becomes an error, since a closed connection would
-    say that the owner has gone."""
+    """Returns the frame of an answer. An answer that no frame can carry becomes an error, since a closed connection
+    would say that the owner has gone."""
     try:
         return frame(answer)
     except InvalidValue as error:

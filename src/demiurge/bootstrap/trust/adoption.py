@@ -25,7 +25,8 @@ class Adoption:
     folder: Path
 
     def holds(self, ref: str) -> bool:
-        """Returns whether the user accepted the definitions with this hash. False if the user's record can't be trusted."""
+        """Returns whether the user accepted the definitions with this hash. False if the user's record can't be
+        trusted."""
         try:
             kept = recall(self.environment, self.folder)
         except DemiurgeError:

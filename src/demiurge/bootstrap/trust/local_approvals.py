@@ -23,8 +23,8 @@ MOST = 256
 
 
 class LocalApprovals:
-    """The approvals that this user gave for calls of the world in `folder`. An approval whose record could not be written
-    counts for this process only."""
+    """The approvals that this user gave for calls of the world in `folder`. An approval whose record could not be
+    written counts for this process only."""
 
     def __init__(self, environment: Mapping[str, str], folder: Path) -> None:
         self._environment, self._folder = environment, folder

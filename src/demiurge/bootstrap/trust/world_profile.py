@@ -1,5 +1,5 @@
-"""The settings with which a user runs a world: tools, policy, the addresses of its chats' models, and the manifest of its
-own that the user accepted. They are remembered, so that they need not be named again.
+"""The settings with which a user runs a world: tools, policy, the addresses of its chats' models, and the manifest of
+its own that the user accepted. They are remembered, so that they need not be named again.
 
 It is kept in the user's config folder, never in the world: a world that was copied, shared or found names no code that
 is run here, and has no manifest that counts here. A record is for one world in one place: the world's folder has a
@@ -15,8 +15,7 @@ whose place a new world is made is set aside, under another name, for the world 
 
 A record is read, changed and written under one lock, so nothing that threads or processes note at once is lost. One
 whose world is gone is dropped when another is written, if it holds nothing but digests of code: the world may be on a
-disk that is away, and what somebody decided of it is not to be decided again.
-"""
+disk that is away, and what somebody decided of it is not to be decided again."""
 
 from __future__ import annotations
 
@@ -75,8 +74,8 @@ class NotRecalled(Unavailable):
 
 
 def recall(environment: Mapping[str, str], world: Path) -> WorldProfile | None:
-    """Returns what is remembered of the world in this folder; None for nothing, or if there is no world. Raises NotRecalled, and
-    Unavailable for a record that others could have changed, or that is none."""
+    """Returns what is remembered of the world in this folder; None for nothing, or if there is no world. Raises
+    NotRecalled, and Unavailable for a record that others could have changed, or that is none."""
     place = _place(environment, world)
     if place is None:
         return None
