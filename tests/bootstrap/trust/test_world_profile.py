@@ -111,7 +111,7 @@ def test_what_changes_nothing_writes_nothing(mine: dict[str, str], world: Path) 
 def test_of_a_world_that_is_gone_no_digests_of_code_are_kept(mine: dict[str, str], world: Path, tmp_path: Path) -> None:
     for name in ("gone", "here"):
         (tmp_path / name).mkdir()
-        TrustedCode(mine, tmp_path / name).note([code(name)])
+        TrustedCode(mine, tmp_path / name).add([code(name)])
     shutil.rmtree(tmp_path / "gone")
     TrustedCode(mine, world).add([code("w")])
     assert len(records(mine)) == 2
@@ -144,7 +144,7 @@ def test_what_somebody_decided_is_kept_for_a_disk_that_comes_back(
 def test_a_write_looks_at_a_few_records_and_takes_no_offence(mine: dict[str, str], world: Path, tmp_path: Path) -> None:
     for number in range(LOOKED_AT + 8):
         (tmp_path / f"{number}").mkdir()
-        TrustedCode(mine, tmp_path / f"{number}").note([code("c")])
+        TrustedCode(mine, tmp_path / f"{number}").add([code("c")])
     for path in records(mine)[:2]:
         path.write_text("damaged")
     for number in range(LOOKED_AT + 8):
