@@ -6,9 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-
-SOURCE = Path(__file__).parents[2] / "src" / "demiurge"
-MODULES = sorted(SOURCE.rglob("*.py"))
+from tests.conventions.source_files import MODULES, PINNED, SOURCE
 
 CLOCKS = {
     ("time", "time"),
@@ -58,10 +56,6 @@ def test_every_module_says_what_it_is_for(path: Path) -> None:
 @pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(SOURCE)))
 def test_a_module_can_be_read_in_one_sitting(path: Path) -> None:
     assert len(path.read_text("utf-8").splitlines()) <= 450
-
-
-PINNED = {"apps/demiurge/reducer.py", "apps/demiurge/calls.py", "world/workspace.py"}
-"""Reducers whose source is part of the worlds that ran them: their text stays as it is."""
 
 
 @pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(SOURCE)))
