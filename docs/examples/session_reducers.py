@@ -1,6 +1,6 @@
 from dataclasses import dataclass
 
-from demiurge.sessions import ReducerContext, Session, SessionSnapshot, replace_latest, upsert_by
+from demiurge.sessions import Session, SessionReducerContext, SessionSnapshot, replace_latest, upsert_by
 
 
 @dataclass(frozen=True)
@@ -14,7 +14,7 @@ class Dearest:
     part: str
 
 
-def dearest(held: tuple[Dearest, ...], event: Price, *, context: ReducerContext) -> tuple[Dearest, ...]:
+def dearest(held: tuple[Dearest, ...], event: Price, *, context: SessionReducerContext) -> tuple[Dearest, ...]:
     """The part with the highest price so far."""
     prices = context.session[Price].all()
     return (Dearest(max(prices, key=lambda price: price.cents).part),)

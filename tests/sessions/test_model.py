@@ -13,7 +13,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from tests.sessions.shop_events import Call, Delivered, Sold, Stock, shop
 
 from demiurge.errors import Conflict
-from demiurge.sessions import ReducerContext, Session, SlicePolicy, replace_latest, upsert_by
+from demiurge.sessions import Session, SessionReducerContext, SlicePolicy, replace_latest, upsert_by
 from demiurge.tools.execution.scope import CallScope, entered
 
 PARTS = st.sampled_from(["nut", "bolt", "cog"])
@@ -25,7 +25,7 @@ class Price:
     cents: int
 
 
-def log_parts(values: tuple[bytes, ...], event: Any, /, *, context: ReducerContext) -> tuple[bytes, ...]:
+def log_parts(values: tuple[bytes, ...], event: Any, /, *, context: SessionReducerContext) -> tuple[bytes, ...]:
     return (*values, event.part.encode())
 
 

@@ -15,10 +15,10 @@ from tests.sessions.shop_events import Delivered, Sold, Stock, shop
 
 from demiurge.errors import UsageError
 from demiurge.sessions import (
-    Reducer,
-    ReducerContext,
     ReducerError,
     Session,
+    SessionReducer,
+    SessionReducerContext,
     append_all,
     reducer,
     replace_latest,
@@ -31,7 +31,7 @@ def part(event: Delivered) -> str:
     return event.part
 
 
-BUILT_IN: dict[str, tuple[Reducer, Callable[[tuple[Delivered, ...], Delivered], tuple[Delivered, ...]]]] = {
+BUILT_IN: dict[str, tuple[SessionReducer, Callable[[tuple[Delivered, ...], Delivered], tuple[Delivered, ...]]]] = {
     "append_all": (append_all, lambda values, event: (*values, event)),
     "replace_latest": (replace_latest, lambda values, event: (event,)),
     "replace_latest_by": (
@@ -58,7 +58,7 @@ def test_a_built_in_reducer_does_what_its_name_says(name: str, events: list[Deli
     built_in, meaning = BUILT_IN[name]
     session = Session()
     session[Delivered].register(Delivered, built_in)
-    context = ReducerContext(session)
+    context = SessionReducerContext(session)
     expected: tuple[Delivered, ...] = ()
     for event in events:
         assert built_in(expected, event, context=context) == meaning(expected, event)
@@ -87,7 +87,7 @@ def test_a_reducer_is_given_the_values_the_event_and_the_session() -> None:
     session = shop()
     given = []
 
-    def note(slice_values: tuple[str, ...], event: Delivered, /, *, context: ReducerContext) -> list[str]:
+    def note(slice_values: tuple[str, ...], event: Delivered, /, *, context: SessionReducerContext) -> list[str]:
         given.append((slice_values, event, context.session, context.session[Stock].latest()))
         return [*slice_values, event.part]
 
@@ -101,7 +101,7 @@ def test_a_reducer_is_given_the_values_the_event_and_the_session() -> None:
 def test_several_reducers_take_an_event_or_none_does() -> None:
     session = shop()
 
-    def picky(slice_values: tuple[str, ...], event: Delivered, /, *, context: ReducerContext) -> tuple[str, ...]:
+    def picky(slice_values: tuple[str, ...], event: Delivered, /, *, context: SessionReducerContext) -> tuple[str, ...]:
         if event.part == "bomb":
             raise LookupError("no such part")
         return (*slice_values, event.part)
@@ -121,7 +121,9 @@ def test_several_reducers_take_an_event_or_none_does() -> None:
 def test_an_interrupt_changes_nothing() -> None:
     session = shop()
 
-    def interrupted(slice_values: tuple[str, ...], event: Sold, /, *, context: ReducerContext) -> tuple[str, ...]:
+    def interrupted(
+        slice_values: tuple[str, ...], event: Sold, /, *, context: SessionReducerContext
+    ) -> tuple[str, ...]:
         raise KeyboardInterrupt
 
     session.broadcast(Delivered("nut"))
@@ -196,7 +198,7 @@ def test_a_reducer_that_changes_what_it_was_given_is_refused_and_undone(
     value, event = (kind(owner="Ada", parts=["nut"], prices={"nut": 2}) for _ in range(2))
     session[kind].seed((kind(owner="Bob"), value))
 
-    def mutate(slice_values: tuple[Any, ...], event: Any, /, *, context: ReducerContext) -> tuple[Any, ...]:
+    def mutate(slice_values: tuple[Any, ...], event: Any, /, *, context: SessionReducerContext) -> tuple[Any, ...]:
         MUTATIONS[mutation](event if who == "event" else slice_values[1])
         if raises:
             raise LookupError
@@ -240,7 +242,9 @@ def test_a_reducer_may_broadcast_what_follows() -> None:
     """It is part of the same change: all of it happens, or nothing does."""
     session = shop()
 
-    def sell_at_once(slice_values: tuple[str, ...], event: Delivered, /, *, context: ReducerContext) -> tuple[str, ...]:
+    def sell_at_once(
+        slice_values: tuple[str, ...], event: Delivered, /, *, context: SessionReducerContext
+    ) -> tuple[str, ...]:
         context.session.broadcast(Sold(event.part, 2))
         return (*slice_values, event.part)
 
@@ -256,7 +260,7 @@ def test_a_reducer_may_broadcast_what_follows() -> None:
 def test_a_reducer_can_not_change_its_own_slice_behind_its_back() -> None:
     session = shop()
 
-    def twice(slice_values: tuple[str, ...], event: Delivered, /, *, context: ReducerContext) -> tuple[str, ...]:
+    def twice(slice_values: tuple[str, ...], event: Delivered, /, *, context: SessionReducerContext) -> tuple[str, ...]:
         context.session[str].seed("other")
         return (*slice_values, event.part)
 
@@ -290,7 +294,7 @@ def test_a_model_notices_what_is_not_one_of_its_fields() -> None:
     session = Session()
     session[ModelBasket].seed(ModelBasket(owner="Ada"))
 
-    def label(values: tuple[Any, ...], event: str, /, *, context: ReducerContext) -> tuple[Any, ...]:
+    def label(values: tuple[Any, ...], event: str, /, *, context: SessionReducerContext) -> tuple[Any, ...]:
         values[0].label = event
         return values
 

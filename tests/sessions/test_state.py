@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from tests.sessions.shop_events import Call, Delivered, Sold, Stock, invoked, shop
 
-from demiurge.sessions import ReducerContext, Session
+from demiurge.sessions import Session, SessionReducerContext
 from demiurge.tools.invoked import ToolInvoked
 
 # Who is told.
@@ -218,7 +218,7 @@ def test_a_reader_never_sees_half_a_change(read: Callable[[Session], tuple[str, 
     seen: list[tuple[str, ...]] = []
     reader = threading.Thread(target=lambda: seen.append(read(session)))
 
-    def slowly(values: tuple[Made, ...], event: Made, /, *, context: ReducerContext) -> tuple[Made, ...]:
+    def slowly(values: tuple[Made, ...], event: Made, /, *, context: SessionReducerContext) -> tuple[Made, ...]:
         context.session.broadcast("half")
         reader.start()
         reader.join(0.1)
@@ -235,7 +235,7 @@ def test_a_change_that_fails_does_not_take_others_with_it() -> None:
     session = Session()
     writer = threading.Thread(target=lambda: session[int].seed(7))
 
-    def fail(values: tuple[str, ...], event: Made, /, *, context: ReducerContext) -> tuple[str, ...]:
+    def fail(values: tuple[str, ...], event: Made, /, *, context: SessionReducerContext) -> tuple[str, ...]:
         writer.start()
         writer.join(0.1)
         raise LookupError

@@ -14,7 +14,7 @@ import pytest
 from tests.sessions.shop_events import Call, Delivered, Sold, Stock, invoked, lines_of, shop
 
 from demiurge.errors import Conflict, UsageError
-from demiurge.sessions import ReducerContext, Session, SlicePolicy, replace_latest
+from demiurge.sessions import Session, SessionReducerContext, SlicePolicy, replace_latest
 from demiurge.tools.execution.scope import CallScope, ScopeState, Transactional
 from demiurge.tools.invoked import ToolInvoked
 
@@ -114,7 +114,7 @@ def test_an_interrupt_while_a_call_is_taken_back_leaves_it_to_be_taken_back_agai
     session = shop()
     presses = [KeyboardInterrupt()]
 
-    def interrupted(values: tuple[str, ...], event: Sold, /, *, context: ReducerContext) -> tuple[str, ...]:
+    def interrupted(values: tuple[str, ...], event: Sold, /, *, context: SessionReducerContext) -> tuple[str, ...]:
         if context.session[Stock].latest() == Stock(1) and presses:
             raise presses.pop()
         return (*values, event.part)
@@ -135,7 +135,7 @@ def test_an_interrupt_while_a_call_is_taken_back_leaves_it_to_be_taken_back_agai
 def test_what_follows_in_a_reducer_is_taken_back_and_done_again_with_it() -> None:
     session = shop()
 
-    def sell_one(values: tuple[str, ...], event: Delivered, /, *, context: ReducerContext) -> tuple[str, ...]:
+    def sell_one(values: tuple[str, ...], event: Delivered, /, *, context: SessionReducerContext) -> tuple[str, ...]:
         context.session.broadcast(Sold(event.part))
         return (*values, event.part)
 

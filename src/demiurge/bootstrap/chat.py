@@ -22,7 +22,7 @@ from demiurge.bootstrap.erased_message import erased_blob
 from demiurge.bootstrap.failure import Failed
 from demiurge.bootstrap.reply import Reply, ToolCallView
 from demiurge.bootstrap.toolset import message_tools, toolset_event
-from demiurge.bootstrap.turn_reader import TURN, ProposedCall, TurnReader, first_message
+from demiurge.bootstrap.turn_reader import TURN, TurnCall, TurnReader, first_message
 from demiurge.errors import Conflict, DemiurgeError, InvalidValue, NotFound, Unavailable
 from demiurge.sessions.session import Session
 from demiurge.values import canonical_json
@@ -379,7 +379,7 @@ class Chat:
         lacking: Sequence[str] = (await self.world.info()).get("lacking", ())
         return lacking
 
-    def view_of(self, proposed: ProposedCall) -> ToolCallView:
+    def view_of(self, proposed: TurnCall) -> ToolCallView:
         """A call of a turn as it is shown."""
         call, outcome = proposed
         said = (call["id"], call["name"], call["arguments_json"])

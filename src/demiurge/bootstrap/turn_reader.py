@@ -16,13 +16,13 @@ from demiurge.values.projection import Only
 if TYPE_CHECKING:
     from demiurge.bootstrap.world import World
 
-__all__ = ["TURN", "ProposedCall", "TurnReader", "first_message"]
+__all__ = ["TURN", "TurnCall", "TurnReader", "first_message"]
 
 TURN: Final[Mapping[str, Only]] = {"request_id": "all", "status": "all", "code": "all", "message": "all"}
 """The part of a turn in a chat's state that says how it stands."""
 
 
-class ProposedCall(NamedTuple):
+class TurnCall(NamedTuple):
     """A call as the model proposed it, `{id, name, arguments_json}`, and its outcome in the chat's state, `{ok,
     error_code, message, view_ref}`, None while it has none."""
 
@@ -51,7 +51,7 @@ class TurnReader:
     def _begin(self, request_id: int | None) -> None:
         self.request_id = request_id
         self.turn: Mapping[str, Any] | None = None
-        self.calls: list[ProposedCall] = []
+        self.calls: list[TurnCall] = []
         self.answers: list[Mapping[str, Any]] = []
         self.answer: Mapping[str, Any] = {}
         self._settled = 0
@@ -90,11 +90,11 @@ class TurnReader:
                 self.answer = self._load(message["message_ref"])
                 proposed = self.answer.get("tool_calls", ())
                 changed += range(len(self.calls), len(self.calls) + len(proposed))
-                self.calls += [ProposedCall(call, None) for call in proposed]
+                self.calls += [TurnCall(call, None) for call in proposed]
             elif message["tool"] is not None:
                 if self._settled == len(self.calls):  # the answer that proposed it was erased
                     erased = {"id": message["tool"]["id"], "name": message["tool"]["name"], "arguments_json": ""}
-                    self.calls.append(ProposedCall(erased, None))
+                    self.calls.append(TurnCall(erased, None))
                 if self._answer(self._settled, message["tool"]):
                     changed.append(self._settled)
                 self._settled += 1

@@ -29,7 +29,7 @@ from demiurge.tools.limits.budget import BudgetTracker
 from demiurge.tools.limits.deadline import Deadline
 from demiurge.tools.policy import ToolPolicy, ToolPolicyContext
 from demiurge.tools.record import ToolExecResult
-from demiurge.tools.runner import AskedCall, RawArgs, ToolRunner
+from demiurge.tools.runner import ProposedCall, RawArgs, ToolRunner
 
 __all__ = ["ProviderCall", "ToolExecutionContext", "ToolExecutor", "ToolMessage"]
 
@@ -57,7 +57,7 @@ class ProviderCall(Protocol):
     def function(self) -> ProviderFunction: ...
 
 
-Asked: TypeAlias = AskedCall | ProviderCall | Mapping[str, Any] | tuple[str, str, RawArgs]
+AnyProposedCall: TypeAlias = ProposedCall | ProviderCall | Mapping[str, Any] | tuple[str, str, RawArgs]
 """A Mapping: a call as Chat Completions sends it, `{"id", "function": {"name", "arguments"}}`."""
 
 
@@ -147,7 +147,7 @@ class ToolExecutor(ToolExecutionContext):
 
     def execute(
         self,
-        tool_calls: Sequence[Asked],
+        tool_calls: Sequence[AnyProposedCall],
         provider_payload: Mapping[str, Any] | None = None,
         *,
         answered: Callable[[ToolMessage], object] | None = None,
@@ -157,7 +157,7 @@ class ToolExecutor(ToolExecutionContext):
         Async handlers run in a loop of their own. `provider_payload`: in place of the context's. `answered` is given
         each message once it stands, one for every call, also when a cancellation, a Ctrl-C or an error ends the
         batch."""
-        asked, stood = [_asked(call) for call in tool_calls], list[ToolExecResult]()
+        asked, stood = [_to_proposed_call(call) for call in tool_calls], list[ToolExecResult]()
         told = _telling(stood, answered)
         try:
             answers = self.runner.exec_many_sync(asked, ctx=self.tool_context, answered=told)
@@ -168,13 +168,13 @@ class ToolExecutor(ToolExecutionContext):
 
     async def execute_async(
         self,
-        tool_calls: Sequence[Asked],
+        tool_calls: Sequence[AnyProposedCall],
         provider_payload: Mapping[str, Any] | None = None,
         *,
         answered: Callable[[ToolMessage], object] | None = None,
     ) -> tuple[list[ToolMessage], str]:
         """The same within an event loop, with `def` handlers in threads."""
-        asked, stood = [_asked(call) for call in tool_calls], list[ToolExecResult]()
+        asked, stood = [_to_proposed_call(call) for call in tool_calls], list[ToolExecResult]()
         told = _telling(stood, answered)
         try:
             answers = await self.runner.exec_many(asked, ctx=self.tool_context, answered=told)
@@ -221,7 +221,7 @@ def _telling(
     return told
 
 
-def _asked(call: Asked) -> AskedCall | tuple[str, str, RawArgs]:
+def _to_proposed_call(call: AnyProposedCall) -> ProposedCall | tuple[str, str, RawArgs]:
     if isinstance(call, Mapping):
         function = call.get("function") or {}
         return call.get("id", ""), function.get("name", ""), function.get("arguments") or "{}"

@@ -7,8 +7,8 @@ from demiurge.sessions.bus import HandlerFailure, InProcessEventBus, PublishResu
 from demiurge.sessions.errors import ReducerError, SnapshotError, SnapshotRestoreError
 from demiurge.sessions.policy import SlicePolicy
 from demiurge.sessions.reducers import (
-    Reducer,
-    ReducerContext,
+    SessionReducer,
+    SessionReducerContext,
     append_all,
     reducer,
     replace_latest,
@@ -24,10 +24,10 @@ __all__ = [
     "HandlerFailure",
     "InProcessEventBus",
     "PublishResult",
-    "Reducer",
-    "ReducerContext",
     "ReducerError",
     "Session",
+    "SessionReducer",
+    "SessionReducerContext",
     "SessionSnapshot",
     "SessionTransaction",
     "SliceAccessor",

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 from demiurge.sessions.errors import ReducerError
 from demiurge.sessions.history import EMPTY, History
-from demiurge.sessions.reducers import ReducerContext, Registration
+from demiurge.sessions.reducers import Registration, SessionReducerContext
 
 __all__ = ["Clear", "Fold", "Held", "Replace", "Seed", "SessionChange", "Slices"]
 
@@ -47,7 +47,7 @@ class Slices:
 class SessionChange(Protocol):
     """One change. `apply` may raise; whoever calls it puts back the state before."""
 
-    def apply(self, slices: Slices, context: ReducerContext) -> None: ...
+    def apply(self, slices: Slices, context: SessionReducerContext) -> None: ...
 
     def concerns_state(self, slices: Slices) -> bool:
         """Could a roll-back have to take it back?"""
@@ -60,7 +60,7 @@ class Fold:
     event: object
     registrations: tuple[Registration, ...]
 
-    def apply(self, slices: Slices, context: ReducerContext) -> None:
+    def apply(self, slices: Slices, context: SessionReducerContext) -> None:
         for registration in self.registrations:
             kind = registration.slice_type
             before = slices.get(kind)
@@ -82,7 +82,7 @@ class Seed:
     slice_type: type[Any]
     history: History[Any]
 
-    def apply(self, slices: Slices, context: ReducerContext) -> None:
+    def apply(self, slices: Slices, context: SessionReducerContext) -> None:
         slices.put(self.slice_type, self.history)
 
     def concerns_state(self, slices: Slices) -> bool:
@@ -96,7 +96,7 @@ class Clear:
     slice_type: type[Any]
     predicate: Callable[[Any], bool]
 
-    def apply(self, slices: Slices, context: ReducerContext) -> None:
+    def apply(self, slices: Slices, context: SessionReducerContext) -> None:
         values = slices.get(self.slice_type).all()
         kept = tuple(value for value in values if not self.predicate(value))
         if len(kept) < len(values):
@@ -113,7 +113,7 @@ class Replace:
     held: Held
     keep_logs: bool
 
-    def apply(self, slices: Slices, context: ReducerContext) -> None:
+    def apply(self, slices: Slices, context: SessionReducerContext) -> None:
         keep_logs = self.keep_logs or slices.logs_are_closed
         slices.held = slices.with_logs_of(slices.held, self.held) if keep_logs else self.held
 

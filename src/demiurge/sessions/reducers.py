@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 
 __all__ = [
     "HistoryReducer",
-    "Reducer",
-    "ReducerContext",
     "Registration",
+    "SessionReducer",
+    "SessionReducerContext",
     "append_all",
     "event_types_of",
     "reducer",
@@ -42,16 +42,16 @@ _MARK = "_demiurge_reduces"
 
 
 @dataclass(frozen=True, slots=True)
-class ReducerContext:
+class SessionReducerContext:
     """`session`: the one whose slices are being folded, to read other slices or to broadcast what follows."""
 
     session: Session
 
 
-class Reducer(Protocol):
+class SessionReducer(Protocol):
     """The slice's values and an event in; the slice's new values out, as a tuple or a list."""
 
-    def __call__(self, slice_values: tuple[Any, ...], event: Any, /, *, context: ReducerContext) -> Any: ...
+    def __call__(self, slice_values: tuple[Any, ...], event: Any, /, *, context: SessionReducerContext) -> Any: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,7 @@ class HistoryReducer:
     step: Callable[[History[Any], Any], History[Any]]
 
     def __call__(
-        self, slice_values: tuple[Any, ...], event: Any, /, *, context: ReducerContext | None = None
+        self, slice_values: tuple[Any, ...], event: Any, /, *, context: SessionReducerContext | None = None
     ) -> tuple[Any, ...]:
         return self.step(History(slice_values), event).all()
 
@@ -117,13 +117,13 @@ class Registration:
     """`reducer` folds events of one type into the slice of `slice_type`."""
 
     slice_type: type[Any]
-    reducer: Reducer
+    reducer: SessionReducer
 
     @property
     def is_built_in(self) -> bool:
         return isinstance(self.reducer, HistoryReducer)
 
-    def fold(self, history: History[Any], event: Any, context: ReducerContext) -> History[Any]:
+    def fold(self, history: History[Any], event: Any, context: SessionReducerContext) -> History[Any]:
         """The slice's next history. Raises ReducerError, and what the reducer raises."""
         if isinstance(self.reducer, HistoryReducer):
             return self.reducer.step(history, event)
@@ -176,11 +176,13 @@ def takes_an_event(function: Callable[..., Any]) -> bool:
     return True
 
 
-def reducers_of(state_type: type[Any], initial: object | Callable[[], object] | None) -> dict[type[Any], Reducer]:
+def reducers_of(
+    state_type: type[Any], initial: object | Callable[[], object] | None
+) -> dict[type[Any], SessionReducer]:
     """The reducers that the methods of a frozen dataclass are, by type of event. Raises UsageError."""
     if not (is_dataclass(state_type) and state_type.__dataclass_params__.frozen):  # type: ignore[attr-defined]
         raise UsageError(f"{state_type.__name__} is no frozen dataclass, so its methods can't be reducers.")
-    found: dict[type[Any], Reducer] = {}
+    found: dict[type[Any], SessionReducer] = {}
     for name, on in _marked(state_type):
         if on in found:
             raise UsageError(f"{state_type.__name__} has two reducers for {on.__name__}.")
@@ -206,7 +208,9 @@ class MethodReducer:
     def __str__(self) -> str:
         return f"{self.state_type.__qualname__}.{self.name}"
 
-    def __call__(self, slice_values: tuple[Any, ...], event: Any, /, *, context: ReducerContext) -> tuple[Any, ...]:
+    def __call__(
+        self, slice_values: tuple[Any, ...], event: Any, /, *, context: SessionReducerContext
+    ) -> tuple[Any, ...]:
         if not slice_values and self.initial is None:
             return slice_values
         state = slice_values[-1] if slice_values else self._first()

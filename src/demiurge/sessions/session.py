@@ -23,7 +23,7 @@ from demiurge.sessions.bus import InProcessEventBus
 from demiurge.sessions.changes import Replace, Seed
 from demiurge.sessions.errors import SnapshotRestoreError
 from demiurge.sessions.policy import SlicePolicy
-from demiurge.sessions.reducers import ReducerContext, Registration, reducers_of
+from demiurge.sessions.reducers import Registration, SessionReducerContext, reducers_of
 from demiurge.sessions.slices import SliceAccessor
 from demiurge.sessions.snapshot import SessionSnapshot
 from demiurge.sessions.state import SessionState, SessionTransaction
@@ -78,7 +78,7 @@ class Session(Transactional):
         self.tags = _checked_tags(tags or {})
         self._children: weakref.WeakValueDictionary[int, Session] = weakref.WeakValueDictionary()
         self._numbers = count()
-        self._state = SessionState(ReducerContext(self), _LOGS)
+        self._state = SessionState(SessionReducerContext(self), _LOGS)
         if parent is not None:
             parent._children[next(parent._numbers)] = self
         _listen(self)

@@ -9,7 +9,7 @@ from demiurge.errors import InvalidValue, UsageError
 from demiurge.sessions.changes import Clear, Seed
 from demiurge.sessions.history import EMPTY, History
 from demiurge.sessions.policy import SlicePolicy
-from demiurge.sessions.reducers import HistoryReducer, Reducer, Registration, takes_an_event
+from demiurge.sessions.reducers import HistoryReducer, Registration, SessionReducer, takes_an_event
 from demiurge.sessions.state import SessionState
 from demiurge.values.article import with_article
 
@@ -64,7 +64,7 @@ class SliceAccessor(Generic[T]):
             raise InvalidValue(f"Only {wanted} can be appended here, not {given}.")
         self._state.fold(value)
 
-    def register(self, event_type: type[Any], reducer: Reducer, *, policy: SlicePolicy | None = None) -> None:
+    def register(self, event_type: type[Any], reducer: SessionReducer, *, policy: SlicePolicy | None = None) -> None:
         """From now on `reducer` folds events of exactly `event_type` into this slice, once, however often it is
         registered. `policy`: of the slice; None leaves it as it is, STATE at first. Raises UsageError for what is no
         reducer or no policy, for a built-in one whose events could not be values of this slice, and for a second

@@ -16,7 +16,7 @@ from demiurge.errors import UsageError
 from demiurge.sessions.changes import Fold, Held, SessionChange, Slices
 from demiurge.sessions.history import EMPTY, History
 from demiurge.sessions.policy import SlicePolicy
-from demiurge.sessions.reducers import ReducerContext, Registration, append_all
+from demiurge.sessions.reducers import Registration, SessionReducerContext, append_all
 from demiurge.sessions.undo import CallBegan, UndoLog
 from demiurge.tools.execution.scope import CallScope, current_scope
 
@@ -30,7 +30,7 @@ Observer = Callable[[tuple[Any, ...], tuple[Any, ...]], object]
 class SessionState:
     """`context`: what reducers are given. Safe to use from several threads, and from reducers and observers."""
 
-    def __init__(self, context: ReducerContext, logs: frozenset[type[Any]]) -> None:
+    def __init__(self, context: SessionReducerContext, logs: frozenset[type[Any]]) -> None:
         self.lock = threading.RLock()
         self._context = context
         self._slices = Slices({}, logs)

@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from demiurge.sessions.changes import Fold, Held, SessionChange, Slices
-from demiurge.sessions.reducers import ReducerContext
+from demiurge.sessions.reducers import SessionReducerContext
 from demiurge.tools.execution.scope import CallScope, ScopeState
 
 __all__ = ["CallBegan", "UndoLog"]
@@ -86,7 +86,7 @@ class UndoLog:
         if self._oldest is None:
             self._newest = None
 
-    def roll_back(self, began: CallBegan, context: ReducerContext) -> None:
+    def roll_back(self, began: CallBegan, context: SessionReducerContext) -> None:
         """Leaves the slices as if the changes within this call's scope had not been made."""
         slices = self._slices
         now = slices.held
@@ -129,7 +129,7 @@ def _within(began: CallBegan) -> Iterator[SessionChange]:
             yield done.change
 
 
-def _again(done: ChangeDone, slices: Slices, context: ReducerContext) -> bool:
+def _again(done: ChangeDone, slices: Slices, context: SessionReducerContext) -> bool:
     before = slices.held
     try:
         done.change.apply(slices, context)

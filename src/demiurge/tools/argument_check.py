@@ -22,11 +22,11 @@ def may_fit(schema: Mapping[str, Any], arguments: Mapping[str, Any]) -> bool:
     """False when `arguments`, parsed JSON, break `schema`; True when they fit, or when nobody here can tell."""
     try:
         return _Check(schema).fits(schema, arguments)
-    except (_Unknown, RecursionError):
+    except (_Undecidable, RecursionError):
         return True
 
 
-class _Unknown(Exception):
+class _Undecidable(Exception):
     """The schema says something that is not understood here, or there is too much to look at."""
 
 
@@ -38,11 +38,11 @@ class _Check:
     def fits(self, schema: Any, value: Any) -> bool:
         self._steps += 1
         if self._steps > MAX_STEPS:
-            raise _Unknown
+            raise _Undecidable
         if isinstance(schema, bool):
             return schema
         if not isinstance(schema, Mapping) or "$id" in schema or "$dynamicRef" in schema:
-            raise _Unknown
+            raise _Undecidable
         if "$ref" in schema:
             return self.fits(self._at(schema["$ref"]), value)
         if not _is_of_type(schema.get("type"), value) or not _is_listed(schema, value):
@@ -62,7 +62,7 @@ class _Check:
         named = schema.get("properties", {})
         required = schema.get("required", ())
         if not isinstance(named, Mapping) or not isinstance(required, list | tuple):
-            raise _Unknown
+            raise _Undecidable
         if any(name not in value for name in required):
             return False
         others = schema.get("additionalProperties", True)
@@ -74,20 +74,20 @@ class _Check:
     def _items(self, schema: Mapping[str, Any], value: list[Any]) -> bool:
         items = schema.get("items", True)
         if isinstance(items, list) or "prefixItems" in schema:
-            raise _Unknown
+            raise _Undecidable
         return items is True or all(self.fits(items, part) for part in value)
 
     def _at(self, ref: Any) -> Any:
         if not isinstance(ref, str) or not ref.startswith("#/") or "%" in ref:
-            raise _Unknown
+            raise _Undecidable
         found: Any = self._root
         for step in ref[2:].split("/"):
             name = step.replace("~1", "/").replace("~0", "~")
             if not isinstance(found, Mapping) or name not in found:
-                raise _Unknown
+                raise _Undecidable
             found = found[name]
             if isinstance(found, Mapping) and "$id" in found:
-                raise _Unknown
+                raise _Undecidable
         return found
 
 
@@ -111,7 +111,7 @@ def _is_of_type(wanted: Any, value: Any) -> bool:
         return True
     names = wanted if isinstance(wanted, list) else [wanted]
     if not all(isinstance(name, str) and name in _TYPES for name in names):
-        raise _Unknown
+        raise _Undecidable
     return any(_TYPES[name](value) for name in names)
 
 

@@ -18,7 +18,6 @@ from typing import Any, TypeAlias
 
 from demiurge.errors import InvalidValue
 from demiurge.tools.approvals import ApprovalStore
-from demiurge.tools.asked import AskedCall, RawArgs, parts_of
 from demiurge.tools.authoring.signature import is_async_callable
 from demiurge.tools.authorization import Authorizer
 from demiurge.tools.bound import BoundTool
@@ -42,34 +41,35 @@ from demiurge.tools.ids import canonical_id
 from demiurge.tools.ledger.ledger import Ledger
 from demiurge.tools.ledger.waiting import blocking_its_loop
 from demiurge.tools.policy import ToolPolicy, ToolPolicyContext
+from demiurge.tools.proposed_call import ProposedCall, RawArgs, call_parts
 from demiurge.tools.record import ToolExecResult
 from demiurge.tools.source import Tools, as_source
 from demiurge.tools.stages.announce import announce
 from demiurge.tools.stages.approve import approve
 from demiurge.tools.stages.authorize import authorize
-from demiurge.tools.stages.begin import begin
 from demiurge.tools.stages.check import check
 from demiurge.tools.stages.claim import claim
 from demiurge.tools.stages.connect import connect
 from demiurge.tools.stages.decide import decide
 from demiurge.tools.stages.decode import decode
 from demiurge.tools.stages.fault import fault_of
-from demiurge.tools.stages.fit import fit
 from demiurge.tools.stages.identify import identify
 from demiurge.tools.stages.limits import in_time, limits, resources_of
+from demiurge.tools.stages.open_transaction import open_transaction
 from demiurge.tools.stages.publish import publish
 from demiurge.tools.stages.recall import recall
 from demiurge.tools.stages.record import record
+from demiurge.tools.stages.record_effect import end_claim, record_effect
 from demiurge.tools.stages.redact import redact
 from demiurge.tools.stages.run import run
-from demiurge.tools.stages.settle import let_go, settle
+from demiurge.tools.stages.spill import spill
 from demiurge.tools.stages.validate import validate
 from demiurge.tools.telemetry.graph_run import GraphRun
 from demiurge.tools.telemetry.run_summary import RunSummary
 from demiurge.tools.telemetry.spans import SpanSink
 from demiurge.values.clock import Entropy, SystemClock, SystemEntropy
 
-__all__ = ["STAGES", "AskedCall", "RawArgs", "Stage", "ToolRunner"]
+__all__ = ["STAGES", "ProposedCall", "RawArgs", "Stage", "ToolRunner"]
 
 Stage: TypeAlias = Callable[[Ports, Call], Awaitable[None] | None]
 _NONE: Mapping[int, ToolErrorCode] = MappingProxyType({})
@@ -87,12 +87,12 @@ STAGES: tuple[tuple[Stage, ToolErrorCode], ...] = (
     (approve, ToolErrorCode.APPROVAL_REQUIRED),
     (claim, ToolErrorCode.EXECUTION),
     (in_time, ToolErrorCode.BUDGET_EXCEEDED),
-    (begin, ToolErrorCode.EXECUTION),
+    (open_transaction, ToolErrorCode.EXECUTION),
     (run, ToolErrorCode.EXECUTION),
     (check, ToolErrorCode.OUTPUT_VALIDATION),
-    (settle, ToolErrorCode.UNKNOWN_OUTCOME),
+    (record_effect, ToolErrorCode.UNKNOWN_OUTCOME),
     (redact, ToolErrorCode.REDACTION_FAILED),
-    (fit, ToolErrorCode.RESULT_TOO_LARGE),
+    (spill, ToolErrorCode.RESULT_TOO_LARGE),
 )
 """The stages between `identify` and `publish`, `record`, which always run; beside each, what its breaking means."""
 
@@ -233,7 +233,7 @@ class ToolRunner:
 
     async def exec_many(
         self,
-        calls: Sequence[AskedCall | tuple[str, str, RawArgs]],
+        calls: Sequence[ProposedCall | tuple[str, str, RawArgs]],
         *,
         ctx: ToolPolicyContext | ToolContext | None = None,
         refused: Mapping[int, ToolErrorCode] = _NONE,
@@ -246,7 +246,7 @@ class ToolRunner:
         LoopSignal or a cancellation ends the turn, the calls that had not begun are answered as `cancelled`.
         `refused`: by position, what a call is answered that the loop around the runner does not want run. `answered`
         is given each answer once it stands, also when the turn ends before its time."""
-        asked = [parts_of(call) for call in calls]
+        asked = [call_parts(call) for call in calls]
         answers: list[ToolExecResult] = []
         begun: set[int] = set()
         gate = asyncio.Semaphore(self._max_parallel)
@@ -286,13 +286,13 @@ class ToolRunner:
 
     def exec_many_sync(
         self,
-        calls: Sequence[AskedCall | tuple[str, str, RawArgs]],
+        calls: Sequence[ProposedCall | tuple[str, str, RawArgs]],
         *,
         ctx: ToolPolicyContext | ToolContext | None = None,
         answered: Callable[[ToolExecResult], object] | None = None,
     ) -> tuple[ToolExecResult, ...]:
         """The same without an event loop, always one after the other."""
-        asked = [parts_of(call) for call in calls]
+        asked = [call_parts(call) for call in calls]
         answers: list[ToolExecResult] = []
         begun: list[Call] = []
 
@@ -400,7 +400,7 @@ async def _end(ports: Ports, call: Call) -> None:
     """The record is made whatever happens, also when a call is cancelled while it lets go."""
     try:
         if call.failure is not None:
-            await let_go(ports, call)
+            await end_claim(ports, call)
     finally:
         _close(ports, call)
 

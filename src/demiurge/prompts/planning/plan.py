@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Literal, TypeAlias
 
-from demiurge.sessions.reducers import Reducer, reducer, reducers_of
+from demiurge.sessions.reducers import SessionReducer, reducer, reducers_of
 from demiurge.sessions.session import Session
 from demiurge.tools.errors import SAFE_MESSAGES, ToolErrorCode, ToolUserError, ToolValidationError
 
@@ -238,7 +238,7 @@ def _known_first(plans: tuple[Plan, ...], read: Plan, *, context: object) -> tup
     return plans if plans and plans[-1].objective else (read,)
 
 
-_REDUCERS: Mapping[type[object], Reducer] = MappingProxyType({**reducers_of(Plan, NO_PLAN), Plan: _known_first})
+_REDUCERS: Mapping[type[object], SessionReducer] = MappingProxyType({**reducers_of(Plan, NO_PLAN), Plan: _known_first})
 """Made once: a session tells reducers apart by identity, and a section may be cloned into a session that was cloned."""
 
 

@@ -23,13 +23,13 @@ from demiurge.tools.redaction import Redaction
 from demiurge.tools.result import ToolResult
 
 __all__ = [
-    "Entry",
-    "FileText",
     "Files",
     "ListFiles",
-    "ReadFile",
-    "WriteFile",
-    "Written",
+    "ReadWorkspaceFile",
+    "WorkspaceFileText",
+    "WorkspaceListEntry",
+    "WorkspaceWriteResult",
+    "WriteWorkspaceFile",
     "list_files",
     "read",
     "write",
@@ -49,7 +49,7 @@ class ListFiles:
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class WorkspaceListEntry:
     path: str
     kind: Literal["file", "dir"]
     size: int
@@ -59,17 +59,17 @@ class Entry:
 class Files:
     workspace: str
     path: str
-    entries: tuple[Entry, ...]
+    entries: tuple[WorkspaceListEntry, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class ReadFile:
+class ReadWorkspaceFile:
     path: str = field(metadata={"description": "File path."})
     workspace: str = field(default=_DEFAULT, metadata=_WORKSPACE)
 
 
 @dataclass(frozen=True, slots=True)
-class FileText:
+class WorkspaceFileText:
     """For the model it reads as the bare text."""
 
     workspace: str
@@ -90,7 +90,7 @@ def _checked_version(version: int) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class WriteFile:
+class WriteWorkspaceFile:
     path: str = field(metadata={"description": "File path."})
     text: str = field(metadata={"description": "The whole new content of the file."})
     workspace: str = field(default=_DEFAULT, metadata=_WORKSPACE)
@@ -100,7 +100,7 @@ class WriteFile:
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class WorkspaceWriteResult:
     """`ok` false: somebody else wrote first, nothing was changed; `expected` and `actual` are the
     versions."""
 
@@ -115,25 +115,25 @@ class Written:
 async def _list(params: ListFiles, *, context: ToolContext) -> ToolResult[Files]:
     workspace, path = _name(params.workspace), _folder(params.path)
     found = await _workspaces(context).list(path, workspace=workspace)
-    entries = tuple(Entry(entry.path, entry.kind, entry.size) for entry in found)
+    entries = tuple(WorkspaceListEntry(entry.path, entry.kind, entry.size) for entry in found)
     where = f"{path} of workspace {workspace}" if path else f"workspace {workspace}"
     count = "1 entry" if len(entries) == 1 else f"{len(entries)} entries"
     return ToolResult(message=f"{count} in {where}.", value=Files(workspace, path, entries))
 
 
-async def _read(params: ReadFile, *, context: ToolContext) -> ToolResult[FileText]:
+async def _read(params: ReadWorkspaceFile, *, context: ToolContext) -> ToolResult[WorkspaceFileText]:
     workspace = _name(params.workspace)
     file = await _workspaces(context).read(_path(params.path), workspace=workspace)
-    value = FileText(workspace, file.path, file.version, file.size, file.text)
+    value = WorkspaceFileText(workspace, file.path, file.version, file.size, file.text)
     return ToolResult(message=f"{file.path}, version {file.version}:", value=value)
 
 
-async def _write(params: WriteFile, *, context: ToolContext) -> ToolResult[Written]:
+async def _write(params: WriteWorkspaceFile, *, context: ToolContext) -> ToolResult[WorkspaceWriteResult]:
     workspace, path = _name(params.workspace), _path(params.path)
     commit = await _workspaces(context).write(
         path, params.text, workspace=workspace, expected_version=params.expected_version
     )
-    value = Written(workspace, commit.path, commit.ok, commit.version, commit.expected, commit.actual)
+    value = WorkspaceWriteResult(workspace, commit.path, commit.ok, commit.version, commit.expected, commit.actual)
     return ToolResult(message=_told(commit), value=value)
 
 
@@ -185,7 +185,7 @@ list_files = CoreTool[ListFiles, Files](
     capabilities=(Workspaces,),
 )
 
-read = CoreTool[ReadFile, FileText](
+read = CoreTool[ReadWorkspaceFile, WorkspaceFileText](
     name="workspace__read",
     description="Read a text file from the workspace.",
     handler=_read,
@@ -194,7 +194,7 @@ read = CoreTool[ReadFile, FileText](
     capabilities=(Workspaces,),
 )
 
-write = CoreTool[WriteFile, Written](
+write = CoreTool[WriteWorkspaceFile, WorkspaceWriteResult](
     name="workspace__write",
     description="Create a text file in the workspace, or replace its content.",
     handler=_write,

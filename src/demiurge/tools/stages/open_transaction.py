@@ -6,10 +6,10 @@ from demiurge.tools.execution.call import Call
 from demiurge.tools.execution.changes import Changes, can_go_back
 from demiurge.tools.execution.ports import Ports
 
-__all__ = ["begin"]
+__all__ = ["open_transaction"]
 
 
-def begin(ports: Ports, call: Call) -> None:
+def open_transaction(ports: Ports, call: Call) -> None:
     context = call.context
     assert context is not None
     things = ports.can_go_back

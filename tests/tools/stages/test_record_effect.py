@@ -220,12 +220,12 @@ def test_a_person_who_interrupts_right_after_the_handler_leaves_a_doubt(ledger: 
 def test_a_coroutine_that_is_closed_leaves_a_doubt(ledger: EffectLedger) -> None:
     """What becomes of a call when its event loop is thrown away."""
 
-    async def begin() -> Any:
+    async def start() -> Any:
         task = runner_for(order_tool(sleeping), ledger).exec(NAME, ARGS)
         task.send(None)
         return task
 
-    asyncio.run(begin()).close()
+    asyncio.run(start()).close()
     assert left(ledger) == "in doubt"
 
 

@@ -12,24 +12,24 @@ from demiurge.tools.errors import ToolErrorCode, ToolFailure
 from demiurge.tools.execution.call import Call
 from demiurge.tools.execution.ports import Ports
 
-__all__ = ["fit"]
+__all__ = ["spill"]
 
 
-def fit(ports: Ports, call: Call) -> None:
+def spill(ports: Ports, call: Call) -> None:
     """Sizes are UTF-8 bytes: of the model's text, and of the view as compact JSON."""
     limit = ports.policy.budgets.max_result_bytes
     if limit is None:
         return
     text = call.content.encode()
     if len(text) > limit:
-        ref = _spill(ports, text)
+        ref = _put_blob(ports, text)
         call.content = f"The result has {len(text)} bytes, more than the {limit} allowed here. It is stored as {ref}."
     view = to_json(call.view)
     if len(view) > limit:
-        call.view = {"bytes": len(view), "ref": _spill(ports, view)}
+        call.view = {"bytes": len(view), "ref": _put_blob(ports, view)}
 
 
-def _spill(ports: Ports, data: bytes) -> str:
+def _put_blob(ports: Ports, data: bytes) -> str:
     if ports.blobs is None:
         raise ToolFailure(ToolErrorCode.RESULT_TOO_LARGE)
     ref = ports.blobs.put(data)

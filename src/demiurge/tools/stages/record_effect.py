@@ -17,14 +17,14 @@ from demiurge.tools.ledger.store import LedgerRow
 from demiurge.tools.ledger.waiting import end_hold
 from demiurge.tools.stages.recall import ask, asks_elsewhere
 
-__all__ = ["let_go", "settle"]
+__all__ = ["end_claim", "record_effect"]
 
 
-def settle(ports: Ports, call: Call) -> Awaitable[None] | None:
-    return None if call.claim is None else _settle(ports, call, call.claim)
+def record_effect(ports: Ports, call: Call) -> Awaitable[None] | None:
+    return None if call.claim is None else _record_result(ports, call, call.claim)
 
 
-def _settle(ports: Ports, call: Call, claim: LedgerRow) -> Awaitable[None] | None:
+def _record_result(ports: Ports, call: Call, claim: LedgerRow) -> Awaitable[None] | None:
     ledger, config, result = ports.ledger, call.bound.idempotency, call.result
     assert ledger is not None
     assert config is not None
@@ -52,7 +52,7 @@ def _settle(ports: Ports, call: Call, claim: LedgerRow) -> Awaitable[None] | Non
     return None
 
 
-async def let_go(ports: Ports, call: Call) -> None:
+async def end_claim(ports: Ports, call: Call) -> None:
     """The end of a call that failed, whatever the reason: its claim is released, or in doubt."""
     ledger, claim = ports.ledger, call.claim
     if ledger is None or claim is None:

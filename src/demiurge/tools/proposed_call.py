@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Protocol, TypeAlias
 
-__all__ = ["AskedCall", "RawArgs", "parts_of"]
+__all__ = ["ProposedCall", "RawArgs", "call_parts"]
 
 RawArgs: TypeAlias = str | bytes | Mapping[str, Any]
 
 
-class AskedCall(Protocol):
+class ProposedCall(Protocol):
     """A call as a model asks for it, say `demiurge.wire.ToolCall`. One that says it is `invalid` is not run. One that
     has `raw`, the provider's own payload, gets it kept in its record, privately."""
 
@@ -24,7 +24,7 @@ class AskedCall(Protocol):
     def arguments_json(self) -> str | bytes: ...
 
 
-def parts_of(call: AskedCall | tuple[str, str, RawArgs]) -> tuple[str, str, RawArgs, Any]:
+def call_parts(call: ProposedCall | tuple[str, str, RawArgs]) -> tuple[str, str, RawArgs, Any]:
     """Its id, its tool, its arguments (none that could be read if it is invalid) and the provider's payload."""
     if isinstance(call, tuple):
         return (*call, None)
