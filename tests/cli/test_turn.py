@@ -13,7 +13,7 @@ from demiurge.cli.turn import TurnView
 from demiurge.errors import NotFound
 from demiurge.tools.events import TextDelta
 from demiurge.world.unit import Unit
-from demiurge.world.watching.frame import Began, Frame, FrameEvent, frame_to_json
+from demiurge.world.watching.frame import Began, FrameEvent, WatchFrame, frame_to_json
 
 
 class Unread:
@@ -29,7 +29,7 @@ class Unread:
 async def shown(frames: Sequence[tuple[int, FrameEvent]], reply: Reply) -> None:
     async def work(on_frame: OnFrame) -> None:
         for attempt, event in frames:
-            on_frame(frame_to_json(Frame(Unit("ex/Room@1", "a"), b"\x01", attempt, 0, event)))
+            on_frame(frame_to_json(WatchFrame(Unit("ex/Room@1", "a"), b"\x01", attempt, 0, event)))
 
     view = TurnView(cast(Chat, Unread()))
     await view.follow(work)

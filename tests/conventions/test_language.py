@@ -34,16 +34,11 @@ SHARED_NAMES = {
     "Decoder": "one for each wire format, named alike on purpose (docs/wire.md)",
     # Names below still stand twice; remove each with its rename.
     "Connection": "",
-    "Entry": "",
     "FileText": "",
-    "Frame": "",
     "Journal": "",
-    "Plan": "",
     "ReadFile": "",
-    "Reading": "",
     "Reducer": "",
     "ReducerContext": "",
-    "Secret": "",
     "WriteFile": "",
     "Written": "",
 }

@@ -18,7 +18,7 @@ from demiurge.tools.connections.credentials import Secret as Text
 from demiurge.values.clock import FixedClock, SystemEntropy
 from demiurge.world.effects.http import HttpRequests
 from demiurge.world.history.verify import verify
-from demiurge.world.manifest import Manifest, Secret
+from demiurge.world.manifest import DeclaredSecret, Manifest
 from demiurge.world.secrets import Secrets, how_to_set
 
 CANARY = "canary-0123456789"
@@ -33,8 +33,8 @@ def declared(*bindings: str, **more: Any) -> dict[str, Any]:
     return {"$kind": "defsecret", "name": "web/robot@1", "binding_id": first, "else_binding_ids": rest, **more}
 
 
-def secret(*bindings: str, **more: Any) -> Secret:
-    return Secret.from_definition(declared(*bindings, **more))
+def secret(*bindings: str, **more: Any) -> DeclaredSecret:
+    return DeclaredSecret.from_definition(declared(*bindings, **more))
 
 
 def manifest(*bindings: str, **more: Any) -> Manifest:
@@ -109,7 +109,7 @@ async def test_what_a_server_sends_back_in_any_spelling_is_masked(memory: Memory
 # -- where it is looked for --------------------------------------------------------------------------------------------
 
 
-def find(secrets: Secrets, wanted: Secret) -> str | None:
+def find(secrets: Secrets, wanted: DeclaredSecret) -> str | None:
     found = secrets.find(wanted)
     return None if found is None else found.reveal()
 
@@ -159,7 +159,7 @@ def test_a_missing_secret_says_all_that_would_help() -> None:
     assert how_to_set(secret("env:A", "env:B", "file:/x", "vault:r")) == (
         "set A or B in the environment, or write it to /x (mode 0600), or run `demiurge secrets set r`"
     )
-    second = Secret.from_definition({"name": "r@2", "binding_id": "vault:r"})
+    second = DeclaredSecret.from_definition({"name": "r@2", "binding_id": "vault:r"})
     assert how_to_set(second) == "run `demiurge secrets set r --version 2`"
 
 

@@ -13,7 +13,7 @@ from demiurge.errors import Conflict, DemiurgeError, InvalidValue, NotFound
 from demiurge.values.projection import Only
 from demiurge.values.refs import Ref
 from demiurge.world import trees
-from demiurge.world.trees import Change, Entry, TreeError
+from demiurge.world.trees import Change, TreeEntry, TreeError
 from demiurge.world.workspace import COMMITTED, EDIT, EDIT_REFUSED, MAX_FILE, REJECTED, WORKSPACE
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ class Workspace:
             raise NotFound(f"There is no workspace {self.name}; there are: {names}.", code="no_workspace")
         return state["versions"]
 
-    async def find(self, path: str, number: int | None = None) -> Entry:
+    async def find(self, path: str, number: int | None = None) -> TreeEntry:
         """The file or folder at `path` ("" is the root)."""
         version = await self.version(number)
         entry = trees.find(self._get, version.root, path)
@@ -71,7 +71,7 @@ class Workspace:
             raise NotFound(f"There is no {path} in {where}; `demiurge ws ls {where}` lists what is.", code="no_path")
         return entry
 
-    async def children(self, path: str, number: int | None = None) -> Sequence[Entry]:
+    async def children(self, path: str, number: int | None = None) -> Sequence[TreeEntry]:
         """What is in a folder, by name; a file is by itself."""
         entry = await self.find(path, number)
         return (entry,) if entry.kind == "file" else tuple(trees.walk(self._get, entry))

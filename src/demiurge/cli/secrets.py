@@ -26,7 +26,7 @@ from demiurge.stores.secret_vault import ALIAS_RULE, SecretVault, is_alias
 from demiurge.tools.connections.credentials import MAX_SECRET_CHARACTERS, Secret
 from demiurge.tools.execution.secret_mask import is_short
 from demiurge.values.clock import SystemEntropy
-from demiurge.world.manifest import Secret as Declared
+from demiurge.world.manifest import DeclaredSecret
 from demiurge.world.secrets import Secrets, how_to_set
 
 __all__ = ["command", "declared_secrets"]
@@ -110,7 +110,7 @@ def rm(alias: str, version: int) -> None:
     output.result({"alias": alias, "version": version, "ok": True}, f"{alias}@{version} is out of {places.vault}.")
 
 
-def declared_secrets() -> list[Declared]:
+def declared_secrets() -> list[DeclaredSecret]:
     """Those of the world that the global options name, or those that a new one would have. Raises as `World.open`, and
     Conflict (`not_adopted`): nothing is looked for because a world from elsewhere names it."""
     definitions: list[Mapping[str, Any]] = app().definitions
@@ -121,10 +121,10 @@ def declared_secrets() -> list[Declared]:
             definitions = world.manifest()["definitions"]
     except NotFound:
         pass
-    return [Declared.from_definition(d) for d in definitions if d["$kind"] == "defsecret"]
+    return [DeclaredSecret.from_definition(d) for d in definitions if d["$kind"] == "defsecret"]
 
 
-def _row(secrets: Secrets, secret: Declared) -> dict[str, Any]:
+def _row(secrets: Secrets, secret: DeclaredSecret) -> dict[str, Any]:
     places = list(secrets.look(secret))
     first = next((place for place in places if place.state != "absent"), None)
     row: dict[str, Any] = {

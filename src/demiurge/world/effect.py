@@ -27,10 +27,10 @@ from demiurge.world.unit import Unit
 
 __all__ = [
     "Adapter",
+    "CellReading",
     "Claiming",
     "Deferring",
     "EffectCall",
-    "Reading",
     "Recalling",
     "Refusing",
     "Restart",
@@ -57,7 +57,7 @@ def failed(code: str, message: str) -> Result:
     return {"status": "error", "payload": {"code": code, "message": message}}
 
 
-class Reading(NamedTuple):
+class CellReading(NamedTuple):
     """Another unit's cell as of `unit_seq`; what a receipt says it has read (docs/architecture.md, rule 8)."""
 
     unit: Unit
@@ -89,7 +89,7 @@ class Services(Protocol):
 
     def get_blob(self, ref: Ref) -> bytes: ...
 
-    async def read_cell(self, unit: Unit) -> Reading: ...
+    async def read_cell(self, unit: Unit) -> CellReading: ...
 
     def keys(self, module: str) -> Iterator[str]:
         """Of the module's units, in order; one whose cell was deleted is among them."""

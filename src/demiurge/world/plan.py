@@ -20,7 +20,7 @@ from demiurge.errors import InvalidValue
 from demiurge.values.refs import Ref
 from demiurge.world.expr import ExpressionError, evaluate, parse_ref, references
 
-__all__ = ["BOUND", "Edge", "Ended", "Plan", "PlanInstance", "PlanPort", "hear", "parse_plan", "run"]
+__all__ = ["BOUND", "Edge", "Ended", "PlanInstance", "PlanPort", "WorldPlan", "hear", "parse_plan", "run"]
 
 BOUND = {"emit_effect": "effect_id_as", "await_receipt": "as", "await_event": "as", "assign": "as"}
 """The field of `bind` that names the variable an op sets."""
@@ -48,7 +48,7 @@ class Invariant(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class WorldPlan:
     """`steps` in declaration order; `incoming` holds the edges into each step; `read_steps` those that a `@step:` ref
     names, whose values are kept."""
 
@@ -62,7 +62,7 @@ class Plan:
     read_steps: frozenset[str]
 
 
-def parse_plan(definition: Mapping[str, Any]) -> Plan:
+def parse_plan(definition: Mapping[str, Any]) -> WorldPlan:
     """A plan from its `defplan` definition. Raises InvalidValue for two steps with one id."""
     edges = tuple(Edge(e["from"], e["to"], e.get("when", True)) for e in definition.get("edges", ()))
     steps = {step["id"]: step for step in definition["steps"]}
@@ -70,7 +70,7 @@ def parse_plan(definition: Mapping[str, Any]) -> Plan:
         raise InvalidValue(f"{definition['name']} has two steps with one id", code="bad_manifest")
     conditions = definition.get("invariants", ())
     expressions = [*conditions, *(edge.when for edge in edges), *(e for step in steps.values() for e in _parts(step))]
-    return Plan(
+    return WorldPlan(
         definition["name"],
         definition["input"],
         definition.get("output"),
@@ -186,7 +186,7 @@ class InvariantViolation(ExpressionError):
     code = "invariant_violation"
 
 
-def run(plan: Plan, instance: PlanInstance, port: PlanPort) -> Ended | None:
+def run(plan: WorldPlan, instance: PlanInstance, port: PlanPort) -> Ended | None:
     """Move `instance` until it waits (None) or ends. Raises ExpressionError, InvalidValue, and what `port` raises."""
     emitted = 0
     _hold(plan, instance)
@@ -208,7 +208,7 @@ def run(plan: Plan, instance: PlanInstance, port: PlanPort) -> Ended | None:
             return None
 
 
-def hear(plan: Plan, instance: PlanInstance, offers: Sequence[tuple[str, Any]], port: PlanPort) -> bool:
+def hear(plan: WorldPlan, instance: PlanInstance, offers: Sequence[tuple[str, Any]], port: PlanPort) -> bool:
     """Offer an event to waiting steps, as `(step id, the event's value)`; True when one took it.
 
     Raises ExpressionError when a `where` has no value or is no bool.
@@ -226,7 +226,7 @@ def hear(plan: Plan, instance: PlanInstance, offers: Sequence[tuple[str, Any]], 
     return heard
 
 
-def _ready(plan: Plan, instance: PlanInstance) -> list[str]:
+def _ready(plan: WorldPlan, instance: PlanInstance) -> list[str]:
     """The steps that may run now, effects first, in declaration order; those that can't ever are marked as skipped."""
     effects: list[str] = []
     others: list[str] = []
@@ -263,7 +263,7 @@ def _environment(instance: PlanInstance) -> dict[str, Any]:
     return {"input": instance.input, "vars": instance.vars, "steps": instance.results}
 
 
-def _take(plan: Plan, instance: PlanInstance, step_id: str, step: Mapping[str, Any], port: PlanPort) -> bool:
+def _take(plan: WorldPlan, instance: PlanInstance, step_id: str, step: Mapping[str, Any], port: PlanPort) -> bool:
     """Perform one ready step; False when it still waits."""
     env = _environment(instance)
     match step["op"]:
@@ -288,7 +288,7 @@ def _take(plan: Plan, instance: PlanInstance, step_id: str, step: Mapping[str, A
     return True
 
 
-def _bind(plan: Plan, instance: PlanInstance, step: Mapping[str, Any], value: Any, port: PlanPort) -> None:
+def _bind(plan: WorldPlan, instance: PlanInstance, step: Mapping[str, Any], value: Any, port: PlanPort) -> None:
     name = step["bind"][BOUND[step["op"]]]
     if name in plan.locals:
         value = port.checked(plan.locals[name], value)
@@ -297,13 +297,13 @@ def _bind(plan: Plan, instance: PlanInstance, step: Mapping[str, Any], value: An
         instance.results[step["id"]] = value
 
 
-def _finish(plan: Plan, instance: PlanInstance, step_id: str) -> None:
+def _finish(plan: WorldPlan, instance: PlanInstance, step_id: str) -> None:
     instance.done.add(step_id)
     instance.begun.discard(step_id)
     _hold(plan, instance)
 
 
-def _hold(plan: Plan, instance: PlanInstance) -> None:
+def _hold(plan: WorldPlan, instance: PlanInstance) -> None:
     """Raises InvariantViolation when one of the plan's invariants does not hold."""
     for number, (condition, names, steps) in enumerate(plan.invariants):
         is_judged = names <= instance.vars.keys() and steps <= instance.results.keys()
@@ -311,7 +311,7 @@ def _hold(plan: Plan, instance: PlanInstance) -> None:
             raise InvariantViolation(f"invariant {number} does not hold")
 
 
-def _end(plan: Plan, instance: PlanInstance, step: Mapping[str, Any], port: PlanPort) -> Ended:
+def _end(plan: WorldPlan, instance: PlanInstance, step: Mapping[str, Any], port: PlanPort) -> Ended:
     """The end at `step`, or (when it is empty) where no step is left."""
     if plan.output is None:
         return Ended(None)

@@ -18,9 +18,9 @@ from typing import Any, NamedTuple
 from demiurge.errors import DemiurgeError, Unavailable
 from demiurge.stores.secret_file import read_secret
 from demiurge.stores.secret_vault import SecretVault
-from demiurge.tools.connections.credentials import Secret as SecretText
+from demiurge.tools.connections.credentials import Secret
 from demiurge.world.effect import EffectCall
-from demiurge.world.manifest import Manifest, Secret
+from demiurge.world.manifest import DeclaredSecret, Manifest
 
 __all__ = ["FoundBinding", "Secrets", "how_to_set"]
 
@@ -74,7 +74,7 @@ class Secrets:
         """As `inject`, for what does without: None when nothing is found."""
         return self._handed(call, _declared(call, value, may))
 
-    def _handed(self, call: EffectCall, secret: Secret) -> str | None:
+    def _handed(self, call: EffectCall, secret: DeclaredSecret) -> str | None:
         found = self.find(secret)
         if found is None:
             return None
@@ -82,7 +82,7 @@ class Secrets:
         call.injections.add(self.said(call, secret.alias, secret.version, found), found)
         return found.reveal()
 
-    def find(self, secret: Secret) -> SecretText | None:
+    def find(self, secret: DeclaredSecret) -> Secret | None:
         """Its value. Raises Unavailable, Damaged for a place that is refused."""
         for binding in secret.bindings:
             found = self._at(binding, secret.version)
@@ -90,7 +90,7 @@ class Secrets:
                 return found
         return None
 
-    def every(self, manifest: Manifest) -> Iterator[SecretText]:
+    def every(self, manifest: Manifest) -> Iterator[Secret]:
         """The values of all secrets that a manifest declares, for whoever keeps them out of a text; those that can't be
         found or read are left out."""
         for declared in manifest.secrets.values():
@@ -100,7 +100,7 @@ class Secrets:
                     if found is not None:
                         yield found
 
-    def look(self, secret: Secret) -> Iterator[FoundBinding]:
+    def look(self, secret: DeclaredSecret) -> Iterator[FoundBinding]:
         """Every place of a secret; raises nothing."""
         for binding in secret.bindings:
             try:
@@ -110,20 +110,20 @@ class Secrets:
             else:
                 yield FoundBinding(binding, "absent" if found is None else "found")
 
-    def digest(self, alias: str, value: SecretText) -> str | None:
+    def digest(self, alias: str, value: Secret) -> str | None:
         """Tells two values of an alias apart; None without a key. Raises Unavailable."""
         if self._digest_key is None:
             return None
         text = f"{alias}\0{value.reveal()}".encode()
         return hmac.digest(self._digest_key(), text, "sha256").hex()[:DIGEST_DIGITS]
 
-    def said(self, call: EffectCall, alias: str, version: int, value: SecretText) -> Mapping[str, Any]:
+    def said(self, call: EffectCall, alias: str, version: int, value: Secret) -> Mapping[str, Any]:
         """What a receipt says of a value: `{alias, version, digest?}`. Raises Unavailable: there is no outcome yet."""
         digest = self.digest_for(call, alias, value)
         said = {"alias": alias, "version": version}
         return said if digest is None else {**said, "digest": digest}
 
-    def digest_for(self, call: EffectCall, alias: str, value: SecretText) -> str | None:
+    def digest_for(self, call: EffectCall, alias: str, value: Secret) -> str | None:
         """As `digest`, for an effect. Raises Unavailable: there is no outcome yet."""
         try:
             return self.digest(alias, value)
@@ -131,7 +131,7 @@ class Secrets:
             call.stalled = error  # the world's own folder failed: as when a blob can't be stored
             raise
 
-    def versions(self, secret: Secret) -> list[Secret]:
+    def versions(self, secret: DeclaredSecret) -> list[DeclaredSecret]:
         """The secret itself; of `alias@*` each version that the vault has, or itself when that has none."""
         if secret.version is not None or self.vault is None:
             return [secret]
@@ -142,7 +142,7 @@ class Secrets:
         found = {number for name, number in stored if f"vault:{name}" in secret.bindings}
         return [replace(secret, version=number) for number in sorted(found)] or [secret]
 
-    def _at(self, binding: str, version: int | None) -> SecretText | None:
+    def _at(self, binding: str, version: int | None) -> Secret | None:
         scheme, _, where = binding.partition(":")
         match scheme:
             case "env":
@@ -154,19 +154,19 @@ class Secrets:
             case _:
                 return None
 
-    def _variable(self, name: str) -> SecretText | None:
+    def _variable(self, name: str) -> Secret | None:
         text = self._environment.get(name, "").strip()
         if any("\ud800" <= character <= "\udfff" for character in text):
             text = ""  # a traceback may show this frame's variables
             raise _missing(f"{name} in the environment holds bytes that are not UTF-8 text: set it again.")
-        return SecretText(text) if text else None
+        return Secret(text) if text else None
 
     def _path(self, where: str) -> Path:
         home = self._environment.get("HOME", "")
         return Path(home, where[2:]) if where.startswith("~/") and home else Path(where)
 
 
-def how_to_set(secret: Secret) -> str:
+def how_to_set(secret: DeclaredSecret) -> str:
     """What to do so that a value is found, to follow a colon."""
     by_scheme: dict[str, list[str]] = {}
     for binding in secret.bindings:
@@ -183,7 +183,7 @@ def how_to_set(secret: Secret) -> str:
     return ", or ".join(ways) or "bind it to a place in the manifest"
 
 
-def _declared(call: EffectCall, value: Mapping[str, Any] | None, may: Places) -> Secret:
+def _declared(call: EffectCall, value: Mapping[str, Any] | None, may: Places) -> DeclaredSecret:
     """The secret that a parameter names, with those of its places where it `may` be. Raises Unavailable."""
     if value is None or value["$tag"] != "secret":
         raise _missing("A key must be named as a secret, never written out.")
@@ -197,7 +197,7 @@ def _declared(call: EffectCall, value: Mapping[str, Any] | None, may: Places) ->
     return replace(declared, bindings=tuple(binding for binding in declared.bindings if may(binding)))
 
 
-def _not_allowed(call: EffectCall, manifest: Manifest, secret: Secret) -> str:
+def _not_allowed(call: EffectCall, manifest: Manifest, secret: DeclaredSecret) -> str:
     """Why this performance may not have the secret, by the manifest in force; empty when it may.
 
     A grant counts only while it is one for this effect: an older manifest could have given its name to another.

@@ -20,7 +20,7 @@ from demiurge.values.refs import Ref, ref_of
 __all__ = [
     "EMPTY",
     "Change",
-    "Entry",
+    "TreeEntry",
     "TreeError",
     "annotate",
     "check_new_name",
@@ -55,7 +55,7 @@ class TreeError(DemiurgeError):
     code = "bad_path"
 
 
-class Entry(NamedTuple):
+class TreeEntry(NamedTuple):
     """A file or folder of a tree: `kind` is `file` or `dir`, `ref` its blob or node, `size` in bytes (0: folder)."""
 
     path: str
@@ -119,15 +119,17 @@ def _open(get: Get, ref: Ref) -> _Folder:
     return _Folder({entry["name"]: entry for entry in node["entries"]}, node.get("annotations", {}))
 
 
-def _entry(folder: str, entry: Mapping[str, Any]) -> Entry:
+def _entry(folder: str, entry: Mapping[str, Any]) -> TreeEntry:
     path = f"{folder}/{entry['name']}".lstrip("/")
-    return Entry(path, entry["kind"], Ref(entry["hash"]), entry["size"], entry["mode"], entry.get("annotations", {}))
+    return TreeEntry(
+        path, entry["kind"], Ref(entry["hash"]), entry["size"], entry["mode"], entry.get("annotations", {})
+    )
 
 
-def find(get: Get, root: Ref, path: str) -> Entry | None:
+def find(get: Get, root: Ref, path: str) -> TreeEntry | None:
     """The entry at `path` ("" is the root folder), or None."""
     segments = split(path)
-    found = Entry("", "dir", root, 0, FOLDER_MODE, {} if segments else _open(get, root).annotations)
+    found = TreeEntry("", "dir", root, 0, FOLDER_MODE, {} if segments else _open(get, root).annotations)
     for segment in segments:
         entry = _open(get, found.ref).entries.get(segment) if found.kind == "dir" else None
         if entry is None:
@@ -136,7 +138,7 @@ def find(get: Get, root: Ref, path: str) -> Entry | None:
     return found
 
 
-def walk(get: Get, folder: Entry) -> Iterator[Entry]:
+def walk(get: Get, folder: TreeEntry) -> Iterator[TreeEntry]:
     """The direct children of a folder, in name order."""
     for entry in _open(get, folder.ref).entries.values():
         yield _entry(folder.path, entry)
@@ -232,7 +234,7 @@ def _changed(
 # -- comparing ---------------------------------------------------------------------------------------------------------
 
 
-def diff(get: Get, old: Entry | None, new: Entry | None) -> Iterator[Change]:
+def diff(get: Get, old: TreeEntry | None, new: TreeEntry | None) -> Iterator[Change]:
     """What lies in one tree and not in the same way in the other, in no particular order; equal parts are not opened.
 
     A folder counts when it was added or removed or its own annotations changed, not for what lies in it.

@@ -13,7 +13,7 @@ from demiurge.tools.events import AiEvent, Status, TextDelta
 from demiurge.world.unit import Unit
 from demiurge.world.watching import broadcast as bounds
 from demiurge.world.watching.broadcast import Broadcast, Strip, Watcher
-from demiurge.world.watching.frame import Began, Closed, Frame, Lagged, frame_to_json, places_of
+from demiurge.world.watching.frame import Began, Closed, Lagged, WatchFrame, frame_to_json, places_of
 
 A, B = Unit("ex/Room@1", "a"), Unit("ex/Room@1", "b")
 ONE, TWO = b"\x01", b"\x02"
@@ -30,7 +30,7 @@ def silent() -> Broadcast:
     return Broadcast(Receipts().find)
 
 
-def events(frames: list[Frame]) -> list[object]:
+def events(frames: list[WatchFrame]) -> list[object]:
     return [frame.event for frame in frames]
 
 
@@ -108,7 +108,7 @@ def test_one_who_missed_the_end_is_told_of_it() -> None:
 
 def test_one_who_saw_an_effect_elsewhere_is_told_once_that_it_has_ended_here() -> None:
     shown = silent()
-    known = Frame(A, ONE, 1, 4, TextDelta("ab"))
+    known = WatchFrame(A, ONE, 1, 4, TextDelta("ab"))
     with shown.watch(A) as fresh, shown.watch(A, places_of([frame_to_json(known)])) as again:
         assert again.take() == []
         shown.close(A, ONE, 3)
@@ -195,13 +195,13 @@ async def test_a_watcher_waits_for_more_and_ends_when_it_is_told_to() -> None:
 class Picture:
     """What somebody has on the screen: of each intent the text of its last attempt, and whether it is over."""
 
-    frames: list[Frame] = field(default_factory=list)
+    frames: list[WatchFrame] = field(default_factory=list)
     text: dict[bytes, str] = field(default_factory=dict)
     attempt: dict[bytes, int] = field(default_factory=dict)
     end: dict[bytes, int] = field(default_factory=dict)
     over: set[bytes] = field(default_factory=set)
 
-    def see(self, frame: Frame) -> None:
+    def see(self, frame: WatchFrame) -> None:
         intent = frame.intent
         self.frames.append(frame)
         assert intent not in self.over, "nothing comes after the end"

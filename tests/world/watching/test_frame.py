@@ -10,13 +10,22 @@ from demiurge.errors import InvalidValue
 from demiurge.tools.events import Status, TextDelta
 from demiurge.values import cbor
 from demiurge.world.unit import Unit
-from demiurge.world.watching.frame import Began, Closed, Frame, FrameEvent, Lagged, ShownSoFar, frame_to_json, places_of
+from demiurge.world.watching.frame import (
+    Began,
+    Closed,
+    FrameEvent,
+    Lagged,
+    ShownSoFar,
+    WatchFrame,
+    frame_to_json,
+    places_of,
+)
 
 UNIT = Unit("ex/Room@1", "a")
 
 
-def frame(event: FrameEvent, *, attempt: int = 1, offset: int = 7) -> Frame:
-    return Frame(UNIT, b"\x01\x02", attempt, offset, event)
+def frame(event: FrameEvent, *, attempt: int = 1, offset: int = 7) -> WatchFrame:
+    return WatchFrame(UNIT, b"\x01\x02", attempt, offset, event)
 
 
 @pytest.mark.parametrize(
@@ -43,9 +52,9 @@ def test_what_was_seen_is_the_last_frame_of_each_intent_that_is_not_over() -> No
         frame(TextDelta("void"), attempt=0, offset=1),
         frame(Began("k"), attempt=1, offset=0),
         frame(TextDelta("text"), attempt=1, offset=1),
-        Frame(UNIT, b"\x03", 0, 0, Began("k")),
-        Frame(UNIT, b"\x03", 0, 1, Closed(9)),
-        Frame(UNIT, b"", 0, 0, Lagged()),
+        WatchFrame(UNIT, b"\x03", 0, 0, Began("k")),
+        WatchFrame(UNIT, b"\x03", 0, 1, Closed(9)),
+        WatchFrame(UNIT, b"", 0, 0, Lagged()),
     ]
     assert places_of(map(frame_to_json, seen)) == {b"\x01\x02": (UNIT, ShownSoFar(1, 5))}
 

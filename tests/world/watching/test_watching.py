@@ -17,7 +17,7 @@ from demiurge.world.host import Host
 from demiurge.world.manifest import Manifest
 from demiurge.world.state import OpenIntent
 from demiurge.world.watching.broadcast import Watcher
-from demiurge.world.watching.frame import Began, Closed, Frame, frame_to_json, places_of
+from demiurge.world.watching.frame import Began, Closed, WatchFrame, frame_to_json, places_of
 
 
 class Teller:
@@ -54,17 +54,17 @@ async def tell(host: Host) -> None:
     await host.submit("ex/Ev@1", poke("ask:x"))
 
 
-def shown(frames: list[Frame]) -> list[Any]:
+def shown(frames: list[WatchFrame]) -> list[Any]:
     return [(frame.attempt, frame.event) for frame in frames]
 
 
-def text(frames: list[Frame]) -> str:
+def text(frames: list[WatchFrame]) -> str:
     return "".join(frame.event.delta for frame in frames if isinstance(frame.event, TextDelta))
 
 
-async def all_of(watcher: Watcher, host: Host) -> list[Frame]:
+async def all_of(watcher: Watcher, host: Host) -> list[WatchFrame]:
     """Everything until the end of the effect, whose record is there as soon as it is told."""
-    frames: list[Frame] = []
+    frames: list[WatchFrame] = []
     async for frame in watcher:
         frames.append(frame)
         if isinstance(frame.event, Closed):

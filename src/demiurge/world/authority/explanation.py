@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from demiurge.world.authority.admission import Admission, by_policy, ungranted
 from demiurge.world.manifest import EffectType, Manifest
-from demiurge.world.plan import Plan
+from demiurge.world.plan import WorldPlan
 
 __all__ = ["Ruling", "askers", "ruling", "rulings"]
 
@@ -63,7 +63,7 @@ def ruling(manifest: Manifest, effect: EffectType, kind: str, name: str, grant: 
     return Ruling(kind, name, grant, admission, int(number) if word == "rule" else None)
 
 
-def _emitted(plan: Plan) -> Iterator[tuple[str, str]]:
+def _emitted(plan: WorldPlan) -> Iterator[tuple[str, str]]:
     """`(kind, grant)` of each effect that a plan asks for."""
     for step in plan.steps.values():
         if step["op"] == "emit_effect":

@@ -16,7 +16,7 @@ from demiurge.tools.capabilities import WorkspaceCommit, WorkspaceEntry, Workspa
 from demiurge.tools.errors import ToolUserError
 from demiurge.values.refs import Ref, ref_of
 from demiurge.world import trees
-from demiurge.world.effect import EffectCall, Reading, Restart, Result, failed, succeeded
+from demiurge.world.effect import CellReading, EffectCall, Restart, Result, failed, succeeded
 from demiurge.world.effect_kinds.urls import is_inside
 from demiurge.world.effect_kinds.workspace import WORKSPACE_FILES
 from demiurge.world.effects.asking import ask
@@ -57,7 +57,7 @@ class _Versions(NamedTuple):
     """A workspace as it was read: its versions' roots, oldest first; version 0 is empty."""
 
     name: str
-    reading: Reading
+    reading: CellReading
     roots: list[Ref]
 
     def pick(self, version: int | None) -> tuple[int, Ref]:
@@ -74,7 +74,7 @@ async def _versions(call: EffectCall, name: str) -> _Versions:
     return _Versions(name, reading, [Ref(version["root_hash"]) for version in versions])
 
 
-async def _root(call: EffectCall, params: Mapping[str, Any]) -> tuple[Reading, int, Ref]:
+async def _root(call: EffectCall, params: Mapping[str, Any]) -> tuple[CellReading, int, Ref]:
     """The tree to work on: (what was read, version, root)."""
     versions = await _versions(call, params["workspace"])
     return versions.reading, *versions.pick(params["version"])

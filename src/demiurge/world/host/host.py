@@ -22,7 +22,7 @@ from demiurge.values.refs import Ref, ref_from_digest, ref_of
 from demiurge.world.authority.approval import approvers_of
 from demiurge.world.blob_access import granting_records
 from demiurge.world.cell import cell_node
-from demiurge.world.effect import Adapter, EffectCall, Reading, Result
+from demiurge.world.effect import Adapter, CellReading, EffectCall, Result
 from demiurge.world.history.replay import KeptCode, Manifests, no_code
 from demiurge.world.host.commit import Committer
 from demiurge.world.host.dispatch import Dispatcher
@@ -327,17 +327,17 @@ class Host:
         """The unit's state as of its last durable record. Raises Damaged, Divergence."""
         return self._units[unit].state
 
-    async def read_cell(self, unit: Unit) -> Reading:
+    async def read_cell(self, unit: Unit) -> CellReading:
         """A unit's cell with its digest, whose nodes are stored so that it can be followed."""
         live = self._units[unit]
         if live.failure is not None and not live.is_moving:  # chunks that were not stored with a step that failed
             self._units.recover(live)
         state = live.state
         if state.cell is None:
-            return Reading(unit, state.seq, None, None, state.head, state.manifest)
+            return CellReading(unit, state.seq, None, None, state.head, state.manifest)
         node, chunks = cell_node(state.cell)
         await self._committer.write(self.store.put_blobs, [node, *chunks.values()])
-        return Reading(unit, state.seq, state.cell, ref_of(node), state.head, state.manifest)
+        return CellReading(unit, state.seq, state.cell, ref_of(node), state.head, state.manifest)
 
     def keys(self, module: str) -> Iterator[str]:
         return (Unit.parse(head.unit).key for head in self.store.heads(f"{module}/"))

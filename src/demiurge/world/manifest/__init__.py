@@ -10,12 +10,13 @@ built in and can't be redefined.
 from demiurge.world.manifest.check import problems
 from demiurge.world.manifest.folder import Folder, read_folder
 from demiurge.world.manifest.model import Manifest
-from demiurge.world.manifest.parts import EffectType, Grant, ModuleType, Route, Rule, Secret, Trigger
+from demiurge.world.manifest.parts import DeclaredSecret, EffectType, Grant, ModuleType, Route, Rule, Trigger
 from demiurge.world.manifest.problem import BadManifest, ManifestPlace, Problem
 from demiurge.world.manifest.system import system_definitions
 
 __all__ = [
     "BadManifest",
+    "DeclaredSecret",
     "EffectType",
     "Folder",
     "Grant",
@@ -25,7 +26,6 @@ __all__ = [
     "Problem",
     "Route",
     "Rule",
-    "Secret",
     "Trigger",
     "problems",
     "read_folder",

@@ -15,11 +15,11 @@ from demiurge.values.refs import Ref, ref_of
 from demiurge.values.schema import Schemas
 from demiurge.world.manifest.check import problems
 from demiurge.world.manifest.folder import Folder
-from demiurge.world.manifest.parts import EffectType, Grant, ModuleType, Route, Rule, Secret, Trigger
+from demiurge.world.manifest.parts import DeclaredSecret, EffectType, Grant, ModuleType, Route, Rule, Trigger
 from demiurge.world.manifest.problem import BadManifest
 from demiurge.world.manifest.resolve import Resolved, resolve
 from demiurge.world.manifest.system import system_definitions
-from demiurge.world.plan import Plan
+from demiurge.world.plan import WorldPlan
 from demiurge.world.reducer import Reducer
 
 __all__ = ["Manifest"]
@@ -33,13 +33,13 @@ class Manifest:
     node: bytes
     schemas: Schemas
     modules: Mapping[str, ModuleType]
-    plans: Mapping[str, Plan]
+    plans: Mapping[str, WorldPlan]
     effects: Mapping[str, EffectType]
     grants: Mapping[str, Grant]
     rules: tuple[Rule, ...] | None
     tool_policy: ToolPolicy
     toolset: Mapping[str, ToolSpec]
-    secrets: Mapping[tuple[str, int | None], Secret]
+    secrets: Mapping[tuple[str, int | None], DeclaredSecret]
     routes: Mapping[str, Route]
     triggers: Mapping[str, tuple[Trigger, ...]]
     settings: Mapping[str, Any]
@@ -86,7 +86,7 @@ class Manifest:
     def route(self, schema: str) -> Route | None:
         return self.routes.get(schema)
 
-    def secret(self, alias: str, version: int) -> Secret | None:
+    def secret(self, alias: str, version: int) -> DeclaredSecret | None:
         """The secret of this name in this version, also where `alias@*` declares it."""
         every = self.secrets.get((alias, None)) if version > 0 else None
         return self.secrets.get((alias, version)) or (replace(every, version=version) if every is not None else None)

@@ -12,12 +12,12 @@ from demiurge.errors import InvalidValue
 __all__ = [
     "ORIGINS",
     "RULE_FIELDS",
+    "DeclaredSecret",
     "EffectType",
     "Grant",
     "ModuleType",
     "Route",
     "Rule",
-    "Secret",
     "Trigger",
     "origins_of",
 ]
@@ -100,7 +100,7 @@ class Trigger:
 
 
 @dataclass(frozen=True, slots=True)
-class Secret:
+class DeclaredSecret:
     """`alias@version` bound to places where its value may be found, tried in order: `env:NAME`, `file:PATH`,
     `vault:NAME`. Only effects under `allowed_caps` (grants by name), asked for by `allowed_plans`, get it; None: any,
     empty: none. Of `alias@*` the version is None: it is every version that the vault has, or comes to have."""
@@ -112,7 +112,7 @@ class Secret:
     allowed_plans: frozenset[str] | None = None
 
     @classmethod
-    def from_definition(cls, definition: Mapping[str, Any]) -> Secret:
+    def from_definition(cls, definition: Mapping[str, Any]) -> DeclaredSecret:
         """From a `defsecret`. Raises InvalidValue."""
         alias, _, version = str(definition["name"]).rpartition("@")
         if not alias or not (version.isdecimal() or version == "*"):

@@ -12,9 +12,18 @@ from demiurge.tools.spec import ToolSpec
 from demiurge.values.refs import Ref
 from demiurge.values.schema import Schemas
 from demiurge.values.type_expr import TypeExpr
-from demiurge.world.manifest.parts import EffectType, Grant, ModuleType, Route, Rule, Secret, Trigger, origins_of
+from demiurge.world.manifest.parts import (
+    DeclaredSecret,
+    EffectType,
+    Grant,
+    ModuleType,
+    Route,
+    Rule,
+    Trigger,
+    origins_of,
+)
 from demiurge.world.manifest.system import WORKSPACE_ROUTE
-from demiurge.world.plan import Plan, parse_plan
+from demiurge.world.plan import WorldPlan, parse_plan
 
 __all__ = ["Resolved", "resolve"]
 
@@ -26,13 +35,13 @@ class Resolved(NamedTuple):
 
     schemas: Schemas
     modules: Mapping[str, ModuleType]
-    plans: Mapping[str, Plan]
+    plans: Mapping[str, WorldPlan]
     effects: Mapping[str, EffectType]
     grants: Mapping[str, Grant]
     rules: tuple[Rule, ...] | None
     tool_policy: ToolPolicy
     toolset: Mapping[str, ToolSpec]
-    secrets: Mapping[tuple[str, int | None], Secret]
+    secrets: Mapping[tuple[str, int | None], DeclaredSecret]
     routes: Mapping[str, Route]
     triggers: Mapping[str, tuple[Trigger, ...]]
     settings: Mapping[str, Any]
@@ -52,7 +61,7 @@ def _resolve(node: Mapping[str, Any]) -> Resolved:
     definitions = [*node["system"], *node["definitions"]]
     schemas = Schemas({d["name"]: d["type"] for d in _of(definitions, "defschema")})
     modules = {d["name"]: _module(d, schemas) for d in _of(definitions, "defmodule")}
-    secrets = [Secret.from_definition(d) for d in _of(definitions, "defsecret")]
+    secrets = [DeclaredSecret.from_definition(d) for d in _of(definitions, "defsecret")]
     return Resolved(
         schemas=schemas,
         modules=MappingProxyType(modules),

@@ -10,7 +10,7 @@ from typing import Any
 from demiurge.errors import InvalidValue
 from demiurge.tools.policy_problems import policy_problems
 from demiurge.tools.spec import ToolSpec
-from demiurge.world.manifest.parts import ORIGINS, RULE_FIELDS, Secret
+from demiurge.world.manifest.parts import ORIGINS, RULE_FIELDS, DeclaredSecret
 from demiurge.world.manifest.problem import ManifestPlace, Problem
 
 __all__ = ["DEFINITIONS", "ROOT", "STEPS", "Check", "did_you_mean", "form_problems", "is_readable"]
@@ -124,7 +124,7 @@ def _scope(value: Any, place: ManifestPlace) -> Iterator[Problem]:
 
 def _secret(value: Any, place: ManifestPlace) -> Iterator[Problem]:
     try:
-        Secret.from_definition({"name": "a@1", "binding_id": value})
+        DeclaredSecret.from_definition({"name": "a@1", "binding_id": value})
     except (InvalidValue, TypeError):
         yield place.wrong("names no place of a secret", "write env:NAME, file:/PATH, file:~/PATH or vault:NAME")
 

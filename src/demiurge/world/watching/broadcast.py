@@ -20,7 +20,7 @@ from typing import Self
 
 from demiurge.tools.events import AiEvent, TextDelta
 from demiurge.world.unit import Unit
-from demiurge.world.watching.frame import Began, Closed, Frame, FrameEvent, Lagged, ShownSoFar
+from demiurge.world.watching.frame import Began, Closed, FrameEvent, Lagged, ShownSoFar, WatchFrame
 
 __all__ = ["Broadcast", "Strip", "Watcher"]
 
@@ -67,7 +67,7 @@ class Strip:
         for watcher in self.watchers:
             watcher.notice(self)
 
-    def read(self, start: int) -> Iterator[Frame]:
+    def read(self, start: int) -> Iterator[WatchFrame]:
         """What was shown from the offset `start` on, each run of text in one piece."""
         index = bisect_left(self._places, start)
         while start < self.end:
@@ -83,8 +83,8 @@ class Strip:
         if self.closed is not None:
             yield self._frame(self.end, self.closed)
 
-    def _frame(self, offset: int, event: FrameEvent) -> Frame:
-        return Frame(self.unit, self.intent, self.attempt, offset, event)
+    def _frame(self, offset: int, event: FrameEvent) -> WatchFrame:
+        return WatchFrame(self.unit, self.intent, self.attempt, offset, event)
 
 
 class Watcher:
@@ -127,9 +127,9 @@ class Watcher:
             strip.closed = Closed(seq)
             self.notice_end(strip)
 
-    def take(self) -> list[Frame]:
+    def take(self) -> list[WatchFrame]:
         """What there is now that was not taken before."""
-        frames = [Frame(self.unit, b"", 0, 0, Lagged())] if self._is_lagged else []
+        frames = [WatchFrame(self.unit, b"", 0, 0, Lagged())] if self._is_lagged else []
         behind, self._behind = self._behind, {}
         self._ended = self._ended_size = 0
         self._is_lagged = False
@@ -141,7 +141,7 @@ class Watcher:
                 del self._places[strip.intent]
         return frames
 
-    async def __aiter__(self) -> AsyncIterator[Frame]:
+    async def __aiter__(self) -> AsyncIterator[WatchFrame]:
         while True:
             is_over = self._is_over
             for frame in self.take():

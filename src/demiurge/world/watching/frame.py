@@ -17,7 +17,7 @@ from demiurge.errors import InvalidValue
 from demiurge.tools.events import AiEvent, TextDelta
 from demiurge.world.unit import Unit
 
-__all__ = ["Began", "Closed", "Frame", "FrameEvent", "Lagged", "ShownSoFar", "frame_to_json", "places_of"]
+__all__ = ["Began", "Closed", "FrameEvent", "Lagged", "ShownSoFar", "WatchFrame", "frame_to_json", "places_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,7 @@ class ShownSoFar(NamedTuple):
     """From 0: characters of text (code points), and one for each other event."""
 
 
-class Frame(NamedTuple):
+class WatchFrame(NamedTuple):
     """One thing that was shown. A Lagged is of no intent, and of no unit where all are watched."""
 
     unit: Unit | None
@@ -75,7 +75,7 @@ class Frame(NamedTuple):
         return self.offset if isinstance(self.event, Closed | Lagged) else self.offset + 1
 
 
-def frame_to_json(frame: Frame) -> dict[str, Any]:
+def frame_to_json(frame: WatchFrame) -> dict[str, Any]:
     """`{unit, intent, attempt, offset, end, type, ...}` with the fields of the event; `intent` in hexadecimal."""
     place = {"attempt": frame.attempt, "offset": frame.offset, "end": frame.end}
     event = {"delta": frame.event.delta} if isinstance(frame.event, TextDelta) else asdict(frame.event)
