@@ -39,3 +39,11 @@ def test_the_files_that_a_contributor_is_sent_to_are_there(page: str) -> None:
     ours = {name for name in named if not re.search(r"thing|NAME|yours", name)}
     assert len(ours) > 15
     assert [name for name in sorted(ours) if not any((base / name).exists() for base in BASES)] == []
+
+
+def test_the_tests_that_the_page_of_faults_names_are_there() -> None:
+    named = re.findall(r"`([\w/]+\.py)(?:::(\w+))?`", (ROOT / "docs/design/agentos-faults.md").read_text("utf-8"))
+    assert len(named) > 25
+    for file, test in named:
+        text = (ROOT / "tests" / file).read_text("utf-8")
+        assert f"def {test}(" in text if test else "def test_" in text, (file, test)

@@ -162,3 +162,14 @@ async def test_the_shipped_tools_show_schemas_and_modules_to_a_model(memory: Mem
         assert "There is no module demiurge/None@1." in missing
         [receipt] = talk.receipts("introspect.module")[:1]
         assert receipt["payload"]["manifest_ref"] == talk.host.manifest.ref
+
+
+async def test_schemas_are_listed_by_prefix_and_a_module_is_shown_by_name(memory: MemoryStore) -> None:
+    async with asking(memory, [Introspect()], {"query": {}}) as asker:
+        listed = await asker.payload("introspect.schemas", prefix="ex/Poke")
+        shown = await asker.payload("introspect.module", name=ROOM)
+        schemas = canonical_json.parse_object(asker.host.get_blob(listed["schemas_ref"]))
+        module = canonical_json.parse_object(asker.host.get_blob(shown["module_ref"]))
+        assert listed["manifest_ref"] == shown["manifest_ref"] == asker.host.manifest.ref
+    assert list(schemas) == ["ex/Poke@1"]
+    assert (module["name"], module["event"]) == (ROOM, "ex/Ev@1")

@@ -642,3 +642,25 @@ async def test_a_call_that_the_provider_ran_itself_is_not_run_again(memory: Memo
         assert [item["$tag"] for item in kept] == ["ToolCall", "ToolOutput", "Message"]
         await talk.say("Thanks")
     assert model.requests[1].items[2:5] == items
+
+
+async def test_a_request_names_one_toolset_and_its_answer_is_in_blobs(memory: MemoryStore) -> None:
+    async with talking(memory, Script(called(("c1", "core__get_current_time", {})), said("noon"))) as talk:
+        await talk.say("time?")
+        first, last = talk.receipts("llm.generate")
+        params = talk.records("intent")[0].body["params"]
+        call = canonical_json.parse_object(talk.host.get_blob(first["payload"]["tool_call_refs"][0]))
+    assert isinstance(params["tools_ref"], str)
+    assert params["response_format"] is None
+    assert (call["id"], call["name"]) == ("c1", "core__get_current_time")
+    assert last["payload"]["tool_call_refs"] is None or list(last["payload"]["tool_call_refs"]) == []
+    assert first["payload"]["output_items_ref"] != last["payload"]["output_items_ref"]
+
+
+async def test_a_receipt_names_the_secret_that_was_used_and_never_its_value(memory: MemoryStore) -> None:
+    async with talking(memory, Script(said("hello"))) as talk:
+        await talk.say("hi")
+        [receipt] = talk.receipts("llm.generate")
+    assert [dict(given) for given in receipt["secrets"]] == [{"alias": "llm/api", "version": 1}]
+    journal = b"".join(row.data for row in memory.read_all())
+    assert KEY.encode() not in journal + b"".join(map(memory.get_blob, memory.iter_blobs()))

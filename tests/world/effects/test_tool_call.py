@@ -31,14 +31,16 @@ from demiurge.tools.capabilities import Introspection, Workspaces
 from demiurge.tools.context import ToolContext
 from demiurge.tools.effect import ToolEffect
 from demiurge.tools.errors import ToolUserError
-from demiurge.tools.policy import ToolPolicy
+from demiurge.tools.policy import Budgets, ToolPolicy
 from demiurge.tools.policy_rule import ToolPolicyRule
+from demiurge.tools.redaction import Redaction
 from demiurge.tools.result import ToolResult
 from demiurge.tools.source import StaticToolSource
 from demiurge.values import canonical_json
 from demiurge.values.caller import Caller
 from demiurge.values.clock import FixedClock, SeededEntropy
 from demiurge.values.refs import Ref
+from demiurge.wire.items import ToolOutput
 from demiurge.world.effects.tool_call import ToolCalls
 from demiurge.world.history.verify import verify
 from demiurge.world.host import Host
@@ -882,3 +884,46 @@ async def test_the_restart_rule_of_a_tool_that_is_gone_is_doubt() -> None:
 def intent_for(tool: str) -> OpenIntent:
     params = {"tool": tool, "tool_call_id": "c", "call_ref": "r"}
     return OpenIntent(b"i", 0, "tool.call", params, "cap_tool", {}, Caller("user"), Ref("m"))
+
+
+def talker(text: str) -> Tool[Any, Any]:
+    async def tell() -> dict[str, str]:
+        """Tells what it knows."""
+        if not text:
+            raise ToolUserError("I know nothing.")
+        return {"text": text, "hidden": "canary"}
+
+    return Tool.wrap(tell, name="tell", effect=ToolEffect.READ_ONLY, redaction=Redaction.allow("text"))
+
+
+async def test_all_calls_of_an_answer_are_answered_before_the_next_request(memory: MemoryStore) -> None:
+    model = Script(called(("c1", "tell", {}), ("c2", "core__get_current_time", {})), said("ok"))
+    async with talking(memory, model, [talker("")]) as talk:
+        await talk.say("well?")
+        assert talk.roles() == ["user", "assistant", "tool", "tool", "assistant"]
+        assert [output["tool_call_id"] for output in talk.outputs()] == ["c1", "c2"]
+        failure = canonical_json.parse_object(talk.outputs()[0]["content"])
+    assert (failure["ok"], failure["message"]) == (False, "I know nothing.")
+    assert len(model.requests) == 2
+
+
+async def test_a_result_that_is_too_long_is_referred_to_and_kept_whole(store: Store) -> None:
+    """The model is told of it after it was decoded, redacted for people apart: nothing is cut in the middle."""
+    tool, text = talker("x" * 5000), "x" * 5000
+    policy = ToolPolicy(allowed_tools=("tell",), budgets=Budgets(max_result_bytes=200))
+    model = Script(called(("c1", "tell", {})), said("long"))
+    async with talking(store, model, [tool], policy=policy) as talk:
+        await talk.say("well?")
+        [receipt] = [r for r in talk.records("receipt") if "message_ref" in r.body["payload"]]
+        [output] = talk.outputs()
+        view = canonical_json.parse_object(talk.host.get_blob(receipt.body["payload"]["view_ref"]))
+        blobs = {ref: talk.host.get_blob(Ref(ref)) for ref in receipt.refs}
+        assert verify(store).ok
+        assert [state.seq for state in talk.host.replay()]
+    sent = [item.content for item in model.requests[1].items if isinstance(item, ToolOutput)]
+    assert sent == [output["content"]]
+    assert len(output["content"]) < 200 < len(text)
+    [whole] = [data for ref, data in blobs.items() if ref in output["content"]]
+    assert canonical_json.parse_object(whole) == {"text": text, "hidden": "canary"}
+    assert canonical_json.parse_object(blobs[view["ref"]]) == {"text": text}
+    assert view["bytes"] == len(blobs[view["ref"]])

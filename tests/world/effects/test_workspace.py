@@ -276,3 +276,14 @@ async def test_nothing_is_made_or_committed_under_a_name_that_is_none(store: Sto
         dots = await asker.ask("workspace.write_bytes", **HERE, version=None, path="a/.../x", bytes_ref=ref)
         assert dots["payload"]["code"] == "bad_path"
         assert (await asker.payload("workspace.resolve", workspace=name, version=None))["exists"] is False
+
+
+async def test_workspaces_are_granted_by_name_and_a_commit_conflict_is_a_result(memory: MemoryStore) -> None:
+    grants: dict[str, dict[str, Any]] = {"workspace": {"workspaces": ["main"]}, "blob": {}}
+    async with asking(memory, [WorkspaceEffects(), BlobEffects()], grants) as asker:
+        text = await asker.give(b"text")
+        assert (await asker.ask("workspace.list", workspace="other", path=""))["status"] == "denied"
+        made = await asker.payload("workspace.write_bytes", workspace="main", path="a", bytes_ref=text)
+        commit = {"workspace": "main", "expected_head": 0, "root_hash": made["new_root_hash"], "owner": "x"}
+        done = [await asker.payload("workspace.commit", **commit) for _ in range(2)]
+    assert [(one["ok"], one["version"]) for one in done] == [(True, 1), (False, 1)]

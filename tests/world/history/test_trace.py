@@ -1,14 +1,17 @@
-"""A trace shows whatever the records say: effects of one's own have params and receipts of any form."""
+"""A trace shows whatever the records say, and the lineage of an event holds what it caused."""
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
+from tests.world.scripted import Echo, poke, running, stored, tiny
 
+from demiurge.stores import MemoryStore
 from demiurge.values.caller import Caller
 from demiurge.values.refs import Ref
-from demiurge.world.history.trace import trace
+from demiurge.world.history.trace import lineage, outcome, trace
 from demiurge.world.record import Record, Stamp
 
 
@@ -41,3 +44,18 @@ def test_a_receipt_of_any_form(payload: Any, state: str, why: str) -> None:
     receipt = record(2, "receipt", {"intent": b"1", "status": "ok", "payload": payload}, 1)
     line = trace([event, intent, receipt])[-1]
     assert (line.state, line.why) == (state, why)
+
+
+@pytest.mark.parametrize(("what", "ends"), [("ask:x", "done"), ("fail:x", "failed"), ("ask:open", "running")])
+async def test_a_lineage_holds_what_an_event_caused_and_has_one_outcome(
+    memory: MemoryStore, what: str, ends: str
+) -> None:
+    async with running(memory, tiny(), [Echo({"open": asyncio.Event()})]) as host:
+        await host.submit("ex/Ev@1", poke("before"))
+        accepted = await host.submit("ex/Ev@1", poke(what))
+        if ends != "running":
+            await host.settle()
+        found = lineage(stored(memory), (accepted.unit, accepted.seq))
+    assert outcome(trace(found)).state == ends
+    assert all(record.cause is not None for record in found[1:])
+    assert "before" not in str([record.body for record in found])

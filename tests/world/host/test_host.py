@@ -536,3 +536,38 @@ async def test_a_send_is_taken_once_and_answers_with_its_step_again(store: Store
         assert [r.hash for r in sent[0]] == [r.hash for r in sent[1]]
         assert [r.kind for r in sent[0]] == ["event", "manifest", "step", "event", "intent"]
         assert sent[0][0].cause == cause
+
+
+@pytest.mark.parametrize("answer", [succeeded(nonsense=1), TimeoutError(), RuntimeError("broken")])
+async def test_an_invalid_receipt_is_an_error_that_the_plan_sees(memory: MemoryStore, answer: Any) -> None:
+    async with running(memory, tiny(), [Echo({"x": answer})]) as host:
+        await host.submit("ex/Ev@1", poke("ask:x"))
+        await host.settle()
+        cell = host.state(A).cell
+    assert cell is not None
+    [_, told] = cell["log"]
+    status, _, code = told.partition(":")
+    assert status != "ok"
+    assert code
+
+
+async def test_a_receipt_that_does_not_fit_its_schema_is_an_error(memory: MemoryStore) -> None:
+    async with running(memory, tiny(), [Echo({"x": succeeded(text=1, blob=None)})]) as host:
+        await host.submit("ex/Ev@1", poke("ask:x"))
+        await host.settle()
+        cell = host.state(A).cell
+    assert cell is not None
+    assert list(cell["log"]) == ["asked", "error:receipt_invalid"]
+
+
+async def test_a_unit_accepts_events_while_its_effect_runs(memory: MemoryStore) -> None:
+    goes_on = asyncio.Event()
+    async with running(memory, tiny(), [Echo({"x": goes_on})]) as host:
+        await host.submit("ex/Ev@1", poke("ask:x"))
+        await host.submit("ex/Ev@1", poke("meanwhile"))
+        goes_on.set()
+        await host.settle()
+        cell = host.state(A).cell
+    assert cell is not None
+    assert list(cell["log"]) == ["asked", "meanwhile", "ok:x"]
+    assert [record.is_ingress for record in stored(memory) if record.kind == "receipt"] == [True]

@@ -564,3 +564,9 @@ def test_what_a_step_records_does_not_grow_with_the_cell(monkeypatch: pytest.Mon
     assert len(state.cell["log"]) == 2_000
     assert looked < 100
     assert max(sizes[1:]) - min(sizes[1:]) < 50
+
+
+def test_without_a_policy_nothing_is_allowed() -> None:
+    unit = Kernel(tiny(rules=None))
+    unit.poke("ask:x")
+    assert unit.log == ["asked", "error:policy_denied"]

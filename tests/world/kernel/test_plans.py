@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
 from tests.world.requesting_rooms import timer
 from tests.world.scripted import (
+    ECHO,
     SCHEMAS,
     A,
     Kernel,
@@ -26,7 +28,8 @@ from demiurge.tools.limits.allowance import Allowance
 from demiurge.tools.policy import Budgets, ToolPolicy
 from demiurge.values import cbor
 from demiurge.values.refs import ref_of
-from demiurge.world.reducer import ReducerContext, Step
+from demiurge.world.effect import failed
+from demiurge.world.reducer import Emit, ReducerContext, Step
 
 BLOB = ref_of(b"blob")
 ASK = ask("x", 7)
@@ -216,3 +219,103 @@ def test_without_a_field_to_correlate_by_a_plan_has_an_empty_correlation() -> No
     unit.poke("hi")
     [instance] = unit.state.plans.values()
     assert (instance.correlation, instance.vars["correlation_id"]) == ("", "")
+
+
+def test_two_plans_with_an_identical_effect_each_have_their_own_receipt() -> None:
+    unit = Kernel(tiny())
+    unit.poke("ask:same,same")
+    first, second = unit.intents
+    unit.receipt(second, failed("gone", "It is gone."))
+    assert unit.log == ["asked", "error:gone"]
+    unit.receipt(first, echoed("same"))
+    assert unit.log[-1] == "ok:same"
+    assert not unit.state.is_open
+
+
+def test_and_does_not_read_its_second_argument_when_the_first_is_false() -> None:
+    found = {"op": "has", "args": [ref("@var:r.payload"), "code"]}
+    gone = {"op": "eq", "args": [{"op": "get", "args": [ref("@var:r.payload"), "code"]}, "gone"]}
+    steps = [emitting("go", "h", "x"), awaiting("wait", "h", "r"), raising("say", {"text": "gone"}, {"text": "-"})]
+    guard = {"op": "and", "args": [found, gone]}
+    unit = Kernel(tiny([plan(steps, [edge("go", "wait"), edge("wait", "say", guard)])]))
+    unit.poke("ask:x,y")
+    first, second = unit.intents
+    unit.receipt(first, echoed("fine"))
+    unit.receipt(second, failed("gone", "It is gone."))
+    assert unit.log == ["asked", "gone:-"]
+
+
+IS_OK = {"op": "eq", "args": [ref("@var:r.status"), "ok"]}
+
+
+def test_steps_behind_a_false_guard_do_not_run() -> None:
+    """The registry plan's own fault: its last step had no guard, and read what was never set."""
+    steps = [
+        emitting("go", "h", "x"),
+        awaiting("wait", "h", "r"),
+        {"id": "keep", "op": "assign", "expr": ref("@var:r.payload.text"), "bind": {"as": "text"}},
+        raising("say", {"text": "said"}, ref("@var:text")),
+    ]
+    unit = Kernel(tiny([plan(steps, [edge("go", "wait"), edge("wait", "keep", IS_OK), edge("keep", "say")])]))
+    unit.poke("ask:x")
+    unit.receipt(unit.intents[0], failed("gone", "It is gone."))
+    assert unit.of("plan_ended")[0].body["status"] == "ok"
+    assert unit.log == ["asked"]
+
+
+def test_a_reference_to_a_variable_may_have_a_path() -> None:
+    unit = Kernel(tiny([ECHO]))
+    unit.poke("ask:x")
+    unit.receipt(unit.intents[0], echoed("heard"))
+    assert unit.log[-1] == "ok:heard"
+
+
+def test_a_correlation_is_compared_with_its_own_type() -> None:
+    where = {"op": "eq", "args": [ref("@event.n"), ref("@var:correlation_id")]}
+    step = {"id": "w", "op": "await_event", "event": "ex/Ask@1", "where": where, "bind": {"as": "e"}}
+
+    def reduce(state: Any, event: Any, context: ReducerContext) -> Step:
+        number = int(event["$value"]["what"])
+        return Step(set={"n": 1}, events=[Emit("ex/Ask@1", {"room": "a", "n": number, "text": ""})])
+
+    unit = Kernel(tiny([plan([step])], reduce))
+    unit.poke("1")
+    unit.poke("2")
+    assert len(unit.state.plans) == 2
+    unit.poke("1")
+    assert [r.body["id"] for r in unit.of("plan_ended")] == [1]
+
+
+def test_an_expression_error_ends_a_plan_with_a_record_that_its_reducer_sees() -> None:
+    unit = Kernel(tiny([plan([raising("t", "s", {"op": "get", "args": [ref("@plan.input"), "nothing"]})])]))
+    unit.poke("ask:x")
+    assert unit.of("plan_ended")[0].body["code"] == "plan_failed"
+    assert unit.log == ["asked", "plan failed:1:plan_failed"]
+
+
+@pytest.mark.parametrize(("result", "told"), [(echoed("x"), "ok:x"), (failed("busy", "Later."), "error:busy")])
+def test_a_plan_branches_on_the_status_of_a_receipt(result: Any, told: str) -> None:
+    unit = Kernel(tiny())
+    unit.poke("ask:x")
+    unit.receipt(unit.intents[0], result)
+    assert unit.log[-1] == told
+
+
+@pytest.mark.parametrize(("params", "told"), [({"ops": []}, ["error:op_not_allowed"]), ({}, [])])
+def test_an_empty_allowlist_allows_nothing_and_an_absent_one_allows_all(
+    params: Mapping[str, Any], told: list[str]
+) -> None:
+    """There, both meant anything."""
+    grants: list[dict[str, Any]] = [
+        {"name": "echo", "cap": "ex/echo@1"},
+        {"name": "blob", "cap": "sys/blob@1", "params": params},
+    ]
+    content = {"variant": {"tag": "bytes", "value": {"bytes_b64": ""}}}
+    wanted = {"record": {"blob_ref": {"null": {}}, "content": content}}
+    put = {"id": "p", "op": "emit_effect", "kind": "blob.put", "cap": "blob", "params": wanted}
+    steps = [{**put, "bind": {"effect_id_as": "h"}}, awaiting("w", "h", "r")]
+    say = raising("say", ref("@var:r.status"), ref("@var:r.payload.code"))
+    unit = Kernel(tiny([plan([*steps, say], [edge("p", "w"), edge("w", "say")])], grants=grants))
+    unit.poke("ask:x")
+    assert unit.log == ["asked", *told]
+    assert len(unit.intents) == (not told)

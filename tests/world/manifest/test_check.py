@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from tests.world.scripted import SCHEMAS, awaiting, edge, emitting, plan, ref, tiny
+from tests.world.scripted import BOARD, SCHEMAS, awaiting, edge, emitting, plan, ref, room, tiny
 
 from demiurge.apps.demiurge import app
+from demiurge.errors import InvalidValue
 from demiurge.world.manifest import BadManifest, Folder, Manifest, ManifestPlace, Problem, problems, system_definitions
 from demiurge.world.manifest.cap_types import effect_problems
 from demiurge.world.manifest.folder import ManifestPart
@@ -829,3 +830,46 @@ def test_a_manifest_is_its_bytes() -> None:
     assert Manifest.load(made.node, made.reducers).ref == made.ref == tiny().ref
     assert tiny(source=b"2").ref != made.ref
     assert tiny(settings={"x": 1}).ref != made.ref
+
+
+def test_built_in_schemas_and_effects_need_no_definition_and_cannot_be_redefined() -> None:
+    assert "sys/TextOrSecretRef@1" in tiny().schemas
+    assert "http.request" in tiny().effects
+    with pytest.raises(BadManifest, match=r"sys/\* is reserved"):
+        tiny(definitions=[{"$kind": "defschema", "name": "sys/SecretRef@1", "type": {"text": {}}}])
+
+
+@pytest.mark.parametrize("value", ["sha256:short", "x", "sha256:" + "G" * 64])
+def test_a_malformed_hash_is_refused(value: str) -> None:
+    with pytest.raises(InvalidValue):
+        tiny().schemas.validator({"hash": {}}).normalise(value)
+
+
+def test_bytes_are_read_from_base64_and_other_text_is_refused() -> None:
+    """It became the bytes of the text there, where the other lens meant base64."""
+    check = tiny().schemas.validator({"bytes": {}})
+    assert check.normalise("aGk=") == b"hi"
+    with pytest.raises(InvalidValue):
+        check.normalise("no base64!")
+
+
+def test_two_arms_of_one_schema_are_refused() -> None:
+    twins = {"variant": {**SCHEMAS["ex/BoardEv@1"]["variant"], "Again": {"ref": "ex/Note@1"}}}
+    with pytest.raises(BadManifest, match="the arms Note and Again"):
+        tiny(schemas={"ex/BoardEv@1": twins})
+
+
+def test_problems_of_plans_reducers_and_triggers_are_told_together() -> None:
+    with pytest.raises(BadManifest) as raised:
+        tiny([plan([emitting("a", "h", ref("@var:x"), cap="none", kind="ex.none")])], reduce=room, triggers=[])
+    assert len(raised.value.problems) == 3
+
+
+def test_a_rule_for_an_unknown_effect_kind_is_refused() -> None:
+    with pytest.raises(BadManifest, match="so the rule matches nothing"):
+        tiny(rules=[{"when": {"effect_kind": "ex.eco"}, "decision": "deny"}, {"when": {}, "decision": "allow"}])
+
+
+def test_an_arm_and_its_variant_are_routed_to_one_module() -> None:
+    routes = tiny().routes
+    assert routes["ex/Note@1"].module == routes["ex/BoardEv@1"].module == BOARD
