@@ -1,7 +1,7 @@
 from demiurge import (
     AuthCapability,
     ConnectionBroker,
-    MemoryVault,
+    MemoryConnectionStore,
     ToolContext,
     ToolEffect,
     ToolPolicy,
@@ -37,7 +37,7 @@ def renew(connection: Connection, old: Credentials) -> Credentials:
 
 
 keys = KeyRing({"2026": "5a" * 32})
-broker = ConnectionBroker(MemoryVault(), keys, refresh={"tracker": renew})
+broker = ConnectionBroker(MemoryConnectionStore(), keys, refresh={"tracker": renew})
 ada = broker.add(tenant="acme", provider="tracker", credentials=Credentials("ada-token-1", expires_at_ms=0))
 bob = broker.add(tenant="acme", provider="tracker", credentials=Credentials("bob-token-1"))
 

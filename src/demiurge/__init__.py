@@ -48,9 +48,9 @@ if TYPE_CHECKING:
         UpdateStep,
     )
     from demiurge.sessions import Session
+    from demiurge.stores.connection_store import MemoryConnectionStore
+    from demiurge.stores.sqlite.connection_store import SqliteConnectionStore
     from demiurge.stores.sqlite.ledger import SqliteEffectLedger
-    from demiurge.stores.sqlite.vault import SqliteVault
-    from demiurge.stores.vault import MemoryVault
     from demiurge.tools import (
         AiEvent,
         AuthCapability,
@@ -125,9 +125,9 @@ _HOMES = {
         "UpdateStep",
     ),
     "demiurge.sessions": ("Session",),
+    "demiurge.stores.connection_store": ("MemoryConnectionStore",),
+    "demiurge.stores.sqlite.connection_store": ("SqliteConnectionStore",),
     "demiurge.stores.sqlite.ledger": ("SqliteEffectLedger",),
-    "demiurge.stores.sqlite.vault": ("SqliteVault",),
-    "demiurge.stores.vault": ("MemoryVault",),
     "demiurge.tools": (
         "AiEvent",
         "AuthCapability",
@@ -191,7 +191,7 @@ __all__ = [
     "InMemoryApprovals",
     "InvalidValue",
     "MarkdownSection",
-    "MemoryVault",
+    "MemoryConnectionStore",
     "NotFound",
     "Plan",
     "PlanStep",
@@ -210,8 +210,8 @@ __all__ = [
     "Section",
     "Session",
     "SetupPlan",
+    "SqliteConnectionStore",
     "SqliteEffectLedger",
-    "SqliteVault",
     "Step",
     "Tool",
     "ToolCatalog",

@@ -106,8 +106,8 @@ POINTS: Final[Mapping[str, str]] = MappingProxyType(
         "unit.committed": "a step is durable, nobody was told",
         "upgrade.before_commit": "a world's new tables are written, not yet durable",
         "upgrade.after_commit": "a world is of the new format, the caller doesn't know yet",
-        "vault.after_commit": "a change to a vault is durable, the caller doesn't know yet",
-        "vault.before_commit": "a change to a vault is written, not yet durable",
+        "connections.after_commit": "a change to a connection store is durable, the caller doesn't know yet",
+        "connections.before_commit": "a change to a connection store is written, not yet durable",
     }
 )
 

@@ -17,8 +17,8 @@ CHATS = ("anna",)
 ELSEWHERE = {"meta.after_commit", "meta.before_commit", "outbox.before_delivery"} | {
     "snapshot.after_commit",
     "snapshot.before_commit",
-    "vault.after_commit",
-    "vault.before_commit",
+    "connections.after_commit",
+    "connections.before_commit",
     "store.after_rewrite",
     "store.before_rewrite",
     *(name for name in faults.POINTS if name.startswith(("erase.", "erased.", "gc.", "remove.", "tiles.", "upgrade."))),

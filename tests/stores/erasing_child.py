@@ -16,7 +16,7 @@ from pathlib import Path
 
 from demiurge.errors import NotFound
 from demiurge.stores import Batch, Row, SqliteStore
-from demiurge.stores.protocol import KeptBlob
+from demiurge.stores.protocol import BlobInfo
 from demiurge.stores.tiles import Tiles
 from demiurge.values.refs import ref_of
 
@@ -42,10 +42,10 @@ def work(store: SqliteStore, number: int) -> None:
     rows = [Row(f"u{number}", seq, "event", sha256(data).digest(), data) for seq, data in enumerate(datas)]
     store.append([Batch(f"u{number}", 0, tuple(rows), False)], blobs=kept)
     say("kept", number)
-    garbage = [KeptBlob(sha256(data).digest(), len(data), 0) for data in pair("garbage", number)]
+    garbage = [BlobInfo(sha256(data).digest(), len(data), 0) for data in pair("garbage", number)]
     store.put_blobs([*pair("garbage", number), *pair("secret", number)])
 
-    def choose(noted: set[bytes]) -> Sequence[KeptBlob]:
+    def choose(noted: set[bytes]) -> Sequence[BlobInfo]:
         assert noted.isdisjoint(blob.digest for blob in garbage), "only what was put long ago is garbage"
         return garbage
 

@@ -217,7 +217,7 @@ class TestAway:
         [first], _ = move(store, 10), move(store, 20)
         place = away(first)
         os.symlink(place, tmp_path / "by another name")
-        with store.archives.lent([tmp_path / "by another name"]):
+        with store.archives.reading_from([tmp_path / "by another name"]):
             assert plain(store) == before
         with pytest.raises(Archived):
             plain(store)
@@ -235,9 +235,9 @@ class TestAway:
             tmp_path / "nothing": NotFound,
         }
         for path, kind in wanted.items():
-            with pytest.raises(kind), store.archives.lent([path]):
+            with pytest.raises(kind), store.archives.reading_from([path]):
                 pass
-        with pytest.raises(InvalidValue), MemoryStore("world_1").archives.lent([theirs]):
+        with pytest.raises(InvalidValue), MemoryStore("world_1").archives.reading_from([theirs]):
             pass
 
     def test_another_worlds_file_in_its_place_is_damage_and_in_another_place_is_left(

@@ -16,7 +16,7 @@ from tests.stores.old_formats import make_older
 from demiurge import faults
 from demiurge.errors import Conflict, Damaged, NotFound, Unavailable
 from demiurge.stores import Batch, MemoryStore, Outgoing, Row, Snapshot, SqliteStore, Store
-from demiurge.stores.protocol import REFRESH_S, KeptBlob
+from demiurge.stores.protocol import REFRESH_S, BlobInfo
 from demiurge.values import cbor
 from demiurge.values.clock import FixedClock
 from demiurge.values.refs import ref_digest, ref_of
@@ -25,18 +25,18 @@ SMALL, LONG = b"a small canary, seen once", b"a long canary " * 5000
 HOUR_NS = 3600 * 10**9
 
 
-def kept(data: bytes) -> KeptBlob:
-    return KeptBlob(sha256(data).digest(), len(data), 0)
+def kept(data: bytes) -> BlobInfo:
+    return BlobInfo(sha256(data).digest(), len(data), 0)
 
 
 def row(unit: str, seq: int, data: bytes) -> Row:
     return Row(unit, seq, "event", sha256(data).digest(), data)
 
 
-def into(found: set[bytes]) -> Callable[[set[bytes]], list[KeptBlob]]:
+def into(found: set[bytes]) -> Callable[[set[bytes]], list[BlobInfo]]:
     """Chooses nothing, and adds what was noted to `found`."""
 
-    def choose(noted: set[bytes]) -> list[KeptBlob]:
+    def choose(noted: set[bytes]) -> list[BlobInfo]:
         found.update(noted)
         return []
 
@@ -142,11 +142,11 @@ def test_a_blob_says_when_it_was_put_last(kind: str, tmp_path: Path) -> None:
         clock.advance(hours * HOUR_NS)
         store.append([], blobs=[SMALL])
         store.put_blob(LONG)
-        assert {blob.put_s for blob in store.kept_blobs()} == {clock.now_ns() // 10**9}
+        assert {blob.put_s for blob in store.list_blobs()} == {clock.now_ns() // 10**9}
     clock.advance(HOUR_NS // 2)
     store.put_blobs([SMALL, LONG])
-    assert all(clock.now_ns() // 10**9 - blob.put_s <= REFRESH_S for blob in store.kept_blobs())
-    assert sorted(blob.size for blob in store.kept_blobs()) == [len(SMALL), len(LONG)]
+    assert all(clock.now_ns() // 10**9 - blob.put_s <= REFRESH_S for blob in store.list_blobs())
+    assert sorted(blob.size for blob in store.list_blobs()) == [len(SMALL), len(LONG)]
     store.close()
 
 
@@ -279,7 +279,7 @@ class TestUpgrade:
         with SqliteStore.open(older, clock) as store:
             assert [found.data for found in store.read("a")] == [b"first"]
             assert store.get_blob(ref_of(SMALL)) == SMALL
-            small = next(blob for blob in store.kept_blobs() if blob.digest == sha256(SMALL).digest())
+            small = next(blob for blob in store.list_blobs() if blob.digest == sha256(SMALL).digest())
             assert small.put_s == 1_900_000_000, "what has no time counts as put now"
             store.erase([ref_of(SMALL)])
             store.append([], blobs=[b"new"])

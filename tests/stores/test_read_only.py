@@ -73,7 +73,7 @@ def unwritable(folder: Path) -> Iterator[None]:
 def test_what_is_committed_is_read_while_its_owner_writes(tmp_path: Path) -> None:
     with SqliteStore.create(tmp_path / "w", "world_1") as owner:
         append(owner)
-        with SqliteStore.look(tmp_path / "w", WHY) as looking:
+        with SqliteStore.open_read_only(tmp_path / "w", WHY) as looking:
             assert looking.read_only == ReadOnly(WHY, alone=False)
             assert (looking.world_id, looking.length()) == ("world_1", 2)
             append(owner)
@@ -89,7 +89,7 @@ def test_a_transaction_that_its_owner_has_not_ended_is_not_seen(tmp_path: Path) 
         with closing(sqlite3.connect(tmp_path / "w" / "journal.db", isolation_level=None)) as halfway:
             halfway.execute("BEGIN IMMEDIATE")
             halfway.execute("UPDATE unit SET next_seq = 99")
-            with SqliteStore.look(tmp_path / "w", WHY) as looking:
+            with SqliteStore.open_read_only(tmp_path / "w", WHY) as looking:
                 head = looking.head("a")
                 assert head is not None
                 assert head.next_seq == 2
@@ -113,11 +113,11 @@ def test_however_it_was_left_all_of_it_is_read_and_nothing_changed(
         (folder / "journal.db-shm").unlink()
     before = contents(folder)
     if place == "unwritable":
-        with unwritable(folder), SqliteStore.look(folder, WHY) as looking:
+        with unwritable(folder), SqliteStore.open_read_only(folder, WHY) as looking:
             assert [each.data for each in looking.read_all()] == [b"a 0", b"a 1"]
             assert looking.get_blob(ref_of(LONG)) == LONG
     else:
-        with SqliteStore.look(folder, WHY) as looking:
+        with SqliteStore.open_read_only(folder, WHY) as looking:
             assert [each.data for each in looking.read_all()] == [b"a 0", b"a 1"]
     assert contents(folder) == before
     assert list(copies.iterdir()) == []
@@ -130,7 +130,10 @@ def test_everything_that_would_write_says_why_it_can_not(tmp_path: Path) -> None
     with SqliteStore.create(tmp_path / "w", "world_1") as store:
         append(store)
     before = contents(tmp_path / "w")
-    with SqliteStore.look(tmp_path / "w", WHY) as looking, SqliteStore.create(tmp_path / "v", "world_2") as other:
+    with (
+        SqliteStore.open_read_only(tmp_path / "w", WHY) as looking,
+        SqliteStore.create(tmp_path / "v", "world_2") as other,
+    ):
         writes: list[Callable[[], object]] = [
             lambda: append(looking),
             lambda: looking.append([], attempts=[Attempt(b"i", "a", "t", 1)]),
@@ -152,7 +155,7 @@ def test_everything_that_would_write_says_why_it_can_not(tmp_path: Path) -> None
 
 def test_nobody_becomes_the_owner_while_it_is_read_by_others_alone(tmp_path: Path) -> None:
     SqliteStore.create(tmp_path / "w", "world_1").close()
-    with SqliteStore.look(tmp_path / "w", WHY) as one, SqliteStore.look(tmp_path / "w", WHY) as two:
+    with SqliteStore.open_read_only(tmp_path / "w", WHY) as one, SqliteStore.open_read_only(tmp_path / "w", WHY) as two:
         assert (one.length(), two.length()) == (0, 0)
         with pytest.raises(Conflict):
             SqliteStore.open(tmp_path / "w")
@@ -162,7 +165,7 @@ def test_nobody_becomes_the_owner_while_it_is_read_by_others_alone(tmp_path: Pat
 def test_seals_are_computed_without_a_place_for_their_tiles(tmp_path: Path) -> None:
     with SqliteStore.create(tmp_path / "w", "world_1") as store:
         append(store, 700)
-    with SqliteStore.look(tmp_path / "w", WHY) as looking:
+    with SqliteStore.open_read_only(tmp_path / "w", WHY) as looking:
         found = [Tiles(looking).root(size) for size in (1, 256, 512, 700)]
     with SqliteStore.open(tmp_path / "w") as store:
         assert found == [Tiles(store).root(size) for size in (1, 256, 512, 700)]
@@ -175,7 +178,7 @@ def test_a_world_of_an_earlier_format_is_read_in_a_copy_of_today_s(tmp_path: Pat
         append(store)
     make_older(folder, version)
     before = contents(folder)
-    with unwritable(folder), SqliteStore.look(folder, WHY) as looking:
+    with unwritable(folder), SqliteStore.open_read_only(folder, WHY) as looking:
         assert [each.data for each in looking.read_all()] == [b"a 0", b"a 1"]
         assert looking.get_blob(ref_of(b"short")) == b"short"
         with pytest.raises(Unavailable, match="takes no writes"):
@@ -185,9 +188,9 @@ def test_a_world_of_an_earlier_format_is_read_in_a_copy_of_today_s(tmp_path: Pat
 
 def test_where_there_is_no_world_there_is_nothing_to_read(tmp_path: Path) -> None:
     with pytest.raises(NotFound):
-        SqliteStore.look(tmp_path, WHY)
+        SqliteStore.open_read_only(tmp_path, WHY)
     with pytest.raises(NotFound):
-        SqliteStore.look(tmp_path / "nowhere", WHY)
+        SqliteStore.open_read_only(tmp_path / "nowhere", WHY)
 
 
 def test_a_full_disk_keeps_nobody_from_saying_who_owns_the_world(

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from demiurge.errors import Unavailable
-from demiurge.stores.secret_file import locked_folder, read_secret, write_closed
+from demiurge.stores.secret_file import locked_folder, read_secret, write_private
 from demiurge.tools.connections.credentials import MAX_SECRET_CHARACTERS
 
 CANARY = "canary-file-0123456789"
@@ -86,7 +86,7 @@ def test_what_is_written_is_closed_whatever_the_umask_and_whole(tmp_path: Path) 
     try:
         with locked_folder(tmp_path / "a" / "b"):
             (tmp_path / "a" / "b" / "x.new").write_text("left over from a crash")
-            write_closed(tmp_path / "a" / "b" / "x", b"value")
+            write_private(tmp_path / "a" / "b" / "x", b"value")
     finally:
         os.umask(earlier)
     assert os.listdir(tmp_path / "a" / "b") == ["x"]

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from demiurge.errors import Unavailable
-from demiurge.stores.secret_key import made_key, read_key
+from demiurge.stores.secret_key import read_key, read_or_make_key
 from demiurge.values.clock import SystemEntropy
 
 
@@ -20,18 +20,18 @@ def test_looking_makes_none(tmp_path: Path) -> None:
 
 def test_it_is_made_closed_and_stays(tmp_path: Path) -> None:
     path = tmp_path / "keys" / "a.key"
-    key = made_key(path, SystemEntropy())
+    key = read_or_make_key(path, SystemEntropy())
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
     found = read_key(path)
     assert found is not None
     assert len(bytes.fromhex(found.reveal())) == 32
-    assert {made_key(path, SystemEntropy()).reveal(), found.reveal()} == {key.reveal()}
+    assert {read_or_make_key(path, SystemEntropy()).reveal(), found.reveal()} == {key.reveal()}
 
 
 def test_many_who_make_it_at_once_get_the_same(tmp_path: Path) -> None:
     with ThreadPoolExecutor(16) as pool:
-        keys = list(pool.map(lambda _: made_key(tmp_path / "a.key", SystemEntropy()).reveal(), range(64)))
+        keys = list(pool.map(lambda _: read_or_make_key(tmp_path / "a.key", SystemEntropy()).reveal(), range(64)))
     assert len(set(keys)) == 1
 
 
@@ -41,5 +41,5 @@ def test_what_is_no_key_is_refused_and_kept(tmp_path: Path, data: bytes) -> None
     path.write_bytes(data)
     path.chmod(0o600)
     with pytest.raises(Unavailable, match="64 hexadecimal digits"):
-        made_key(path, SystemEntropy())
+        read_or_make_key(path, SystemEntropy())
     assert path.read_bytes() == data

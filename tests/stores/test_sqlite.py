@@ -142,7 +142,7 @@ def test_a_cut_database_is_damaged(tmp_path: Path) -> None:
 
 
 def test_a_database_that_another_program_locks_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("demiurge.stores.sqlite.connections._WAIT_SECONDS", 0.05)
+    monkeypatch.setattr("demiurge.stores.sqlite.database._WAIT_SECONDS", 0.05)
     folder = make_world(tmp_path / "world")
     with SqliteStore.open(folder) as store, closing(sqlite3.connect(folder / "journal.db")) as other:
         other.isolation_level = None

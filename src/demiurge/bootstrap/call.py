@@ -1,7 +1,7 @@
 """One governed call of a tool that a person makes, without a chat: decided, run at most once, and recorded.
 
 Its id is what makes it that call: asked for again it is not run again, and answers with what came of it
-(`apps.demiurge.calls`).
+(`apps.demiurge.call_reducer`).
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ from typing import Final
 from demiurge.errors import Unavailable
 from demiurge.stores.errors import OR_ACCEPT
 from demiurge.stores.protocol import Store
-from demiurge.stores.secret_key import made_key, read_key
+from demiurge.stores.secret_key import read_key, read_or_make_key
 from demiurge.tools.connections.credentials import Secret
 from demiurge.values.clock import SystemEntropy
 
@@ -34,7 +34,7 @@ class WorldDigestKey:
         lost = self.lost()
         if lost:
             raise Unavailable(lost[0], code="lost")
-        key = made_key(self._path, SystemEntropy())
+        key = read_or_make_key(self._path, SystemEntropy())
         if self._store is not None and not self._store.get_meta(_META):
             self._store.set_meta(_META, _name(key))
         return bytes.fromhex(key.reveal())

@@ -74,7 +74,7 @@ class Opening:
     def _look(self) -> Backend:
         """Reads the world while its owner is silent. Raises Unavailable, Damaged, UsageError, NotFound."""
         why = Conflict(holder(self.folder), code="owned")
-        store = SqliteStore.look(self.folder, why)
+        store = SqliteStore.open_read_only(self.folder, why)
         if store.read_only is None or store.read_only.alone:
             store.close()
             raise Unavailable("The process that had this world open has gone.", code="owner_gone")

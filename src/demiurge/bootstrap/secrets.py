@@ -15,7 +15,7 @@ from demiurge.bootstrap.digest_key import DIGEST_KEY, WorldDigestKey
 from demiurge.errors import DemiurgeError, Unavailable
 from demiurge.stores.protocol import Store
 from demiurge.stores.secret_file import CODE
-from demiurge.stores.secret_key import made_key, read_key
+from demiurge.stores.secret_key import read_key, read_or_make_key
 from demiurge.stores.secret_vault import SecretVault
 from demiurge.tools.connections.credentials import Secret
 from demiurge.values.clock import Entropy, SystemEntropy
@@ -56,7 +56,7 @@ def open_vault(environment: Mapping[str, str], entropy: Entropy | None = None) -
     key = places.key
     if key is None:
         return SecretVault(places.vault, lambda: _given(environment), lambda: _given(environment))
-    return SecretVault(places.vault, lambda: read_key(key), lambda: made_key(key, entropy or SystemEntropy()))
+    return SecretVault(places.vault, lambda: read_key(key), lambda: read_or_make_key(key, entropy or SystemEntropy()))
 
 
 def open_secrets(environment: Mapping[str, str], folder: Path, store: Store | None = None) -> Secrets:

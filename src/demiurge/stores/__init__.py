@@ -8,7 +8,7 @@ connections, and `sqlite.ledger`, for what tools have done; both are defined in 
 from demiurge.stores.errors import DamagedRow, UnitConflict
 from demiurge.stores.lock import OwnerLock
 from demiurge.stores.memory import MemoryStore
-from demiurge.stores.protocol import Attempt, Batch, Blobs, Head, Journal, Outgoing, Row, Snapshot, Store
+from demiurge.stores.protocol import Attempt, Batch, BlobStore, Head, JournalStore, Outgoing, Row, Snapshot, Store
 from demiurge.stores.rows import GENESIS, Tail, verify_chains, verify_journal
 from demiurge.stores.sqlite import SqliteStore
 
@@ -16,10 +16,10 @@ __all__ = [
     "GENESIS",
     "Attempt",
     "Batch",
-    "Blobs",
+    "BlobStore",
     "DamagedRow",
     "Head",
-    "Journal",
+    "JournalStore",
     "MemoryStore",
     "Outgoing",
     "OwnerLock",

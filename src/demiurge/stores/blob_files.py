@@ -26,7 +26,7 @@ from typing import Final
 from demiurge import faults
 from demiurge.stores.errors import unavailable
 from demiurge.stores.private import open_file, open_folder
-from demiurge.stores.protocol import REFRESH_S, KeptBlob
+from demiurge.stores.protocol import REFRESH_S, BlobInfo
 
 __all__ = ["BlobFiles", "sync_data", "sync_file", "sync_folder"]
 
@@ -100,7 +100,7 @@ class BlobFiles:
         with self._failing(), self._reading(digest) as file:
             return os.fstat(file).st_size if file is not None else None
 
-    def kept(self) -> Iterator[KeptBlob]:
+    def kept(self) -> Iterator[BlobInfo]:
         """In order of digest, a folder at a time."""
         with self._failing():
             with _opened(self._root) as root:
@@ -208,13 +208,13 @@ def _is_file(name: str, folder: int) -> bool:
     return stat.S_ISREG(os.lstat(name, dir_fd=folder).st_mode)
 
 
-def _kept_in(beginning: str, folder: int) -> Iterator[KeptBlob]:
+def _kept_in(beginning: str, folder: int) -> Iterator[BlobInfo]:
     for name in os.listdir(folder):
         if name.startswith(beginning) and _BLOB_NAME.fullmatch(name) is not None:
             with contextlib.suppress(FileNotFoundError):  # removed meanwhile
                 found = os.lstat(name, dir_fd=folder)
                 if stat.S_ISREG(found.st_mode):
-                    yield KeptBlob(bytes.fromhex(name), found.st_size, int(found.st_mtime))
+                    yield BlobInfo(bytes.fromhex(name), found.st_size, int(found.st_mtime))
 
 
 def _read_all(file: int) -> bytes:

@@ -21,14 +21,14 @@ from demiurge.stores.blob_files import sync_data, sync_file, sync_folder
 from demiurge.stores.errors import unavailable
 from demiurge.stores.private import open_file
 
-__all__ = ["ClaimCount", "Counted"]
+__all__ = ["ClaimCount", "ClaimTally"]
 
 _PLACE: Final = struct.Struct(">4sI16sQ32x")
 _SIZE: Final = _PLACE.size
 _MARK: Final = b"DEMC"
 
 
-class Counted(NamedTuple):
+class ClaimTally(NamedTuple):
     """`claims` of the ledger whose id is `ledger`, 16 bytes."""
 
     ledger: bytes
@@ -42,7 +42,7 @@ class ClaimCount:
     def __init__(self, path: Path) -> None:
         self.path = path
 
-    def read(self) -> Counted | None:
+    def read(self) -> ClaimTally | None:
         """None when there is no such file, or no count in it can be read."""
         try:
             file = open_file(self.path, os.O_RDONLY)
@@ -56,7 +56,7 @@ class ClaimCount:
             os.close(file)
         return max((found for found in places if found is not None), key=lambda each: each.claims, default=None)
 
-    def note(self, counted: Counted) -> None:
+    def note(self, counted: ClaimTally) -> None:
         """Durable on return. A lower count of the same ledger changes nothing: another process was quicker."""
         try:
             file = open_file(self.path, os.O_RDWR | os.O_CREAT)
@@ -81,18 +81,18 @@ class ClaimCount:
             raise unavailable(error, self.path.parent) from error
 
 
-def _places(file: int) -> list[Counted | None]:
+def _places(file: int) -> list[ClaimTally | None]:
     data = os.pread(file, 2 * _SIZE, 0)
     return [_unpacked(data[:_SIZE]), _unpacked(data[_SIZE:])]
 
 
-def _packed(counted: Counted) -> bytes:
+def _packed(counted: ClaimTally) -> bytes:
     cells = (counted.ledger, counted.claims)
     return _PLACE.pack(_MARK, crc32(_PLACE.pack(_MARK, 0, *cells)), *cells)
 
 
-def _unpacked(data: bytes) -> Counted | None:
+def _unpacked(data: bytes) -> ClaimTally | None:
     if len(data) != _SIZE or data[:4] != _MARK:
         return None
     _, guard, *cells = _PLACE.unpack(data)
-    return Counted(*cells) if crc32(_PLACE.pack(_MARK, 0, *cells)) == guard else None
+    return ClaimTally(*cells) if crc32(_PLACE.pack(_MARK, 0, *cells)) == guard else None

@@ -26,7 +26,7 @@ from demiurge.stores.errors import unavailable
 from demiurge.stores.private import open_file
 from demiurge.stores.protocol import Attempt
 
-__all__ = ["EffectLog", "Logged"]
+__all__ = ["EffectLog", "LoggedAttempt"]
 
 _RECORD: Final = struct.Struct(">4sI32sQQ24s")
 SIZE: Final = _RECORD.size
@@ -37,7 +37,7 @@ _ATTEMPT: Final = b"DEMA"
 _NO_HASH: Final = bytes(24)
 
 
-class Logged(NamedTuple):
+class LoggedAttempt(NamedTuple):
     """An attempt as the log has it. `length`: how many records the journal had before the transaction of the attempt;
     `head`: the first 24 bytes of the last one's hash, zeros where there was none."""
 
@@ -78,7 +78,7 @@ class EffectLog:
                 fresh.unlink()
             file = open_file(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
             try:
-                os.write(file, _packed(_HEADER, Logged(identity, 0, 0, _NO_HASH)) + bytes(SIZE * _ROOM))
+                os.write(file, _packed(_HEADER, LoggedAttempt(identity, 0, 0, _NO_HASH)) + bytes(SIZE * _ROOM))
                 sync_file(file)
             finally:
                 os.close(file)
@@ -88,15 +88,15 @@ class EffectLog:
             raise unavailable(error, self.path.parent) from error
         return identity.hex()
 
-    def newest(self) -> Iterator[Logged]:
+    def newest(self) -> Iterator[LoggedAttempt]:
         """The attempts that can be read, newest first."""
         for _, logged in self._newest():
             yield logged
 
-    def find(self, intents: Iterable[bytes]) -> dict[bytes, Logged]:
+    def find(self, intents: Iterable[bytes]) -> dict[bytes, LoggedAttempt]:
         """The attempts of those intents that the log has. Reads the whole file."""
         data = self._read(0, None) or b""
-        found: dict[bytes, Logged] = {}
+        found: dict[bytes, LoggedAttempt] = {}
         for intent in intents:
             at = data.find(intent)
             while at >= 0:
@@ -125,7 +125,7 @@ class EffectLog:
         `head`. Durable on return with `sync`; without it they outlive this process, and not a power cut."""
         file = self._opened()
         data = b"".join(
-            _packed(_ATTEMPT, Logged(attempt.intent, attempt.started_ns, length, (head or _NO_HASH)[:24]))
+            _packed(_ATTEMPT, LoggedAttempt(attempt.intent, attempt.started_ns, length, (head or _NO_HASH)[:24]))
             for attempt in attempts
         )
         try:
@@ -152,7 +152,7 @@ class EffectLog:
                 raise unavailable(error, self.path.parent) from error
         return self._file
 
-    def _newest(self) -> Iterator[tuple[int, Logged]]:
+    def _newest(self) -> Iterator[tuple[int, LoggedAttempt]]:
         """The records that can be read with their numbers, from 1 on; the last one first."""
         end = self._length() // SIZE
         while end > 1:
@@ -184,15 +184,15 @@ class EffectLog:
             return opened.read(-1 if size is None else size)
 
 
-def _packed(mark: bytes, logged: Logged) -> bytes:
+def _packed(mark: bytes, logged: LoggedAttempt) -> bytes:
     cells = (logged.intent, logged.started_ns, logged.length, logged.head)
     guard = crc32(_RECORD.pack(mark, 0, *cells))
     return _RECORD.pack(mark, guard, *cells)
 
 
-def _unpacked(data: bytes, mark: bytes) -> Logged | None:
+def _unpacked(data: bytes, mark: bytes) -> LoggedAttempt | None:
     """None for what is no whole record of this kind."""
     if len(data) != SIZE or data[:4] != mark:
         return None
     _, guard, *cells = _RECORD.unpack(data)
-    return Logged(*cells) if crc32(_RECORD.pack(mark, 0, *cells)) == guard else None
+    return LoggedAttempt(*cells) if crc32(_RECORD.pack(mark, 0, *cells)) == guard else None

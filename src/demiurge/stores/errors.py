@@ -12,7 +12,7 @@ from typing import Final
 
 from demiurge.errors import Conflict, Damaged, DemiurgeError, NotFound, Unavailable
 
-__all__ = ["OR_ACCEPT", "Archived", "DamagedRow", "UnitConflict", "lost", "unavailable", "unread"]
+__all__ = ["OR_ACCEPT", "Archived", "DamagedRow", "UnitConflict", "lost", "unavailable", "with_backup_advice"]
 
 OR_ACCEPT: Final = "Restore it from a backup, or go on without it: `demiurge losses accept --reason TEXT`."
 """What to do about a part of a world that is lost."""
@@ -80,7 +80,7 @@ def unavailable(cause: Exception, place: Path, code: str | None = None) -> Unava
     return error
 
 
-def unread(error: DemiurgeError) -> str:
+def with_backup_advice(error: DemiurgeError) -> str:
     """The sentence of an error about a blob that a record names: one that is gone can only come from a backup."""
     is_gone = isinstance(error, NotFound) and error.code != "erased"
     return f"{error} Restore the world from a backup." if is_gone else str(error)

@@ -58,7 +58,7 @@ class OwnerLock:
         _held.add(self)
         return self
 
-    def look(self) -> bool:
+    def acquire_shared(self) -> bool:
         """Keeps every other process from owning the folder, and writes nothing. Returns False, and holds nothing, when
         a process owns it. Raises Unavailable."""
         try:

@@ -19,7 +19,7 @@ from demiurge.stores import rows
 from demiurge.stores.errors import DamagedRow
 from demiurge.stores.gc_barrier import GcBarrier
 from demiurge.stores.listeners import Listeners
-from demiurge.stores.protocol import Attempt, Batch, Head, KeptBlob, Outgoing, Row, Segment, Snapshot
+from demiurge.stores.protocol import Attempt, Batch, BlobInfo, Head, Outgoing, Row, Segment, Snapshot
 from demiurge.stores.read_only import ReadOnly
 from demiurge.values.clock import Clock, SystemClock
 from demiurge.values.fast_constructor import fast_constructor
@@ -104,7 +104,7 @@ class MemoryStore:
         self._put_s: dict[Ref, int] = {}
         self._erased: set[Ref] = set()
         self._tiles: dict[int, list[bytes]] = {}
-        self._noted = GcBarrier()
+        self._gc_barrier = GcBarrier()
         self._meta = {"world_id": world_id}
         self._lock = threading.RLock()
         self._closed = False
@@ -126,7 +126,7 @@ class MemoryStore:
         self, batches: Sequence[Batch], *, blobs: Sequence[bytes] = (), attempts: Sequence[Attempt] = ()
     ) -> list[list[int]]:
         rows.check_batches(batches)
-        with self._noted.writing(batches, blobs), self._using():
+        with self._gc_barrier.writing(batches, blobs), self._using():
             change = _Change(self._units, self._outbox, self._waiting)
             first = len(self._rows) + 1
             positions = [change.apply(batch, first + len(change.rows)) for batch in batches]
@@ -199,7 +199,7 @@ class MemoryStore:
         return self._listeners.add(appended)
 
     def put_snapshot(self, snapshot: Snapshot) -> None:
-        with self._noted.writing(text=snapshot.ref), self._using():
+        with self._gc_barrier.writing(text=snapshot.ref), self._using():
             unit = self._units.get(snapshot.unit)
             if unit is None:
                 raise NotFound(f"There is no unit {snapshot.unit} to take a snapshot of.")
@@ -238,13 +238,13 @@ class MemoryStore:
 
     def put_blobs(self, blobs: Sequence[bytes]) -> list[Ref]:
         refs = [ref_of(data) for data in blobs]
-        with self._noted.writing(blobs=blobs), self._using():
+        with self._gc_barrier.writing(blobs=blobs), self._using():
             self._blobs.update(zip(refs, map(bytes, blobs), strict=True))
             self._put_s.update(dict.fromkeys(refs, self._clock.now_ns() // 10**9))
         return refs
 
     def get_blob(self, ref: Ref) -> bytes:
-        self._noted.touch(ref_digest(parse_ref(ref)))
+        self._gc_barrier.touch(ref_digest(parse_ref(ref)))
         with self._using():
             if ref in self._blobs:
                 return self._blobs[ref]
@@ -253,7 +253,7 @@ class MemoryStore:
             raise NotFound(f"There is no blob {ref} in this world.")
 
     def has_blob(self, ref: Ref) -> bool:
-        self._noted.touch(ref_digest(parse_ref(ref)))
+        self._gc_barrier.touch(ref_digest(parse_ref(ref)))
         with self._using():
             return ref in self._blobs
 
@@ -265,15 +265,15 @@ class MemoryStore:
             refs = list(self._blobs)
         yield from refs
 
-    def kept_blobs(self) -> Iterator[KeptBlob]:
+    def list_blobs(self) -> Iterator[BlobInfo]:
         with self._using():
-            kept = [KeptBlob(ref_digest(ref), len(data), self._put_s[ref]) for ref, data in self._blobs.items()]
+            kept = [BlobInfo(ref_digest(ref), len(data), self._put_s[ref]) for ref, data in self._blobs.items()]
         yield from kept
 
     @contextmanager
     def collecting(self) -> Iterator[_Collecting]:
-        with self._noted.collecting():
-            yield _Collecting(self._blobs, self._noted)
+        with self._gc_barrier.collecting():
+            yield _Collecting(self._blobs, self._gc_barrier)
 
     def erasures(self) -> Iterator[Ref]:
         with self._using():
@@ -296,7 +296,7 @@ class MemoryStore:
     def set_meta(self, key: str, value: str) -> None:
         if key == "world_id":
             raise UsageError("A world keeps its id: make a fork to get another.")
-        with self._noted.writing(text=value), self._using():
+        with self._gc_barrier.writing(text=value), self._using():
             self._meta[key] = value
 
     def close(self) -> None:
@@ -316,7 +316,7 @@ class MemoryStore:
 
 @dataclass(frozen=True, slots=True)
 class _Collecting:
-    """See `protocol.Collecting`."""
+    """See `protocol.GarbageCollection`."""
 
     blobs: dict[Ref, bytes]
     noted: GcBarrier
@@ -324,7 +324,7 @@ class _Collecting:
     def read(self, digest: bytes) -> bytes | None:
         return self.blobs.get(ref_from_digest(digest))
 
-    def remove(self, choose: Callable[[set[bytes]], Sequence[KeptBlob]]) -> None:
+    def remove(self, choose: Callable[[set[bytes]], Sequence[BlobInfo]]) -> None:
         with self.noted.lock:
             for kept in choose(self.noted.take()):
                 self.blobs.pop(ref_from_digest(kept.digest), None)
@@ -361,7 +361,7 @@ class _NoArchives:
         raise UsageError("A world in memory has no archives.", code="no_folder")
 
     @contextmanager
-    def lent(self, paths: Sequence[Path]) -> Iterator[None]:
+    def reading_from(self, paths: Sequence[Path]) -> Iterator[None]:
         if paths:
             raise InvalidValue(f"{paths[0]} is no archive of this world.", code="not_an_archive")
         yield

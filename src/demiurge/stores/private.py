@@ -17,14 +17,14 @@ from typing import Final
 from demiurge.errors import Unavailable
 from demiurge.stores.errors import unavailable
 
-__all__ = ["check_file", "check_folder", "make_file", "open_file", "open_folder", "strange"]
+__all__ = ["check_file", "check_folder", "foreign_entry", "make_file", "open_file", "open_folder"]
 
 _FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FOREIGN: Final = frozenset({errno.ELOOP, errno.EMLINK, errno.ENOTDIR, errno.EISDIR, errno.ENXIO})
 """What opening says of a link, of a file in place of a folder, and the other way round."""
 
 
-def strange(path: Path) -> Unavailable:
+def foreign_entry(path: Path) -> Unavailable:
     """The Unavailable (code `strange_entry`) for something at `path` that a world doesn't make."""
     if path.is_symlink():
         return Unavailable(f"{path} is a link, and a world follows none: remove it.", code="strange_entry")
@@ -59,7 +59,7 @@ def open_folder(path: Path, *, make: bool = False) -> int:
     try:
         descriptor = os.open(path, _FOLDER)
     except OSError as error:
-        raise (strange(path) if error.errno in _FOREIGN else error) from error
+        raise (foreign_entry(path) if error.errno in _FOREIGN else error) from error
     return descriptor
 
 
@@ -73,11 +73,11 @@ def open_file(path: Path, flags: int, *, dir_fd: int | None = None, shared: bool
     try:
         descriptor = os.open(path if dir_fd is None else path.name, flags, 0o600, dir_fd=dir_fd)
     except OSError as error:
-        raise (strange(path) if error.errno in _FOREIGN else error) from error
+        raise (foreign_entry(path) if error.errno in _FOREIGN else error) from error
     try:
         reads = flags & os.O_ACCMODE == os.O_RDONLY
         if not _is_own(os.fstat(descriptor), shared=shared, reads=reads):
-            raise strange(path)
+            raise foreign_entry(path)
     except BaseException:
         os.close(descriptor)
         raise
@@ -101,7 +101,7 @@ def check_file(path: Path, *, close: bool = True) -> None:
     is not opened, so that locks on it stay. Raises Unavailable, OSError."""
     found = path.lstat()
     if not _is_own(found, reads=not close):
-        raise strange(path)
+        raise foreign_entry(path)
     if close and found.st_mode & 0o077:
         path.chmod(0o600)
 

@@ -28,11 +28,11 @@ __all__ = [
     "Archives",
     "Attempt",
     "Batch",
-    "Blobs",
-    "Collecting",
+    "BlobInfo",
+    "BlobStore",
+    "GarbageCollection",
     "Head",
-    "Journal",
-    "KeptBlob",
+    "JournalStore",
     "Outgoing",
     "Row",
     "Segment",
@@ -158,7 +158,7 @@ REFRESH_S: Final = 3600
 """When a blob is put again it is written down only if it was last put so long ago."""
 
 
-class KeptBlob(NamedTuple):
+class BlobInfo(NamedTuple):
     """`digest` has 32 bytes, `size` is in bytes; `put_s`, when it was put last, in seconds since 1970, may be up to
     REFRESH_S too early."""
 
@@ -167,7 +167,7 @@ class KeptBlob(NamedTuple):
     put_s: int
 
 
-class Collecting(Protocol):
+class GarbageCollection(Protocol):
     """Garbage is being looked for: whatever anybody puts, reads, asks about or names from now on is noted first, and
     what was asked about shortly before."""
 
@@ -175,7 +175,7 @@ class Collecting(Protocol):
         """A blob, without noting it; None when there is none. Its bytes are not checked."""
         ...
 
-    def remove(self, choose: Callable[[set[bytes]], Sequence[KeptBlob]]) -> None:
+    def remove(self, choose: Callable[[set[bytes]], Sequence[BlobInfo]]) -> None:
         """Remove blobs. `choose` is given the digests that were noted since it was called last, and says which blobs
         to remove; nothing more is noted until they are gone, so nobody is told of one that then goes.
 
@@ -184,7 +184,7 @@ class Collecting(Protocol):
         ...
 
 
-class Blobs(Protocol):
+class BlobStore(Protocol):
     """Raw bytes by their sha256."""
 
     def put_blob(self, data: bytes) -> Ref:
@@ -213,11 +213,11 @@ class Blobs(Protocol):
         """Every ref, in no particular order; their bytes are not checked."""
         ...
 
-    def kept_blobs(self) -> Iterator[KeptBlob]:
+    def list_blobs(self) -> Iterator[BlobInfo]:
         """The same, with what is known without reading them."""
         ...
 
-    def collecting(self) -> AbstractContextManager[Collecting]:
+    def collecting(self) -> AbstractContextManager[GarbageCollection]:
         """Begin to look for garbage, until the block ends. Raises Conflict (`collecting`) while somebody does."""
         ...
 
@@ -265,13 +265,13 @@ class Archives(Protocol):
         """
         ...
 
-    def lent(self, paths: Sequence[Path]) -> AbstractContextManager[None]:
+    def reading_from(self, paths: Sequence[Path]) -> AbstractContextManager[None]:
         """Read archives from these files, until the block ends. Raises NotFound, InvalidValue (`not_an_archive` of this
         world), Damaged, Unavailable."""
         ...
 
 
-class Journal(Protocol):
+class JournalStore(Protocol):
     """Units, their rows, and what is on its way between them."""
 
     @property
@@ -388,7 +388,7 @@ class Journal(Protocol):
         ...
 
 
-class Store(Journal, Blobs, Protocol):
+class Store(JournalStore, BlobStore, Protocol):
     """A world's storage. Its methods may be called from any thread; writers wait for each other."""
 
     def erase(self, refs: Sequence[Ref], batches: Sequence[Batch] = ()) -> None:

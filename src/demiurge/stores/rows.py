@@ -14,7 +14,7 @@ from typing import Final
 
 from demiurge.errors import Damaged, InvalidValue
 from demiurge.stores.errors import DamagedRow, UnitConflict
-from demiurge.stores.protocol import Batch, Journal, Row
+from demiurge.stores.protocol import Batch, JournalStore, Row
 
 __all__ = [
     "GENESIS",
@@ -80,7 +80,7 @@ def verify_chains(
     return ends
 
 
-def verify_journal(store: Journal, prev_of: Callable[[Row], bytes | None]) -> dict[str, Tail]:
+def verify_journal(store: JournalStore, prev_of: Callable[[Row], bytes | None]) -> dict[str, Tail]:
     """All rows of all units, that every head is its chain's end, and that the open ones are listed as such.
 
     Costs a full read. Raises DamagedRow, or Damaged when it can't be said which row.

@@ -22,7 +22,7 @@ from demiurge.stores.errors import unavailable
 from demiurge.stores.private import check_folder, open_file
 from demiurge.tools.connections.credentials import MAX_SECRET_CHARACTERS, Secret
 
-__all__ = ["locked_folder", "read_closed", "read_secret", "write_closed"]
+__all__ = ["locked_folder", "read_private", "read_secret", "write_private"]
 
 CODE: Final = "secret_unavailable"
 _OPEN_TO_OTHERS: Final = 0o077
@@ -34,7 +34,7 @@ def read_secret(path: Path) -> Secret | None:
     Raises Unavailable (`secret_unavailable`): not closed to others, not this user's, a link, empty, over 16,384 bytes,
     not UTF-8.
     """
-    data = read_closed(path, MAX_SECRET_CHARACTERS)
+    data = read_private(path, MAX_SECRET_CHARACTERS)
     if data is None:
         return None
     secret = _text(data)
@@ -44,7 +44,7 @@ def read_secret(path: Path) -> Secret | None:
     return secret
 
 
-def read_closed(path: Path, limit: int) -> bytes | None:
+def read_private(path: Path, limit: int) -> bytes | None:
     """The bytes of a closed file; None when there is none. Raises Unavailable as `read_secret`."""
     problem: str | None = None
     try:
@@ -104,7 +104,7 @@ def locked_folder(folder: Path) -> Iterator[None]:
         os.close(descriptor)
 
 
-def write_closed(path: Path, data: bytes) -> None:
+def write_private(path: Path, data: bytes) -> None:
     """Put `data` in place of what is at `path`, durable on return; the caller has the folder locked.
 
     Raises Unavailable.

@@ -10,18 +10,18 @@ import re
 from pathlib import Path
 
 from demiurge.errors import Unavailable
-from demiurge.stores.secret_file import CODE, locked_folder, read_closed, write_closed
+from demiurge.stores.secret_file import CODE, locked_folder, read_private, write_private
 from demiurge.tools.connections.credentials import Secret
 from demiurge.values.clock import Entropy
 
-__all__ = ["made_key", "read_key"]
+__all__ = ["read_key", "read_or_make_key"]
 
 _DIGITS = re.compile(rb"[0-9a-fA-F]{64}\s*")
 
 
 def read_key(path: Path) -> Secret | None:
     """The 64 hexadecimal digits in `path`; None when there is no such file. Raises Unavailable."""
-    data = read_closed(path, 80)
+    data = read_private(path, 80)
     if data is None:
         return None
     if not _DIGITS.fullmatch(data):
@@ -30,7 +30,7 @@ def read_key(path: Path) -> Secret | None:
     return Secret(data.decode().strip())
 
 
-def made_key(path: Path, entropy: Entropy) -> Secret:
+def read_or_make_key(path: Path, entropy: Entropy) -> Secret:
     """The same, made if need be, and its folder too. Raises Unavailable."""
     found = read_key(path)
     if found is not None:
@@ -39,5 +39,5 @@ def made_key(path: Path, entropy: Entropy) -> Secret:
         found = read_key(path)
         if found is None:
             found = Secret(entropy.token(32).hex())
-            write_closed(path, found.reveal().encode() + b"\n")
+            write_private(path, found.reveal().encode() + b"\n")
         return found

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 from demiurge.errors import Damaged, InvalidValue, NotFound, Unavailable
 from demiurge.stores.blob_files import sync_folder
 from demiurge.stores.errors import unavailable
-from demiurge.stores.secret_file import CODE, locked_folder, read_closed, write_closed
+from demiurge.stores.secret_file import CODE, locked_folder, read_private, write_private
 from demiurge.tools.connections.credentials import Secret
 from demiurge.tools.connections.keyring import KeyRing
 from demiurge.values.clock import Entropy, SeededEntropy
@@ -179,7 +179,7 @@ class SecretVault:
         return {(row.alias, row.version): row for row in self._rows()}
 
     def _rows(self) -> list[SealedSecret]:
-        data = read_closed(self.path, MAX_BYTES)
+        data = read_private(self.path, MAX_BYTES)
         if data is None:
             return []
         try:
@@ -197,7 +197,7 @@ class SecretVault:
         if len(data) > MAX_BYTES:
             why = "take versions that nothing uses out of it with `demiurge secrets rm`"
             raise Unavailable(f"The vault {self.path} is full: {why}.", code="vault_full")
-        write_closed(self.path, data)
+        write_private(self.path, data)
 
 
 def _derived(key: Secret, purpose: bytes) -> Secret:

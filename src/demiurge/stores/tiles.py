@@ -16,7 +16,7 @@ from typing import Final
 
 from demiurge.errors import NotFound
 from demiurge.stores.merkle import leaf_hash, node_hash, peaks_of, proof_path, root_of
-from demiurge.stores.protocol import Journal
+from demiurge.stores.protocol import JournalStore
 
 __all__ = ["BITS", "Tiles"]
 
@@ -30,7 +30,7 @@ _AT_ONCE: Final = 128
 class Tiles:
     """Roots and proofs of one journal. Every method raises Damaged when a record is missing, Unavailable."""
 
-    def __init__(self, journal: Journal) -> None:
+    def __init__(self, journal: JournalStore) -> None:
         self._journal = journal
 
     def root(self, size: int) -> bytes:

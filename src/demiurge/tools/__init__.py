@@ -89,7 +89,7 @@ from demiurge.tools.telemetry.spans import SpanSink, ToolSpan
 if TYPE_CHECKING:
     from demiurge.tools.catalog import ToolCatalog
     from demiurge.tools.connections.broker import ConnectionBroker
-    from demiurge.tools.connections.connection import Connection, DamagedConnections, SealedConnection, Vault
+    from demiurge.tools.connections.connection import Connection, ConnectionStore, DamagedConnections, SealedConnection
     from demiurge.tools.connections.credentials import Credentials, Secret
     from demiurge.tools.connections.keyring import KeyRing
     from demiurge.tools.core import CORE_TOOLS
@@ -119,6 +119,7 @@ __all__ = [
     "ConnectionAccess",
     "ConnectionBroker",
     "ConnectionGrant",
+    "ConnectionStore",
     "Credentials",
     "DamagedConnections",
     "Deadline",
@@ -176,7 +177,6 @@ __all__ = [
     "ToolUserError",
     "ToolValidationError",
     "UsageReport",
-    "Vault",
     "WorkspaceCommit",
     "WorkspaceEntry",
     "WorkspaceFile",
@@ -197,7 +197,12 @@ __getattr__ = lazy_attributes(
     {
         "demiurge.tools.catalog": ("ToolCatalog",),
         "demiurge.tools.connections.broker": ("ConnectionBroker",),
-        "demiurge.tools.connections.connection": ("Connection", "DamagedConnections", "SealedConnection", "Vault"),
+        "demiurge.tools.connections.connection": (
+            "Connection",
+            "ConnectionStore",
+            "DamagedConnections",
+            "SealedConnection",
+        ),
         "demiurge.tools.connections.credentials": ("Credentials", "Secret"),
         "demiurge.tools.connections.keyring": ("KeyRing",),
         "demiurge.tools.core": ("CORE_TOOLS",),

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from demiurge.stores.protocol import Journal
+from demiurge.stores.protocol import JournalStore
 from demiurge.values.refs import Ref, ref_digest
 from demiurge.world.record import Record, decode_row
 from demiurge.world.unit import Unit
@@ -18,7 +18,7 @@ __all__ = ["granting_records"]
 PAGE = 256
 
 
-def granting_records(journal: Journal, unit: Unit, ref: Ref) -> Iterator[Record]:
+def granting_records(journal: JournalStore, unit: Unit, ref: Ref) -> Iterator[Record]:
     """The records by which `unit` was given `ref`, the newest pages first.
 
     What is asked about is mostly recent. A ref that was never given costs one look at each of the unit's records, but

@@ -8,7 +8,7 @@ from __future__ import annotations
 from bisect import bisect_right
 
 from demiurge.errors import NotFound
-from demiurge.stores.protocol import Journal
+from demiurge.stores.protocol import JournalStore
 
 __all__ = ["length_at", "moment"]
 
@@ -17,7 +17,7 @@ MAX_POSITION = (1 << 63) - 1
 """The largest number that a store can count to."""
 
 
-def moment(journal: Journal, at: int | None) -> int:
+def moment(journal: JournalStore, at: int | None) -> int:
     """The position of the last record of the step that `at` lies in; of the last record of all when it is None.
 
     0 is the moment before the first record. Raises NotFound when the journal does not reach so far.
@@ -34,7 +34,7 @@ def moment(journal: Journal, at: int | None) -> int:
     return at
 
 
-def length_at(journal: Journal, unit: str, position: int) -> int:
+def length_at(journal: JournalStore, unit: str, position: int) -> int:
     """How many records `unit` had at a moment."""
     head = journal.head(unit)
 

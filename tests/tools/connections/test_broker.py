@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from demiurge.errors import Damaged, InvalidValue, NotFound, Unavailable, UsageError
-from demiurge.stores.vault import MemoryVault
+from demiurge.stores.connection_store import MemoryConnectionStore
 from demiurge.tools import (
     Connection,
     ConnectionBroker,
@@ -39,7 +39,7 @@ class Desk:
 
     def __init__(self, refresh: Refresh | None = None, keys: KeyRing = KEYS, **options: Any) -> None:
         self.clock = FixedClock(NOW_MS * 1_000_000)
-        self.vault = MemoryVault()
+        self.vault = MemoryConnectionStore()
         renew = {} if refresh is None else {"github": refresh}
         self.broker = ConnectionBroker(self.vault, keys, refresh=renew, clock=self.clock, **options)
 
@@ -169,7 +169,7 @@ async def test_rotation_seals_all_under_the_newest_key_and_old_keys_can_go() -> 
     assert await desk.token(two.id, "ba_2") == "token-two"
 
 
-class SlowVault(MemoryVault):
+class SlowVault(MemoryConnectionStore):
     """One whose every answer needs the event loop to go on meanwhile."""
 
     blocking = True
@@ -512,7 +512,7 @@ class Sure:
 @pytest.mark.parametrize("seconds", [0, -1, float("nan")])
 def test_a_timeout_is_above_zero(seconds: float) -> None:
     with pytest.raises(InvalidValue):
-        ConnectionBroker(MemoryVault(), KEYS, refresh_timeout=seconds)
+        ConnectionBroker(MemoryConnectionStore(), KEYS, refresh_timeout=seconds)
 
 
 # access

@@ -23,7 +23,7 @@ from typing import Any
 import pytest
 
 from demiurge.errors import Damaged, NotFound, Unavailable
-from demiurge.stores.sqlite.vault import SqliteVault
+from demiurge.stores.sqlite.connection_store import SqliteConnectionStore
 from demiurge.tools import (
     AuthCapability,
     Connection,
@@ -102,7 +102,7 @@ class Office:
 
     def __init__(self, folder: Path, handler: Callable[..., Any], refresh: Any = None, **options: Any) -> None:
         self.path = folder / "connections.db"
-        self.vault = SqliteVault(self.path)
+        self.vault = SqliteConnectionStore(self.path)
         self.clock = FixedClock(NOW_MS * 1_000_000)
         renew = {"github": refresh} if refresh is not None else {}
         keys = KeyRing({"v1": bytes(range(32))})

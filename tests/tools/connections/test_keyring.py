@@ -145,6 +145,6 @@ def test_without_the_package_it_says_what_to_install(monkeypatch: pytest.MonkeyP
 
 
 def test_the_package_is_imported_only_when_a_ring_is_made() -> None:
-    code = "import sys, demiurge.tools, demiurge.stores.sqlite.vault; print('cryptography' in sys.modules)"
+    code = "import sys, demiurge.tools, demiurge.stores.sqlite.connection_store; print('cryptography' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"

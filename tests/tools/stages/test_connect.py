@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from demiurge.errors import InvalidValue
-from demiurge.stores.vault import MemoryVault
+from demiurge.stores.connection_store import MemoryConnectionStore
 from demiurge.tools import (
     AuthCapability,
     Connection,
@@ -52,7 +52,7 @@ ADA = ToolPolicyContext(run_id="r1", actor="user:ada", tenant="ba_1")
 NOW_MS = 1_000_000_000_000
 
 
-class CountedVault(MemoryVault):
+class CountedVault(MemoryConnectionStore):
     """Counts how often it is asked for a row."""
 
     asked = 0

@@ -132,12 +132,12 @@ async def test_verify_says_what_it_did_not_check_and_checks_a_file_elsewhere(sto
     [place] = away(store)
     found = verify(store, seal)
     assert (found.ok, found.archived, found.records, found.seal) == (True, 7, length, seal)
-    with store.archives.lent([place]):
+    with store.archives.reading_from([place]):
         assert verify(store, seal).archived == 0
     data = bytearray(place.read_bytes())
     data[len(data) // 2] ^= 1
     place.write_bytes(data)
-    with store.archives.lent([place]):
+    with store.archives.reading_from([place]):
         assert "archive" in (verify(store, seal).problem or "")
 
 

@@ -8,7 +8,7 @@ from functools import cache
 from importlib import resources
 from typing import Any, NamedTuple
 
-from demiurge.apps.demiurge import calls, reducer
+from demiurge.apps.demiurge import call_reducer, reducer
 from demiurge.apps.demiurge.reducer import OPEN
 from demiurge.world.manifest import read_folder
 from demiurge.world.reducer import Reducer
@@ -40,7 +40,7 @@ def app() -> App:
     """The shipped app, read from its data files. Raises BadManifest."""
     files = resources.files(__package__).joinpath("air")
     folder = read_folder(files)
-    modules = {CHAT: reducer, CALLS: calls}
+    modules = {CHAT: reducer, CALLS: call_reducer}
     return App(
         [part.content for part in folder.definitions],
         folder.root(),

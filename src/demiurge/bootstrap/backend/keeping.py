@@ -98,7 +98,7 @@ class Keeping:
 
     def verify(self, seal: str | None = None, archives: Sequence[str] = ()) -> Verified:
         store = self._owner.store
-        with store.archives.lent([Path(path) for path in archives]):
+        with store.archives.reading_from([Path(path) for path in archives]):
             done = verify(store, seal)
         if done.problem is None and (found := self._owner.lost()):
             done = replace(done, problem=found[0])

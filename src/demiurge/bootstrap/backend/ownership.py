@@ -67,7 +67,7 @@ def _taken(folder: Path, *, create: bool, accepts_losses: bool) -> SqliteStore |
     except Unavailable as error:
         if accepts_losses or error.code not in NO_WRITES or not os.path.exists(folder / DATABASE):
             raise
-        return SqliteStore.look(folder, error)
+        return SqliteStore.open_read_only(folder, error)
     try:
         return SqliteStore.create(folder, new_id("world", SystemEntropy()), accepts_losses=accepts_losses)
     except Conflict:
@@ -79,13 +79,17 @@ def _looked_at(folder: Path, *, is_last: bool) -> SqliteStore | None:
     those who keep others from owning it only read it too."""
     why = Conflict(holder(folder), code="owned")
     try:
-        store = SqliteStore.look(folder, why)
+        store = SqliteStore.open_read_only(folder, why)
     except DemiurgeError:
         raise why from None
     if store.read_only is None or not store.read_only.alone:
         return store
     store.close()
-    return SqliteStore.look(folder, Unavailable(READERS.format(folder=folder), code="read_only")) if is_last else None
+    return (
+        SqliteStore.open_read_only(folder, Unavailable(READERS.format(folder=folder), code="read_only"))
+        if is_last
+        else None
+    )
 
 
 def is_open(folder: Path) -> bool:

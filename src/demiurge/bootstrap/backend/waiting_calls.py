@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from demiurge.errors import Damaged, DemiurgeError
-from demiurge.stores.errors import unread
+from demiurge.stores.errors import with_backup_advice
 from demiurge.stores.protocol import Store
 from demiurge.values import canonical_json
 from demiurge.values.refs import Ref
@@ -69,7 +69,7 @@ def _recorded(store: Store, unit: Unit, problem: DemiurgeError, now_ns: int) -> 
         if body["approval"]["expires_ns"] > now_ns:
             yield _call(store, str(unit), body["id"], body["params"], body["approval"], problem)
     if failed is not None:
-        yield {"id": None, "unit": str(unit), "arguments_json": None, "damaged": unread(failed)}
+        yield {"id": None, "unit": str(unit), "arguments_json": None, "damaged": with_backup_advice(failed)}
 
 
 def _call(
@@ -85,5 +85,5 @@ def _call(
         arguments = canonical_json.parse_object(store.get_blob(Ref(params["call_ref"])))["arguments_json"]
     except DemiurgeError as error:
         problem = error
-    damaged = None if problem is None else unread(problem)
+    damaged = None if problem is None else with_backup_advice(problem)
     return {"id": intent.hex(), "unit": unit, "arguments_json": arguments, "damaged": damaged, **(asked or {})}

@@ -33,8 +33,8 @@ from demiurge.bootstrap.chat_address import ModelAddress
 from demiurge.bootstrap.secrets import config_folder
 from demiurge.errors import DemiurgeError, Unavailable
 from demiurge.stores.errors import OR_ACCEPT
-from demiurge.stores.secret_file import locked_folder, read_closed, write_closed
-from demiurge.stores.secret_key import made_key, read_key
+from demiurge.stores.secret_file import locked_folder, read_private, write_private
+from demiurge.stores.secret_key import read_key, read_or_make_key
 from demiurge.values import canonical_json
 from demiurge.values.clock import SystemEntropy
 
@@ -133,7 +133,7 @@ def remember(
         if refused is not None and (refused.code != MOVED or given.policy is None):
             raise refused
         if given != kept or (record is not None and (record.path, record.file) != (place, _file(world))):
-            made_key(world / MARK, SystemEntropy())
+            read_or_make_key(world / MARK, SystemEntropy())
             _write(place, world, given, record)
             _drop_gone(place)
     return given
@@ -229,7 +229,7 @@ def _others(place: Path) -> Iterator[_Record]:
 
 
 def _read(place: Path) -> _Record | None:
-    data = read_closed(place, LONGEST)
+    data = read_private(place, LONGEST)
     if data is None:
         return None
     try:
@@ -261,7 +261,7 @@ def _write(place: Path, world: Path, given: WorldProfile, before: _Record | None
     node["addresses"] = [list(address) for address in given.addresses]
     if before is None or before.path != place:
         _set_aside(place)
-    write_closed(place, canonical_json.encode(node))
+    write_private(place, canonical_json.encode(node))
     if before is not None and before.path != place:
         before.path.unlink(missing_ok=True)
 

@@ -25,9 +25,9 @@ from demiurge.errors import Conflict, Damaged, InvalidValue, NotFound, Unavailab
 from demiurge.stores.blob_files import sync_file, sync_folder
 from demiurge.stores.errors import Archived, DamagedRow, unavailable
 from demiurge.stores.private import open_file, open_folder
-from demiurge.stores.protocol import Journal, Row, Segment
+from demiurge.stores.protocol import JournalStore, Row, Segment
 from demiurge.stores.segment import Header, Index, check, read_block, read_index, write
-from demiurge.stores.sqlite.connections import Connections
+from demiurge.stores.sqlite.database import Database
 from demiurge.stores.sqlite.journal import Fetch
 from demiurge.stores.tiles import Tiles
 
@@ -51,7 +51,7 @@ _NOTED: Final = "SELECT first, last, size, packed, root, guard FROM segment"
 _NOTE: Final = "INSERT INTO segment (first, last, size, packed, root, guard) VALUES (?, ?, ?, ?, ?, ?)"
 
 
-class _Noted(NamedTuple):
+class _SegmentRow(NamedTuple):
     """What the database knows of a segment."""
 
     first: int
@@ -87,7 +87,7 @@ class _Opened(NamedTuple):
 class SqliteArchives:
     """See `protocol.Archives`. `folder` is the world's. Any thread may read."""
 
-    def __init__(self, folder: Path, world: str, connections: Connections, journal: Journal) -> None:
+    def __init__(self, folder: Path, world: str, connections: Database, journal: JournalStore) -> None:
         self._folder, self._world = folder / "archives", world
         self._db, self._journal = connections, journal
         self._lock = threading.Lock()
@@ -99,7 +99,7 @@ class SqliteArchives:
     def segments(self) -> list[Segment]:
         return [self._shown(noted) for noted in self._all()]
 
-    def _shown(self, noted: _Noted) -> Segment:
+    def _shown(self, noted: _SegmentRow) -> Segment:
         path = self._place(noted)
         return Segment(*noted, path, path.is_file())
 
@@ -161,7 +161,7 @@ class SqliteArchives:
             raise DamagedRow(row.unit, row.unit_seq, f"its archive {path} is")
         return held
 
-    def _index(self, file: int, path: Path, noted: _Noted) -> Index:
+    def _index(self, file: int, path: Path, noted: _SegmentRow) -> Index:
         found = os.fstat(file)
         mark = (found.st_dev, found.st_ino, found.st_mtime_ns)
         if self._opened is None or (self._opened.path, self._opened.mark) != (path, mark):
@@ -172,7 +172,7 @@ class SqliteArchives:
         return self._opened.contents
 
     @contextmanager
-    def lent(self, paths: Sequence[Path]) -> Iterator[None]:
+    def reading_from(self, paths: Sequence[Path]) -> Iterator[None]:
         known = {noted.name: noted for noted in self._all()}
         lent: dict[str, Path] = {}
         for path in paths:
@@ -243,7 +243,7 @@ class SqliteArchives:
     def _move(self, first: int, last: int, size: int) -> Segment:
         tiles = Tiles(self._journal)
         header = Header(self._world, first, last, tuple(tiles.peaks(first - 1)), tiles.root(last))
-        noted = _Noted(first, last, size, 0, header.root)
+        noted = _SegmentRow(first, last, size, 0, header.root)
         try:
             noted = noted._replace(packed=self._write(header, noted.name))
         except OSError as error:
@@ -308,7 +308,7 @@ class SqliteArchives:
 
     # what is noted
 
-    def _place(self, noted: _Noted) -> Path:
+    def _place(self, noted: _SegmentRow) -> Path:
         return self._folder / noted.name
 
     def _end(self) -> int:
@@ -316,12 +316,12 @@ class SqliteArchives:
         noted = self._all()
         return noted[-1].last if noted else 0
 
-    def _all(self) -> list[_Noted]:
+    def _all(self) -> list[_SegmentRow]:
         with self._db.reading() as db:
             found = db.execute(f"{_NOTED} ORDER BY first").fetchall()
         return [_checked(cells) for cells in found]
 
-    def _noted_of(self, row: Row) -> _Noted:
+    def _noted_of(self, row: Row) -> _SegmentRow:
         with self._db.reading() as db:
             found = db.execute(f"{_NOTED} WHERE first <= ? ORDER BY first DESC LIMIT 1", (row.position,)).fetchone()
         noted = _checked(found) if found is not None else None
@@ -344,14 +344,14 @@ def _open_lent(path: Path) -> int:
     return os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
 
 
-def _is_of(header: Header, noted: _Noted) -> bool:
+def _is_of(header: Header, noted: _SegmentRow) -> bool:
     return (header.first, header.last, header.root) == (noted.first, noted.last, noted.root)
 
 
-def _checked(cells: tuple[Any, ...]) -> _Noted:
+def _checked(cells: tuple[Any, ...]) -> _SegmentRow:
     """Raises Damaged."""
     *noted, guard = cells
-    found = _Noted(*noted)
+    found = _SegmentRow(*noted)
     if not isinstance(found.root, bytes) or found.guard != guard:
         raise Damaged("The list of archives is damaged: restore the world from a backup.")
     return found

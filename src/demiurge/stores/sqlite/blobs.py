@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from hashlib import sha256
 from typing import Final
 
-from demiurge.stores.protocol import REFRESH_S, KeptBlob
+from demiurge.stores.protocol import REFRESH_S, BlobInfo
 
 __all__ = ["INLINE_MAX", "get", "kept_page", "lacking", "put", "remove", "size"]
 
@@ -50,7 +50,7 @@ def size(db: sqlite3.Connection, digest: bytes) -> int | None:
     return found[0] if found else None
 
 
-def kept_page(db: sqlite3.Connection, after: bytes, count: int) -> list[KeptBlob]:
+def kept_page(db: sqlite3.Connection, after: bytes, count: int) -> list[BlobInfo]:
     """The next `count`, in order of digest, that follow `after`."""
     find = "SELECT digest, length(data), put_s FROM blob WHERE digest > ? ORDER BY digest LIMIT ?"
-    return [KeptBlob(*cells) for cells in db.execute(find, (after, count))]
+    return [BlobInfo(*cells) for cells in db.execute(find, (after, count))]

@@ -18,11 +18,12 @@ from typing import Any, Final, Self
 
 from demiurge.errors import Damaged, DemiurgeError, UsageError
 from demiurge.stores.blob_files import sync_folder
-from demiurge.stores.claim_count import ClaimCount, Counted
+from demiurge.stores.claim_count import ClaimCount, ClaimTally
 from demiurge.stores.errors import unavailable
 from demiurge.stores.private import make_file
 from demiurge.stores.read_only import ReadOnly
-from demiurge.stores.sqlite.connections import Connections
+from demiurge.stores.sqlite.claim_owners import ClaimOwners
+from demiurge.stores.sqlite.database import Database
 from demiurge.stores.sqlite.fork_guard import ForkGuard
 from demiurge.stores.sqlite.ledger_rows import (
     FORMAT,
@@ -33,9 +34,8 @@ from demiurge.stores.sqlite.ledger_rows import (
     put_rows,
     read_tally,
 )
-from demiurge.stores.sqlite.own_file import check_files
-from demiurge.stores.sqlite.owners import Owners
-from demiurge.stores.sqlite.read_only import ReadOnlyConnections
+from demiurge.stores.sqlite.read_only import ReadOnlyDatabase
+from demiurge.stores.sqlite.user_file import check_files
 from demiurge.tools.ledger.ledger import EffectLedger
 from demiurge.tools.ledger.store import EntryState, LedgerRow, LedgerSlot, Write
 from demiurge.values.clock import Clock, Entropy, SystemEntropy
@@ -117,12 +117,12 @@ class _SqliteLedgerStore:
     def __init__(self, path: Path, entropy: Entropy, accepts_losses: bool, read_only: ReadOnly | None) -> None:
         self._path, self._count, self.read_only = path, _count_of(path), read_only
         self._closed = False
-        self._db: Connections | None = None
+        self._db: Database | None = None
         self._opening = threading.Lock()
         check_files(path, close=read_only is None)
         self._gate = ForkGuard(self._put_away)
         with self._gate.inside():
-            self._owners = Owners(path.with_name(f"{path.name}-owners"), entropy, looks=read_only is not None)
+            self._owners = ClaimOwners(path.with_name(f"{path.name}-owners"), entropy, looks=read_only is not None)
             if read_only is not None:
                 self._look(entropy, read_only)
                 return
@@ -140,7 +140,7 @@ class _SqliteLedgerStore:
         if before is not None and not self._path.exists():
             raise Damaged(f"{self._path} is gone, and {before.claims} calls are counted in {self._count.path}.")
         make_file(self._path)
-        db = Connections(self._path)
+        db = Database(self._path)
         try:
             with db.writing("ledger.create") as connection:
                 FORMAT.prepare(connection, self._path)
@@ -167,7 +167,7 @@ class _SqliteLedgerStore:
         before = self._count.read()
         if not self._path.exists():
             raise Damaged(f"{self._path} is gone.")
-        db = ReadOnlyConnections(self._path, read_only)
+        db = ReadOnlyDatabase(self._path, read_only)
         try:
             try:
                 with db.reading() as connection:
@@ -192,7 +192,7 @@ class _SqliteLedgerStore:
             raise
         self._db = db
 
-    def _compare(self, tally: Counted, count: Counted | None) -> None:
+    def _compare(self, tally: ClaimTally, count: ClaimTally | None) -> None:
         """Raises Damaged when claims that were counted are gone, or the count of those that were made is."""
         path, other = self._path, self._count.path
         if count is None:
@@ -254,14 +254,14 @@ class _SqliteLedgerStore:
             if db is not None:
                 db.close()
 
-    def _opened(self) -> Connections:
+    def _opened(self) -> Database:
         """Opened again after a fork."""
         if self._closed:
             raise UsageError("This ledger is closed: open it again.")
         with self._opening:
             if self._db is None:
                 only = self.read_only
-                self._db = Connections(self._path) if only is None else ReadOnlyConnections(self._path, only)
+                self._db = Database(self._path) if only is None else ReadOnlyDatabase(self._path, only)
             return self._db
 
     def _put_away(self) -> None:

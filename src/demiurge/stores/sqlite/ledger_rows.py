@@ -20,8 +20,8 @@ from typing import Any, Final
 from zlib import crc32
 
 from demiurge.errors import Damaged
-from demiurge.stores.claim_count import Counted
-from demiurge.stores.sqlite.own_file import STRICT, OwnFormat
+from demiurge.stores.claim_count import ClaimTally
+from demiurge.stores.sqlite.user_file import STRICT, FileFormat
 from demiurge.tools.ledger.partitions import OPEN_PREFIX
 from demiurge.tools.ledger.store import EntryState, LedgerRow, LedgerSlot
 
@@ -42,7 +42,7 @@ _TABLES: Final = (
 )
 _TALLY: Final = f"""CREATE TABLE tally (
     n INTEGER PRIMARY KEY, ledger BLOB NOT NULL, claims INTEGER NOT NULL, guard INTEGER NOT NULL) {STRICT}"""
-FORMAT: Final = OwnFormat("ledger", 0x44454D4C, 3, _TABLES, (("tally", _TALLY),))  # "DEML"
+FORMAT: Final = FileFormat("ledger", 0x44454D4C, 3, _TABLES, (("tally", _TALLY),))  # "DEML"
 _COLUMNS: Final = (
     '"partition", tool, key, state, effect, params_hash, created_ns, expires_ns, owner, message, value, success, '
     "excluded, rendering, guard"
@@ -94,26 +94,26 @@ def put_rows(db: sqlite3.Connection, rows: Iterable[tuple[Any, ...]]) -> None:
     db.executemany(_PUT, [(*cells, _place(cells[0], cells[2])) for cells in rows])
 
 
-def begin_tally(db: sqlite3.Connection, ledger: bytes) -> Counted:
+def begin_tally(db: sqlite3.Connection, ledger: bytes) -> ClaimTally:
     """A ledger that has made no claim, in the transaction that is open. `ledger`: its id, 16 bytes."""
-    new = Counted(ledger, 0)
+    new = ClaimTally(ledger, 0)
     db.execute("INSERT INTO tally (n, ledger, claims, guard) VALUES (1, ?, 0, ?)", (ledger, _tally_guard(new)))
     return new
 
 
-def read_tally(db: sqlite3.Connection, path: Path) -> Counted | None:
+def read_tally(db: sqlite3.Connection, path: Path) -> ClaimTally | None:
     """None for a ledger that has counted none yet. Raises Damaged."""
     cells = db.execute("SELECT ledger, claims, guard FROM tally").fetchone()
     if cells is None:
         return None
     ledger, claims, guard = cells
-    found = Counted(ledger, claims)
+    found = ClaimTally(ledger, claims)
     if not isinstance(ledger, bytes) or _tally_guard(found) != guard:
         raise Damaged(f"{path} is damaged (its count of claims has changed): restore it from a backup.")
     return found
 
 
-def _tally_guard(counted: Counted) -> int:
+def _tally_guard(counted: ClaimTally) -> int:
     return crc32(f"{counted.ledger.hex()} {counted.claims}".encode())
 
 
@@ -122,7 +122,7 @@ class SqliteRows:
 
     def __init__(self, db: sqlite3.Connection, path: Path, works_on: Callable[[str, bytes], bool]) -> None:
         self._db, self._path, self._works_on = db, path, works_on
-        self.counted: Counted | None = None
+        self.counted: ClaimTally | None = None
         """What is to be noted outside of the file when the transaction is durable, before the call runs."""
 
     def get(self, slot: LedgerSlot) -> LedgerRow | None:

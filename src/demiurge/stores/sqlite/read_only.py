@@ -1,4 +1,4 @@
-"""Connections that only read a database: its disk takes no writes, or the process that owns it does not answer.
+"""A database that is only read: its disk takes no writes, or the process that owns it does not answer.
 
 Invariant: what is read is a committed state of the database file and its write-ahead log together, and nothing is
 changed. While another process has the database open, SQLite's own shared memory says which part of the log counts. With
@@ -21,10 +21,10 @@ from demiurge.stores.errors import unavailable
 from demiurge.stores.lock import OwnerLock
 from demiurge.stores.private import check_folder
 from demiurge.stores.read_only import ReadOnly
-from demiurge.stores.sqlite.connections import Connections
+from demiurge.stores.sqlite.database import Database
 from demiurge.stores.sqlite.world_folder import DATABASE, check_database, check_remains
 
-__all__ = ["ReadOnlyConnections", "look"]
+__all__ = ["ReadOnlyDatabase", "open_read_only"]
 
 _SETTINGS: Final = (
     "PRAGMA query_only = 1",
@@ -35,8 +35,8 @@ _SETTINGS: Final = (
 _COPIED: Final = ("", "-wal", "-journal")
 
 
-def look(folder: Path, why: DemiurgeError) -> tuple[OwnerLock, ReadOnlyConnections]:
-    """What reads the world in `folder`; the caller lets go of both. Raises as `SqliteStore.look`."""
+def open_read_only(folder: Path, why: DemiurgeError) -> tuple[OwnerLock, ReadOnlyDatabase]:
+    """What reads the world in `folder`; the caller lets go of both. Raises as `SqliteStore.open_read_only`."""
     path = folder / DATABASE
     try:
         path.stat()
@@ -46,18 +46,18 @@ def look(folder: Path, why: DemiurgeError) -> tuple[OwnerLock, ReadOnlyConnectio
     except OSError as error:
         raise unavailable(error, folder) from error
     lock = OwnerLock(folder / "lock")
-    read_only = ReadOnly(why, alone=lock.look())
+    read_only = ReadOnly(why, alone=lock.acquire_shared())
     try:
         check_remains(folder)
         check_database(folder, close=False)
-        return lock, ReadOnlyConnections(path, read_only)
+        return lock, ReadOnlyDatabase(path, read_only)
     except BaseException:
         lock.release()
         raise
 
 
-class ReadOnlyConnections(Connections):
-    """Connections to the database `path` that only read. With `read_only.alone` the caller holds the lock that keeps
+class ReadOnlyDatabase(Database):
+    """The database in the file `path`, only read. With `read_only.alone` the caller holds the lock that keeps
     every other process from opening it. Everything that would write raises `read_only.why`. Raises Unavailable, Damaged
     (no database)."""
 
@@ -66,12 +66,12 @@ class ReadOnlyConnections(Connections):
         self.read_only = read_only
         self._folder: tempfile.TemporaryDirectory[str] | None = None
         try:
-            self._try()
+            self._check_readable()
         except Unavailable as error:
             if not read_only.alone or error.code != "read_only":
                 raise
             self._copy()
-            self._try()
+            self._check_readable()
 
     def use_log(self) -> None:
         """Leaves the file as it is."""
@@ -115,7 +115,7 @@ class ReadOnlyConnections(Connections):
             return self._connect("ro&vfs=unix-none", "PRAGMA locking_mode = EXCLUSIVE", *_SETTINGS)
         return self._connect("ro", *_SETTINGS)
 
-    def _try(self) -> None:
+    def _check_readable(self) -> None:
         with self.reading() as db:
             db.execute("SELECT 1 FROM sqlite_master").fetchone()
 

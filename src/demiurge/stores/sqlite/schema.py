@@ -17,7 +17,7 @@ from zlib import crc32
 from demiurge.errors import Damaged, NotFound, UsageError
 from demiurge.stores.errors import OR_ACCEPT
 from demiurge.stores.sqlite import waiting
-from demiurge.stores.sqlite.objects import check_objects
+from demiurge.stores.sqlite.schema_objects import check_objects
 
 __all__ = [
     "FORMAT",

@@ -25,18 +25,18 @@ from demiurge.stores.gc_barrier import GcBarrier
 from demiurge.stores.listeners import Listeners
 from demiurge.stores.lock import OwnerLock
 from demiurge.stores.private import check_folder
-from demiurge.stores.protocol import Attempt, Batch, Head, KeptBlob, Outgoing, Row, Snapshot
+from demiurge.stores.protocol import Attempt, Batch, BlobInfo, Head, Outgoing, Row, Snapshot
 from demiurge.stores.read_only import ReadOnly
 from demiurge.stores.sqlite import blobs as inline
 from demiurge.stores.sqlite import journal, schema
 from demiurge.stores.sqlite.archives import SqliteArchives
-from demiurge.stores.sqlite.begun import BegunEffects, remove_foreign
-from demiurge.stores.sqlite.collecting import SqliteCollecting
-from demiurge.stores.sqlite.connections import Connections
-from demiurge.stores.sqlite.erased import Erased
-from demiurge.stores.sqlite.objects import check_objects
-from demiurge.stores.sqlite.read_only import look
-from demiurge.stores.sqlite.tiles import KeptTiles, record_hashes
+from demiurge.stores.sqlite.database import Database
+from demiurge.stores.sqlite.erasures import Erasures
+from demiurge.stores.sqlite.garbage import SqliteGarbageCollection
+from demiurge.stores.sqlite.logged_attempts import LoggedAttempts, remove_foreign
+from demiurge.stores.sqlite.read_only import open_read_only
+from demiurge.stores.sqlite.schema_objects import check_objects
+from demiurge.stores.sqlite.tiles import SqliteTiles, record_hashes
 from demiurge.stores.sqlite.waiting import SqliteWaiting
 from demiurge.stores.sqlite.world_folder import DATABASE, check_database, check_remains, create
 from demiurge.values.clock import Clock, SystemClock
@@ -53,13 +53,13 @@ class SqliteStore:
     format = schema.FORMAT
 
     def __init__(
-        self, folder: Path, lock: OwnerLock, connections: Connections, clock: Clock, read_only: ReadOnly | None = None
+        self, folder: Path, lock: OwnerLock, connections: Database, clock: Clock, read_only: ReadOnly | None = None
     ) -> None:
         self._folder = folder
         self._lock, self._db, self._clock = lock, connections, clock
         self.read_only = read_only
         self._files = BlobFiles(folder / "blobs", connections.check_writable)
-        self._noted, self._listeners, self._tiles = GcBarrier(), Listeners(), KeptTiles(connections)
+        self._gc_barrier, self._listeners, self._tiles = GcBarrier(), Listeners(), SqliteTiles(connections)
         with connections.reading() as db:
             version = schema.format_of(db)
             if version is not None:
@@ -69,17 +69,17 @@ class SqliteStore:
                 schema.upgrade(db, version, self._now_s())
         with connections.reading() as db:
             self.world_id = schema.read_world_id(db, folder / DATABASE)
-            self._begun = BegunEffects(folder, db)
+            self._attempts = LoggedAttempts(folder, db)
             self.archives = SqliteArchives(folder, self.world_id, connections, self)
             self.waiting = SqliteWaiting(connections, journal.length)
             self._damaged = journal.find_damage(db, self.archives.noted)
-        self._erased = Erased(connections, self._files)
+        self._erasures = Erasures(connections, self._files)
         if read_only is not None:
             return
         connections.use_log()
         self._files.open()
         with suppress(Unavailable):  # tried again when somebody erases, or puts a file
-            self._erased.finish()
+            self._erasures.finish()
 
     @classmethod
     def create(
@@ -118,7 +118,7 @@ class SqliteStore:
         return cls._own(folder, None, clock, accepts_losses)
 
     @classmethod
-    def look(cls, folder: Path | str, why: DemiurgeError, clock: Clock | None = None) -> Self:
+    def open_read_only(cls, folder: Path | str, why: DemiurgeError, clock: Clock | None = None) -> Self:
         """Read the world in `folder`, which can't be owned: its disk takes no writes, or its owner does not answer.
         Changes nothing in it; every method that would raises `why`. While nobody owns the world nobody can begin to.
 
@@ -126,7 +126,7 @@ class SqliteStore:
         Damaged.
         """
         folder = Path(folder)
-        lock, connections = look(folder, why)
+        lock, connections = open_read_only(folder, why)
         try:
             return cls(folder, lock, connections, clock or SystemClock(), connections.read_only)
         except BaseException:
@@ -141,13 +141,13 @@ class SqliteStore:
         except OSError as error:
             raise unavailable(error, folder) from error
         lock = OwnerLock(folder / "lock").acquire()
-        connections: Connections | None = None
+        connections: Database | None = None
         clock = clock or SystemClock()
         try:
             if not accepts_losses:
                 check_remains(folder)
             check_database(folder, make=new_world_id is not None)
-            connections = Connections(folder / DATABASE, create=new_world_id is not None)
+            connections = Database(folder / DATABASE, create=new_world_id is not None)
             if new_world_id is not None:
                 create(folder, connections, new_world_id, clock)
             elif accepts_losses:
@@ -167,16 +167,16 @@ class SqliteStore:
 
     @property
     def lost(self) -> tuple[str, ...]:
-        return self._begun.lost
+        return self._attempts.lost
 
     @property
     def notices(self) -> tuple[str, ...]:
-        return self._begun.notices
+        return self._attempts.notices
 
     def accept_losses(self) -> None:
         with self._db.writing("meta") as db:
-            self._begun.accept(db, self._seed())
-        self._begun.accepted()
+            self._attempts.accept(db, self._seed())
+        self._attempts.accepted()
 
     def _seed(self) -> str:
         return f"{self.world_id} {self._clock.now_ns()}"
@@ -185,11 +185,11 @@ class SqliteStore:
         self, batches: Sequence[Batch], *, blobs: Sequence[bytes] = (), attempts: Sequence[Attempt] = ()
     ) -> list[list[int]]:
         self._check(batches)
-        with self._noted.writing(batches, blobs):
+        with self._gc_barrier.writing(batches, blobs):
             small = self._put_files(blobs)
             if not batches and not small and not attempts:
                 return []
-            beginning = self._begun.beginning(attempts, self._seed()) if attempts else None
+            beginning = self._attempts.beginning(attempts, self._seed()) if attempts else None
             with self._db.writing("attempts" if attempts and not batches else "journal") as db:
                 if batches:
                     faults.point("journal.before_rows")
@@ -283,14 +283,14 @@ class SqliteStore:
     def attempts(self, intents: Collection[bytes]) -> dict[bytes, Attempt]:
         with self._db.reading() as db:
             found = journal.attempts(db, intents)
-        return found | self._begun.find([intent for intent in intents if intent not in found])
+        return found | self._attempts.find([intent for intent in intents if intent not in found])
 
     def outbox(self, source: str | None = None) -> list[Outgoing]:
         with self._db.reading() as db:
             return journal.outbox(db, source)
 
     def put_snapshot(self, snapshot: Snapshot) -> None:
-        with self._noted.writing(text=snapshot.ref), self._db.writing("snapshot") as db:
+        with self._gc_barrier.writing(text=snapshot.ref), self._db.writing("snapshot") as db:
             journal.put_snapshot(db, snapshot)
 
     def latest_snapshot(self, unit: str, before: int | None = None) -> Snapshot | None:
@@ -321,7 +321,7 @@ class SqliteStore:
         return self.put_blobs([data])[0]
 
     def put_blobs(self, blobs: Sequence[bytes]) -> list[Ref]:
-        with self._noted.writing(blobs=blobs):
+        with self._gc_barrier.writing(blobs=blobs):
             small, now_s = self._put_files(blobs), self._now_s()
             with self._db.reading() as db:
                 new = inline.lacking(db, small, now_s)
@@ -336,7 +336,7 @@ class SqliteStore:
 
     def get_blob(self, ref: Ref) -> bytes:
         digest = ref_digest(parse_ref(ref))
-        self._noted.touch(digest)
+        self._gc_barrier.touch(digest)
         data = self._read_blob(digest)
         if data is None:
             raise self._missing(ref)
@@ -354,9 +354,9 @@ class SqliteStore:
         return size
 
     def iter_blobs(self) -> Iterator[Ref]:
-        return (ref_from_digest(kept.digest) for kept in self.kept_blobs())
+        return (ref_from_digest(kept.digest) for kept in self.list_blobs())
 
-    def kept_blobs(self) -> Iterator[KeptBlob]:
+    def list_blobs(self) -> Iterator[BlobInfo]:
         after, more = b"", True
         while more:
             with self._db.reading() as db:
@@ -372,7 +372,7 @@ class SqliteStore:
         return self._files.get(digest) if data is None else data
 
     def _missing(self, ref: Ref) -> NotFound:
-        if ref_digest(ref) in self._erased.digests:
+        if ref_digest(ref) in self._erasures.digests:
             return NotFound(f"Blob {ref} was erased: its bytes are gone for good.", code="erased")
         return NotFound(f"There is no blob {ref} in this world.")
 
@@ -380,13 +380,13 @@ class SqliteStore:
         """Make files of the long ones, durably; the short ones are left."""
         long = [data for data in blobs if len(data) > inline.INLINE_MAX]
         if long:
-            self._erased.finish()  # else what is put now could be what is to be removed
+            self._erasures.finish()  # else what is put now could be what is to be removed
             self._files.put(long, self._now_s())
         return [data for data in blobs if len(data) <= inline.INLINE_MAX]
 
     def _blob_size(self, ref: Ref) -> int | None:
         digest = ref_digest(parse_ref(ref))
-        self._noted.touch(digest)
+        self._gc_barrier.touch(digest)
         with self._db.reading() as db:
             size = inline.size(db, digest)
         return self._files.size(digest) if size is None else size
@@ -397,27 +397,27 @@ class SqliteStore:
     # letting go
 
     @contextmanager
-    def collecting(self) -> Iterator[SqliteCollecting]:
-        with self._noted.collecting():
-            collecting = SqliteCollecting(self._db, self._files, self._noted, self._read_blob)
+    def collecting(self) -> Iterator[SqliteGarbageCollection]:
+        with self._gc_barrier.collecting():
+            collecting = SqliteGarbageCollection(self._db, self._files, self._gc_barrier, self._read_blob)
             yield collecting
         if collecting.removed:
             self._db.make_room()
 
     def erasures(self) -> Iterator[Ref]:
-        return map(ref_from_digest, sorted(self._erased.digests))
+        return map(ref_from_digest, sorted(self._erasures.digests))
 
     def erase(self, refs: Sequence[Ref], batches: Sequence[Batch] = ()) -> None:
         digests = list(dict.fromkeys(ref_digest(parse_ref(ref)) for ref in refs))
         self._check(batches)
         self._db.check_writable()
-        self._erased.finish()
-        with self._noted.writing(batches), self._db.writing("erase") as db:
+        self._erasures.finish()
+        with self._gc_barrier.writing(batches), self._db.writing("erase") as db:
             journal.append(db, batches)
-            self._erased.begin(db, digests)
+            self._erasures.begin(db, digests)
         self._listeners.call()
-        self._erased.begun(digests)
-        self._erased.finish()
+        self._erasures.begun(digests)
+        self._erasures.finish()
 
     # the world
 
@@ -428,11 +428,11 @@ class SqliteStore:
     def set_meta(self, key: str, value: str) -> None:
         if key == "world_id":
             raise UsageError("A world keeps its id: make a fork to get another.")
-        with self._noted.writing(text=value), self._db.writing("meta") as db:
+        with self._gc_barrier.writing(text=value), self._db.writing("meta") as db:
             schema.set_meta(db, key, value)
 
     def close(self) -> None:
-        self._begun.close()
+        self._attempts.close()
         try:
             self._db.close()
         finally:

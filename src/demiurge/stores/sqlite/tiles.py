@@ -11,16 +11,16 @@ from collections.abc import Sequence
 from contextlib import suppress
 
 from demiurge.errors import Conflict, Damaged, Unavailable
-from demiurge.stores.sqlite.connections import Connections
+from demiurge.stores.sqlite.database import Database
 
-__all__ = ["KeptTiles", "record_hashes"]
+__all__ = ["SqliteTiles", "record_hashes"]
 
 
-class KeptTiles:
+class SqliteTiles:
     """The tiles of one journal. Those that could not be written stay in the memory of this process: they save time and
     prove nothing."""
 
-    def __init__(self, connections: Connections) -> None:
+    def __init__(self, connections: Database) -> None:
         self._db = connections
         self._spare: dict[tuple[int, int], bytes] = {}
 

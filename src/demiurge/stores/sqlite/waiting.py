@@ -15,7 +15,7 @@ from typing import Final
 from zlib import crc32
 
 from demiurge.errors import Damaged
-from demiurge.stores.sqlite.connections import Connections
+from demiurge.stores.sqlite.database import Database
 
 __all__ = ["SqliteWaiting", "change", "replace"]
 
@@ -25,7 +25,7 @@ _INSERT: Final = "INSERT OR REPLACE INTO waiting (intent, unit, guard) VALUES (?
 class SqliteWaiting:
     """See `demiurge.stores.protocol.WaitingList`. `length` counts the rows of the journal."""
 
-    def __init__(self, connections: Connections, length: Callable[[sqlite3.Connection], int]) -> None:
+    def __init__(self, connections: Database, length: Callable[[sqlite3.Connection], int]) -> None:
         self._db, self._length = connections, length
 
     def read(self) -> Mapping[bytes, str] | None:

@@ -15,8 +15,8 @@ from demiurge.stores.blob_files import sync_folder
 from demiurge.stores.errors import lost, unavailable
 from demiurge.stores.private import check_file, make_file
 from demiurge.stores.sqlite import schema
-from demiurge.stores.sqlite.begun import FILE
-from demiurge.stores.sqlite.connections import Connections
+from demiurge.stores.sqlite.database import Database
+from demiurge.stores.sqlite.logged_attempts import FILE
 from demiurge.values.clock import Clock
 
 __all__ = ["DATABASE", "check_database", "check_remains", "create", "remains"]
@@ -59,7 +59,7 @@ def check_remains(folder: Path) -> None:
         raise lost(found)
 
 
-def create(folder: Path, connections: Connections, world_id: str, clock: Clock) -> None:
+def create(folder: Path, connections: Database, world_id: str, clock: Clock) -> None:
     """Makes the tables of a new world. Raises Conflict (`exists`), Unavailable."""
     with connections.writing("create") as db:
         if not schema.is_empty(db):

@@ -17,7 +17,7 @@ from typing import TypeAlias, TypeVar
 from demiurge.errors import Damaged, InvalidValue, NotFound, Unavailable
 from demiurge.tools.authoring.signature import is_async_callable
 from demiurge.tools.connections.access import ConnectionAccess, ConnectionGrant
-from demiurge.tools.connections.connection import Connection, DamagedConnections, SealedConnection, Vault
+from demiurge.tools.connections.connection import Connection, ConnectionStore, DamagedConnections, SealedConnection
 from demiurge.tools.connections.credentials import Credentials
 from demiurge.tools.connections.keyring import KeyRing
 from demiurge.tools.connections.lease import Lease
@@ -52,7 +52,7 @@ class ConnectionBroker:
 
     def __init__(
         self,
-        store: Vault,
+        store: ConnectionStore,
         keys: KeyRing,
         *,
         refresh: Mapping[str, Refresh] | None = None,
@@ -228,7 +228,7 @@ class ConnectionBroker:
         return self._clock.now_ns() // _MS
 
 
-def _readable(store: Vault) -> tuple[Sequence[SealedConnection], list[str]]:
+def _readable(store: ConnectionStore) -> tuple[Sequence[SealedConnection], list[str]]:
     """All rows that can be read, and the ids of the others."""
     try:
         return store.list(), []

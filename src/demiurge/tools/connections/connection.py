@@ -13,7 +13,7 @@ from typing import Protocol
 
 from demiurge.errors import Damaged
 
-__all__ = ["Connection", "DamagedConnections", "SealedConnection", "Vault"]
+__all__ = ["Connection", "ConnectionStore", "DamagedConnections", "SealedConnection"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,9 +57,9 @@ class DamagedConnections(Damaged):
         self.rows = tuple(rows)
 
 
-class Vault(Protocol):
+class ConnectionStore(Protocol):
     """Where sealed credentials are kept; any thread may call. `blocking`: a call waits for a disk, so it is not made
-    on an event loop. `MemoryVault` and `SqliteVault` are two."""
+    on an event loop. `MemoryConnectionStore` and `SqliteConnectionStore` are two."""
 
     @property
     def blocking(self) -> bool: ...

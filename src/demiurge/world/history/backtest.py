@@ -163,7 +163,7 @@ def _proposed(record: Record, get: Get) -> Iterator[tuple[str, str]]:
 
 
 def _is_asked(value: Any) -> bool:
-    """An event of a person's own call (`apps.demiurge.calls`)."""
+    """An event of a person's own call (`apps.demiurge.call_reducer`)."""
     named = value.get("$value") if isinstance(value, Mapping) and value.get("$tag") == "Asked" else None
     return isinstance(named, Mapping) and set(named) == {"call_id", "tool", "call_ref"}
 

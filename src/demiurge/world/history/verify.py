@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from demiurge.errors import Damaged, DemiurgeError, InvalidValue, NotFound, UsageError
-from demiurge.stores.errors import unread
+from demiurge.stores.errors import with_backup_advice
 from demiurge.stores.merkle import Frontier, leaf_hash
 from demiurge.stores.protocol import Row, Store
 from demiurge.stores.rows import verify_journal
@@ -154,7 +154,9 @@ class _Blobs:
             try:
                 self.check(ref)
             except (Damaged, NotFound) as error:
-                raise Damaged(f"record {record.unit} {record.unit_seq} ({record.kind}): {unread(error)}") from error
+                raise Damaged(
+                    f"record {record.unit} {record.unit_seq} ({record.kind}): {with_backup_advice(error)}"
+                ) from error
 
     def check_snapshots(self, unit: str) -> None:
         """Check that each snapshot stands on a record of the chain and has all its nodes. Raises Damaged."""

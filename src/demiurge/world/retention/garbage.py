@@ -5,9 +5,9 @@ that somebody put, for an event that may come next, and older snapshots. What a 
 in the bytes themselves (`stores.gc_barrier`), so no format has to be known; what looks like a name and is none keeps
 some garbage.
 
-Nothing has to stop for it: what is put, read, asked about or named meanwhile is noted, and followed before anything is
-removed (`protocol.Collecting`). Snapshots are forgotten before their nodes are removed, and each blob goes by itself:
-a crash leaves garbage and nothing else. Memory: some 100 bytes for each blob that is older than the window.
+Nothing has to stop for it: what is put, read, asked about or named meanwhile is noted, and followed before anything
+is removed (`protocol.GarbageCollection`). Snapshots are forgotten before their nodes are removed, and each blob goes by
+itself: a crash leaves garbage and nothing else. Memory: some 100 bytes for each blob that is older than the window.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import Final
 
 from demiurge.errors import Damaged
 from demiurge.stores.gc_barrier import named_in
-from demiurge.stores.protocol import REFRESH_S, Collecting, KeptBlob, Snapshot, Store
+from demiurge.stores.protocol import REFRESH_S, BlobInfo, GarbageCollection, Snapshot, Store
 from demiurge.values.refs import ref_from_digest
 from demiurge.world.record import decode_row
 
@@ -67,19 +67,19 @@ def collect(
 class _Sweep:
     """`white`: the size of each blob that nothing has led to yet, by digest."""
 
-    def __init__(self, store: Store, collecting: Collecting, cutoff_s: int) -> None:
+    def __init__(self, store: Store, collecting: GarbageCollection, cutoff_s: int) -> None:
         self._store, self._collecting, self._cutoff_s = store, collecting, cutoff_s
-        self.white = {kept.digest: kept.size for kept in store.kept_blobs() if kept.put_s < cutoff_s}
+        self.white = {kept.digest: kept.size for kept in store.list_blobs() if kept.put_s < cutoff_s}
 
     @property
     def kept(self) -> int:
-        return sum(1 for _ in self._store.kept_blobs()) - len(self.white)
+        return sum(1 for _ in self._store.list_blobs()) - len(self.white)
 
     def mark(self, roots: Iterable[bytes]) -> Iterator[Snapshot]:
         """Follow everything from the roots; the snapshots that are superseded."""
         for root in roots:
             self._follow(named_in(root))
-        for kept in self._store.kept_blobs():
+        for kept in self._store.list_blobs():
             if kept.put_s >= self._cutoff_s:
                 self._follow(self._named_by(kept.digest))
         for row in self._store.read_all():
@@ -101,7 +101,7 @@ class _Sweep:
     def heed(self) -> None:
         """Follow what was noted."""
 
-        def choose(noted: set[bytes]) -> Sequence[KeptBlob]:
+        def choose(noted: set[bytes]) -> Sequence[BlobInfo]:
             self._follow(noted)
             return ()
 
@@ -111,10 +111,10 @@ class _Sweep:
         """Remove what is white; how many blobs, and how many bytes."""
         blobs = size = 0
 
-        def choose(noted: set[bytes]) -> Sequence[KeptBlob]:
+        def choose(noted: set[bytes]) -> Sequence[BlobInfo]:
             nonlocal blobs, size
             self._follow(noted)
-            chosen = [KeptBlob(*self.white.popitem(), 0) for _ in range(min(_BATCH, len(self.white)))]
+            chosen = [BlobInfo(*self.white.popitem(), 0) for _ in range(min(_BATCH, len(self.white)))]
             blobs, size = blobs + len(chosen), size + sum(kept.size for kept in chosen)
             return chosen
 

@@ -18,16 +18,16 @@ import pytest
 
 from demiurge import faults
 from demiurge.errors import Conflict, Damaged, DemiurgeError, NotFound, Unavailable, UsageError
-from demiurge.stores.sqlite.vault import SqliteVault
-from demiurge.stores.vault import MemoryVault
+from demiurge.stores.connection_store import MemoryConnectionStore
+from demiurge.stores.sqlite.connection_store import SqliteConnectionStore
 from demiurge.tools import (
     Connection,
     ConnectionBroker,
+    ConnectionStore,
     Credentials,
     DamagedConnections,
     KeyRing,
     SealedConnection,
-    Vault,
 )
 
 KEYS = KeyRing({"v1": bytes(32)})
@@ -41,34 +41,34 @@ def row(name: str = "one", tenant: str = "ba_1", sealed: bytes = b"\0sealed\xff"
     )
 
 
-VAULTS: dict[str, Callable[[Path], Vault]] = {
-    "memory": lambda folder: MemoryVault(),
-    "sqlite": lambda folder: SqliteVault(folder / "connections.db"),
+VAULTS: dict[str, Callable[[Path], ConnectionStore]] = {
+    "memory": lambda folder: MemoryConnectionStore(),
+    "sqlite": lambda folder: SqliteConnectionStore(folder / "connections.db"),
 }
 
 
 @pytest.fixture(params=sorted(VAULTS))
-def vault(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Vault]:
+def vault(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[ConnectionStore]:
     made = VAULTS[request.param](tmp_path)
     yield made
-    if isinstance(made, SqliteVault):
+    if isinstance(made, SqliteConnectionStore):
         made.close()
 
 
-def test_what_is_added_is_there_as_it_was(vault: Vault) -> None:
+def test_what_is_added_is_there_as_it_was(vault: ConnectionStore) -> None:
     vault.add(row())
     assert vault.get("one") == row()
     assert vault.get("two") is None
 
 
-def test_an_id_is_taken_once(vault: Vault) -> None:
+def test_an_id_is_taken_once(vault: ConnectionStore) -> None:
     vault.add(row())
     with pytest.raises(Conflict):
         vault.add(row(tenant="ba_2"))
     assert vault.get("one") == row()
 
 
-def test_a_tenants_rows_in_the_order_they_came(vault: Vault) -> None:
+def test_a_tenants_rows_in_the_order_they_came(vault: ConnectionStore) -> None:
     rows = [row("c"), row("a", "ba_2"), row("b")]
     for each in rows:
         vault.add(each)
@@ -87,7 +87,7 @@ def test_a_tenants_rows_in_the_order_they_came(vault: Vault) -> None:
         replace(row(), connection=replace(row().connection, key_id="v2", scopes=())),
     ],
 )
-def test_only_what_is_there_can_be_replaced(vault: Vault, meanwhile: SealedConnection) -> None:
+def test_only_what_is_there_can_be_replaced(vault: ConnectionStore, meanwhile: SealedConnection) -> None:
     vault.add(row())
     vault.add(row("other"))
     assert vault.swap(row(), meanwhile)
@@ -97,7 +97,7 @@ def test_only_what_is_there_can_be_replaced(vault: Vault, meanwhile: SealedConne
     assert vault.get("other") == row("other")
 
 
-def test_of_many_writers_one_replaces_it(vault: Vault) -> None:
+def test_of_many_writers_one_replaces_it(vault: ConnectionStore) -> None:
     vault.add(row())
     won: list[bytes] = []
 
@@ -126,16 +126,16 @@ def files(path: Path) -> list[Path]:
 
 
 def test_it_is_there_when_it_is_opened_again(path: Path) -> None:
-    with SqliteVault(path) as vault:
+    with SqliteConnectionStore(path) as vault:
         vault.add(row())
-    with SqliteVault(str(path)) as vault:
+    with SqliteConnectionStore(str(path)) as vault:
         assert vault.get("one") == row()
     with pytest.raises(UsageError, match="closed"):
         vault.get("one")
 
 
 def test_two_at_a_time_see_each_other(path: Path) -> None:
-    with SqliteVault(path) as one, SqliteVault(path) as two:
+    with SqliteConnectionStore(path) as one, SqliteConnectionStore(path) as two:
         one.add(row())
         assert two.get("one") == row()
         assert two.swap(row(), row(sealed=b"new"))
@@ -145,7 +145,7 @@ def test_two_at_a_time_see_each_other(path: Path) -> None:
 async def test_no_file_has_the_secret_at_any_time(path: Path) -> None:
     """The log before it is merged, the file after, and what is left when a connection is revoked."""
     found = b""
-    with SqliteVault(path) as vault:
+    with SqliteConnectionStore(path) as vault:
         broker = ConnectionBroker(vault, KEYS)
         credentials = Credentials(CANARY, refresh_token=f"refresh-{CANARY}", username="ada")
         made = [broker.add(tenant="ba_1", provider="github", credentials=credentials) for _ in range(3)]
@@ -165,14 +165,14 @@ async def test_no_file_has_the_secret_at_any_time(path: Path) -> None:
 def test_only_its_user_can_read_it(path: Path) -> None:
     before = os.umask(0)
     try:
-        with SqliteVault(path) as vault:
+        with SqliteConnectionStore(path) as vault:
             vault.add(row())
             assert {stat.S_IMODE(file.stat().st_mode) for file in files(path)} == {0o600}
             assert len(files(path)) == 3
     finally:
         os.umask(before)
     path.chmod(0o644)
-    with SqliteVault(path):
+    with SqliteConnectionStore(path):
         assert stat.S_IMODE(path.stat().st_mode) == 0o600
 
 
@@ -182,21 +182,21 @@ def test_a_link_is_not_followed(path: Path, tmp_path: Path, suffix: str) -> None
     target.write_text("precious")
     (tmp_path / (path.name + suffix)).symlink_to(target)
     with pytest.raises(Unavailable, match="link"):
-        SqliteVault(path)
+        SqliteConnectionStore(path)
     assert target.read_text() == "precious"
 
 
 def test_a_folder_that_others_can_write_to_is_refused(path: Path) -> None:
     path.parent.chmod(0o777)
     with pytest.raises(Unavailable) as caught:
-        SqliteVault(path)
+        SqliteConnectionStore(path)
     assert caught.value.code == "exposed"
     path.parent.chmod(0o700)
 
 
 def test_a_folder_that_is_not_there_is_said(path: Path) -> None:
     with pytest.raises(Unavailable, match=r"There is no folder .*missing: make it first"):
-        SqliteVault(path.parent / "missing" / "connections.db")
+        SqliteConnectionStore(path.parent / "missing" / "connections.db")
 
 
 def test_another_programs_database_is_left_alone(path: Path) -> None:
@@ -205,7 +205,7 @@ def test_another_programs_database_is_left_alone(path: Path) -> None:
     db.close()
     before = path.read_bytes()
     with pytest.raises(UsageError, match="another program"):
-        SqliteVault(path)
+        SqliteConnectionStore(path)
     assert path.read_bytes() == before
 
 
@@ -216,16 +216,16 @@ def change(path: Path, statement: str) -> None:
 
 
 def test_a_newer_format_is_refused(path: Path) -> None:
-    SqliteVault(path).close()
+    SqliteConnectionStore(path).close()
     change(path, "PRAGMA user_version = 2")
     with pytest.raises(UsageError) as caught:
-        SqliteVault(path)
+        SqliteConnectionStore(path)
     assert caught.value.code == "newer_format"
 
 
 @pytest.mark.parametrize("scopes", ["'{'", "'null'", "'[1'"])
 def test_scopes_that_are_none_are_damage(path: Path, scopes: str) -> None:
-    with SqliteVault(path) as vault:
+    with SqliteConnectionStore(path) as vault:
         vault.add(row())
         change(path, f"UPDATE connection SET scopes = {scopes}")
         with pytest.raises(Damaged):
@@ -235,7 +235,7 @@ def test_scopes_that_are_none_are_damage(path: Path, scopes: str) -> None:
 @pytest.mark.parametrize("damage", ["scopes = '{'", "scopes = CAST(x'ff' AS TEXT)", "provider = CAST(x'67ff' AS TEXT)"])
 def test_a_damaged_row_is_no_reason_not_to_read_the_others(path: Path, damage: str) -> None:
     newer = KeyRing({"v1": bytes(32), "v2": "5a" * 32})
-    with SqliteVault(path) as vault:
+    with SqliteConnectionStore(path) as vault:
         broker = ConnectionBroker(vault, KEYS)
         bad, good = (broker.add(tenant="ba_1", provider="p", credentials=Credentials(CANARY)) for _ in range(2))
         change(path, f"UPDATE connection SET {damage} WHERE id = '{bad.id}'")
@@ -262,7 +262,7 @@ BROKEN = [
 
 @pytest.mark.parametrize("damage", BROKEN)
 def test_a_row_that_can_not_be_read_is_revoked_by_the_name_that_its_error_says(path: Path, damage: str) -> None:
-    with SqliteVault(path) as vault:
+    with SqliteConnectionStore(path) as vault:
         broker = ConnectionBroker(vault, KEYS)
         bad, good = (broker.add(tenant="ba_1", provider="p", credentials=Credentials(CANARY)) for _ in range(2))
         kept = vault.get(bad.id)
@@ -282,7 +282,7 @@ def test_a_row_that_can_not_be_read_is_revoked_by_the_name_that_its_error_says(p
 
 
 def test_a_row_of_a_tenant_that_can_not_be_read_is_revoked_by_an_operator(path: Path) -> None:
-    with SqliteVault(path) as vault:
+    with SqliteConnectionStore(path) as vault:
         broker = ConnectionBroker(vault, KEYS)
         bad = broker.add(tenant="ba_1", provider="p", credentials=Credentials(CANARY))
         change(path, "UPDATE connection SET tenant = CAST(x'62615fff' AS TEXT)")
@@ -294,7 +294,7 @@ def test_a_row_of_a_tenant_that_can_not_be_read_is_revoked_by_an_operator(path: 
 
 @pytest.mark.parametrize("damage", ["sealed = x'00'", "sealed = zeroblob(99)", "key_id = 'v0'", "tenant = 'ba_3'"])
 def test_a_row_that_can_not_be_opened_is_revoked_like_any(path: Path, damage: str) -> None:
-    with SqliteVault(path) as vault:
+    with SqliteConnectionStore(path) as vault:
         broker = ConnectionBroker(vault, KEYS)
         bad = broker.add(tenant="ba_1", provider="p", credentials=Credentials(CANARY))
         change(path, f"UPDATE connection SET {damage}")
@@ -306,7 +306,7 @@ def test_a_row_that_can_not_be_opened_is_revoked_like_any(path: Path, damage: st
         assert (kept.sealed, kept.connection.revoked_at_ms is not None) == (b"", True)
 
 
-def test_a_row_that_can_be_read_is_never_discarded(vault: Vault) -> None:
+def test_a_row_that_can_be_read_is_never_discarded(vault: ConnectionStore) -> None:
     vault.add(row())
     assert not vault.discard("one")
     assert not vault.discard("two")
@@ -316,13 +316,13 @@ def test_a_row_that_can_be_read_is_never_discarded(vault: Vault) -> None:
 def test_a_file_that_is_no_database_is_damage(path: Path) -> None:
     path.write_bytes(b"not a database, but long enough to be read as one" * 100)
     with pytest.raises(Damaged):
-        SqliteVault(path)
+        SqliteConnectionStore(path)
 
 
 async def test_whatever_is_changed_in_the_file_no_other_credentials_come_out(path: Path) -> None:
     """Rows are swapped, moved, cut and flipped at random; a lease gives the right token or a typed error."""
     chance = random.Random(7)
-    with SqliteVault(path) as vault:
+    with SqliteConnectionStore(path) as vault:
         broker = ConnectionBroker(vault, KEYS)
         tokens = {}
         for number in range(4):
@@ -356,10 +356,10 @@ async def test_whatever_is_changed_in_the_file_no_other_credentials_come_out(pat
 
 CHILD = """
 import sys
-from demiurge.stores.sqlite.vault import SqliteVault
+from demiurge.stores.sqlite.connection_store import SqliteConnectionStore
 from demiurge.tools import Connection, SealedConnection
 
-with SqliteVault(sys.argv[1]) as vault:
+with SqliteConnectionStore(sys.argv[1]) as vault:
     for number in range(20):
         there = Connection(f"c{number}", "github", "oauth2", "ba_1", (), None, None, "v1")
         vault.add(SealedConnection(there, b"old"))
@@ -369,7 +369,7 @@ with SqliteVault(sys.argv[1]) as vault:
 """
 
 
-@pytest.mark.parametrize("point", ["vault.before_commit", "vault.after_commit"])
+@pytest.mark.parametrize("point", ["connections.before_commit", "connections.after_commit"])
 @pytest.mark.parametrize("hit", [2, 9, 24])
 def test_a_kill_loses_nothing_that_was_told(path: Path, point: str, hit: int) -> None:
     done = subprocess.run(
@@ -380,7 +380,7 @@ def test_a_kill_loses_nothing_that_was_told(path: Path, point: str, hit: int) ->
         check=False,
     )
     assert done.returncode == -signal.SIGKILL
-    with SqliteVault(path) as vault:
+    with SqliteConnectionStore(path) as vault:
         for told in done.stdout.splitlines():
             what, number = told.split()
             kept = vault.get(f"c{number}")
@@ -390,9 +390,9 @@ def test_a_kill_loses_nothing_that_was_told(path: Path, point: str, hit: int) ->
 
 @pytest.mark.parametrize("action", ["enospc", "eio", "erofs"])
 def test_a_disk_that_fails_is_said_and_changes_nothing(path: Path, action: str) -> None:
-    with SqliteVault(path) as vault:
+    with SqliteConnectionStore(path) as vault:
         vault.add(row())
-        with faults.armed({"vault.before_commit": action}):
+        with faults.armed({"connections.before_commit": action}):
             for attempt in (lambda: vault.swap(row(), row(sealed=b"new")), lambda: vault.add(row("two"))):
                 with pytest.raises(DemiurgeError):
                     attempt()

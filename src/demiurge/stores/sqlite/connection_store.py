@@ -15,23 +15,23 @@ from types import TracebackType
 from typing import Any, Final, Self
 
 from demiurge.errors import Damaged
+from demiurge.stores.connection_store import exists
 from demiurge.stores.private import make_file
-from demiurge.stores.sqlite.connections import Connections
-from demiurge.stores.sqlite.own_file import STRICT, OwnFormat, check_files
-from demiurge.stores.vault import exists
+from demiurge.stores.sqlite.database import Database
+from demiurge.stores.sqlite.user_file import STRICT, FileFormat, check_files
 from demiurge.tools.connections.connection import Connection, DamagedConnections, SealedConnection
 
-__all__ = ["SqliteVault"]
+__all__ = ["SqliteConnectionStore"]
 
 _TABLE: Final = f"""CREATE TABLE connection (
     n INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, provider TEXT NOT NULL, credential_type TEXT NOT NULL,
     tenant TEXT NOT NULL, scopes TEXT NOT NULL, expires_at_ms INTEGER, revoked_at_ms INTEGER,
     key_id TEXT NOT NULL, sealed BLOB NOT NULL) {STRICT}"""
-_FORMAT: Final = OwnFormat("connections", 0x44454D56, 1, (_TABLE,))  # "DEMV"
+_FORMAT: Final = FileFormat("connections", 0x44454D56, 1, (_TABLE,))  # "DEMV"
 _COLUMNS: Final = "id, provider, credential_type, tenant, scopes, expires_at_ms, revoked_at_ms, key_id, sealed"
 
 
-class SqliteVault:
+class SqliteConnectionStore:
     """The file `path`, made if need be; its folder must exist. Several processes may use it at a time.
 
     What a method returned from is on disk. Raises Unavailable (also when others can write to the folder, or the
@@ -43,9 +43,9 @@ class SqliteVault:
         path = Path(path)
         check_files(path)
         make_file(path)
-        self._db = Connections(path)
+        self._db = Database(path)
         try:
-            with self._db.writing("vault") as db:
+            with self._db.writing("connections") as db:
                 db.execute("PRAGMA secure_delete = 1").fetchall()  # an older key's work is overwritten, not let go
                 _FORMAT.prepare(db, path)
             self._db.use_log()
@@ -54,7 +54,7 @@ class SqliteVault:
             raise
 
     def add(self, row: SealedConnection) -> None:
-        with self._db.writing("vault") as db:
+        with self._db.writing("connections") as db:
             if db.execute("SELECT 1 FROM connection WHERE id = ?", (row.connection.id,)).fetchone():
                 raise exists()
             db.execute(f"INSERT INTO connection ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", _columns(row))  # noqa: S608
@@ -86,7 +86,7 @@ class SqliteVault:
 
     def swap(self, old: SealedConnection, new: SealedConnection) -> bool:
         same = " AND ".join(f"{name} IS ?" for name in _COLUMNS.split(", "))
-        with self._db.writing("vault") as db:
+        with self._db.writing("connections") as db:
             changed = db.execute(
                 f"UPDATE connection SET ({_COLUMNS}) = (?, ?, ?, ?, ?, ?, ?, ?, ?) WHERE {same}",  # noqa: S608
                 _columns(new) + _columns(old),
@@ -94,7 +94,7 @@ class SqliteVault:
             return changed.rowcount == 1
 
     def discard(self, connection_id: str, tenant: str | None = None) -> bool:
-        with self._db.writing("vault") as db:
+        with self._db.writing("connections") as db:
             db.text_factory = _text
             found = db.execute(f"SELECT n, {_COLUMNS} FROM connection NOT INDEXED").fetchall()  # noqa: S608
             for n, *columns in found:

@@ -10,26 +10,26 @@ from collections.abc import Callable, Sequence
 
 from demiurge.stores.blob_files import BlobFiles
 from demiurge.stores.gc_barrier import GcBarrier
-from demiurge.stores.protocol import KeptBlob
+from demiurge.stores.protocol import BlobInfo
 from demiurge.stores.sqlite import blobs as inline
-from demiurge.stores.sqlite.connections import Connections
+from demiurge.stores.sqlite.database import Database
 
-__all__ = ["SqliteCollecting"]
+__all__ = ["SqliteGarbageCollection"]
 
 
-class SqliteCollecting:
-    """See `protocol.Collecting`. `read` finds a blob and notes nothing."""
+class SqliteGarbageCollection:
+    """See `protocol.GarbageCollection`. `read` finds a blob and notes nothing."""
 
     def __init__(
-        self, connections: Connections, files: BlobFiles, noted: GcBarrier, read: Callable[[bytes], bytes | None]
+        self, connections: Database, files: BlobFiles, noted: GcBarrier, read: Callable[[bytes], bytes | None]
     ) -> None:
-        self._db, self._files, self._noted, self.read = connections, files, noted, read
+        self._db, self._files, self._gc_barrier, self.read = connections, files, noted, read
         self.removed = False
         """Whether anything was."""
 
-    def remove(self, choose: Callable[[set[bytes]], Sequence[KeptBlob]]) -> None:
-        with self._noted.lock, self._db.writing("gc") as db:
-            chosen = choose(self._noted.take())
+    def remove(self, choose: Callable[[set[bytes]], Sequence[BlobInfo]]) -> None:
+        with self._gc_barrier.lock, self._db.writing("gc") as db:
+            chosen = choose(self._gc_barrier.take())
             self.removed = self.removed or bool(chosen)
             inline.remove(db, [kept.digest for kept in chosen if kept.size <= inline.INLINE_MAX])
             self._files.remove(kept.digest for kept in chosen if kept.size > inline.INLINE_MAX)

@@ -14,9 +14,9 @@ from typing import Final
 
 from demiurge.errors import Damaged
 from demiurge.stores.blob_files import BlobFiles
-from demiurge.stores.sqlite.connections import Connections
+from demiurge.stores.sqlite.database import Database
 
-__all__ = ["Erased"]
+__all__ = ["Erasures"]
 
 _FILE: Final = 1  # its file may be there
 _PAGES: Final = 2  # pages of the database may still hold what was in them
@@ -24,10 +24,10 @@ _BEGIN: Final = """INSERT INTO erased (digest, remains) VALUES (?, ?)
     ON CONFLICT (digest) DO UPDATE SET remains = excluded.remains"""
 
 
-class Erased:
+class Erasures:
     """The erased blobs of one store."""
 
-    def __init__(self, connections: Connections, files: BlobFiles) -> None:
+    def __init__(self, connections: Database, files: BlobFiles) -> None:
         self._db, self._files = connections, files
         self._lock = threading.Lock()
         with connections.reading() as db:

@@ -15,14 +15,14 @@ from typing import Final
 
 from demiurge import faults
 from demiurge.errors import Damaged
-from demiurge.stores.effect_log import EffectLog, Logged
+from demiurge.stores.effect_log import EffectLog, LoggedAttempt
 from demiurge.stores.errors import lost
 from demiurge.stores.protocol import Attempt
 from demiurge.stores.sqlite import journal, schema
-from demiurge.stores.sqlite.connections import Connections
-from demiurge.stores.sqlite.objects import drop_foreign
+from demiurge.stores.sqlite.database import Database
+from demiurge.stores.sqlite.schema_objects import drop_foreign
 
-__all__ = ["FILE", "Beginning", "BegunEffects", "remove_foreign"]
+__all__ = ["FILE", "AttemptTransaction", "LoggedAttempts", "remove_foreign"]
 
 FILE: Final = "effects.log"
 _ID: Final = "effects"
@@ -31,7 +31,7 @@ _ACCEPTING: Final = "accepting"
 """In the meta data: what was removed from the database and is not recorded as accepted yet."""
 
 
-class BegunEffects:
+class LoggedAttempts:
     """Those of the world in `folder`. `lost`: sentences about what is missing; `notices`: about what is in doubt."""
 
     def __init__(self, folder: Path, db: sqlite3.Connection) -> None:
@@ -57,7 +57,7 @@ class BegunEffects:
             for intent, logged in self._log.find(intents).items()
         }
 
-    def beginning(self, attempts: Sequence[Attempt], seed: str) -> Beginning | None:
+    def beginning(self, attempts: Sequence[Attempt], seed: str) -> AttemptTransaction | None:
         """What has to be done beside a transaction with these attempts; None when none of them changes anything.
         `seed`: a text that no other log was made with. Raises Damaged, Unavailable."""
         changing = [attempt for attempt in attempts if attempt.changes]
@@ -69,7 +69,7 @@ class BegunEffects:
         if self._known is None:
             made = self._log.read_id() or self._log.create(seed)
         self._log.make_room(len(changing))
-        return Beginning(self, self._log, changing, made)
+        return AttemptTransaction(self, self._log, changing, made)
 
     def known(self, identity: str) -> None:
         self._known = identity
@@ -100,7 +100,7 @@ class BegunEffects:
         return self._compare(db) if found is not None else []
 
     def _compare(self, db: sqlite3.Connection) -> list[str]:
-        missing: list[Logged] = []
+        missing: list[LoggedAttempt] = []
         for logged in self._log.newest():
             if journal.attempts(db, [logged.intent]):
                 break
@@ -116,10 +116,10 @@ class BegunEffects:
         return []
 
 
-class Beginning:
+class AttemptTransaction:
     """One transaction with attempts that change something: `see` before its first row, `write` when it is durable."""
 
-    def __init__(self, begun: BegunEffects, log: EffectLog, attempts: Sequence[Attempt], made: str | None) -> None:
+    def __init__(self, begun: LoggedAttempts, log: EffectLog, attempts: Sequence[Attempt], made: str | None) -> None:
         self._begun, self._log, self._attempts, self._made = begun, log, attempts, made
         self._length, self._head = 0, b""
 
@@ -138,7 +138,7 @@ class Beginning:
         faults.point("effects.logged")
 
 
-def remove_foreign(connections: Connections, path: Path) -> None:
+def remove_foreign(connections: Database, path: Path) -> None:
     """Drops what Demiurge did not make from a world's database; it counts as lost until that is accepted."""
     with connections.writing("upgrade") as db:
         version = schema.format_of(db)
@@ -148,7 +148,7 @@ def remove_foreign(connections: Connections, path: Path) -> None:
         schema.set_meta(db, _ACCEPTING, had)
 
 
-def _holds(db: sqlite3.Connection, logged: Logged) -> bool:
+def _holds(db: sqlite3.Connection, logged: LoggedAttempt) -> bool:
     """Whether the journal has all records that it had before this attempt."""
     if not logged.length:
         return True

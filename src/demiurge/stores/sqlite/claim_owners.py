@@ -22,7 +22,7 @@ from demiurge.stores.lock import OwnerLock
 from demiurge.stores.private import open_file, open_folder
 from demiurge.values.clock import Entropy, new_id
 
-__all__ = ["Owners"]
+__all__ = ["ClaimOwners"]
 
 
 class _Owner:
@@ -36,7 +36,7 @@ class _Owner:
         self.retired = False
 
 
-class Owners:
+class ClaimOwners:
     """The owners in `folder`, made if need be unless this process only `looks`; safe to use from several threads and
     after a fork."""
 

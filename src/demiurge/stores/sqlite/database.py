@@ -1,4 +1,4 @@
-"""Connections to a world's database: one that writes, some that read.
+"""A world's database: one connection that writes, some that read.
 
 Invariant: a write is one transaction that is on disk (WAL, synchronous=FULL) before `writing` ends, or is
 rolled back; after a failure (disk full, I/O error, an exception in the block) the connection is clean and can
@@ -19,7 +19,7 @@ from demiurge import faults
 from demiurge.errors import Damaged, Unavailable, UsageError
 from demiurge.stores.errors import unavailable
 
-__all__ = ["Connections"]
+__all__ = ["Database"]
 
 _WAIT_SECONDS: Final = 5.0
 _IDLE_READERS: Final = 4
@@ -56,11 +56,11 @@ _OUR_BUGS: Final = (
 
 
 class _Reading:
-    """The block of `Connections.reading`. A class, because a generator costs more than the reads that it is for."""
+    """The block of `Database.reading`. A class, because a generator costs more than the reads that it is for."""
 
     __slots__ = ("_connections", "_db")
 
-    def __init__(self, connections: Connections) -> None:
+    def __init__(self, connections: Database) -> None:
         self._connections = connections
 
     def __enter__(self) -> sqlite3.Connection:
@@ -75,8 +75,8 @@ class _Reading:
         self._connections.raise_translated(error)
 
 
-class Connections:
-    """Connections to the database `path`, made if `create`. Raises Unavailable, Damaged (no database)."""
+class Database:
+    """The database in the file `path`, made if `create`. Raises Unavailable, Damaged (no database)."""
 
     def __init__(self, path: Path, *, create: bool = False) -> None:
         self._begin(path)

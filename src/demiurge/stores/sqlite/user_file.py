@@ -15,9 +15,9 @@ from typing import Final
 from demiurge.errors import Damaged, UsageError
 from demiurge.stores.errors import unavailable
 from demiurge.stores.private import check_file, check_folder
-from demiurge.stores.sqlite.objects import check_objects, differences
+from demiurge.stores.sqlite.schema_objects import check_objects, differences
 
-__all__ = ["STRICT", "OwnFormat", "check_files"]
+__all__ = ["STRICT", "FileFormat", "check_files"]
 
 STRICT: Final = "STRICT" if sqlite3.sqlite_version_info >= (3, 37) else ""
 """The end of a CREATE TABLE, where SQLite knows it."""
@@ -26,7 +26,7 @@ _BESIDE: Final = ("", "-wal", "-shm", "-journal")
 
 
 @dataclass(frozen=True)
-class OwnFormat:
+class FileFormat:
     """The marks and tables of a file. `purpose` completes "choose another file for the ..."; `later` are tables, by
     name, that came to the format without a new version: a file that lacks them gets them. `remove` says what to do
     about a table or trigger that is not ours."""

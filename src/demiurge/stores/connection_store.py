@@ -8,11 +8,11 @@ from demiurge.errors import Conflict
 from demiurge.tools.connections.connection import SealedConnection
 from demiurge.values.forks import lock_over_forks
 
-__all__ = ["MemoryVault", "exists"]
+__all__ = ["MemoryConnectionStore", "exists"]
 
 
-class MemoryVault:
-    """For one process, and as long as it lives. See `demiurge.tools.connections.connection.Vault`."""
+class MemoryConnectionStore:
+    """For one process, and as long as it lives. See `demiurge.tools.connections.connection.ConnectionStore`."""
 
     blocking = False
 
