@@ -35,7 +35,6 @@ SHARED_NAMES = {
     # Names below still stand twice; remove each with its rename.
     "Connection": "",
     "FileText": "",
-    "Journal": "",
     "ReadFile": "",
     "Reducer": "",
     "ReducerContext": "",
