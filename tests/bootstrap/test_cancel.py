@@ -37,7 +37,7 @@ def opened(folder: Path, provider: SlowProvider, *tools: Tool[Any, Any], asks: b
 
 def guest(owner: World, folder: Path) -> World:
     """The world as another process has it."""
-    return World(Remote(Connection(socket_path(folder), lambda: owner.backend)), owner.choice)
+    return World(Remote(Connection(socket_path(folder), lambda: owner.backend)), owner.opening)
 
 
 def ring(rung: list[str], effect: ToolEffect) -> Tool[Any, Any]:

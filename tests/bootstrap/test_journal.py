@@ -23,7 +23,7 @@ def opened(folder: Path) -> World:
 
 def guest(owner: World, folder: Path) -> World:
     """The world as another process has it, which becomes its owner when that one goes."""
-    return World(Remote(Connection(socket_path(folder), lambda: opened(folder).backend)), owner.choice)
+    return World(Remote(Connection(socket_path(folder), lambda: opened(folder).backend)), owner.opening)
 
 
 @pytest.fixture
@@ -128,7 +128,7 @@ async def test_a_guest_that_is_closed_follows_no_more(owner: World, tmp_path: Pa
     def nobody() -> Backend:
         raise Conflict("Nobody takes over.", code="gone")
 
-    other = World(Remote(Connection(socket_path(tmp_path / "w"), nobody)), owner.choice)
+    other = World(Remote(Connection(socket_path(tmp_path / "w"), nobody)), owner.opening)
     await say(owner, "a")
     followed = Followed(other)
     await followed.until(3)

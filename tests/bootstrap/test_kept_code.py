@@ -21,7 +21,7 @@ async def test_a_changed_app_reads_its_old_chats_by_the_code_they_ran_on(
         await world.submit("demiurge/ChatCreated@1", CREATED)
     other = Reducer(lambda _s, _e, _c: Step(delete=True), b"another source")
     changed = app()._replace(reducers={CHAT: other})
-    monkeypatch.setattr("demiurge.bootstrap.world.app", lambda: changed)
+    monkeypatch.setattr("demiurge.bootstrap.opening.app", lambda: changed)
     async with World.open(tmp_path / "w", environment={}) as world:
         with pytest.raises(Divergence, match="DEMIURGE_KEPT_CODE=1") as raised:
             await world.state(CHAT, "main")

@@ -47,7 +47,7 @@ def guest(owner: World, folder: Path, successor: Callable[[], Backend] | None = 
     def nobody() -> Backend:
         raise Conflict("Nobody takes over.", code="gone")
 
-    return World(Remote(Connection(socket_path(folder), successor or nobody)), owner.choice)
+    return World(Remote(Connection(socket_path(folder), successor or nobody)), owner.opening)
 
 
 class Screen:

@@ -15,34 +15,24 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from demiurge.apps.demiurge import CHAT, app
+from demiurge.apps.demiurge import CHAT
 from demiurge.bootstrap.backend import Backend, Frames, OnFrame, Shown
 from demiurge.bootstrap.call import CallOutcome, call_tool
 from demiurge.bootstrap.chat import Chat
 from demiurge.bootstrap.fork import Fork, absolute
 from demiurge.bootstrap.journal import Journal
-from demiurge.bootstrap.losses import Losses
-from demiurge.bootstrap.manifest import (
-    Code,
-    ProcessConfig,
-    check_adapters,
-    read_definitions,
-    reducers_of,
-)
-from demiurge.bootstrap.models import Choice, choose
+from demiurge.bootstrap.manifest import Code
 from demiurge.bootstrap.opening import Opening
 from demiurge.bootstrap.secrets import open_vault
 from demiurge.bootstrap.shown_records import ShownRecords
 from demiurge.bootstrap.stored_blobs import StoredBlobs
 from demiurge.bootstrap.toolset import store_toolset
-from demiurge.bootstrap.world_tools import GivenTools, WorldTools
-from demiurge.errors import Conflict, Damaged, Divergence, UsageError
-from demiurge.sessions.codec import EventCodec
-from demiurge.stores.secret_vault import SecretVault
+from demiurge.bootstrap.world_options import WorldOptions, chosen_caller
+from demiurge.bootstrap.world_tools import GivenTools
+from demiurge.errors import Conflict, Damaged, Divergence
 from demiurge.tools.connections.credentials import Secret
 from demiurge.tools.events import AiEvent
 from demiurge.tools.execution.error_log import ToolErrorLog
-from demiurge.tools.execution.observers import Observers
 from demiurge.tools.policy import ToolPolicy
 from demiurge.tools.telemetry.run_summary import RunSummary
 from demiurge.values import canonical_json, cbor
@@ -72,26 +62,11 @@ KEEP_DAYS, ARCHIVE_DAYS = KEEP_S / 86400, ARCHIVE_S / 86400
 class World:
     """A durable agent. Use it from one event loop, as `async with World.open(path) as world`."""
 
-    def __init__(
-        self,
-        backend: Backend,
-        choice: Choice,
-        events: EventCodec | None = None,
-        *,
-        adopts: bool = False,
-        vault: SecretVault | None = None,
-        tools: tuple[WorldTools, ProcessConfig] | None = None,
-    ) -> None:
-        self.backend, self._adopts, self._vault, self._tools = backend, adopts, vault, tools
-        self.choice = choice
-        self._events = events if events is not None else EventCodec()
-        self.sessions = Sessions(ShownRecords(backend), self._events)
+    def __init__(self, backend: Backend, opening: Opening) -> None:
+        self.backend, self.opening, self.choice = backend, opening, opening.choice
+        self.sessions = Sessions(ShownRecords(backend), opening.events)
         self.blobs = StoredBlobs(backend)
         self.journal = Journal(backend)
-        self.accepted: AcceptedLoss | None = None
-        """The loss that was accepted when the world was opened with `accept_losses`; None if nothing was lost."""
-        self.summary = RunSummary()
-        """The tool calls that this process has answered, in numbers: the RunSummary it was opened with, or its own."""
 
     @classmethod
     def open(
@@ -118,90 +93,80 @@ class World:
         resources: Mapping[Any, Any] = MappingProxyType({}),
         accept_losses: str | None = None,
         tell: Callable[[str], None] | None = None,
-        caller: Caller = USER,
+        caller: Caller | None = None,
+        actor: str | None = None,
+        tenant: str | None = None,
     ) -> World:
-        """Open the world in the folder `path`, made if there is none; join its owner when another process has it.
+        """Opens the world in the folder `path`, and makes it if there is none. If another process has the world open,
+        this one joins it; a process that joined becomes the owner when the owner exits.
 
-        `tools` (tools, BoundTools and sources: a ToolSource or an AsyncToolSource) are offered to chats beside the
-        shipped ones, under `policy` (default: `default_policy`). `provider`,
-        `model` and `base_url` override the choice that the environment makes. Without `perform` events are taken
-        in and their effects are left to whoever opens the world next. Whoever joined takes the world over when its
-        owner goes. Who only `looks` does not (Unavailable, `owner_gone`), and nobody can join it: others wait for the
-        moment in which it has the world. `session_types`: dataclasses and pydantic models that tools broadcast in the
-        sessions of chats, and types with `@reducer` methods, beside those that tools declare as their results.
+        - `tools`: tools, BoundTools and sources (ToolSource, AsyncToolSource) that chats get beside the shipped ones.
+        - `policy`: the ToolPolicy of the world; by default that of its manifest, else `default_policy`.
+        - `system_prompt`: what the model of each chat is told first; None keeps the manifest's prompt.
+        - `provider`, `model`, `base_url`: which model answers, and where. None leaves it to the environment.
+        - `environment`: the variables that hold keys and folders; None is `os.environ`.
+        - `create`: False raises NotFound if there is no world.
+        - `perform`: False takes events in and leaves their effects to the process that opens the world next.
+        - `looks`: True opens the world for a short look. The process never becomes the successor of an owner that it
+          joined (Unavailable, `owner_gone`), and no other process can join it.
+        - `session_types`: dataclasses and pydantic models that tools broadcast in sessions, and types with `@reducer`
+          methods. The result types of `tools` need not be named.
+        - `manifest`: a folder with definitions that replace those of the world. The world keeps them, and the user's
+          config folder notes that they were set here.
+        - `adopt`: True accepts the definitions that a world from elsewhere, or a copy, brought with it. Until then, or
+          until `manifest` is set here, such a world can be read and takes no event (`not_adopted`).
+        - `reducers`: the functions of the manifest's modules, by module name. A world never keeps code; if the code of
+          a module is not given, the world can be read and takes no event.
+        - `adapters`: the code that performs effects which the manifest adds.
+        - `log_tool_errors`, `emit`, `resources` (a SpanSink, a RunSummary, a GraphRun): as for ToolRunner, for the
+          tool calls that this process answers.
+        - `accept_losses`: a reason to go on without what the world's files have lost. The loss is recorded, and
+          everything that was open ends as `unknown_outcome`; `World.accepted` describes it. Without a reason such a
+          world can be read where that is possible, and takes no event (Damaged, `lost`).
+        - `tell`: called with a sentence for the user when the world can only be read, since its disk takes no writes
+          or its owner does not answer; see `read_only`. By default the sentence is a warning in the log.
+        - `caller`: the Caller of everything that is asked of this `World`; by default the user who runs the program.
+        - `actor`, `tenant`: the same user under another actor or for another tenant; not together with `caller`.
 
-        `manifest` is a folder with a manifest of one's own, which becomes the world's in place of the shipped app's,
-        and is kept in it: the next one need not name it. That it was set here is kept in the user's config folder: a
-        world from elsewhere, or a copy, can be looked at, and takes no event (`not_adopted`) until its manifest
-        is set here or, with `adopt`, taken as it is. `reducers` are the functions of its modules, by module name,
-        and `adapters` perform its effects; both are code, and so never kept. A world whose code is not all given can be
-        looked at, and takes no event. `log_tool_errors`, `emit` and `resources` (a SpanSink, a RunSummary, a GraphRun)
-        are as for ToolRunner, for the calls that this process answers because it owns the world. A copy of a world for
-        which the command line remembers a policy takes no event without `policy` (Unavailable, `moved`).
-
-        A world whose files have lost something can be looked at where that is possible, and takes no event (Damaged,
-        `lost`). `accept_losses`, a reason, goes on without it: that is recorded, and whatever is open is answered
-        `unknown_outcome`; `accepted` says what it came to.
-
-        A world whose disk takes no writes is only read, and so is one whose owner does not answer, as when it was
-        stopped: `read_only` says why, and what would write raises that, or waits for the owner. `tell` is then called
-        with a sentence for the user (default: a warning in the log).
-
-        `caller` is who asks for everything that is asked of this `World`; see `acting_as`.
-
-        Raises NotFound (no world and not `create`), BadManifest, InvalidValue (no such code), Conflict (owned with
-        other tools, policy or manifest), UsageError (made by a newer version), Unavailable, Damaged.
+        Raises NotFound, BadManifest, InvalidValue (`bad_code`), Conflict (`owned`: another process runs the world with
+        other tools, another policy or manifest), UsageError (`bad_policy`, `bad_caller`, or the world was made by a
+        newer version), Unavailable (`moved`: a copy of a world for which the command line remembers a policy needs
+        `policy`), Damaged.
         """
-        if policy is not None and not isinstance(policy, ToolPolicy):
-            raise UsageError("policy is a ToolPolicy; ToolPolicy.load(file) reads one.", code="bad_policy")
-        folder = Path(path)
-        environment = os.environ if environment is None else environment
-        choice = choose(environment, wanted=provider, model=model, base_url=base_url)
-        source = WorldTools(tools)
-        events = EventCodec((*source.result_types(), *session_types))
-        code = {**app().reducers, **reducers_of(reducers)}
-        means = ProcessConfig(source, policy, system_prompt, code)
-        check_adapters(adapters)
-        observers = Observers.of(emit, resources)
-        given = read_definitions(manifest) if manifest is not None else None
-        if given is not None:
-            means.rule(given, new=True)
-        losses = Losses(folder, environment, accept_losses)
-        opening = Opening(
-            folder=folder,
-            environment=environment,
-            source=source,
-            means=means,
-            choice=choice,
-            base_url=base_url,
-            events=events,
-            adapters=adapters,
-            losses=losses,
-            given=given,
-            adopt=adopt,
-            create=create,
-            perform=perform,
-            looks=looks,
-            names_means=any((source.any_given, policy, system_prompt is not None, given, reducers, adapters)),
-            observers=observers,
-            log_tool_errors=log_tool_errors,
-            tell=tell if tell is not None else LOG.warning,
-            caller=caller,
+        opening = Opening.of(
+            WorldOptions(
+                folder=Path(path),
+                environment=os.environ if environment is None else environment,
+                tools=tools,
+                policy=policy,
+                system_prompt=system_prompt,
+                provider=provider,
+                model=model,
+                base_url=base_url,
+                create=create,
+                perform=perform,
+                looks=looks,
+                session_types=session_types,
+                manifest=manifest,
+                adopt=adopt,
+                reducers=reducers,
+                adapters=adapters,
+                log_tool_errors=log_tool_errors,
+                emit=emit,
+                resources=resources,
+                accept_losses=accept_losses,
+                tell=tell if tell is not None else LOG.warning,
+                caller=chosen_caller(caller, actor, tenant),
+            )
         )
-        adopts = adopt or given is not None
-        world = cls(
-            opening.backend(), choice, events, adopts=adopts, vault=open_vault(environment), tools=(source, means)
-        )
-        world.accepted = losses.accepted
-        world.summary = observers.summary
-        return world
+        return cls(opening.backend(), opening)
 
     async def __aenter__(self) -> World:
         try:
-            if self._tools is not None and self._tools[0].is_waiting:
-                await self._tools[0].refresh(self._tools[1], self.backend.of(USER))
+            if self.opening.source.is_waiting:
+                await self.opening.source.refresh(self.opening.config, self.backend.of(USER))
             await self.backend.serve()
-            if self._adopts and not (await self.backend.of(USER).read.info())["adopted"]:
+            if self.opening.adopts and not (await self.backend.of(USER).read.info())["adopted"]:
                 raise Conflict("Another process has this world open, to look at; stop it first.", code="owned")
         except BaseException:
             await self.close()
@@ -219,10 +184,17 @@ class World:
     def acting_as(self, caller: Caller) -> World:
         """The same open world for another caller, whose roles bound what it may ask (UsageError, `role_missing`).
         Close the world that was opened, not this one."""
-        backend, adopts, vault = self.backend.of(caller), self._adopts, self._vault
-        world = World(backend, self.choice, self._events, adopts=adopts, vault=vault, tools=self._tools)
-        world.accepted, world.summary = self.accepted, self.summary
-        return world
+        return World(self.backend.of(caller), self.opening)
+
+    @property
+    def accepted(self) -> AcceptedLoss | None:
+        """The loss that was accepted when the world was opened with `accept_losses`; None if nothing was lost."""
+        return self.opening.losses.accepted
+
+    @property
+    def summary(self) -> RunSummary:
+        """The tool calls that this process has answered, in numbers: the RunSummary it was opened with, or its own."""
+        return self.opening.observers.summary
 
     @property
     def owned(self) -> bool:
@@ -246,7 +218,7 @@ class World:
         a person was asked). Raises PromptValidationError (two tools with one id), Unavailable (`tools_unlisted`),
         Conflict (`owned`: another process runs the world with other tools); then nothing has changed.
         """
-        return self._tools is not None and await self._tools[0].refresh(self._tools[1], self.backend)
+        return await self.opening.source.refresh(self.opening.config, self.backend)
 
     # -- events and state ---------------------------------------------------------------------------------------------
 
@@ -414,7 +386,7 @@ class World:
     async def seal(self, alias: str, value: Secret) -> Ref:
         """Store `value` sealed for `alias`, as `vault.put` takes it: in this world, for that name, this user's vault
         opens it. Raises InvalidValue, Unavailable (no vault)."""
-        sealing = Sealing(self._vault, (await self.info())["world_id"])
+        sealing = Sealing(open_vault(self.opening.options.environment), (await self.info())["world_id"])
         return self.blobs.put(sealing.seal(alias, value, SystemEntropy().token(16)))
 
     def manifest(self) -> dict[str, Any]:

@@ -127,7 +127,7 @@ async def test_the_caller_is_kept_in_the_record_of_what_was_asked(tmp_path: Path
     ada = Caller("user:ada", "shop", ("agent",), "http")
     value = {"title": "t", "created_at_ms": 1}
     async with World.open(tmp_path / "w", environment={}) as world:
-        joined = World(Remote(Connection(socket_path(tmp_path / "w"), no_successor), ada), world.choice)
+        joined = World(Remote(Connection(socket_path(tmp_path / "w"), no_successor), ada), world.opening)
         for chat, asks, caller in (("a", world, USER), ("b", world.acting_as(ada), ada), ("c", joined, ada)):
             assert asks.caller == caller
             accepted = await asks.submit("demiurge/ChatCreated@1", {**value, "chat_id": chat})

@@ -31,7 +31,7 @@ def ship(monkeypatch: pytest.MonkeyPatch) -> Ship:
 
     def shipping(reducer: Reducer) -> None:
         changed = app()._replace(reducers={**app().reducers, CHAT: reducer})
-        monkeypatch.setattr("demiurge.bootstrap.world.app", lambda: changed)
+        monkeypatch.setattr("demiurge.bootstrap.opening.app", lambda: changed)
 
     return shipping
 

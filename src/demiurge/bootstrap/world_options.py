@@ -1,0 +1,64 @@
+"""`WorldOptions`: the arguments of one `World.open`, checked, with their defaults filled in."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+from demiurge.bootstrap.manifest import Code
+from demiurge.bootstrap.world_tools import GivenTools
+from demiurge.errors import UsageError
+from demiurge.tools.events import AiEvent
+from demiurge.tools.execution.error_log import ToolErrorLog
+from demiurge.tools.policy import ToolPolicy
+from demiurge.values.caller import USER, Caller
+from demiurge.world.effect import Adapter
+
+__all__ = ["WorldOptions", "chosen_caller"]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class WorldOptions:
+    """The arguments of one `World.open`, which documents each of them. `folder` is its `path`. Raises UsageError
+    (`bad_policy`)."""
+
+    folder: Path
+    environment: Mapping[str, str]
+    tools: GivenTools
+    policy: ToolPolicy | None
+    system_prompt: str | None
+    provider: str | None
+    model: str | None
+    base_url: str | None
+    create: bool
+    perform: bool
+    looks: bool
+    session_types: Sequence[type[Any]]
+    manifest: str | PathLike[str] | None
+    adopt: bool
+    reducers: Code
+    adapters: Sequence[Adapter]
+    log_tool_errors: bool | ToolErrorLog
+    emit: Callable[[AiEvent], object] | None
+    resources: Mapping[Any, Any]
+    accept_losses: str | None
+    tell: Callable[[str], None]
+    caller: Caller
+
+    def __post_init__(self) -> None:
+        given: object = self.policy
+        if given is not None and not isinstance(given, ToolPolicy):
+            raise UsageError("policy is a ToolPolicy; ToolPolicy.load(file) reads one.", code="bad_policy")
+
+
+def chosen_caller(caller: Caller | None, actor: str | None, tenant: str | None) -> Caller:
+    """Returns the caller of a world: `caller`, or the program's own user with another actor or tenant. Raises
+    UsageError (`bad_caller`) when both are given, and InvalidValue for a name that is no text or too long."""
+    if caller is None:
+        return replace(USER, actor=USER.actor if actor is None else actor, tenant=tenant or USER.tenant)
+    if actor is not None or tenant is not None:
+        raise UsageError("Give either caller, or actor and tenant: a Caller names both.", code="bad_caller")
+    return caller
