@@ -34,12 +34,6 @@ SHARED_NAMES = {
     "Decoder": "one for each wire format, named alike on purpose (docs/wire.md)",
     # Names below still stand twice; remove each with its rename.
     "Connection": "",
-    "FileText": "",
-    "ReadFile": "",
-    "Reducer": "",
-    "ReducerContext": "",
-    "WriteFile": "",
-    "Written": "",
 }
 """Public class names that stand more than once, each with the reason."""
 
