@@ -89,12 +89,16 @@ AREAS = {
             "tests/tools/test_redaction.py",
             "tests/tools/test_result.py",
             "tests/tools/test_runner.py",
-            "tests/tools/test_prompt_contract.py",
+            "tests/tools/test_tool_contract.py",
         ),
     ),
     "kernel": Area(
         ("src/demiurge/world/kernel/*",),
         ("tests/world/kernel", "tests/world/test_plan.py", "-m", "not hypothesis"),  # chance decides no verdict
+    ),
+    "wire": Area(
+        ("src/demiurge/wire/*",),
+        ("tests/wire", "-m", "not hypothesis"),
     ),
 }
 

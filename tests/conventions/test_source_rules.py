@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from tests.conventions.source_files import MODULES, PINNED, SOURCE
+from tests.mutants import AREAS, ROOT
 
 CLOCKS = {
     ("time", "time"),
@@ -70,3 +71,9 @@ def test_tools_read_no_environment_and_no_files() -> None:
     for path in (SOURCE / "tools" / "core").rglob("*.py"):
         names = {name for name, _ in _imports(path)}
         assert names.isdisjoint({"os", "pathlib", "socket", "httpx", "sqlite3", "subprocess"}), path
+
+
+def test_the_tests_that_mutants_are_run_against_are_there() -> None:
+    named = [test for area in AREAS.values() for test in area.tests if test.startswith("tests/")]
+    assert len(named) > 20
+    assert [test for test in named if not (ROOT / test).exists()] == []

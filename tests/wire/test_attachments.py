@@ -5,11 +5,11 @@ from __future__ import annotations
 import base64
 import json
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.wire.formats import FORMATS
 
 from demiurge.errors import InvalidValue
 from demiurge.wire import (
@@ -21,9 +21,6 @@ from demiurge.wire import (
     Text,
     ToolCall,
     ToolOutput,
-    anthropic,
-    openai_chat,
-    openai_responses,
 )
 from demiurge.wire.attachments import (
     MAX_PART_BYTES,
@@ -36,7 +33,6 @@ from demiurge.wire.attachments import (
 )
 
 GOLDEN = Path(__file__).with_name("golden") / "attachments"
-FORMATS: dict[str, ModuleType] = {"chat": openai_chat, "messages": anthropic, "responses": openai_responses}
 
 PNG = base64.b64decode(
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="

@@ -7,7 +7,6 @@ import ast
 import json
 from collections.abc import AsyncGenerator, Callable, Iterable
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
@@ -15,6 +14,7 @@ from assistant_stream import assistant_stream_chunk as chunks
 from assistant_stream.serialization.data_stream import DataStreamResponse
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.wire.formats import FORMATS
 from tests.wire.strict_reader import page_of
 
 import demiurge
@@ -43,7 +43,6 @@ from demiurge.wire import (
 from demiurge.wire.data_stream import DataStream, Frame
 
 GOLDEN = Path(__file__).with_name("golden")
-FORMATS: dict[str, ModuleType] = {"chat": openai_chat, "messages": anthropic, "responses": openai_responses}
 EACH = pytest.mark.parametrize("api", sorted(FORMATS))
 
 

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.wire.formats import FORMATS
 
 from demiurge.tools.events import AiEvent, Status, TextDelta
 from demiurge.values import canonical_json
@@ -35,7 +36,6 @@ from demiurge.wire import (
 )
 
 _GOLDEN = Path(__file__).with_name("golden")
-_FORMATS: dict[str, ModuleType] = {"chat": openai_chat, "messages": anthropic, "responses": openai_responses}
 
 
 @dataclass(frozen=True)
@@ -52,12 +52,12 @@ def _golden() -> Iterator[Recording]:
     for path in sorted(_GOLDEN.glob("*.json")):
         entry = json.loads(path.read_text(encoding="utf-8"))
         body = entry["body"].encode()
-        yield Recording(path.stem, _FORMATS[entry["api"]], entry["stream"], entry["status"], body, entry["expect"])
+        yield Recording(path.stem, FORMATS[entry["api"]], entry["stream"], entry["status"], body, entry["expect"])
 
 
 def _wire(folder: Path) -> Iterator[Recording]:
     for path in sorted(folder.glob("*.jsonl.gz")):
-        wire_format = next(wire_format for api, wire_format in _FORMATS.items() if api in path.name)
+        wire_format = next(wire_format for api, wire_format in FORMATS.items() if api in path.name)
         with gzip.open(path, "rt", encoding="utf-8") as lines:
             for line in lines:
                 row = json.loads(line)
@@ -316,7 +316,7 @@ def test_a_damaged_stream_is_a_completion_or_a_known_error(recording: Recording,
         _check(result)
 
 
-@given(st.sampled_from(list(_FORMATS.values())), st.binary(max_size=200))
+@given(st.sampled_from(list(FORMATS.values())), st.binary(max_size=200))
 def test_garbage_is_a_known_error(wire_format: ModuleType, body: bytes) -> None:
     decoder = wire_format.Decoder()
     assert decoder.feed(body) == []
