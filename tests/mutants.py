@@ -61,7 +61,7 @@ AREAS = {
             "tests/stores/test_ledger.py",
             "tests/tools/stages/test_recall.py",
             "tests/tools/stages/test_claim.py",
-            "tests/tools/stages/test_settle.py",
+            "tests/tools/stages/test_record_effect.py",
         ),
     ),
     "authority": Area(
