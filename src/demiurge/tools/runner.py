@@ -30,10 +30,10 @@ from demiurge.tools.errors import LoopSignal, ToolErrorCode, ToolFailure
 from demiurge.tools.events import AiEvent
 from demiurge.tools.execution.call import Call
 from demiurge.tools.execution.cause import log_cause
-from demiurge.tools.execution.changes import can_go_back
+from demiurge.tools.execution.changes import supports_rollback
 from demiurge.tools.execution.drive import step_through, together
 from demiurge.tools.execution.error_log import ToolErrorLog
-from demiurge.tools.execution.explain import sound
+from demiurge.tools.execution.explain import normalized
 from demiurge.tools.execution.interrupt import is_from_outside
 from demiurge.tools.execution.own_loop import in_own_loop
 from demiurge.tools.execution.ports import BlobSink, Ports
@@ -157,7 +157,7 @@ class ToolRunner:
             spans=given.get(SpanSink),
             connections=connections,
             ledger=ledger,
-            can_go_back=tuple(filter(can_go_back, (session, *given.entries.values()))),
+            reversible=tuple(filter(supports_rollback, (session, *given.entries.values()))),
             authorizer=given.get(Authorizer),
             errors=ToolErrorLog() if log_tool_errors is True else log_tool_errors or None,
         )
@@ -377,7 +377,7 @@ class ToolRunner:
                 if pending is not None:
                     await pending
         except ToolFailure as failure:
-            call.failure = sound(failure, if_broken)
+            call.failure = normalized(failure, if_broken)
         except LoopSignal:
             call.failure = ToolFailure(ToolErrorCode.CANCELLED)
             await _end(ports, call)
@@ -389,7 +389,7 @@ class ToolRunner:
                 call.threads = call.threads and isinstance(error, asyncio.CancelledError)
                 await _end(ports, call)
                 raise
-            ports.explain(call, if_broken.value, error)
+            ports.explain_error(call, if_broken.value, error)
             call.failure = ToolFailure(if_broken)
         await _end(ports, call)
         assert call.answer is not None

@@ -6,7 +6,7 @@ import signal
 
 import pytest
 
-from demiurge.tools.execution.changes import Changes, can_go_back
+from demiurge.tools.execution.changes import Changes, supports_rollback
 from demiurge.tools.execution.scope import CallScope, ScopeState, Transaction, Transactional
 
 
@@ -51,10 +51,10 @@ class Connection:
 
 
 def test_what_can_go_back() -> None:
-    assert can_go_back(Ledgered([], "a"))
-    assert can_go_back(Saved())
-    assert not can_go_back(Connection())
-    assert not can_go_back(None)
+    assert supports_rollback(Ledgered([], "a"))
+    assert supports_rollback(Saved())
+    assert not supports_rollback(Connection())
+    assert not supports_rollback(None)
 
 
 def test_kept_or_taken_back_as_a_whole_and_once() -> None:

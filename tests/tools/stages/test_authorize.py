@@ -164,7 +164,7 @@ async def test_it_answers_on_the_loop_of_its_caller(executor: Any, handler: Any)
 async def test_one_that_does_not_answer_is_given_up(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(stage, "_LONGEST_S", 0.01)
+    monkeypatch.setattr(stage, "_TIMEOUT_S", 0.01)
 
     class Silent:
         async def check(self, request: AuthorizationRequest, /) -> bool:

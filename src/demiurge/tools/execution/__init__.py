@@ -1,4 +1,5 @@
-"""What the runner's stages work with: one call, the ports it may use, and the threads and loops a handler runs in.
+"""What the runner's stages work with: the call, the ports it may use, and the threads and loops in which a handler
+runs.
 
-Nothing here decides anything: that is the stages' part, each in its own module of `demiurge.tools.stages`.
+Nothing here decides anything: the decisions are made in the stages, each a module of `demiurge.tools.stages`.
 """

@@ -1,7 +1,7 @@
-"""One call on its way through the runner: each stage reads what earlier ones found out and adds its own.
+"""One call on its way through the runner. Each stage reads what earlier stages found out and adds to it.
 
-A field is None until the stage that sets it has run. `failure` ends the journey; the record is made from what
-there is by then.
+A field is None until the stage that sets it has run. Setting `failure` ends the call; its record is made from the
+fields that are set by then.
 """
 
 from __future__ import annotations
@@ -29,17 +29,18 @@ __all__ = ["Call"]
 
 @dataclass(slots=True)
 class Call:
-    """What the caller gave, then what the stages found out.
+    """A call: what the caller gave, then what the stages found out.
 
-    `bound`: the tool, for the stages after `decide`, which need not ask whether there is one.
-    `rule`: the name of the policy's rule that decided, None for the policy's own lists.
-    `threads`: may a `def` handler go to a worker thread. `started`: the handler has been called and has not returned,
-    so from here on an interruption leaves the outcome open. `encoded`: the value's JSON; `plain`: the same as a
-    portable value; `rendering`: its text for the model. `told`: the message of a failure that the handler reported
-    itself. `asked`: the approval that the call waits for, or that decided it; `granted`: the one that let the call
-    through. `replayed`: answered from the ledger; `claim`: what the call holds in it, while it does; `reconciling`: the
-    tool's `reconcile` runs in the handler's place; `thread`: the caller's; `payload`: the provider's own, which only
-    the record gets."""
+    `bound`: the tool, for the stages after `decide`, where there always is one. `rule`: the name of the policy's
+    rule that decided, None if the policy's own lists did. `threads`: whether a `def` handler may run in a worker
+    thread. `started`: the handler has been called and has not returned; an interruption then leaves the outcome
+    open. `encoded`: the value's JSON; `plain`: the same as a portable value; `rendering`: its text for the model.
+    `reported_message`: the message of a failure that the handler reported itself.
+
+    `matched_approval_id`: the approval that the call waits for, or that decided it; `granting_approval_id`: the
+    approval that let the call run. `replayed`: the ledger answered the call; `claim`: the ledger row that the call
+    holds, while it does; `reconciling`: the tool's `reconcile` runs in the handler's place; `thread`: the caller's
+    thread; `payload`: the provider's own form of the call, which only the record gets."""
 
     requested_id: object
     raw_args: object
@@ -70,17 +71,17 @@ class Call:
     context: ToolContext | None = None
     limit_ms: int | None = None
     # approve
-    asked: str | None = None
-    granted: str | None = None
+    matched_approval_id: str | None = None
+    granting_approval_id: str | None = None
     # run
     lease: Lease | None = None
     started: bool = False
     result: ToolResult[Any] | None = None
-    # check, redact, fit
+    # check, redact, spill
     message: str = ""
     encoded: bytes = b"null"
     plain: Any = None
-    told: str | None = None
+    reported_message: str | None = None
     content: str = ""
     view: Any = None
     rendering: str | None = None
@@ -96,11 +97,11 @@ class Call:
     reconciling: bool = False
     thread: int = field(default_factory=threading.get_ident)
     payload: Any = None
-    # begin
+    # open_transaction
     changes: Changes | None = None
 
     def bind(self, tool: BoundTool) -> None:
-        """This is the tool."""
+        """Sets the tool of this call."""
         self.tool = self.bound = tool
 
     @property
@@ -109,11 +110,11 @@ class Call:
 
     @property
     def may_end_doubt(self) -> bool:
-        """May the tool be asked although an equal call is in doubt?"""
+        """Returns whether the tool may run although an equal call is in doubt."""
         return self.changes_nothing or self.bound.reconcile is not None
 
     @property
     def may_have_changed(self) -> bool:
-        """Has the handler been called, here and now, for more than reading?"""
+        """Returns whether this call's handler has run and the tool does more than read."""
         ran = self.started or (self.result is not None and not self.replayed)
         return ran and not self.changes_nothing

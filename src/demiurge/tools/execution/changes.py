@@ -1,6 +1,7 @@
-"""What one call changes in its session and its resources: kept as a whole, or taken back as a whole.
+"""The changes that one call makes in its session and its resources: all are committed, or all are rolled back.
 
-Things that can tell calls apart take back just this call's changes; others go back to how they were before it.
+A Transactional target rolls back this call's changes alone; a Snapshotable target goes back to its state before the
+call.
 """
 
 from __future__ import annotations
@@ -13,64 +14,66 @@ from demiurge.tools.execution.cause import log_cause
 from demiurge.tools.execution.interrupt import is_from_outside
 from demiurge.tools.execution.scope import CallScope, ScopeState, Transactional, innermost_scope
 
-__all__ = ["Changes", "can_go_back"]
+__all__ = ["Changes", "supports_rollback"]
 
 
-def can_go_back(thing: object) -> bool:
-    """Is it Transactional or Snapshotable?"""
-    return isinstance(thing, Transactional) or (hasattr(thing, "snapshot") and hasattr(thing, "restore"))
+def supports_rollback(target: object) -> bool:
+    """Returns whether `target` is Transactional or Snapshotable."""
+    return isinstance(target, Transactional) or (hasattr(target, "snapshot") and hasattr(target, "restore"))
 
 
 class Changes:
-    """From now to `commit` or `roll_back`, whichever comes first; what is asked for after that is ignored."""
+    """The changes made from now until `commit` or `roll_back`, whichever comes first; a later call of either does
+    nothing."""
 
     def __init__(self) -> None:
         self.scope = CallScope(innermost_scope())
-        self._ways_on: list[Callable[[], object]] = []
-        self._ways_back: list[Callable[[], object]] = []
+        self._commits: list[Callable[[], object]] = []
+        self._rollbacks: list[Callable[[], object]] = []
 
-    def watch(self, things: Iterable[Any]) -> None:
-        """The call's changes to these are its own from here on. Raises what they raise."""
-        for thing in things:
-            if isinstance(thing, Transactional):
-                transaction = thing.begin(self.scope)
-                self._ways_on.append(transaction.commit)
-                self._ways_back.append(transaction.roll_back)
+    def watch(self, targets: Iterable[Any]) -> None:
+        """Begins a transaction on each target, or takes its snapshot. Raises what the targets raise."""
+        for target in targets:
+            if isinstance(target, Transactional):
+                transaction = target.begin(self.scope)
+                self._commits.append(transaction.commit)
+                self._rollbacks.append(transaction.roll_back)
             else:
-                self._ways_back.append(partial(thing.restore, thing.snapshot()))
+                self._rollbacks.append(partial(target.restore, target.snapshot()))
 
     def commit(self) -> None:
+        """Keeps the changes of all targets."""
         if self.scope.state is ScopeState.OPEN:
             self.scope.state = ScopeState.COMMITTED
-            self._each(self._ways_on)
+            self._each(self._commits)
 
     def roll_back(self) -> bool:
-        """Takes back all that can be, last first; False when something could not be."""
+        """Rolls back the targets, last first. Returns False if one of them raised."""
         if self.scope.state is not ScopeState.OPEN:
             return True
         self.scope.state = ScopeState.ROLLED_BACK
-        return self._each(reversed(self._ways_back))
+        return self._each(reversed(self._rollbacks))
 
     def _each(self, steps: Iterable[Callable[[], object]]) -> bool:
-        """All of them, whatever each does. One that is interrupted is done again, and the interrupt goes up when the
-        last is done."""
-        sound = True
-        outside: BaseException | None = None
+        """Runs all steps, even if one raises. A step that is interrupted from outside runs again, and the interrupt
+        is raised after the last step. Returns whether no step failed."""
+        all_done = True
+        interrupt: BaseException | None = None
         for step in steps:
             error = _error_of(step)
             if error is not None and is_from_outside(error):
-                outside, error = error, _error_of(step)
+                interrupt, error = error, _error_of(step)
             if error is not None:
-                sound = False
+                all_done = False
                 log_cause("session", error)
-        if outside is not None:
-            raise outside
-        return sound
+        if interrupt is not None:
+            raise interrupt
+        return all_done
 
 
 def _error_of(step: Callable[[], object]) -> BaseException | None:
     try:
         step()
-    except BaseException as error:  # noqa: BLE001  (the other steps are due, whatever this one does)
+    except BaseException as error:  # noqa: BLE001  (the other steps have to run even if this one fails)
         return error
     return None

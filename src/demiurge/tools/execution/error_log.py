@@ -1,9 +1,9 @@
-"""Why a tool failed, for its author: type, message and traceback of what its handler raised.
+"""Shows the author of a tool why it failed: type, message and traceback of what its handler raised.
 
-An exception's text may quote arguments, results and secrets. So it is written only where somebody asked for it
-(`log_tool_errors=True`, `demiurge -v`), to the stderr of this process, with the secrets that are known here masked. It
-does not pass through `logging`, whose records an application may send on; no event, record, span or text for the model
-has any of it.
+The text of an exception may quote arguments, results and secrets. So it is written only on request
+(`log_tool_errors=True`, `demiurge -v`), to the stderr of this process, with all known secrets masked. It does not
+pass through `logging`, whose records an application may send elsewhere; no event, record, span or text for the model
+holds any of it.
 """
 
 from __future__ import annotations
@@ -21,10 +21,11 @@ from demiurge.values.environment import process_environment
 __all__ = ["MAX_REPORT", "ToolErrorLog"]
 
 MAX_REPORT: Final = 64 * 1024
-"""The longest report of one error, in characters; of a longer one the middle is left out."""
+"""The maximum length of the report of one error, in characters; the middle of a longer report is left out."""
 
-_MOST_MASKED: Final = 16 * MAX_REPORT
-"""A longer text loses its middle before it is masked: what lies at that edge is then cut away with the rest."""
+_MAX_MASKED: Final = 16 * MAX_REPORT
+"""A text longer than this, in characters, loses its middle before it is masked, so that masking stays fast. The
+second cut, to `MAX_REPORT`, then removes the edges of the first, where a secret may have been split."""
 
 _CONTROLS = {
     code: "\N{REPLACEMENT CHARACTER}" for code in (*range(0x20), *range(0x7F, 0xA0)) if chr(code) not in "\t\n"
@@ -44,28 +45,28 @@ def _to_stderr(text: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class ToolErrorLog:
-    """Writes errors of tools with `write`, by default to stderr. `secrets` gives, when an error is written, those that
-    are masked beside the ones that `environment` holds under names such as `..._KEY` and `..._TOKEN`."""
+    """Writes errors of tools with `write`, by default to stderr. `secrets` is called for each error; it returns
+    secrets to mask in addition to those that `environment` holds under names such as `..._KEY` and `..._TOKEN`."""
 
     write: Callable[[str], object] = _to_stderr
     secrets: Callable[[], Iterable[Secret]] = _no_secrets
     environment: Mapping[str, str] = field(default_factory=process_environment, repr=False)
 
     def note(self, what: str, error: BaseException, lent: Iterable[Secret] = ()) -> None:
-        """Writes why `what` failed; `lent` are more secrets. Raises nothing: an error that can't be written loses its
-        text and not the call."""
+        """Writes why `what` failed, with the secrets `lent` masked too. Raises nothing: if the error cannot be
+        written, its text is lost and the call goes on."""
         try:
             self.write(self._report(what, error, lent))
         except Exception:  # noqa: BLE001  (a closed stderr, a vault that can't be read)
             return
 
     def _report(self, what: str, error: BaseException, lent: Iterable[Secret]) -> str:
-        told = _shortened("".join(traceback.format_exception(error)).rstrip("\n"), _MOST_MASKED)
-        text = masked(told, self.environment, (*self.secrets(), *lent)).translate(_CONTROLS)
+        trace = _shortened("".join(traceback.format_exception(error)).rstrip("\n"), _MAX_MASKED)
+        text = masked(trace, self.environment, (*self.secrets(), *lent)).translate(_CONTROLS)
         return f"{what} raised {type(error).__name__}:\n{_shortened(text, MAX_REPORT)}"
 
 
-def _shortened(text: str, most: int) -> str:
-    if len(text) <= most:
+def _shortened(text: str, limit: int) -> str:
+    if len(text) <= limit:
         return text
-    return f"{text[: most // 2]}\n... ({len(text) - most} characters are left out) ...\n{text[-(most // 2) :]}"
+    return f"{text[: limit // 2]}\n... ({len(text) - limit} characters are left out) ...\n{text[-(limit // 2) :]}"

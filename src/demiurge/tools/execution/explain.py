@@ -1,8 +1,8 @@
-"""What a failed call says: one sentence in public, and the text for the model.
+"""Makes the texts of a failed call: one public sentence, and the text for the model.
 
-Nothing is ever cut inside. A message over 4 KiB, or over the policy's result budget, gives way to the
-table's sentence, which is all that an even smaller budget can get. The code stays what it is: that the call
-failed is worth more than that it had much to say.
+No text is cut in the middle. A message over 4 KiB, or over the policy's result budget, is replaced by the table's
+sentence, which is used even if the budget is smaller than that. The error code never changes: that the call failed
+matters more than the length of its message.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from demiurge.tools.execution.cause import log_cause
 from demiurge.tools.execution.ports import Ports
 from demiurge.tools.result import plain_text
 
-__all__ = ["MAX_MESSAGE_BYTES", "explain", "public_failure", "sound"]
+__all__ = ["MAX_MESSAGE_BYTES", "explain", "normalized", "public_failure"]
 
 MAX_MESSAGE_BYTES = 4096
-"""The longest message of a failed call, in UTF-8 bytes."""
+"""The maximum length of a failed call's message, in UTF-8 bytes."""
 
 
-def sound(failure: ToolFailure, otherwise: ToolErrorCode) -> ToolFailure:
-    """The same code and message, whatever was done to the object; `otherwise`, if it has no code. Anybody can write a
-    subclass, and forget what a ToolFailure has."""
+def normalized(failure: ToolFailure, otherwise: ToolErrorCode) -> ToolFailure:
+    """Returns a plain ToolFailure with the code and message of `failure`, or with the code `otherwise` if `failure`
+    has none. A user's subclass of ToolFailure may lack its attributes."""
     try:
         code = ToolErrorCode(failure.error_code)
     except Exception as error:  # noqa: BLE001
@@ -39,28 +39,31 @@ def sound(failure: ToolFailure, otherwise: ToolErrorCode) -> ToolFailure:
 
 
 def public_failure(ports: Ports, failure: ToolFailure) -> dict[str, Any]:
-    """`{"ok": false, "error_code", "message"}`, for events, record and users."""
-    return failure_answer(failure.error_code, _fitting(ports, failure.message, failure))
+    """Returns `{"ok": false, "error_code", "message"}`, for events, records and users."""
+    return failure_answer(failure.error_code, _fit_message(ports, failure.message, failure))
 
 
 def explain(ports: Ports, call: Call, failure: ToolFailure) -> str:
-    """The same for the model as JSON, and with what the handler reported itself: its message, whatever the
-    redaction, and its value. Over the result budget the value is left out, then the message."""
-    if call.told is None:
+    """Returns the JSON text of a failed call for the model. If the handler reported the failure itself, the text
+    also has the handler's message, whatever the redaction, and its value. If that exceeds the result budget, the
+    value is left out first, then the message."""
+    if call.reported_message is None:
         return failure_text(public_failure(ports, failure))
-    own = failure_answer(failure.error_code, _fitting(ports, call.told or failure.message, failure))
+    reported = failure_answer(
+        failure.error_code, _fit_message(ports, call.reported_message or failure.message, failure)
+    )
     limit = ports.policy.budgets.max_result_bytes
-    for answer in ({**own, **_value(call)}, own):
+    for answer in ({**reported, **_value(call)}, reported):
         text = failure_text(answer)
         if limit is None or len(text.encode()) <= limit:
             return text
     return failure_text(failure_answer(failure.error_code))
 
 
-def _fitting(ports: Ports, message: str, failure: ToolFailure) -> str:
+def _fit_message(ports: Ports, message: str, failure: ToolFailure) -> str:
     limit = ports.policy.budgets.max_result_bytes
-    most = MAX_MESSAGE_BYTES if limit is None else min(limit, MAX_MESSAGE_BYTES)
-    return message if len(message.encode()) <= most else SAFE_MESSAGES[failure.error_code]
+    limit_bytes = MAX_MESSAGE_BYTES if limit is None else min(limit, MAX_MESSAGE_BYTES)
+    return message if len(message.encode()) <= limit_bytes else SAFE_MESSAGES[failure.error_code]
 
 
 def _value(call: Call) -> dict[str, Any]:

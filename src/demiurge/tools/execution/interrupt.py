@@ -1,8 +1,8 @@
-"""Is an exception about the tool, or about the process around it? Only the second may leave a call.
+"""Tells exceptions of the tool from exceptions of the process around it. Only the latter may leave a call.
 
-A handler can raise anything, also what Python uses to stop tasks and programs. Taken at its word, one
-`sys.exit()` in a library would end a chat; swallowed, a person's Ctrl-C would be lost. The type alone can't
-tell the two apart, so the way the exception came is looked at. Ordinary exceptions are not judged here.
+A handler can raise anything, including what Python uses to stop tasks and programs. If every such exception went up,
+one `sys.exit()` in a library would end a chat; if none did, a person's Ctrl-C would be lost. The type alone does not
+tell the two apart, so the traceback is inspected. Ordinary exceptions are not judged here.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ _RAISE = dis.opmap["RAISE_VARARGS"]
 
 
 def is_from_outside(error: BaseException) -> bool:
-    """True for what is not the tool's:
+    """Returns True for an exception that the tool did not cause:
 
     - CancelledError, while somebody asks for the end of the task that runs here;
     - KeyboardInterrupt that the interpreter delivered: on the main thread, and no `raise` statement made it;
-    - GeneratorExit that came by closing the waiting coroutine, so again without a `raise`;
+    - GeneratorExit from closing the waiting coroutine, so again without a `raise`;
     - anything that went through the process's own handler of a signal (asyncio's for Ctrl-C, a server's for
       SIGTERM).
 
-    False for the same types raised by a handler or a library below it, and for SystemExit."""
+    Returns False for the same types raised by a handler or a library below it, and for SystemExit."""
     if isinstance(error, asyncio.CancelledError):
         return _is_being_cancelled()
     if isinstance(error, GeneratorExit):
@@ -46,13 +46,13 @@ def _is_being_cancelled() -> bool:
     try:
         task = asyncio.current_task()
     except RuntimeError:
-        return False  # no loop runs here, so nobody can have asked
+        return False  # no loop runs here, so no task can be cancelled
     return task is not None and task.cancelling() > 0
 
 
 def _is_raised_by_code(error: BaseException) -> bool:
-    """Was the last instruction of the innermost frame a `raise`? Signals and `close()` strike elsewhere: at
-    a call, a loop's turn or an await."""
+    """Returns whether the last instruction of the innermost frame was a `raise`. Signals and `close()` interrupt
+    other instructions: a call, a loop's jump or an await."""
     last = None
     for step in _steps(error):
         last = step
@@ -67,7 +67,7 @@ def _steps(error: BaseException) -> Iterator[TracebackType]:
 
 
 def _signal_handlers() -> Iterator[CodeType]:
-    """The code of the signal handlers that are written in Python."""
+    """Yields the code objects of the signal handlers that are written in Python."""
     for number in signal.valid_signals():
         handler = signal.getsignal(number)
         while isinstance(handler, functools.partial):

@@ -1,7 +1,8 @@
-"""`Observers`: who hears of the tool calls of a world, as `emit`, a SpanSink and a RunSummary hear of a runner's.
+"""`Observers`: the callbacks that are notified of the tool calls of a world, as `emit`, a SpanSink and a RunSummary
+are for a runner.
 
-A world makes a runner for each call. It also asks one for answers that it then does not use: whether a call that waits
-for a person has an answer already. So what such a runner tells is held back (`Held`), and told when it was the answer.
+A world makes a runner for each call. It also runs one only to look up whether a call that waits for a person already
+has a result. So the notifications of such a runner are held back (`Held`) and delivered only if its result is used.
 """
 
 from __future__ import annotations
@@ -21,12 +22,12 @@ from demiurge.tools.telemetry.spans import SpanSink, ToolSpan
 
 __all__ = ["Held", "Observers"]
 
-_TAKEN = (SpanSink, RunSummary, GraphRun)
+_ACCEPTED = (SpanSink, RunSummary, GraphRun)
 
 
 @dataclass(frozen=True, slots=True)
 class Observers:
-    """Make one with `of`. `spans` and `emit` may be missing; `summary` counts in any case."""
+    """Make one with `of`. `spans` and `emit` may be missing; `summary` always counts."""
 
     summary: RunSummary = field(default_factory=RunSummary)
     spans: SpanSink | None = None
@@ -34,11 +35,11 @@ class Observers:
 
     @classmethod
     def of(cls, emit: Callable[[AiEvent], object] | None, resources: Mapping[Any, Any]) -> Observers:
-        """Returns the observers among what a runner would be given. Raises InvalidValue for an `emit` that is async,
-        and for a resource that is no SpanSink, RunSummary or GraphRun: a world binds its tools' capabilities."""
+        """Returns the observers among a runner's arguments. Raises InvalidValue for an `emit` that is async, and for
+        a resource that is no SpanSink, RunSummary or GraphRun: a world binds its tools' capabilities itself."""
         if emit is not None and (not callable(emit) or is_async_callable(emit)):
             raise InvalidValue("is a function that is not async: nobody would wait for it", path="emit")
-        foreign = [str(getattr(kind, "__name__", kind)) for kind in resources if kind not in _TAKEN]
+        foreign = [str(getattr(kind, "__name__", kind)) for kind in resources if kind not in _ACCEPTED]
         if foreign:
             what = "a world takes a SpanSink, a RunSummary and a GraphRun, and binds its tools' capabilities itself"
             raise InvalidValue(what, path=f"resources.{foreign[0]}")
@@ -51,14 +52,14 @@ class Observers:
 
     @property
     def resources(self) -> dict[Any, Any]:
-        """What a runner is given, so that they hear of its calls."""
+        """The resources to give a runner, so that its summary and spans reach these observers."""
         return {RunSummary: self.summary, **({SpanSink: self.spans} if self.spans is not None else {})}
 
-    def heard(self, shown: Callable[[AiEvent], object]) -> Callable[[AiEvent], None]:
-        """Returns an `emit` for a runner: each event is `shown`, and then told."""
+    def emit_after(self, first: Callable[[AiEvent], object]) -> Callable[[AiEvent], None]:
+        """Returns an `emit` for a runner, which passes each event to `shown` and then to these observers."""
 
         def emit(event: AiEvent) -> None:
-            shown(event)
+            first(event)
             if self.emit is not None:
                 self.emit(event)
 
@@ -66,7 +67,7 @@ class Observers:
 
 
 class Held:
-    """Keeps what a runner tells of one call, until it is known whether it counts."""
+    """Holds back the notifications of one call until it is known whether its result is used."""
 
     def __init__(self) -> None:
         self._events: list[AiEvent] = []
@@ -77,7 +78,8 @@ class Held:
         self._spans.append(span)
 
     def tell(self, observers: Observers, record: ToolInvocationRecord) -> None:
-        """Tells `observers` of the call, whose record this is. One that raises loses what it was told."""
+        """Delivers the notifications of the call with this `record` to `observers`. An observer that raises misses
+        what it was being told."""
         observers.summary.add(record)
         emit, spans = observers.emit, observers.spans
         if emit is not None:

@@ -1,4 +1,4 @@
-"""A coroutine run to its end where nobody runs an event loop: what `exec_sync` does with what has to wait."""
+"""Runs a coroutine to its end in code without an event loop; `exec_sync` uses it for handlers that have to wait."""
 
 from __future__ import annotations
 
@@ -13,17 +13,18 @@ __all__ = ["in_own_loop"]
 T = TypeVar("T")
 
 
-def in_own_loop(journey: Coroutine[Any, Any, T]) -> T:
-    """Runs a coroutine to its end in a new loop; in a thread of its own if this one has a loop already."""
+def in_own_loop(coroutine: Coroutine[Any, Any, T]) -> T:
+    """Runs a coroutine to its end in a new loop and returns its result; in a new thread if this thread already runs
+    a loop."""
     try:
         asyncio.get_running_loop()
     except RuntimeError:
-        return asyncio.run(journey)
+        return asyncio.run(coroutine)
     outcome: list[Any] = []
 
     def work() -> None:
         try:
-            outcome.extend((asyncio.run(journey), None))
+            outcome.extend((asyncio.run(coroutine), None))
         except BaseException as error:  # noqa: BLE001  (raised again by the caller's thread)
             outcome.extend((None, error))
 

@@ -1,8 +1,8 @@
-"""A result as JSON that every reader reads alike: what RFC 8785 can write.
+"""Makes a result portable: JSON that every reader reads alike, which RFC 8785 can write.
 
-JSON text has room for more than its readers: integers that a double can't hold, numbers beyond any double,
-nesting without end. Such a value would be told to the model today and refused tomorrow, by whoever stores or
-signs it. So a result is made portable while its call can still say so.
+JSON text can hold what many readers cannot: integers that a double cannot hold, numbers beyond any double, unlimited
+nesting. Such a value would reach the model now and be refused later, when somebody stores or signs it. So a result
+is made portable while its call can still fail for it.
 """
 
 from __future__ import annotations
@@ -17,14 +17,15 @@ __all__ = ["MAX_INTEGER", "copied", "portable"]
 
 
 def copied(value: Any) -> Any:
-    """A copy of a portable value, so that nothing that a listener does to its event is in the record."""
+    """Returns a copy of a portable value, so that a listener that changes its event does not change the record."""
     if type(value) is dict:
         return {name: copied(item) for name, item in value.items()}
     return [copied(item) for item in value] if type(value) is list else value
 
 
 def portable(value: Any, depth: int = 0) -> Any:
-    """`value`, which is JSON-ready, with integers beyond ±(2^53 - 1) as decimal text, in its containers.
+    """Returns `value`, which is JSON-ready, with integers beyond ±(2^53 - 1) as decimal text. Changes its containers
+    in place.
 
     Raises InvalidValue (`invalid_json`) for NaN, infinities and nesting deeper than `MAX_DEPTH`."""
     kind = type(value)

@@ -1,4 +1,4 @@
-"""What a runner was given, and what each of its stages may use. Nothing else is within their reach."""
+"""The ports of a runner: all that its stages may use."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ T = TypeVar("T")
 
 
 class BlobSink(Protocol):
-    """Where a large result goes. `put` returns the content's address once it is safe."""
+    """A store for large results. `put` returns the content's address once the content is durable."""
 
     def put(self, data: bytes, /) -> str: ...
 
 
 @dataclass(frozen=True, slots=True)
 class Ports:
-    """Bound once, when the runner is made. `session` None means: none. `can_go_back`: the session and those resources
-    that a failed call is taken back from. `errors`: where an author reads why a tool failed, None: nowhere."""
+    """Bound once, when the runner is made. `session` None: there is none. `reversible`: the session and those
+    resources that a failed call is rolled back in. `errors`: where an author reads why a tool failed, None: nowhere."""
 
     source: ToolSource
     policy: ToolPolicy
@@ -52,35 +52,36 @@ class Ports:
     spans: SpanSink | None
     connections: ConnectionAccess | None
     ledger: Ledger | None
-    can_go_back: tuple[Any, ...]
+    reversible: tuple[Any, ...]
     authorizer: Authorizer | None = None
     errors: ToolErrorLog | None = None
 
-    def tell(self, event: AiEvent) -> None:
-        """Emits an event. A listener that raises, whatever it is, loses its event, never the call."""
+    def emit_event(self, event: AiEvent) -> None:
+        """Emits an event. A listener that raises misses the event; the call goes on."""
         if self.emit is not None:
             notify("emit", self.emit, event)
 
-    def explain(self, call: Call, what: str, error: BaseException) -> None:
-        """Says why a part of the author's failed: where it came from in the log, and all of it on stderr where that
-        was asked for."""
+    def explain_error(self, call: Call, what: str, error: BaseException) -> None:
+        """Logs where an exception of the author's code came from, and shows all of it on stderr if that was asked
+        for."""
         log_cause(what, error, hint=WHERE_TO_LOOK if self.errors is None else "")
-        self.show(call, what, error)
+        self.show_error(call, what, error)
 
-    def show(self, call: Call, what: str, error: BaseException) -> None:
-        """All of an error on stderr, where that was asked for."""
+    def show_error(self, call: Call, what: str, error: BaseException) -> None:
+        """Shows all of an error on stderr if that was asked for."""
         if self.errors is not None:
             lent = call.lease.secrets if call.lease is not None else ()
             self.errors.note(f"{what} (call {call.tool_call_id})", error, lent)
 
-    def trace(self, span: ToolSpan) -> None:
-        """Hands over a span; the same for its sink."""
+    def emit_span(self, span: ToolSpan) -> None:
+        """Hands a span to the sink. A sink that raises misses the span; the call goes on."""
         if self.spans is not None:
             notify("span sink", self.spans.put, span)
 
 
 def notify(what: str, listener: Callable[[T], object], news: T) -> None:
-    """Tell a listener. One that raises, whatever it is, loses its news, and the log says so."""
+    """Calls a listener. If the listener raises, the log says so and the exception is dropped, unless it is from
+    outside the listener."""
     try:
         listener(news)
     except BaseException as error:

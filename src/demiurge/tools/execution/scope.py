@@ -1,9 +1,9 @@
-"""Which call a change belongs to, so that a call that fails can take its own changes back, and no others.
+"""Scopes: which call a change belongs to, so that a call that fails can roll back its own changes and no others.
 
-A runner opens a scope around a handler and a context variable carries it along, into the handler's thread and into the
-tasks it starts. What keeps state (a session, a filesystem) notes with each change the scope it was made in. When the
-call is committed its changes pass to the call around it, if there is one; when it is rolled back, what goes on in it
-(a handler that overran its time) can't change anything any more.
+A runner opens a scope around a handler. A context variable carries the scope into the handler's thread and into the
+tasks that the handler starts. Whatever keeps state (a session, a filesystem) stores with each change the scope in
+which it was made. When a call is committed, its changes pass to the call around it, if there is one. When a call is
+rolled back, code of it that still runs (a handler that exceeded its time) can change nothing any more.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ __all__ = [
 
 
 class ScopeState(Enum):
-    """What became of a call's changes."""
+    """The state of a call's changes."""
 
     OPEN = "open"
     COMMITTED = "committed"
@@ -38,7 +38,7 @@ class ScopeState(Enum):
 
 
 class CallScope:
-    """One call, or one part of a call. Compared by identity."""
+    """The scope of one call, or of one part of a call. Compared by identity."""
 
     __slots__ = ("parent", "state")
 
@@ -47,7 +47,7 @@ class CallScope:
         self.state = ScopeState.OPEN
 
     def within(self, other: CallScope) -> bool:
-        """Is this `other`, or a call inside it?"""
+        """Returns whether this scope is `other` or lies inside it."""
         scope: CallScope | None = self
         while scope is not None:
             if scope is other:
@@ -57,19 +57,19 @@ class CallScope:
 
 
 class Transaction(Protocol):
-    """The changes of one scope to one thing. Exactly one of the two methods is called, once; and once more if an
-    interrupt (Ctrl-C) broke it off."""
+    """The changes of one scope to one target. One of the two methods is called, once; it is called again if an
+    interrupt (Ctrl-C) stopped it."""
 
     def commit(self) -> None:
-        """Keeps them: from now on they belong to the scope around it, or to nobody."""
+        """Keeps the changes: from now on they belong to the scope around this one, or to no scope."""
 
     def roll_back(self) -> None:
-        """Takes them back, and nothing that others changed."""
+        """Takes the changes of this scope back, and nothing that others changed."""
 
 
 class Transactional(ABC):
-    """What can tell the changes of one call from those of others. By its class only: many a library's object has a
-    method `begin` that means something else."""
+    """A target that can tell the changes of one call from those of others. It is recognized by its class only:
+    objects of many libraries have a method `begin` that means something else."""
 
     @abstractmethod
     def begin(self, scope: CallScope) -> Transaction: ...
@@ -77,7 +77,7 @@ class Transactional(ABC):
 
 @runtime_checkable
 class Snapshotable(Protocol):
-    """What can only go back as a whole: `restore` undoes what others changed since `snapshot`, too."""
+    """A target that can only go back as a whole: `restore` also undoes what others changed since `snapshot`."""
 
     def snapshot(self) -> Any: ...
 
@@ -88,13 +88,13 @@ _current: ContextVar[CallScope | None] = ContextVar("demiurge_call_scope", defau
 
 
 def current_scope() -> CallScope | None:
-    """The open scope that a change made now belongs to, None outside of calls. Raises Conflict (`call_over`) in what
-    is left of a call that was rolled back."""
+    """Returns the open scope that a change made now belongs to, None outside of calls. Raises Conflict (`call_over`)
+    in code of a call that was rolled back."""
     found: CallScope | None = None
     scope = _current.get()
     while scope is not None:
         if scope.state is ScopeState.ROLLED_BACK:
-            raise Conflict("This call is over and was taken back, so it can't change anything.", code="call_over")
+            raise Conflict("This call is over and was rolled back, so it can't change anything.", code="call_over")
         if found is None and scope.state is ScopeState.OPEN:
             found = scope
         scope = scope.parent
@@ -102,8 +102,9 @@ def current_scope() -> CallScope | None:
 
 
 def innermost_scope() -> CallScope | None:
-    """The scope that a new call is made in: the innermost that is not committed, since that one's changes are those of
-    the scope around it. So a task that each call leaves behind to make the next one drags no chain of scopes along."""
+    """Returns the scope in which a new call is made: the innermost that is not committed, because the changes of a
+    committed scope belong to the scope around it. Committed scopes are also removed from the chain of parents, so
+    that a task in which each call starts the next one does not keep a growing chain."""
     scope = _current.get()
     while scope is not None and scope.state is ScopeState.COMMITTED:
         scope = scope.parent
@@ -115,7 +116,7 @@ def innermost_scope() -> CallScope | None:
 
 @contextmanager
 def entered(scope: CallScope) -> Iterator[None]:
-    """Changes made in here belong to `scope`."""
+    """Makes changes in the `with` block belong to `scope`."""
     token = _current.set(scope)
     try:
         yield

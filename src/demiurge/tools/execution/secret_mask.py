@@ -1,9 +1,9 @@
-"""Texts without the secrets that this process knows: for a person's eyes, where a text may quote anything.
+"""Masks the secrets that this process knows in texts for a person, where a text may quote anything.
 
-Known are variables of the environment that are named like secrets, a user and a password in a URL, and what the caller
-adds. A secret is found in the spellings that it gets by accident (`connections.leak`), a short one only where it stands
-as a word of its own. A text in which a secret can still be read after that, in an escape that was not undone, is
-withheld as a whole.
+Known secrets are environment variables with the name of a secret, a user and a password in a URL, and those that the
+caller adds. A secret is found in all the spellings that it gets by accident (`connections.leak`); a short one only
+where it stands as a word of its own. If a secret can still be read in a text after masking, in an escape that was
+not undone, the whole text is withheld.
 """
 
 from __future__ import annotations
@@ -22,38 +22,39 @@ SECRET_NAME = re.compile(r"(?i)(^|_)(key|token|secret|password|credentials?)$")
 _USER_IN_URL = re.compile(r"""(?i)\b([a-z][a-z0-9+.-]*://)[^\s/?#"'<>]*@""")
 
 SHORTEST = 12
-"""Characters. A shorter secret may be a part of ordinary words, so it is masked only where it is a word of its own."""
+"""In characters. A shorter secret may be part of ordinary words, so it is masked only where it is a word of its own."""
 
 _SHORTEST_VALUE = 6
-"""In characters. A shorter value of a variable that is named like a secret is a word that would be cut out of
-everything."""
+"""In characters. A variable with the name of a secret and a shorter value is not masked: such a value is likely a
+common word."""
 
 _SHORTEST_LINE = 16
-"""In characters: of a line of a secret that has several, as a key in PEM has."""
+"""In characters. Lines at least this long, of a secret with several lines such as a key in PEM, are masked one by
+one."""
 
 _WITHHELD = "(withheld: it quotes a secret)"
 
 
 def is_short(secret: str) -> bool:
-    """Return whether the secret is masked as a word only; an empty one is none."""
+    """Returns whether the secret is masked only as a word of its own; False for an empty one."""
     return 0 < len(secret) < SHORTEST
 
 
 def as_word(form: str, *, more_follows: bool = False) -> re.Pattern[str]:
-    """Return the pattern of `form` where it is no part of a longer word; `more_follows`: the end of a text is no end of
-    a word."""
+    """Returns a pattern for `form` where it is not part of a longer word. With `more_follows`, the end of the text
+    is not the end of a word."""
     end = r"(?=\W)" if more_follows else r"(?!\w)"
     return re.compile(rf"(?<!\w){re.escape(form)}{end}")
 
 
 def secrets_of(environment: Mapping[str, str]) -> dict[str, str]:
-    """The secrets in an environment: by value, what to write in its place, `[NAME]`."""
+    """Returns the secrets in an environment: value -> `[NAME]`, the text to put in its place."""
     found = {name: value.strip() for name, value in environment.items() if SECRET_NAME.search(name)}
     return {value: f"[{name}]" for name, value in found.items() if len(value) >= _SHORTEST_VALUE}
 
 
 class SecretMask:
-    """Masks the secrets of an environment and other ones in texts."""
+    """Masks the secrets of an environment, and others, in texts."""
 
     def __init__(self, environment: Mapping[str, str], secrets: Iterable[Secret] = ()) -> None:
         known = dict.fromkeys((secret.reveal() for secret in secrets), "[secret]") | secrets_of(environment)
@@ -67,7 +68,7 @@ class SecretMask:
         self._short = [as_word(value) for value in known if is_short(value)]
 
     def __call__(self, text: str) -> str:
-        """`text` without them, or a phrase in its place if one can be read in it even so."""
+        """Returns `text` with the secrets masked; if a secret can still be read in it, a fixed phrase instead."""
         for pattern, label in self._patterns:
             text = pattern.sub(lambda _, label=label: label, text)  # type: ignore[misc]
         text = _USER_IN_URL.sub(r"\1", text)
@@ -80,11 +81,12 @@ class SecretMask:
 
 
 def masked(text: str, environment: Mapping[str, str], secrets: Iterable[Secret] = ()) -> str:
-    """`text` without the environment's secrets and these."""
+    """Returns `text` with the secrets of `environment` and `secrets` masked."""
     return SecretMask(environment, secrets)(text)
 
 
 def _forms(value: str) -> Iterator[str]:
+    """Yields the spellings of a secret and, if it has several lines, its long lines."""
     yield from spellings(value)
     lines = value.splitlines()
     if len(lines) > 1:

@@ -1,7 +1,7 @@
-"""One run of a job at a time: who comes while it is under way waits for that one and shares how it ended.
+"""Runs one job of a name at a time: a caller that comes while it runs waits for that run and gets its result.
 
-A waiting caller may give up, or be cancelled, without ending the job: half of a token refresh would lose the
-new refresh token for everybody. Callers may be on different event loops; the job runs on that of the first.
+A waiting caller may give up, or be cancelled, without ending the job: half of a token refresh would lose the new
+refresh token for all callers. Callers may be on different event loops; the job runs on the loop of the first.
 """
 
 from __future__ import annotations
@@ -20,51 +20,53 @@ __all__ = ["SingleFlight"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Flight:
+class _Run:
+    """One running job and its result. `loop`: the loop it runs on."""
+
     loop: asyncio.AbstractEventLoop
     outcome: Future[bool] = field(default_factory=Future)
 
 
 class SingleFlight:
-    """Jobs under way, by name; safe to use from several threads."""
+    """Running jobs by name; safe to use from several threads."""
 
     def __init__(self) -> None:
         self._lock = lock_over_forks()
-        self._under_way: dict[str, _Flight] = {}
+        self._running: dict[str, _Run] = {}
         renew_in_child(self._forget)
 
     async def run(self, name: str, job: Callable[[], Coroutine[Any, Any, bool]], seconds: float) -> bool:
-        """What the job gave; False when it raised, which is logged, or `seconds` are over."""
+        """Returns the job's result; False if the job raised, which is logged, or if `seconds` have passed."""
         loop = asyncio.get_running_loop()
         with self._lock:
-            flight = self._under_way.get(name)
-            leads = flight is None or flight.loop.is_closed()
-            if flight is None or leads:
-                flight = self._under_way[name] = _Flight(loop)
-                flight.outcome.set_running_or_notify_cancel()  # from now on, no waiting caller can cancel it
+            run = self._running.get(name)
+            leads = run is None or run.loop.is_closed()
+            if run is None or leads:
+                run = self._running[name] = _Run(loop)
+                run.outcome.set_running_or_notify_cancel()  # from now on, no waiting caller can cancel it
         end: asyncio.Future[bool]
         if leads:
             task = asyncio.create_task(job(), name="demiurge-refresh")
-            task.add_done_callback(functools.partial(self._landed, name, flight))
+            task.add_done_callback(functools.partial(self._finish, name, run))
             end = task
         else:
-            end = asyncio.wrap_future(flight.outcome)
+            end = asyncio.wrap_future(run.outcome)
         try:
             await asyncio.wait((end,), timeout=seconds)
         finally:
             if not leads:
                 end.cancel()
-        return flight.outcome.done() and flight.outcome.result()
+        return run.outcome.done() and run.outcome.result()
 
     def _forget(self) -> None:
-        """In a process that was forked off nothing is under way."""
-        self._under_way.clear()
+        """Forgets all jobs: in a forked process none of them runs."""
+        self._running.clear()
 
-    def _landed(self, name: str, flight: _Flight, task: asyncio.Task[bool]) -> None:
+    def _finish(self, name: str, run: _Run, task: asyncio.Task[bool]) -> None:
         error = None if task.cancelled() else task.exception()
         if error is not None:
             log_cause(name, error)
         with self._lock:
-            if self._under_way.get(name) is flight:
-                del self._under_way[name]
-        flight.outcome.set_result(not task.cancelled() and error is None and task.result())
+            if self._running.get(name) is run:
+                del self._running[name]
+        run.outcome.set_result(not task.cancelled() and error is None and task.result())

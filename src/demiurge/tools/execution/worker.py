@@ -1,9 +1,9 @@
-"""A handler apart from the task that waits for it: in a worker thread, or in a task with a time limit.
+"""Runs a handler apart from the task that waits for it: in a worker thread, or in a task with a time limit.
 
-Neither can hold up another call or the end of the process. Every call has a thread to itself; a thread that is done
-waits for a next call, because starting one costs more than the rest of a call. The threads are daemons; a task that
-goes on after it was cancelled is taken off its loop's list, so that closing the loop does not wait for it.
-Context variables are copied in, as `asyncio.to_thread` does. What a handler raises is handed over and never
+Neither can delay another call or the end of the process. Every call has a thread to itself. An idle thread waits for
+another call, because starting a thread costs more than the rest of a call. The threads are daemons. A task that goes
+on after it was cancelled is removed from its loop's list, so that closing the loop does not wait for it. Context
+variables are copied into the thread, as `asyncio.to_thread` does. What a handler raises is handed over and never
 left to a thread or a task to report: their reports quote it, and SystemExit in a task would stop the loop.
 """
 
@@ -24,7 +24,7 @@ T = TypeVar("T")
 
 
 class WorkOutcome(NamedTuple):
-    """What was returned, or raised. Its `repr()` says nothing: asyncio logs it in its debug mode."""
+    """What a function returned, or raised. Its `repr()` says nothing, because asyncio logs it in debug mode."""
 
     returned: Any
     error: BaseException | None
@@ -33,7 +33,7 @@ class WorkOutcome(NamedTuple):
         return "WorkOutcome"
 
     def unwrap(self) -> Any:
-        """The one, or raises the other."""
+        """Returns what the function returned, or raises what it raised."""
         if self.error is not None:
             raise self.error
         return self.returned
@@ -44,30 +44,32 @@ _Job: TypeAlias = tuple[
 ]
 
 _GRACE_S = 0.1
-"""How long a cancelled handler may take to put things away before it is left behind."""
+"""How long a cancelled handler may take to clean up before it is abandoned."""
 
-_MOST_IDLE = 16
-"""How many threads may wait for a next call. There is no limit to how many work."""
+_MAX_IDLE = 16
+"""The maximum number of idle threads. The number of working threads has no limit."""
 
 _idle: list[tuple[threading.Thread, SimpleQueue[_Job]]] = []
-"""The threads that wait, and where each gets its next call from. The last to have worked works again first."""
+"""The idle threads, each with the queue from which it takes its next call. The thread that worked last is used
+first."""
 
 
 async def in_thread(function: Callable[[], Any]) -> Any:
-    """Runs `function` in a thread of its own and gives what it returns or raises. When the waiting task is
-    cancelled the thread runs on, and what it returns is dropped."""
+    """Runs `function` in a thread of its own; returns or raises what it returns or raises. If the waiting task is
+    cancelled, the thread runs on and its result is dropped."""
     return (await _started(function)).unwrap()
 
 
 async def to_the_end(function: Callable[[], T]) -> T:
-    """The same for short work that must not be left half known: a task that is cancelled waits for its end, and
-    only then is cancelled."""
+    """Runs short work in a thread. If the waiting task is cancelled, it waits for the end of the work first, because
+    half-finished work would leave the state unknown."""
     result: T = (await ended(_started(function))).unwrap()
     return result
 
 
 async def ended(work: asyncio.Future[T]) -> T:
-    """What comes of `work`, which goes on when the task that waits is cancelled: that is, once it has ended."""
+    """Returns the result of `work`. If the waiting task is cancelled, CancelledError is raised only after `work` has
+    ended."""
     cancelled: asyncio.CancelledError | None = None
     while not work.done():
         try:
@@ -75,7 +77,7 @@ async def ended(work: asyncio.Future[T]) -> T:
         except asyncio.CancelledError as error:
             cancelled = error
     if cancelled is not None:
-        work.exception()  # looked at
+        work.exception()  # marks the exception as retrieved
         raise cancelled
     return work.result()
 
@@ -88,29 +90,29 @@ def _started(function: Callable[[], Any]) -> asyncio.Future[WorkOutcome]:
 
 
 def _free_thread() -> SimpleQueue[_Job]:
-    """Where to put a call: at a thread that waits, or a new one."""
+    """Returns the queue of an idle thread, or of a new one."""
     try:
-        thread, door = _idle.pop()
-        while not thread.is_alive():  # it stayed behind when this process was forked off
-            thread, door = _idle.pop()
+        thread, queue = _idle.pop()
+        while not thread.is_alive():  # the thread does not exist in this forked process
+            thread, queue = _idle.pop()
     except IndexError:
-        door = SimpleQueue()
-        threading.Thread(target=_work, args=(door,), name="demiurge-tool", daemon=True).start()
-    return door
+        queue = SimpleQueue()
+        threading.Thread(target=_work, args=(queue,), name="demiurge-tool", daemon=True).start()
+    return queue
 
 
-def _work(door: SimpleQueue[_Job]) -> None:
-    """A thread's life. It says that it is free before it hands the outcome over, so that the next call finds it."""
+def _work(queue: SimpleQueue[_Job]) -> None:
+    """Runs calls in a thread. It marks itself idle before it hands over the result, so that the next call finds it."""
     this = threading.current_thread()
-    stays = True
-    while stays:
-        context, function, loop, done = door.get()
+    is_kept = True
+    while is_kept:
+        context, function, loop, done = queue.get()
         outcome = context.run(_outcome, function)
-        stays = len(_idle) < _MOST_IDLE
-        if stays:
-            _idle.append((this, door))
+        is_kept = len(_idle) < _MAX_IDLE
+        if is_kept:
+            _idle.append((this, queue))
         _hand_over(loop, done, outcome)
-        del context, function, loop, done, outcome  # nothing of a call outlives it here
+        del context, function, loop, done, outcome  # an idle thread keeps no reference to a call
 
 
 def _outcome(function: Callable[[], Any]) -> WorkOutcome:
@@ -122,29 +124,29 @@ def _outcome(function: Callable[[], Any]) -> WorkOutcome:
 
 def _hand_over(loop: asyncio.AbstractEventLoop, done: asyncio.Future[WorkOutcome], outcome: WorkOutcome) -> None:
     try:
-        loop.call_soon_threadsafe(_settle, done, outcome)
+        loop.call_soon_threadsafe(_set_result, done, outcome)
     except RuntimeError:
-        return  # the loop has ended: nobody waits any more
+        return  # the loop is closed: nobody waits any more
 
 
-def _settle(done: asyncio.Future[WorkOutcome], outcome: WorkOutcome) -> None:
+def _set_result(done: asyncio.Future[WorkOutcome], outcome: WorkOutcome) -> None:
     if not done.done():  # the waiting task may have been cancelled
         done.set_result(outcome)
 
 
 async def in_task(work: Callable[[], Awaitable[Any]], seconds: float) -> WorkOutcome | None:
-    """Runs `work` in a new task: what it returned and what it raised, or None when the time was over.
+    """Runs `work` in a new task. Returns what it returned or raised, or None if `seconds` have passed.
 
-    Then, and when the waiting task is cancelled, the new one is cancelled, given a tenth of a second, and left
-    behind."""
+    If the time is over or the waiting task is cancelled, the new task is cancelled, given a tenth of a second, and
+    then abandoned."""
     task = asyncio.create_task(_contained(work), name="demiurge-tool")
-    task.add_done_callback(_take_note)
+    task.add_done_callback(_mark_retrieved)
     try:
         await asyncio.wait((task,), timeout=seconds)
         return task.result() if task.done() else None
     finally:
         if not task.done():
-            await _leave(task)
+            await _abandon(task)
 
 
 async def _contained(work: Callable[[], Awaitable[Any]]) -> WorkOutcome:
@@ -156,7 +158,7 @@ async def _contained(work: Callable[[], Awaitable[Any]]) -> WorkOutcome:
         return WorkOutcome(None, error)
 
 
-async def _leave(task: asyncio.Task[WorkOutcome]) -> None:
+async def _abandon(task: asyncio.Task[WorkOutcome]) -> None:
     task.cancel()
     try:
         await asyncio.wait((task,), timeout=_GRACE_S)
@@ -166,7 +168,8 @@ async def _leave(task: asyncio.Task[WorkOutcome]) -> None:
             task._log_destroy_pending = False  # type: ignore[attr-defined]  # as `asyncio.gather` does
 
 
-def _take_note(task: asyncio.Task[WorkOutcome]) -> None:
-    """Marks a task's exception as seen; only one from outside gets here, and the loop has raised it already."""
+def _mark_retrieved(task: asyncio.Task[WorkOutcome]) -> None:
+    """Marks a task's exception as retrieved. Only an exception from outside arrives here, and the loop has raised it
+    already."""
     if not task.cancelled():
         task.exception()

@@ -1,8 +1,9 @@
-"""Stage: the start event, before anything but the policy can refuse the call.
+"""Stage: emits the start event. Only the policy can refuse the call before this stage.
 
-So every result, also a denial, has its start. It holds what the tool's redaction lets through of the arguments, which
-for a call that is denied is nothing: nobody can tell from it whether there is such a tool. The arguments are read here
-only if some of them are public; whether they fit the tool is asked later.
+Because of it every result, also a denial, has a start event. The event holds the arguments that the tool's redaction
+makes public; for a denied call it holds none, so the event does not reveal whether the tool exists. The arguments
+are parsed here only if the redaction names some of them. Whether they fit the tool's type is checked by a later
+stage.
 """
 
 from __future__ import annotations
@@ -24,18 +25,19 @@ _Event = fast_constructor(ToolCallStart)
 
 
 def announce(ports: Ports, call: Call) -> None:
-    """A second time changes nothing."""
+    """Emits the start event of the call, once; a second call of this function does nothing."""
     if call.announced:
         return
     call.announced = True
     if call.tool is not None and call.tool.spec.redaction.arguments:
         call.public_args = _public_arguments(call)
     if ports.emit is not None:
-        ports.tell(_Event(call.tool_call_id, call.tool_id, copied(call.public_args)))
+        ports.emit_event(_Event(call.tool_call_id, call.tool_id, copied(call.public_args)))
 
 
 def _public_arguments(call: Call) -> dict[str, Any]:
-    """None of them for what is no JSON object, and where the redaction breaks."""
+    """Returns the arguments that the redaction makes public; `{}` if the arguments are not a JSON object or the
+    redaction raises."""
     try:
         _, args = read_arguments(call.raw_args)
         shown: dict[str, Any] = portable(call.bound.spec.redaction.public_arguments(args))

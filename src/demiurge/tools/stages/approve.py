@@ -1,4 +1,6 @@
-"""Stage: where the policy says "ask", takes the decision for exactly this call, once."""
+"""Stage: if the policy requires an approval, takes the decision that a person made on exactly this call. Each
+decision is used once.
+"""
 
 from __future__ import annotations
 
@@ -14,8 +16,11 @@ _REFUSED = {"rejected": ToolErrorCode.APPROVAL_REJECTED, "expired": ToolErrorCod
 
 
 def approve(ports: Ports, call: Call) -> None:
-    """Without a decision the call ends as `approval_required` and says under which id it waits; the same call, with
-    the same id, asks again. A yes from somebody whom the policy does not let approve counts as none."""
+    """Raises ToolFailure unless the call needs no approval or has a valid one.
+
+    Without a decision the code is `approval_required`, and the call's answer names the approval it waits for. The
+    same call with the same id asks again. A "yes" from a person whose roles the policy does not accept counts as no
+    decision."""
     if call.replayed or call.decision != "require_approval":
         return
     assert ports.approvals is not None
@@ -36,13 +41,13 @@ def approve(ports: Ports, call: Call) -> None:
     )
     decision = ports.approvals.take(request)
     if decision is None or isinstance(decision, ApprovalPending):
-        call.asked = request.own_id if decision is None else decision.approval_id
+        call.matched_approval_id = request.own_id if decision is None else decision.approval_id
         raise ToolFailure(ToolErrorCode.APPROVAL_REQUIRED)
-    call.asked = decision.approval_id
+    call.matched_approval_id = decision.approval_id
     if decision.outcome != "approved":
         raise ToolFailure(_REFUSED[decision.outcome])
     if not may_decide(decision.roles, request.approvers):
         raise ToolFailure(ToolErrorCode.APPROVAL_REQUIRED)
     if ports.clock.now_ns() // 1_000_000 >= decision.expires_at_ms:
         raise ToolFailure(ToolErrorCode.APPROVAL_EXPIRED)
-    call.granted = decision.approval_id
+    call.granting_approval_id = decision.approval_id

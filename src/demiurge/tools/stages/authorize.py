@@ -1,7 +1,9 @@
-"""Stage: may this caller make this call? Asked after the policy, before the arguments are looked at.
+"""Stage: asks the authorizer whether this caller may make this call. It runs after the policy and before the
+arguments are parsed.
 
-It fails closed: only True lets a call through, and who does not say who they are is not asked for. The runner's own
-authorizer is asked, else that of the context which the call is made with; without any, nobody.
+The stage fails closed: only the answer True lets a call through, and a call without an actor and a tenant is
+`authz_unavailable`. The authorizer is the runner's own, or else the one in the resources of the call's context. If
+neither has one, every call passes.
 """
 
 from __future__ import annotations
@@ -21,10 +23,12 @@ from demiurge.values.article import with_article
 
 __all__ = ["authorize"]
 
-_LONGEST_S: Final = 1.5
+_TIMEOUT_S: Final = 1.5
 
 
 def authorize(ports: Ports, call: Call) -> Awaitable[None] | None:
+    """Raises ToolFailure (`authz_denied`, `authz_unavailable`) unless the authorizer answers True. Returns an
+    awaitable if the authorizer is async and the caller can wait for it, else None."""
     authorizer = ports.authorizer
     if authorizer is None and call.template is not None:
         authorizer = call.template.resources.get(Authorizer)
@@ -43,28 +47,28 @@ def authorize(ports: Ports, call: Call) -> Awaitable[None] | None:
     try:
         answer = authorizer.check(request)
     except Exception as error:
-        raise _unanswered(error) from error
+        raise _unavailable(error) from error
     if not inspect.isawaitable(answer):
-        _judge(answer)
+        _require_true(answer)
         return None
-    judged = _judge_later(answer)
+    judged = _judge_async(answer)
     return judged if call.threads or call.bound.is_async else in_own_loop(judged)
 
 
-async def _judge_later(answer: Awaitable[Any]) -> None:
+async def _judge_async(answer: Awaitable[Any]) -> None:
     async def awaited() -> Any:
         return await answer
 
-    outcome = await in_task(awaited, _LONGEST_S)
+    outcome = await in_task(awaited, _TIMEOUT_S)
     if outcome is None:
         log_fault("authorizer", "did not answer in time")
         raise ToolFailure(ToolErrorCode.AUTHZ_UNAVAILABLE)
     if outcome.error is not None:
-        raise _unanswered(outcome.error) from outcome.error
-    _judge(outcome.returned)
+        raise _unavailable(outcome.error) from outcome.error
+    _require_true(outcome.returned)
 
 
-def _judge(answer: object) -> None:
+def _require_true(answer: object) -> None:
     if answer is False:
         raise ToolFailure(ToolErrorCode.AUTHZ_DENIED)
     if answer is not True:
@@ -72,6 +76,6 @@ def _judge(answer: object) -> None:
         raise ToolFailure(ToolErrorCode.AUTHZ_UNAVAILABLE)
 
 
-def _unanswered(error: BaseException) -> ToolFailure:
+def _unavailable(error: BaseException) -> ToolFailure:
     log_cause("authorizer", error)
     return ToolFailure(ToolErrorCode.AUTHZ_UNAVAILABLE)

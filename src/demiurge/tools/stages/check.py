@@ -1,11 +1,13 @@
-"""Stage: the result must have its declared form, and becomes JSON and the model's text here.
+"""Stage: checks that the result has its declared form, and makes its JSON and its text for the model.
 
-This is the one place that can refuse a result for its form (`output_validation`); behind it, the public view
-and the texts are always what RFC 8785 and UTF-8 can write. Its own type must accept it back: what is stored
-now must be readable later. An integer beyond ±(2^53 - 1) keeps all its digits: a JSON number in the model's
-text, decimal text in the view. A failure that the handler reports by itself ends here, and a result that holds the
-credentials of its connection is `redaction_failed`. A stored result reads as it did: what a value's own `render()` hid
-is still in the value.
+No other stage refuses a result for its form (`output_validation`). After this stage the public view and the texts
+can always be written as RFC 8785 JSON and UTF-8. The result's type must also accept the encoded value back, because
+what is stored now must be readable later. An integer beyond ±(2^53 - 1) keeps all its digits: it is a JSON number in
+the model's text and decimal text in the view.
+
+The stage ends the call as `execution` if the handler reported a failure by itself, and as `redaction_failed` if the
+result holds the credentials of its connection. A result from the ledger keeps the rendering it was stored with,
+because the stored value still holds what the value's own `render()` hid.
 """
 
 from __future__ import annotations
@@ -27,10 +29,12 @@ from demiurge.values.article import with_article
 
 __all__ = ["check"]
 
-_MOST_FAULTS = 3
+_MAX_FAULTS = 3
 
 
 def check(ports: Ports, call: Call) -> None:
+    """Sets the call's message, encoded and portable value, rendering and content. Raises ToolFailure
+    (`output_validation`, `redaction_failed`, `execution`)."""
     result = call.result
     assert result is not None
     if (type(result.success), type(result.exclude_value_from_context)) != (bool, bool):
@@ -48,27 +52,28 @@ def check(ports: Ports, call: Call) -> None:
                 rendering = render_value(result.value, call.encoded)
     except (ToolValidationError, InvalidValue, TypeError, ValueError) as error:
         log_fault(f"result of {call.tool_id}", _fault(result, error))
-        ports.show(call, f"result of {call.tool_id}", error)
+        ports.show_error(call, f"result of {call.tool_id}", error)
         raise ToolFailure(ToolErrorCode.OUTPUT_VALIDATION) from error
     if call.lease is not None and call.lease.leaks(call.message, rendering, to_json(call.plain).decode()):
         raise ToolFailure(ToolErrorCode.REDACTION_FAILED)
     call.rendering = rendering
     call.content = join_text(call.message, rendering)
     if not result.success:
-        call.told = call.message
+        call.reported_message = call.message
         public = call.message if call.bound.spec.redaction.shows_message else ""
         raise ToolFailure(ToolErrorCode.EXECUTION, safe_message=public or None)
 
 
 def _fault(result: ToolResult[Any], error: Exception) -> str:
-    """For the log: where the value breaks its type, by its own fields. What else is on the way there may be data."""
+    """Returns a line for the log that says where the value breaks its type. It names declared fields only: anything
+    else on the path to the fault may be data, and is written as `*`."""
     kind, cause = type(result.value), error.__cause__ or error
     message, value = type(result.message).__name__, with_article(kind.__name__)
     what = f"has not its declared form, with a message of type {message} and {value}"
     if not isinstance(cause, ValidationError):
         return f"{what} ({type(cause).__name__})"
     names = params_names(kind)
-    details = cause.errors()[:_MOST_FAULTS]
+    details = cause.errors()[:_MAX_FAULTS]
     faults = [
         ".".join(str(step) if step in names or isinstance(step, int) else "*" for step in entry["loc"])
         + f" ({entry['type']})"

@@ -1,9 +1,9 @@
-"""Stage: the call takes its slot in the ledger, or waits for the equal call that has it.
+"""Stage: claims the call's slot in the ledger, or waits for the equal call that holds the slot.
 
-The last thing before the handler, and atomic: of equal calls at once, in tasks, threads or processes, one runs. The
-others wait, no longer than the call may take and never for ever, and are answered by what it did; when it changed
-nothing, the next one runs. A doubt is taken over by a tool that can find out (`reconcile` runs in the handler's place)
-or that only reads (it runs again).
+This is the last stage before the handler that uses the ledger, and it is atomic: of equal calls made at the
+same time, in tasks, threads or processes, one runs. The others wait, at most as long as the call may take, and get
+the first one's result. If that call changed nothing, the next one runs. A slot in doubt can be claimed by a tool
+that has `reconcile`, which then runs in the handler's place, and by a tool that only reads, which runs again.
 """
 
 from __future__ import annotations
@@ -18,22 +18,25 @@ from demiurge.tools.ledger.ledger import Claim, Ledger
 from demiurge.tools.ledger.reconcile import reconciling
 from demiurge.tools.ledger.store import EntryState, LedgerRow, LedgerSlot
 from demiurge.tools.ledger.waiting import Bell, LoopBell, ThreadBell, hold, waiting_for
-from demiurge.tools.stages.recall import answer_from, ask, asks_elsewhere
+from demiurge.tools.stages.recall import answer_from, call_ledger, uses_ledger_thread
 
 __all__ = ["claim"]
 
 _LONGEST_WAIT_S = 600.0
-"""How long a call waits that nothing else limits: what it waits for may wait for this very call, unseen."""
+"""How long a call without any other limit waits: the call it waits for may itself be waiting for this one, unseen."""
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.001, 0.05
-"""How long a waiter sleeps between two looks at a ledger that other processes write to; each time twice as long."""
+"""The pause between two reads of a ledger that other processes write to; it doubles from the first value to the
+second."""
 
 
 def claim(ports: Ports, call: Call) -> Awaitable[None] | None:
+    """Claims the slot, or answers the call from the slot. Returns an awaitable if it has to wait. Raises ToolFailure
+    (`unknown_outcome`, `timeout`, `output_validation`)."""
     ledger, slot = ports.ledger, call.slot
     if ledger is None or slot is None or call.replayed:
         return None
     take = functools.partial(_take, ports, call, ledger, slot)
-    if asks_elsewhere(ports, call):
+    if uses_ledger_thread(ports, call):
         return _claim(ports, call, take)
     got = take()
     if _is_taken(got):
@@ -44,7 +47,7 @@ def claim(ports: Ports, call: Call) -> Awaitable[None] | None:
 
 async def _claim(ports: Ports, call: Call, take: functools.partial[Claim], got: Claim | None = None) -> None:
     if got is None:
-        got = await ask(ports, call, take)
+        got = await call_ledger(ports, call, take)
     if _is_taken(got):
         assert got.there is not None
         got = await _wait(ports, call, got.there, take)
@@ -52,7 +55,7 @@ async def _claim(ports: Ports, call: Call, take: functools.partial[Claim], got: 
 
 
 def _is_taken(got: Claim) -> bool:
-    """Is an equal call at work?"""
+    """Returns whether an equal call holds the slot and is running."""
     return got.mine is None and got.there is not None and got.there.state is EntryState.CLAIMED
 
 
@@ -79,13 +82,14 @@ def _take(ports: Ports, call: Call, ledger: Ledger, slot: LedgerSlot) -> Claim:
     )
     call.reconciling = got.mine is not None and got.there is not None and not call.changes_nothing
     call.claim = got.mine
-    if got.mine is not None and call.failure is not None:  # the call was given up while this thread worked for it
+    if got.mine is not None and call.failure is not None:  # the call was cancelled while this thread took the claim
         (ledger.doubt if call.reconciling else ledger.release)(got.mine)
     return got
 
 
 async def _wait(ports: Ports, call: Call, there: LedgerRow, take: functools.partial[Claim]) -> Claim:
-    """What the slot has to give when the claim on it has ended."""
+    """Waits until the claim on the slot has ended and returns what can be claimed or read then. Raises ToolFailure
+    (`timeout`, `unknown_outcome`) when the call's time is over."""
     ledger, slot = ports.ledger, there.slot
     assert ledger is not None
     bell: Bell = LoopBell() if call.threads else ThreadBell()
@@ -95,9 +99,9 @@ async def _wait(ports: Ports, call: Call, there: LedgerRow, take: functools.part
     try:
         while True:
             bell.still()
-            found = await ask(ports, call, lambda: ledger.find(slot, ports.clock.now_ns()))
+            found = await call_ledger(ports, call, lambda: ledger.find(slot, ports.clock.now_ns()))
             if found is None or found.state is not EntryState.CLAIMED:
-                got = await ask(ports, call, take)
+                got = await call_ledger(ports, call, take)
                 if not _is_taken(got):
                     return got
                 assert got.there is not None
@@ -111,7 +115,7 @@ async def _wait(ports: Ports, call: Call, there: LedgerRow, take: functools.part
 
 
 async def _listen(ports: Ports, there: LedgerRow, bell: Bell, most_s: float) -> float:
-    """Waits for the bell; how many seconds have passed."""
+    """Waits for the bell, at most `most_s` seconds. Returns how many seconds have passed."""
     begun_ns = ports.clock.monotonic_ns()
     with waiting_for(there):
         rang = await bell.wait(most_s)

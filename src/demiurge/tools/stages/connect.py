@@ -1,10 +1,10 @@
-"""Stage: may this call use the connection that it names? Then, around the handler: it is lent.
+"""Stage: checks whether this call may use the connection that it names. Around the handler, `lent` lends the
+connection.
 
-The question is asked on ids alone and before anybody looks for the connection, so the answer is the same
-whether there is one; it is asked again when the credentials are fetched, which is when the handler is about to
-run: an approval may have taken days. A connection is never chosen for a caller, not even if there is only one.
-One that is named for a tool that needs none is ignored: the tool gets the reference, as any context does, and
-no credentials.
+The permission is checked on ids alone, before the connection is looked up, so the answer does not reveal whether the
+connection exists. It is checked again when the credentials are fetched, right before the handler runs, because an
+approval may have taken days. A connection is never chosen for a caller, even if there is only one. If a tool needs
+no connection but the call names one, the tool gets the id, as any context does, and no credentials.
 """
 
 from __future__ import annotations
@@ -30,6 +30,8 @@ __all__ = ["connect", "lent"]
 
 
 def connect(ports: Ports, call: Call) -> None:
+    """Raises ToolFailure: `connection_unavailable` if the tool needs a connection and the call names none,
+    `policy_denied` if the call may not use the one it names."""
     if not call.bound.requires_connection:
         return
     if ports.connections is None or call.connection_id is None:
@@ -40,8 +42,9 @@ def connect(ports: Ports, call: Call) -> None:
 
 @asynccontextmanager
 async def lent(ports: Ports, call: Call) -> AsyncIterator[None]:
-    """Within it, the call's context has the one AuthCapability of its connection. Fetching may wait for a
-    refresh, so the time that is left is looked at again."""
+    """Lends the call's connection while the `with` block runs: the call's context holds one AuthCapability for it.
+    Fetching the credentials may wait for a token refresh, so the remaining time is checked again. Raises ToolFailure
+    (`connection_unavailable`); a failure or LoopSignal of the handler that quotes the credentials loses its text."""
     assert ports.connections is not None
     assert call.connection_id is not None
     assert call.context is not None
@@ -49,7 +52,7 @@ async def lent(ports: Ports, call: Call) -> AsyncIterator[None]:
         call.connection_id, tenant=call.caller.tenant, actor=call.caller.actor, wait_ms=call.limit_ms
     )
     try:
-        auth = await _opened(lease, call)
+        auth = await _open(lease, call)
         call.lease = lease
         resources = ResourceRegistry.build({**call.context.resources.entries, AuthCapability: auth})
         call.context = replace(call.context, resources=resources)
@@ -67,7 +70,7 @@ async def lent(ports: Ports, call: Call) -> AsyncIterator[None]:
         lease.close()
 
 
-async def _opened(lease: Lease, call: Call) -> AuthCapability:
+async def _open(lease: Lease, call: Call) -> AuthCapability:
     try:
         if call.threads or call.bound.is_async:
             return await lease.open()

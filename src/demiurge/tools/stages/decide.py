@@ -1,7 +1,8 @@
-"""Stage: asks the policy about the caller and the id, before anything else is looked at.
+"""Stage: asks the policy about the caller and the tool id, before anything else is looked at.
 
-A tool that is not allowed and a tool that does not exist get the same answer, so ids can't be probed. Only an
-allowed id learns that its tool is absent. Without an approval store, "ask a person" is "no".
+A tool that is not allowed and a tool that does not exist get the same answer, so ids cannot be probed. Only for an
+allowed id does the answer say that the tool is missing. Without an approval store, a policy that requires an
+approval denies.
 """
 
 from __future__ import annotations
@@ -16,9 +17,11 @@ __all__ = ["decide"]
 
 
 def decide(ports: Ports, call: Call) -> None:
+    """Sets the call's decision, rule and tool. Raises ToolFailure (`policy_denied`, `unavailable`), and TypeError if
+    the source returns something other than a BoundTool."""
     tool = ports.source.get(call.tool_id)
     if not (tool is None or isinstance(tool, BoundTool)):
-        raise TypeError("the source gave no BoundTool")
+        raise TypeError("the tool source did not return a BoundTool or None")
     effect = tool.spec.effect if tool is not None else ToolEffect.EXTERNAL_SIDE_EFFECT
     policy = ports.policy
     decision = policy.decide(call.caller, call.tool_id, effect)
@@ -30,6 +33,6 @@ def decide(ports: Ports, call: Call) -> None:
         call.decision = "allow"
     else:
         raise ToolFailure(ToolErrorCode.POLICY_DENIED)
-    if tool is None or tool.spec.name != call.tool_id:  # a source that answers with another tool has not got this one
+    if tool is None or tool.spec.name != call.tool_id:  # a source that returns another tool does not have this one
         raise ToolFailure(ToolErrorCode.UNAVAILABLE)
     call.bind(tool)

@@ -1,8 +1,8 @@
-"""Stage: the arguments as one JSON object, read strictly.
+"""Stage: parses the arguments strictly, as one JSON object.
 
-A truncated call must never run with what can be guessed of it: repeated keys, NaN, trailing text and anything
-but an object are `invalid_json`, and none of it is quoted back. Text of any length would hold up everything else on the
-event loop while it is read and checked, so it has a limit that no real call comes near.
+A truncated call must never run with arguments that were guessed. Repeated keys, NaN, trailing text and anything that
+is not an object are `invalid_json`, and the error quotes none of the text. Parsing a very long text would block
+everything else on the event loop, so the length has a limit that no real call comes near.
 """
 
 from __future__ import annotations
@@ -20,16 +20,17 @@ from demiurge.values import canonical_json
 __all__ = ["MAX_ARGUMENT_BYTES", "decode", "read_arguments"]
 
 MAX_ARGUMENT_BYTES = 1_048_576
-"""The longest arguments of a call, in UTF-8 bytes of JSON."""
+"""The maximum size of a call's arguments, in UTF-8 bytes of JSON."""
 
 
 def decode(ports: Ports, call: Call) -> None:
+    """Sets the call's arguments, as text and as an object. Raises what `read_arguments` raises."""
     call.args_text, call.args = read_arguments(call.raw_args)
 
 
 def read_arguments(raw: object) -> tuple[str | bytes, dict[str, Any]]:
-    """The JSON text of a call's arguments, and the object that it says. A mapping takes the same way as text: it is
-    written as JSON first. Raises ToolFailure: `invalid_json`, and `validation` for more than `MAX_ARGUMENT_BYTES`."""
+    """Returns the JSON text of a call's arguments, and the object it encodes. A mapping is written as JSON first and
+    then read like text. Raises ToolFailure: `invalid_json`, and `validation` for more than `MAX_ARGUMENT_BYTES`."""
     try:
         text = raw if isinstance(raw, str) else _text(raw)
         if len(text) > MAX_ARGUMENT_BYTES // 4 and _is_too_long(text):  # in UTF-8 a character has up to 4 bytes

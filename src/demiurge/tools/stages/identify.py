@@ -1,6 +1,6 @@
-"""Stage: the call gets its id, before anything can refuse it.
+"""Stage: gives the call its id, before any stage can refuse the call.
 
-Nothing that the model wrote is in it but a well-formed tool id and a short, printable call id.
+Of the model's text, the ids hold only a well-formed tool id and a short, printable call id.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ __all__ = ["identify"]
 
 
 def identify(ports: Ports, call: Call) -> None:
-    """The caller's id is kept, or its stand-in if it is no good as one; without one it is `call_` and 24
-    characters."""
+    """Sets `tool_call_id`, `tool_id` and `started_ns`. A usable id from the caller is kept, an unusable one is
+    replaced by a digest of it, and a missing one becomes `call_` and 24 characters."""
     if not call.tool_call_id:
         call.tool_call_id = new_id("call", ports.entropy)
     else:

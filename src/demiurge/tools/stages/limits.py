@@ -1,8 +1,10 @@
-"""Stage: is there time, budget and everything the tool needs? Then the handler's context is made.
+"""Stage: checks that there is time, budget and every capability that the tool needs, and makes the handler's
+context.
 
-Checked before anybody is asked for approval, and time and budget once more (`in_time`) right before the handler: in
-between, a connection or an equal call may have been waited for. A deadline and a budget come from the caller's
-context, else from the resources by their type; the handler finds them in both.
+The checks run before a person is asked for an approval. Time and budget are checked once more (`in_time`) right
+before the handler, because the call may have waited for a connection or an equal call in between. A deadline and a
+budget come from the caller's context, or else from the resources by their type; the handler finds them in both
+places.
 """
 
 from __future__ import annotations
@@ -28,10 +30,11 @@ _MS = timedelta(milliseconds=1)
 
 
 def limits(ports: Ports, call: Call) -> None:
-    """The shortest of policy budget, the tool's own timeout, the time left and the budget's time left is the limit,
-    in milliseconds."""
+    """Sets the call's context and its limit: the shortest of the policy's budget, the tool's own timeout, the time
+    left and the budget's time left, in milliseconds. Raises ToolFailure (`deadline_exceeded`, `budget_exceeded`,
+    `unavailable`)."""
     tool, most_ms = call.bound, ports.policy.budgets.max_runtime_ms
-    call.context = _unlent(_context(ports, call))
+    call.context = _without_auth(_context(ports, call))
     call.limit_ms = tool.timeout_ms if most_ms is None else min(most_ms, tool.timeout_ms or most_ms)
     in_time(ports, call)
     for capability in tool.capabilities:
@@ -43,7 +46,8 @@ def limits(ports: Ports, call: Call) -> None:
 
 
 def in_time(ports: Ports, call: Call) -> None:
-    """There is time and budget now; the limit comes down to what is left."""
+    """Lowers the call's limit to the time that is left. Raises ToolFailure (`deadline_exceeded`, `budget_exceeded`)
+    if time or budget is used up."""
     context = call.context
     assert context is not None
     if context.deadline is not None:
@@ -57,16 +61,17 @@ def in_time(ports: Ports, call: Call) -> None:
             _lower_limit(call, context.budget_tracker.budget.deadline, ToolErrorCode.BUDGET_EXCEEDED)
 
 
-def _lower_limit(call: Call, deadline: Deadline, if_over: ToolErrorCode) -> None:
+def _lower_limit(call: Call, deadline: Deadline, code: ToolErrorCode) -> None:
     left = deadline.remaining()
     if left <= timedelta():
-        raise ToolFailure(if_over)
+        raise ToolFailure(code)
     left_ms = max(1, left // _MS)
     call.limit_ms = left_ms if call.limit_ms is None else min(call.limit_ms, left_ms)
 
 
-def _unlent(context: ToolContext) -> ToolContext:
-    """Without an AuthCapability: one that is there already is hand-made, or was lent to another call."""
+def _without_auth(context: ToolContext) -> ToolContext:
+    """Returns the context without an AuthCapability: one that is already there was made by hand, or was lent to
+    another call."""
     if AuthCapability not in context.resources:
         return context
     own = {kind: bound for kind, bound in context.resources.entries.items() if kind is not AuthCapability}
@@ -100,7 +105,8 @@ def _context(ports: Ports, call: Call) -> ToolContext:
 
 
 def resources_of(ports: Ports, template: ToolContext | None) -> ResourceRegistry:
-    """What a call finds by type: what its context names, then what it holds, then the runner's."""
+    """Returns what a call finds by type: first what its context names, then the context's resources, then the
+    runner's."""
     if template is None:
         return ports.resources
     named = ResourceRegistry.build({Deadline: template.deadline, BudgetTracker: template.budget_tracker})

@@ -1,20 +1,22 @@
-"""Stage: from here on, what the call changes in its session and resources can be taken back."""
+"""Stage: opens a transaction, so that the call's changes to its session and resources can be rolled back."""
 
 from __future__ import annotations
 
 from demiurge.tools.execution.call import Call
-from demiurge.tools.execution.changes import Changes, can_go_back
+from demiurge.tools.execution.changes import Changes, supports_rollback
 from demiurge.tools.execution.ports import Ports
 
 __all__ = ["open_transaction"]
 
 
 def open_transaction(ports: Ports, call: Call) -> None:
+    """Begins `call.changes` for the session and the resources that support a roll-back; does nothing if there are
+    none."""
     context = call.context
     assert context is not None
-    things = ports.can_go_back
+    targets = ports.reversible
     if call.template is not None:
-        things = tuple(filter(can_go_back, (context.session, *context.resources.entries.values())))
-    if things:
+        targets = tuple(filter(supports_rollback, (context.session, *context.resources.entries.values())))
+    if targets:
         call.changes = Changes()
-        call.changes.watch(things)
+        call.changes.watch(targets)

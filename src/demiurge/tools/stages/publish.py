@@ -1,9 +1,10 @@
-"""Stage: the session hears of the call, once, whatever its outcome.
+"""Stage: publishes the call in its session, once, whatever its outcome.
 
-It always runs, after the ledger has the result and before anybody outside is told. A result that is folded by every
-reducer and taken by every subscriber is kept, with all that the handler changed; else the call has failed, and its
-session and resources are as if it had never been. The ledger keeps the result: the next equal call publishes it again.
-Whatever breaks in, the log has one entry for the call, and that says what became of it.
+This stage always runs, after the ledger has stored the result and before anybody outside is notified. If every
+reducer and every subscriber accepts a successful result, all that the handler changed is committed. Otherwise the
+call fails, and its session and resources are rolled back. The ledger keeps the result, so the next equal call
+publishes it again. Whatever interrupts this stage, the session's log has one entry for the call, with the call's
+final outcome.
 """
 
 from __future__ import annotations
@@ -31,70 +32,72 @@ _NOT_BACK = "The tool failed, and what it had changed here could not be taken ba
 
 
 def publish(ports: Ports, call: Call) -> None:
+    """Publishes the call's event, and commits or rolls back its changes. Sets `call.failure` if the result could not
+    be recorded."""
     session = _session(ports, call)
     if call.changes is None and session is None:
         return
     event_id = UUID(bytes=ports.entropy.token(16), version=4)
     try:
         if call.failure is None:
-            _keep(ports, call, session, event_id)
+            _commit(ports, call, session, event_id)
         else:
-            _take_back(call)
+            _roll_back(call)
             if session is not None:
-                _told(ports, call, session, _event(ports, call, session, event_id))
+                _publish_event(ports, call, session, _event(ports, call, session, event_id))
     except BaseException:
         if call.changes is None or call.changes.scope.state is not ScopeState.COMMITTED:
             call.failure = call.failure or ToolFailure(ToolErrorCode.UNKNOWN_OUTCOME)
-            _take_back(call)
+            _roll_back(call)
             _correct(ports, call, session, event_id)
         raise
 
 
-def _keep(ports: Ports, call: Call, session: Any, event_id: UUID) -> None:
+def _commit(ports: Ports, call: Call, session: Any, event_id: UUID) -> None:
     changes = call.changes
     if session is not None:
         event = _event(ports, call, session, event_id)
         if changes is None:
-            errors = _told(ports, call, session, event)
+            errors = _publish_event(ports, call, session, event)
         else:
             with entered(changes.scope):
-                errors = _told(ports, call, session, event)
+                errors = _publish_event(ports, call, session, event)
         if errors:
             call.failure = ToolFailure(ToolErrorCode.EXECUTION, safe_message=_NOT_KEPT)
-            _take_back(call)
+            _roll_back(call)
             _correct(ports, call, session, event_id)
             return
     if changes is not None:
         changes.commit()
 
 
-def _take_back(call: Call) -> None:
+def _roll_back(call: Call) -> None:
     if call.changes is not None and not call.changes.roll_back():
         call.failure = ToolFailure(ToolErrorCode.UNKNOWN_OUTCOME, safe_message=_NOT_BACK)
 
 
 def _session(ports: Ports, call: Call) -> Any:
-    """The call's session if it wants to hear of it, else None."""
+    """Returns the call's session if it has an event bus, else None."""
     session = call.template.session if call.template is not None else None
     if session is None or type(session) is NullSession:
         session = ports.session
     return session if hasattr(session, "event_bus") else None
 
 
-def _told(ports: Ports, call: Call, session: Any, event: ToolInvoked) -> Sequence[BaseException]:
-    """Publishes the event; what its listeners raised."""
+def _publish_event(ports: Ports, call: Call, session: Any, event: ToolInvoked) -> Sequence[BaseException]:
+    """Publishes the event and returns what its subscribers raised."""
     try:
         failures = getattr(session.event_bus.publish(event), "errors", ())
-    except Exception as raised:  # noqa: BLE001  (a bus of somebody's own make)
+    except Exception as raised:  # noqa: BLE001  (a user's bus may raise anything)
         failures = (raised,)
     errors = [getattr(failure, "error", failure) for failure in failures]
     for error in errors:
-        ports.explain(call, "session", error)
+        ports.explain_error(call, "session", error)
     return errors
 
 
 def _correct(ports: Ports, call: Call, session: Any, event_id: UUID) -> None:
-    """Puts what became of the call into the log, in the place of what was said of it before."""
+    """Replaces the log's entry for the call by one with the final outcome."""
     if not hasattr(session, "correct"):
         return
     try:
@@ -110,7 +113,7 @@ def _event(ports: Ports, call: Call, session: Any, event_id: UUID) -> ToolInvoke
     code, text = None, call.content
     if failure is not None:
         code, text = failure.error_code, explain(ports, call, failure)
-        if call.told is None:
+        if call.reported_message is None:
             result = ToolResult(public_failure(ports, failure)["message"], success=False)
     assert result is not None
     params = call.params

@@ -1,8 +1,8 @@
-"""Stage: has the ledger answered an equal call already?
+"""Stage: looks up whether the ledger already has the result of an equal call.
 
-After the policy and the limits, so that nobody gets a stored answer who could not have made the call; before anybody
-is asked for approval, because an answer that is there needs none. What is stored is read back into the tool's own
-type, so it goes through check, redaction and fit like any result.
+This stage runs after the policy and the limits, so that a caller who could not make the call does not get its stored
+result. It runs before a person is asked for an approval, because a stored result needs none. A stored value is
+decoded into the tool's own type and passes through the stages check, redact and spill like any result.
 """
 
 from __future__ import annotations
@@ -22,30 +22,31 @@ from demiurge.tools.policy import ToolPolicyContext
 from demiurge.tools.result import ToolResult
 from demiurge.values import canonical_json
 
-__all__ = ["answer_from", "ask", "asks_elsewhere", "recall", "slot_of"]
+__all__ = ["answer_from", "call_ledger", "recall", "slot_of", "uses_ledger_thread"]
 
 T = TypeVar("T")
 
 
 def recall(ports: Ports, call: Call) -> Awaitable[None] | None:
-    """A call in doubt goes on only if its tool can find out, or changes nothing. Where nobody is going to be asked and
-    nothing waits for a disk, `claim` is next and finds the same."""
+    """Answers the call from the ledger if its slot holds a result. Raises ToolFailure (`unknown_outcome`) for a slot
+    in doubt, unless the tool has `reconcile` or only reads. If no approval is needed and the ledger does not block,
+    `recall` does not read the slot: `claim` comes next and reads it."""
     config = call.bound.idempotency
     if ports.ledger is None or config is None or config.strategy is IdempotencyStrategy.NONE:
         return None
     call.slot, call.params_hash = _identity(call, config)
-    if asks_elsewhere(ports, call):
+    if uses_ledger_thread(ports, call):
         return _recall(ports, call, ports.ledger, call.slot)
     if call.decision != "allow" or ports.ledger.blocking:
-        _found(call, ports.ledger.find(call.slot, ports.clock.now_ns()))
+        _answer_if_done(call, ports.ledger.find(call.slot, ports.clock.now_ns()))
     return None
 
 
 async def _recall(ports: Ports, call: Call, ledger: Ledger, slot: LedgerSlot) -> None:
-    _found(call, await ask(ports, call, lambda: ledger.find(slot, ports.clock.now_ns())))
+    _answer_if_done(call, await call_ledger(ports, call, lambda: ledger.find(slot, ports.clock.now_ns())))
 
 
-def _found(call: Call, there: LedgerRow | None) -> None:
+def _answer_if_done(call: Call, there: LedgerRow | None) -> None:
     if there is None or there.state is EntryState.CLAIMED:
         return
     if there.state is EntryState.DONE or not call.may_end_doubt:
@@ -53,7 +54,8 @@ def _found(call: Call, there: LedgerRow | None) -> None:
 
 
 def answer_from(call: Call, there: LedgerRow) -> None:
-    """The call is answered by what is there: a result that is done; else nobody knows."""
+    """Answers the call with the ledger's row. Raises ToolFailure: `unknown_outcome` if the row is no result,
+    `output_validation` if its value no longer fits the tool's type."""
     if there.state is not EntryState.DONE:
         raise ToolFailure(ToolErrorCode.UNKNOWN_OUTCOME)
     try:
@@ -65,41 +67,41 @@ def answer_from(call: Call, there: LedgerRow) -> None:
     call.replayed = True
 
 
-def asks_elsewhere(ports: Ports, call: Call) -> bool:
-    """Is the ledger asked in a thread? It is if that may wait for a disk while an event loop waits."""
+def uses_ledger_thread(ports: Ports, call: Call) -> bool:
+    """Returns whether the ledger is read in a thread, which is the case if reading may block on a disk while an
+    event loop waits."""
     return call.threads and ports.ledger is not None and ports.ledger.blocking
 
 
-async def ask(ports: Ports, call: Call, work: Callable[[], T]) -> T:
-    """What `work` says, which asks the ledger."""
-    return await to_the_end(work) if asks_elsewhere(ports, call) else work()
+async def call_ledger(ports: Ports, call: Call, work: Callable[[], T]) -> T:
+    """Runs `work`, which reads or writes the ledger, in a thread if `asks_elsewhere`; returns its result."""
+    return await to_the_end(work) if uses_ledger_thread(ports, call) else work()
 
 
 def slot_of(
     tool: BoundTool, arguments: str, caller: ToolPolicyContext, *, session_id: str | None = None
 ) -> LedgerSlot | None:
-    """Return the place of the entry that a call with these arguments has in a ledger, None for a call that has none.
+    """Returns the slot of a call with these arguments in a ledger; None for a tool without idempotency.
 
-    `arguments` are JSON, `session_id` is that of the call's session. Raises InvalidValue and ToolValidationError for
-    arguments that the tool does not take; whatever a `key_fn` raises.
-    """
+    `arguments` are JSON; `session_id` is the id of the call's session. Raises InvalidValue and ToolValidationError
+    for arguments that the tool does not accept, and whatever a `key_fn` raises."""
     config = tool.idempotency
     if config is None or config.strategy is IdempotencyStrategy.NONE:
         return None
     args, params = canonical_json.parse_object(arguments), tool.parse(arguments)
-    return _place(tool, params, _dumped(tool, params, args), config, caller, None, session_id)
+    return _slot(tool, params, _dump_params(tool, params, args), config, caller, None, session_id)
 
 
 def _identity(call: Call, config: IdempotencyConfig) -> tuple[LedgerSlot, str]:
-    """The place of the call's entry, and the hash of its parameters."""
+    """Returns the slot of the call's entry, and the hash of its parameters."""
     assert call.context is not None
-    dumped = _dumped(call.bound, call.params, call.args)
+    dumped = _dump_params(call.bound, call.params, call.args)
     session_id = getattr(call.context.session, "session_id", None)
-    slot = _place(call.bound, call.params, dumped, config, call.caller, call.connection_id, session_id)
+    slot = _slot(call.bound, call.params, dumped, config, call.caller, call.connection_id, session_id)
     return slot, dumped.hash()
 
 
-def _place(
+def _slot(
     tool: BoundTool,
     params: Any,
     dumped: DumpedParams,
@@ -120,7 +122,7 @@ def _place(
     return LedgerSlot(partition, name, key)
 
 
-def _dumped(tool: BoundTool, params: Any, args: Mapping[str, Any] | None) -> DumpedParams:
+def _dump_params(tool: BoundTool, params: Any, args: Mapping[str, Any] | None) -> DumpedParams:
     dump = tool.dump_params
     if dump is None:
         return DumpedParams(params, sent=args)

@@ -1,7 +1,7 @@
-"""Last stage, which always runs: the audit record, the result event and the one answer.
+"""Last stage, which always runs: makes the audit record, the result event and the answer.
 
-Only what the redaction let through, or a code with its safe message, is in the event; the summary and the span get
-names, codes, digests and sizes, and the span the public part of the arguments.
+The event holds only what the redaction makes public, or an error code with its safe message. The summary and the
+span hold names, codes, digests and sizes; the span also holds the public part of the arguments.
 """
 
 from __future__ import annotations
@@ -29,7 +29,8 @@ _Event, _Answer, _Record = (
 
 
 def record(ports: Ports, call: Call) -> None:
-    """The call is counted before anybody hears of its result, and traced after."""
+    """Sets `call.answer`. The summary counts the call before the result event is emitted; the span is written
+    afterwards."""
     failure = call.failure
     ended_ns = ports.clock.now_ns()
     if failure is None:
@@ -37,19 +38,21 @@ def record(ports: Ports, call: Call) -> None:
         event = None
         if ports.emit is not None:
             event = _Event(call.tool_call_id, copied(call.view), replayed=call.replayed)
-        answer = _Answer(True, call.view, None, None, call.tool_call_id, call.content, entry, call.asked)
+        answer = _Answer(True, call.view, None, None, call.tool_call_id, call.content, entry, call.matched_approval_id)
     else:
         code, public = failure.error_code, public_failure(ports, failure)
         entry = _entry(ports, call, {"code": code.value, "message": public["message"]}, ended_ns)
         event = _Event(call.tool_call_id, public, is_error=True, replayed=call.replayed)
         content = explain(ports, call, failure)
-        answer = _Answer(False, None, code, public["message"], call.tool_call_id, content, entry, call.asked)
+        answer = _Answer(
+            False, None, code, public["message"], call.tool_call_id, content, entry, call.matched_approval_id
+        )
     call.answer = answer
     ports.summary.add(entry)
     if event is not None:
-        ports.tell(event)
+        ports.emit_event(event)
     if ports.spans is not None:
-        ports.trace(_span(call, entry, ended_ns))
+        ports.emit_span(_span(call, entry, ended_ns))
 
 
 def _entry(ports: Ports, call: Call, error: dict[str, str] | None, ended_ns: int) -> ToolInvocationRecord:
@@ -67,7 +70,7 @@ def _entry(ports: Ports, call: Call, error: dict[str, str] | None, ended_ns: int
         ports.policy_digest,
         call.decision,
         raw=call.payload,
-        approval_id=call.granted,
+        approval_id=call.granting_approval_id,
         replayed=call.replayed,
         sent=call.args_text,
         arguments=call.public_args,
@@ -97,12 +100,12 @@ def _span(call: Call, entry: ToolInvocationRecord, ended_ns: int) -> ToolSpan:
 
 
 def _json(value: Any) -> str:
-    """Compact, as a tracer takes text and no objects."""
+    """Returns compact JSON: a tracer accepts text, not objects."""
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
 def _size(text: Any) -> int | None:
-    """In UTF-8 bytes; None for arguments that are no text."""
+    """Returns the length in UTF-8 bytes, None for arguments that are not text."""
     if isinstance(text, bytes):
         return len(text)
     return len(str.encode(text, errors="surrogatepass")) if isinstance(text, str) else None

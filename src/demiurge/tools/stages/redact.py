@@ -1,4 +1,6 @@
-"""Stage: the public view, by allowlist, made by the runner and not by the tool."""
+"""Stage: makes the public view of the result with the tool's redaction, an allowlist. The runner applies it, not the
+tool.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Stage: a result over its byte budget goes to the blob store and is referred to (interfaces, 2).
+"""Stage: puts a result over its byte budget into the blob store and refers to it by its address.
 
-The model's text and the public view are measured and stored apart: the view's address must not lead to what
-redaction took away.
+The model's text and the public view are measured and stored separately: the address of the view must not lead to
+fields that the redaction removed.
 """
 
 from __future__ import annotations
@@ -16,7 +16,9 @@ __all__ = ["spill"]
 
 
 def spill(ports: Ports, call: Call) -> None:
-    """Sizes are UTF-8 bytes: of the model's text, and of the view as compact JSON."""
+    """Replaces the content or the view by a reference if it exceeds the policy's `max_result_bytes`. Sizes are UTF-8
+    bytes: of the model's text, and of the view as compact JSON. Raises ToolFailure (`result_too_large`) without a
+    blob store."""
     limit = ports.policy.budgets.max_result_bytes
     if limit is None:
         return
@@ -34,5 +36,5 @@ def _put_blob(ports: Ports, data: bytes) -> str:
         raise ToolFailure(ToolErrorCode.RESULT_TOO_LARGE)
     ref = ports.blobs.put(data)
     if not isinstance(ref, str):
-        raise TypeError("the blob store gave no address")
+        raise TypeError("the blob store's `put` did not return an address as text")
     return ref

@@ -1,4 +1,4 @@
-"""Stage: the arguments as the tool's own type. A failure names fields, never values."""
+"""Stage: parses the arguments into the tool's own type. A failure names fields, never values."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ __all__ = ["validate"]
 
 
 def validate(ports: Ports, call: Call) -> None:
+    """Sets `call.params`. Raises ToolFailure (`validation`)."""
     try:
         call.params = call.bound.parse(call.args_text)
     except ToolValidationError as error:

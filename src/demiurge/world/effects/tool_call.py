@@ -157,7 +157,7 @@ class ToolCalls:
             policy=_policy(call),
             resources=self._observers.resources,
             approvals=_Nobody(),
-            emit=self._observers.heard(call.progress),
+            emit=self._observers.emit_after(call.progress),
             blobs=sink,
             clock=self._clock,
         )
@@ -188,7 +188,7 @@ class ToolCalls:
             ledger=self._ledger_for(call, asks),
             approvals=_Decision(call, self._clock) if asks else _Nobody(),
             session=recorder.session if recorder is not None else None,
-            emit=observers.heard(call.progress),
+            emit=observers.emit_after(call.progress),
             blobs=sink,
             clock=self._clock,
             log_tool_errors=self._errors or False,
