@@ -32,7 +32,7 @@ from demiurge.world.expr import OPS, ExpressionError
 from demiurge.world.kernel import advance
 from demiurge.world.kernel.outcome import Advance
 from demiurge.world.manifest import BadManifest, Manifest
-from demiurge.world.plan import Ended, PlanInstance, hear, parse_plan, run
+from demiurge.world.plan import Ended, PlanInstance, offer_event, parse_plan, run
 from demiurge.world.snapshot import read_snapshot, snapshot_node
 from demiurge.world.state import UnitState
 from demiurge.world.unit import Unit
@@ -90,7 +90,7 @@ class Running:
 
     def hears(self, **event: Any) -> bool:
         """Whether a step that waits took an event."""
-        return hear(self.plan, self.instance, [(step_id, event) for step_id in self.instance.waits], self.port)
+        return offer_event(self.plan, self.instance, [(step_id, event) for step_id in self.instance.waits], self.port)
 
     def receipt(self, number: int, payload: Any = None) -> bool:
         self.instance.receipts[bytes([number])] = {"status": "ok", "payload": payload}
@@ -428,7 +428,7 @@ def test_an_event_that_another_unit_sent_is_heard() -> None:
     unit = Kernel(tiny([plan(steps, on="ex/Note@1")], triggers=[{"event": "ex/Note@1", "plan": "ex/plan@1"}]), B)
     note = {"$tag": "Note", "$value": {"board": "b", "text": "x"}}
     unit.event(note, schema="ex/BoardEv@1", cause={"unit": str(A), "seq": 1, "index": 0})
-    assert len(unit.state.plans) == 1, "a plan does not hear the event that started it"
+    assert len(unit.state.plans) == 1, "a plan does not offer_event the event that started it"
     unit.event(note, schema="ex/BoardEv@1", cause={"unit": str(A), "seq": 2, "index": 0})
     assert [r.body["id"] for r in unit.of("plan_ended")] == [1]
     assert list(unit.state.plans) == [2]

@@ -122,7 +122,7 @@ def test_places_are_asked_in_their_order(tmp_path: Path) -> None:
     wanted = secret("env:A", "env:B", "file:~/robot.txt", "vault:robot")
     secrets = Secrets(environment, vault=vault)
     assert find(secrets, wanted) is None
-    assert [place.state for place in secrets.look(wanted)] == ["absent"] * 4
+    assert [place.state for place in secrets.check_bindings(wanted)] == ["absent"] * 4
     vault.put("robot", 2, Text("of another version"), SystemEntropy())
     assert find(secrets, wanted) is None
     vault.put("robot", 1, Text("from the vault"), SystemEntropy())
@@ -133,7 +133,7 @@ def test_places_are_asked_in_their_order(tmp_path: Path) -> None:
     environment["B"] = " from the environment \n"
     environment["A"] = " "
     assert find(secrets, wanted) == "from the environment"
-    assert [place.state for place in secrets.look(wanted)] == ["absent", "found", "found", "found"]
+    assert [place.state for place in secrets.check_bindings(wanted)] == ["absent", "found", "found", "found"]
 
 
 def test_a_place_that_can_not_be_trusted_stops_the_search(tmp_path: Path) -> None:
@@ -145,7 +145,7 @@ def test_a_place_that_can_not_be_trusted_stops_the_search(tmp_path: Path) -> Non
     with pytest.raises(Unavailable, match="chmod 600") as refused:
         secrets.find(wanted)
     assert CANARY not in refused.value.message
-    refused_place, found = secrets.look(wanted)
+    refused_place, found = secrets.check_bindings(wanted)
     assert (refused_place.state, found.state) == ("refused", "found")
     assert "chmod 600" in refused_place.why
 

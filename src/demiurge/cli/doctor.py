@@ -238,7 +238,7 @@ def _secrets() -> Iterator[Check]:
         return
     for secret in (version for one in declared for version in secrets.versions(one)):
         name = f"secret {secret}"
-        first = next((place for place in secrets.look(secret) if place.state != "absent"), None)
+        first = next((place for place in secrets.check_bindings(secret) if place.state != "absent"), None)
         if first is not None and first.state == "found":
             yield Check(name, "ok", f"found at {first.binding}")
         elif first is not None:

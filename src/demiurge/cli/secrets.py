@@ -125,7 +125,7 @@ def declared_secrets() -> list[DeclaredSecret]:
 
 
 def _row(secrets: Secrets, secret: DeclaredSecret) -> dict[str, Any]:
-    places = list(secrets.look(secret))
+    places = list(secrets.check_bindings(secret))
     first = next((place for place in places if place.state != "absent"), None)
     row: dict[str, Any] = {
         "alias": secret.alias,

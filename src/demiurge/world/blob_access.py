@@ -1,7 +1,7 @@
-"""Who may read a blob: a unit one of whose records exposes its ref. Knowing a ref grants nothing.
+"""Blob access: a unit may read a blob if one of its records exposes the blob's ref. Knowing a ref grants nothing.
 
-What counts is what a unit was *given*: events and receipts that came in, and blobs that its own steps made. What it
-asked for counts for nothing, nor do events that it raised itself: else asking would be having.
+Only blobs that a unit was *given* count: those in events and receipts that came in, and those that its own steps made.
+The parameters of its effects and the events that it raised itself do not count: else asking would be having.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ PAGE = 256
 
 
 def granting_records(journal: JournalStore, unit: Unit, ref: Ref) -> Iterator[Record]:
-    """The records by which `unit` was given `ref`, the newest pages first.
+    """Yields the records that gave `unit` access to `ref`, the newest pages first.
 
-    What is asked about is mostly recent. A ref that was never given costs one look at each of the unit's records, but
-    only those that hold its 32 bytes are decoded.
+    Most questions are about recent blobs. For a ref that was never given, each of the unit's records is looked at once,
+    but only those that hold its 32 bytes are decoded.
     """
     head = journal.head(str(unit))
     digest = ref_digest(ref)

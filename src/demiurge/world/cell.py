@@ -1,7 +1,7 @@
-"""A unit's cell: a record that changes by steps.
+"""A unit's cell: a state record that steps change.
 
-Every cost here is that of the change, not of the cell: only what a step sets or appends is checked and digested, and
-lists are persistent vectors whose chunks are stored once.
+The cost of a step depends on the size of the change, not of the cell: only the fields that a step sets or appends to
+are checked and digested, and lists are persistent vectors whose chunks are stored once.
 """
 
 from __future__ import annotations
@@ -30,10 +30,11 @@ _ATOMS = frozenset([str, int, bool, bytes, type(None), Vector])
 
 
 def apply_step(schemas: Schemas, schema: str, cell: Cell | None, step: Step) -> tuple[Cell | None, list[Emit], bytes]:
-    """The cell after `step`, the step's events in normal form, and the digest of all that it changed and emitted.
+    """Returns the cell after `step`, the step's events in normal form, and the digest of everything that the step
+    changed and emitted.
 
-    Raises InvalidValue (with the path) when a change or an event breaks its schema or a limit is passed; then nothing
-    of the step counts.
+    Raises InvalidValue (with the path) if a change or an event breaks its schema or a limit is passed; then no part of
+    the step takes effect.
     """
     fields: Mapping[str, Any] = schemas.get(schema)["record"]
     _check_names(fields, step)
@@ -54,7 +55,7 @@ def apply_step(schemas: Schemas, schema: str, cell: Cell | None, step: Step) -> 
     if not changed and not added:
         return cell, emitted, digest
     after: dict[str, Any] = dict(cell) if cell is not None else {}
-    if len(after) < len(fields):  # a new cell, or one that was made before its schema gained an option or a list
+    if len(after) < len(fields):  # a new cell, or one older than a list or option of its schema
         for name, missing in _empty(fields).items():
             after.setdefault(name, missing)
     for name, value in changed.items():
@@ -68,8 +69,8 @@ def apply_step(schemas: Schemas, schema: str, cell: Cell | None, step: Step) -> 
 
 
 def _encoded(step: Step, changed: Cell, added: Cell, emitted: Sequence[Emit]) -> bytes:
-    """The node `{set, blobs, append, delete, events: [[schema, value, budget?]], effects?: [[kind, params, key,
-    grant]]}`, put together from its parts."""
+    """Returns the node `{set, blobs, append, delete, events: [[schema, value, budget?]], effects?: [[kind, params, key,
+    grant]]}`, joined from encoded parts."""
     parts = [_NODE if not step.effects else _NODE_WITH_EFFECTS, _part(changed)]
     if step.blobs or added or step.delete or emitted:
         blobs, events = [ref_of(blob) for blob in step.blobs], [_event(emit) for emit in emitted]
@@ -88,7 +89,8 @@ def _event(emit: Emit) -> list[Any]:
 
 
 def _part(value: Any) -> bytes:
-    """A value as it stands in a node: in a list, so that it is taken to be as deep as it will be."""
+    """Returns a value as encoded inside the node. It is encoded inside a list, so that the depth limit counts it as
+    deep as it lies there."""
     return cbor.encode_item([value])[1:]
 
 
@@ -100,7 +102,8 @@ _NOTHING_ELSE = b"".join(
 
 
 def cell_node(cell: Cell | None) -> tuple[bytes, dict[Ref, bytes]]:
-    """A cell as canonical CBOR with its lists as chunked nodes, and those chunks that no earlier call returned."""
+    """Returns a cell as canonical CBOR with its lists as chunked nodes, and the chunks that no earlier call
+    returned."""
     if cell is None:
         return cbor.encode(None), {}
     node: dict[str, Any] = {}
@@ -124,7 +127,7 @@ def _check_names(fields: Mapping[str, Any], step: Step) -> None:
 
 
 def own_copy(value: Any) -> Any:
-    """A copy that a reducer may scribble on without changing what it was given; vectors can't be changed anyway."""
+    """Returns a copy that a reducer may change without changing the original. Vectors are immutable and not copied."""
     kind = type(value)
     if kind in _ATOMS:
         return value
@@ -155,8 +158,9 @@ def _check_effects(effects: Sequence[EffectRequest]) -> None:
             raise InvalidValue("is a text", path=f"effects[{index}].key")
 
 
-def _ordered(checks: Mapping[str, Validator], given: Mapping[str, Any]) -> Iterable[str]:
-    return [name for name in checks if name in given] if len(given) > 1 else given
+def _ordered(checks: Mapping[str, Validator], values: Mapping[str, Any]) -> Iterable[str]:
+    """Returns the names in `values`, in the order of the schema."""
+    return [name for name in checks if name in values] if len(values) > 1 else values
 
 
 def _checked(check: Validator, name: str, value: Any) -> Any:
@@ -169,7 +173,7 @@ def _checked(check: Validator, name: str, value: Any) -> Any:
 
 
 def _empty(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """A new cell: lists empty, options none; the step has to set the rest."""
+    """Returns the fields of a new cell that need not be set: lists empty, options None."""
     cell: dict[str, Any] = {}
     for name, expr in fields.items():
         if "list" in expr:

@@ -1,8 +1,8 @@
-"""Effects: what an adapter is given, and what it answers.
+"""Effects: the interface between the host and the adapters that touch the outside.
 
-An adapter performs one kind of effect outside the kernel. It may be asked again after a crash, so it says what to do
-with an attempt that has no receipt (docs/architecture.md, rule 3): `retry` with the same key, `reconcile` by asking the
-outside what happened, or `in_doubt`, which is answered `unknown_outcome` and never silently repeated.
+An adapter performs one kind of effect outside the kernel. It may be asked again after a crash, so it declares how to
+handle an attempt that has no receipt (docs/architecture.md, rule 3): `retry` with the same key, `reconcile` by asking
+the outside what happened, or `in_doubt`, which is answered `unknown_outcome` and never silently repeated.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ __all__ = [
     "Claiming",
     "Deferring",
     "EffectCall",
-    "Recalling",
+    "Preflight",
     "Refusing",
     "Restart",
     "Result",
@@ -50,41 +50,44 @@ message}}`."""
 
 
 def succeeded(**payload: Any) -> Result:
+    """Returns the result of an effect that succeeded; `payload` has the form of its receipt schema."""
     return {"status": "ok", "payload": payload}
 
 
 def failed(code: str, message: str) -> Result:
+    """Returns the result of an effect that failed."""
     return {"status": "error", "payload": {"code": code, "message": message}}
 
 
 class CellReading(NamedTuple):
-    """Another unit's cell as of `unit_seq`; what a receipt says it has read (docs/architecture.md, rule 8)."""
+    """The state of another unit when it had `unit_seq` records; the receipt names it as what the effect has read
+    (docs/architecture.md, rule 8)."""
 
     unit: Unit
     unit_seq: int
     cell: Cell | None
     state_hash: Ref | None
     head: bytes
-    """Hash of its last record."""
+    """Hash of the unit's last record."""
     manifest: Ref | None
-    """The one that its last ingress was taken under."""
+    """The manifest under which the unit took its last ingress."""
 
     def to_node(self) -> dict[str, Any]:
         return {"unit": str(self.unit), "unit_seq": self.unit_seq, "state_hash": self.state_hash}
 
 
 class Services(Protocol):
-    """What a host does for adapters."""
+    """The services of a host that adapters use."""
 
     @property
     def manifest(self) -> Manifest: ...
 
     async def hold_blob(self, data: bytes) -> Ref:
-        """Store a blob, at the latest with the records that name it."""
+        """Stores a blob, at the latest with the records that name it. Returns its address."""
         ...
 
     async def put_blob(self, data: bytes) -> Ref:
-        """Durable on return."""
+        """Stores a blob; durable on return. Returns its address."""
         ...
 
     def get_blob(self, ref: Ref) -> bytes: ...
@@ -92,31 +95,32 @@ class Services(Protocol):
     async def read_cell(self, unit: Unit) -> CellReading: ...
 
     def keys(self, module: str) -> Iterator[str]:
-        """Of the module's units, in order; one whose cell was deleted is among them."""
+        """Yields the keys of the module's units, in order, those of deleted cells included."""
         ...
 
     def records(self, unit: Unit, from_seq: int = 0) -> Iterator[Record]: ...
 
-    async def giver(
+    async def granting_record(
         self, unit: Unit, ref: Ref, accept: Callable[[Record], bool] = lambda _record: True
     ) -> Record | None:
-        """A record that `accept` approves of and by which `unit` was given `ref` (`world.blob_access`)."""
+        """Returns a record that gave `unit` access to `ref` (`world.blob_access`) and that `accept` approves of, else
+        None."""
         ...
 
     async def send(
         self, schema: str, value: Any, *, ingress_id: str, caller: Caller, cause: Mapping[str, Any]
     ) -> list[Record]:
-        """Submit an event once and return the records of its step, also when it was submitted before."""
+        """Submits an event once. Returns the records of its step, also if the event was submitted before."""
         ...
 
     async def request(self, call: EffectCall, kind: str, params: Mapping[str, Any]) -> Result:
-        """A running tool's capability request, admitted by the kernel and answered by a receipt."""
+        """Asks for an effect on behalf of a running tool. The kernel decides on the request; a receipt answers it."""
         ...
 
 
 @dataclass(slots=True)
 class EffectCall:
-    """One performance of one intent. `restart` says that an earlier attempt has no receipt."""
+    """One performance of one intent. `restart` is set if an earlier attempt has no receipt."""
 
     unit: Unit
     intent: OpenIntent
@@ -127,14 +131,15 @@ class EffectCall:
     restart: Restart | None = None
     loop: asyncio.AbstractEventLoop = field(default_factory=asyncio.get_running_loop)
     refs: list[Ref] = field(default_factory=list)
-    """Blobs that the receipt exposes beside those in its payload."""
+    """Blobs that the receipt exposes, besides those in its payload."""
     injections: Injections = field(default_factory=Injections)
-    """The secrets that the adapter was handed: what it stores and answers is masked."""
+    """The secrets that the adapter was handed. They are masked in whatever it stores or answers."""
     requests: int = 0
+    """How many capability requests the running tool has made."""
     in_doubt: bool = False
-    """Set when a re-run handler asked for something else than it did the first time."""
+    """True if a handler that ran again asked for something else than the first time."""
     stalled: Unavailable | None = None
-    """Set when the store failed under it: then the call has no outcome, whatever its handler made of that."""
+    """The failure of the store during the call, if any. The call then has no outcome, whatever its handler returns."""
 
     @property
     def grant(self) -> Mapping[str, Any]:
@@ -143,8 +148,8 @@ class EffectCall:
 
     async def put_blob(self, data: bytes) -> Ref:
         data = self.injections.masked_bytes(data)
-        with self._stalling():
-            ref = await self._at_home(self.services.hold_blob(data))
+        with self._noting_stall():
+            ref = await self._on_host_loop(self.services.hold_blob(data))
         self.refs.append(ref)
         return ref
 
@@ -152,26 +157,27 @@ class EffectCall:
         return self.services.get_blob(ref)
 
     async def request(self, kind: str, params: Mapping[str, Any]) -> Result:
-        with self._stalling():
-            return await self._at_home(self.services.request(self, kind, params))
+        with self._noting_stall():
+            return await self._on_host_loop(self.services.request(self, kind, params))
 
     async def send(self, schema: str, value: Any) -> list[Record]:
-        """Submit the event that the effect comes to: once, however often the call is performed."""
+        """Submits the event that the effect produces: once, however often the effect is performed."""
         cause: dict[str, Any] = {"unit": str(self.unit), "seq": self.intent.seq, "index": 0}
         if self.intent.left is not None and "run" in self.intent.left:
             cause |= {"budget": nothing_of(self.intent.left["run"]), "run": self.intent.run}
         ingress_id = f"intent:{self.intent.id.hex()}"
-        with self._stalling():
+        with self._noting_stall():
             return await self.services.send(schema, value, ingress_id=ingress_id, caller=self.caller, cause=cause)
 
-    async def _at_home(self, work: Coroutine[Any, Any, T]) -> T:
-        """Await `work` on the host's loop: a `def` handler may run a loop of its own, in its thread."""
+    async def _on_host_loop(self, work: Coroutine[Any, Any, T]) -> T:
+        """Awaits `work` on the host's loop: a `def` handler may run a loop of its own, in its thread."""
         if asyncio.get_running_loop() is self.loop:
             return await work
         return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, self.loop))
 
     @contextmanager
-    def _stalling(self) -> Iterator[None]:
+    def _noting_stall(self) -> Iterator[None]:
+        """Sets `stalled` if the store fails inside the block."""
         try:
             yield
         except Unavailable as error:
@@ -180,50 +186,51 @@ class EffectCall:
 
 
 class Adapter(Protocol):
-    """Performs the effects of `kinds`. `perform` never raises for what the outside does: that is a Result."""
+    """Performs the effects of `kinds`. `perform` reports failures of the outside in its Result and does not raise for
+    them."""
 
     @property
     def kinds(self) -> tuple[str, ...]: ...
 
     def restart(self, intent: OpenIntent, manifest: Manifest) -> Restart:
-        """What to do with an attempt that has no receipt."""
+        """Returns how to handle an attempt that has no receipt."""
         ...
 
     async def perform(self, call: EffectCall) -> Result: ...
 
 
 @runtime_checkable
-class Recalling(Protocol):
-    """An adapter that may have an answer to an intent that waits for a person: what an equal call did, or that no
-    decision could let it run."""
+class Preflight(Protocol):
+    """An adapter that can answer some intents before a person decides on them: with the result of an equal call, or
+    with a refusal that no decision could lift."""
 
-    async def recall(self, call: EffectCall) -> Result | None:
-        """The answer, if there is one; nothing is done outside for it."""
+    async def preflight(self, call: EffectCall) -> Result | None:
+        """Returns the answer if there is one, else None. Touches nothing outside."""
         ...
 
 
 @runtime_checkable
 class Claiming(Protocol):
-    """An adapter that makes a claim durable in a ledger before it does something outside, for some intents."""
+    """An adapter that, for some intents, makes a claim durable in a ledger before it touches the outside."""
 
     def claims(self, intent: OpenIntent) -> bool:
-        """Whether it does for this one."""
+        """Returns whether the adapter makes a claim for this intent."""
         ...
 
 
 @runtime_checkable
 class Refusing(Protocol):
-    """An adapter that answers what must not be performed (`EffectType.answers_refusals`)."""
+    """An adapter that words the answers to refused intents (`EffectType.answers_refusals`)."""
 
     async def refuse(self, call: EffectCall, code: str, message: str) -> Result:
-        """The answer to an intent that was refused with `code`; nothing is done outside for it."""
+        """Returns the answer to an intent that was refused with `code`. Touches nothing outside."""
         ...
 
 
 @runtime_checkable
 class Deferring(Protocol):
-    """An adapter whose intents are not to be begun before a time."""
+    """An adapter whose intents must not begin before a time."""
 
     def due_ns(self, intent: OpenIntent) -> int:
-        """Wall time, from 1970."""
+        """Returns the earliest time at which the intent may begin, in nanoseconds since 1970."""
         ...

@@ -1,6 +1,6 @@
 """Plan expressions: small, total, and closed. Control flow belongs in reducers, so this language does not grow.
 
-An expression is JSON (behaviour as AgentOS had it):
+An expression is JSON:
 
 * a plain string, whole number, boolean or null, or a tagged constant (`{"text": "x"}`, `{"nat": 1}`, `{"null": {}}`,
   `{"bytes_b64": "aGk="}`);
@@ -9,9 +9,9 @@ An expression is JSON (behaviour as AgentOS had it):
 * a reference: `{"ref": "@plan.input.a.b"}`, `{"ref": "@var:name.a"}`, `{"ref": "@step:id.a"}`, `{"ref": "@event.a"}`;
 * an operation: `{"op": NAME, "args": [E]}` with a name of `OPS`.
 
-Evaluation is pure. It raises `ExpressionError`, which ends the plan with a recorded result. `and` and `or` look at
-their second argument only when the first has not decided, so that it may read what the first has made sure of. No value
-is larger than `MAX_TEXT` or `MAX_BITS`, whatever is computed: a plan can't be a bomb.
+Evaluation is pure. It raises `ExpressionError`, which ends the plan with a recorded result. `and` and `or` evaluate
+their second argument only if the first does not decide, so the second may rely on the first. No value is larger than
+`MAX_TEXT` or `MAX_BITS`, so a plan cannot exhaust memory.
 """
 
 from __future__ import annotations
@@ -32,24 +32,23 @@ Environment = Mapping[str, Any]
 """`{"input": value, "vars": {name: value}, "steps": {id: value}, "event": value}`; the last two may be absent."""
 
 MAX_TEXT = 1 << 20
-"""Most characters that `concat` makes."""
+"""The longest text that `concat` makes, in characters."""
 
 MAX_BITS = 256
-"""Largest whole number that arithmetic makes."""
+"""The largest whole number that arithmetic makes, in bits."""
 
 CONSTANTS = frozenset({"text", "nat", "int", "bool", "dec128", "hash", "uuid", "time_ns", "duration_ns"})
 
 
 class ExpressionError(Exception):
-    """An expression that has no value: a missing reference or field, a wrong type, a division by zero.
-
-    `code` is that of the plan's recorded end."""
+    """An expression has no value: a missing reference or field, a wrong type, a division by zero. `code` is the code of
+    the plan's recorded end."""
 
     code = "plan_failed"
 
 
 def evaluate(expression: Any, env: Environment) -> Any:
-    """The value of `expression` under `env`. Raises ExpressionError, whatever is wrong with either."""
+    """Returns the value of `expression` under `env`. Raises ExpressionError for any fault in either."""
     try:
         return _value(expression, env)
     except (TypeError, ValueError, LookupError, AttributeError, ArithmeticError, RecursionError, InvalidValue) as error:
@@ -57,7 +56,7 @@ def evaluate(expression: Any, env: Environment) -> Any:
 
 
 def references(expression: Any) -> Iterator[str]:
-    """Every reference that an expression may read, in the order written; of what is no expression, none."""
+    """Yields every reference that an expression may read, in the order written; none if it is not an expression."""
     if not isinstance(expression, Mapping):
         return
     if "op" in expression:
@@ -73,7 +72,7 @@ def references(expression: Any) -> Iterator[str]:
 
 
 def _inner(form: str, body: Any) -> Any:
-    """The expressions that a form is made of."""
+    """Returns the expressions inside a form."""
     if form in ("list", "set"):
         return body
     if not isinstance(body, Mapping):
@@ -102,16 +101,16 @@ def _value(expression: Any, env: Environment) -> Any:
 
 
 def _operation(expression: Mapping[str, Any], env: Environment) -> Any:
-    name, given = expression["op"], expression.get("args", ())
+    name, operands = expression["op"], expression.get("args", ())
     if name not in OPS:
         raise ExpressionError(f"unknown operation {name!r}")
     arity, run = OPS[name]
-    if len(given) != arity:
-        raise ExpressionError(f"{name} takes {arity} arguments, not {len(given)}")
-    args = [_value(given[0], env)]
+    if len(operands) != arity:
+        raise ExpressionError(f"{name} takes {arity} arguments, not {len(operands)}")
+    args = [_value(operands[0], env)]
     if name in DECIDES and args[0] is DECIDES[name]:
         return args[0]
-    args += [_value(arg, env) for arg in given[1:]]
+    args += [_value(arg, env) for arg in operands[1:]]
     try:
         return run(*args)
     except (TypeError, ValueError, KeyError, IndexError, ArithmeticError, InvalidValue) as error:
@@ -137,7 +136,7 @@ def _reference(path: str, env: Environment) -> Any:
 
 @lru_cache(4096)
 def parse_ref(path: str) -> tuple[str, tuple[str, ...]]:
-    """`@var:name.a.b` as `("var:name", ("a", "b"))`."""
+    """Returns `@var:name.a.b` as `("var:name", ("a", "b"))`."""
     head, *fields = path.removeprefix("@").split(".")
     return head, tuple(fields)
 
@@ -157,7 +156,8 @@ def _map(entries: Any, env: Environment) -> dict[Any, Any]:
 
 
 def _set(parts: Any, env: Environment) -> list[Any]:
-    """Without repetitions, in the order of the elements' canonical CBOR, as a set of a schema is."""
+    """Returns the elements without repetitions, in the order of their canonical CBOR, as sets of a schema are
+    ordered."""
     found = {cbor.encode_item(value): value for value in [_value(part, env) for part in parts]}
     return [found[key] for key in sorted(found)]
 
@@ -226,7 +226,7 @@ def _not(value: Any) -> bool:
 
 
 def _same(left: Any, right: Any) -> bool:
-    """Equal as values; a bool is no number, which Python thinks it is."""
+    """Returns whether two values are equal. A bool never equals a number, unlike in Python."""
     if isinstance(left, Mapping) and isinstance(right, Mapping):
         return left.keys() == right.keys() and all(_same(left[key], right[key]) for key in left)
     if isinstance(left, list) and isinstance(right, list):
@@ -271,7 +271,7 @@ OPS: Mapping[str, tuple[int, Callable[..., Any]]] = {
     "hash": (1, lambda value: ref_of(cbor.encode(value))),
     "hash_bytes": (1, ref_of),
 }
-"""Name -> (number of arguments, function)."""
+"""Operation name -> (number of arguments, function)."""
 
 DECIDES: Mapping[str, bool] = {"and": False, "or": True}
-"""What the first argument of an operation has to be for the second to be left alone."""
+"""Operation -> the value of its first argument that decides the result, so that the second is not evaluated."""

@@ -1,7 +1,8 @@
-"""What an effect was handed of secrets: which ones, for its receipt, and their values, to keep them out of it.
+"""Injections: the secrets that one effect was handed, named for its receipt and masked in all that it stores or
+answers.
 
-An adapter gets a value to send it away, and whoever it was sent to may send it back. So all that an effect stores or
-answers is searched for the values that it was handed, in the spellings that they get by accident.
+An adapter gets a secret's value to send it to a server, and the server may send it back. So everything that the effect
+stores or answers is searched for the values, also in the spellings that encoders make of them.
 """
 
 from __future__ import annotations
@@ -19,10 +20,11 @@ __all__ = ["Injections"]
 
 MASK = "[secret]"
 _PLAIN_WORD = re.compile(r"[a-z]*")
-"""A short value such as `none` or `ollama`, for a server that wants some key, is a word of ordinary texts."""
+"""A short value like `none` or `ollama`, given to a server that wants some key. It is an ordinary word, so it is not
+masked."""
 
 _NO_WORD = (rb"(?<![\w\x80-\xff])", rb"(?![\w\x80-\xff])")
-"""What is before and after a word in UTF-8: a letter beyond ASCII belongs to it, as in text."""
+"""Word boundaries in UTF-8 bytes. Bytes beyond ASCII belong to a word, as letters beyond ASCII do in text."""
 
 
 @final
@@ -63,7 +65,8 @@ class Injections(Uncopyable):
         return data
 
     def masked_text(self, text: str, *, more_follows: bool = False) -> str:
-        """The same for text; `more_follows`: it may go on in the middle of a word."""
+        """Returns `text` with `[secret]` in place of each value. With `more_follows` the text may end in the middle of
+        a word."""
         if len(text) >= self._shortest:
             for form in self._forms():
                 text = text.replace(form, MASK)
@@ -72,8 +75,8 @@ class Injections(Uncopyable):
         return text
 
     def begun(self, text: str) -> int:
-        """How many characters at the end of `text` may be the beginning of a value, or one that is masked as a word and
-        of which it is not known yet whether the word ends there."""
+        """Returns how many characters at the end of `text` may belong to an unfinished value: to the beginning of one,
+        or to a short value of which it is not known yet whether the word ends there."""
         ends = [*((form, len(form) - 1) for form in self._forms()), *((form, len(form)) for form in self._words())]
         longest = 0
         for form, most in ends:
@@ -85,7 +88,8 @@ class Injections(Uncopyable):
         return longest
 
     def masked(self, value: Any) -> Any:
-        """The same for every text in a receipt's payload, or in an event of a stream."""
+        """Returns `value` (a receipt's payload or a stream event) with `[secret]` in place of each value in its
+        texts."""
         if not self.journaled:
             return value
         if is_dataclass(value) and not isinstance(value, type):

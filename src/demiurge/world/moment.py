@@ -1,6 +1,7 @@
 """Moments of a world: positions between two steps.
 
-A step is durable as a whole, so a world never was in the middle of one: a position inside a step stands for its end.
+A step becomes durable as a whole, so no world was ever in the middle of one. A position inside a step stands for the
+step's end.
 """
 
 from __future__ import annotations
@@ -14,19 +15,20 @@ __all__ = ["length_at", "moment"]
 
 
 MAX_POSITION = (1 << 63) - 1
-"""The largest number that a store can count to."""
+"""The largest position that a store can hold."""
 
 
 def moment(journal: JournalStore, at: int | None) -> int:
-    """The position of the last record of the step that `at` lies in; of the last record of all when it is None.
+    """Returns the position of the last record of the step that `at` lies in; without `at`, of the last record of all.
 
-    0 is the moment before the first record. Raises NotFound when the journal does not reach so far.
+    Position 0 is the moment before the first record. Raises NotFound (`no_position`) if the journal has no such
+    position.
     """
     if at is None:
         return max((head.position for head in journal.heads()), default=0)
     if not 0 <= at <= MAX_POSITION or (at > 0 and next(journal.read_all(at, 1, away=True), None) is None):
         last = moment(journal, None)
-        raise NotFound(f"There is no position {at} here; the positions are 0 to {last}.", code="no_position")
+        raise NotFound(f"The journal has no position {at}. Name one from 0 to {last}.", code="no_position")
     for row in journal.read_all(at + 1, away=True):
         if row.ingress_id is not None:
             break
@@ -35,7 +37,7 @@ def moment(journal: JournalStore, at: int | None) -> int:
 
 
 def length_at(journal: JournalStore, unit: str, position: int) -> int:
-    """How many records `unit` had at a moment."""
+    """Returns how many records `unit` had at a moment."""
     head = journal.head(unit)
 
     def place(seq: int) -> int:

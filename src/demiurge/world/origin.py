@@ -1,8 +1,8 @@
-"""Where the units of a forked world come from: the world that each was born in.
+"""Origins: in which world each unit of a forked world was born.
 
-What a unit asks for is named after the world that it is in (docs/architecture.md, rule 4), so the records that a fork
-took over check only under the world that wrote them. Where a unit went over to another world its own chain says, in its
-`fork` records; only where it began has to be known before the chain is read, and is kept beside it.
+An effect's identity includes the world of its unit (docs/architecture.md, rule 4), so the records that a fork took over
+verify only under the world that wrote them. The `fork` records in a unit's chain say when the unit moved to another
+world. The world of its first record must be known before the chain is read, so it is stored beside the chain.
 """
 
 from __future__ import annotations
@@ -21,28 +21,28 @@ KEY = "origins"
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """The units whose first record has a position up to `until`, and after that of the origin before, were born in
-    `world`."""
+    """A world and the range of positions of the units born in it: those whose first record lies after the previous
+    origin's `until`, up to and including this `until`."""
 
     world: str
     until: int
 
 
 def origins(store: Store) -> tuple[Origin, ...]:
-    """Oldest first; none for a world that is no fork."""
+    """Returns the origins of a world's units, oldest first; none if the world is no fork."""
     kept = store.get_meta(KEY)
     found = canonical_json.parse_object(kept.encode())["worlds"] if kept is not None else []
     return tuple(Origin(world, until) for world, until in found)
 
 
 def set_origins(store: Store, found: tuple[Origin, ...]) -> None:
-    """Durable on return."""
+    """Stores the origins; durable on return."""
     node = {"worlds": [[origin.world, origin.until] for origin in found]}
     store.set_meta(KEY, canonical_json.encode(node).decode())
 
 
 def newborn(store: Store, unit: Unit) -> UnitState:
-    """A unit before its first record."""
+    """Returns the state of a unit before its first record, under the world that it was born in."""
     known = origins(store)
     first = next(store.outline(str(unit), 0, 1), None) if known else None
     if first is not None:

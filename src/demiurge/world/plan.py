@@ -1,13 +1,13 @@
-"""Plans: small step graphs that turn an intent event into effects and their receipts into events.
+"""World plans: small step graphs that turn an intent event into effects and their receipts into events.
 
-A plan is data. `run` moves one instance as far as it can go and says what it wants through a
-`PlanPort`; it does no I/O. An effect's receipt is bound as `{status, payload}`, so a plan sees failures; whatever goes
-wrong inside a plan ends it with a recorded error.
+A plan is data. `run` moves one instance as far as it can go and makes its requests through a `PlanPort`; it does no
+I/O. An effect's receipt is bound as `{status, payload}`, so a plan sees failures. Any fault inside a plan ends the plan
+with a recorded error.
 
-A step begins when all steps before it are done or skipped and one of its edges is open. An edge is open when the step
-that it leaves was *done* and its guard holds; a step without an open edge is skipped. So a branch that is not taken is
-skipped to its end without repeating its guard, and what comes after the branches runs when one of them did. A step
-is decided on once: a variable that changes while it waits changes nothing.
+A step begins when all steps before it are done or skipped and one of its incoming edges is open. An edge is open when
+its source step was *done* and its guard holds; a step without an open edge is skipped. So a branch that is not taken is
+skipped to its end without repeating its guard, and the steps after the branches run if one branch did. Each step is
+decided on once: a variable that changes while the step waits does not change the decision.
 """
 
 from __future__ import annotations
@@ -20,17 +20,18 @@ from demiurge.errors import InvalidValue
 from demiurge.values.refs import Ref
 from demiurge.world.expr import ExpressionError, evaluate, parse_ref, references
 
-__all__ = ["BOUND", "Edge", "Ended", "PlanInstance", "PlanPort", "WorldPlan", "hear", "parse_plan", "run"]
+__all__ = ["BOUND", "Edge", "Ended", "PlanInstance", "PlanPort", "WorldPlan", "offer_event", "parse_plan", "run"]
 
 BOUND = {"emit_effect": "effect_id_as", "await_receipt": "as", "await_event": "as", "assign": "as"}
 """The field of `bind` that names the variable an op sets."""
 
 EFFECTS_PER_MOVE = 64
-"""Most effects that an instance may ask for between two ingresses."""
+"""The most effects that an instance may ask for between two ingresses."""
 
 MAX_VALUE = 1 << 20
 MAX_DEPTH = 64
-"""What a step may bind, emit or raise: bytes of its texts and one for each of its parts, and how deep they nest."""
+"""Limits of a value that a step binds, emits or raises: its size (bytes of its texts, and one for each of its parts)
+and its nesting."""
 
 
 class Edge(NamedTuple):
@@ -40,7 +41,7 @@ class Edge(NamedTuple):
 
 
 class Invariant(NamedTuple):
-    """A condition that holds throughout, from when all the variables (`vars`) and steps that it reads are there."""
+    """A condition that must hold as soon as all the variables (`vars`) and steps that it reads are set."""
 
     condition: Any
     vars: frozenset[str]
@@ -49,8 +50,8 @@ class Invariant(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class WorldPlan:
-    """`steps` in declaration order; `incoming` holds the edges into each step; `read_steps` those that a `@step:` ref
-    names, whose values are kept."""
+    """A plan's definition, parsed. `steps` are in declaration order; `incoming` holds the edges into each step;
+    `read_steps` are the steps that a `@step:` ref names, whose values are kept."""
 
     name: str
     input: str
@@ -63,7 +64,7 @@ class WorldPlan:
 
 
 def parse_plan(definition: Mapping[str, Any]) -> WorldPlan:
-    """A plan from its `defplan` definition. Raises InvalidValue for two steps with one id."""
+    """Parses a `defplan` definition. Raises InvalidValue if two steps have one id."""
     edges = tuple(Edge(e["from"], e["to"], e.get("when", True)) for e in definition.get("edges", ()))
     steps = {step["id"]: step for step in definition["steps"]}
     if len(steps) != len(definition["steps"]):
@@ -83,12 +84,12 @@ def parse_plan(definition: Mapping[str, Any]) -> WorldPlan:
 
 
 def _parts(step: Mapping[str, Any]) -> list[Any]:
-    """A step's expressions."""
+    """Returns a step's expressions."""
     return [step[name] for name in ("params", "where", "value", "expr", "result", "budget") if name in step]
 
 
 def _named(expressions: Sequence[Any], prefix: str) -> frozenset[str]:
-    """What the refs of some expressions name, of those whose head begins with `prefix`."""
+    """Returns the names in those refs of the expressions whose head begins with `prefix`, without the prefix."""
     heads = (parse_ref(path)[0] for expression in expressions for path in references(expression))
     return frozenset(head.removeprefix(prefix) for head in heads if head.startswith(prefix))
 
@@ -97,9 +98,10 @@ def _named(expressions: Sequence[Any], prefix: str) -> frozenset[str]:
 class PlanInstance:
     """One run of a plan.
 
-    `done` holds finished steps, `skipped` those that were not taken, `begun` those with a guard that wait; `receipts`
-    what came in, by intent; `waits` the event that each open `await_event` wants; `results` what steps bound that a
-    `@step:` ref names; `run` the one that it belongs to, if that is counted.
+    `done` holds finished steps, `skipped` the steps that were not taken, `begun` guarded steps that have begun and
+    wait. `receipts` holds the receipts that came in, by intent; `waits` the event that each open `await_event` wants;
+    `results` the values of steps that a `@step:` ref names. `run` is the id of the counted run that the instance
+    belongs to, if any.
     """
 
     id: int
@@ -136,7 +138,7 @@ class PlanInstance:
         )
 
     def to_node(self) -> dict[str, Any]:
-        """The instance as plain data; what most plans never have is there only when it is."""
+        """Returns the instance as plain data. Rarely used fields are left out when empty."""
         node: dict[str, Any] = {
             "id": self.id,
             "plan": self.plan,
@@ -164,32 +166,36 @@ class PlanInstance:
 
 
 class PlanPort(Protocol):
-    """What the kernel does for a running plan."""
+    """The services of the kernel for a running plan."""
 
     def emit_effect(self, kind: str, grant: str, params: Any) -> bytes:
-        """Ask for an effect; the answer is the intent's id, whose receipt arrives in `receipts`."""
+        """Asks for an effect. Returns the intent's id; its receipt arrives in `receipts`."""
 
     def raise_event(self, schema: str, value: Any, budget: Any = None) -> None:
-        """`budget`: the share of this run's that the event takes to another unit, as an `Allowance` in JSON."""
+        """Raises an event. `budget` is the share of this run's budget that the event takes to another unit, as an
+        `Allowance` in JSON."""
 
     def checked(self, schema: str, value: Any) -> Any:
-        """The normal form of a value of the plan's own. Raises InvalidValue."""
+        """Returns the normal form of one of the plan's values. Raises InvalidValue."""
 
 
 class Ended(NamedTuple):
-    """A plan that has come to its end; `result` is that of its `end` step."""
+    """The end of a plan; `result` is the value of its `end` step."""
 
     result: Any
 
 
 class InvariantViolation(ExpressionError):
+    """An invariant of the plan does not hold."""
+
     code = "invariant_violation"
 
 
 def run(plan: WorldPlan, instance: PlanInstance, port: PlanPort) -> Ended | None:
-    """Move `instance` until it waits (None) or ends. Raises ExpressionError, InvalidValue, and what `port` raises."""
+    """Moves `instance` until it waits (returns None) or ends. Raises ExpressionError, InvalidValue, and whatever `port`
+    raises."""
     emitted = 0
-    _hold(plan, instance)
+    _check_invariants(plan, instance)
     while True:
         settled = len(instance.done) + len(instance.skipped)
         for step_id in _ready(plan, instance):
@@ -208,12 +214,12 @@ def run(plan: WorldPlan, instance: PlanInstance, port: PlanPort) -> Ended | None
             return None
 
 
-def hear(plan: WorldPlan, instance: PlanInstance, offers: Sequence[tuple[str, Any]], port: PlanPort) -> bool:
-    """Offer an event to waiting steps, as `(step id, the event's value)`; True when one took it.
+def offer_event(plan: WorldPlan, instance: PlanInstance, offers: Sequence[tuple[str, Any]], port: PlanPort) -> bool:
+    """Offers an event to waiting steps, as pairs of a step's id and the event's value. Returns whether a step took it.
 
-    Raises ExpressionError when a `where` has no value or is no bool.
+    Raises ExpressionError if a `where` has no value or is not a bool.
     """
-    heard = False
+    taken = False
     for step_id, value in offers:
         step = plan.steps[step_id]
         if step_id in instance.waits and _is_true(
@@ -222,12 +228,13 @@ def hear(plan: WorldPlan, instance: PlanInstance, offers: Sequence[tuple[str, An
             del instance.waits[step_id]
             _bind(plan, instance, step, value, port)
             _finish(plan, instance, step_id)
-            heard = True
-    return heard
+            taken = True
+    return taken
 
 
 def _ready(plan: WorldPlan, instance: PlanInstance) -> list[str]:
-    """The steps that may run now, effects first, in declaration order; those that can't ever are marked as skipped."""
+    """Returns the steps that may run now, effects first, in declaration order. Marks steps that can never run as
+    skipped."""
     effects: list[str] = []
     others: list[str] = []
     done, skipped = instance.done, instance.skipped
@@ -264,7 +271,7 @@ def _environment(instance: PlanInstance) -> dict[str, Any]:
 
 
 def _take(plan: WorldPlan, instance: PlanInstance, step_id: str, step: Mapping[str, Any], port: PlanPort) -> bool:
-    """Perform one ready step; False when it still waits."""
+    """Performs one ready step. Returns False if the step still waits."""
     env = _environment(instance)
     match step["op"]:
         case "emit_effect":
@@ -300,11 +307,11 @@ def _bind(plan: WorldPlan, instance: PlanInstance, step: Mapping[str, Any], valu
 def _finish(plan: WorldPlan, instance: PlanInstance, step_id: str) -> None:
     instance.done.add(step_id)
     instance.begun.discard(step_id)
-    _hold(plan, instance)
+    _check_invariants(plan, instance)
 
 
-def _hold(plan: WorldPlan, instance: PlanInstance) -> None:
-    """Raises InvariantViolation when one of the plan's invariants does not hold."""
+def _check_invariants(plan: WorldPlan, instance: PlanInstance) -> None:
+    """Raises InvariantViolation if one of the plan's invariants does not hold."""
     for number, (condition, names, steps) in enumerate(plan.invariants):
         is_judged = names <= instance.vars.keys() and steps <= instance.results.keys()
         if is_judged and not _is_true(condition, _environment(instance), f"invariant {number}"):
@@ -312,7 +319,7 @@ def _hold(plan: WorldPlan, instance: PlanInstance) -> None:
 
 
 def _end(plan: WorldPlan, instance: PlanInstance, step: Mapping[str, Any], port: PlanPort) -> Ended:
-    """The end at `step`, or (when it is empty) where no step is left."""
+    """Ends the plan at the step `step`, or with an empty `step` because no step is left."""
     if plan.output is None:
         return Ended(None)
     if "result" not in step:
@@ -324,7 +331,7 @@ _TEXTS = frozenset([str, bytes])
 
 
 def _bounded(value: Any) -> Any:
-    """`value`, when it is no larger than a step may make. Raises ExpressionError."""
+    """Returns `value` unless it is larger than a step may make. Raises ExpressionError."""
     left = MAX_VALUE
     todo: list[Iterator[Any]] = [iter((value,))]
     while todo:
@@ -338,7 +345,7 @@ def _bounded(value: Any) -> Any:
         elif isinstance(part, Mapping):
             left -= sum(len(key) for key in part if isinstance(key, str))
             todo.append(iter(part.values()))
-        elif isinstance(part, list) and _TEXTS.issuperset(map(type, part)):  # addresses, as a rule, and many
+        elif isinstance(part, list) and _TEXTS.issuperset(map(type, part)):  # usually many addresses: a shortcut
             left -= len(part) + sum(map(len, part))
         elif isinstance(part, Sequence):
             todo.append(iter(part))

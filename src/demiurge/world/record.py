@@ -1,9 +1,8 @@
 """Journal records and their hash chain.
 
-A record's hash covers all that comes before it, and `prev` is the hash of the unit's previous record, so a changed,
-dropped or re-ordered record shows. The bytes that are hashed are the bytes that are stored: verifying needs no
-re-encoding. Blobs that a record exposes are named in `refs`, so that verifying, access checks and garbage collection
-read one field and know no schema.
+A record's hash covers everything before it, and `prev` is the hash of the unit's previous record, so a changed, dropped
+or re-ordered record is noticed. The stored bytes are the hashed bytes: verifying needs no re-encoding. `refs` names the
+blobs that a record exposes, so that verifying, access checks and garbage collection read one field and need no schema.
 """
 
 from __future__ import annotations
@@ -27,15 +26,15 @@ from demiurge.values.refs import Ref, ref_digest, ref_from_digest
 __all__ = ["GENESIS", "Cause", "Record", "Stamp", "decode_record", "decode_row", "read_row", "seal_record"]
 
 Cause = int | Mapping[str, Any] | None
-"""The sequence number of the causing record of this unit; or `{unit, seq, index}` of an event that another unit sent;
-or None for what came from outside the world."""
+"""The cause of a record: the sequence number of an earlier record of this unit; `{unit, seq, index}` for an event that
+another unit sent; None for anything from outside the world."""
 
 
 @dataclass(frozen=True, slots=True)
 class Stamp:
-    """All that a step may know of the outside: wall time, entropy, who acted, and the manifest in force.
+    """Everything that a step may know of the outside: wall time, entropy, the caller, and the manifest in force.
 
-    Derived records carry the time alone; the rest is that of the ingress that caused them.
+    Derived records carry the time alone; the rest is in the ingress that caused them.
     """
 
     time_ns: int
@@ -82,7 +81,7 @@ class Record:
 
     @property
     def is_ingress(self) -> bool:
-        """True when the record came in from outside the kernel; false when `advance` derived it."""
+        """True if the record came in from outside the kernel; false if `advance` derived it."""
         return self.stamp.manifest is not None
 
 
@@ -99,14 +98,14 @@ def seal_record(
     prev: bytes,
     refs: Sequence[Ref] = (),
 ) -> Record:
-    """Encode and hash one record. `body` must hold only what canonical CBOR can carry."""
+    """Encodes and hashes one record. `body` may hold only plain data that canonical CBOR can encode."""
     unique = tuple(dict.fromkeys(refs)) if refs else ()
     data = _encoded(unit, unit_seq, kind, cause, stamp, body, prev, unique)
     return _Record(unit, unit_seq, kind, cause, stamp, body, prev, sha256(data).digest(), data, unique)
 
 
 def decode_record(data: bytes, *, position: int | None = None) -> Record:
-    """Read a stored record back. Raises Damaged when the bytes are not a record in canonical form."""
+    """Reads a stored record. Raises Damaged if the bytes are not a record in canonical form."""
     record = _read(data, sha256(data).digest(), position)
     try:
         again = _encoded(
@@ -120,25 +119,26 @@ def decode_record(data: bytes, *, position: int | None = None) -> Record:
 
 
 def decode_row(row: Row) -> Record:
-    """A stored row as a record. Raises Damaged when its bytes name another place than the one it lies in."""
+    """Reads a stored row as a record. Raises Damaged if its bytes name another place than the row's."""
     return _in_place(decode_record(row.data, position=row.position), row)
 
 
 def read_row(row: Row) -> Record:
-    """The same without the look at its form: for whoever encodes the record again and compares."""
+    """Reads a row without checking that its bytes are canonical: for callers that encode the record again and compare.
+    Raises Damaged."""
     return _in_place(_read(row.data, row.hash, row.position), row)
 
 
 def _in_place(record: Record, row: Row) -> Record:
     if record.unit_seq != row.unit_seq or record.unit != row.unit or record.kind != row.kind:
-        raise Damaged(f"record {row.unit} {row.unit_seq} says that it is {record.unit} {record.unit_seq}")
+        raise Damaged(f"record {row.unit} {row.unit_seq} holds the bytes of {record.unit} {record.unit_seq}")
     if record.is_ingress != (row.ingress_id is not None):
-        raise Damaged(f"record {row.unit} {row.unit_seq} has lost what tells whether it came from outside")
+        raise Damaged(f"record {row.unit} {row.unit_seq}: its row and its bytes disagree on whether it is an ingress")
     return record
 
 
 def _read(data: bytes, digest: bytes, position: int | None) -> Record:
-    """A record of bytes whose hash is `digest`; whether their form is canonical is not looked at."""
+    """Returns the record in bytes whose hash is `digest`. Does not check that the bytes are canonical."""
     try:
         node = loads(data[3:], max_depth=cbor.MAX_DEPTH, allow_indefinite=False, allow_duplicate_keys=False)
         stamp = node["stamp"]
@@ -170,8 +170,8 @@ def _encoded(
     prev: bytes,
     refs: Sequence[Ref],
 ) -> bytes:
-    """The node `{seq, body, kind, prev, refs (if any), unit, cause, stamp}`, put together from its parts: its keys, in
-    canonical order, are always the same."""
+    """Returns the node `{seq, body, kind, prev, refs (if any), unit, cause, stamp}`, joined from encoded parts: its
+    keys, in canonical order, are always the same."""
     return b"".join(
         (
             _WITH_REFS if refs else _WITHOUT_REFS,
@@ -203,7 +203,7 @@ def _body(body: Mapping[str, Any]) -> bytes:
     digest = body["digest"] if len(body) == 1 and "digest" in body else None
     if type(digest) is bytes and len(digest) == 32:  # a step's: every second record of some units
         return b"\xa1\x66digest\x58\x20" + digest
-    return cbor.encode_item([body])[1:]  # in a list, so that it is taken to be as deep as it will be
+    return cbor.encode_item([body])[1:]  # inside a list, as deep as in the record: the depth limit counts it
 
 
 def _cause(cause: Cause) -> bytes:
@@ -231,7 +231,7 @@ def _known_manifest(ref: Ref) -> bytes:
 
 
 def _refs(refs: Sequence[Ref]) -> bytes:
-    """Digests of 32 bytes, each behind its head `58 20`."""
+    """Returns the encoded refs: digests of 32 bytes, each behind its head `58 20`."""
     digests = bytes.fromhex("5820" + "5820".join([ref[7:] for ref in refs]))
     return b"\x64refs" + cbor.head(4, len(refs)) + digests
 

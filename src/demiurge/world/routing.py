@@ -1,4 +1,4 @@
-"""Which unit an event belongs to, and in which form it arrives there."""
+"""Routing: which unit an event belongs to, and in which form it arrives there."""
 
 from __future__ import annotations
 
@@ -17,14 +17,15 @@ MAX_KEY = 256
 
 
 def event_digest(schema: str, value: Any, key: str) -> bytes:
-    """An event's identity: what it says and to which cell."""
+    """Returns an event's identity: a digest of its schema, its value and the key of its cell."""
     return cbor.digest({"key": key, "value": value, "schema": schema})
 
 
 def routed(manifest: Manifest, schema: str, value: Any) -> tuple[Unit, str, Any] | None:
-    """Where an event goes and in which form: (unit, schema of the module's event, value); None when unrouted.
+    """Returns where an event goes and in which form: (unit, schema of the module's event, value); None if it has no
+    route.
 
-    Raises InvalidValue when the key field is missing or the key breaks its schema.
+    Raises InvalidValue if the key field is missing or the key breaks its schema.
     """
     route = manifest.route(schema)
     if route is None:

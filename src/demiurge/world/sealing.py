@@ -1,8 +1,8 @@
-"""Values that are sealed to travel: ciphertext where a world may record it, which one vault alone opens.
+"""Sealed values: secrets encrypted for one vault, so that a world may record them.
 
-What a plan or a tool gives to an effect is journaled, and so is a blob. So a value that an effect is to keep is given
-sealed: with a key that is derived from the vault's, for one alias in one world. In another world, for another name or
-with a byte changed it does not open, and who copies the world's folder has noise.
+Parameters of effects are journaled, and blobs are stored. So a secret that an effect shall keep is passed sealed, under
+a key derived from the vault's key for one alias in one world. A sealed value does not open in another world, for
+another alias, or with a byte changed; a copy of the world's folder holds only ciphertext.
 """
 
 from __future__ import annotations
@@ -32,17 +32,19 @@ class Sealing:
     @property
     def vault(self) -> SecretVault:
         if self._vault is None:
-            raise Unavailable("There is no home folder to keep a vault in.", code=CODE)
+            raise Unavailable("There is no home folder for the secret vault. Set HOME.", code=CODE)
         return self._vault
 
     def seal(self, alias: str, value: Secret, salt: bytes) -> bytes:
-        """`value`, 1 to 16,384 characters, for `alias`. The same `salt` gives the same bytes of the same value."""
+        """Returns `value`, 1 to 16,384 characters, encrypted for `alias`. The same `salt` and value give the same
+        bytes."""
         if not _is_text(value):
             message = f"A secret's value is 1 to {MAX_SECRET_CHARACTERS} characters of UTF-8 text."
             raise InvalidValue(message, code="bad_secret")
         return self.vault.seal(value, self._purpose(alias), salt)
 
     def open(self, alias: str, sealed: bytes) -> Secret:
+        """Returns the value that `seal` encrypted for `alias`."""
         if len(sealed) > MAX_BYTES:
             raise InvalidValue(NOT_SEALED, code="sealed_invalid")
         return self.vault.open(sealed, self._purpose(alias))

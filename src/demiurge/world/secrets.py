@@ -1,9 +1,9 @@
-"""Secrets: names in the journal, values only in the copy that an adapter is handed.
+"""Secrets: the journal holds their names; only the adapter that needs a value is handed it.
 
-A `sys/TextOrSecretRef@1` names `alias@version`; the manifest in force binds it to places. They are asked in
-their order, at dispatch and not before: one where nothing is is passed over, one that can't be trusted or read stops
-the search. What was found is never stored, logged or put into an error; the receipt says that it was handed out, with
-a digest that nobody can check guesses against without this world's key.
+A `sys/TextOrSecretRef@1` names `alias@version`, and the manifest in force binds that name to places. The places are
+searched in order, when the effect is dispatched and not before: an empty place is passed over, a place that cannot be
+trusted or read ends the search. A value is never stored, logged or put into an error. The receipt says that the secret
+was handed out, with a digest against which nobody can check guesses without this world's key.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ __all__ = ["FoundBinding", "Secrets", "how_to_set"]
 DIGEST_DIGITS = 16
 
 DigestKey = Callable[[], bytes]
-"""The key that digests of this world's secrets are made with; made by the first call. Raises Unavailable."""
+"""Returns the key for digests of this world's secrets, which the first call makes. Raises Unavailable."""
 
-Places = Callable[[str], bool]
-"""Says of a binding whether it may be asked."""
+BindingFilter = Callable[[str], bool]
+"""Returns whether a binding may be searched."""
 
 
 def _anywhere(_binding: str) -> bool:
@@ -38,7 +38,7 @@ def _anywhere(_binding: str) -> bool:
 
 
 class FoundBinding(NamedTuple):
-    """A binding of a secret as it was found: `state` is `found`, `absent`, or `refused` for the reason `why`."""
+    """The state of one binding of a secret: `found`, `absent`, or `refused` for the reason `why`."""
 
     binding: str
     state: str
@@ -46,7 +46,8 @@ class FoundBinding(NamedTuple):
 
 
 class Secrets:
-    """Finds secrets in an environment, in files and in a vault. Without a `digest_key` receipts hold no digests."""
+    """Finds secrets in an environment, in files and in the secret vault. Without a `digest_key` receipts hold no
+    digests."""
 
     def __init__(
         self,
@@ -58,41 +59,47 @@ class Secrets:
         self._environment, self._digest_key = environment, digest_key
         self.vault = vault
 
-    def inject(self, call: EffectCall, value: Mapping[str, Any] | None, *, may: Places = _anywhere) -> str:
-        """The text of the secret that `value` names, for this performance alone; looked for only where it `may` be.
+    def inject(self, call: EffectCall, value: Mapping[str, Any] | None, *, may: BindingFilter = _anywhere) -> str:
+        """Returns the text of the secret that `value` names, for this performance alone. Only bindings that `may`
+        accepts are searched.
 
         Raises Unavailable: `secret_unavailable`, with what to set (also for a literal, which would be journaled), or
         `secret_not_allowed` (this grant or plan may not have it).
         """
         declared = _declared(call, value, may)
-        text = self._handed(call, declared)
+        text = self._hand_out(call, declared)
         if text is None:
             raise _missing(f"The secret {declared} has no value: {how_to_set(declared)}.")
         return text
 
-    def offer(self, call: EffectCall, value: Mapping[str, Any] | None, *, may: Places = _anywhere) -> str | None:
-        """As `inject`, for what does without: None when nothing is found."""
-        return self._handed(call, _declared(call, value, may))
+    def inject_if_set(
+        self, call: EffectCall, value: Mapping[str, Any] | None, *, may: BindingFilter = _anywhere
+    ) -> str | None:
+        """Returns the same as `inject`, but None if no value is found: for effects that can do without."""
+        return self._hand_out(call, _declared(call, value, may))
 
-    def _handed(self, call: EffectCall, secret: DeclaredSecret) -> str | None:
+    def _hand_out(self, call: EffectCall, secret: DeclaredSecret) -> str | None:
+        """Finds a secret's value and notes for the receipt that it was handed out. Returns None if there is no
+        value."""
         found = self.find(secret)
         if found is None:
             return None
         assert secret.version is not None
-        call.injections.add(self.said(call, secret.alias, secret.version, found), found)
+        call.injections.add(self.receipt_entry(call, secret.alias, secret.version, found), found)
         return found.reveal()
 
     def find(self, secret: DeclaredSecret) -> Secret | None:
-        """Its value. Raises Unavailable, Damaged for a place that is refused."""
+        """Returns the secret's value, or None. Raises Unavailable or Damaged for a place that cannot be trusted or
+        read."""
         for binding in secret.bindings:
-            found = self._at(binding, secret.version)
+            found = self._read_binding(binding, secret.version)
             if found is not None:
                 return found
         return None
 
-    def every(self, manifest: Manifest) -> Iterator[Secret]:
-        """The values of all secrets that a manifest declares, for whoever keeps them out of a text; those that can't be
-        found or read are left out."""
+    def values(self, manifest: Manifest) -> Iterator[Secret]:
+        """Yields the values of all secrets that a manifest declares, so that a caller can mask them. Values that cannot
+        be found or read are left out."""
         for declared in manifest.secrets.values():
             for secret in self.versions(declared):
                 with suppress(DemiurgeError):
@@ -100,31 +107,33 @@ class Secrets:
                     if found is not None:
                         yield found
 
-    def look(self, secret: DeclaredSecret) -> Iterator[FoundBinding]:
-        """Every place of a secret; raises nothing."""
+    def check_bindings(self, secret: DeclaredSecret) -> Iterator[FoundBinding]:
+        """Yields the state of every binding of a secret. Raises nothing."""
         for binding in secret.bindings:
             try:
-                found = self._at(binding, secret.version)
+                found = self._read_binding(binding, secret.version)
             except DemiurgeError as error:
                 yield FoundBinding(binding, "refused", error.message)
             else:
                 yield FoundBinding(binding, "absent" if found is None else "found")
 
     def digest(self, alias: str, value: Secret) -> str | None:
-        """Tells two values of an alias apart; None without a key. Raises Unavailable."""
+        """Returns a digest that tells two values of an alias apart, 16 hexadecimal digits; None without a key. Raises
+        Unavailable."""
         if self._digest_key is None:
             return None
         text = f"{alias}\0{value.reveal()}".encode()
         return hmac.digest(self._digest_key(), text, "sha256").hex()[:DIGEST_DIGITS]
 
-    def said(self, call: EffectCall, alias: str, version: int, value: Secret) -> Mapping[str, Any]:
-        """What a receipt says of a value: `{alias, version, digest?}`. Raises Unavailable: there is no outcome yet."""
+    def receipt_entry(self, call: EffectCall, alias: str, version: int, value: Secret) -> Mapping[str, Any]:
+        """Returns a receipt's entry for a value: `{alias, version, digest?}`. Raises Unavailable: the effect has no
+        outcome yet."""
         digest = self.digest_for(call, alias, value)
-        said = {"alias": alias, "version": version}
-        return said if digest is None else {**said, "digest": digest}
+        entry = {"alias": alias, "version": version}
+        return entry if digest is None else {**entry, "digest": digest}
 
     def digest_for(self, call: EffectCall, alias: str, value: Secret) -> str | None:
-        """As `digest`, for an effect. Raises Unavailable: there is no outcome yet."""
+        """Returns the same as `digest`, for an effect. Raises Unavailable: the effect has no outcome yet."""
         try:
             return self.digest(alias, value)
         except Unavailable as error:
@@ -132,17 +141,18 @@ class Secrets:
             raise
 
     def versions(self, secret: DeclaredSecret) -> list[DeclaredSecret]:
-        """The secret itself; of `alias@*` each version that the vault has, or itself when that has none."""
+        """Returns the secret itself; for `alias@*`, one secret for each version in the vault, or the secret itself if
+        the vault has none."""
         if secret.version is not None or self.vault is None:
             return [secret]
         try:
             stored = self.vault.names()
         except DemiurgeError:
-            return [secret]  # looking at it says why
+            return [secret]  # `check_bindings` reports the reason
         found = {number for name, number in stored if f"vault:{name}" in secret.bindings}
         return [replace(secret, version=number) for number in sorted(found)] or [secret]
 
-    def _at(self, binding: str, version: int | None) -> Secret | None:
+    def _read_binding(self, binding: str, version: int | None) -> Secret | None:
         scheme, _, where = binding.partition(":")
         match scheme:
             case "env":
@@ -167,7 +177,7 @@ class Secrets:
 
 
 def how_to_set(secret: DeclaredSecret) -> str:
-    """What to do so that a value is found, to follow a colon."""
+    """Returns how to set a secret's value, as the part of a sentence that follows a colon."""
     by_scheme: dict[str, list[str]] = {}
     for binding in secret.bindings:
         scheme, _, where = binding.partition(":")
@@ -183,14 +193,14 @@ def how_to_set(secret: DeclaredSecret) -> str:
     return ", or ".join(ways) or "bind it to a place in the manifest"
 
 
-def _declared(call: EffectCall, value: Mapping[str, Any] | None, may: Places) -> DeclaredSecret:
-    """The secret that a parameter names, with those of its places where it `may` be. Raises Unavailable."""
+def _declared(call: EffectCall, value: Mapping[str, Any] | None, may: BindingFilter) -> DeclaredSecret:
+    """Returns the secret that a parameter names, with those of its bindings that `may` accepts. Raises Unavailable."""
     if value is None or value["$tag"] != "secret":
-        raise _missing("A key must be named as a secret, never written out.")
+        raise _missing("A key must be named as a secret: a literal key would be journaled.")
     name = value["$value"]["alias"], value["$value"]["version"]
     declared = call.services.manifest.secret(*name)
     if declared is None or call.manifest.secret(*name) is None:
-        raise _missing(f"There is no secret {name[0]}@{name[1]}.")
+        raise _missing(f"The manifest declares no secret {name[0]}@{name[1]}. Add a defsecret.")
     problem = _not_allowed(call, call.services.manifest, declared)
     if problem:
         raise Unavailable(problem, code="secret_not_allowed")
@@ -198,9 +208,10 @@ def _declared(call: EffectCall, value: Mapping[str, Any] | None, may: Places) ->
 
 
 def _not_allowed(call: EffectCall, manifest: Manifest, secret: DeclaredSecret) -> str:
-    """Why this performance may not have the secret, by the manifest in force; empty when it may.
+    """Returns why this performance may not have the secret under the manifest in force; empty if it may.
 
-    A grant counts only while it is one for this effect: an older manifest could have given its name to another.
+    A grant counts only while its cap type is this effect's: an older manifest could have used its name for another
+    grant.
     """
     intent = call.intent
     if secret.allowed_caps is not None:

@@ -1,6 +1,6 @@
-"""What a unit remembers between two ingresses: its cell, its running plans, its open intents.
+"""The state of a unit between two ingresses: its cell, its running plans, its open intents.
 
-All of it is the fold of the unit's records, so it can be thrown away and computed again.
+All of it is the fold of the unit's records, so it can be dropped and computed again.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ __all__ = ["OpenIntent", "Request", "UnitState"]
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """A capability request of a running tool: what it asked, and the answer once there is one."""
+    """A running tool's request for an effect: its kind, the digest of its parameters, and the answer once there is
+    one."""
 
     kind: str
     params_digest: bytes
@@ -31,13 +32,13 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class OpenIntent:
-    """An intent without a receipt. `approval` is the open request for a person's decision, if that is what it awaits.
+    """An intent without a receipt. `approval` is the open request for a person's decision, if the intent awaits one.
 
-    `refused` is the closed code and the message of an effect that must not run: its adapter only answers it.
-    `origin` is `{"kind": "plan", "name", "id"}`, `{"kind": "tool", "name", "parent", "ordinal"}` or
-    `{"kind": "reducer", "name", "key"}`. `run` is the one that it belongs to, if that is counted, and `left` what there
-    still was of its budget and of its unit's when it was admitted: `{"run", "unit"}`, if they are bounded
-    (`world.budget`).
+    `refused` holds the closed code and the message if the effect must not run; its adapter then only answers it.
+    `origin` is `{"kind": "plan", "name", "id"}`, `{"kind": "tool", "name", "parent", "ordinal"}` or `{"kind":
+    "reducer", "name", "key"}`. `run` is the id of the counted run that the intent belongs to, if any. `left` is what
+    remained of the run's and the unit's budget when the intent was admitted: `{"run", "unit"}`, for those that are
+    bounded (`world.budget`).
     """
 
     id: bytes
@@ -61,19 +62,19 @@ class OpenIntent:
 
     @property
     def may_run(self) -> bool:
-        """Whether it is neither refused nor waits for a person."""
+        """Returns whether the intent is neither refused nor waiting for a person."""
         return self.refused is None and not self.awaits_approval
 
     @property
     def deadline_ns(self) -> int | None:
-        """When its run is over, by the clock on the wall; None: never."""
+        """The wall time at which the intent's run is over, in nanoseconds since 1970; None if it has no deadline."""
         return self.left["run"].get("deadline_ns") if self.left is not None and "run" in self.left else None
 
 
 @dataclass(slots=True)
 class UnitState:
-    """`seq` is the number that the next record gets; `head` the hash of the last one. `runs` are those that go on and
-    are counted; `used` is what effects have used since that is counted."""
+    """`seq` is the number that the next record gets; `head` is the hash of the last record. `runs` holds the runs that
+    go on and are counted; `used` is what effects have used since the unit's use is counted."""
 
     world: str
     unit: Unit
@@ -88,7 +89,8 @@ class UnitState:
     used: Used | None = None
 
     def copy(self) -> UnitState:
-        """A copy that `advance` may change: plans are copied when touched, all else is replaced, not changed."""
+        """Returns a copy that `advance` may change: plans are copied when touched; everything else is replaced, not
+        changed."""
         return UnitState(
             self.world,
             self.unit,
@@ -105,10 +107,10 @@ class UnitState:
 
     @property
     def waiting(self) -> tuple[bytes, ...]:
-        """The intents that wait for a person."""
+        """The ids of the intents that wait for a person."""
         return tuple(intent.id for intent in self.intents.values() if intent.awaits_approval)
 
     @property
     def is_open(self) -> bool:
-        """True while something is still to happen by itself or by a person."""
+        """True while a plan runs or an intent is open."""
         return bool(self.plans or self.intents)

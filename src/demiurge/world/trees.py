@@ -1,8 +1,8 @@
 """Workspace trees: folders as content-addressed nodes, files as blobs.
 
 A version of a workspace is the address of its root node `{"entries": [{name, kind, hash, size, mode, annotations?}],
-"annotations"?}`, entries sorted by name; only the root has annotations of its own, those of all
-else stand in their entry. Changing makes new nodes along one path and shares all others.
+"annotations"?}`, entries sorted by name. Only the root node holds its own annotations; those of every other file or
+folder are in its entry. A change makes new nodes along one path and shares all others.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ SEGMENT = re.compile(r"[A-Za-z0-9._~-]{1,255}")
 MAX_DEPTH = 64
 FILE_MODE, FOLDER_MODE = 0o644, 0o755
 ANNOTATIONS_BYTES = 16 * 1024
-"""Most that the annotations of one path take, names and texts together."""
+"""The most bytes that the annotations of one path take, names and texts together."""
 
 EMPTY = cbor.encode({"entries": []})
 """The root node of an empty workspace."""
@@ -50,7 +50,7 @@ Changed = tuple[Ref, list[bytes]]
 
 
 class TreeError(DemiurgeError):
-    """A path that can't be: malformed, missing, a folder where a file is wanted."""
+    """A path cannot be used: it is malformed, missing, or a folder where a file is needed."""
 
     code = "bad_path"
 
@@ -67,7 +67,7 @@ class TreeEntry(NamedTuple):
 
 
 class Change(NamedTuple):
-    """How a path differs: None is where it is missing."""
+    """A difference at a path. `old` or `new` is None where the path is missing."""
 
     path: str
     kind: str
@@ -86,7 +86,7 @@ class _Folder:
 
 
 def split(path: str) -> list[str]:
-    """The segments of a path; none for the root. Raises TreeError for anything that is not a plain relative path."""
+    """Returns the segments of a path; none for the root. Raises TreeError unless it is a plain relative path."""
     if not path:
         return []
     segments = path.split("/")
@@ -99,7 +99,8 @@ def split(path: str) -> list[str]:
 
 
 def check_new_name(workspace: str) -> None:
-    """Raises InvalidValue for a name that no workspace gets. What has one from before can be read all the same."""
+    """Raises InvalidValue for a name that a new workspace may not have. An older workspace of such a name can still be
+    read."""
     if not NAME.fullmatch(workspace):
         raise InvalidValue(
             f"invalid workspace name {workspace!r}: write 1 to 256 letters, digits and . _ ~ -, not only dots",
@@ -108,13 +109,13 @@ def check_new_name(workspace: str) -> None:
 
 
 def check_new_path(path: str) -> None:
-    """Raises TreeError for a path at which nothing can be put, as `split` and for names of nothing but dots."""
+    """Raises TreeError for a path at which nothing can be put: as `split`, and for segments of nothing but dots."""
     if any(not name.strip(".") for name in split(path)):
         raise TreeError("A path has no segment of nothing but dots.")
 
 
 def _open(get: Get, ref: Ref) -> _Folder:
-    """The empty folder is known without being stored."""
+    """Reads a folder's node. The empty folder needs no stored node."""
     node = cbor.decode(EMPTY if ref == _EMPTY_REF else get(ref))
     return _Folder({entry["name"]: entry for entry in node["entries"]}, node.get("annotations", {}))
 
@@ -127,7 +128,7 @@ def _entry(folder: str, entry: Mapping[str, Any]) -> TreeEntry:
 
 
 def find(get: Get, root: Ref, path: str) -> TreeEntry | None:
-    """The entry at `path` ("" is the root folder), or None."""
+    """Returns the entry at `path` ("" is the root folder), or None."""
     segments = split(path)
     found = TreeEntry("", "dir", root, 0, FOLDER_MODE, {} if segments else _open(get, root).annotations)
     for segment in segments:
@@ -139,7 +140,7 @@ def find(get: Get, root: Ref, path: str) -> TreeEntry | None:
 
 
 def walk(get: Get, folder: TreeEntry) -> Iterator[TreeEntry]:
-    """The direct children of a folder, in name order."""
+    """Yields the direct children of a folder, in name order."""
     for entry in _open(get, folder.ref).entries.values():
         yield _entry(folder.path, entry)
 
@@ -148,7 +149,8 @@ def walk(get: Get, folder: TreeEntry) -> Iterator[TreeEntry]:
 
 
 def write(get: Get, root: Ref, path: str, blob: Ref, size: int) -> Changed:
-    """`path` holds `blob`; mode and annotations stay. Raises TreeError when a folder is in the way."""
+    """Puts `blob` at `path`; mode and annotations stay. Raises TreeError if a folder is at `path` or a file is above
+    it."""
     *folders, name = split(path) or _refuse("A file needs a name.")
 
     def edit(folder: _Folder) -> None:
@@ -161,7 +163,7 @@ def write(get: Get, root: Ref, path: str, blob: Ref, size: int) -> Changed:
 
 
 def remove(get: Get, root: Ref, path: str) -> Changed:
-    """`path` is gone. Raises TreeError when there is no such path, or it is a folder that is not empty."""
+    """Removes `path`. Raises TreeError if the path does not exist or is a folder that is not empty."""
     *folders, name = split(path) or _refuse("The top folder can't be removed.")
 
     def edit(folder: _Folder) -> None:
@@ -175,9 +177,9 @@ def remove(get: Get, root: Ref, path: str) -> Changed:
 
 
 def annotate(get: Get, root: Ref, path: str, patch: Mapping[str, str | None]) -> Changed:
-    """`path` has the annotations of `patch` beside those it had; None takes one away.
+    """Merges `patch` into the annotations of `path`; a None removes one.
 
-    Raises TreeError when there is no such path, or the annotations become too long.
+    Raises TreeError if the path does not exist or the annotations become too long.
     """
     segments = split(path)
 
@@ -208,7 +210,7 @@ def _refuse(message: str) -> list[str]:
 def _changed(
     get: Get, root: Ref, folders: list[str], edit: Callable[[_Folder], None], *, create: bool = False
 ) -> Changed:
-    """`edit` the folder at the end of `folders`; with `create` those that are missing are made."""
+    """Applies `edit` to the folder at the end of `folders`. With `create`, missing folders are made."""
     nodes: list[bytes] = []
 
     def put(ref: Ref, rest: list[str]) -> Ref:
@@ -235,9 +237,9 @@ def _changed(
 
 
 def diff(get: Get, old: TreeEntry | None, new: TreeEntry | None) -> Iterator[Change]:
-    """What lies in one tree and not in the same way in the other, in no particular order; equal parts are not opened.
+    """Yields the paths that differ between two trees, in no particular order; equal parts are not opened.
 
-    A folder counts when it was added or removed or its own annotations changed, not for what lies in it.
+    A folder differs if it was added or removed or its own annotations changed, not because of its contents.
     """
     if old == new:
         return

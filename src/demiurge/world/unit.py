@@ -1,7 +1,7 @@
 """A unit: one keyed cell and the plans that its events started.
 
-It is the grain of order, locking, replay and distribution: two units touch each other only by
-sending events, so everything below this name is single-threaded.
+A unit is the grain of order, locking, replay and distribution. Units touch each other only by sending events, so the
+code inside a unit is single-threaded.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Unit(NamedTuple):
 
     @classmethod
     def parse(cls, text: str) -> Unit:
-        """The inverse of `str`. Raises InvalidValue for anything else."""
+        """Parses the text that `str` gives. Raises InvalidValue for any other text."""
         found = NAME.match(text)
         if found is None or text[found.end() : found.end() + 1] != "/":
             raise InvalidValue(f"{text!r} is not a unit; write it as namespace/Name@N/key")

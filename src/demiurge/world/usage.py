@@ -1,4 +1,4 @@
-"""`Used`: what effects take of a budget, counted in tool calls, model requests, tokens and money."""
+"""`Used`: how much effects have used of a budget, in tool calls, model requests, tokens and money."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ MICROS_PER_CENT = 10_000
 
 
 class Used(NamedTuple):
-    """`unpriced` counts the answers whose cost is not known."""
+    """An amount of each thing that a budget bounds. `cost_micros` is in millionths of a dollar; `unpriced` counts the
+    answers whose cost is not known."""
 
     tool_calls: int = 0
     llm_requests: int = 0

@@ -14,7 +14,7 @@ SETTLED = {"DoubtSettled": {"ref": "sys/DoubtSettled@1"}}
 
 
 def hearing() -> Manifest:
-    """The small world with rooms that hear of settled doubts."""
+    """The small world with rooms that offer_event of settled doubts."""
     return tiny(schemas={"ex/Ev@1": {"variant": {**SCHEMAS["ex/Ev@1"]["variant"], **SETTLED}}})
 
 

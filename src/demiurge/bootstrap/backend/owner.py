@@ -89,7 +89,7 @@ class Owner:
         self._adapters, self._addresses, self._performs = adapters, addresses, perform
         self._models = Models()
         self._tools_may_change, self._observers = tools_may_change, observers or Observers()
-        self._errors = errors and replace(errors, secrets=lambda: secrets.every(self.manifest))
+        self._errors = errors and replace(errors, secrets=lambda: secrets.values(self.manifest))
 
     async def host(self) -> Host:
         """The running host, started by the first call. Raises Damaged (`lost`), NotFound (`no_code`), UsageError

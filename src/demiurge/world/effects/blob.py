@@ -24,7 +24,7 @@ __all__ = ["BlobEffects", "WorldBlobs", "require_readable", "resolve_input_blob"
 async def require_readable(call: EffectCall, text: str) -> Ref:
     """The ref that `text` is, if the unit that asks was given it. Raises NotFound, InvalidValue (not a ref)."""
     ref = parse_ref(text)
-    if await call.services.giver(call.unit, ref) is None:
+    if await call.services.granting_record(call.unit, ref) is None:
         raise NotFound(f"There is no blob {ref} here.")
     return ref
 

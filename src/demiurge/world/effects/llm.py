@@ -141,7 +141,7 @@ class LlmGenerate:
             return None
         if address.is_vendors:
             return self._secrets.inject(call, named, may=_places_for(row))
-        return self._secrets.offer(call, named, may=f"env:{GENERAL_KEY}".__eq__)
+        return self._secrets.inject_if_set(call, named, may=f"env:{GENERAL_KEY}".__eq__)
 
 
 def _items(message: bytes | None, get: Callable[[Ref], bytes]) -> list[Item] | None:

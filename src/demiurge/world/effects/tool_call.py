@@ -48,7 +48,7 @@ from demiurge.world.authority.refusals import tool_code
 from demiurge.world.effect import EffectCall, Restart, Result, failed, succeeded
 from demiurge.world.effect_kinds.tool_call import TOOLS
 from demiurge.world.effects.binding import WorldParts, capabilities
-from demiurge.world.effects.recalling import RecallingLedger
+from demiurge.world.effects.read_only_ledger import ReadOnlyLedger
 from demiurge.world.effects.tool_limits import ToolLimits
 from demiurge.world.manifest import Manifest
 from demiurge.world.messages import tool_blob
@@ -119,7 +119,7 @@ class ToolCalls:
         config = tool.idempotency if tool is not None else None
         return self._ledger is not None and config is not None and config.strategy is not IdempotencyStrategy.NONE
 
-    async def recall(self, call: EffectCall) -> Result | None:
+    async def preflight(self, call: EffectCall) -> Result | None:
         """The answer to a call that waits for a person, when the ledger has it or the call would be refused whatever
         they say: then nobody needs to be asked. A call whose tool another process has is left for that one."""
         name = call.intent.params["tool"]
@@ -228,7 +228,7 @@ class ToolCalls:
         tool = self._source.get(call.intent.params["tool"])
         finds_out = tool is not None and tool.reconcile is not None
         is_free = asks and (call.restart != "reconcile" or finds_out)
-        return self._ledger if is_free else RecallingLedger(self._ledger)
+        return self._ledger if is_free else ReadOnlyLedger(self._ledger)
 
     def _recorder(self, call: EffectCall) -> Recorder | None:
         """None where the receipt has no place for events, as under the manifest of an older version."""

@@ -71,7 +71,7 @@ class VaultEffects:
         if kept is None:
             raise Unavailable(f"{alias}@{version} was taken out of the vault.", code="secret_unavailable")
         previous = {"previous_version": version - 1} if rotates else {}
-        return succeeded(**self._secrets.said(call, alias, version, kept), **previous)
+        return succeeded(**self._secrets.receipt_entry(call, alias, version, kept), **previous)
 
     async def _given(self, call: EffectCall) -> Secret:
         """What the blob holds, if it is the value that the plan expects."""

@@ -229,7 +229,7 @@ async def _is_made(call: EffectCall, workspace: str, root: Ref) -> bool:
         asked = next(iter(call.services.records(call.unit, record.cause))).body
         return bool(asked["kind"].startswith("workspace.") and asked["params"]["workspace"] == workspace)
 
-    return await call.services.giver(call.unit, root, by_an_effect) is not None
+    return await call.services.granting_record(call.unit, root, by_an_effect) is not None
 
 
 _ANSWERS: Mapping[str, Callable[[EffectCall, Mapping[str, Any]], Awaitable[Result]]] = {

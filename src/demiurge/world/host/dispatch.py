@@ -26,7 +26,7 @@ from demiurge.world.effect import (
     Claiming,
     Deferring,
     EffectCall,
-    Recalling,
+    Preflight,
     Refusing,
     Restart,
     Result,
@@ -81,7 +81,7 @@ class Dispatcher:
         self._adapters = {kind: adapter for adapter in adapters for kind in adapter.kinds}
         self._deferring = {kind: a for kind, a in self._adapters.items() if isinstance(a, Deferring)}
         self._claiming = {kind: a for kind, a in self._adapters.items() if isinstance(a, Claiming)}
-        self._recalling = {kind: a for kind, a in self._adapters.items() if isinstance(a, Recalling)}
+        self._preflights = {kind: a for kind, a in self._adapters.items() if isinstance(a, Preflight)}
         self._refusing = {kind: a for kind, a in self._adapters.items() if isinstance(a, Refusing)}
         self._answers: dict[bytes, asyncio.Future[Result]] = {}
         self._unstored: dict[bytes, Ingress] = {}
@@ -103,7 +103,7 @@ class Dispatcher:
 
     def recall(self, live: LiveUnit, intent: OpenIntent) -> None:
         """See in the background whether an intent that waits for a person has its answer already."""
-        adapter, key = self._recalling.get(intent.kind), b"recall:" + intent.id
+        adapter, key = self._preflights.get(intent.kind), b"recall:" + intent.id
         if adapter is not None and not live.is_doing(key):
             self._run(live, key, self._recall(adapter, live, intent))
 
@@ -200,14 +200,14 @@ class Dispatcher:
         finally:
             live.one_call.release()
 
-    async def _recall(self, adapter: Recalling, live: LiveUnit, intent: OpenIntent) -> None:
+    async def _recall(self, adapter: Preflight, live: LiveUnit, intent: OpenIntent) -> None:
         """When it can't be seen, a person is asked as before."""
         unit = live.state.unit
         shown: list[AiEvent] = []
         call = EffectCall(unit, intent, self._manifests[intent.manifest], intent.caller, self._services, shown.append)
         try:
             async with live.one_call:
-                result = await adapter.recall(call) if live.failure is None else None
+                result = await adapter.preflight(call) if live.failure is None else None
                 if result is None or intent.id not in live.state.intents:
                     return
                 strip = self._broadcast.begin(unit, intent.id, 0, intent.kind)

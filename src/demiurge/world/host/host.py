@@ -342,7 +342,7 @@ class Host:
     def keys(self, module: str) -> Iterator[str]:
         return (Unit.parse(head.unit).key for head in self.store.heads(f"{module}/"))
 
-    async def giver(
+    async def granting_record(
         self, unit: Unit, ref: Ref, accept: Callable[[Record], bool] = lambda _record: True
     ) -> Record | None:
         """A record that gave `unit` the blob `ref` (`effect.Services`)."""

@@ -15,7 +15,7 @@ from demiurge.world.kernel.events import raise_event
 from demiurge.world.kernel.intents import emit_effect
 from demiurge.world.kernel.step_context import MESSAGE, Reduce, StepContext
 from demiurge.world.manifest import Manifest
-from demiurge.world.plan import Ended, PlanInstance, hear, run
+from demiurge.world.plan import Ended, PlanInstance, offer_event, run
 from demiurge.world.reducer import Emit, MissingBlob
 from demiurge.world.routing import routed
 
@@ -25,7 +25,7 @@ __all__ = ["run_plan"]
 def run_plan(step: StepContext, plan_id: int, cause: int, offers: Sequence[tuple[str, Any]] | None = None) -> None:
     """Move a plan on; whatever goes wrong in it ends it with a record that the unit's reducer can see.
 
-    With `offers` (see `hear`) only when it takes one.
+    With `offers` (see `offer_event`) only when it takes one.
     """
     instance = step.state.plans.get(plan_id)
     if instance is None:
@@ -34,7 +34,7 @@ def run_plan(step: StepContext, plan_id: int, cause: int, offers: Sequence[tuple
     manifest = _manifest_of(step, instance.manifest)
     plan, port = manifest.plans[instance.plan], _Port(step, manifest, instance, cause)
     try:
-        if offers is not None and not hear(plan, instance, offers, port):
+        if offers is not None and not offer_event(plan, instance, offers, port):
             return
         ended = run(plan, instance, port)
     except (ExpressionError, DemiurgeError) as problem:

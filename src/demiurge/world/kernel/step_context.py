@@ -40,7 +40,7 @@ class Reduce(NamedTuple):
 
 
 class RunPlan(NamedTuple):
-    """Move a plan on; with `offers` (see `plan.hear`) only when it takes one."""
+    """Move a plan on; with `offers` (see `plan.offer_event`) only when it takes one."""
 
     plan_id: int
     cause: int

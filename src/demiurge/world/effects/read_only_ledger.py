@@ -1,7 +1,8 @@
-"""A ledger that only answers, for a call that must not run: its attempt has no receipt, or it waits for a person.
+"""`ReadOnlyLedger`: a ledger that answers and grants no claims.
 
-What it does not know it has in doubt. The attempt may have done its work and be forgotten by now: a ledger's entries
-end with their time.
+It serves a call that must not run: one whose attempt has no receipt, or one that waits for a person. A call that it
+does not know is in doubt. The attempt may have done its work and the ledger may have forgotten it, because entries
+expire.
 """
 
 from __future__ import annotations
@@ -12,11 +13,11 @@ from typing import Any
 from demiurge.tools.ledger.ledger import Claim, Ledger
 from demiurge.tools.ledger.store import EntryState, LedgerRow, LedgerSlot
 
-__all__ = ["RecallingLedger"]
+__all__ = ["ReadOnlyLedger"]
 
 
-class RecallingLedger:
-    """`Ledger` over another one; nobody gets a claim of it, so there is none to end."""
+class ReadOnlyLedger:
+    """Answers from another ledger. It grants no claim, so there is none to settle, release or doubt."""
 
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
