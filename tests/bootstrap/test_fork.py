@@ -130,7 +130,7 @@ async def test_the_state_of_a_position_is_the_state_of_its_fork(tmp_path: Path, 
         early = await world.state(CHAT, "main", at=1)
         assert early is not None
         assert early["messages"] == []
-        with pytest.raises(NotFound, match=f"the positions are 0 to {last}"):
+        with pytest.raises(NotFound, match=f"Name one from 0 to {last}"):
             await world.state(CHAT, "main", at=last + 1)
         with pytest.raises(NotFound, match="There is no module"):
             await world.state("nobody/Nothing@1", at=1)

@@ -130,7 +130,7 @@ async def test_a_position_inside_a_step_stands_for_its_end(store: Store) -> None
 async def test_a_position_that_is_not_there_is_refused(store: Store) -> None:
     await history(store, "hello")
     for position in (-1, 4):
-        with pytest.raises(NotFound, match="positions are 0 to 3") as raised:
+        with pytest.raises(NotFound, match="Name one from 0 to 3") as raised:
             forked(store, tiny(), position)
         assert raised.value.code == "no_position"
 

@@ -87,7 +87,7 @@ def sealed(store: Store, size: int | None = None) -> Seal:
     if size is None:
         size = store.length()
     elif size > MAX_POSITION:
-        raise NotFound(f"There is no position {size} here; the last one is {store.length()}.", code="no_position")
+        raise NotFound(f"The journal has no position {size}; its last one is {store.length()}.", code="no_position")
     return Seal(size, Tiles(store).root(size))
 
 
