@@ -9,6 +9,10 @@ from pathlib import Path
 __all__ = ["make_older"]
 
 _ADDED = {
+    4: (
+        "DROP TABLE exposure",
+        "DELETE FROM meta WHERE key = 'indexed_from'",
+    ),
     3: (
         "DROP TABLE waiting",
         "DROP INDEX outbox_source",

@@ -286,7 +286,7 @@ class TestUpgrade:
             assert len(list(store.archives.move(1))) == 1
         with SqliteStore.open(older) as store:
             assert list(store.erasures()) == [ref_of(SMALL)]
-            assert store.format == 3
+            assert store.format == 4
 
     def test_an_upgrade_that_fails_leaves_it_as_it_was(self, older: Path) -> None:
         with faults.armed({"upgrade.before_commit": "enospc"}), pytest.raises(Unavailable):

@@ -357,7 +357,7 @@ class TestWorld:
 
     def test_a_world_keeps_its_id(self, store: Store) -> None:
         assert store.world_id == store.get_meta("world_id") == "world_1"
-        assert store.format == 3
+        assert store.format == 4
         assert dict(store.damaged) == {}
         with pytest.raises(UsageError, match="fork"):
             store.set_meta("world_id", "world_2")

@@ -86,9 +86,9 @@ def test_a_file_in_which_no_world_was_finished_is_none(tmp_path: Path) -> None:
 
 def test_a_world_of_a_newer_version_is_refused_untouched(tmp_path: Path) -> None:
     folder = make_world(tmp_path / "world")
-    execute(folder, "PRAGMA user_version = 4")
+    execute(folder, "PRAGMA user_version = 5")
     before = (folder / "journal.db").read_bytes()
-    with pytest.raises(UsageError, match=r"format 4; this one knows 3.*pip install --upgrade") as caught:
+    with pytest.raises(UsageError, match=r"format 5; this one knows 4.*pip install --upgrade") as caught:
         SqliteStore.open(folder)
     assert caught.value.code == "newer_format"
     assert (folder / "journal.db").read_bytes() == before

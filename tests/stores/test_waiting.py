@@ -158,7 +158,7 @@ class TestOlderWorlds:
             store.append([Batch("a", 1, (row("a", 1, "approval", "approval:01"),), True)])
         make_older(folder, version)
         with SqliteStore.open(folder) as store:
-            assert store.format == 3
+            assert store.format == 4
             assert store.waiting.read() is None
             assert store.find_approval("approval:01") == ("a", 1)
             assert store.waiting.replace(WAITING, 3)

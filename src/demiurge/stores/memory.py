@@ -17,6 +17,7 @@ from typing import Self
 from demiurge.errors import InvalidValue, NotFound, UsageError
 from demiurge.stores import rows
 from demiurge.stores.errors import DamagedRow
+from demiurge.stores.exposures import Given, given_by
 from demiurge.stores.gc_barrier import GcBarrier
 from demiurge.stores.listeners import Listeners
 from demiurge.stores.protocol import Attempt, Batch, BlobInfo, Head, Outgoing, Row, Segment, Snapshot
@@ -86,18 +87,19 @@ class _Change:
 class MemoryStore:
     """`MemoryStore(world_id)`. See `demiurge.stores.protocol.Store`."""
 
-    format = 3
+    format = 4
 
     def __init__(self, world_id: str, clock: Clock | None = None) -> None:
         self.world_id = world_id
         self.archives = _NoArchives()
-        self.waiting = _MemoryWaitingList(self)
+        self.waiting, self.exposures = _MemoryWaitingList(self), _MemoryExposures(self)
         self._listeners = Listeners()
         self._clock: Clock = clock or SystemClock()
         self._units: dict[str, _Unit] = {}
         self._rows: list[Row] = []
         self._outbox: dict[str, Outgoing] = {}
         self._waiting: dict[bytes, str] = {}
+        self._exposures: dict[bytes, dict[str, list[int]]] = {}
         self._approvals: dict[str, tuple[str, int]] = {}
         self._attempts: dict[bytes, Attempt] = {}
         self._blobs: dict[Ref, bytes] = {}
@@ -141,6 +143,8 @@ class MemoryStore:
             self._rows.extend(change.rows)
             self._outbox, self._waiting = change.outbox, change.waiting
             for row in change.rows:
+                for digest in given_by(row):
+                    self._exposures.setdefault(digest, {}).setdefault(row.unit, []).append(row.unit_seq)
                 if row.kind == "approval" and row.ingress_id is not None:
                     self._approvals[row.ingress_id] = row.unit, row.unit_seq
             for attempt in attempts:
@@ -349,6 +353,26 @@ class _MemoryWaitingList:
             if length == len(self._store._rows):
                 self._store._waiting = dict(found)
             return length == len(self._store._rows)
+
+
+class _MemoryExposures:
+    """See `exposures.Exposures`: what is in memory can't be damaged."""
+
+    def __init__(self, store: MemoryStore) -> None:
+        self._store = store
+
+    def find(self, digest: bytes, unit: str | None = None) -> Iterator[tuple[str, int]]:
+        with self._store._using():
+            found = self._store._exposures.get(digest, {})
+            places = {name: list(found[name]) for name in found if unit in (None, name)}
+        for name, numbers in places.items():
+            yield from ((name, seq) for seq in reversed(numbers))
+
+    def indexed_from(self) -> int:
+        return 1
+
+    def lacking(self, found: Sequence[Given]) -> Given | None:
+        return None
 
 
 class _NoArchives:

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Final, NamedTuple, Protocol
 
 from demiurge.stores.errors import DamagedRow
+from demiurge.stores.exposures import Exposures
 from demiurge.stores.read_only import ReadOnly
 from demiurge.values.refs import Ref
 
@@ -353,6 +354,9 @@ class JournalStore(Protocol):
 
     @property
     def waiting(self) -> WaitingList: ...
+
+    @property
+    def exposures(self) -> Exposures: ...
 
     def listen(self, appended: Callable[[], None]) -> Callable[[], None]:
         """Calls `appended` after each append of rows, from the thread that appended. Returns a function that ends

@@ -20,7 +20,7 @@ from demiurge.errors import Damaged, NotFound
 from demiurge.stores import rows
 from demiurge.stores.errors import DamagedRow
 from demiurge.stores.protocol import Attempt, Batch, Head, Outgoing, Row, Snapshot
-from demiurge.stores.sqlite import waiting
+from demiurge.stores.sqlite import exposures, waiting
 from demiurge.values.fast_constructor import fast_constructor
 from demiurge.values.refs import Ref
 
@@ -87,6 +87,7 @@ def append(db: sqlite3.Connection, batches: Sequence[Batch]) -> list[list[int]]:
             end = position + len(batch.rows)
             unit = _put_head(db, Head(batch.unit, last.unit_seq + 1, last.hash, batch.open, end))
             _append_rows(db, batch, unit, position + 1)
+            exposures.add(db, unit, batch.rows)
         elif old is not None and old.open != batch.open:
             _put_head(db, replace(old, open=batch.open))
         _append_messages(db, batch)

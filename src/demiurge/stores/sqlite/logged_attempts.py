@@ -18,7 +18,7 @@ from demiurge.errors import Damaged
 from demiurge.stores.effect_log import EffectLog, LoggedAttempt
 from demiurge.stores.errors import lost
 from demiurge.stores.protocol import Attempt
-from demiurge.stores.sqlite import journal, schema
+from demiurge.stores.sqlite import exposures, journal, schema
 from demiurge.stores.sqlite.database import Database
 from demiurge.stores.sqlite.schema_objects import drop_foreign
 
@@ -139,9 +139,12 @@ class AttemptTransaction:
 
 
 def remove_foreign(connections: Database, path: Path) -> None:
-    """Drops what Demiurge did not make from a world's database; it counts as lost until that is accepted."""
+    """Drops what Demiurge did not make from a world's database; it counts as lost until that is accepted. The index of
+    blobs is made anew."""
     with connections.writing("upgrade") as db:
         version = schema.format_of(db)
+        if version == schema.FORMAT:
+            exposures.forget(db)  # an entry that is lost may be why
         if version is None or not (dropped := drop_foreign(db, schema.MAKERS[version])):
             return
         had = f"{path} had what Demiurge did not make ({', '.join(dropped)}), which may have changed what it holds."

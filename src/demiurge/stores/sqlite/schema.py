@@ -25,14 +25,17 @@ __all__ = [
     "create_tables",
     "format_of",
     "get_meta",
+    "indexed_from",
     "is_empty",
     "make_all",
+    "next_position",
     "read_world_id",
+    "set_indexed_from",
     "set_meta",
     "upgrade",
 ]
 
-FORMAT: Final = 3
+FORMAT: Final = 4
 _APPLICATION: Final = 0x44454D49  # "DEMI"
 _STRICT: Final = "STRICT" if sqlite3.sqlite_version_info >= (3, 37) else ""
 
@@ -81,6 +84,15 @@ _THIRD: Final = (
 )
 """What format 3 added: what is found without a look at each unit (`waiting`)."""
 
+_FOURTH: Final = (
+    """CREATE TABLE exposure (
+        blob INTEGER NOT NULL, unit INTEGER NOT NULL, seq INTEGER NOT NULL,
+        PRIMARY KEY (blob, unit, seq)) WITHOUT ROWID""",
+)
+"""What format 4 added: which records give a unit a blob (`exposures`)."""
+
+_INDEXED_FROM: Final = "indexed_from"
+
 
 def make_first(db: sqlite3.Connection) -> None:
     """Makes the tables of format 1, empty."""
@@ -95,13 +107,20 @@ def make_second(db: sqlite3.Connection) -> None:
         db.execute(statement)
 
 
+def make_third(db: sqlite3.Connection) -> None:
+    """Makes the tables of format 3, empty."""
+    make_second(db)
+    for statement in _THIRD:
+        db.execute(statement)
+
+
 def make_all(db: sqlite3.Connection) -> None:
     """Makes the tables of today's format, empty."""
     make_first(db)
     upgrade(db, 1, 0)
 
 
-MAKERS: Final = {1: make_first, 2: make_second, FORMAT: make_all}
+MAKERS: Final = {1: make_first, 2: make_second, 3: make_third, FORMAT: make_all}
 """By format: what makes its tables, empty."""
 
 
@@ -124,12 +143,16 @@ def format_of(db: sqlite3.Connection) -> int | None:
 
 def upgrade(db: sqlite3.Connection, version: int, now_s: int) -> None:
     """Makes a world of an earlier format, `version`, one of today's, in the transaction that is open. The index of
-    decisions reads the journal once. `now_s`: seconds since 1970."""
+    decisions, which format 2 lacks, reads the journal once. `now_s`: seconds since 1970."""
     if version == 1:
         for statement in (_PUT.format(now_s=now_s), *_SECOND):
             db.execute(statement)
-    for statement in _THIRD:
+    if version < 3:
+        for statement in _THIRD:
+            db.execute(statement)
+    for statement in _FOURTH:
         db.execute(statement)
+    set_indexed_from(db, next_position(db))
     db.execute(f"PRAGMA user_version = {FORMAT}")
 
 
@@ -157,6 +180,21 @@ def read_world_id(db: sqlite3.Connection, path: Path) -> str:
     if version != FORMAT or world_id is None:
         raise Damaged(f"{path} lacks the marks of a world: restore it from a backup.")
     return world_id
+
+
+def next_position(db: sqlite3.Connection) -> int:
+    """Returns the position of the next row."""
+    return int(db.execute("SELECT coalesce(max(position), 0) + 1 FROM journal").fetchone()[0])
+
+
+def indexed_from(db: sqlite3.Connection) -> int:
+    """Returns the position from which on all rows have their entries in the index of blobs."""
+    known = get_meta(db, _INDEXED_FROM)
+    return int(known) if known is not None else next_position(db)
+
+
+def set_indexed_from(db: sqlite3.Connection, position: int) -> None:
+    set_meta(db, _INDEXED_FROM, str(position))
 
 
 def set_meta(db: sqlite3.Connection, key: str, value: str) -> None:

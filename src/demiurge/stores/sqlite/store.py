@@ -32,6 +32,7 @@ from demiurge.stores.sqlite import journal, schema
 from demiurge.stores.sqlite.archives import SqliteArchives
 from demiurge.stores.sqlite.database import Database
 from demiurge.stores.sqlite.erasures import Erasures
+from demiurge.stores.sqlite.exposures import SqliteExposures
 from demiurge.stores.sqlite.garbage import SqliteGarbageCollection
 from demiurge.stores.sqlite.logged_attempts import LoggedAttempts, remove_foreign
 from demiurge.stores.sqlite.read_only import open_read_only
@@ -73,7 +74,7 @@ class SqliteStore:
             self.archives = SqliteArchives(folder, self.world_id, connections, self)
             self.waiting = SqliteWaiting(connections, journal.length)
             self._damaged = journal.find_damage(db, self.archives.noted)
-        self._erasures = Erasures(connections, self._files)
+        self._erasures, self.exposures = Erasures(connections, self._files), SqliteExposures(connections, self)
         if read_only is not None:
             return
         connections.use_log()

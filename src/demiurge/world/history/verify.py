@@ -16,12 +16,13 @@ from typing import Any
 
 from demiurge.errors import Damaged, DemiurgeError, InvalidValue, NotFound, UsageError
 from demiurge.stores.errors import with_backup_advice
+from demiurge.stores.exposures import Given, gives
 from demiurge.stores.merkle import Frontier, leaf_hash
 from demiurge.stores.protocol import Row, Store
 from demiurge.stores.rows import verify_journal
 from demiurge.stores.tiles import BITS
 from demiurge.values import cbor
-from demiurge.values.refs import Ref, ref_from_digest
+from demiurge.values.refs import Ref, ref_digest, ref_from_digest
 from demiurge.values.vector import Vector
 from demiurge.world.history.seal import Seal
 from demiurge.world.record import Record, decode_row
@@ -34,6 +35,9 @@ NESTED = re.compile(rb"sha256:[0-9a-f]{64}")
 """Blobs name other blobs by ref (a message its attachments, an answer its items); those are followed too."""
 
 _TILE = (1 << BITS) - 1
+
+_AT_ONCE = 1000
+"""So many entries of the index are looked for together."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +79,7 @@ def verify(store: Store, seal: str | None = None, progress: Callable[[int], None
                 raise Damaged(f"Record {tail.next_seq - 1} of unit {unit} is there, but its head does not know of it.")
             walk.blobs.check_snapshots(unit)
         walk.check_positions()
+        walk.index.check()
         walk.blobs.check_rest()
     except UsageError:  # not of the world, but of whoever asks
         raise
@@ -89,7 +94,7 @@ class _Walk:
     """What is gathered on the way: the tree of the seal so far, and whether it ever was the one that is looked for."""
 
     def __init__(self, store: Store, wanted: str | None, progress: Callable[[int], None]) -> None:
-        self.blobs = _Blobs(store)
+        self.blobs, self.index = _Blobs(store), _ExposureCheck(store)
         self.tree = Frontier()
         self._store, self._progress, self._last = store, progress, 0
         self.archived = 0
@@ -123,6 +128,7 @@ class _Walk:
             self.archived += 1
             return None
         self.blobs.check_all(record)
+        self.index.take(record)
         return record.prev
 
     def check_positions(self) -> None:
@@ -139,6 +145,33 @@ class _Walk:
         if kept and kept[0] != tile:
             first, last = (index << level) + 1, (index + 1) << level
             raise Damaged(f"The records from position {first} to {last} are not those that were sealed before.")
+
+
+class _ExposureCheck:
+    """Checks that the index of blobs has every record that gives a blob."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._found: list[Given] = []
+
+    def take(self, record: Record) -> None:
+        """Raises Damaged."""
+        if gives(record.kind, record.is_ingress):
+            place = record.unit, record.unit_seq, record.position or 0
+            self._found += [Given(ref_digest(ref), *place) for ref in record.refs]
+            if len(self._found) >= _AT_ONCE:
+                self.check()
+
+    def check(self) -> None:
+        """Checks what was taken in. Raises Damaged."""
+        found, self._found = self._found, []
+        lacking = self._store.exposures.lacking(found)
+        if lacking is not None:
+            raise Damaged(
+                f"The index of blobs lacks record {lacking.unit_seq} of unit {lacking.unit}, so a blob may be refused "
+                "to who was given it. The records are whole: `demiurge losses accept --reason TEXT` makes the index "
+                "anew."
+            )
 
 
 class _Blobs:
