@@ -224,5 +224,5 @@ def test_yes_does_not_stand_for_a_role_that_the_user_lacks(ruled: Any, provider:
     provider.say(provider.answer(provider.call(WRITE, {"path": "a", "text": "x"}, "call_0")))
     done = ruled("--json", "chat", "--message", "Go.", "--yes", "--policy", "rules.toml")
     assert (done.status, done.document["error"]["code"]) == (1, "approval_required")
-    assert "is for somebody with the role chief to decide" in done.err
+    assert "needs a decision by a person with the role chief" in done.err
     assert "is allowed by --yes" not in done.err

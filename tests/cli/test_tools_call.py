@@ -132,7 +132,7 @@ def test_a_call_that_a_person_refuses_has_failed(demiurge: Any) -> None:
         ("ring_bell", "{times", "invalid_json", "quotes"),
         ("nothing_here", "{}", "policy_denied", ""),
         ("core__get_current_time", "{}", "policy_denied", ""),
-        ("not a tool!", "{}", "bad_tool_id", "no tool id"),
+        ("not a tool!", "{}", "bad_tool_id", "not a tool id"),
         ("ring_bell", "@gone.json", "not_found", "gone.json"),
     ],
 )

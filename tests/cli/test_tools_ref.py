@@ -41,7 +41,7 @@ def test_a_choice_goes_with_it(demiurge: Any, choice: str, written: Any) -> None
     ("arguments", "code", "words"),
     [
         (("no_such",), "no_tool", "There is no tool no_such here"),
-        (("two words",), "bad_tool_id", "'two words' is no tool id"),
+        (("two words",), "bad_tool_id", "'two words' is not a tool id"),
         ((CLOCK, "--choice", READ), "bad_tool_choice", f"it offers {CLOCK}"),
         ((CLOCK, "--provider", "nobody"), "unknown_provider", "There is no provider nobody"),
     ],
@@ -83,7 +83,7 @@ def test_a_chat_offers_its_own_tools_until_it_is_told_otherwise(demiurge: Any, p
     ("options", "status", "words"),
     [
         (("--only-tools", "no_such"), 1, "There is no tool no_such here"),
-        (("--only-tools", f"{CLOCK},"), 1, "'' is no tool id"),
+        (("--only-tools", f"{CLOCK},"), 1, "'' is not a tool id"),
         (("--only-tools", CLOCK, "--all-tools"), 2, "--only-tools and --all-tools exclude each other"),
     ],
 )

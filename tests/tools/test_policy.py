@@ -217,7 +217,7 @@ def test_a_share_is_an_allowance(name: str) -> None:
     assert Budgets.from_json({name: None}) == Budgets()
     assert refusal(lambda: budgets({name: {"max_total_tokens": 5}})) == (
         f"budgets.{name}",
-        f"budgets.{name}: is an Allowance",
+        f"budgets.{name}: must be an Allowance",
     )
     assert refusal(lambda: Budgets.from_json({name: {"max_total_tokens": -1}}))[0] == f"budgets.{name}.max_total_tokens"
     path, message = refusal(lambda: Budgets.from_json({name: 3}))
@@ -235,7 +235,10 @@ def test_a_unit_has_no_time() -> None:
     timed = Allowance(max_wall_ms=5)
     assert Budgets(run=timed, unit=Allowance(max_total_tokens=1)).run is timed
     place = "budgets.unit.max_wall_ms"
-    assert refusal(lambda: Budgets(unit=timed)) == (place, f"{place}: a unit has no end, so it has no time either")
+    assert refusal(lambda: Budgets(unit=timed)) == (
+        place,
+        f"{place}: a unit never ends, so its time cannot be limited; remove max_wall_ms",
+    )
 
 
 # What a policy may say
@@ -280,7 +283,7 @@ def test_an_effect_that_can_not_be_is_refused() -> None:
 
 def test_budgets_are_budgets() -> None:
     wrong: Any = {"max_runtime_ms": 5}
-    assert refusal(lambda: ToolPolicy((), (), wrong)) == ("budgets", "budgets: budgets are a Budgets")
+    assert refusal(lambda: ToolPolicy((), (), wrong)) == ("budgets", "budgets: must be a Budgets")
 
 
 def test_names_may_come_in_a_set() -> None:

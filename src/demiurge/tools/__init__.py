@@ -1,10 +1,9 @@
-"""Tools: what they are, who may call them, and the one path on which they run.
+"""Tools: their types, the policy that decides who may call them, and the one path on which they run.
 
-A `Tool` is compiled into a `ToolSpec`, data that a model can be shown; a `ToolPolicy`, data too, decides
-which of them may run; a `ToolCatalog` is what is left for a model to see; a `ToolRunner` passes each call
-through the same stages and answers it once. This package is the semantic core: it knows no provider's
-format, no network, no database and no environment. It imports `demiurge.values` and `demiurge.errors`, and
-pydantic for typed parameters.
+A `Tool` is compiled into a `ToolSpec`, which is data for a model. A `ToolPolicy`, also data, decides which tools may
+run. A `ToolCatalog` holds the tools that a model may see under that policy. A `ToolRunner` passes each call through
+the same stages and answers it once. This package is the semantic core: it knows no provider's format, no network, no
+database and no environment. It imports `demiurge.values` and `demiurge.errors`, and pydantic for typed parameters.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
-"""Approvals: a person's decision about one call, bound to exactly that call, used once, valid for a while.
+"""Approvals: a person's decision about one exact call, used once and valid for a limited time.
 
-The decision is bound to run, tenant, actor, call id, tool, spec hash, arguments, connection and the rule that
-asked. A call that differs in any of them is another question. The policy may say who decides. The store only
-remembers; the policy is asked again at every call and may still deny (`docs/policy.md`).
+The decision is bound to run, tenant, actor, call id, tool, spec hash, arguments, connection and the rule of the tool
+policy that requires the approval. A call that differs in any of them needs another decision. The policy may name the
+roles that decide. The store only keeps decisions; the policy decides again at every call and may still deny
+(`docs/policy.md`).
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ ApprovalOutcome = Literal["approved", "rejected", "expired"]
 _DEFAULT_TTL_MS = 24 * 60 * 60 * 1000
 _MS = 1_000_000
 _NOT_BOUND = {"approval_id", "approvers"}
-"""What a decision is not bound to itself: the rule digest stands for the approvers."""
+"""Fields that are not part of the binding. The rule digest covers the approvers."""
 
 
 def may_decide(roles: Collection[str], approvers: Approvers) -> bool:
@@ -42,20 +43,20 @@ def may_decide(roles: Collection[str], approvers: Approvers) -> bool:
 
 
 def require_approver(roles: Collection[str], approvers: Approvers, approval_id: str) -> None:
-    """Raises UsageError (`not_an_approver`) where `may_decide` says no."""
+    """Raises UsageError (`not_an_approver`) unless `may_decide`."""
     for needed in approvers:
         if not may_decide(roles, (needed,)):
             who = " or ".join(needed)
             raise UsageError(
-                f"Approval {approval_id} is for somebody with the role {who} to decide.", code="not_an_approver"
+                f"Approval {approval_id} needs a decision by a person with the role {who}.", code="not_an_approver"
             )
 
 
 @dataclass(frozen=True, slots=True)
 class ApprovalRequest:
-    """One question. `approval_id` names a decision if the caller has one; it is not part of what is bound.
-    `connection_id`: the connection that a tool which needs one would use. `approvers`: who may decide; a person needs
-    a role out of each list, and empty means whoever may decide at all."""
+    """The question whether one call may run. `approval_id` names a decision if the caller has one; it is not part of
+    the binding. `connection_id`: the connection that the tool would use, if it needs one. `approvers`: who may
+    decide; a person needs at least one role of each list, and an empty tuple means anybody who may decide at all."""
 
     tool_call_id: str
     tool_id: str
@@ -71,28 +72,27 @@ class ApprovalRequest:
 
     @property
     def binding(self) -> str:
-        """Digest of everything that a decision is bound to."""
+        """The digest of everything that a decision is bound to."""
         bound = [getattr(self, entry.name) for entry in fields(self) if entry.name not in _NOT_BOUND]
         return cbor.node_ref(bound)
 
     @property
     def own_id(self) -> str:
-        """The id of this question, made from its binding. A store without ids of its own notes the question under
-        it."""
+        """The id of this request, made from its binding. A store without ids of its own keeps the request under it."""
         return f"apr_{self.binding.removeprefix('sha256:')[:24]}"
 
 
 @dataclass(frozen=True, slots=True)
 class ApprovalPending:
-    """There is no decision yet; the store knows the question by `approval_id`."""
+    """There is no decision yet; the store keeps the request under `approval_id`."""
 
     approval_id: str
 
 
 @dataclass(frozen=True, slots=True)
 class ApprovalDecision:
-    """The answer: who, why, when. Times are milliseconds since 1970; from `expires_at_ms` on it is void. `roles`: those
-    of the person, which a yes needs where the request names approvers."""
+    """The decision on a request: who, why, when. Times are milliseconds since 1970; from `expires_at_ms` on it is
+    void. `roles`: the person's roles, which an approval needs if the request names approvers."""
 
     approval_id: str
     outcome: ApprovalOutcome
@@ -104,9 +104,9 @@ class ApprovalDecision:
 
 
 class ApprovalStore(Protocol):
-    """`take` hands out the decision for a request, once. While there is none it may note the request as pending, and
-    gives an ApprovalPending with the id that it noted it under, or None for the request's `own_id`. It must be atomic:
-    of two equal calls only one gets the decision."""
+    """A store of decisions. `take` returns the decision on a request, once. Without a decision, `take` may keep the
+    request as pending; it then returns an ApprovalPending with the id it is kept under, or None if that is the
+    request's `own_id`. `take` must be atomic: of two equal calls only one gets the decision."""
 
     def take(self, request: ApprovalRequest) -> ApprovalDecision | ApprovalPending | None: ...
 
@@ -114,8 +114,8 @@ class ApprovalStore(Protocol):
 class InMemoryApprovals:
     """An approval store for one process; safe to use from several threads.
 
-    A request without a decision is noted under its `own_id`. `ttl_ms`: how long an approval
-    is good for, and how long a request waits for one before it is forgotten."""
+    A request without a decision is kept under its `own_id`. `ttl_ms`: how long a decision is valid, and how long a
+    request waits for one before it is dropped. Raises InvalidValue for a `ttl_ms` below 1."""
 
     def __init__(self, clock: Clock | None = None, ttl_ms: int = _DEFAULT_TTL_MS) -> None:
         if ttl_ms < 1:
@@ -132,7 +132,7 @@ class InMemoryApprovals:
             self._forget(now - self._ttl_ms)
             decision = self._decided.get(approval_id)
             if request.approval_id not in (None, approval_id):
-                decision = None  # an id that belongs to another call decides nothing here
+                decision = None  # the named approval belongs to another call
             if decision is None:
                 self._pending.setdefault(approval_id, (replace(request, approval_id=approval_id), now))
                 return None
@@ -142,18 +142,18 @@ class InMemoryApprovals:
         return decision
 
     def pending(self) -> tuple[ApprovalRequest, ...]:
-        """Requests that wait for a person, oldest first; each with its `approval_id`."""
+        """Returns the requests that wait for a person, oldest first; each has its `approval_id`."""
         with self._lock:
             self._forget(self._now_ms() - self._ttl_ms)
             return tuple(request for request, _ in self._pending.values())
 
     def approve(self, approval_id: str, *, by: str, reason: str = "", roles: Collection[str] = ()) -> ApprovalDecision:
-        """Says yes to a pending request. `roles`: those of the person `by`. Raises NotFound; Conflict when it is
-        decided already; UsageError (`not_an_approver`) when this person may not decide it."""
+        """Approves a pending request. `roles`: those of the person `by`. Raises NotFound; Conflict if it is decided
+        already; UsageError (`not_an_approver`) if this person may not decide it."""
         return self._decide(approval_id, "approved", by, reason, tuple(roles))
 
     def reject(self, approval_id: str, *, by: str, reason: str = "", roles: Collection[str] = ()) -> ApprovalDecision:
-        """Says no to a pending request. Takes and raises what `approve` does."""
+        """Rejects a pending request. Has the parameters and errors of `approve`."""
         return self._decide(approval_id, "rejected", by, reason, tuple(roles))
 
     def _decide(
@@ -173,8 +173,8 @@ class InMemoryApprovals:
             return decision
 
     def _forget(self, before_ms: int) -> None:
-        """Drops requests that nobody decided, and decisions that have been void as long as they were good. Both
-        lie in the order of their times, so this looks at no more than it drops."""
+        """Drops requests that nobody decided, and decisions `ttl_ms` after they expired. Both are in the order of
+        their times, so only the dropped entries and one more of each are read."""
         while self._pending and next(iter(self._pending.values()))[1] < before_ms:
             del self._pending[next(iter(self._pending))]
         while self._decided and next(iter(self._decided.values())).expires_at_ms < before_ms:

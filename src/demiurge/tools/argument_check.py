@@ -1,10 +1,10 @@
-"""Whether the arguments of a call fit the schema that its tool showed the model, without the tool's own code.
+"""Checks the arguments of a call against the schema that its tool showed the model, without the tool's own code.
 
-A world's chat asks this before it says that a call is sound, and what it finds is part of the chat's history. So the
-answer depends on the schema and the arguments alone, not on the version of a library, and **what it says of a pair must
-never change**. It looks at types, required, unknown and listed values, and at bounds of numbers and lengths; what else
-a schema may say is left to the runner, which checks each call again with the tool's own types. It is never stricter
-than the runner, which also takes null for a field that may be left out.
+A world's chat makes this check before it accepts a call, and the result is part of the chat's history. So the result
+depends on the schema and the arguments alone, not on the version of a library, and **the result for a given pair
+must never change**. The check covers types, required, unknown and listed values, and bounds of numbers and lengths.
+Everything else in a schema is left to the runner, which checks each call again with the tool's own types. This check
+is never stricter than the runner, which also accepts null for an optional field.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from typing import Any
 __all__ = ["may_fit"]
 
 MAX_STEPS = 20_000
-"""Most values that are looked at; the rest is left to the runner."""
+"""The maximum number of values that are checked; the rest is left to the runner."""
 
 
 def may_fit(schema: Mapping[str, Any], arguments: Mapping[str, Any]) -> bool:
-    """False when `arguments`, parsed JSON, break `schema`; True when they fit, or when nobody here can tell."""
+    """Returns False if `arguments`, parsed JSON, break `schema`; True if they fit it, or if this check cannot tell."""
     try:
         return _Check(schema).fits(schema, arguments)
     except (_Undecidable, RecursionError):
@@ -27,7 +27,7 @@ def may_fit(schema: Mapping[str, Any], arguments: Mapping[str, Any]) -> bool:
 
 
 class _Undecidable(Exception):
-    """The schema says something that is not understood here, or there is too much to look at."""
+    """The schema uses a keyword that this check does not support, or has too many values to check."""
 
 
 class _Check:
@@ -116,7 +116,8 @@ def _is_of_type(wanted: Any, value: Any) -> bool:
 
 
 def _is_listed(schema: Mapping[str, Any], value: Any) -> bool:
-    """Lists and objects among the listed values are left to the runner."""
+    """Returns whether `value` is one of the values of `enum` or `const`. Lists and objects among those are left to
+    the runner."""
     listed = schema.get("enum", ())
     if "const" in schema:
         listed = [schema["const"]]

@@ -1,7 +1,7 @@
-"""May this caller make this call? Asked of somebody outside, where roles and relations are kept.
+"""Authorization: asks an outside service, where roles and relations are kept, whether a caller may make a call.
 
-The policy says which tools a run may use at all, an authorizer who may use them now. Each can deny alone, and neither
-sees the arguments: what a model wrote must not decide who it is.
+The tool policy says which tools a run may use at all; an authorizer says who may use them now. Each can deny alone.
+Neither sees the arguments, because text of a model must not decide what the model may do.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ __all__ = ["AuthorizationRequest", "Authorizer"]
 
 @dataclass(frozen=True, slots=True)
 class AuthorizationRequest:
-    """One question, in references only. `caller` has an actor and a tenant. `connection_id`: the connection that the
-    tool is going to use, for a tool that needs one."""
+    """The question whether one call may run, in references only. `caller` has an actor and a tenant.
+    `connection_id`: the connection that the tool will use, if it needs one."""
 
     caller: ToolPolicyContext
     tool_id: str
@@ -29,10 +29,11 @@ class AuthorizationRequest:
 
 
 class Authorizer(Protocol):
-    """Bound in the `resources` of a runner (or of a ToolContext, or a ToolExecutor), it is asked about every call that
-    the policy lets through. True is yes, False is `authz_denied`; what it raises, anything else, and no answer within
-    1.5 seconds are `authz_unavailable`.
+    """Decides on every call that the policy allows. It is bound in the `resources` of a runner, a ToolContext or a
+    ToolExecutor.
 
-    A `def` one is called on the event loop, so it has to be quick; one that asks a server is `async def`."""
+    True allows the call, False is `authz_denied`. An exception, any other value, and no answer within 1.5 seconds
+    are `authz_unavailable`. A `def` authorizer runs on the event loop, so it must be quick; one that asks a server
+    is `async def`."""
 
     def check(self, request: AuthorizationRequest, /) -> Awaitable[bool] | bool: ...

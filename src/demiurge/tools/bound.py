@@ -1,7 +1,7 @@
-"""A tool as the runner sees it: its spec and four functions, with no schema library behind them.
+"""A tool as the runner sees it: its spec and a few functions, without a schema library.
 
-A tool written in Python binds itself to this; so does a tool of an MCP server or a graph. Because the runner
-knows nothing else, there is no second path for any of them.
+A tool written in Python is bound to this form, and so is a tool of an MCP server or a graph. The runner knows no
+other form, so all tools run on one path.
 """
 
 from __future__ import annotations
@@ -19,15 +19,17 @@ __all__ = ["BoundTool"]
 
 @dataclass(frozen=True, slots=True)
 class BoundTool:
-    """`parse(json_text) -> params` raises ToolValidationError. `call(params, context)` gives a ToolResult,
-    or an awaitable of one when `is_async`. `dump(value) -> JSON bytes` raises ToolValidationError; `load`
-    is its inverse. `dump_params(params) -> (JSON, is it all)` is for telling calls apart; without it params
-    are JSON already.
+    """A tool in the form that the runner calls.
 
-    `inline`: a `def` handler quick enough to run on the event loop. `timeout_ms`: its own limit.
-    `capabilities`: types that must be bound in `context.resources`. `idempotency` and `reconcile` are for
-    the ledger. `works_through_capabilities`: all it does is ask for effects, so a world may run it again after a
-    crash and answer it from what it recorded. `result_type`: the type of its values, None where they are plain JSON."""
+    `parse(json_text) -> params` raises ToolValidationError. `call(params, context)` returns a ToolResult, or an
+    awaitable of one if `is_async`. `dump(value) -> JSON bytes` raises ToolValidationError; `load` is its inverse.
+    `dump_params(params) -> (JSON, complete)` tells calls apart; without it the params are JSON already.
+
+    `inline`: a `def` handler that is quick enough to run on the event loop. `timeout_ms`: the tool's own limit.
+    `capabilities`: types that must be bound in `context.resources`. `idempotency` and `reconcile` are for the
+    ledger. `works_through_capabilities`: the handler does nothing but ask for effects, so a world may run it again
+    after a crash and answer its requests from the records. `result_type`: the type of its values, None if they are
+    plain JSON."""
 
     spec: ToolSpec
     parse: Callable[[str | bytes], Any]

@@ -1,8 +1,7 @@
-"""The interfaces through which tools reach anything at all. Bound to adapters in a
-composition root.
+"""The interfaces through which tools reach anything outside themselves. The composition root binds them to adapters.
 
-A handler takes one from `context.resources`. The methods raise `ToolUserError` for what a model can mend (a
-file that is not there) and anything else for what it can't.
+A handler takes a capability from `context.resources`. The methods raise `ToolUserError` for a fault that a model can
+correct (a missing file) and other exceptions for the rest.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class WorkspaceEntry:
-    """`path` from the workspace's root; `size` in bytes, 0 for a folder."""
+    """A file or folder. `path` from the workspace's root; `size` in bytes, 0 for a folder."""
 
     path: str
     kind: Literal["file", "dir"]
@@ -43,7 +42,7 @@ class WorkspaceEntry:
 
 @dataclass(frozen=True, slots=True)
 class WorkspaceFile:
-    """A text file; `version` is the workspace's version it was read at; `size` in bytes."""
+    """A text file; `version` is the version of the workspace that it was read at; `size` in bytes."""
 
     path: str
     text: str
@@ -53,8 +52,8 @@ class WorkspaceFile:
 
 @dataclass(frozen=True, slots=True)
 class WorkspaceCommit:
-    """The outcome of a write. A conflict is a result: `ok` is false, `expected` and `actual` are the
-    versions."""
+    """The outcome of a write. A conflict is a result, not an error: `ok` is false, and `expected` and `actual` are
+    the two versions of the workspace."""
 
     path: str
     version: int
@@ -75,7 +74,7 @@ class Workspaces(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class SecretName:
-    """A secret by name; its value is put in where the request is sent, so that no handler holds it."""
+    """A secret by name. Its value is inserted when the request is sent, so that no handler holds it."""
 
     alias: str
     version: int
@@ -83,7 +82,7 @@ class SecretName:
 
 @dataclass(frozen=True, slots=True)
 class HttpAnswer:
-    """`url` is where the answer came from; header names are in lower case."""
+    """An HTTP response. `url` is the URL that answered; header names are in lower case."""
 
     status: int
     url: str
@@ -92,7 +91,7 @@ class HttpAnswer:
 
 
 class HttpAccess(Protocol):
-    """Requests to the outside, as far as whoever bound this lets them go."""
+    """HTTP requests to the outside, as far as the grants allow them."""
 
     async def request(
         self,
@@ -104,8 +103,8 @@ class HttpAccess(Protocol):
         timeout_s: float | None = None,
         max_redirects: int = 0,
     ) -> HttpAnswer:
-        """Any status is an answer. Raises ToolUserError when there is none, ToolFailure (`unknown_outcome`) when
-        nobody knows whether the request arrived."""
+        """Sends a request and returns the response, whatever its status. Raises ToolUserError if there is no
+        response, ToolFailure (`unknown_outcome`) if it is not known whether the request arrived."""
         ...
 
 
@@ -115,7 +114,7 @@ class BlobAccess(Protocol):
     async def put(self, data: bytes) -> Ref: ...
 
     async def get(self, ref: Ref) -> bytes:
-        """Raises ToolUserError for one that this call was not given."""
+        """Raises ToolUserError for a blob that this call may not read."""
         ...
 
 
@@ -123,47 +122,47 @@ class Timer(Protocol):
     """A wait that outlives the process."""
 
     async def wait_until(self, time_ns: int) -> int:
-        """Return at `time_ns` (wall time) or later: the time it was then."""
+        """Returns at `time_ns` (wall time) or later: the time it was then."""
         ...
 
 
 class VaultAccess(Protocol):
-    """The user's vault of secrets, to put into and not to read from.
+    """The user's secret vault, write-only.
 
-    What a method answers can stand in a header of `HttpAccess`. Both raise ToolUserError when nothing was kept,
-    ToolFailure (`unknown_outcome`) when nobody knows."""
+    The returned SecretName can be used in a header of `HttpAccess`. Both methods raise ToolUserError if nothing was
+    stored, ToolFailure (`unknown_outcome`) if that is not known."""
 
     async def put(self, alias: str, value: Secret) -> SecretName:
-        """Keep `value` as the next version of `alias`; it is sealed before anything of it is recorded."""
+        """Stores `value` as the next version of `alias`. The value is encrypted before anything of it is recorded."""
         ...
 
     async def rotate(self, alias: str, *, size: int | None = None) -> SecretName:
-        """Keep a fresh random value as the next version of `alias`: URL-safe base64 of `size` bytes, 16 to 256, 32
-        if not said."""
+        """Stores a new random value as the next version of `alias`: URL-safe base64 of `size` bytes, 16 to 256, by
+        default 32."""
         ...
 
 
 class AuthCapability(Protocol):
-    """The connection that the caller named for this call; a tool with `requires_connection` has
-    it, and no other.
+    """The connection that the caller named for this call. A tool with `requires_connection` has it, and no other
+    connection.
 
-    Ask for the token where it is sent, and keep it nowhere: after the call both methods raise ToolFailure
+    Ask for the token where it is sent, and do not keep it: after the call both methods raise ToolFailure
     (`connection_unavailable`)."""
 
     def get_access_token(self) -> str: ...
 
     def get_auth_headers(self) -> dict[str, str]:
-        """The header that authenticates a request, such as `{"Authorization": "Bearer ..."}`."""
+        """Returns the headers that authenticate a request, such as `{"Authorization": "Bearer ..."}`."""
 
 
 class Introspection(Protocol):
-    """A world looking at itself. All answers are JSON-ready."""
+    """Reads a world's own manifest, schemas, modules and state. All answers are JSON-ready."""
 
     async def manifest(self) -> Mapping[str, Any]: ...
 
     async def state(self, module: str | None, key: str | None) -> Mapping[str, Any]: ...
 
     async def schemas(self, prefix: str | None) -> Mapping[str, Any]:
-        """`{names}`; with a prefix `{names, types}` of those that begin with it."""
+        """Returns `{names}`; with a prefix `{names, types}` of the schemas that begin with it."""
 
     async def module(self, name: str) -> Mapping[str, Any]: ...

@@ -1,6 +1,6 @@
-"""What a model may see in one request: the sources' tools that the policy lets through.
+"""The catalog: the tools of the sources that a model may see in one request under the tool policy.
 
-A tool that needs a person's approval is in it exactly when somebody can be asked. The runner decides again at
+A tool that needs a person's approval is in the catalog if an approval store is bound. The runner decides again at
 the call: being in a catalog is visibility, not permission.
 """
 
@@ -35,8 +35,8 @@ class ToolCatalog:
         approvals_bound: bool = False,
         ctx: ToolPolicyContext | None = None,
     ) -> ToolCatalog:
-        """The catalog of `tools` under `policy` (None denies all). Raises PromptValidationError when ids
-        collide."""
+        """Returns the catalog of `tools` under `policy` (None denies all). Raises PromptValidationError if two tools
+        have one id."""
         rules = policy if policy is not None else ToolPolicy()
         caller = ctx if ctx is not None else ToolPolicyContext(run_id="catalog")
         wanted = {"allow", "require_approval"} if approvals_bound else {"allow"}
@@ -49,7 +49,7 @@ class ToolCatalog:
         return cls(MappingProxyType(visible))
 
     def specs(self) -> tuple[ToolSpec, ...]:
-        """What is sent to the model."""
+        """Returns the specs that are sent to the model."""
         return tuple(self.tools.values())
 
     def get(self, tool_id: str) -> ToolSpec | None:
@@ -66,12 +66,12 @@ class ToolCatalog:
 
     @cached_property
     def digest(self) -> str:
-        """`sha256:<hex>` over the ids and spec hashes: which tools, in which wording."""
+        """`sha256:<hex>` over the ids and spec hashes: it names the set of tools and their exact wording."""
         return ref_of(canonical_json.encode({spec.name: spec.spec_hash for spec in self}))
 
 
 def _decide(policy: ToolPolicy, ctx: ToolPolicyContext, spec: ToolSpec) -> str:
     try:
         return policy.decide(ctx, spec.name, spec.effect)
-    except Exception:  # noqa: BLE001  (a policy that can't say yes has said no)
+    except Exception:  # noqa: BLE001  (a policy that fails denies)
         return "deny"

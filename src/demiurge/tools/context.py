@@ -1,7 +1,7 @@
-"""What a handler is given: references and capabilities, never credentials or ambient state.
+"""The context of a handler: references and capabilities, never credentials or ambient state.
 
-Every attribute is always there. Without a prompt, an adapter or a session it is a null object that answers
-politely, so a handler written for a full run also works in a notebook.
+Every attribute is always there. If there is no prompt, adapter or session, a null object takes its place, so a
+handler written for a full run also works in a notebook.
 """
 
 from __future__ import annotations
@@ -33,8 +33,7 @@ D = TypeVar("D")
 
 @dataclass(frozen=True, slots=True)
 class ResourceRegistry:
-    """Capabilities by their type. Keys are usually Protocols; values are not checked against
-    them."""
+    """Capabilities by their type. Keys are usually Protocols; values are not checked against them."""
 
     _entries: Mapping[Any, Any] = field(default_factory=lambda: MappingProxyType({}))
 
@@ -44,7 +43,7 @@ class ResourceRegistry:
     @overload
     def get(self, resource_type: Callable[..., T], default: D) -> T | D: ...
     def get(self, resource_type: Callable[..., T], default: Any = None) -> Any:
-        """The resource bound to this type, or `default`."""
+        """Returns the resource bound to this type, or `default`."""
         return self._entries.get(resource_type, default)
 
     def __contains__(self, resource_type: object) -> bool:
@@ -52,22 +51,22 @@ class ResourceRegistry:
 
     @staticmethod
     def build(mapping: Mapping[Any, Any]) -> ResourceRegistry:
-        """A registry over a copy of `mapping`; entries that are None are left out."""
+        """Returns a registry over a copy of `mapping`; entries that are None are left out."""
         kept = {key: value for key, value in mapping.items() if value is not None}
         return ResourceRegistry(MappingProxyType(kept))
 
     @property
     def entries(self) -> Mapping[Any, Any]:
-        """All of them, read-only."""
+        """All entries, read-only."""
         return self._entries
 
     def filled(self, defaults: Mapping[Any, Any]) -> ResourceRegistry:
-        """This registry, with `defaults` for what it does not hold."""
+        """Returns a copy of this registry, with `defaults` for the types that it lacks."""
         return ResourceRegistry.build({**defaults, **self._entries})
 
 
 class NullSlice:
-    """A slice of a session that holds nothing and keeps nothing."""
+    """A slice of a session that is always empty and ignores changes."""
 
     def all(self) -> tuple[Any, ...]:
         return ()
@@ -90,7 +89,7 @@ class NullSlice:
 
 @dataclass(frozen=True, slots=True)
 class NullPublication:
-    """What became of an event that nobody listens to: nothing went wrong."""
+    """The result of publishing an event without subscribers: no errors."""
 
     event: Any
     handlers_invoked: tuple[()] = ()
@@ -103,7 +102,7 @@ class NullPublication:
 
 
 class NullBus:
-    """An event bus that nobody listens to."""
+    """An event bus without subscribers."""
 
     def subscribe(self, event_type: type[Any], handler: Callable[[Any], None]) -> None:
         return None
@@ -131,7 +130,7 @@ class NullSession:
 
 @dataclass(frozen=True, slots=True)
 class NullPrompt:
-    """No prompt: no name, no tools."""
+    """A prompt without a name or tools."""
 
     ns: str = ""
     key: str = ""
@@ -141,18 +140,18 @@ class NullPrompt:
 
 @dataclass(frozen=True, slots=True)
 class NullAdapter:
-    """No provider."""
+    """An adapter without a provider."""
 
     name: str = "none"
 
 
 @dataclass(frozen=True, slots=True)
 class ToolContext:
-    """Immutable snapshot passed to every handler as `context`.
+    """The immutable snapshot that every handler gets as `context`.
 
-    `prompt`, `rendered_prompt`, `adapter` and `session` belong to packages above this one, hence `Any`.
-    The runner puts `deadline` and `budget_tracker` into `resources` too, or takes them from there, by their type.
-    `caller` says who asks; `connection_id` is an opaque reference; `tool_call_id` is the id of this call."""
+    `prompt`, `rendered_prompt`, `adapter` and `session` belong to packages above this one, hence `Any`. The runner
+    puts `deadline` and `budget_tracker` into `resources` too, or takes them from there by their type. `caller`: the
+    actor, tenant, roles and run; `connection_id` is an opaque reference; `tool_call_id` is the id of this call."""
 
     prompt: Any = NullPrompt()
     rendered_prompt: Any = None
@@ -167,5 +166,5 @@ class ToolContext:
 
     @property
     def filesystem(self) -> Filesystem | None:
-        """The bound files; the same as `resources.get(Filesystem)`."""
+        """The filesystem among the resources; the same as `resources.get(Filesystem)`."""
         return cast("Filesystem | None", self.resources.get(Filesystem))

@@ -1,6 +1,6 @@
-"""How far a tool reaches: the level that policy decides on.
+"""The effect level of a tool: how far its changes reach. The policy decides on it.
 
-The question is "could an outsider notice?". A tool that declares nothing is taken for the strictest level.
+The question is "could an outsider notice?". A tool that declares no level has the strictest one.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ __all__ = ["ToolEffect"]
 
 
 class ToolEffect(StrEnum):
-    """`read_only`: looks, changes nothing. `state_change`: changes this application's own state.
-    `external_side_effect`: something outside can notice."""
+    """`read_only`: changes nothing. `state_change`: changes this application's own state. `external_side_effect`:
+    somebody outside can notice the call."""
 
     READ_ONLY = "read_only"
     STATE_CHANGE = "state_change"

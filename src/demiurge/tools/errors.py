@@ -1,19 +1,19 @@
-"""What can go wrong with a tool, and the only sentences about it that leave the process.
+"""The errors of tools, and the only sentences about them that leave the process.
 
     DemiurgeError
     ├── ToolFailure               a stage of the runner stops the call: a closed code, a safe sentence
     ├── ToolUserError             raised by a handler: its text is meant for the model and the user
-    ├── ToolValidationError       a value breaks its type; by a handler it is meant for the model, too
+    ├── ToolValidationError       a value breaks its type; raised by a handler, its text is meant for the model too
     ├── DeadlineExceededError     the time of a run is over
     ├── BudgetExceededError       the tokens, the money or the time of a run are used up
-    ├── LoopSignal                not a failure: a message to the loop around the tool, so it runs through
-    ├── InvalidLimit              a deadline or a budget that can't be (an InvalidValue)
-    └── PromptError               a place in a prompt is at fault; others of this kind are in `prompts`
+    ├── LoopSignal                not a failure: a message to the loop around the tool; the runner raises it again
+    ├── InvalidLimit              an impossible deadline or budget (an InvalidValue)
+    └── PromptError               a part of a prompt is at fault; `prompts` has the other subclasses
         └── PromptValidationError a tool, section or prompt was written wrongly (an InvalidValue)
 
-Codes are closed and messages come from a fixed table (exception text and arguments may hold
-secrets, so neither is ever quoted). Two things may be added: the field paths of a validation error, and the
-text of a `ToolUserError` or a `ToolValidationError` that a handler raises on purpose.
+Codes are closed and messages come from a fixed table. Exception text and arguments may hold secrets, so neither is
+ever quoted. Two things may be added: the field paths of a validation error, and the text of a `ToolUserError` or a
+`ToolValidationError` that a handler raises on purpose.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ __all__ = [
 
 
 class ToolErrorCode(StrEnum):
-    """Every way in which a call can end without success. Closed: a script may list them all."""
+    """Every way in which a call can end without success. The set is closed, so a script may list it."""
 
     POLICY_DENIED = "policy_denied"
     APPROVAL_REQUIRED = "approval_required"
@@ -103,20 +103,20 @@ SAFE_MESSAGES: Mapping[ToolErrorCode, str] = MappingProxyType(
 
 
 def failure_answer(code: ToolErrorCode, message: str | None = None) -> dict[str, Any]:
-    """What a model and a person are told of a failed call: `{"ok": False, "error_code", "message"}`, the message from
-    the table unless another is given."""
+    """Returns what a model and a person see of a failed call: `{"ok": False, "error_code", "message"}`. The message
+    is the table's unless `message` is given."""
     return {"ok": False, "error_code": code.value, "message": SAFE_MESSAGES[code] if message is None else message}
 
 
 def failure_text(answer: Mapping[str, Any]) -> str:
-    """The text in which a model is told of a failed call: the JSON of a `failure_answer`, its keys in that order. The
-    same bytes for every executor."""
+    """Returns the text of a failed call for a model: the JSON of a `failure_answer`, its keys in that order. Every
+    executor makes the same bytes."""
     return json.dumps(answer, ensure_ascii=False, separators=(",", ":"))
 
 
 class ToolFailure(DemiurgeError):
-    """Ends a call with `code`. `message` is the table's sentence unless `safe_message` replaces it,
-    which only deliberate text may do; `fields` are appended to the table's sentence."""
+    """Ends a call with `code`. `message` is the table's sentence, or `safe_message`, which must be deliberate text.
+    `fields` are appended to it."""
 
     def __init__(self, code: ToolErrorCode, *, safe_message: str | None = None, fields: tuple[str, ...] = ()) -> None:
         code = ToolErrorCode(code)
@@ -130,19 +130,18 @@ class ToolFailure(DemiurgeError):
 
 
 class ToolUserError(DemiurgeError):
-    """A handler's deliberate refusal: `message` reaches the model and the user as it is (code `execution`),
+    """A handler's deliberate refusal. `message` reaches the model and the user unchanged (code `execution`),
     whatever the redaction, if it has at most 4 KiB.
 
-    Write it as a hint the model can act on, and put no secret into it."""
+    Write it as a hint that the model can act on, and put no secret into it."""
 
     code = "tool_user_error"
 
 
 class ToolValidationError(DemiurgeError, ValueError):
-    """A value breaks its declared type. `fields` are phrases such as `steps[2].id is required` which may be
-    shown.
+    """A value breaks its declared type. `fields` are phrases such as `steps[2].id is required`, which may be shown.
 
-    Raised by a handler it is a deliberate refusal: `message` reaches the model and the user as it is (code
+    Raised by a handler it is a deliberate refusal: `message` reaches the model and the user unchanged (code
     `validation`), as that of a ToolUserError does. Raised by a codec, `message` stays inside the process."""
 
     code = "validation"
@@ -153,7 +152,7 @@ class ToolValidationError(DemiurgeError, ValueError):
 
 
 class DeadlineExceededError(DemiurgeError, RuntimeError):
-    """There is no time left. From a handler: code `deadline_exceeded`."""
+    """There is no time left. Raised by a handler: code `deadline_exceeded`."""
 
     code = "deadline_exceeded"
 
@@ -162,7 +161,7 @@ BudgetDimension: TypeAlias = Literal["deadline", "total_tokens", "input_tokens",
 
 
 class BudgetExceededError(DemiurgeError, RuntimeError):
-    """`consumed` and `cost_micros` are more than `budget` allows of `exceeded_dimension`. From a handler: code
+    """`consumed` and `cost_micros` are more than `budget` allows of `exceeded_dimension`. Raised by a handler: code
     `budget_exceeded`."""
 
     code = "budget_exceeded"
@@ -178,24 +177,24 @@ class BudgetExceededError(DemiurgeError, RuntimeError):
 
 
 class InvalidLimit(InvalidValue, ValueError):
-    """A deadline or a budget that can't be as given; raised where it is made."""
+    """An impossible deadline or budget; raised where it is made."""
 
     code = "invalid_limit"
 
 
 class LoopSignal(DemiurgeError):
-    """Raised by a handler to speak to the loop around it, not to the model: the runner answers the call's
-    events and lets it through (re-raised, not wrapped).
+    """Raised by a handler as a message to the loop around the tool, not to the model. The runner records the call as
+    `cancelled` and raises the signal again, not wrapped.
 
-    `tool_messages`: where a `ToolExecutor` raises it, the tool messages of the batch's calls, all of them, in order."""
+    `tool_messages`: if a `ToolExecutor` raises the signal, the tool messages of all calls of the batch, in order."""
 
     code = "loop_signal"
     tool_messages: tuple[dict[str, str], ...] = ()
 
 
 class PromptError(DemiurgeError):
-    """Something about a prompt. `section_path`: the keys from the top to the section at fault;
-    `dataclass_type`: the parameters concerned; `placeholder`: the part (`$name`, `description`, `handler`, ...)."""
+    """A fault in a prompt. `section_path`: the keys from the top to the section at fault; `dataclass_type`: the
+    parameters concerned; `placeholder`: the part (`$name`, `description`, `handler`, ...)."""
 
     code = "prompt"
 
@@ -215,6 +214,6 @@ class PromptError(DemiurgeError):
 
 
 class PromptValidationError(PromptError, InvalidValue, ValueError):
-    """A tool, section or prompt that can't be used as written; raised where it is made."""
+    """A tool, section or prompt that cannot be used as written; raised where it is made."""
 
     code = "prompt_validation"

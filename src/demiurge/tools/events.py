@@ -1,8 +1,7 @@
-"""What happens in a run, as it happens: the one union that every stream, UI and log is made from.
+"""The events of a run, as they happen. Every stream, user interface and log is made from this one union.
 
-Events carry public data only: of arguments and results what the tool's redaction lets through, and no exception
-text. A start comes before its result, also for a denied call, and
-each call has exactly one of each.
+Events hold public data only: the parts of arguments and results that the tool's redaction makes public, and no
+exception text. Each call has exactly one start and one result, in this order, also a denied call.
 """
 
 from __future__ import annotations
@@ -26,14 +25,16 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class TextDelta:
+    """A piece of the model's text."""
+
     type: ClassVar[str] = "text_delta"
     delta: str
 
 
 @dataclass(frozen=True, slots=True)
 class ToolCallStart:
-    """`args`: the public part of the arguments (`Redaction.arguments`), which is empty for a call that is denied or
-    whose arguments are no JSON object. The record has the exact ones."""
+    """A tool call begins. `args`: the public part of the arguments (`Redaction.arguments`), which is empty for a
+    call that is denied or whose arguments are not a JSON object. The record holds the exact arguments."""
 
     type: ClassVar[str] = "tool_call_start"
     tool_call_id: str
@@ -43,8 +44,8 @@ class ToolCallStart:
 
 @dataclass(frozen=True, slots=True)
 class ToolCallResult:
-    """`result`: the redacted view, or `{"ok": false, "error_code", "message"}` when `is_error`. `replayed`: the ledger
-    had it, the tool did not run."""
+    """A tool call has ended. `result`: the redacted view, or `{"ok": false, "error_code", "message"}` if `is_error`.
+    `replayed`: the result came from the ledger, and the tool did not run."""
 
     type: ClassVar[str] = "tool_call_result"
     tool_call_id: str
@@ -55,8 +56,8 @@ class ToolCallResult:
 
 @dataclass(frozen=True, slots=True)
 class UsageReport:
-    """Tokens of one model call; `cost_micros` in millionths of a dollar. Internal: never shown to a UI as
-    it is."""
+    """The tokens of one model call; `cost_micros` in millionths of a dollar. Internal: a user interface does not
+    show it unchanged."""
 
     type: ClassVar[str] = "usage_report"
     prompt: int
@@ -69,7 +70,7 @@ class UsageReport:
 
 @dataclass(frozen=True, slots=True)
 class AssistantFinal:
-    """The whole answer; exactly one on success, none on error."""
+    """The whole answer; a run has exactly one on success, none on error."""
 
     type: ClassVar[str] = "assistant_final"
     content: str
@@ -77,7 +78,7 @@ class AssistantFinal:
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """Ephemeral; never carries arguments or results."""
+    """A passing notice of progress. It never holds arguments or results."""
 
     type: ClassVar[str] = "status"
     phase: Literal["thinking", "tool_use", "compacting"]
@@ -86,7 +87,7 @@ class Status:
 
 @dataclass(frozen=True, slots=True)
 class ErrorEvent:
-    """`error` is a code, never text. A `Done` follows."""
+    """The run failed. `error` is a code, never text. A `Done` follows."""
 
     type: ClassVar[str] = "error"
     error: str
@@ -94,7 +95,7 @@ class ErrorEvent:
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """Exactly one, last."""
+    """The last event of a run; there is exactly one."""
 
     type: ClassVar[str] = "done"
     usage: UsageReport | None = None
@@ -107,5 +108,5 @@ AiEvent: TypeAlias = (
 
 
 def event_to_json(event: AiEvent) -> dict[str, Any]:
-    """The event as a JSON object, its kind under `type`."""
+    """Returns the event as a JSON object, its kind under `type`."""
     return {"type": event.type, **asdict(event)}

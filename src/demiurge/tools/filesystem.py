@@ -1,9 +1,9 @@
-"""Files as tools see them: a tree below one root, and nothing outside of it.
+"""The interface of a filesystem for tools: a tree below one root, and nothing outside of it.
 
-Paths are relative, with `/` between names; "" and "." are the root. Everything here is text in UTF-8, and a line ends
-with "\\n" and with nothing else. What a model can mend (a file that is not there, a path that leads out, too many
-results) raises ToolUserError; a disk that fails raises Unavailable, and nothing was lost. No result is ever cut without
-the caller having said where.
+Paths are relative, with `/` between names; "" and "." are the root. All content is UTF-8 text, and a line ends with
+"\\n" and with nothing else. A fault that a model can correct (a missing file, a path that leaves the root, too many
+results) raises ToolUserError; a disk that fails raises Unavailable, and nothing was lost. A result is cut only at a
+limit that the caller gave.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ WriteMode: TypeAlias = Literal["create", "overwrite", "append"]
 
 @dataclass(frozen=True, slots=True)
 class FileEntry:
-    """`path` from the root; `size` in bytes, 0 for a folder. `other`: a link, a device and the like, which can be seen
-    and neither read nor changed."""
+    """A file or folder. `path` from the root; `size` in bytes, 0 for a folder. Kind `other`: a link, a device and
+    the like, which is listed and can neither be read nor changed."""
 
     path: str
     kind: FileKind
@@ -30,8 +30,8 @@ class FileEntry:
 
 @dataclass(frozen=True, slots=True)
 class FileText:
-    """Lines `first_line` (from 1) and following of a file; `total_lines` in all, `size` in bytes of the whole. A last
-    line without "\\n" counts."""
+    """A part of a file's text: `lines` lines from `first_line` (from 1) on. `total_lines`: of the whole file;
+    `size`: of the whole file, in bytes. A last line without "\\n" counts."""
 
     path: str
     text: str
@@ -43,7 +43,7 @@ class FileText:
 
 @dataclass(frozen=True, slots=True)
 class FileEdit:
-    """What an exact replacement did: `replaced` places; `first_line` (from 1) is where the first one begins."""
+    """The outcome of an exact replacement: `replaced` places; the first one begins in `first_line` (from 1)."""
 
     path: str
     replaced: int
@@ -53,7 +53,7 @@ class FileEdit:
 
 @dataclass(frozen=True, slots=True)
 class GrepMatch:
-    """One line that matches; `line` from 1, `text` without its end. A very long line is cut and ends with `…`."""
+    """One matching line; `line` from 1, `text` without its line end. A very long line is cut and ends with `…`."""
 
     path: str
     line: int
@@ -61,8 +61,9 @@ class GrepMatch:
 
 
 class Filesystem(Protocol):
-    """A tree of text files. `read_only`: nothing in it can be changed. `limit`: at most so many results; without it
-    there are all, or ToolUserError when the filesystem doesn't give so many at once. Any thread may call."""
+    """A tree of text files. `read_only`: nothing in it can be changed. `limit`: the maximum number of results;
+    without it all results are returned, or ToolUserError is raised if there are more than the filesystem returns at
+    once. Any thread may call the methods."""
 
     @property
     def read_only(self) -> bool: ...
@@ -72,30 +73,31 @@ class Filesystem(Protocol):
     def stat(self, path: str) -> FileEntry: ...
 
     def list(self, path: str = "", *, limit: int | None = None) -> Sequence[FileEntry]:
-        """What is in a folder, sorted by name."""
+        """Returns the entries of a folder, sorted by name."""
 
     def read(self, path: str, *, offset: int = 0, limit: int | None = None) -> FileText:
-        """The file's text; `offset` lines are passed over, at most `limit` given."""
+        """Returns the file's text after the first `offset` lines, at most `limit` lines."""
 
     def write(self, path: str, text: str, *, mode: WriteMode = "overwrite") -> FileEntry:
-        """Writes a file and makes the folders above it; `create` refuses one that is there."""
+        """Writes a file and makes the folders above it; `create` refuses an existing file."""
 
     def edit(self, path: str, old: str, new: str, *, replace_all: bool = False) -> FileEdit:
-        """Replaces the text `old` by `new`, in one step that nothing comes between. ToolUserError unless `old` is there
-        exactly once, or with `replace_all` at least once."""
+        """Replaces the text `old` by `new`, atomically. Raises ToolUserError unless `old` occurs exactly once, or
+        with `replace_all` at least once."""
 
     def delete(self, path: str, *, recursive: bool = False) -> None:
-        """Removes a file, or a folder: an empty one, or with `recursive` all that is in it."""
+        """Removes a file or an empty folder; with `recursive` also a folder with all its content."""
 
     def mkdir(self, path: str) -> None:
-        """Makes a folder, and those above it; one that is there stays."""
+        """Makes a folder and those above it; does nothing if it exists."""
 
     def glob(self, pattern: str, *, path: str = "", limit: int | None = None) -> Sequence[FileEntry]:
-        """Files below `path` whose path from there matches: `*` and `?` stay within a name, `[a-z]` is one character,
-        `**` is any folders. Sorted by path, name by name."""
+        """Returns files below `path` whose path from there matches: `*` and `?` match within a name, `[a-z]` one
+        character, `**` any folders. Sorted by path, name by name."""
 
     def grep(
         self, pattern: str, *, path: str = "", glob: str | None = None, limit: int | None = None
     ) -> Sequence[GrepMatch]:
-        """Lines that a regular expression matches, by path and line; in the file `path`, or in the files below it that
-        `glob` matches (one without `/`: whose name it matches). Files that are no text are passed over."""
+        """Returns lines that a regular expression matches, by path and line, in the file `path`, or in the files
+        below `path` that `glob` matches (a glob without `/` is matched with the name). Files that are not text are
+        skipped."""

@@ -1,13 +1,10 @@
-"""Tool ids: one spelling per tool, so that a policy, a catalog and a journal speak of the same thing (seed
-003 #16, #22).
+"""Tool ids: one spelling per tool, so that a policy, a catalog and a journal name the same thing.
 
-Ids match `^[a-zA-Z0-9_-]{1,64}$`, what every provider accepts; namespaces are joined by `__`. Tools written
-in Python use lower case. The dotted form of a seed's name (`workspace.read`) is accepted as
-input.
+Ids match `^[a-zA-Z0-9_-]{1,64}$`, which every provider accepts; namespaces are joined by `__`. Tools written in
+Python use lower case. The dotted form of a name (`workspace.read`) is accepted as input. Ids are always plain `str`,
+also if a member of an enum was given.
 
-Ids are exactly `str`, also where somebody gives a member of an enum.
-
-The id of one call is the provider's, and providers only promise text; it goes into every event and record.
+The id of one call comes from the provider, and providers only promise text; it goes into every event and record.
 """
 
 from __future__ import annotations
@@ -32,32 +29,34 @@ __all__ = [
 RESERVED_PREFIXES = ("core", "introspect", "mcp", "workspace")
 
 UNNAMED = "?"
-"""Stands for an id that is no id at all. No policy can list it, so a call for it is always denied."""
+"""Stands for text that is not a tool id. No policy can list it, so a call for it is always denied."""
 
 MAX_CALL_ID_BYTES = 128
-"""The longest id of a call, in UTF-8 bytes."""
+"""The maximum length of a call's id, in UTF-8 bytes."""
 
 _TOOL_ID = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 _AUTHORED_ID = re.compile(r"[a-z0-9_-]{1,64}")
 
 
 def is_tool_id(text: object) -> bool:
+    """Returns whether `text` is a tool id."""
     return isinstance(text, str) and _TOOL_ID.fullmatch(text) is not None
 
 
 def is_authored_id(text: object) -> bool:
+    """Returns whether `text` is the id of a tool written in Python: a tool id in lower case."""
     return isinstance(text, str) and _AUTHORED_ID.fullmatch(text) is not None
 
 
 def is_reserved(tool_id: str) -> bool:
-    """True for `core__x`, `mcp__x`, `introspect__x`, `workspace__x`."""
+    """Returns whether the id has a reserved namespace: `core__x`, `mcp__x`, `introspect__x`, `workspace__x`."""
     prefix, separator, _ = tool_id.partition("__")
     return bool(separator) and prefix in RESERVED_PREFIXES
 
 
 def canonical_id(text: object) -> str:
-    """The id that is meant: dots become `__`; anything that is no id becomes `UNNAMED`, which also keeps
-    arbitrary model text out of events and messages."""
+    """Returns the tool id for `text`: dots become `__`. Text that is not a tool id becomes `UNNAMED`, which also
+    keeps arbitrary text of a model out of events and messages."""
     if not isinstance(text, str):
         return UNNAMED
     text = str.__str__(text)
@@ -68,19 +67,19 @@ def canonical_id(text: object) -> str:
 
 
 def checked_id(text: str) -> str:
-    """The id that is meant. Raises InvalidValue (`bad_tool_id`) for what is none."""
+    """Returns the canonical id for `text`. Raises InvalidValue (`bad_tool_id`) if it is not a tool id."""
     found = canonical_id(text)
     if found == UNNAMED:
-        raise InvalidValue(f"{text!r} is no tool id: 1 to 64 letters, digits, '_' or '-'.", code="bad_tool_id")
+        raise InvalidValue(f"{text!r} is not a tool id: use 1 to 64 letters, digits, '_' or '-'.", code="bad_tool_id")
     return found
 
 
 def canonical_call_id(text: object) -> str:
-    """A call's id, as it is if it has 1 to `MAX_CALL_ID_BYTES` bytes and every character can be printed, so
-    no control character, line break or lone surrogate.
+    """Returns a call's id unchanged if it has 1 to `MAX_CALL_ID_BYTES` bytes and every character is printable, so
+    without control characters, line breaks and lone surrogates.
 
-    Anything else becomes `call_` and 24 hex digits of its SHA-256: equal ids stay equal, so an approval of such
-    a call still finds it."""
+    Anything else becomes `call_` and 24 hex digits of its SHA-256. Equal ids stay equal, so an approval of such a
+    call still finds it."""
     if isinstance(text, str):
         text = str.__str__(text)
     if isinstance(text, str) and text.isprintable() and 0 < len(text.encode()) <= MAX_CALL_ID_BYTES:

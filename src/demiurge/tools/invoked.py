@@ -1,7 +1,7 @@
-"""The event that tells a session of a call: one for each, whatever its outcome.
+"""The event that records a call in its session: one for each call, whatever its outcome.
 
-It is private to the process: it holds the parameters and the result in full. What the public may see is in
-`demiurge.tools.events`.
+The event is private to the process, because it holds the parameters and the result in full. `demiurge.tools.events`
+has the public events.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ __all__ = ["RejectedToolParams", "ToolInvoked"]
 
 @dataclass(frozen=True, slots=True)
 class RejectedToolParams:
-    """Arguments that never became parameters. `raw_arguments` as they came; `error` is the safe message."""
+    """Arguments that could not be parsed into parameters. `raw_arguments` as they came; `error` is the safe message."""
 
     raw_arguments: Any
     error: str
@@ -28,9 +28,10 @@ class RejectedToolParams:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolInvoked:
-    """`params`: what the handler got, or RejectedToolParams. `result`: the handler's, or a failure with the safe
-    message; its `success` decides whether the value reaches a slice. `rendered_output`: the text for the model.
-    `created_at`: UTC. `error_code` is None exactly when the call succeeded. `replayed`: the ledger had the result."""
+    """A call and its outcome. `params`: the handler's parameters, or RejectedToolParams. `result`: the handler's, or
+    a failure with the safe message; its `success` decides whether the value reaches a slice. `rendered_output`: the
+    text for the model. `created_at`: UTC. `error_code` is None exactly if the call succeeded. `replayed`: the result
+    came from the ledger."""
 
     prompt_name: str
     adapter: str

@@ -1,4 +1,4 @@
-"""The tool policy: data that says which tools may run, for whom. What it does not name may not run.
+"""The tool policy: data that says which tools may run, for which callers. Any other tool may not run.
 
 `decide` is a pure function of the policy, the caller, the tool's id and its effect; nothing else decides. The digest
 names the policy in every record, and does not depend on the order in which lists and rules were written
@@ -25,10 +25,10 @@ __all__ = ["Approvers", "Budgets", "Decision", "ToolPolicy", "ToolPolicyContext"
 
 Decision = Literal["allow", "deny", "require_approval"]
 Approvers: TypeAlias = tuple[tuple[str, ...], ...]
-"""Who may decide on a call: whoever has at least one role out of each list."""
+"""Who may decide on a call: a person with at least one role of each list."""
 
 _Line: TypeAlias = tuple[str, ToolPolicyRule | None]
-"""A field that decides, and the rule that it is in; None: the policy itself."""
+"""A field that decides, and the rule it belongs to; None: the policy's own field."""
 
 _LISTS = {
     "allowed_tools": ids,
@@ -40,7 +40,7 @@ _LISTS = {
 
 @dataclass(frozen=True, slots=True)
 class ToolPolicyContext:
-    """Who asks, and in which run: references only, never credentials."""
+    """The caller and the run of a call: references only, never credentials."""
 
     run_id: str = ""
     actor: str = ""
@@ -49,7 +49,7 @@ class ToolPolicyContext:
 
     @classmethod
     def of(cls, caller: Caller, run_id: str = "") -> ToolPolicyContext:
-        """The context of what a caller asks for in a run."""
+        """Returns the context of a caller's calls in a run."""
         return cls(run_id, caller.actor, caller.tenant, caller.roles)
 
 
@@ -58,8 +58,9 @@ _NOBODY = ToolPolicyContext()
 
 @dataclass(frozen=True, slots=True)
 class Budgets:
-    """Per call: `max_runtime_ms`, milliseconds in the handler; `max_result_bytes`, UTF-8 bytes of the result. In a
-    world also what a `run` and a `unit` may use in all; a unit's has no `max_wall_ms`. None: no limit."""
+    """The limits of one call: `max_runtime_ms`, milliseconds in the handler; `max_result_bytes`, UTF-8 bytes of the
+    result. In a world also the total for a `run` and for a `unit`; a unit's has no `max_wall_ms`. None: no limit.
+    Raises InvalidValue."""
 
     max_runtime_ms: int | None = None
     max_result_bytes: int | None = None
@@ -73,9 +74,11 @@ class Budgets:
                 raise InvalidValue("a budget is a whole number of at least 1", path=f"budgets.{name}")
         for name in ("run", "unit"):
             if not isinstance(getattr(self, name), Allowance | None):
-                raise InvalidValue("is an Allowance", path=f"budgets.{name}")
+                raise InvalidValue("must be an Allowance", path=f"budgets.{name}")
         if self.unit is not None and self.unit.max_wall_ms is not None:
-            raise InvalidValue("a unit has no end, so it has no time either", path="budgets.unit.max_wall_ms")
+            raise InvalidValue(
+                "a unit never ends, so its time cannot be limited; remove max_wall_ms", path="budgets.unit.max_wall_ms"
+            )
 
     def to_json(self) -> dict[str, Any]:
         shares = {name: share.to_json() for name in ("run", "unit") if (share := getattr(self, name)) is not None}
@@ -83,7 +86,7 @@ class Budgets:
 
     @classmethod
     def from_json(cls, data: object) -> Budgets:
-        """Raises InvalidValue for an unknown key."""
+        """Returns the budgets from their JSON form. Raises InvalidValue for an unknown key."""
         content = closed(data, {entry.name for entry in fields(cls)}, "budgets")
         for name in ("run", "unit"):
             if content.get(name) is not None:
@@ -101,10 +104,12 @@ def _allowance(data: object, path: str) -> Allowance:
 
 @dataclass(frozen=True)
 class ToolPolicy:
-    """`allowed_tools`: the allowlist of ids. A listed tool runs, unless its effect or its id asks for
-    approval, or a rule for its caller says more. `rules`: what holds for some callers only, in any order.
-    `approvers`: roles, one of which a person needs to decide on any call that waits for approval; empty: whoever may
-    decide at all. Raises InvalidValue for an id or an effect that can't be, and for rules that conflict."""
+    """Which tools may run, for whom, and which need a person's approval.
+
+    `allowed_tools`: the allowlist of ids. A listed tool runs, unless its effect or its id needs approval, or a rule
+    for its caller says more. `rules`: lines for some callers only, in any order. `approvers`: roles, one of which a
+    person needs to decide on any call that waits for approval; empty: anybody who may decide at all. Raises
+    InvalidValue for an id or an effect of the wrong form, and for rules that conflict."""
 
     allowed_tools: tuple[str, ...] = ()
     require_approval_for_effects: tuple[ToolEffect, ...] = ()
@@ -115,7 +120,7 @@ class ToolPolicy:
 
     def __post_init__(self) -> None:
         if not isinstance(self.budgets, Budgets):
-            raise InvalidValue("budgets are a Budgets", path="budgets")
+            raise InvalidValue("must be a Budgets", path="budgets")
         if not isinstance(self.rules, list | tuple) or not all(isinstance(r, ToolPolicyRule) for r in self.rules):
             raise InvalidValue("must be a list of ToolPolicyRules", path="rules")
         freeze = object.__setattr__
@@ -136,7 +141,7 @@ class ToolPolicy:
         return frozenset(self.allowed_tools)
 
     @cached_property
-    def _asked_for(self) -> frozenset[str]:
+    def _needs_approval(self) -> frozenset[str]:
         return frozenset(self.require_approval_for_tools)
 
     @cached_property
@@ -144,18 +149,18 @@ class ToolPolicy:
         return RuleIndex(self.rules)
 
     def decide(self, ctx: ToolPolicyContext, tool_id: str, effect: ToolEffect) -> Decision:
-        """The decision for one call; `effect` counts as `external_side_effect` where the tool is not
-        known."""
+        """Returns the decision for one call. If the tool is not known, pass `external_side_effect` as `effect`."""
         if self.rules:
             return self._lines(ctx, tool_id, effect)[0]
         if tool_id not in self._allowed:
             return "deny"
-        if tool_id in self._asked_for or effect in self.require_approval_for_effects:
+        if tool_id in self._needs_approval or effect in self.require_approval_for_effects:
             return "require_approval"
         return "allow"
 
     def _lines(self, ctx: ToolPolicyContext, tool_id: str, effect: ToolEffect) -> tuple[Decision, list[_Line]]:
-        """The decision by the policy's own lists and its rules, and the lines that make it, the policy's own first."""
+        """Returns the decision by the policy's own lists and its rules, and the lines that make it, the policy's own
+        first."""
         matching = self._index.matching(ctx)
         denying: list[_Line] = [(line, rule) for rule in matching if (line := rule.denying_line(tool_id, effect))]
         if denying:
@@ -170,28 +175,31 @@ class ToolPolicy:
         return ("require_approval", asking) if asking else ("allow", allowing)
 
     def _own_line(self, tool_id: str, effect: ToolEffect) -> str:
-        """The policy's own list that asks for approval, else `allowed_tools`."""
-        if tool_id in self._asked_for:
+        """Returns the policy's own list that requires approval, else `allowed_tools`."""
+        if tool_id in self._needs_approval:
             return "require_approval_for_tools"
         return "require_approval_for_effects" if effect in self.require_approval_for_effects else "allowed_tools"
 
     def deciding_lines(self, ctx: ToolPolicyContext, tool_id: str, effect: ToolEffect) -> list[dict[str, str]]:
-        """Every line that makes the decision on a call, none where no line allows it: `{"rule": a field of the policy
-        or of one of its rules, "tool" or "effect"}`, and with a rule's line its name as `"rule_name"`."""
+        """Returns every line that makes the decision on a call; an empty list if no line allows it. A line is
+        `{"rule": a field of the policy or of one of its rules, "tool" or "effect"}`; a rule's line also has the
+        rule's name as `"rule_name"`."""
         return [_line_json(field, rule, tool_id, effect) for field, rule in self._lines(ctx, tool_id, effect)[1]]
 
     def rule(self, tool_id: str, effect: ToolEffect, ctx: ToolPolicyContext = _NOBODY) -> dict[str, str]:
-        """The first of `deciding_lines`; of a tool that no line allows, what the policy's own lists say of it."""
+        """Returns the first of `deciding_lines`; if no line allows the tool, what the policy's own lists say of it."""
         lines = self.deciding_lines(ctx, tool_id, effect) if self.rules else []
         return lines[0] if lines else _line_json(self._own_line(tool_id, effect), None, tool_id, effect)
 
     def rule_name(self, ctx: ToolPolicyContext, tool_id: str, effect: ToolEffect, decision: Decision) -> str | None:
-        """The name of the rule that makes this decision; None where the policy's own lists do, or nothing here does."""
+        """Returns the name of the rule that makes this decision; None if the policy's own lists make it, or if this
+        policy does not."""
         found, lines = self._lines(ctx, tool_id, effect)
         return lines[0][1].name if lines and lines[0][1] is not None and found == decision else None
 
     def rule_digest(self, tool_id: str, effect: ToolEffect, ctx: ToolPolicyContext = _NOBODY) -> str:
-        """Digest of all that makes this tool ask for approval, and of who may give it; an approval is bound to it."""
+        """Returns the digest of all lines that require approval of this call, and of who may approve it; an approval
+        is bound to it."""
         lines = self.deciding_lines(ctx, tool_id, effect) if self.rules else []
         approvers = self.approvers_of(ctx, tool_id, effect)
         if approvers or len(lines) > 1:
@@ -200,7 +208,7 @@ class ToolPolicy:
         return ref_of(canonical_json.encode(self.rule(tool_id, effect, ctx)))
 
     def approvers_of(self, ctx: ToolPolicyContext, tool_id: str, effect: ToolEffect) -> Approvers:
-        """Who may decide on this call if it waits for approval; empty: whoever may decide at all."""
+        """Returns who may decide on this call if it waits for approval; empty: anybody who may decide at all."""
         if not self.rules:
             return (tuple(sorted(set(self.approvers))),) if self.approvers else ()
         decision, lines = self._lines(ctx, tool_id, effect)
@@ -215,7 +223,8 @@ class ToolPolicy:
         return ref_of(canonical_json.encode(self.to_json()))
 
     def to_json(self) -> dict[str, Any]:
-        """The policy as JSON, lists sorted and without repetitions; `rules` and `approvers` if there are some."""
+        """Returns the policy as JSON, lists sorted and without repetitions; `rules` and `approvers` only if there
+        are some."""
         rules = [rule.to_json() for rule in sorted(self.rules, key=lambda rule: rule.name)]
         return {
             "allowed_tools": sorted(set(self.allowed_tools)),
@@ -228,8 +237,8 @@ class ToolPolicy:
 
     @classmethod
     def from_json(cls, data: object) -> ToolPolicy:
-        """A policy from its JSON form; `allowed_tools` must be there, unknown keys are refused. Raises
-        InvalidValue."""
+        """Returns a policy from its JSON form. Raises InvalidValue if `allowed_tools` is missing or a key is
+        unknown."""
         content = closed(data, {entry.name for entry in fields(cls)}, "")
         if "allowed_tools" not in content:
             raise InvalidValue("is required (an empty list allows nothing)", path="allowed_tools")
@@ -243,8 +252,8 @@ class ToolPolicy:
 
     @classmethod
     def load(cls, path: str | Path) -> ToolPolicy:
-        """Reads a `.toml`, `.yaml`/`.yml` or `.json` file. Raises NotFound, or InvalidValue that names
-        the file and the place."""
+        """Reads a `.toml`, `.yaml`/`.yml` or `.json` file. Raises NotFound, or InvalidValue that names the file and
+        the place."""
         file = Path(path)
         try:
             text = file.read_text(encoding="utf-8-sig")
@@ -252,7 +261,7 @@ class ToolPolicy:
             raise NotFound(f"There is no policy file {file}.") from None
         except (OSError, UnicodeDecodeError) as error:
             raise InvalidValue(f"The policy file {file} can't be read: {type(error).__name__}.") from error
-        from demiurge.tools.policy_file import parse  # imports YAML, which is slow, and most policies are no file
+        from demiurge.tools.policy_file import parse  # YAML is slow to import, and most policies are not files
 
         try:
             return cls.from_json(parse(text, file.suffix))
@@ -274,7 +283,7 @@ def _rules(data: object) -> tuple[ToolPolicyRule, ...]:
 
 
 def rule_from_json(data: object, place: str) -> ToolPolicyRule:
-    """A rule from its JSON form. Raises InvalidValue, with where in the policy it stands."""
+    """Returns a rule from its JSON form. Raises InvalidValue that names the place in the policy."""
     try:
         return ToolPolicyRule.from_json(data)
     except InvalidValue as error:

@@ -1,4 +1,6 @@
-"""Reads the fields of a policy: closed objects, and lists of names, tool ids or effects. Each error names its place."""
+"""Reads the fields of a tool policy: closed objects, and lists of names, tool ids or effects. Each error names its
+place.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,7 @@ def closed(data: object, known: Set[str], path: str) -> dict[str, Any]:
 
 
 def names(value: object, path: str) -> tuple[str, ...]:
-    """Returns a list of text as a tuple; a set comes sorted."""
+    """Returns a list of text as a tuple; a set is sorted. Raises InvalidValue."""
     if isinstance(value, str | bytes) or not isinstance(value, list | tuple | set | frozenset):
         raise InvalidValue("must be a list", path=path)
     if not all(isinstance(item, str) for item in value):
@@ -34,7 +36,7 @@ def names(value: object, path: str) -> tuple[str, ...]:
 
 
 def ids(value: object, path: str) -> tuple[str, ...]:
-    """Returns tool ids in their canonical form."""
+    """Returns tool ids in their canonical form. Raises InvalidValue."""
     found = tuple(canonical_id(item) for item in names(value, path))
     if UNNAMED in found:
         raise InvalidValue("a tool id is 1 to 64 letters, digits, '_' or '-'", path=path)
@@ -42,7 +44,7 @@ def ids(value: object, path: str) -> tuple[str, ...]:
 
 
 def effects(value: object, path: str) -> tuple[ToolEffect, ...]:
-    """Returns effect levels."""
+    """Returns effect levels. Raises InvalidValue."""
     found = names(value, path)
     if not _EFFECTS.issuperset(found):
         raise InvalidValue(f"an effect is one of {', '.join(sorted(_EFFECTS))}", path=path)
@@ -50,9 +52,13 @@ def effects(value: object, path: str) -> tuple[ToolEffect, ...]:
 
 
 def people(value: object, path: str) -> tuple[str, ...]:
-    """Returns names of roles, tenants or actors: text as a caller has it, so none is empty or has blanks around it."""
+    """Returns names of roles, tenants or actors: printable, not empty, and without blanks around them. Raises
+    InvalidValue."""
     found = names(value, path)
     for name in found:
         if not name or name != name.strip() or not name.isprintable():
-            raise InvalidValue(f"{name!r} is no name that a caller can have", path=path)
+            raise InvalidValue(
+                f"{name!r} cannot be a caller's name; it must be printable, not empty, and without blanks around it",
+                path=path,
+            )
     return found

@@ -1,4 +1,4 @@
-"""A policy file's text as plain data, in each of the three notations. Strict in all: a key given twice is refused.
+"""Parses the text of a policy file in each of the three notations, strictly: a repeated key is an error.
 
 `ToolPolicy.load` imports this module when it is first called.
 """
@@ -19,11 +19,11 @@ from demiurge.tools.policy_problems import policy_problems
 __all__ = ["file_problems", "parse"]
 
 _UNREADABLE = (ValueError, TypeError, LookupError, AttributeError, yaml.YAMLError)
-"""What the parsers raise; PyYAML's own for a value that is not what its tag says is not always a YAMLError."""
+"""What the parsers raise. For a value that does not fit its tag, PyYAML may raise something other than a YAMLError."""
 
 
 def parse(text: str, suffix: str) -> object:
-    """The content of a file whose name ends in `suffix`. Raises InvalidValue."""
+    """Returns the content of a file whose name ends in `suffix`. Raises InvalidValue."""
     try:
         match suffix.lower():
             case ".toml":
@@ -31,7 +31,7 @@ def parse(text: str, suffix: str) -> object:
             case ".yaml" | ".yml":
                 return yaml.load(text, Loader=_StrictLoader)  # noqa: S506  (a SafeLoader)
             case ".json":
-                return json.loads(text, object_pairs_hook=_once)
+                return json.loads(text, object_pairs_hook=_unique_pairs)
             case _:
                 raise InvalidValue("its name must end in .toml, .yaml, .yml or .json")
     except _UNREADABLE as error:
@@ -41,8 +41,8 @@ def parse(text: str, suffix: str) -> object:
 
 
 def file_problems(path: str | Path) -> list[InvalidValue]:
-    """All that is wrong with what a policy file says; what keeps it from being parsed is the only thing. Empty for a
-    file that can't be read."""
+    """Returns everything that is wrong with the content of a policy file. A parse error is the only entry. Returns
+    an empty list for a file that cannot be read."""
     file = Path(path)
     try:
         return policy_problems(parse(file.read_text(encoding="utf-8-sig"), file.suffix))
@@ -52,7 +52,7 @@ def file_problems(path: str | Path) -> list[InvalidValue]:
         return []
 
 
-def _once(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
+def _unique_pairs(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
     content: dict[str, Any] = {}
     for key, value in pairs:
         if key in content:
@@ -62,14 +62,14 @@ def _once(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
 
 
 class _StrictLoader(yaml.SafeLoader):
-    """YAML that refuses a key given twice, where the plain loader lets the last one win."""
+    """YAML that refuses a repeated key; the plain loader keeps the last value."""
 
 
 def _strict_mapping(loader: _StrictLoader, node: yaml.MappingNode) -> dict[Hashable, Any]:
     keys = [loader.construct_object(key, deep=True) for key, _ in node.value]
     if not all(isinstance(key, str) for key in keys):
         raise InvalidValue("a key must be text")
-    _once((key, None) for key in keys)
+    _unique_pairs((key, None) for key in keys)
     return loader.construct_mapping(node)
 
 

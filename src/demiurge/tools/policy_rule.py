@@ -1,11 +1,11 @@
 """Rules of a tool policy for some callers: those with a role, of a tenant, or a certain actor.
 
-A policy's rules have no order. All that match a caller count, and of what they and the policy's own lists say about a
-tool the strictest wins: denied, then "ask for approval", then allowed. So a rule can give its callers a tool that
-nobody else has, but it can lift no denial and no question of another line.
+A policy's rules have no order. All rules that match a caller count. Of what they and the policy's own lists say
+about a tool, the strictest wins: denied, then "ask for approval", then allowed. So a rule can give its callers a
+tool that nobody else has, but it cannot lift a denial or a required approval of another line.
 
 A line that could change nothing is an error, because its author believes that it does: a misspelled id in
-`denied_tools` would deny nobody.
+`denied_tools` would deny nothing.
 """
 
 from __future__ import annotations
@@ -37,14 +37,15 @@ _LINES = {
 
 @dataclass(frozen=True)
 class ToolPolicyRule:
-    """What a policy says about the calls of some callers.
+    """Lines of a tool policy for the calls of some callers.
 
-    A caller matches if one of its roles is in `roles`, its tenant in `tenants` and its actor in `actors`; a list that
-    is empty asks nothing, and at least one is not. `allowed_tools`: ids that these callers may call as well.
-    `require_approval_for_tools`, `require_approval_for_effects`: of all that they may call, what a person is asked
-    for. `denied_tools`, `denied_effects`: what they may not call, whoever allows it. `approvers`: roles, one of which
-    a person needs to decide on a call that this rule asks about. `name` is 1 to 64 letters, digits, '_' or '-'.
-    Raises InvalidValue for a rule that matches nobody, says nothing or contradicts itself."""
+    A caller matches if one of its roles is in `roles`, its tenant in `tenants` and its actor in `actors`. An empty
+    list matches every caller; at least one of the three is not empty. `allowed_tools`: ids that these callers may
+    call in addition. `require_approval_for_tools`, `require_approval_for_effects`: which of their calls need a
+    person's approval. `denied_tools`, `denied_effects`: what they may not call, whatever allows it. `approvers`:
+    roles, one of which a person needs to decide on a call that needs approval by this rule. `name` is 1 to 64
+    letters, digits, '_' or '-'. Raises InvalidValue for a rule that matches nobody, says nothing or contradicts
+    itself."""
 
     name: str
     roles: tuple[str, ...] = ()
@@ -97,7 +98,7 @@ class ToolPolicyRule:
         return tool_id in self._tools["allowed_tools"]
 
     def asking_line(self, tool_id: str, effect: ToolEffect) -> str:
-        """Returns the field that asks for approval of this call, "" if none does."""
+        """Returns the field that requires approval of this call, "" if none does."""
         return self._line("require_approval_for", tool_id, effect)
 
     def denying_line(self, tool_id: str, effect: ToolEffect) -> str:
@@ -110,14 +111,14 @@ class ToolPolicyRule:
         return f"{says}_effects" if effect in getattr(self, f"{says}_effects") else ""
 
     def to_json(self) -> dict[str, Any]:
-        """The rule as JSON, lists sorted, without repetitions and without the empty ones."""
+        """Returns the rule as JSON, lists sorted, without repetitions and without the empty ones."""
         lists = {field: sorted({str(item) for item in getattr(self, field)}) for field in _LISTS}
         return {"name": self.name, **{field: items for field, items in lists.items() if items}}
 
     @classmethod
     def from_json(cls, data: object) -> ToolPolicyRule:
-        """A rule from its JSON form. Raises InvalidValue for unknown keys, and for empty `roles`, `tenants`,
-        `actors` or `approvers`, which could be read as nobody and as everybody."""
+        """Returns a rule from its JSON form. Raises InvalidValue for unknown keys, and for empty `roles`, `tenants`,
+        `actors` or `approvers`, which could mean nobody or everybody."""
         content = closed(data, {"name", *_LISTS}, "")
         if "name" not in content:
             raise InvalidValue("is required: decisions name the rule that made them", path="name")
@@ -141,8 +142,8 @@ class RuleIndex:
                 self._naming.setdefault((kind, name), []).append(rule)
 
     def matching(self, caller: ToolPolicyContext) -> list[ToolPolicyRule]:
-        """Returns the rules that count for `caller`, by name. Raises InvalidValue for roles that are no list: taken
-        letter by letter they would match no rule that denies."""
+        """Returns the rules that match `caller`, sorted by name. Raises InvalidValue for roles that are text: read
+        letter by letter, they would match no rule that denies."""
         roles: object = caller.roles
         if isinstance(roles, str | bytes):
             raise InvalidValue("must be a list of names", path="roles")
@@ -154,8 +155,8 @@ class RuleIndex:
 def rule_conflicts(
     rules: Sequence[ToolPolicyRule], allowed_tools: Collection[str], approvers: Collection[str]
 ) -> Iterator[InvalidValue]:
-    """Yields an error for each line of a policy's rules that could change nothing, or that names approvers whom the
-    policy does not let approve. `allowed_tools` and `approvers` are the policy's own."""
+    """Yields an error for each line of a policy's rules that could change nothing, or that names approvers who are
+    not among the policy's. `allowed_tools` and `approvers` are the policy's own."""
     named: set[str] = set()
     allowing, denying = _by_tenant(rules), _by_caller(rules)
     for index, rule in enumerate(rules):
@@ -184,7 +185,8 @@ Rules: TypeAlias = Mapping[Hashable, Sequence[ToolPolicyRule]]
 
 
 def _by_tenant(rules: Sequence[ToolPolicyRule]) -> Rules:
-    """The rules that allow a tool, by the tool alone and by tool and tenant, which is "" for a rule that names none."""
+    """Returns the rules that allow a tool, by the tool alone and by tool and tenant; the tenant is "" for a rule
+    that names none."""
     found: dict[Hashable, list[ToolPolicyRule]] = {}
     for rule in rules:
         for tool_id in rule.allowed_tools:
@@ -194,8 +196,8 @@ def _by_tenant(rules: Sequence[ToolPolicyRule]) -> Rules:
 
 
 def _by_caller(rules: Sequence[ToolPolicyRule]) -> Rules:
-    """The rules that deny a tool, by tool and by each name in one of their lists of callers. The tool is "" for rules
-    that deny every tool."""
+    """Returns the rules that deny a tool, by tool and by each name in one of their lists of callers. The tool is ""
+    for rules that deny every tool."""
     found: dict[Hashable, list[ToolPolicyRule]] = {}
     for rule in rules:
         kind = next(kind for kind in _CALLERS if getattr(rule, kind))
@@ -207,9 +209,11 @@ def _by_caller(rules: Sequence[ToolPolicyRule]) -> Rules:
 
 
 def _denied_anyway(denying: Rules, rule: ToolPolicyRule, tool_id: str) -> str:
-    """Returns why it changes nothing that `rule` allows a tool, "" if it may change something."""
+    """Returns why a rule's permission of a tool changes nothing, "" if it may change something."""
     for kind in _CALLERS:
-        for name in getattr(rule, kind)[:1]:  # what covers the rule has every name of the list, so also the first
+        for name in getattr(rule, kind)[
+            :1
+        ]:  # a rule that covers this one has every name of the list, so also the first
             for other in (*denying.get((tool_id, kind, name), ()), *denying.get(("", kind, name), ())):
                 if _covers(other, rule):
                     return f"the rule {other.name} denies {tool_id} to all these callers; remove one of the two lines"

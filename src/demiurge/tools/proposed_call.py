@@ -1,4 +1,4 @@
-"""A call as somebody asks for it, before the runner has looked at it: nothing here is checked yet."""
+"""A tool call as a model or a person proposes it, before the runner has checked anything."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ RawArgs: TypeAlias = str | bytes | Mapping[str, Any]
 
 
 class ProposedCall(Protocol):
-    """A call as a model asks for it, say `demiurge.wire.ToolCall`. One that says it is `invalid` is not run. One that
-    has `raw`, the provider's own payload, gets it kept in its record, privately."""
+    """A call as a model proposes it, for example `demiurge.wire.ToolCall`. A call with a true attribute `invalid` is
+    not run. An attribute `raw`, the provider's own payload, is kept in the call's record, privately."""
 
     @property
     def id(self) -> str: ...
@@ -25,7 +25,8 @@ class ProposedCall(Protocol):
 
 
 def call_parts(call: ProposedCall | tuple[str, str, RawArgs]) -> tuple[str, str, RawArgs, Any]:
-    """Its id, its tool, its arguments (none that could be read if it is invalid) and the provider's payload."""
+    """Returns the call's id, its tool id, its arguments ("" if the call is `invalid`) and the provider's payload or
+    None."""
     if isinstance(call, tuple):
         return (*call, None)
     raw_args = "" if getattr(call, "invalid", False) else call.arguments_json

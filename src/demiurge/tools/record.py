@@ -1,7 +1,6 @@
-"""What is kept of a call: the audit record, and what `exec` hands back.
+"""The audit record of a call, and the result that `exec` returns.
 
-Both are made for every call, also for one that was denied, so a history has no gaps (the
-original declared this record and built it nowhere).
+Both are made for every call, also for a denied one, so a history has no gaps.
 """
 
 from __future__ import annotations
@@ -19,14 +18,16 @@ __all__ = ["ToolExecResult", "ToolInvocationRecord"]
 
 @dataclass(frozen=True, slots=True)
 class ToolInvocationRecord:
-    """One call. Private: `args` are what the model sent (None when they were not one JSON object) and `raw`
-    the provider's own payload, which nothing ever looks into; `public()` and `repr()` leave both out. `sent` is the
-    text that `args` were read from: whoever changes `args` later changes no digest.
+    """The audit record of one call.
 
-    `arguments` is the public part of the arguments, `result` the redacted view, `error` is `{"code", "message"}`. Times
-    are milliseconds since 1970, UTC. `effect` and `spec_hash` are None for a tool that was denied or is not there;
-    `decision` is the policy's, `rule` the name of its rule that decided (None: its own lists did), `approval_id` the
-    person's yes that it asked for. `replayed`: answered from the ledger."""
+    Private: `args` are what the model sent (None if they were not one JSON object) and `raw` the provider's own
+    payload, which is never inspected; `public()` and `repr()` leave both out. `sent` is the text that `args` were
+    read from, so that a later change of `args` changes no digest.
+
+    `arguments` is the public part of the arguments, `result` the redacted view, `error` is `{"code", "message"}`.
+    Times are milliseconds since 1970, UTC. `effect` and `spec_hash` are None for a tool that was denied or does not
+    exist; `decision` is the policy's, `rule` the name of the rule that decided (None: the policy's own lists did),
+    `approval_id` the approval that let the call run. `replayed`: answered from the ledger."""
 
     tool_call_id: str
     name: str
@@ -48,16 +49,16 @@ class ToolInvocationRecord:
 
     @property
     def args_digest(self) -> str | None:
-        """`sha256:<hex>` of the canonical CBOR of the arguments as they were sent, made when it is asked for: few look
-        at every record."""
+        """`sha256:<hex>` of the canonical CBOR of the arguments as they were sent. It is computed on access, because
+        few records are inspected."""
         if self.args is None:
             return None
         return cbor.node_ref(self.args if self.sent is None else canonical_json.parse_object(self.sent))
 
     def public(self) -> dict[str, Any]:
-        """The record as JSON without the exact arguments and the provider's payload; `rule` is there if one
-        decided."""
-        public = {  # in the order of canonical CBOR, which a journal needs it in
+        """Returns the record as JSON without the exact arguments and the provider's payload; `rule` is present only
+        if a rule decided."""
+        public = {  # in the order of canonical CBOR, which a journal requires
             "name": self.name,
             "error": self.error,
             "effect": None if self.effect is None else str(self.effect),
@@ -78,10 +79,10 @@ class ToolInvocationRecord:
 
 @dataclass(frozen=True, slots=True)
 class ToolExecResult:
-    """The one answer to a call. `value`: redacted public view, JSON-ready. `content`: the text for the model,
-    private and so not in `repr()`. `error_code` and `safe_message` are None exactly when `ok`. `approval_id`: what a
-    call waits for that is `approval_required`, else a person's decision that was taken for the call; None where nobody
-    was asked. The model is not told of it."""
+    """The answer to a call. `value`: redacted public view, JSON-ready. `content`: the text for the model, which is
+    private and so not in `repr()`. `error_code` and `safe_message` are None exactly if `ok`. `approval_id`: the
+    approval that an `approval_required` call waits for, else the approval that was used for the call; None if no
+    approval was needed. The model does not see `approval_id`."""
 
     ok: bool
     value: Any

@@ -1,8 +1,8 @@
-"""Which part of a result, and of a call's arguments, is public. An allowlist: what it does not name is
-stripped.
+"""Redaction: which part of a result, and of a call's arguments, is public. It is an allowlist: all other parts are
+removed.
 
-Redaction is data, applied by the runner and by nothing else, so no tool can forget it. It decides what UI,
-CLI, events, telemetry and logs may see; the model's own text is another thing (architecture, section 4).
+Redaction is data, and the runner applies it, so no tool can forget it. It decides what user interfaces, the command
+line, events, telemetry and logs may see; it does not change the model's own text (`docs/redaction.md`).
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from demiurge.errors import InvalidValue
 __all__ = ["MAX_PUBLIC_ARGUMENTS", "OMITTED_ARGUMENTS_KEY", "Redaction", "RedactionMode"]
 
 MAX_PUBLIC_ARGUMENTS = 8 * 1024
-"""Of a call's public arguments, in bytes of compact JSON in UTF-8."""
+"""The maximum size of a call's public arguments, in bytes of compact JSON in UTF-8."""
 
 OMITTED_ARGUMENTS_KEY = "omitted_arguments_bytes"
-"""The one key of what is shown in the place of longer ones; its value is how many bytes those have."""
+"""The only key of the object that replaces larger public arguments; its value is their size in bytes."""
 
 RedactionMode = Literal["drop_all", "message_only", "paths", "top_level"]
 
@@ -32,9 +32,9 @@ _ABSENT = object()
 
 @dataclass(frozen=True, slots=True)
 class Redaction:
-    """`mode` is `top_level`, `paths`, `message_only` or `drop_all`; `fields` are what it lets through of a result,
-    `arguments` the dotted paths that it lets through of a call's arguments (none, unless they are named). Make one with
-    `allow`, `paths`, `message_only` or `drop_all`. Raises InvalidValue."""
+    """What of a tool's results and arguments is public. `mode` is `top_level`, `paths`, `message_only` or
+    `drop_all`; `fields` are the public fields of a result, `arguments` the dotted paths of the public arguments
+    (none by default). Make one with `allow`, `paths`, `message_only` or `drop_all`. Raises InvalidValue."""
 
     mode: RedactionMode = "message_only"
     fields: tuple[str, ...] = ()
@@ -58,7 +58,7 @@ class Redaction:
             segments = [name] if self.mode == "top_level" else _segments(name)
             if not _are_names(segments) or (self.mode == "top_level" and name == "*"):
                 raise InvalidValue("a public field is a name, or dotted names and '*' in mode 'paths'", path="fields")
-            _grow(tree, segments)
+            _add_path(tree, segments)
         object.__setattr__(self, "_tree", tree)
         object.__setattr__(self, "_arguments", self._argument_tree())
 
@@ -71,40 +71,40 @@ class Redaction:
             segments = _segments(path)
             if not _are_names(segments):
                 raise InvalidValue("a public argument is a name, or dotted names and '*'", path="arguments")
-            _grow(tree, segments)
+            _add_path(tree, segments)
         return tree
 
     @classmethod
     def allow(cls, *fields: str, arguments: tuple[str, ...] = ()) -> Redaction:
-        """Only these top-level fields are public (of each item, when the value is a list), and these arguments."""
+        """Makes only these top-level fields public (of each item, if the value is a list), and these arguments."""
         return cls("top_level", fields, arguments)
 
     @classmethod
     def paths(cls, *paths: str, arguments: tuple[str, ...] = ()) -> Redaction:
-        """Only these dotted paths are public: `user.name`, `hits.path`; `*` is any key. Lists are walked
-        through. And these arguments."""
+        """Makes only these dotted paths public: `user.name`, `hits.path`; `*` is any key, and a list stands for its
+        items. And these arguments."""
         return cls("paths", paths, arguments)
 
     @classmethod
     def message_only(cls, *, arguments: tuple[str, ...] = ()) -> Redaction:
-        """The message is public, no field of the value is; and these arguments."""
+        """Makes the message public and no field of the value; and these arguments."""
         return cls("message_only", (), arguments)
 
     @classmethod
     def drop_all(cls, *, arguments: tuple[str, ...] = ()) -> Redaction:
-        """Nothing of the result is public but that the call was answered; and these arguments."""
+        """Makes nothing of the result public except that the call was answered; and these arguments."""
         return cls("drop_all", (), arguments)
 
     @property
     def shows_message(self) -> bool:
-        """Is the message public? If not, a failure that a handler reports says the table's sentence."""
+        """True if the message is public. If not, a failure that a handler reports shows the table's sentence."""
         return self.mode == "message_only"
 
     def apply(self, message: str, value: Any) -> Any:
-        """The public view of a result, JSON-ready. `value` is JSON-ready and owned by the caller.
+        """Returns the public view of a result, JSON-ready. `value` is JSON-ready and owned by the caller.
 
-        Modes `top_level` and `paths` give the value with every other field stripped (None when it has no fields),
-        `message_only` gives `{"message": ...}`, `drop_all` gives `{}`."""
+        Modes `top_level` and `paths` return the value without all other fields (None if it has no fields),
+        `message_only` returns `{"message": ...}`, `drop_all` returns `{}`."""
         match self.mode:
             case "message_only":
                 return {"message": message}
@@ -115,8 +115,8 @@ class Redaction:
                 return None if kept is _ABSENT else kept
 
     def public_arguments(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        """The public part of a call's arguments, which are JSON-ready: only what `arguments` names. More than
-        `MAX_PUBLIC_ARGUMENTS` gives way to `{OMITTED_ARGUMENTS_KEY: bytes}`; nothing is cut inside."""
+        """Returns the public part of a call's arguments, which are JSON-ready: only what `arguments` names. If it
+        exceeds `MAX_PUBLIC_ARGUMENTS`, returns `{OMITTED_ARGUMENTS_KEY: bytes}` instead."""
         if not self.arguments:
             return {}
         shown: dict[str, Any] = _keep(dict(arguments), self._arguments)
@@ -124,7 +124,8 @@ class Redaction:
         return shown if size <= MAX_PUBLIC_ARGUMENTS else {OMITTED_ARGUMENTS_KEY: size}
 
     def to_json(self) -> dict[str, Any]:
-        """`arguments` only where there are some, so that a redaction without them has the digest that it always had."""
+        """Returns the redaction as JSON. `arguments` is present only if there are some: older redactions had none,
+        and their digest must not change."""
         node: dict[str, Any] = {"mode": self.mode, "fields": sorted(self.fields)}
         return {**node, "arguments": sorted(self.arguments)} if self.arguments else node
 
@@ -149,8 +150,9 @@ def _are_names(segments: list[str]) -> bool:
     return all(isinstance(part, str) and _SEGMENT.fullmatch(part) for part in segments)
 
 
-def _grow(tree: _Tree, segments: list[str]) -> None:
-    """Adds one path. A shorter path wins over a longer one: it already lets everything below through."""
+def _add_path(tree: _Tree, segments: list[str]) -> None:
+    """Adds one path to the tree. A shorter path wins over a longer one, because it already makes everything below it
+    public."""
     node = tree
     for segment in segments[:-1]:
         below = node.setdefault(segment, {})

@@ -1,7 +1,7 @@
-"""What a handler returns, and how it reads as text for the model.
+"""The result that a handler returns, and its text for the model.
 
-The model's text is the message, a blank line and the rendered value; a value marked
-`exclude_value_from_context` is left out of the text. That flag saves tokens; it is not a security boundary.
+The model's text is the message, a blank line and the rendered value; a value marked `exclude_value_from_context` is
+left out of the text. That flag saves tokens; it is not a security boundary.
 """
 
 from __future__ import annotations
@@ -20,15 +20,16 @@ ValueT = TypeVar("ValueT")
 
 @runtime_checkable
 class ToolRenderableResult(Protocol):
-    """A value that knows how it should read for the model."""
+    """A value that renders its own text for the model."""
 
     def render(self) -> str: ...
 
 
 @dataclass(frozen=True)  # not slotted: subscripted and called, which frozen and slotted together can't before 3.13
 class ToolResult(Generic[ValueT]):
-    """`message`: text for the model. `value`: typed payload or None. `success=False` is a failure that the
-    handler reports by itself: the model gets its message, anyone else only if the redaction shows messages."""
+    """The result of a call. `message`: text for the model. `value`: typed payload or None. `success=False` is a
+    failure that the handler reports by itself: the model gets its message, others only if the redaction shows
+    messages."""
 
     message: str
     value: ValueT | None = None
@@ -36,16 +37,17 @@ class ToolResult(Generic[ValueT]):
     exclude_value_from_context: bool = False
 
     def render(self) -> str:
-        """The value as text; empty for None."""
+        """Returns the value as text; "" for None."""
         return render_value(self.value)
 
 
 def render_value(value: object, encoded: bytes | None = None) -> str:
-    """Text for the model: the value's own `render()`, text as it is, everything else as compact JSON.
+    """Returns the text of a value for the model: the value's own `render()`, text unchanged, everything else as
+    compact JSON.
 
-    Items of a list that render themselves are joined by blank lines, or to a JSON array if each reads as JSON. Inside
-    anything else a `render()` does not count. `encoded` is the value's JSON when the caller has it already. A
-    `render()` that raises, or gives what UTF-8 can't write, is ignored."""
+    Items of a list that render themselves are joined by blank lines, or to a JSON array if each reads as JSON.
+    Inside any other value, `render()` is not used. `encoded` is the value's JSON if the caller has it already. A
+    `render()` that raises, or returns text that UTF-8 cannot encode, is ignored."""
     if value is None:
         return ""
     if isinstance(value, str):
@@ -62,12 +64,12 @@ def render_value(value: object, encoded: bytes | None = None) -> str:
         return encoded.decode()
     try:
         return to_json(value, fallback=str).decode()
-    except ValueError:  # what JSON can't hold: bytes that are no text, a value that contains itself
+    except ValueError:  # JSON cannot hold the value: bytes that are not text, a value that contains itself
         return str(value).encode(errors="replace").decode()
 
 
 def _text_of_bytes(value: bytes | bytearray, encoded: bytes | None) -> str:
-    """As UTF-8; what is no UTF-8 as the text that JSON has for it, else with a replacement for what can't be read."""
+    """Returns bytes decoded as UTF-8; if that fails, as the text in `encoded`, else with replacement characters."""
     try:
         return value.decode()
     except UnicodeDecodeError:
@@ -81,7 +83,7 @@ def _rendered(value: object) -> str | None:
         return None
     try:
         return plain_text(str(render(value)))
-    except BaseException as error:  # a broken rendering must not lose a result
+    except BaseException as error:  # a `render()` that fails must not lose the result
         if is_from_outside(error):
             raise
         return None
@@ -96,12 +98,12 @@ def _is_json(text: str) -> bool:
 
 
 def plain_text(text: str) -> str:
-    """`text` as exactly a `str` that UTF-8 can write. Raises TypeError, UnicodeEncodeError."""
+    """Returns `text` as a plain `str` that UTF-8 can encode. Raises TypeError, UnicodeEncodeError."""
     if type(text) is str and text.isascii():
         return text
     return str.encode(text).decode()
 
 
 def join_text(message: str, rendering: str) -> str:
-    """Message and rendering with a blank line between them, or whichever is not empty."""
+    """Returns message and rendering with a blank line between them, or the one that is not empty."""
     return f"{message}\n\n{rendering}" if message and rendering else message or rendering

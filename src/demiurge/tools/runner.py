@@ -1,10 +1,10 @@
-"""The one way to run a tool: a list of stages, for every tool and every executor.
+"""The runner: the one way to run a tool, as a list of stages, for every tool and every executor.
 
-Each call passes the same stages and gets exactly one answer. A stage that refuses ends the call with its
-code; a stage that breaks ends it with the code beside it, which is always the careful one. Nothing that a
-policy, a redactor or a handler raises leaves `exec`, except LoopSignal and what is not about the tool: the
-caller's cancellation, a person's Ctrl-C (`demiurge.tools.execution.interrupt`). Those calls are answered in events and
-record too, and then it goes on up.
+Each call passes the same stages and gets exactly one answer. A stage that refuses ends the call with its own code. A
+stage that raises something else ends it with the code beside the stage in `STAGES`, which is always the cautious
+one. Nothing that a policy, a redactor or a handler raises leaves `exec`, except LoopSignal and interruptions that
+the tool did not cause: the caller's cancellation, a person's Ctrl-C (`demiurge.tools.execution.interrupt`). Such a
+call is answered in events and record too, and then the exception is raised again.
 """
 
 from __future__ import annotations
@@ -94,21 +94,23 @@ STAGES: tuple[tuple[Stage, ToolErrorCode], ...] = (
     (redact, ToolErrorCode.REDACTION_FAILED),
     (spill, ToolErrorCode.RESULT_TOO_LARGE),
 )
-"""The stages between `identify` and `publish`, `record`, which always run; beside each, what its breaking means."""
+"""The stages between `identify` and `publish`, `record`, which always run. Beside each is the code of a call in
+which the stage raises anything but ToolFailure."""
 
 
 class ToolRunner:
-    """Runs tools under a policy; without one it denies all.
+    """Runs tools under a policy; without a policy it denies all.
 
     `tools`: tools, or a ToolSource. `resources`: capabilities by type (a Clock is bound if there is none); a
-    Deadline, a BudgetTracker, an Authorizer and a SpanSink bound here serve all calls, a RunSummary or GraphRun the
-    summary.
-    `emit` is called with each event, in order. `max_parallel`: how many `read_only` calls of one `exec_many`
-    may overlap; 1 means none. `ledger`: where calls of tools with an `idempotency` are remembered, say an
-    EffectLedger; without one they always run. `connections`: those that calls may use; None: none.
+    Deadline, a BudgetTracker, an Authorizer and a SpanSink bound here serve all calls, a RunSummary or GraphRun
+    counts them. `emit` is called with each event, in order. `max_parallel`: how many `read_only` calls of one
+    `exec_many` may overlap; 1 means none. `ledger`: where results of tools with an `idempotency` are stored, for
+    example an EffectLedger; without one these tools always run. `connections`: those that calls may use; None: none.
     `log_tool_errors`: why a tool failed (type, message and traceback of what its handler raised, secrets masked) is
-    written to stderr, or where a ToolErrorLog says; nobody else is told. Raises PromptValidationError for tools that
-    collide or have no redaction."""
+    written to stderr, or to the given ToolErrorLog, and nowhere else.
+
+    Raises PromptValidationError for tools that have the same id or no redaction, InvalidValue for the other
+    arguments."""
 
     def __init__(
         self,
@@ -128,9 +130,9 @@ class ToolRunner:
         log_tool_errors: bool | ToolErrorLog = False,
     ) -> None:
         if not (policy is None or isinstance(policy, ToolPolicy)):
-            raise InvalidValue("is a ToolPolicy; ToolPolicy.load reads one from a file", path="policy")
+            raise InvalidValue("must be a ToolPolicy; ToolPolicy.load reads one from a file", path="policy")
         if not (connections is None or isinstance(connections, ConnectionAccess)):
-            raise InvalidValue("is what a ConnectionBroker's `access` gives", path="connections")
+            raise InvalidValue("must be a ConnectionAccess, as ConnectionBroker.access returns", path="connections")
         if max_parallel < 1:
             raise InvalidValue("must be at least 1", path="max_parallel")
         for name, function in (("emit", emit), ("blobs", getattr(blobs, "put", None))):
@@ -138,27 +140,27 @@ class ToolRunner:
                 raise InvalidValue("must not be async: nobody would wait for it", path=name)
         if ledger is not None and session is not None and not getattr(session, "session_id", None):
             raise InvalidValue("needs a session_id, so that the ledger can tell sessions apart", path="session")
-        rules = policy if policy is not None else ToolPolicy()
-        timepiece = clock if clock is not None else SystemClock()
-        given = resources if isinstance(resources, ResourceRegistry) else ResourceRegistry.build(resources or {})
+        bound_policy = policy if policy is not None else ToolPolicy()
+        bound_clock = clock if clock is not None else SystemClock()
+        registry = resources if isinstance(resources, ResourceRegistry) else ResourceRegistry.build(resources or {})
         self._max_parallel = max_parallel
         self._ports = Ports(
             source=as_source(tools),
-            policy=rules,
-            policy_digest=rules.digest,
-            resources=given.filled({Clock: timepiece}),
+            policy=bound_policy,
+            policy_digest=bound_policy.digest,
+            resources=registry.filled({Clock: bound_clock}),
             approvals=approvals,
             blobs=blobs,
             session=session,
             emit=emit,
-            clock=timepiece,
+            clock=bound_clock,
             entropy=entropy if entropy is not None else SystemEntropy(),
-            summary=given.get(RunSummary, RunSummary(given.get(GraphRun))),
-            spans=given.get(SpanSink),
+            summary=registry.get(RunSummary, RunSummary(registry.get(GraphRun))),
+            spans=registry.get(SpanSink),
             connections=connections,
             ledger=ledger,
-            reversible=tuple(filter(supports_rollback, (session, *given.entries.values()))),
-            authorizer=given.get(Authorizer),
+            reversible=tuple(filter(supports_rollback, (session, *registry.entries.values()))),
+            authorizer=registry.get(Authorizer),
             errors=ToolErrorLog() if log_tool_errors is True else log_tool_errors or None,
         )
 
@@ -168,20 +170,20 @@ class ToolRunner:
 
     @property
     def summary(self) -> RunSummary:
-        """What the calls so far came to: the RunSummary among the resources, or this runner's own."""
+        """The totals of the calls so far: the RunSummary among the resources, or this runner's own."""
         return self._ports.summary
 
     def catalog(self, ctx: ToolPolicyContext | ToolContext | None = None) -> ToolCatalog:
-        """What a model may be shown when `ctx` asks: the tools that this runner would not deny."""
+        """Returns the tools that a model may see when `ctx` asks: those that this runner would not deny."""
         ports, caller = self._ports, ctx.caller if isinstance(ctx, ToolContext) else ctx
         return ToolCatalog.compile(ports.source, ports.policy, ports.approvals is not None, caller)
 
     def resources(self, ctx: ToolPolicyContext | ToolContext | None = None) -> ResourceRegistry:
-        """What the calls of `ctx` find by type, its deadline and budget among it."""
+        """Returns what the calls of `ctx` find by type, including its deadline and budget."""
         return resources_of(self._ports, ctx if isinstance(ctx, ToolContext) else None)
 
     def heard_by(self, listener: Callable[[AiEvent], object]) -> ToolRunner:
-        """This runner, whose events `listener` hears too, before `emit` does."""
+        """Returns a copy of this runner that passes its events to `listener` before `emit`."""
         before = self._ports.emit
 
         def emit(event: AiEvent) -> None:
@@ -189,9 +191,9 @@ class ToolRunner:
             if before is not None:
                 before(event)
 
-        heard = copy.copy(self)
-        heard._ports = replace(self._ports, emit=emit)
-        return heard
+        runner = copy.copy(self)
+        runner._ports = replace(self._ports, emit=emit)
+        return runner
 
     async def exec(
         self,
@@ -203,11 +205,11 @@ class ToolRunner:
         connection_id: str | None = None,
         approval_id: str | None = None,
     ) -> ToolExecResult:
-        """Runs one call and answers it; never raises for the tool's or the model's faults.
+        """Runs one call and returns its answer; raises nothing for a fault of the tool or the model.
 
-        `ctx` says who asks. A ToolContext serves as the template of the handler's context, with its
-        `caller`. `connection_id` (or else the template's) names the connection for a tool that needs one."""
-        return await self._pass(_call(tool_id, raw_args, tool_call_id, ctx, connection_id, approval_id, threads=True))
+        `ctx` names the caller. A ToolContext serves as the template of the handler's context, with its `caller`.
+        `connection_id` (or else the template's) names the connection for a tool that needs one."""
+        return await self._run(_call(tool_id, raw_args, tool_call_id, ctx, connection_id, approval_id, threads=True))
 
     def exec_sync(
         self,
@@ -219,17 +221,16 @@ class ToolRunner:
         connection_id: str | None = None,
         approval_id: str | None = None,
     ) -> ToolExecResult:
-        """The same call without an event loop: a `def` handler runs here and now, an async one in a loop of
-        its own."""
-        return self._pass_here(_call(tool_id, raw_args, tool_call_id, ctx, connection_id, approval_id, threads=False))
+        """Runs one call without an event loop: a `def` handler runs in this thread, an async one in a new loop."""
+        return self._run_sync(_call(tool_id, raw_args, tool_call_id, ctx, connection_id, approval_id, threads=False))
 
-    def _pass_here(self, call: Call) -> ToolExecResult:
-        journey, tool = self._pass(call), self._peek(call.requested_id)
+    def _run_sync(self, call: Call) -> ToolExecResult:
+        coroutine, tool = self._run(call), self._peek(call.requested_id)
         drive = in_own_loop if tool is not None and tool.is_async else step_through
         if self._ports.ledger is None:
-            return drive(journey)
+            return drive(coroutine)
         with blocking_its_loop():
-            return drive(journey)
+            return drive(coroutine)
 
     async def exec_many(
         self,
@@ -239,23 +240,23 @@ class ToolRunner:
         refused: Mapping[int, ToolErrorCode] = _NONE,
         answered: Callable[[ToolExecResult], object] | None = None,
     ) -> tuple[ToolExecResult, ...]:
-        """Runs the calls of one turn, as the model asked for them or as `(tool_call_id, tool_id, raw_args)`, and
-        answers all, in order.
+        """Runs the calls of one turn, as ProposedCalls or as `(tool_call_id, tool_id, raw_args)`, and returns all
+        answers, in order.
 
-        One after the other; with `max_parallel` above 1, neighbours that only read overlap. When a
-        LoopSignal or a cancellation ends the turn, the calls that had not begun are answered as `cancelled`.
-        `refused`: by position, what a call is answered that the loop around the runner does not want run. `answered`
-        is given each answer once it stands, also when the turn ends before its time."""
-        asked = [call_parts(call) for call in calls]
+        The calls run one after the other; with `max_parallel` above 1, neighbouring calls that only read overlap. If
+        a LoopSignal or a cancellation ends the turn, the calls that had not begun are answered as `cancelled`.
+        `refused`: by position, the code of a call that must not run. `answered` is called with each answer as soon
+        as it is final, also if the turn ends early."""
+        proposed = [call_parts(call) for call in calls]
         answers: list[ToolExecResult] = []
         begun: set[int] = set()
         gate = asyncio.Semaphore(self._max_parallel)
 
         def call_at(index: int) -> Call:
-            tool_call_id, tool_id, raw_args, payload = asked[index]
+            tool_call_id, tool_id, raw_args, payload = proposed[index]
             return _call(tool_id, raw_args, tool_call_id, ctx, None, None, payload, threads=True)
 
-        def told(call: Call) -> None:
+        def report(call: Call) -> None:
             if answered is not None and call.answer is not None:
                 answered(call.answer)
 
@@ -264,23 +265,23 @@ class ToolRunner:
                 begun.add(index)
                 call = call_at(index)
                 try:
-                    return self._leave_out(call, refused[index]) if index in refused else await self._pass(call)
+                    return self._answer_unrun(call, refused[index]) if index in refused else await self._run(call)
                 finally:
-                    told(call)
+                    report(call)
 
         task = asyncio.current_task()
         cancelled = task.cancelling() if task is not None else 0
         try:
-            for batch in self._batches([tool_id for _, tool_id, _, _ in asked]):
-                if task is not None and task.cancelling() > cancelled:  # a handler went on all the same
+            for batch in self._batches([tool_id for _, tool_id, _, _ in proposed]):
+                if task is not None and task.cancelling() > cancelled:  # a handler ignored the cancellation
                     raise asyncio.CancelledError
                 answers.extend(await together([one(index) for index in batch]))
         except BaseException:
-            for index in range(len(asked)):
+            for index in range(len(proposed)):
                 if index not in begun:
                     call = call_at(index)
-                    self._leave_out(call)
-                    told(call)
+                    self._answer_unrun(call)
+                    report(call)
             raise
         return tuple(answers)
 
@@ -291,31 +292,31 @@ class ToolRunner:
         ctx: ToolPolicyContext | ToolContext | None = None,
         answered: Callable[[ToolExecResult], object] | None = None,
     ) -> tuple[ToolExecResult, ...]:
-        """The same without an event loop, always one after the other."""
-        asked = [call_parts(call) for call in calls]
+        """Does the same as `exec_many` without an event loop, always one call after the other."""
+        proposed = [call_parts(call) for call in calls]
         answers: list[ToolExecResult] = []
         begun: list[Call] = []
 
         def call_at(index: int) -> Call:
-            tool_call_id, tool_id, raw_args, payload = asked[index]
+            tool_call_id, tool_id, raw_args, payload = proposed[index]
             begun.append(_call(tool_id, raw_args, tool_call_id, ctx, None, None, payload, threads=False))
             return begun[-1]
 
-        def told() -> None:
+        def report() -> None:
             answer = begun[-1].answer
             if answered is not None and answer is not None:
                 answered(answer)
 
         try:
-            for index in range(len(asked)):
+            for index in range(len(proposed)):
                 try:
-                    answers.append(self._pass_here(call_at(index)))
+                    answers.append(self._run_sync(call_at(index)))
                 finally:
-                    told()
+                    report()
         except BaseException:
-            for index in range(len(begun), len(asked)):
-                self._leave_out(call_at(index))
-                told()
+            for index in range(len(begun), len(proposed)):
+                self._answer_unrun(call_at(index))
+                report()
             raise
         return tuple(answers)
 
@@ -329,13 +330,13 @@ class ToolRunner:
         tool_call_id: str | None = None,
         ctx: ToolPolicyContext | ToolContext | None = None,
     ) -> ToolExecResult:
-        """Answers a call that somebody else has decided not to run, with the events and the record of any other call;
-        no handler is called. `message` replaces the fixed sentence of `code`."""
+        """Answers a call that the caller of this method decided not to run, with the events and the record of any
+        other call; no handler is called. `message` replaces the fixed sentence of `code`."""
         call = _call(tool_id, raw_args, tool_call_id, ctx, None, None, threads=False)
-        return self._leave_out(call, code, message)
+        return self._answer_unrun(call, code, message)
 
     def _batches(self, tool_ids: list[str]) -> Iterator[range]:
-        """The calls by position, together those that may overlap."""
+        """Yields ranges of positions; the calls of one range may overlap."""
         start = 0
         for end in range(1, len(tool_ids) + 1):
             last = end == len(tool_ids) or self._max_parallel == 1
@@ -347,11 +348,11 @@ class ToolRunner:
         tool = self._peek(tool_id)
         return tool is not None and tool.spec.effect is ToolEffect.READ_ONLY
 
-    def _leave_out(
+    def _answer_unrun(
         self, call: Call, code: ToolErrorCode = ToolErrorCode.CANCELLED, message: str | None = None
     ) -> ToolExecResult:
-        """Answers a call that will not be run; what is wrong with the call itself, in the words of the stage that finds
-        the same."""
+        """Answers a call that will not run. If the call itself is at fault, the message is that of the stage that
+        detects the fault."""
         identify(self._ports, call)
         call.failure = fault_of(self._ports, call, code) or ToolFailure(code, safe_message=message)
         _close(self._ports, call)
@@ -359,45 +360,45 @@ class ToolRunner:
         return call.answer
 
     def _peek(self, tool_id: object) -> BoundTool | None:
-        """The tool, to plan how to run a call; the stages look it up again and judge."""
+        """Returns the tool, to choose how to run a call; the stages look it up again and decide."""
         try:
             tool = self._ports.source.get(canonical_id(tool_id))
-        except Exception:  # noqa: BLE001  (`decide` meets the same and answers it)
+        except Exception:  # noqa: BLE001  (`decide` gets the same error and answers the call)
             return None
         return tool if isinstance(tool, BoundTool) else None
 
-    async def _pass(self, call: Call) -> ToolExecResult:
+    async def _run(self, call: Call) -> ToolExecResult:
         ports = self._ports
         identify(ports, call)
-        if_broken = ToolErrorCode.EXECUTION
+        broken_code = ToolErrorCode.EXECUTION
         try:
             for stage, code in STAGES:
-                if_broken = code
+                broken_code = code
                 pending = stage(ports, call)
                 if pending is not None:
                     await pending
         except ToolFailure as failure:
-            call.failure = normalized(failure, if_broken)
+            call.failure = normalized(failure, broken_code)
         except LoopSignal:
             call.failure = ToolFailure(ToolErrorCode.CANCELLED)
             await _end(ports, call)
             raise
         except BaseException as error:
             if not isinstance(error, Exception) and is_from_outside(error):
-                open_end = call.tool is not None and call.may_have_changed
-                call.failure = ToolFailure(ToolErrorCode.UNKNOWN_OUTCOME if open_end else ToolErrorCode.CANCELLED)
+                is_unknown = call.tool is not None and call.may_have_changed
+                call.failure = ToolFailure(ToolErrorCode.UNKNOWN_OUTCOME if is_unknown else ToolErrorCode.CANCELLED)
                 call.threads = call.threads and isinstance(error, asyncio.CancelledError)
                 await _end(ports, call)
                 raise
-            ports.explain_error(call, if_broken.value, error)
-            call.failure = ToolFailure(if_broken)
+            ports.explain_error(call, broken_code.value, error)
+            call.failure = ToolFailure(broken_code)
         await _end(ports, call)
         assert call.answer is not None
         return call.answer
 
 
 async def _end(ports: Ports, call: Call) -> None:
-    """The record is made whatever happens, also when a call is cancelled while it lets go."""
+    """Ends the claim of a failed call, then publishes and records the call, even if it is cancelled in between."""
     try:
         if call.failure is not None:
             await end_claim(ports, call)
@@ -428,7 +429,7 @@ def _call(
     threads: bool,
 ) -> Call:
     if not (ctx is None or isinstance(ctx, ToolPolicyContext | ToolContext)):
-        raise InvalidValue("is a ToolPolicyContext or a ToolContext", path="ctx")
+        raise InvalidValue("must be a ToolPolicyContext or a ToolContext", path="ctx")
     template = ctx if isinstance(ctx, ToolContext) else None
     if connection_id is None and template is not None:
         connection_id = template.connection_id

@@ -1,7 +1,6 @@
-"""Where tools come from: anything that can look one up by id and list the specs.
+"""Sources of tools: anything that can look one up by id and list the specs.
 
-An id names one tool. Two tools with one id are an error wherever sources are made or joined; nothing
-overwrites.
+An id names one tool. Two tools with one id are an error wherever sources are made or joined; nothing is overwritten.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ __all__ = ["AsyncToolSource", "CompositeToolSource", "StaticToolSource", "ToolSo
 
 @runtime_checkable
 class ToolSource(Protocol):
-    """`get` gives the tool that runs under an id, or None; `specs` lists what there is, in a stable order."""
+    """A set of tools. `get` returns the tool with this id, or None; `specs` lists all specs in a stable order."""
 
     def get(self, tool_id: str) -> BoundTool | None: ...
 
@@ -31,10 +30,11 @@ class ToolSource(Protocol):
 
 @runtime_checkable
 class AsyncToolSource(Protocol):
-    """A source whose tools have to be asked for, such as a server's. A world takes one (`World.open(tools=...)`)."""
+    """A source that has to fetch its tools, for example from a server. A world accepts one
+    (`World.open(tools=...)`)."""
 
     async def list_tools(self) -> Iterable[Tool[Any, Any] | BoundTool]:
-        """Returns the tools that there are now."""
+        """Returns the tools that exist now."""
         ...
 
 
@@ -62,8 +62,8 @@ class StaticToolSource:
 
 
 class CompositeToolSource:
-    """Several sources as one, in order. Ids are compared when it is made and whenever the specs are listed,
-    because a source may grow."""
+    """Several sources as one, in order. Ids are compared when it is made and whenever the specs are listed, because
+    a source may change."""
 
     def __init__(self, *sources: ToolSource) -> None:
         self._sources = sources
@@ -76,7 +76,7 @@ class CompositeToolSource:
         return None
 
     def specs(self) -> tuple[ToolSpec, ...]:
-        """Every source's specs. Raises PromptValidationError (`tool_id_collision`)."""
+        """Returns the specs of all sources. Raises PromptValidationError (`tool_id_collision`)."""
         return tuple(_unique(spec for source in self._sources for spec in source.specs()))
 
 
@@ -84,11 +84,11 @@ Tools: TypeAlias = ToolSource | Iterable[Tool[Any, Any] | BoundTool]
 
 
 def as_source(tools: Tools) -> ToolSource:
-    """A source as it is; tools as a StaticToolSource."""
+    """Returns a source unchanged, tools as a StaticToolSource. Raises PromptValidationError."""
     if isinstance(tools, ToolSource):
         return tools
     if not isinstance(tools, Iterable):
-        raise PromptValidationError("tools are several Tools: put this one into a list", placeholder="tools")
+        raise PromptValidationError("tools are given as a list: put this tool into a list", placeholder="tools")
     return StaticToolSource(tools)
 
 

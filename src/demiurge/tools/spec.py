@@ -1,7 +1,7 @@
-"""What a tool is to a model, a policy and a wire format: data, with no schema library behind it.
+"""The spec of a tool: what a model, a policy and a wire format know of it. It is data, without a schema library.
 
-`spec_hash` covers everything else in the spec, so an approval, a journal record or a reviewed MCP tool names
-exactly one wording of one schema. So the schema is read-only: who could change it would change what was approved.
+`spec_hash` covers everything else in the spec, so an approval, a journal record or a reviewed MCP tool names exactly
+one wording of one schema. The schema is read-only, because a change would also change what was approved.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ __all__ = ["ToolSpec"]
 
 @dataclass(frozen=True, slots=True)
 class ToolSpec:
-    """`name`: `^[a-zA-Z0-9_-]{1,64}$`. `input_schema`: JSON Schema 7, of which a read-only copy
-    is kept (`copy.deepcopy` gives one to change). `spec_hash`: `sha256:<hex>` of the RFC 8785 JSON of the other fields,
-    computed when left out. Raises InvalidValue."""
+    """`name`: `^[a-zA-Z0-9_-]{1,64}$`. `input_schema`: JSON Schema 7; the spec keeps a read-only copy
+    (`copy.deepcopy` returns one that can be changed). `spec_hash`: `sha256:<hex>` of the RFC 8785 JSON of the other
+    fields, computed if left out. Raises InvalidValue."""
 
     name: str
     description: str
@@ -45,7 +45,7 @@ class ToolSpec:
             object.__setattr__(self, "spec_hash", ref_of(canonical_json.encode(self.to_json())))
 
     def to_json(self) -> dict[str, Any]:
-        """Everything that the hash covers, as a copy."""
+        """Returns everything that the hash covers, as a copy."""
         return {
             "name": self.name,
             "description": self.description,
@@ -56,7 +56,8 @@ class ToolSpec:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> ToolSpec:
-        """Inverse of `to_json`; `spec_hash` is computed again. Raises InvalidValue."""
+        """Returns the spec from its JSON form, the inverse of `to_json`; `spec_hash` is computed again. Raises
+        InvalidValue."""
         return cls(
             name=data["name"],
             description=data["description"],

@@ -44,7 +44,10 @@ def test_no_time_at_all_is_no_limit_that_anybody_means() -> None:
         ({"run": {"max_calls": 1}}, "budgets.run: unknown key 'max_calls'"),
         ({"run": 1}, "budgets.run: must be an object"),
         ({"unit": {"max_tool_calls": -1}}, "budgets.unit.max_tool_calls: is a whole number from 0 to"),
-        ({"unit": {"max_wall_ms": 1}}, "budgets.unit.max_wall_ms: a unit has no end, so it has no time either"),
+        (
+            {"unit": {"max_wall_ms": 1}},
+            "budgets.unit.max_wall_ms: a unit never ends, so its time cannot be limited; remove max_wall_ms",
+        ),
     ],
 )
 def test_a_policy_says_where_its_budget_is_wrong(budgets: Any, problem: str) -> None:
