@@ -52,7 +52,8 @@ def _field(name: str, is_optional: bool, notes: Mapping[str, str]) -> str:
 def _grants() -> Iterable[str]:
     yield from ("| cap | parameters |", "|---|---|")
     for family in tables().families.values():
-        fields = ", ".join(_field(name, False, family.grant_notes) for name in family.grant["record"])
+        newest = (family.grant, *family.newer_grants)[-1]
+        fields = ", ".join(_field(name, False, family.grant_notes) for name in newest["record"])
         yield f"| `{family.cap_type}` | {fields or 'none'} |"
 
 

@@ -25,6 +25,7 @@ from demiurge.values.refs import Ref, ref_of
 from demiurge.values.vector import Vector
 from demiurge.wire.items import Completion, Item, Message, Text, ToolCall, Usage
 from demiurge.world.authority.admission import decide_tool
+from demiurge.world.connection_credentials import ConnectionCredentials
 from demiurge.world.effect import Adapter, EffectCall, Restart, Result, succeeded
 from demiurge.world.effects.introspect import Introspect
 from demiurge.world.effects.llm import LlmGenerate
@@ -40,9 +41,9 @@ from demiurge.world.record import Record, Stamp, decode_record
 from demiurge.world.reducer import Emit, Reducer, ReducerContext, Step
 from demiurge.world.secrets import Secrets
 from demiurge.world.state import OpenIntent, UnitState
+from demiurge.world.system_reducers import system_reducers
 from demiurge.world.toolset import encode_toolset
 from demiurge.world.unit import Unit
-from demiurge.world.workspace import WORKSPACE, workspace_reducer
 
 SECOND = 10**9
 START_NS = 1_700_000_000 * SECOND
@@ -225,7 +226,7 @@ def tiny(
     reducers = {
         ROOM: Reducer(reduce, source),
         BOARD: Reducer(board, source),
-        WORKSPACE: workspace_reducer(),
+        **system_reducers(),
     }
     policy = tool_policy if tool_policy is not None else ToolPolicy()
     return Manifest.build(found, root, reducers, tool_policy=policy, check=check)
@@ -457,7 +458,7 @@ def chat_manifest(
     return Manifest.build(
         kept,
         root,
-        {**app().reducers, WORKSPACE: workspace_reducer()},
+        {**app().reducers, **system_reducers()},
         tool_policy=policy if policy is not None else allowed,
         toolset=source.specs(),
         settings={"system_ref": ref_of(SYSTEM), **settings},
@@ -531,9 +532,10 @@ def chat_adapters(
     *,
     environment: Mapping[str, str] = {"LLM_API_KEY": KEY},
     ledger: Ledger | None = None,
+    credentials: ConnectionCredentials | None = None,
 ) -> list[Adapter]:
     source = StaticToolSource((*CORE_TOOLS, *tools))
-    calls = ToolCalls(source, FixedClock(START_NS, 1_000_000), ledger=ledger)
+    calls = ToolCalls(source, FixedClock(START_NS, 1_000_000), ledger=ledger, credentials=credentials)
     return [LlmGenerate(model, Secrets(environment)), calls, WorkspaceEffects(), Introspect()]
 
 
@@ -548,11 +550,12 @@ async def talking(
     environment: Mapping[str, str] = {"LLM_API_KEY": KEY},
     perform: bool = True,
     ledger: Ledger | None = None,
+    credentials: ConnectionCredentials | None = None,
 ) -> AsyncIterator[Talk]:
     """A chat world on `store`, taken up where an earlier one left it."""
     store.put_blob(SYSTEM)
     manifest = manifest if manifest is not None else chat_manifest(tools, policy)
-    adapters = chat_adapters(model, tools, environment=environment, ledger=ledger)
+    adapters = chat_adapters(model, tools, environment=environment, ledger=ledger, credentials=credentials)
     async with running(store, manifest, adapters, perform=perform) as host:
         talk = Talk(host)
         if host.store.head(str(MAIN)) is None:

@@ -30,7 +30,7 @@ from demiurge.world.effect_kinds import tables
 from demiurge.world.manifest import BadManifest, Folder, Manifest, problems, read_folder
 from demiurge.world.messages import user_blob
 from demiurge.world.reducer import Reducer
-from demiurge.world.workspace import WORKSPACE, workspace_reducer
+from demiurge.world.system_reducers import system_reducers
 
 __all__ = [
     "Code",
@@ -118,7 +118,7 @@ class ProcessConfig:
         manifest = Manifest.build(
             given.definitions,
             given.root,
-            {**code, WORKSPACE: workspace_reducer()},
+            {**code, **system_reducers()},
             tool_policy=self.policy or folder.tool_policy() or default_policy(self.source),
             toolset=folder.toolset() if given.root.get("toolsets") else self.source.specs(),
             settings=settings,

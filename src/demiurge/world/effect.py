@@ -134,6 +134,8 @@ class EffectCall:
     """Blobs that the receipt exposes, besides those in its payload."""
     injections: Injections = field(default_factory=Injections)
     """The secrets that the adapter was handed. They are masked in whatever it stores or answers."""
+    connection: Mapping[str, Any] | None = None
+    """What the receipt says of the connection that the call asked for (`effects.chosen_connection`)."""
     requests: int = 0
     """How many capability requests the running tool has made."""
     in_doubt: bool = False
@@ -157,6 +159,9 @@ class EffectCall:
         return self.services.get_blob(ref)
 
     async def request(self, kind: str, params: Mapping[str, Any]) -> Result:
+        if self.injections.are_in(params):
+            message = "What a tool asks for is recorded, so it can't hold the credentials of a connection."
+            return failed("credentials_in_request", message)
         with self._noting_stall():
             return await self._on_host_loop(self.services.request(self, kind, params))
 

@@ -44,17 +44,25 @@ class Injections(Uncopyable):
     def add(self, said: Mapping[str, Any], secret: Secret) -> None:
         if said not in self.journaled:
             self.journaled.append(said)
-            value = secret.reveal()
-            short = is_short(value)
-            if short and _PLAIN_WORD.fullmatch(value):
-                return
-            known = self._words if short else self._forms
-            ordered = tuple(sorted({*known(), *written_forms(value)}, key=len, reverse=True))
-            if short:
-                self._words = lambda: ordered
-            else:
-                self._forms = lambda: ordered
-            self._shortest = min(map(len, (*self._forms(), *self._words())), default=0)
+            self.hide(secret)
+
+    def hide(self, secret: Secret) -> None:
+        """Masks a value of which the receipt's `secrets` say nothing."""
+        value = secret.reveal()
+        short = is_short(value)
+        if short and _PLAIN_WORD.fullmatch(value):
+            return
+        known = self._words if short else self._forms
+        ordered = tuple(sorted({*known(), *written_forms(value)}, key=len, reverse=True))
+        if short:
+            self._words = lambda: ordered
+        else:
+            self._forms = lambda: ordered
+        self._shortest = min(map(len, (*self._forms(), *self._words())), default=0)
+
+    def are_in(self, value: Any) -> bool:
+        """Whether one of the values is in a text of `value`."""
+        return bool(self.masked(value) != value)
 
     def masked_bytes(self, data: bytes) -> bytes:
         """`data` with `[secret]` in place of each value."""
@@ -90,7 +98,7 @@ class Injections(Uncopyable):
     def masked(self, value: Any) -> Any:
         """Returns `value` (a receipt's payload or a stream event) with `[secret]` in place of each value in its
         texts."""
-        if not self.journaled:
+        if not self._shortest:
             return value
         if is_dataclass(value) and not isinstance(value, type):
             return replace(value, **{field.name: self.masked(getattr(value, field.name)) for field in fields(value)})

@@ -19,6 +19,7 @@ from demiurge.errors import DemiurgeError, Unavailable
 from demiurge.stores.secret_file import read_secret
 from demiurge.stores.secret_vault import SecretVault
 from demiurge.tools.connections.credentials import Secret
+from demiurge.world.connection_credentials import CONNECTION_ALIASES
 from demiurge.world.effect import EffectCall
 from demiurge.world.manifest import DeclaredSecret, Manifest
 
@@ -159,6 +160,8 @@ class Secrets:
                 return self._variable(where)
             case "file":
                 return read_secret(self._path(where))
+            case "vault" if where.startswith(CONNECTION_ALIASES):
+                raise _missing(f"{where} is kept for a connection, and no secret.")
             case "vault":
                 return self.vault.get(where, version or 0) if self.vault is not None else None
             case _:

@@ -31,6 +31,7 @@ from demiurge.tools.ledger.ledger import Ledger
 from demiurge.tools.source import ToolSource
 from demiurge.values.caller import Caller
 from demiurge.values.clock import Clock, SystemEntropy
+from demiurge.world.connection_credentials import ConnectionCredentials
 from demiurge.world.effect import Adapter
 from demiurge.world.effects.binding import WorldParts, shipped_adapters
 from demiurge.world.history.replay import KeptCode
@@ -127,6 +128,7 @@ class Owner:
             entropy=SystemEntropy(),
             secrets=self.secrets,
             sealing=Sealing(self.secrets.vault, self.store.world_id),
+            credentials=ConnectionCredentials(self.secrets.vault, self.store.world_id),
             model=self._models,
             addresses=self._addresses,
             source=self.source,

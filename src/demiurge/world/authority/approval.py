@@ -19,7 +19,7 @@ from demiurge.world.manifest import Manifest
 from demiurge.world.record import Stamp
 from demiurge.world.state import OpenIntent
 
-__all__ = ["Refusal", "approvers_of", "question", "refusal"]
+__all__ = ["Refusal", "approvers_of", "asked_ns", "question", "refusal"]
 
 LIFETIME_NS = 7 * 24 * 3600 * 10**9
 """How long a request for approval stays open."""
@@ -49,6 +49,11 @@ def question(manifest: Manifest, params: Mapping[str, Any], call: bytes, stamp: 
         "expires_ns": stamp.time_ns + LIFETIME_NS,
         **({"approvers": approvers} if approvers else {}),
     }
+
+
+def asked_ns(approval: Mapping[str, Any]) -> int:
+    """When a person was first asked, by the clock on the wall."""
+    return int(approval["expires_ns"]) - LIFETIME_NS
 
 
 def approvers_of(intent: OpenIntent) -> Approvers:

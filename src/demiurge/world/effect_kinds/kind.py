@@ -112,10 +112,10 @@ class EffectFamily:
 
     `grant` is the schema of such a grant's parameters, `compared` names the effect parameters that a grant is compared
     with, and `checks` compare them: every check must return None. `schemas` are the schemas that the kinds share.
-    `adapter` names the class that performs the effects, as `module:class`; its `bind` makes the adapter
+    `newer_grants` are the schemas of versions 2, 3, ... of the cap, because a definition that worlds have recorded is
+    not changed. `adapter` names the class that performs the effects, as `module:class`; its `bind` makes the adapter
     (`demiurge.world.effects.binding`). `grant_notes` and `restart` are docs texts: remarks on the parameters of a
-    grant, and what happens after a crash to an effect that was begun.
-    """
+    grant, and what happens after a crash to an effect that was begun."""
 
     cap_type: str
     kinds: tuple[EffectKind, ...]
@@ -123,6 +123,7 @@ class EffectFamily:
     adapter: str
     restart: str
     capability: Capability | None = None
+    newer_grants: tuple[TypeExpr, ...] = ()
     compared: Mapping[str, Parameter] = field(default_factory=dict)
     checks: tuple[Check, ...] = ()
     schemas: Mapping[str, TypeExpr] = field(default_factory=dict)
@@ -150,7 +151,9 @@ class EffectFamily:
                 **({"changes": True} if kind.changes else {}),
                 **({"answers_refusals": True} if kind.answers_refusals else {}),
             }
-        yield {"$kind": "defcap", "name": f"sys/{self.cap_type}@1", "cap_type": self.cap_type, "schema": self.grant}
+        for version, schema in enumerate((self.grant, *self.newer_grants), 1):
+            name = f"sys/{self.cap_type}@{version}"
+            yield {"$kind": "defcap", "name": name, "cap_type": self.cap_type, "schema": schema}
 
 
 def in_list(field: str, param: str, code: str) -> Check:

@@ -9,7 +9,7 @@ from demiurge.world.effect_kinds.kind import EffectFamily, EffectKind, Parameter
 from demiurge.world.effect_kinds.types import BOOL, HASH, NAT, TEXT, option, record, ref, set_of
 from demiurge.world.usage import Used
 
-__all__ = ["TOOL", "TOOLS"]
+__all__ = ["TOOL", "TOOLS", "allows_connection"]
 
 TOOL: Final = "tool.call"
 
@@ -17,6 +17,15 @@ TOOL: Final = "tool.call"
 def _used(_params: Mapping[str, Any], receipt: Mapping[str, Any], _read: ReadBlob) -> Used:
     said = (receipt["payload"].get("usage") if receipt["status"] == "ok" else None) or {}
     return Used(1, 0, said.get("total_tokens", 0), said.get("cost_micros", 0))
+
+
+def allows_connection(grant: Mapping[str, Any], tool: str, connection_id: str, provider: str) -> bool:
+    """Whether calls of `tool` under a grant of type `tool` may use this connection. A list that the grant does not have
+    allows all; an empty one allows none."""
+    tools, connections = grant.get("tools"), grant.get("connections")
+    if tools is not None and tool not in tools:
+        return False
+    return connections is None or connection_id in connections or provider in connections
 
 
 TOOLS: Final = EffectFamily(
@@ -48,6 +57,8 @@ TOOLS: Final = EffectFamily(
     ),
     schemas={"sys/ToolUsage@1": record(total_tokens=NAT, cost_micros=NAT)},
     grant=record(tools=option(set_of(TEXT))),
+    newer_grants=(record(tools=option(set_of(TEXT)), connections=option(set_of(TEXT))),),
+    grant_notes={"connections": "under `sys/tool@2`: providers or ids, see [connections](connections.md#in-a-world)"},
     compared={"tool": Parameter(TEXT)},
     checks=(in_list("tools", "tool", "tool_not_allowed"),),
     adapter="demiurge.world.effects.tool_call:ToolCalls",

@@ -19,6 +19,7 @@ from demiurge.tools.execution.observers import Observers
 from demiurge.tools.ledger.ledger import Ledger
 from demiurge.tools.source import ToolSource
 from demiurge.values.clock import Clock, Entropy
+from demiurge.world.connection_credentials import ConnectionCredentials
 from demiurge.world.effect import Adapter, EffectCall
 from demiurge.world.effect_kinds import tables
 from demiurge.world.sealing import Sealing
@@ -46,6 +47,7 @@ class WorldParts:
     is_ours: Callable[[OpenIntent], bool]
     errors: ToolErrorLog | None
     observers: Observers
+    credentials: ConnectionCredentials
 
 
 class Bindable(Protocol):

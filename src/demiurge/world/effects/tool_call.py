@@ -44,10 +44,13 @@ from demiurge.values import canonical_json
 from demiurge.values.clock import Clock
 from demiurge.values.refs import Ref, ref_of
 from demiurge.world.authority.admission import decide_tool, tool_effect
+from demiurge.world.authority.approval import asked_ns
 from demiurge.world.authority.refusals import tool_code
+from demiurge.world.connection_credentials import ConnectionCredentials
 from demiurge.world.effect import EffectCall, Restart, Result, failed, succeeded
 from demiurge.world.effect_kinds.tool_call import TOOLS
 from demiurge.world.effects.binding import WorldParts, capabilities
+from demiurge.world.effects.chosen_connection import ChosenConnection
 from demiurge.world.effects.read_only_ledger import ReadOnlyLedger
 from demiurge.world.effects.tool_limits import ToolLimits
 from demiurge.world.manifest import Manifest
@@ -79,10 +82,12 @@ class ToolCalls:
         is_ours: Callable[[OpenIntent], bool] = lambda _approved: True,
         errors: ToolErrorLog | None = None,
         observers: Observers | None = None,
+        credentials: ConnectionCredentials | None = None,
     ) -> None:
         self._observers = observers if observers is not None else Observers()
         self._source, self._clock, self._sessions, self._ledger = source, clock, sessions, ledger
         self._sealing, self._is_ours, self._errors = sealing, is_ours, errors
+        self._credentials = credentials
 
     @classmethod
     def bind(cls, parts: WorldParts) -> ToolCalls:
@@ -95,6 +100,7 @@ class ToolCalls:
             parts.is_ours,
             parts.errors,
             parts.observers,
+            parts.credentials,
         )
 
     def restart(self, intent: OpenIntent, manifest: Manifest) -> Restart:
@@ -147,6 +153,8 @@ class ToolCalls:
             return failed(code, f"The session of this chat can't be read: {error.message}")
         ran = await self._run(call, recorder, self._observers, asks=not is_foreign)
         faults.point("tool.ran")
+        if call.restart == "reconcile" and self._is_without_connection(call, ran.result):
+            return failed("unknown_outcome", SAFE_MESSAGES[ToolErrorCode.UNKNOWN_OUTCOME])
         return await self._answer(call, ran)
 
     async def refuse(self, call: EffectCall, code: str, message: str) -> Result:
@@ -180,13 +188,14 @@ class ToolCalls:
     async def _run(self, call: EffectCall, recorder: Recorder | None, observers: Observers, *, asks: bool) -> _Ran:
         """Through the runner; unless it `asks`, no further than to what a person has to decide."""
         proposed = _proposed(call)
-        sink, limits = _Sink(), ToolLimits(call, self._clock)
+        sink, limits, connection = _Sink(), ToolLimits(call, self._clock), await self._connection(call)
         runner = ToolRunner(
             self._tools(call),
             policy=_policy(call),
             resources={**capabilities(call, self._sealing), **limits.resources, **observers.resources},
             ledger=self._ledger_for(call, asks),
-            approvals=_Decision(call, self._clock) if asks else _Nobody(),
+            approvals=_Decision(call, self._clock, connection) if asks else _Nobody(),
+            connections=connection.access if connection is not None else None,
             session=recorder.session if recorder is not None else None,
             emit=observers.emit_after(call.progress),
             blobs=sink,
@@ -199,9 +208,23 @@ class ToolCalls:
                 proposed.raw_args,
                 tool_call_id=proposed.call_id,
                 ctx=proposed.ctx,
+                connection_id=connection.connection_id if connection is not None else None,
                 approval_id=call.intent.id.hex(),
             )
         return _Ran(result, recorder, sink, limits)
+
+    async def _connection(self, call: EffectCall) -> ChosenConnection | None:
+        """What there is of a connection for a call of a tool that needs one."""
+        tool = self._source.get(call.intent.params["tool"])
+        if self._credentials is None or tool is None or not tool.requires_connection:
+            return None
+        return await ChosenConnection.read(call, self._credentials, self._clock)
+
+    def _is_without_connection(self, call: EffectCall, result: ToolExecResult) -> bool:
+        """Whether the call was refused for its connection. Then an earlier attempt may have had it all the same."""
+        tool = self._source.get(call.intent.params["tool"])
+        refused = result.error_code in (ToolErrorCode.CONNECTION_UNAVAILABLE, ToolErrorCode.POLICY_DENIED)
+        return tool is not None and tool.requires_connection and refused
 
     async def _answer(self, call: EffectCall, ran: _Ran) -> Result:
         """What the receipt says."""
@@ -312,8 +335,9 @@ class _Sink:
 class _Decision:
     """The journaled decision on this very call, handed out once (`tools.approvals.ApprovalStore`)."""
 
-    def __init__(self, call: EffectCall, clock: Clock) -> None:
+    def __init__(self, call: EffectCall, clock: Clock, connection: ChosenConnection | None) -> None:
         self._call, self._intent, self._clock, self._taken = call, call.intent, clock, False
+        self._connection = connection
 
     def take(self, request: ApprovalRequest) -> ApprovalDecision | None:
         asked, given = self._intent.approval, self._intent.approved
@@ -331,6 +355,8 @@ class _Decision:
             return None
         self._taken = True
         late = self._clock.now_ns() >= asked["expires_ns"] or self._asks_by_another_rule(asked["rule_digest"])
+        if self._connection is not None and self._connection.changed_after(asked_ns(asked)):
+            late = True  # it was asked about a call with another connection
         return ApprovalDecision(
             approval_id=self._intent.id.hex(),
             outcome="expired" if late else "approved",

@@ -174,5 +174,9 @@ def _says(record: Record) -> str:
             return str(body["ref"])
         case "receipt" if body.get("secrets"):
             return "with " + ", ".join(f"{handed['alias']}@{handed['version']}" for handed in body["secrets"])
+        case "receipt" if body.get("connection"):
+            used = body["connection"]
+            name = f"connection {used['id']} ({used['provider'] or 'unknown'})"
+            return f"with {name}" if used["lent"] else f"without {name}"
         case _:
             return ""

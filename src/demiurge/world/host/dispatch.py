@@ -372,6 +372,8 @@ class Dispatcher:
         body = {"intent": intent.id, "status": result["status"], "payload": payload}
         if call is not None and call.injections.journaled:
             body["secrets"] = call.injections.journaled
+        if call is not None and call.connection is not None:
+            body["connection"] = call.connection
         return Ingress("receipt", f"receipt:{intent.id.hex()}", body, self._stamp(intent.caller), intent.seq, refs)
 
 

@@ -16,7 +16,8 @@ __all__ = ["Ingress"]
 class Ingress:
     """What comes in from outside `advance`. `id` makes it idempotent within the unit.
 
-    kind and body: `event` {schema, value}; `receipt` {intent, status, payload, secrets?: [{alias, version, digest?}]};
+    kind and body: `event` {schema, value}; `receipt` {intent, status, payload, secrets?: [{alias, version, digest?}],
+    connection?: {id, provider, grants, caller, lent, read}};
     `approval` {intent, verdict, reason, by}; `capability_request` {parent, ordinal, kind, params}; `fork` {world, from,
     position}: the unit goes over to a new world; `erased` {ref, actor, why}; `loss` {what, actor, why}; `doubt_decided`
     and `doubt_settled`: see `kernel.doubts`. `refs` are the blobs that the body

@@ -41,17 +41,18 @@ def cap_problems(part: ManifestPart, known: Known) -> Iterator[Problem]:
     """Parameters of a cap of a built-in type that are not what the built-in cap has under their names."""
     content, place = part.content, part.place.at("schema")
     found = (cap for name, cap in known.names("defcap").items() if name.startswith(RESERVED))
-    built_in = next((cap for cap in found if cap["cap_type"] == content["cap_type"]), None)
+    built_in = [cap for cap in found if cap["cap_type"] == content["cap_type"]]
     schema = content["schema"]
-    if built_in is None or not isinstance(schema, Mapping):
+    if not built_in or not isinstance(schema, Mapping):
         return
     fields = schema.get("record")
     if not isinstance(fields, Mapping):
         yield place.wrong(f"a cap of type {content['cap_type']} has a record", 'write {"record": {...}}')
         return
-    for name, expr in built_in["schema"]["record"].items():
+    newest = built_in[-1]
+    for name, expr in newest["schema"]["record"].items():
         if name in fields and fields[name] != expr:
-            what = f"{name} is not of the type that it has in {built_in['name']}"
+            what = f"{name} is not of the type that it has in {newest['name']}"
             yield place.at("record", name).wrong(what, f"write {_written(expr)}")
 
 

@@ -23,7 +23,7 @@ from demiurge.world.manifest.shapes import NAME, did_you_mean, form_problems, is
 from demiurge.world.manifest.system import (
     ANY_RECEIPT,
     RESERVED,
-    WORKSPACE_ROUTE,
+    SYSTEM_ROUTES,
     receipt_schema,
     system_definitions,
 )
@@ -272,7 +272,7 @@ def _grant(grant: Mapping[str, Any], place: ManifestPlace, known: Known, schemas
 
 
 def _routing(folder: Folder, known: Known) -> Iterator[Problem]:
-    routed = {WORKSPACE_ROUTE["event"]}
+    routed = {route["event"] for route in SYSTEM_ROUTES}
     by_arm: dict[str, str] = {}
     routes = [(route, place) for route, place in listed(folder, "routing", "events") if isinstance(route, Mapping)]
     for route, place in routes:

@@ -25,7 +25,7 @@ from demiurge.world.manifest.plan_forms import (
 )
 from demiurge.world.manifest.problem import ManifestPlace, Problem
 from demiurge.world.manifest.shapes import did_you_mean
-from demiurge.world.manifest.system import WORKSPACE_EVENTS
+from demiurge.world.manifest.system import NOT_FROM_PLANS
 
 __all__ = ["plan_problems"]
 
@@ -246,9 +246,9 @@ class _Graph:
                     yield place.wrong("a plan that is correlated would take any event here", fix)
             case "raise_event":
                 yield from self.known.missing("schema", step["event"], place.at("event"))
-                if step["event"] in WORKSPACE_EVENTS:
-                    what = f"{step['event']} would pass by the grants"
-                    yield place.at("event").wrong(what, "ask for the effect workspace.commit")
+                if step["event"] in NOT_FROM_PLANS:
+                    why, fix = NOT_FROM_PLANS[step["event"]]
+                    yield place.at("event").wrong(f"{step['event']} {why}", fix)
                 yield from expression_problems(step["value"], place.at("value"), scope)
                 yield from self._fits(step["value"], step["event"], place.at("value"), scope)
                 if "budget" in step:

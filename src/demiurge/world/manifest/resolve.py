@@ -22,7 +22,7 @@ from demiurge.world.manifest.parts import (
     Trigger,
     origins_of,
 )
-from demiurge.world.manifest.system import WORKSPACE_ROUTE
+from demiurge.world.manifest.system import SYSTEM_ROUTES
 from demiurge.world.plan import WorldPlan, parse_plan
 
 __all__ = ["Resolved", "resolve"]
@@ -128,7 +128,8 @@ def _rules(root: Mapping[str, Any], definitions: Iterable[Definition]) -> tuple[
 def _routes(root: Mapping[str, Any], modules: Mapping[str, ModuleType]) -> dict[str, Route]:
     """By schema. A route of a module's event is one of its arms as well, unless the arm has a route of its own."""
     routes: dict[str, Route] = {}
-    for route in (*root.get("routing", {}).get("events", ()), WORKSPACE_ROUTE):
+    built_in = (route for route in SYSTEM_ROUTES if route["module"] in modules)
+    for route in (*root.get("routing", {}).get("events", ()), *built_in):
         module, key_field = modules[route["module"]], route.get("key_field")
         if route["event"] == module.event:
             routes[route["event"]] = Route(module.name, key_field, None)

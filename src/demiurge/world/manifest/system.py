@@ -11,21 +11,38 @@ from demiurge.world.effect_kinds import tables
 __all__ = [
     "ANY_RECEIPT",
     "DOUBT_SETTLED",
+    "NOT_FROM_PLANS",
     "RESERVED",
-    "WORKSPACE_EVENTS",
-    "WORKSPACE_ROUTE",
+    "SYSTEM_ROUTES",
     "receipt_schema",
     "system_definitions",
 ]
 
 RESERVED = "sys/"
 
-WORKSPACE_ROUTE: Mapping[str, str] = MappingProxyType(
-    {"event": "sys/WorkspaceEvent@1", "module": "sys/Workspace@1", "key_field": "$value.workspace"}
+SYSTEM_ROUTES: tuple[Mapping[str, str], ...] = tuple(
+    MappingProxyType({"event": event, "module": module, "key_field": key_field})
+    for event, module, key_field in (
+        ("sys/WorkspaceEvent@1", "sys/Workspace@1", "$value.workspace"),
+        ("sys/ConnectionEvent@1", "sys/Connection@1", "$value.connection_id"),
+        ("sys/ConnectionChoose@1", "sys/ConnectionChoice@1", "unit"),
+    )
 )
+"""The routes of the `sys/*` modules. A manifest that was stored before a module was there has no route to it."""
 
-WORKSPACE_EVENTS = frozenset({"sys/WorkspaceEvent@1", "sys/WorkspaceCommit@1", "sys/WorkspaceEdit@1"})
-"""What moves a workspace on: an effect's commit under a grant, or a person's edit. No plan raises them."""
+NOT_FROM_PLANS: Mapping[str, tuple[str, str]] = MappingProxyType(
+    {
+        **dict.fromkeys(
+            ("sys/WorkspaceEvent@1", "sys/WorkspaceCommit@1", "sys/WorkspaceEdit@1"),
+            ("would pass by the grants", "ask for the effect workspace.commit"),
+        ),
+        **dict.fromkeys(
+            ("sys/ConnectionEvent@1", "sys/ConnectionAdd@1", "sys/ConnectionRevoke@1", "sys/ConnectionChoose@1"),
+            ("is taken from a user alone", "leave the step out"),
+        ),
+    }
+)
+"""The events that no plan may raise, with why, and what to do instead."""
 
 ANY_RECEIPT = "sys/EffectReceipt@1"
 """The event that brings a reducer what came of any effect that it asked for."""

@@ -1,0 +1,14 @@
+"""The code of the `sys/*` modules, which every world has."""
+
+from __future__ import annotations
+
+from demiurge.world.connections import connection_reducers
+from demiurge.world.reducer import Reducer
+from demiurge.world.workspace import WORKSPACE, workspace_reducer
+
+__all__ = ["system_reducers"]
+
+
+def system_reducers() -> dict[str, Reducer]:
+    """The reducers of the built-in modules, by module name."""
+    return {WORKSPACE: workspace_reducer(), **connection_reducers()}
