@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from demiurge.bootstrap.answer_cost import cost_of_answers
+from demiurge.bootstrap.chat_state import ChatMessage
 from demiurge.errors import NotFound
 from demiurge.values import canonical_json
 from demiurge.values.refs import Ref, ref_of
@@ -20,14 +21,15 @@ UNIT = Unit("demiurge/Demiurge@1", "main")
 def cost(*usages: dict[str, Any]) -> Decimal | None:
     blobs = {ref_of(data): data for data in map(canonical_json.encode, usages)}
 
-    def get(ref: Ref) -> bytes:
+    def get_blob(ref: Ref) -> bytes:
         if ref not in blobs:
             raise NotFound("no such blob", code="blob_missing")
         return blobs[ref]
 
-    world: Any = SimpleNamespace(blobs=SimpleNamespace(get=get))
-    answers = [{"usage_ref": ref_of(canonical_json.encode(usage))} for usage in usages]
-    return cost_of_answers(world, UNIT, 1, answers)
+    backend: Any = SimpleNamespace(read=SimpleNamespace(get_blob=get_blob))
+    refs = [ref_of(canonical_json.encode(usage)) for usage in usages]
+    answers = [ChatMessage(1, "assistant", "", None, None, ref, None) for ref in refs]
+    return cost_of_answers(backend, UNIT, 1, answers)
 
 
 def test_exact_costs_are_added_up_and_not_the_rounded_ones() -> None:

@@ -11,6 +11,7 @@ from tests.provider import Provider, serving
 
 from demiurge import ToolPolicy, World
 from demiurge.apps.demiurge import CHAT
+from demiurge.bootstrap.chat_state import ChatStanding
 from demiurge.errors import InvalidValue, NotFound
 from demiurge.tools import ToolEffect, tool
 
@@ -109,7 +110,7 @@ async def test_a_turn_that_is_followed_is_read_once(
         await world.chat().send("Add.")
         reader = world.chat().turn()
         assert await reader.read() == [0, 1, 2, 3, 4, 5]
-        assert [call.outcome["ok"] for call in reader.calls if call.outcome] == [True] * 6
+        assert [call.outcome.ok for call in reader.calls if call.outcome] == [True] * 6
         ranges = []
         state = world.backend.read.state
 
@@ -148,4 +149,4 @@ async def test_the_terminal_reads_no_whole_chat(
         rounds(provider, 3, 3)
         reply = await world.chat().send("Add more.")
         assert (reply.status, len(reply.tool_calls)) == ("done", 6)
-        assert (await world.chat().standing() or {})["last_request_id"] == 2
+        assert (await world.chat().standing() or ChatStanding()).last_request_id == 2

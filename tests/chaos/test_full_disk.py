@@ -56,7 +56,7 @@ async def settled(chat: Chat, reply: Reply) -> Reply:
     while reply.status == "awaiting_approval":
         assert reply.approvals
         for approval in reply.approvals:
-            await chat.world.decide(approval, approve=True)
+            await chat.backend.run.decide(approval, True, "")
         await chat.resume()
         reply = await chat.reply()
     return reply

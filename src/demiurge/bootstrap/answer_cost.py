@@ -6,41 +6,40 @@ record is each answer's cost rounded up to a whole cent, so it is good for a lim
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any
 
+from demiurge.bootstrap.backend import Backend
+from demiurge.bootstrap.chat_state import ChatMessage
+from demiurge.bootstrap.journal import Journal
 from demiurge.errors import DemiurgeError
 from demiurge.values import canonical_json
 from demiurge.values.money import add_micros, micros_of
 from demiurge.values.refs import parse_ref
 from demiurge.world.unit import Unit
 
-if TYPE_CHECKING:
-    from demiurge.bootstrap.world import World
-
 __all__ = ["cost_of_answers"]
 
 
-def cost_of_answers(world: World, unit: Unit, request_id: int, answers: Sequence[Mapping[str, Any]]) -> Decimal | None:
+def cost_of_answers(backend: Backend, unit: Unit, request_id: int, answers: Sequence[ChatMessage]) -> Decimal | None:
     """Exact millionths of a dollar that the answers of one turn cost together; 0 for none, None when one of them has no
-    known cost. `answers` are the turn's messages with the role `assistant`, oldest first. Of messages that older
-    versions recorded, the receipts name the usage blobs."""
-    if all(answer.get("usage_ref") for answer in answers):
-        refs = [answer["usage_ref"] for answer in answers]
+    known cost. `answers` are the turn's messages of the model, oldest first. Of messages that older versions recorded,
+    the receipts name the usage blobs."""
+    if all(answer.usage_ref for answer in answers):
+        refs = [answer.usage_ref for answer in answers]
     else:
-        refs = list(_recorded(world, unit, request_id, [answer["message_ref"] for answer in answers]))
-    costs = [_cost(world, ref) for ref in refs]
+        refs = list(_recorded(backend, unit, request_id, [answer.message_ref for answer in answers]))
+    costs = [_cost(backend, ref) for ref in refs]
     known = [cost for cost in costs if cost is not None]
     return add_micros(known) if len(known) == len(answers) else None
 
 
-def _cost(world: World, ref: str | None) -> Decimal | None:
+def _cost(backend: Backend, ref: str | None) -> Decimal | None:
     """Exact where the usage blob has `cost_usd`; blobs of older versions have whole `cost_micros` alone."""
     if ref is None:
         return None
     try:
-        usage = canonical_json.parse_object(world.blobs.get(parse_ref(ref)))
+        usage = canonical_json.parse_object(backend.read.get_blob(parse_ref(ref)))
     except DemiurgeError:
         return None
     if "cost_usd" in usage:
@@ -50,11 +49,11 @@ def _cost(world: World, ref: str | None) -> Decimal | None:
     return Decimal(micros) if type(micros) is int and micros >= 0 else None
 
 
-def _recorded(world: World, unit: Unit, request_id: int, outputs: Sequence[str]) -> Iterator[str | None]:
+def _recorded(backend: Backend, unit: Unit, request_id: int, outputs: Sequence[str]) -> Iterator[str | None]:
     """The usage blob of each output of the turn, from its receipt."""
     waiting, begun = list(outputs), False
     try:
-        for record in world.journal.read(unit):
+        for record in Journal(backend).read(unit):
             if not waiting:
                 return
             if record.kind == "event" and record.is_ingress:

@@ -6,21 +6,19 @@ Its id is what makes it that call: asked for again it is not run again, and answ
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from demiurge.apps.demiurge import CALLS
-from demiurge.bootstrap.backend import OnFrame
+from demiurge.bootstrap.backend import Backend, OnFrame
+from demiurge.bootstrap.backend.settling import settle
 from demiurge.bootstrap.failure import failure
+from demiurge.bootstrap.message_body import load_view
 from demiurge.errors import Conflict, NotFound
 from demiurge.tools.ids import checked_id
 from demiurge.values import canonical_json
 from demiurge.values.clock import SystemEntropy, new_id
 from demiurge.world.unit import Unit
-
-if TYPE_CHECKING:
-    from demiurge.bootstrap.world import World
 
 __all__ = ["CallOutcome", "call_outcome", "call_tool"]
 
@@ -45,7 +43,7 @@ class CallOutcome:
 
 
 async def call_tool(
-    world: World, tool: str, arguments_json: str, call_id: str | None = None, on_frame: OnFrame | None = None
+    backend: Backend, tool: str, arguments_json: str, call_id: str | None = None, on_frame: OnFrame | None = None
 ) -> CallOutcome:
     """Ask for a call, and wait until it has ended or only a person can go on.
 
@@ -55,23 +53,23 @@ async def call_tool(
     name = checked_id(tool)
     known_by = call_id if call_id is not None else new_id("call", SystemEntropy())
     proposed = {"id": known_by, "name": name, "arguments_json": arguments_json}
-    asked = {"call_id": known_by, "tool": name, "call_ref": world.blobs.put(canonical_json.encode(proposed))}
-    accepted = await world.submit("demiurge/CallAsked@1", asked)
-    await world.settle(accepted.unit, on_frame)
-    failed = await failure(world, accepted)
+    asked = {"call_id": known_by, "tool": name, "call_ref": backend.run.put_blob(canonical_json.encode(proposed))}
+    accepted = await backend.run.submit("demiurge/CallAsked@1", asked, None, None)
+    await settle(backend, accepted.unit, on_frame)
+    failed = await failure(backend, accepted)
     if failed is not None and failed.code == "exists":
         raise Conflict(f"There is another call {known_by}: choose another id.", code="exists")
-    return await call_outcome(world, known_by)
+    return await call_outcome(backend, known_by)
 
 
-async def call_outcome(world: World, call_id: str) -> CallOutcome:
+async def call_outcome(backend: Backend, call_id: str) -> CallOutcome:
     """What came of a call so far. Raises NotFound."""
-    state = await world.state(CALLS, call_id)
+    state = await backend.read.state(CALLS, call_id)
     if state is None:
         raise NotFound(f"There is no call {call_id}; `demiurge state ls {CALLS}` lists them.", code="no_call")
     unit, outcome = Unit(CALLS, call_id), state["outcome"]
     if outcome is None:
-        waiting = await world.approvals(unit)
+        waiting = await backend.read.approvals(str(unit))
         if waiting:
             return CallOutcome(
                 call_id,
@@ -89,20 +87,9 @@ async def call_outcome(world: World, call_id: str) -> CallOutcome:
         state["tool"],
         "done" if outcome["ok"] else "failed",
         ok=outcome["ok"],
-        content=(_load(world, outcome["result_ref"]) or {"content": ""})["content"],
-        value=_load(world, outcome["view_ref"]) if outcome["view_ref"] is not None else None,
+        content=(load_view(backend, outcome["result_ref"]) or {"content": ""})["content"],
+        value=load_view(backend, outcome["view_ref"]),
         error_code=outcome["error_code"],
         message=outcome["message"],
         replayed=bool(outcome.get("replayed")),
     )
-
-
-def _load(world: World, ref: str) -> Any:
-    """The blob; None for one that was erased."""
-    try:
-        parsed: Mapping[str, Any] = canonical_json.parse(world.blobs.get(ref))
-    except NotFound as error:
-        if error.code != "erased":
-            raise
-        return None
-    return parsed

@@ -54,3 +54,8 @@ class Reply:
     finish_reason: str | None = None
     max_tokens: int | None = None
     erased: Mapping[str, Any] | None = None
+
+    @property
+    def is_running(self) -> bool:
+        """True while the turn is open and no call of it waits for a person."""
+        return self.status == "awaiting_approval" and not self.approvals

@@ -3,49 +3,48 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from demiurge.bootstrap.backend import Backend
 from demiurge.errors import InvalidValue, NotFound
 from demiurge.models.providers import provider as provider_row
 from demiurge.tools.ids import checked_id
 from demiurge.tools.spec import ToolSpec
-from demiurge.values.refs import Ref
+from demiurge.values import cbor
+from demiurge.values.refs import Ref, parse_ref
 from demiurge.wire.items import NamedTool, ToolChoice
 from demiurge.world.toolset import choice_tag, encode_toolset, narrowed
-
-if TYPE_CHECKING:
-    from demiurge.bootstrap.world import World
 
 __all__ = ["message_tools", "store_toolset", "toolset_event"]
 
 
-async def store_toolset(
-    world: World, tools: Sequence[str], provider: str | None, tool_choice: ToolChoice | None
-) -> Ref:
+async def store_toolset(backend: Backend, tools: Sequence[str], provider: str, tool_choice: ToolChoice | None) -> Ref:
     """See `World.tools_ref`."""
-    specs = await _specs(world, tools or None)
-    return _stored(world, specs, provider, _checked_choice(specs, tool_choice))
+    specs = await _specs(backend, tools or None)
+    return _stored(backend, specs, provider, _checked_choice(specs, tool_choice))
 
 
-async def toolset_event(world: World, tools: Sequence[str] | None, tool_choice: ToolChoice | None) -> dict[str, Any]:
+async def toolset_event(
+    backend: Backend, tools: Sequence[str] | None, provider: str, tool_choice: ToolChoice | None
+) -> dict[str, Any]:
     """The fields `tools_ref` and `tool_choice` of `demiurge/ChatTools@1`: for a toolset of these tools, None for a chat
     that has none of its own."""
-    specs = await _specs(world, tools)
+    specs = await _specs(backend, tools)
     choice = _checked_choice(specs, tool_choice)
     return {
-        "tools_ref": _stored(world, specs, None, None) if tools is not None else None,
+        "tools_ref": _stored(backend, specs, provider, None) if tools is not None else None,
         "tool_choice": choice_tag(choice) if choice is not None else None,
     }
 
 
 async def message_tools(
-    world: World, own: str | None, tools: Sequence[str] | None, tool_choice: ToolChoice | None
+    backend: Backend, own: str | None, tools: Sequence[str] | None, provider: str, tool_choice: ToolChoice | None
 ) -> dict[str, Any]:
     """The fields `tools_ref` and `tool_choice` of a message that offers `tools`; None: all that a model may see. A chat
     with a toolset of its `own` offers nothing else. Raises as `Chat.send`."""
-    specs = await _specs(world, tools)
+    specs = await _specs(backend, tools)
     if own is not None:
-        within = narrowed(world.blobs.get(own))
+        within = narrowed(backend.read.get_blob(parse_ref(own)))
         foreign = [spec.name for spec in specs if spec.name not in within]
         if tools is not None and foreign:
             offered = ", ".join(sorted(within)) or "no tool"
@@ -57,20 +56,20 @@ async def message_tools(
         specs = [spec for spec in specs if spec.name in within]
     choice = _checked_choice(specs, tool_choice)
     return {
-        "tools_ref": _stored(world, specs, None, None),
+        "tools_ref": _stored(backend, specs, provider, None),
         "tool_choice": choice_tag(choice) if choice is not None else None,
     }
 
 
-async def _specs(world: World, tools: Sequence[str] | None) -> list[ToolSpec]:
+async def _specs(backend: Backend, tools: Sequence[str] | None) -> list[ToolSpec]:
     """The specs of these tools, each once; of all that a model may see if None."""
-    info = await world.info()
+    info = await backend.read.info()
     catalog = {spec.name: spec for spec in map(ToolSpec.from_json, info["catalog"])}
     if tools is None:
         return list(catalog.values())
     if isinstance(tools, str):
         raise InvalidValue("must be a list of tools, not one text", path="tools", code="bad_tool_id")
-    return [_offered(world, catalog, name) for name in dict.fromkeys(map(checked_id, tools))]
+    return [_offered(backend, catalog, name) for name in dict.fromkeys(map(checked_id, tools))]
 
 
 def _checked_choice(specs: Sequence[ToolSpec], tool_choice: ToolChoice | None) -> ToolChoice | None:
@@ -86,15 +85,14 @@ def _checked_choice(specs: Sequence[ToolSpec], tool_choice: ToolChoice | None) -
     return choice
 
 
-def _stored(world: World, specs: Sequence[ToolSpec], provider: str | None, tool_choice: ToolChoice | None) -> Ref:
-    row = provider_row(provider if provider is not None else world.choice.provider)
-    return Ref(world.blobs.put(encode_toolset(row.name, specs, tool_choice)))
+def _stored(backend: Backend, specs: Sequence[ToolSpec], provider: str, tool_choice: ToolChoice | None) -> Ref:
+    return backend.run.put_blob(encode_toolset(provider_row(provider).name, specs, tool_choice))
 
 
-def _offered(world: World, catalog: dict[str, ToolSpec], name: str) -> ToolSpec:
+def _offered(backend: Backend, catalog: dict[str, ToolSpec], name: str) -> ToolSpec:
     if name in catalog:
         return catalog[name]
-    if any(spec["name"] == name for spec in world.manifest()["toolset"]):
+    if any(spec["name"] == name for spec in cbor.decode(backend.read.manifest())["toolset"]):
         raise InvalidValue(
             f"The tool policy does not let a model see {name}; `demiurge policy explain {name}` says why.",
             code="policy_denied",

@@ -1,48 +1,38 @@
 """Reads one turn of a chat: its messages and calls, each time only what is new.
 
-Invariant: a read costs what came since the last one, however long the chat and the turn are. Messages are only ever
-added to a chat, in the order of their request ids, so a place in the list stays what it is.
+Invariant: a read costs what came since the last one, however long the chat and the turn are.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Iterable, Mapping
 from itertools import zip_longest
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
-from demiurge.apps.demiurge import CHAT
-from demiurge.values.projection import Only
+from demiurge.bootstrap.chat_state import ChatCell, ChatMessage, ToolAnswer, TurnState
+from demiurge.bootstrap.message_body import MessageBody, load_body, load_view
+from demiurge.bootstrap.reply import ToolCallView
 
-if TYPE_CHECKING:
-    from demiurge.bootstrap.world import World
-
-__all__ = ["TURN", "TurnCall", "TurnReader", "first_message"]
-
-TURN: Final[Mapping[str, Only]] = {"request_id": "all", "status": "all", "code": "all", "message": "all"}
-"""The part of a turn in a chat's state that says how it stands."""
+__all__ = ["TurnCall", "TurnReader"]
 
 
 class TurnCall(NamedTuple):
-    """A call as the model proposed it, `{id, name, arguments_json}`, and its outcome in the chat's state, `{ok,
-    error_code, message, view_ref}`, None while it has none."""
+    """A call as the model proposed it, `{id, name, arguments_json}`, and its outcome, None while it has none."""
 
     call: Mapping[str, Any]
-    outcome: Mapping[str, Any] | None
+    outcome: ToolAnswer | None
 
 
 class TurnReader:
     """Follows the turn of the message `request_id`; None: of the chat's last one, whichever that is at each read.
-    `load` gives the content of a message by its ref.
 
-    After a read: `request_id` names the turn that was read, None when the chat has no such message; `turn` is how it
-    stands, None for a turn before the last one; `calls` are all of its calls, in order; `answers` its messages of the
+    After a read: `request_id` names the turn that was read, None when the chat has no such message; `turn` is its
+    state, None for a turn before the last one; `calls` are all of its calls, in order; `answers` its messages of the
     model; `answer` the content of the last of these, empty when there is none; `max_tokens` is the chat's.
     """
 
-    def __init__(
-        self, world: World, chat_id: str, load: Callable[[str], Mapping[str, Any]], request_id: int | None = None
-    ) -> None:
-        self._world, self._chat_id, self._load, self._wanted = world, chat_id, load, request_id
+    def __init__(self, cell: ChatCell, request_id: int | None = None) -> None:
+        self.cell, self._wanted = cell, request_id
         self._next: int | None = None
         """The place of the first message that was not read yet; None before the first read."""
         self.max_tokens: int | None = None
@@ -50,87 +40,73 @@ class TurnReader:
 
     def _begin(self, request_id: int | None) -> None:
         self.request_id = request_id
-        self.turn: Mapping[str, Any] | None = None
+        self.turn: TurnState | None = None
         self.calls: list[TurnCall] = []
-        self.answers: list[Mapping[str, Any]] = []
-        self.answer: Mapping[str, Any] = {}
+        self.answers: list[ChatMessage] = []
+        self.answer = MessageBody()
         self._settled = 0
         """How many of the calls have their answers among the messages that were read."""
 
     async def read(self) -> list[int]:
-        """The places in `calls` of those that are new, or have their outcome now."""
+        """Returns the places in `calls` of those that are new, or have their outcome now."""
         if self._next is None:
-            self._next = await first_message(self._world, self._chat_id, self._wanted)
-            if self._next is None:
-                return []
-        turn: Only = {**TURN, "calls": "all"}
-        only: Only = {"last_request_id": "all", "max_tokens": "all", "turn": turn, "messages": (self._next, None)}
-        state = await self._world.state(CHAT, self._chat_id, only=only)
-        if state is None:
+            self._next = await self.cell.place(self._wanted)
+        new = await self.cell.new_messages(self._next) if self._next is not None else None
+        if new is None or self._next is None:
             return []
-        wanted = self._wanted if self._wanted is not None else state["last_request_id"]
-        found = [message for message in state["messages"] if message["request_id"] == wanted]
+        wanted = self._wanted if self._wanted is not None else new.last_request_id
+        found = [message for message in new.messages if message.request_id == wanted]
         if wanted != self.request_id and found:
             self._begin(wanted)
-        if self._wanted is None or len(found) == len(state["messages"]):  # else a later turn has begun
-            self._next += len(state["messages"])
+        if self._wanted is None or len(found) == len(new.messages):  # else a later turn has begun
+            self._next += len(new.messages)
         else:
             self._next += len(found)
-        is_current = state["turn"] is not None and state["turn"]["request_id"] == wanted
-        self.turn = state["turn"] if is_current else None
-        self.max_tokens = state["max_tokens"]
+        self.turn = new.turn if new.turn is not None and new.turn.request_id == wanted else None
+        self.max_tokens = new.max_tokens
         return sorted({*self._take(found), *self._take_open()})
 
-    def _take(self, messages: list[Mapping[str, Any]]) -> list[int]:
-        """Calls are paired with their answers by place: an id may come again in a later round."""
+    def view(self, place: int) -> ToolCallView:
+        """Returns the call at this place of `calls` as it is shown."""
+        call, outcome = self.calls[place]
+        proposed = (call["id"], call["name"], call["arguments_json"])
+        if outcome is None:
+            return ToolCallView(*proposed, ok=None)
+        result = load_view(self.cell.backend, outcome.view_ref)
+        return ToolCallView(*proposed, outcome.ok, result, outcome.error_code, outcome.message, bool(outcome.replayed))
+
+    def _take(self, messages: Iterable[ChatMessage]) -> list[int]:
+        """Pairs calls with their answers by place, since an id may come again in a later round."""
         changed: list[int] = []
         for message in messages:
-            if message["role"] == "assistant":
+            if message.role == "assistant":
                 self.answers.append(message)
-                self.answer = self._load(message["message_ref"])
-                proposed = self.answer.get("tool_calls", ())
+                self.answer = load_body(self.cell.backend, message.message_ref)
+                proposed = self.answer.tool_calls
                 changed += range(len(self.calls), len(self.calls) + len(proposed))
                 self.calls += [TurnCall(call, None) for call in proposed]
-            elif message["tool"] is not None:
+            elif message.tool is not None:
                 if self._settled == len(self.calls):  # the answer that proposed it was erased
-                    erased = {"id": message["tool"]["id"], "name": message["tool"]["name"], "arguments_json": ""}
+                    erased = {"id": message.tool.id, "name": message.tool.name, "arguments_json": ""}
                     self.calls.append(TurnCall(erased, None))
-                if self._answer(self._settled, message["tool"]):
+                if self._answer(self._settled, message.tool):
                     changed.append(self._settled)
                 self._settled += 1
         return changed
 
     def _take_open(self) -> list[int]:
         """Takes the outcomes of calls of the open round, which are no messages yet. Returns their places in `calls`."""
-        noted = self.turn["calls"] if self.turn is not None else ()
+        outcomes = self.turn.answers if self.turn is not None else ()
         places = range(self._settled, len(self.calls))
         return [
             place
-            for place, call in zip_longest(places, noted)
-            if place is not None and call is not None and self._answer(place, call["outcome"])
+            for place, outcome in zip_longest(places, outcomes)
+            if place is not None and self._answer(place, outcome)
         ]
 
-    def _answer(self, place: int, outcome: Mapping[str, Any] | None) -> bool:
+    def _answer(self, place: int, outcome: ToolAnswer | None) -> bool:
         """Keeps the outcome of a call. Returns whether it is new."""
         if outcome is None or self.calls[place].outcome is not None:
             return False
         self.calls[place] = self.calls[place]._replace(outcome=outcome)
         return True
-
-
-async def first_message(world: World, chat_id: str, request_id: int | None) -> int | None:
-    """The place of the first message with this request id (None: the last one's) or a later one; None for a chat that
-    was never made."""
-    state = await world.state(CHAT, chat_id, only={"last_request_id": "all", "messages": "length"})
-    if state is None:
-        return None
-    wanted = request_id if request_id is not None else state["last_request_id"]
-    low, high = 0, state["messages"]
-    while low < high:
-        middle = (low + high) // 2
-        found = await world.state(CHAT, chat_id, only={"messages": (middle, middle + 1)})
-        if found is not None and found["messages"][0]["request_id"] < wanted:
-            low = middle + 1
-        else:
-            high = middle
-    return low

@@ -9,14 +9,13 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import aclosing
 from dataclasses import asdict
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from demiurge.apps.demiurge import CHAT
 from demiurge.bootstrap.backend import Backend, Frames, OnFrame, Shown
+from demiurge.bootstrap.backend.settling import settle
 from demiurge.bootstrap.call import CallOutcome, call_tool
 from demiurge.bootstrap.chat import Chat
 from demiurge.bootstrap.fork import Fork, absolute
@@ -235,13 +234,7 @@ class World:
     async def settle(self, unit: str | Unit | None = None, on_frame: OnFrame | None = None) -> None:
         """Wait until only a person, or a time that has not come, can move things on. `on_frame` sees what happens
         meanwhile; frames are not stored."""
-        wanted = str(unit) if unit is not None else None
-        if on_frame is None:
-            await self.backend.run.settle(wanted)
-            return
-        async with aclosing(self.backend.run.settling(wanted)) as frames:
-            async for shown in frames:
-                on_frame(shown)
+        await settle(self.backend, str(unit) if unit is not None else None, on_frame)
 
     def watch(self, unit: str | Unit | None = None, after: Iterable[Shown] = ()) -> Frames:
         """What effects show while they run, in a unit or in all: `{unit, intent, attempt, offset, end, type, ...}`.
@@ -374,14 +367,14 @@ class World:
 
         Raises InvalidValue, Conflict (`exists`: another call has this id), NotFound, Unavailable.
         """
-        return await call_tool(self, tool, arguments_json, call_id, on_frame)
+        return await call_tool(self.backend, tool, arguments_json, call_id, on_frame)
 
     async def tools_ref(self, *tools: str, provider: str | None = None, tool_choice: ToolChoice | None = None) -> Ref:
         """Store a toolset of these tools (none named: all that a model may see) and return its address, for `tools_ref`
         of a `demiurge/UserMessage@1`. It is worded for `provider` (default: this world's).
 
         Raises InvalidValue (`bad_tool_id`, `policy_denied`, `bad_tool_choice`), NotFound (`no_tool`), UsageError."""
-        return await store_toolset(self, tools, provider, tool_choice)
+        return await store_toolset(self.backend, tools, provider or self.choice.provider, tool_choice)
 
     async def seal(self, alias: str, value: Secret) -> Ref:
         """Store `value` sealed for `alias`, as `vault.put` takes it: in this world, for that name, this user's vault
@@ -409,4 +402,4 @@ class World:
 
     def chat(self, chat_id: str = "main") -> Chat:
         """A chat by its id; it is made by its first message."""
-        return Chat(self, chat_id, Unit(CHAT, chat_id))
+        return Chat(self.backend, chat_id, self.choice, self.sessions)

@@ -112,7 +112,7 @@ def _go_on(opening: Opened, unit: Unit, outcome: Mapping[str, str], running: Run
     world, portal = opening
     if unit.module == CALLS:
         portal.run(world.settle(unit))
-        _show_call(portal.run(call_outcome(world, unit.key)), outcome, running)
+        _show_call(portal.run(call_outcome(world.backend, unit.key)), outcome, running)
         return
     if unit.module != CHAT:
         portal.run(world.settle(unit))

@@ -16,11 +16,11 @@ from typing import Any, NamedTuple
 
 import click
 
-from demiurge.apps.demiurge import CHAT, MAX_TOKENS, OPEN
+from demiurge.apps.demiurge import CHAT, MAX_TOKENS
 from demiurge.bootstrap import Reply, World
 from demiurge.bootstrap.chat_address import address_of_chat, with_address
+from demiurge.bootstrap.chat_state import ChatStanding, Failed
 from demiurge.bootstrap.erased_message import is_erased_line
-from demiurge.bootstrap.failure import Failed
 from demiurge.bootstrap.models import LOCAL, choose
 from demiurge.bootstrap.trust.world_profile import WorldProfile, remember
 from demiurge.bootstrap.typed_lines import TypedLines
@@ -233,7 +233,7 @@ def _history(folder: Path, world: World) -> Iterator[None]:
         after = readline.get_current_history_length()
         new = [line for at in range(before, after) if (line := readline.get_history_item(at + 1))]
         with suppress(DemiurgeError):
-            is_erased = is_erased_line(world)
+            is_erased = is_erased_line(world.backend)
             typed.add(line for line in new if not is_erased(line))
 
 
@@ -247,11 +247,11 @@ def ls() -> None:
     """List the chats."""
     with opened() as (world, portal):
         keys = portal.run(world.keys(CHAT))
-        states = {key: state for key in keys if (state := portal.run(world.chat(key).standing())) is not None}
+        chats = {key: found for key in keys if (found := portal.run(world.chat(key).standing())) is not None}
         waiting = {asked["unit"] for asked in portal.run(world.approvals())}
-    chats = [_summary(key, state, waits=str(Unit(CHAT, key)) in waiting) for key, state in states.items()]
-    rows = [(c["chat_id"], str(c["messages"]), c["status"].replace("_", " "), c["title"]) for c in chats]
-    output.result({"chats": chats}, *output.table(rows, ("CHAT", "MESSAGES", "LAST TURN", "TITLE")))
+    shown = [_summary(key, found, waits=str(Unit(CHAT, key)) in waiting) for key, found in chats.items()]
+    rows = [(c["chat_id"], str(c["messages"]), c["status"].replace("_", " "), c["title"]) for c in shown]
+    output.result({"chats": shown}, *output.table(rows, ("CHAT", "MESSAGES", "LAST TURN", "TITLE")))
 
 
 @_verbs.command(name="show", cls=Command)
@@ -279,11 +279,11 @@ def show(chat_id: str, follows: bool) -> None:
     shown["begun"] = begun
     lines = _lines(messages, failures)
     lines += [line for effect in begun for line in ("", f"({effect['tool'] or effect['kind']}: {effect['message']})")]
-    if last is not None and last.status == "awaiting_approval" and last.approvals:
-        lines += ["", "(awaiting approval)"]
-    elif last is not None and last.status == "awaiting_approval":
+    if last is not None and last.is_running:
         shown["last"]["status"] = "running"
         lines += [] if begun else ["", "(the turn is not over; the next `demiurge chat` goes on with it)"]
+    elif last is not None and last.status == "awaiting_approval":
+        lines += ["", "(awaiting approval)"]
     output.result(shown, *(lines or ["(nothing was said yet)"]))
 
 
@@ -319,18 +319,10 @@ def _read(world: Opened, chat_id: str) -> tuple[list[dict[str, Any]], Reply | No
     return messages, world.portal.run(chat.reply()) if messages else None
 
 
-def _summary(chat_id: str, state: Mapping[str, Any], *, waits: bool) -> dict[str, Any]:
-    """`status` is that of the last turn: `done`, `failed`, `awaiting_approval` or `running`; `new` when there is
-    none."""
-    status = state["turn"]["status"] if state["turn"] is not None else "new"
-    if status in OPEN:
-        status = "awaiting_approval" if waits else "running"
-    return {
-        "chat_id": chat_id,
-        "title": state["title"] or "",
-        "messages": state["messages"],
-        "status": status,
-    }
+def _summary(chat_id: str, chat: ChatStanding, *, waits: bool) -> dict[str, Any]:
+    """Returns a chat as a line of `chat ls`; `status` is that of its last turn, `new` if there is none."""
+    status = chat.turn.shown_status(waits=waits) if chat.turn is not None else "new"
+    return {"chat_id": chat_id, "title": chat.title or "", "messages": chat.messages, "status": status}
 
 
 def _lines(messages: Sequence[Mapping[str, Any]], failures: Mapping[int, Failed]) -> list[str]:

@@ -12,7 +12,6 @@ from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import Any
 
-from demiurge.apps.demiurge import OPEN
 from demiurge.bootstrap import Chat, Reply
 from demiurge.cli import output
 from demiurge.cli.approval import Decision, ask, pending_lines
@@ -50,10 +49,10 @@ class Conversation:
 
     def take_up(self) -> Reply | None:
         """Finish the turn that an earlier process left open, if there is one, and show it."""
-        turn = (self._portal.run(self._chat.standing()) or {}).get("turn")
-        if turn is None or turn["status"] not in OPEN:
+        standing = self._portal.run(self._chat.standing())
+        if standing is None or not standing.is_open:
             return None
-        asked = self._portal.run(self._chat.messages(turn["request_id"]))[0]["text"]
+        asked = self._portal.run(self._chat.messages(standing.last_request_id))[0]["text"]
         output.notice(f"Going on with the last turn: {asked}")
         return self._finish(TurnView(self._chat, quiet=settings().json), None)
 
@@ -129,7 +128,7 @@ class Conversation:
         return await self._chat.reply()
 
     def _waiting(self) -> list[dict[str, Any]]:
-        return self._portal.run(self._chat.world.approvals(self._chat.unit))
+        return self._portal.run(self._chat.backend.read.approvals(str(self._chat.unit)))
 
     def _decide_all(self) -> bool:
         """Decide on what waits now and can be shown; False when there is nobody to ask, or the person leaves it for
@@ -154,7 +153,7 @@ class Conversation:
     def _decide(self, asked: Mapping[str, Any], decision: Decision) -> bool:
         """Hand in a decision; False, with a notice, when the policy wants another person's."""
         try:
-            decide = self._chat.world.decide(asked["id"], approve=decision.approve, reason=decision.reason)
+            decide = self._chat.backend.run.decide(asked["id"], decision.approve, decision.reason)
             self._portal.run(decide)
         except UsageError as error:
             if error.code != "not_an_approver":

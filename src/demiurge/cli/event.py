@@ -75,7 +75,7 @@ def _submitted(portal: Portal, work: Coroutine[Any, Any, Accepted], schema: str)
 
 def _wait(world: World, portal: Portal, accepted: Accepted, means: RunOptions) -> None:
     portal.run(world.settle(accepted.unit))
-    failed = portal.run(failure(world, accepted))
+    failed = portal.run(failure(world.backend, accepted))
     if failed is not None:
         raise _outcome(accepted, failed.code, failed.message)
     waiting = [asked for asked in portal.run(world.approvals()) if asked["unit"] == accepted.unit]

@@ -12,10 +12,9 @@ from functools import partial
 from types import MappingProxyType
 from typing import Any
 
-from demiurge.apps.demiurge import OPEN
 from demiurge.bootstrap import Chat
 from demiurge.bootstrap.backend import Frames, OnFrame, Shown
-from demiurge.bootstrap.failure import Failed
+from demiurge.bootstrap.chat_state import ChatStanding, Failed
 from demiurge.cli import output
 from demiurge.cli.turn import TurnView
 from demiurge.errors import NotFound
@@ -42,8 +41,8 @@ class Follower:
     async def look(self, chat: Chat, *, stays: bool) -> None:
         """Print what is new, and if it `stays` what comes, for ever."""
         while True:
-            state = await chat.standing() or {"last_request_id": 0, "turn": None}
-            last, is_open = state["last_request_id"], _is_open(state)
+            standing = await chat.standing() or ChatStanding()
+            last, is_open = standing.last_request_id, standing.is_open
             if last - is_open > self._shown:
                 await self._show_past(chat, last - is_open)
             if not stays:
@@ -97,8 +96,8 @@ async def _until_over(chat: Chat, request_id: int, on_frame: OnFrame) -> None:
 
 
 async def _goes_on(chat: Chat, request_id: int) -> bool:
-    state = await chat.standing()
-    return state is not None and state["last_request_id"] == request_id and _is_open(state)
+    standing = await chat.standing()
+    return standing is not None and standing.last_request_id == request_id and standing.is_open
 
 
 async def _next_turn(chat: Chat, last: int) -> None:
@@ -108,7 +107,7 @@ async def _next_turn(chat: Chat, last: int) -> None:
             shown = await frames.next()
             if shown is not None and shown["type"] == "began":
                 return
-            if shown is None and ((await chat.standing()) or {}).get("last_request_id", 0) > last:
+            if shown is None and (await chat.standing() or ChatStanding()).last_request_id > last:
                 return
 
 
@@ -138,13 +137,9 @@ class _Frames:
 
 @asynccontextmanager
 async def _frames(chat: Chat) -> AsyncIterator[_Frames]:
-    async with aclosing(chat.world.watch(chat.unit)) as source:
+    async with aclosing(chat.backend.run.watch(str(chat.unit))) as source:
         frames = _Frames(chat, source)
         try:
             yield frames
         finally:
             await frames.close()
-
-
-def _is_open(state: Mapping[str, Any]) -> bool:
-    return state["turn"] is not None and state["turn"]["status"] in OPEN

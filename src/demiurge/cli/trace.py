@@ -11,7 +11,8 @@ import click
 
 from demiurge.apps.demiurge import CHAT
 from demiurge.bootstrap import World
-from demiurge.bootstrap.failure import Failed, failure
+from demiurge.bootstrap.chat_state import Failed
+from demiurge.bootstrap.failure import failure
 from demiurge.cli import output
 from demiurge.cli.argument import utf8_text
 from demiurge.cli.call_arguments import arguments, clipped
@@ -125,7 +126,7 @@ async def _refused(world: World, root: Record) -> Failed | None:
     """What the app says of an event that it took, and that came to nothing."""
     if root.kind == "event":
         with suppress(DemiurgeError):  # a state that can't be had: the records are shown all the same
-            return await failure(world, Accepted(root.unit, root.unit_seq, _event_hash(root)))
+            return await failure(world.backend, Accepted(root.unit, root.unit_seq, _event_hash(root)))
     return None
 
 

@@ -114,12 +114,12 @@ class TurnView:
                 self._request_id, self._shown, self._open = self._turn.request_id, [], {}
             for index in news:
                 if index >= len(self._shown) or not self._shown[index]:
-                    self._show_call(index, self._chat.view_of(self._turn.calls[index]))
+                    self._show_call(index, self._turn.view(index))
 
     def _show_outcome(self, frame: Mapping[str, Any]) -> None:
         """Show a result as soon as it is there; it is durable a moment later."""
         for index in list(self._open.get(frame["tool_call_id"], ())):
-            result, call = frame["result"], self._chat.view_of(self._turn.calls[index])
+            result, call = frame["result"], self._turn.view(index)
             outcome = replace(call, ok=not frame["is_error"], result=result, replayed=frame.get("replayed", False))
             if frame["is_error"]:
                 outcome = replace(outcome, error_code=result["error_code"], message=result["message"])
@@ -149,7 +149,7 @@ class TurnView:
     def _say_where_to_look(self, call: ToolCallView) -> None:
         """Of a tool that broke in another process, whose log is not shown here."""
         broke = call.error_code == ToolErrorCode.EXECUTION and call.message == SAFE_MESSAGES[ToolErrorCode.EXECUTION]
-        if broke and not self._chat.world.owned and not self._said_where:
+        if broke and not self._chat.backend.owner and not self._said_where:
             self._said_where = True
             output.notice(
                 "Why it failed is said on the stderr of the process that has this world open (with -v there)."

@@ -1,0 +1,75 @@
+"""The blobs that a chat's messages name: the words, attachments and calls of a message, and the view of a result."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from demiurge.bootstrap.backend import Backend
+from demiurge.bootstrap.erased_message import erased_blob
+from demiurge.errors import InvalidValue, NotFound, Unavailable
+from demiurge.values import canonical_json
+from demiurge.values.refs import parse_ref
+from demiurge.wire.attachments import MAX_PART_BYTES, attachment
+from demiurge.wire.items import Audio, Image
+
+__all__ = ["MessageBody", "load_body", "load_view", "read_attachment"]
+
+
+@dataclass(frozen=True, slots=True)
+class MessageBody:
+    """The content of a message. `attachments` are `{type, mime, bytes_ref}`, `tool_calls` are `{id, name,
+    arguments_json}`; `erased` is None, or `{actor, why, at_ms}` of a message that was erased."""
+
+    text: str = ""
+    attachments: Sequence[Mapping[str, Any]] = ()
+    tool_calls: Sequence[Mapping[str, Any]] = ()
+    erased: Mapping[str, Any] | None = None
+
+    @classmethod
+    def decode(cls, node: Mapping[str, Any]) -> MessageBody:
+        content = node.get("content", "")
+        parts = content if isinstance(content, list) else [{"type": "text", "text": content}]
+        text = "".join(part["text"] for part in parts if part.get("type") == "text")
+        attached = [part for part in parts if part.get("type") != "text"]
+        return cls(text, attached, node.get("tool_calls") or ())
+
+
+def load_body(backend: Backend, ref: str) -> MessageBody:
+    """Returns the message in the blob `ref`, without content if the blob was erased. Raises NotFound, Damaged."""
+    try:
+        return MessageBody.decode(canonical_json.parse_object(backend.read.get_blob(parse_ref(ref))))
+    except NotFound as error:
+        if error.code != "erased":
+            raise
+        return MessageBody(erased=erased_blob(backend, ref))
+
+
+def load_view(backend: Backend, ref: str | None) -> Any:
+    """Returns the JSON in the blob `ref`; None for no ref, and for a blob that was erased."""
+    if ref is None:
+        return None
+    try:
+        return canonical_json.parse(backend.read.get_blob(parse_ref(ref)))
+    except NotFound as error:
+        if error.code != "erased":
+            raise
+        return None
+
+
+def read_attachment(given: str | os.PathLike[str] | bytes) -> Image | Audio:
+    """Returns an image or a sound, read from a file if `given` is a path. Raises InvalidValue, Unavailable."""
+    if isinstance(given, bytes):
+        return attachment(given)
+    try:
+        with Path(given).open("rb") as file:
+            data = file.read(MAX_PART_BYTES + 1)
+    except OSError as error:
+        raise Unavailable(f"{os.fspath(given)} can't be read ({error.strerror}).") from error
+    try:
+        return attachment(data)
+    except InvalidValue as error:
+        raise InvalidValue(error.message, path=os.fspath(given), code=error.code) from error
