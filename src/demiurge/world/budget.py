@@ -1,12 +1,13 @@
-"""What a run and a unit may use, what they have used, and what a run has lent to runs in other units.
+"""Budgets of runs and units: their limits, their use, and what a run has lent to runs in other units.
 
-A *run* is what an event from outside, or from another unit, causes in the unit that takes it: plans, effects, what
-running tools ask for. Everything here is a fold of the unit's records, so replay and a restart count the same.
+A *run* is everything that an event from outside, or from another unit, causes in the unit that takes it: plans,
+effects, and the requests of running tools. All of it is a fold of the unit's records, so replay and a restart count the
+same.
 
-Invariant: when something is admitted, `used` plus what is open plus what is lent is not more than the limit; and what
-is lent is in one place at a time: reserved here, or (once the other run's end is recorded here) used or given back.
-Only a model's prompt, and what an answer costs, are not known before; they are counted when they are, and stop what
-comes next. Nothing is counted where nothing is limited.
+Invariant: when an effect is admitted, use plus open effects plus lent shares is not more than the limit. A lent share
+is in one place at a time: reserved here, or, once the end of the other run is recorded here, used or given back. Only
+the size of a model's prompt and the cost of its answer are not known beforehand; they are counted when known, and stop
+the next effect. Where nothing is limited, nothing is counted.
 """
 
 from __future__ import annotations
@@ -38,18 +39,19 @@ __all__ = [
 MS = 1_000_000
 
 Limits = Mapping[str, int]
-"""By the names of `DIMENSIONS`, and `deadline_ns`, the wall time at which a run is over; what is not there is free."""
+"""Limits by the names of `DIMENSIONS`, and `deadline_ns`, the wall time at which a run is over. An absent name is
+unlimited."""
 
 
 class LendingRun(NamedTuple):
-    """Who gets back what a run leaves: the unit, and the number of the record by which it lent."""
+    """The unit that gets back a run's unused share, and the number of the record by which it lent the share."""
 
     unit: str
     seq: int
 
 
 class CallingRun(NamedTuple):
-    """The run that a run was begun by: its unit, and its id there, None for one that is not counted."""
+    """The run that began a run: its unit, and its id there, None if it is not counted."""
 
     unit: str
     run: int | None
@@ -60,9 +62,9 @@ _NOTHING = Used()
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """`id` is the number of the record of the event that began it; `given` are the limits that came with the event;
-    `lent` is what events of it took along, by the number of the record: the unit, and how much. What it sends back to
-    its `caller`'s unit belongs to the caller."""
+    """One counted run. `id` is the number of the record of the event that began it; `given` are the limits that came
+    with the event. `lent` holds the shares that its events took along, by the number of the record: the unit, and the
+    share. An event that the run sends back to its `caller`'s unit belongs to the caller."""
 
     id: int
     begun_ns: int
@@ -73,6 +75,7 @@ class Run:
     lent: Mapping[int, tuple[str, Limits]] = field(default_factory=dict)
 
     def reserved(self, dimension: str) -> int:
+        """Returns the amount of a dimension that is lent to other runs."""
         return sum(limits.get(dimension, 0) for _, limits in self.lent.values())
 
     def use(self, used: Used) -> Run:
@@ -82,7 +85,8 @@ class Run:
         return replace(self, lent={**self.lent, seq: (unit, limits)})
 
     def settle(self, seq: int, unit: str, used: Used) -> Run:
-        """What was lent to `unit` by record `seq` is back, but for what was used. Nothing changes when it was not."""
+        """Returns the run without the share that record `seq` lent to `unit`, but with what was used of it. Returns the
+        run unchanged if there is no such share."""
         if seq not in self.lent or self.lent[seq][0] != unit:
             return self
         left = {number: entry for number, entry in self.lent.items() if number != seq}
@@ -108,7 +112,7 @@ class Run:
 
 
 def limits_of(allowed: Allowance | None, run: Run) -> dict[str, int]:
-    """What bounds a run: the policy in force and what it was given, whichever is less."""
+    """Returns the limits of a run: for each dimension the lower of the policy in force and `run.given`."""
     limits = dict(run.given)
     if allowed is not None:
         for name, limit in allowed.limits.items():
@@ -120,8 +124,8 @@ def limits_of(allowed: Allowance | None, run: Run) -> dict[str, int]:
 
 
 def given_to(limits: Limits, share: Allowance | None, now_ns: int) -> dict[str, int]:
-    """What an event of a run that is bound by `limits` takes along: its share, and where the run is bound, nothing
-    that it does not say; and the run's deadline, or an earlier one."""
+    """Returns the limits that an event of a run takes along: its share; 0 in every other dimension that bounds the run;
+    and the run's deadline, or an earlier one."""
     given = nothing_of(limits) | (share.limits if share is not None else {})
     if share is not None and share.max_wall_ms is not None:
         ends = now_ns + share.max_wall_ms * MS
@@ -130,28 +134,28 @@ def given_to(limits: Limits, share: Allowance | None, now_ns: int) -> dict[str, 
 
 
 def nothing_of(limits: Limits) -> dict[str, int]:
-    """The limits of who may use nothing of what is bounded."""
+    """Returns limits that leave 0 in every bounded dimension, with the same deadline."""
     return {name: limit if name == "deadline_ns" else 0 for name, limit in limits.items()}
 
 
 def wanted(kind: str, params: Mapping[str, Any]) -> Used:
-    """Returns what an effect takes for sure, or may take by its own parameters."""
+    """Returns the most that an effect may use, by its parameters."""
     found = tables().kinds.get(kind)
     return found.wants(params) if found is not None and found.wants is not None else Used()
 
 
 def use_of(kind: str, params: Mapping[str, Any], receipt: Mapping[str, Any], get: Callable[[Ref], bytes]) -> Used:
-    """Returns what an effect has taken, by its receipt; `get` reads the blob that says what it cost."""
+    """Returns what an effect has used, by its receipt; `get` reads the blob that holds its cost."""
     found = tables().kinds.get(kind)
     return found.used(params, receipt, get) if found is not None and found.used is not None else Used()
 
 
 def is_priced(kind: str) -> bool:
-    """Returns whether nobody knows before an effect of this `kind` is done what it costs."""
+    """Returns whether the cost of an effect of this `kind` is unknown until it is done."""
     found = tables().kinds.get(kind)
     return found is not None and found.priced
 
 
 def bounded(limits: Limits) -> Iterator[tuple[str, int]]:
-    """What is bounded besides time, in the order in which it is looked at."""
+    """Yields the bounded dimensions besides time, in the order in which they are checked."""
     return ((name, limits[name]) for name in DIMENSIONS if name in limits)

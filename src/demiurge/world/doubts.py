@@ -1,8 +1,8 @@
-"""Doubts: effects of which nobody knows whether they took effect, and what a person has found out about them.
+"""Doubts: effects of which nobody knows whether they took place, and what a person has found out about them.
 
-A doubt is a receipt `unknown_outcome` of an effect that was not asked for by a running tool (there the tool's own call
-is in doubt). It is named by its intent. Whatever a person says of it is a record of the unit `sys/World@1/doubts` (see
-`kernel.doubts`), so the record of the doubt stays as it is, and a doubt is settled once.
+A doubt is a receipt `unknown_outcome` of an effect that was not requested by a running tool (then the tool's own call
+is in doubt). Its intent names it. A person's finding is a record of the unit `sys/World@1/doubts` (see
+`kernel.doubts`), so the doubt's own record stays as it is. A doubt is settled once.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from demiurge.world.unit import Unit
 __all__ = ["DOUBTS", "Doubt", "Settlement", "failed_effects", "settlements"]
 
 DOUBTS: Final = Unit("sys/World@1", "doubts")
-"""The unit that settlements are in; nothing else is."""
+"""The unit that holds the settlements and nothing else."""
 
 UNKNOWN: Final = ToolErrorCode.UNKNOWN_OUTCOME.value
 
 
 @dataclass(frozen=True, slots=True)
 class Doubt:
-    """An effect that has failed, so that it may be in doubt. `intent`: 32 bytes; `seq`: of its receipt in `unit`;
-    `at_ns`: when that was recorded; `code` and `message`: what it says; `actor`: who asked for the effect. `tool`,
-    `tool_call_id` and `call_ref` are those of a tool's call."""
+    """An effect that has failed and may be in doubt. `intent`: 32 bytes; `seq`: the number of its receipt in `unit`;
+    `at_ns`: wall time of the receipt; `code` and `message`: those of the receipt; `actor`: who asked for the effect.
+    `tool`, `tool_call_id` and `call_ref` are set for a tool's call."""
 
     intent: bytes
     unit: str
@@ -46,19 +46,19 @@ class Doubt:
 
     @property
     def is_unknown(self) -> bool:
-        """Whether the receipt itself says that nobody knows."""
+        """Returns whether the receipt itself says `unknown_outcome`."""
         return self.code == UNKNOWN
 
     @property
     def call(self) -> dict[str, Any]:
-        """What a settlement names of it."""
+        """The entry for this doubt in a settlement."""
         return {"intent": self.intent, "kind": self.kind, "tool": self.tool, "tool_call_id": self.tool_call_id}
 
 
 @dataclass(frozen=True, slots=True)
 class Settlement:
-    """What a person found out. `body` is that of the `doubt_decided` record (see `bootstrap.doubts`); `is_whole`: the
-    ledger agrees, and whoever asked was told."""
+    """A person's finding. `body` is that of the `doubt_decided` record (see `bootstrap.doubts`). `is_whole` is true
+    once the ledger agrees and the units that asked were told."""
 
     id: str
     seq: int
@@ -68,17 +68,17 @@ class Settlement:
 
     @property
     def intents(self) -> Iterator[bytes]:
-        """The effects that it is about: several when their calls are equal."""
+        """The intents of the settled effects; several if their calls are equal."""
         return (call["intent"] for call in self.body["calls"])
 
     def public(self) -> dict[str, Any]:
-        """`{done, reason, by, at_ns, result_ref}`."""
-        said = {name: self.body[name] for name in ("done", "reason", "by", "result_ref")}
-        return {**said, "at_ns": self.at_ns}
+        """Returns `{done, reason, by, at_ns, result_ref}`."""
+        fields = {name: self.body[name] for name in ("done", "reason", "by", "result_ref")}
+        return {**fields, "at_ns": self.at_ns}
 
 
 def settlements(store: Store) -> list[Settlement]:
-    """Every settlement, oldest first. Raises Damaged."""
+    """Returns every settlement, oldest first. Raises Damaged."""
     records = [decode_row(row) for row in store.read(str(DOUBTS))]
     whole = {record.body["id"] for record in records if record.kind == "doubt_settled"}
     return [
@@ -91,8 +91,8 @@ def settlements(store: Store) -> list[Settlement]:
 def failed_effects(
     store: Store, rows: Iterable[Row], is_wanted: Callable[[str], bool], only_unknown: bool
 ) -> Iterator[Doubt]:
-    """The effects among `rows` whose receipt says that they failed: all, or with `only_unknown` those of which nobody
-    knows. `is_wanted` is asked for the tool of a call that failed with any other code. Raises Damaged."""
+    """Yields the effects among `rows` whose receipts say that they failed; with `only_unknown`, only those with an
+    unknown outcome. For a call that failed with another code, `is_wanted` is asked about its tool. Raises Damaged."""
     for row in rows:
         if row.kind != "receipt" or (only_unknown and UNKNOWN.encode() not in row.data):
             continue
@@ -122,7 +122,7 @@ def failed_effects(
 
 
 def _failure(receipt: Record) -> tuple[str, str] | None:
-    """The code and the message of a receipt that says that its effect failed."""
+    """Returns the code and the message of a receipt of a failed effect, else None."""
     payload = receipt.body["payload"]
     if receipt.body["status"] != "ok":
         return str(payload.get("code")), str(payload.get("message", ""))

@@ -1,12 +1,12 @@
-"""Forks: a new world that has another one's past up to a moment, and its own future.
+"""Forks: a new world with the past of another up to a moment, and its own future.
 
-Each unit's records are taken over as they are. Then it takes in a `fork` record, by which it becomes the new world's,
-and a receipt `unknown_outcome` for every intent that was open: in the other world it may yet take effect, or have taken
-it, so here it does not run (docs/architecture.md, rule 4). What units had sent each other and had not arrived is on its
-way again. The source is only read.
+Each unit's records are copied as they are. Then the unit takes a `fork` record, which moves it to the new world, and a
+receipt `unknown_outcome` for every intent that was open: its effect may still take place in the other world, or have
+taken place there, so here it does not run (docs/architecture.md, rule 4). Messages between units that had not arrived
+are sent again. The source is only read.
 
-A unit that has read a blob which was erased since can't always be computed as it was. It comes along as records alone:
-they verify, and it takes no event.
+If a unit read a blob that was erased since, its state cannot always be computed. Then only its records are copied: they
+verify, and the unit takes no event.
 """
 
 from __future__ import annotations
@@ -40,20 +40,22 @@ from demiurge.world.unit import Unit
 __all__ = ["Forked", "fork"]
 
 SENT: Final = "sent:"
-ENDED: Final = failed("unknown_outcome", "The world was forked while this was open: here it is not done again.")
+ENDED: Final = failed(
+    "unknown_outcome", "The world was forked while this effect was open; the fork does not repeat it."
+)
 
 PAGE_ROWS, PAGE_BYTES = 1000, 8 << 20
-"""So many rows, or so large blobs, are written in one transaction."""
+"""The most rows, and the most bytes of blobs, that one transaction writes."""
 
 _NAMED: Final = re.compile(rb"sha256:([0-9a-f]{64})|(?=\x58\x20(.{32}))", re.DOTALL)
-"""How a blob names others: as text, or as the 32 bytes of a digest in a node."""
+"""How a blob names other blobs: as text, or as the 32 bytes of a digest in a node."""
 
 
 @dataclass(frozen=True, slots=True)
 class Forked:
-    """`records` and `units` were taken over, up to `position` of the source; `ended` intents were open there. Of the
-    `unchecked` units there are the records alone: what they were can't be computed without a blob that was erased.
-    """
+    """The outcome of a fork. `records` and `units` were copied, up to `position` of the source; `ended` counts the
+    intents that were open. Of the `unchecked` units only the records were copied, because their state depends on an
+    erased blob."""
 
     world_id: str
     position: int
@@ -76,16 +78,17 @@ def fork(
     tail_bytes: int = TAIL_BYTES,
     kept_code: KeptCode = no_code,
 ) -> Forked:
-    """Make the empty `target` a fork of `source` at a position, or of the present. `stamp` stamps what `caller` does
-    now, under `manifest`, whose settings name `blobs`. `share` is called before a blob of the source is put.
-    `kept_code`: see `Manifests`.
+    """Makes the empty `target` a fork of `source` at a position, or of the present.
+
+    `stamp` stamps the ingresses of the fork, which `caller` causes, under `manifest`, whose settings name `blobs`.
+    `share` is called before a blob of the source is written. For `kept_code` see `Manifests`.
 
     Raises NotFound (no such position), Damaged and Divergence (the source's records), Unavailable.
     """
     for problem in source.damaged.values():
         raise problem
     position = moment(source, at)
-    messages = source.outbox()  # before the records after `position`, so that a message is found here or there
+    messages = source.outbox()  # read first, so that each message is found in the outbox or as a record
     copy = _Copy(source, target, share)
     lengths = copy.past(position)
     target.erase(copy.erased)
@@ -95,17 +98,18 @@ def fork(
     for message in _undelivered(source, messages, lengths, position):
         waiting[message.source].append(message)
     loader = Loader(source, Manifests(manifest, source.get_blob, kept_code), [])
-    turn = _Turn(copy, loader, manifest, stamp, caller, position, tail_bytes)
+    mover = _Mover(copy, loader, manifest, stamp, caller, position, tail_bytes)
     for name in lengths:
-        turn.take(Unit.parse(name), lengths[name], waiting[name])
+        mover.take(Unit.parse(name), lengths[name], waiting[name])
     copy.flush()
-    return Forked(target.world_id, position, copy.records, len(lengths), turn.ended, tuple(turn.unchecked))
+    return Forked(target.world_id, position, copy.records, len(lengths), mover.ended, tuple(mover.unchecked))
 
 
 def _undelivered(
     source: Store, messages: Iterable[Outgoing], lengths: dict[str, int], position: int
 ) -> Iterable[Outgoing]:
-    """What was in the outbox at `position`, in the order of delivery: it was delivered later, or is there still."""
+    """Returns the messages that were in the outbox at `position`, in the order of delivery: each was delivered later,
+    or is in the outbox now."""
     found: dict[str, Outgoing] = {}
     for row in source.read_all(position + 1):
         if row.ingress_id is not None and row.ingress_id.startswith(SENT):
@@ -119,12 +123,12 @@ def _undelivered(
 
 
 def _number(message: Outgoing) -> int:
-    """Of the record that sent it."""
+    """Returns the number of the record that sent the message."""
     return int(read_outgoing(message).cause["seq"])
 
 
 class _Copy:
-    """Writes to the target: rows, and before them the blobs that they name, and that those name."""
+    """Writes to the target: rows, and before them the blobs that they name, with the blobs that those name."""
 
     def __init__(self, source: Store, target: Store, share: Callable[[Ref], object]) -> None:
         self.source, self.target, self._share = source, target, share
@@ -140,7 +144,8 @@ class _Copy:
         self._known: set[Ref] = set()
 
     def past(self, position: int) -> dict[str, int]:
-        """Take over all rows up to `position`; how many each unit has, by its first."""
+        """Copies all rows up to `position`. Returns how many rows each unit has, in the order of the units' first
+        rows."""
         lengths: dict[str, int] = {}
         known = origins(self.source)
         page: list[Row] = []
@@ -172,7 +177,7 @@ class _Copy:
         self.flush()
 
     def batch(self, batch: Batch, blobs: Iterable[bytes]) -> None:
-        """Write what is new; the blobs that `blobs` name and the source has come along."""
+        """Writes new rows and `blobs`, and copies the source's blobs that `blobs` name."""
         for data in blobs:
             self._add(ref_of(data), data)
             self.blobs(self._named(data))
@@ -181,7 +186,7 @@ class _Copy:
             self.flush()
 
     def blobs(self, refs: Iterable[Ref]) -> None:
-        """Take over blobs of the source, with all that they name and it has. Raises NotFound, Damaged."""
+        """Copies blobs of the source, with all blobs that they name and the source has. Raises NotFound, Damaged."""
         waiting = list(refs)
         while waiting:
             ref = waiting.pop()
@@ -214,8 +219,8 @@ class _Copy:
         self._batches, self._blobs, self._size = [], [], 0
 
 
-class _Turn:
-    """Lets units go over to the new world."""
+class _Mover:
+    """Moves units to the new world."""
 
     def __init__(
         self,
@@ -233,9 +238,9 @@ class _Turn:
         self.unchecked: list[str] = []
 
     def take(self, unit: Unit, length: int, messages: Sequence[Outgoing]) -> None:
-        """A unit that had `length` records, and `messages` on their way."""
+        """Moves a unit that had `length` records and has `messages` on their way."""
         try:
-            batch, blobs = self._turned(unit, length, messages)
+            batch, blobs = self._moved(unit, length, messages)
         except NotFound as gone:
             if gone.code != "erased":
                 raise
@@ -243,8 +248,8 @@ class _Turn:
             batch, blobs = Batch(str(unit), length, (), False, tuple(messages)), []
         self.copy.batch(batch, blobs)
 
-    def _turned(self, unit: Unit, length: int, messages: Sequence[Outgoing]) -> tuple[Batch, list[bytes]]:
-        """What is to be written. Raises NotFound (`erased`), when that can't be computed."""
+    def _moved(self, unit: Unit, length: int, messages: Sequence[Outgoing]) -> tuple[Batch, list[bytes]]:
+        """Returns the rows and blobs to write. Raises NotFound (`erased`) if the unit's state cannot be computed."""
         state, tail, _ = self.loader.load(unit, length)
         world = self.copy.target.world_id
         body = {"world": world, "from": self.copy.source.world_id, "position": self.position}
@@ -267,7 +272,7 @@ class _Turn:
         outbox = (*messages, *(outgoing_of(sent) for outcome in steps for sent in outcome.outbox))
         blobs = list(made.values())
         long = max(tail, self.copy.bytes[str(unit)]) >= self.tail_bytes
-        whole = long or self.copy.erased  # what is erased can't be read again
+        whole = long or self.copy.erased  # an erased blob cannot be read again
         snapshot = take_snapshot(state, blobs) if whole else None
         self.ended += len(left)
         return Batch(str(unit), length, tuple(rows), state.is_open, outbox, (), snapshot, state.waiting), blobs

@@ -1,7 +1,7 @@
-"""Going on after a part of a world was lost: recorded, and nothing that was open runs again.
+"""Losses: going on after a part of a world was lost. The loss is recorded, and no open effect runs again.
 
-A `loss` record `{what, actor, why}` is written in the unit `sys/World@1/losses`. Every intent that is open in any unit
-gets the receipt `unknown_outcome`, as in a fork: what was lost may have said that it was begun.
+A `loss` record `{what, actor, why}` is written in the unit `sys/World@1/losses`. Every open intent of any unit gets the
+receipt `unknown_outcome`, as in a fork: the lost part may have held the note that its effect had begun.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from demiurge.world.unit import Unit
 __all__ = ["LOSSES", "AcceptedLoss", "accept"]
 
 LOSSES: Final = Unit("sys/World@1", "losses")
-"""The unit that `loss` records are in; nothing else is."""
+"""The unit that holds the `loss` records and nothing else."""
 
 _WHY: Final = 2000
 _ENDED: Final = failed("unknown_outcome", "A part of this world was lost: it is not known whether this took effect.")
@@ -34,8 +34,8 @@ _ENDED: Final = failed("unknown_outcome", "A part of this world was lost: it is 
 
 @dataclass(frozen=True, slots=True)
 class AcceptedLoss:
-    """`lost`: sentences, one for each thing that was lost; `ended`: how many intents were open, and are answered
-    `unknown_outcome`; `left`: units that can't be read, and stay as they are."""
+    """The outcome of accepting a loss. `lost`: a sentence for each lost thing; `ended`: how many open intents were
+    answered `unknown_outcome`; `left`: units that cannot be read and stay as they are."""
 
     lost: tuple[str, ...]
     ended: int = 0
@@ -50,10 +50,10 @@ def accept(
     stamp: Callable[[], Stamp],
     entropy: Entropy,
 ) -> AcceptedLoss:
-    """Records that `lost` is accepted, and answers what is open; durable on return. Raises InvalidValue (`why` has not
-    1 to 2000 characters), Unavailable."""
+    """Records that `lost` is accepted, and answers every open intent; durable on return. Raises InvalidValue (`why` is
+    not 1 to 2000 characters), Unavailable."""
     if not 1 <= len(why.strip()) <= _WHY:
-        raise InvalidValue(f"a reason has 1 to {_WHY} characters", path="reason")
+        raise InvalidValue(f"write a reason of 1 to {_WHY} characters", path="reason")
     loader = Loader(store, manifests, [])
     current = manifests.current
     store.put_blobs([current.node, *(reducer.source for reducer in current.reducers.values())])
@@ -74,7 +74,7 @@ def accept(
 
 
 def _end(store: Store, manifests: Manifests, loader: Loader, unit: Unit, stamp: Callable[[], Stamp]) -> int:
-    """Answers what is open in a unit; how many intents that were."""
+    """Answers the open intents of a unit. Returns how many there were."""
     state = loader.load(unit).state
     first, intents = state.seq, list(state.intents.values())
     steps: list[Advance] = []

@@ -5,14 +5,14 @@
     {"role": "tool", "tool_call_id": id, "content": text | [part...]}
 
 Parts are `{"type": "text", "text"}`, `{"type": "image" | "audio", "mime", "bytes_ref"}`. `items_ref` names a blob with
-a `list<sys/LlmOutputItem@1>`: the answer in the provider's own order, for those who have to send it back verbatim.
+a `list<sys/LlmOutputItem@1>`: the answer in the provider's own order, so that it can be sent back verbatim.
 
-An attachment is stored once, by its address, and becomes a part's bytes when a request is made, never before. So a
-record must name it, as it names whatever else is to be kept and may be read: the event that brings a message names the
-message's blob, and the step that takes the message names its attachments (the reducer returns their bytes in
-`Step.blobs`; they are stored already). From then on they are the unit's: it is allowed to read them
-(`world.blob_access`), and garbage collection and forks, which follow the refs of records, keep them. An adapter sends
-only what its unit was given, so a message blob that merely writes down an address gives nothing away.
+An attachment is stored once, by its address, and becomes a part's bytes only when a request is made. So a record must
+name it, like any blob that must be kept and read: the event that brings a message names the message's blob, and the
+step that takes the message names its attachments (the reducer returns their bytes in `Step.blobs`; they are stored
+already). From then on the unit may read them (`world.blob_access`), and garbage collection and forks, which follow the
+refs of records, keep them. An adapter sends only blobs that its unit was given, so a message blob that merely writes
+down an address grants nothing.
 """
 
 from __future__ import annotations
@@ -51,14 +51,15 @@ __all__ = [
 ]
 
 MAX_ATTACHED = 100
-"""Most attachments of one message. Each is looked for in the records of whoever sends it."""
+"""The most attachments of one message. Each is looked up in the records of the unit that sends it."""
 
 Get = Callable[[Ref], bytes]
 Put = Callable[[bytes], Ref]
 
 
 def user_blob(text: str, role: str = "user", attachments: Sequence[tuple[Image | Audio, Ref]] = ()) -> bytes:
-    """A message of a person or of the system; each attachment with the address that its bytes are stored at."""
+    """Returns the blob of a message by a person or the system; each attachment comes with the address of its stored
+    bytes."""
     content = [{"type": "text", "text": text}] if text or not attachments else []
     for part, ref in attachments:
         kind = "image" if isinstance(part, Image) else "audio"
@@ -71,7 +72,7 @@ def tool_blob(call_id: str, content: str) -> bytes:
 
 
 def call_blob(call: ToolCall) -> bytes:
-    """`sys/LlmToolCall@1` as JSON."""
+    """Returns a call as `sys/LlmToolCall@1` in JSON."""
     node: dict[str, Any] = {"id": call.id, "name": call.name, "arguments_json": call.arguments_json}
     return canonical_json.encode(node | ({"invalid": True} if call.invalid else {}))
 
@@ -97,7 +98,7 @@ def _is_kept_verbatim(item: Item) -> bool:
 
 
 def items_blob(items: Sequence[Item], put: Put) -> bytes:
-    """`list<sys/LlmOutputItem@1>` as JSON; a provider's own items become blobs of their own."""
+    """Returns `list<sys/LlmOutputItem@1>` as JSON; `put` stores a provider's own items as blobs."""
     return canonical_json.encode([_item_node(item, put) for item in items])
 
 
@@ -121,11 +122,11 @@ def _item_node(item: Item, put: Put) -> dict[str, Any]:
 
 
 def expand(data: bytes, get: Get) -> list[Item]:
-    """The semantic items that a message blob stands for.
+    """Returns the semantic items of a message blob.
 
-    An attachment that is named often is read once. Raises InvalidValue for anything that is not a message
-    (`bad_message`), for an attachment that can't be sent to anybody and for more than MAX_ATTACHED of them
-    (`bad_attachment`, see `wire.attachments`); NotFound for a missing attachment.
+    An attachment that is named often is read once. Raises InvalidValue: `bad_message` for anything that is not a
+    message, `bad_attachment` for an attachment that cannot be sent (see `wire.attachments`) and for more than
+    MAX_ATTACHED of them. Raises NotFound for a missing attachment.
     """
     try:
         return _expanded(data, functools.cache(get))
@@ -134,7 +135,7 @@ def expand(data: bytes, get: Get) -> list[Item]:
 
 
 def attachment_refs(data: bytes) -> tuple[Ref, ...]:
-    """The blobs that a message attaches, in order; none for what is not a message."""
+    """Returns the addresses of a message's attachments, in order; none if the blob is not a message."""
     try:
         content = canonical_json.parse_object(data).get("content")
         parts = content if isinstance(content, list) else ()

@@ -1,8 +1,9 @@
-"""What a reducer is given and what it may answer.
+"""Module reducers: their arguments and their answers.
 
-A reducer is a plain function `(state, event, context) -> Step`. It does no I/O and reads no clock: everything it may
-know is in its arguments, and everything it wants is in the `Step` it returns. A step states *changes*, not a new
-state, so the cost of checking, digesting and storing it does not grow with the state.
+A module's reducer is a plain function `(state, event, context) -> Step` that makes a unit's cell. It does no I/O and
+reads no clock: its arguments hold everything that it may know, and the `Step` it returns holds everything that it
+wants. A step states *changes*, not a new state, so the cost of checking, digesting and storing it does not grow with
+the state.
 """
 
 from __future__ import annotations
@@ -21,9 +22,9 @@ __all__ = ["EffectRequest", "Emit", "MissingBlob", "Reducer", "ReducerContext", 
 
 
 class MissingBlob(BaseException):
-    """A step needs a blob that it was not given: `advance` answers `Need`, and the step runs again with it.
+    """A step needs a blob that it does not have: `advance` answers `Need`, and the step runs again with the blob.
 
-    Not an `Exception`, so that a reducer's own error handling can't swallow it.
+    Not an `Exception`, so that a reducer's own error handling cannot swallow it.
     """
 
     def __init__(self, ref: Ref) -> None:
@@ -33,8 +34,8 @@ class MissingBlob(BaseException):
 
 @dataclass(frozen=True, slots=True)
 class Emit:
-    """An event to raise. `value` is checked against `schema` before the step takes effect. `budget`: the share of the
-    run's that it takes along to another unit."""
+    """An event to raise. `value` is checked against `schema` before the step takes effect. `budget` is the share of the
+    run's budget that the event takes along to another unit."""
 
     schema: str
     value: Any
@@ -43,10 +44,10 @@ class Emit:
 
 @dataclass(frozen=True, slots=True)
 class EffectRequest:
-    """An effect to ask for, of a kind that the module declares. What comes of it returns as an event, which says `key`.
+    """An effect to ask for, of a kind that the module declares. Its outcome returns as an event that carries `key`.
 
-    `params` are plain data, checked against the effect's schema; `grant` is needed only where the module declares
-    several for the kind.
+    `params` are plain data, checked against the effect's schema; `grant` is needed only if the module declares several
+    for the kind.
     """
 
     kind: str
@@ -57,10 +58,10 @@ class EffectRequest:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """What a reducer answers: changes to its cell, events, blobs that those name, and effects.
+    """A reducer's answer: changes to its cell, events, the blobs that those name, and effects.
 
-    `set` replaces fields of the state record, `append` adds to its list fields, `delete` removes the cell. `events`
-    are raised first, then `effects` are asked for, in their order.
+    `set` replaces fields of the state record, `append` adds to its list fields, `delete` removes the cell. `events` are
+    raised first, then `effects` are asked for, in their order.
     """
 
     set: Mapping[str, Any] = field(default_factory=dict)
@@ -83,28 +84,28 @@ class ReducerContext:
     """The manifest's tool policy: `allow`, `deny` or `require_approval` for a tool id."""
     blobs: Mapping[Ref, bytes]
     cause: int
-    """The number of the event's record."""
+    """The sequence number of the event's record."""
     toolset: Mapping[str, ToolSpec] = field(default_factory=dict)
-    """The manifest's tools by name, whatever the policy says of them."""
+    """The manifest's tools by name, also those that the policy denies."""
     schemas: Container[str] = ()
-    """Which schemas the manifest has: an event of another one can't be emitted."""
+    """The names of the manifest's schemas. An event of any other schema cannot be emitted."""
 
     def blob(self, ref: Ref) -> bytes:
-        """The bytes at `ref`. Raises MissingBlob, which the kernel handles."""
+        """Returns the bytes at `ref`. Raises MissingBlob, which the kernel handles."""
         try:
             return self.blobs[ref]
         except KeyError:
             raise MissingBlob(ref) from None
 
     def entropy(self, label: str) -> bytes:
-        """32 bytes that are the same at every replay, different for every step and label."""
+        """Returns 32 bytes that are the same at every replay and different for every step and label."""
         seed = hashlib.sha256(self.stamp.entropy + self.cause.to_bytes(8, "big")).digest()
         return hashlib.sha256(seed + label.encode()).digest()
 
 
 @dataclass(frozen=True, slots=True)
 class Reducer:
-    """A module's code: the function, and the source that is pinned by the manifest's hash."""
+    """A module's code: the function, and its source, whose digest the manifest pins."""
 
     reduce: Callable[[Mapping[str, Any] | None, Any, ReducerContext], Step]
     source: bytes

@@ -1,8 +1,8 @@
-"""A unit's whole state as one node, so that a unit is loaded without reading its whole history.
+"""Snapshots: a unit's whole state as one node, so that the unit loads without reading its whole history.
 
-A snapshot is a cache of the fold of the records up to its number: it may be lost, and one that does not fit its chain
-is passed over. Lists of the cell are chunked nodes beside it: those that an earlier snapshot stored are shared, so it
-costs what changed since. Equal states have equal nodes, which is how `replay` checks them.
+A snapshot is a cache of the fold of the records up to its number. It may be lost, and one that does not fit its chain
+is ignored. Lists of the cell are chunked nodes beside it; chunks that an earlier snapshot stored are shared, so a
+snapshot costs as much as changed since. Equal states have equal nodes, which is how `replay` checks them.
 """
 
 from __future__ import annotations
@@ -29,10 +29,11 @@ FORMAT = 1
 
 
 def snapshot_node(state: UnitState) -> tuple[bytes, dict[Ref, bytes]]:
-    """The node, and the chunks of the cell's lists that no earlier call returned (see `Vector.root`): to be stored
-    together, or not at all.
+    """Returns the node, and the chunks of the cell's lists that no earlier call returned (see `Vector.root`). Store all
+    of them or none.
 
-    Raises InvalidValue when a running plan holds what is no plain data: such a state can only be computed.
+    Raises InvalidValue if a running plan holds something other than plain data; such a state has no snapshot and must
+    be computed.
     """
     cell, chunks = _cell_node(state.cell)
     node = {
@@ -55,8 +56,8 @@ def snapshot_node(state: UnitState) -> tuple[bytes, dict[Ref, bytes]]:
 
 
 def take_snapshot(state: UnitState, blobs: list[bytes]) -> Snapshot | None:
-    """A snapshot of `state`, to be written with the records that made it; what it consists of is added to `blobs`, its
-    own node last. None for a state that can only be computed."""
+    """Returns a snapshot of `state`, to be written with the records that made it, and adds its blobs to `blobs`, its
+    own node last. Returns None for a state that has no snapshot."""
     try:
         node, chunks = snapshot_node(state)
     except InvalidValue:
@@ -72,15 +73,15 @@ def read_snapshot(
     get: Callable[[Ref], bytes],
     lost: Callable[[DemiurgeError], object] = lambda _error: None,
 ) -> UnitState:
-    """The state that `snapshot` keeps. Lists are read by `get` when they are looked at, and `lost` is told when that
-    fails.
+    """Returns the state in `snapshot`. Lists are read by `get` when they are used; `lost` is called with the error if
+    that fails.
 
-    Raises Damaged when the node is another unit's, of another record, or no snapshot; and what `get` raises.
+    Raises Damaged if the node is not a snapshot of this unit after this record, and whatever `get` raises.
     """
     try:
         node = cbor.decode(get(snapshot.ref))
-        said = (node["format"], node["world"], node["unit"], node["seq"], node["head"])
-        if said != (FORMAT, world, str(unit), snapshot.unit_seq + 1, snapshot.hash):
+        identity = (node["format"], node["world"], node["unit"], node["seq"], node["head"])
+        if identity != (FORMAT, world, str(unit), snapshot.unit_seq + 1, snapshot.hash):
             raise Damaged(f"{snapshot.ref} is no snapshot of {unit} after record {snapshot.unit_seq}")
         return UnitState(
             world,
@@ -100,7 +101,8 @@ def read_snapshot(
 
 
 def _cell_node(cell: Cell | None) -> tuple[list[Any] | None, dict[Ref, bytes]]:
-    """Fields in their order, which a reducer may see: `[name, is it a list, value or root]`."""
+    """Returns the fields in their order, which a reducer may see, as `[name, is it a list, value or root]`, and the new
+    chunks."""
     if cell is None:
         return None, {}
     node: list[Any] = []
@@ -123,7 +125,7 @@ def _read_cell(node: Any, get: Callable[[Ref], bytes], lost: Callable[[DemiurgeE
 
 def _intent_node(intent: OpenIntent) -> dict[str, Any]:
     node = {field.name: getattr(intent, field.name) for field in fields(intent)}
-    for name in ("run", "left", "refused"):  # what only some intents have is there only when it is
+    for name in ("run", "left", "refused"):  # rarely used fields are left out
         if node[name] is None:
             del node[name]
     node["actor"] = node.pop("caller").to_node()

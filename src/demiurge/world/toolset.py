@@ -1,7 +1,8 @@
-"""A toolset as a blob: what `tools_ref` names (`{provider, tools, tool_choice?}`, entries in a provider's own schema).
+"""A toolset as a blob: the target of a `tools_ref` (`{provider, tools, tool_choice?}`, entries in a provider's own
+schema).
 
-A toolset narrows: of the tools that the policy lets a model call, those that it names are offered and may be called.
-Reading one never makes a tool callable; `llm.generate` compares each entry with the world's catalog.
+A toolset narrows: of the tools that the policy lets a model call, only those that it names are offered and may be
+called. Reading a toolset never makes a tool callable; `llm.generate` compares each entry with the world's catalog.
 """
 
 from __future__ import annotations
@@ -24,8 +25,8 @@ _WORDS: Mapping[str, ToolChoice] = {"auto": "auto", "none": "none", "required": 
 
 @dataclass(frozen=True, slots=True)
 class Toolset:
-    """`entries` are the tools by their canonical ids, each as the blob spells it but for its name; `choice` is None if
-    the blob makes none."""
+    """A toolset that was read. `entries` are the tools by their canonical ids, each as the blob spells it except for
+    its name; `choice` is the blob's tool choice, or None."""
 
     provider: str
     entries: tuple[tuple[str, Mapping[str, Any]], ...]
@@ -33,14 +34,14 @@ class Toolset:
 
 
 def encode_toolset(provider: str, specs: Sequence[ToolSpec], tool_choice: ToolChoice | None = None) -> bytes:
-    """The blob of these tools for a provider. Raises InvalidValue for a choice that does not exist here."""
+    """Returns the blob of these tools for a provider. Raises InvalidValue for an unknown tool choice."""
     wire = openai_responses if provider.startswith("openai-responses") else openai_chat
     wire = anthropic if provider.startswith("anthropic") else wire
     return canonical_json.encode({"provider": provider, "tools": [], **wire.encode_tools(specs, tool_choice)})
 
 
 def read_toolset(data: bytes) -> Toolset:
-    """Raises InvalidValue: `invalid_json`, or `bad_toolset` with what is wrong."""
+    """Reads a toolset. Raises InvalidValue: `invalid_json`, or `bad_toolset` with what is wrong."""
     blob = canonical_json.parse_object(data)
     entries = blob.get("tools", [])
     if not isinstance(entries, list) or not all(isinstance(entry, Mapping) for entry in entries):
@@ -54,8 +55,8 @@ def read_toolset(data: bytes) -> Toolset:
 
 
 def narrowed(data: bytes) -> frozenset[str]:
-    """The tools that a model may call under this toolset, if the policy allows them; of a blob that is no toolset,
-    none."""
+    """Returns the tools that a model may call under this toolset, if the policy allows them; none if the blob is not a
+    toolset."""
     try:
         return frozenset(name for name, _ in read_toolset(data).entries)
     except InvalidValue:
@@ -63,7 +64,7 @@ def narrowed(data: bytes) -> frozenset[str]:
 
 
 def chosen_tag(data: bytes) -> dict[str, Any] | None:
-    """The blob's own choice as `sys/LlmToolChoice@1`; None if it makes none, or is no toolset."""
+    """Returns the blob's own choice as `sys/LlmToolChoice@1`; None if it makes none or is not a toolset."""
     try:
         choice = read_toolset(data).choice
     except InvalidValue:
@@ -72,7 +73,7 @@ def chosen_tag(data: bytes) -> dict[str, Any] | None:
 
 
 def choice_tag(choice: ToolChoice) -> dict[str, Any]:
-    """A tool choice as `sys/LlmToolChoice@1`. Raises InvalidValue (`bad_tool_choice`)."""
+    """Returns a tool choice as `sys/LlmToolChoice@1`. Raises InvalidValue (`bad_tool_choice`)."""
     if isinstance(choice, NamedTool):
         return {"$tag": "Tool", "$value": {"name": choice.name}}
     if choice not in ("auto", "none", "required"):
@@ -81,7 +82,8 @@ def choice_tag(choice: ToolChoice) -> dict[str, Any]:
 
 
 def _named(entry: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:
-    """The canonical id of the tool that an entry describes ("" if it names none), and the entry with that id in it."""
+    """Returns the canonical id of the tool that an entry describes ("" if it names none), and the entry with that id in
+    it."""
     name, function = entry.get("name"), entry.get("function")
     if isinstance(name, str):
         known = canonical_id(name)
@@ -93,7 +95,7 @@ def _named(entry: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:
 
 
 def _choice(value: Any) -> ToolChoice | None:
-    """A choice as any of the formats spells it: a word, `{"type": word}`, or an object that names a tool."""
+    """Reads a choice as any of the formats spells it: a word, `{"type": word}`, or an object that names a tool."""
     if value is None:
         return None
     kind = value.get("type") if isinstance(value, Mapping) else value

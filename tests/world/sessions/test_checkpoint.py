@@ -17,7 +17,7 @@ from demiurge.tools.errors import ToolErrorCode
 from demiurge.tools.invoked import ToolInvoked
 from demiurge.values import cbor
 from demiurge.values.refs import Ref, ref_of
-from demiurge.world.sessions.checkpoint import Checkpoint, Pieces, heard, read_checkpoint, write_checkpoint
+from demiurge.world.sessions.checkpoint import Checkpoint, Pieces, invoked_event, read_checkpoint, write_checkpoint
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ class Blobs:
 
 
 def call(number: int, code: str | None = None) -> ToolInvoked:
-    return heard(cbor.digest(number), "tool", f"c{number}", number * 1_000_000, "s", code, f"message {number}")
+    return invoked_event(cbor.digest(number), "tool", f"c{number}", number * 1_000_000, "s", code, f"message {number}")
 
 
 def contents(session: Session) -> dict[type[Any], tuple[Any, ...]]:

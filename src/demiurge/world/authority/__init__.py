@@ -1,4 +1,4 @@
-"""Whether an effect may happen: grants, policies (`admission`), and a person's word where one is asked (`approval`).
+"""Decisions on whether an effect may happen: grants and policies (`admission`), and a person's approval (`approval`).
 
-All of it is pure, so a replay decides the same. May import `manifest` and the plain data of this layer.
+All functions are pure, so replay decides the same. May import `manifest` and the plain data of this layer.
 """

@@ -1,9 +1,8 @@
-"""Whether an effect may happen: cap grant, then the world's policy, then (for tools) the tool policy.
+"""Admission: whether an effect may happen, by its cap grant, then the world's policy, then (for tools) the tool policy.
 
-Three decisions, each able to deny alone. All are pure functions of the manifest and the request,
-so replay decides the same; each answer names the rule that made it.
-
-What a grant covers is described cap type by cap type in `world.effect_kinds`.
+Each of the three can deny alone. All are pure functions of the manifest and the request, so replay decides the same;
+each answer names the rule that decided. `world.effect_kinds` describes, for each cap type, which effects a grant
+covers.
 """
 
 from __future__ import annotations
@@ -24,7 +23,8 @@ __all__ = ["Admission", "admit", "by_policy", "decide_tool", "tool_effect", "unc
 
 @dataclass(frozen=True, slots=True)
 class Admission:
-    """`by` is the layer that decided (`cap`, `policy`, `tool_policy`), `rule` what it went by."""
+    """The decision on one effect. `by` is the layer that decided (`cap`, `policy`, `tool_policy`, `budget`, `reducer`),
+    `rule` the rule that it applied."""
 
     verdict: Literal["allow", "deny", "require_approval"]
     by: str
@@ -47,7 +47,7 @@ def admit(
     now_ns: int,
     caller: Caller,
 ) -> Admission:
-    """Decide on one effect. `origin` is that of `OpenIntent`; `now_ns` is the stamp's wall time."""
+    """Decides on one effect. `origin` has the form of `OpenIntent.origin`; `now_ns` is the stamp's wall time."""
     denied = uncovered(manifest, effect, params, grant, origin, now_ns)
     if denied is not None:
         return denied
@@ -65,7 +65,7 @@ def uncovered(
     origin: Mapping[str, Any],
     now_ns: int,
 ) -> Admission | None:
-    """Why the grant does not cover an effect; None when it does."""
+    """Returns a denial if the grant does not cover an effect, else None."""
     denied = ungranted(manifest, effect, grant, origin, now_ns)
     if denied is None and origin["kind"] == "tool":
         denied = _above_level(manifest, effect, grant, origin["name"], params)
@@ -76,7 +76,7 @@ def uncovered(
     for check in family.checks if family is not None else ():
         try:
             problem = check(given, effect.kind, params)
-        except Exception:  # noqa: BLE001 - parameters of another form than this cap type is about
+        except Exception:  # noqa: BLE001 - parameters of another form than this cap type compares
             message = f"the grant {grant} says nothing about parameters of this form"
             return _deny("cap", rule, "effect_params_invalid", message)
         if problem:
@@ -87,7 +87,7 @@ def uncovered(
 def ungranted(
     manifest: Manifest, effect: EffectType, grant: str, origin: Mapping[str, Any], now_ns: int
 ) -> Admission | None:
-    """Why the grant covers an effect with no parameters at all; None when it may with some."""
+    """Returns a denial if the grant covers the effect under no parameters at all, else None."""
     rule = f"grant {grant}"
     if origin["kind"] not in effect.origins:
         return _deny("cap", rule, "origin_not_allowed", f"{effect.kind} can't be asked for by a {origin['kind']}")
@@ -116,7 +116,7 @@ def _changes(effect: EffectType, params: Mapping[str, Any] | None) -> bool:
 
 
 def by_policy(manifest: Manifest, effect: EffectType, grant: str, origin: Mapping[str, Any]) -> Admission:
-    """The decision of the world's policy: of its first rule that matches, else no."""
+    """Returns the decision of the world's policy: that of its first matching rule, else a denial."""
     facts = {
         "effect_kind": effect.kind,
         "cap_name": grant,
@@ -133,8 +133,8 @@ def by_policy(manifest: Manifest, effect: EffectType, grant: str, origin: Mappin
 
 
 def decide_tool(manifest: Manifest, tool: str, *, caller: Caller) -> Admission:
-    """The tool policy's decision on a call of `tool`: the policy's digest and the name of its rule that decided, if one
-    did, are in the answer, and neither in its message."""
+    """Returns the tool policy's decision on a call of `tool`. Its `rule` holds the policy's digest and the name of the
+    deciding rule, if there is one; its `message` holds neither."""
     context, policy, effect = ToolPolicyContext.of(caller), manifest.tool_policy, tool_effect(manifest, tool)
     verdict = policy.decide(context, tool, effect)
     rule = f"tool policy {policy.digest}"
@@ -147,7 +147,7 @@ def decide_tool(manifest: Manifest, tool: str, *, caller: Caller) -> Admission:
 
 
 def tool_effect(manifest: Manifest, tool: str) -> ToolEffect:
-    """The effect level of a tool; of one that the toolset lacks, the strictest."""
+    """Returns the effect level of a tool; the strictest if the toolset lacks the tool."""
     spec = manifest.toolset.get(tool)
     return spec.effect if spec is not None else ToolEffect.EXTERNAL_SIDE_EFFECT
 

@@ -1,7 +1,7 @@
-"""A person's part in a call: what is asked, bound to this very call, and whether an answer still lets it run.
+"""Approvals: the question to a person, bound to one exact call, and whether the person's answer lets the call run.
 
-A decision never makes the rules weaker: when it arrives the policy in force is asked again and may still deny. A
-decision counts only from a caller with a role that the policy asks for.
+A decision never weakens the rules: when it arrives, the policy in force is request again and may still deny. A decision
+counts only if its caller has a role that the policy asks for.
 """
 
 from __future__ import annotations
@@ -22,11 +22,12 @@ from demiurge.world.state import OpenIntent
 __all__ = ["Refusal", "approvers_of", "asked_ns", "question", "refusal"]
 
 LIFETIME_NS = 7 * 24 * 3600 * 10**9
-"""How long a request for approval stays open."""
+"""How long a request for approval stays open: 7 days."""
 
 
 class Refusal(NamedTuple):
-    """Why an answer does not let the call run; `decision` is what the rules in force said, if they did."""
+    """The reason why an answer does not let the call run. `decision` is the decision of the rules in force, if they
+    decided."""
 
     code: str
     message: str
@@ -34,7 +35,7 @@ class Refusal(NamedTuple):
 
 
 def question(manifest: Manifest, params: Mapping[str, Any], call: bytes, stamp: Stamp) -> dict[str, Any]:
-    """What a person is asked about a `tool.call`; `call` is the blob that its `call_ref` names."""
+    """Returns the question to a person about a `tool.call`; `call` is the blob that its `call_ref` names."""
     tool = params["tool"]
     spec, policy, effect = manifest.toolset.get(tool), manifest.tool_policy, tool_effect(manifest, tool)
     context = ToolPolicyContext.of(stamp.caller)
@@ -57,22 +58,22 @@ def asked_ns(approval: Mapping[str, Any]) -> int:
 
 
 def approvers_of(intent: OpenIntent) -> Approvers:
-    """Who may decide on a call that waits: a person needs a role out of each list."""
+    """Returns the roles that may decide on a waiting call: a person needs one role of each list."""
     return tuple(tuple(roles) for roles in (intent.approval or {}).get("approvers", ()))
 
 
 def refusal(manifest: Manifest, intent: OpenIntent, answer: Mapping[str, Any], stamp: Stamp) -> Refusal | None:
-    """None when `answer` (`{verdict, reason, by}`) lets the call run, now and under the rules in force. The verdict is
-    `approve`, `reject`, or `expire`: nobody gave one in time."""
-    asked = intent.approval
-    assert asked is not None
+    """Returns why `answer` (`{verdict, reason, by}`) does not let the call run under the rules in force; None if it
+    does. The verdict is `approve`, `reject`, or `expire` if nobody decided in time."""
+    request = intent.approval
+    assert request is not None
     if answer["verdict"] == "expire":
         return Refusal("approval_expired", "The request for approval had expired.")
     if answer["verdict"] != "approve":
         return Refusal("approval_rejected", answer["reason"] or "A person rejected this call.")
     if not may_decide(stamp.caller.roles, approvers_of(intent)):
         return Refusal("approval_rejected", "This call was approved by somebody who may not approve it.")
-    if stamp.time_ns >= asked["expires_ns"]:
+    if stamp.time_ns >= request["expires_ns"]:
         return Refusal("approval_expired", "The request for approval had expired.")
     decision = admit(
         manifest,
@@ -86,14 +87,14 @@ def refusal(manifest: Manifest, intent: OpenIntent, answer: Mapping[str, Any], s
     if decision.verdict == "deny":
         return Refusal(decision.code, decision.message, decision.to_node())
     spec = manifest.toolset.get(intent.params["tool"])
-    if (spec.spec_hash if spec else None) != asked["spec_hash"]:
-        message = "The tool changed after the approval was asked for."
+    if (spec.spec_hash if spec else None) != request["spec_hash"]:
+        message = "The tool changed after the approval was request for."
         return Refusal("approval_expired", message, {"code": "approval_expired"})
     return None
 
 
 def _arguments_digest(arguments_json: str) -> str:
-    """Digest of a call's arguments in canonical form; of the very text when they are not a JSON object."""
+    """Returns the digest of a call's arguments in canonical form; of the text itself if it is not a JSON object."""
     try:
         return cbor.node_ref(canonical_json.parse_object(arguments_json))
     except InvalidValue:

@@ -1,8 +1,8 @@
-"""Who may have an effect, before anybody asks for it: which grant would cover it, and which rule decides.
+"""Explanations: which grant and which rule would decide on an effect, before anything asks for it.
 
-The same functions decide as when it is asked for (`admission`), but for what only its parameters say: whether the grant
-covers those, whether an `http.request` is one that a `read_only` tool may make, and of `tool.call` what the tool policy
-says of the tool.
+The same functions decide as in `admission`, except for decisions that need the effect's parameters: whether the grant
+covers them, whether an `http.request` is one that a `read_only` tool may make, and the tool policy's decision on a
+`tool.call`.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ __all__ = ["Ruling", "askers", "ruling", "rulings"]
 
 @dataclass(frozen=True, slots=True)
 class Ruling:
-    """What is decided of one who asks under one grant. `name`: of the plan, the reducer's module or the tool, "" for
-    any; `rule`: the index of the policy's rule that decides, None where none does."""
+    """The decision on one asker under one grant. `name` is the name of the plan, the reducer's module or the tool (""
+    for any tool); `rule` is the index of the deciding policy rule, None if no rule decides."""
 
     kind: str
     name: str
@@ -30,7 +30,8 @@ class Ruling:
 
 
 def askers(manifest: Manifest, effect: EffectType) -> Iterator[tuple[str, str, str]]:
-    """Those who may ask for it as the manifest is: `(kind, name, grant)`; a tool that is none in particular."""
+    """Yields the plans, reducers and tools that may ask for the effect under the manifest, as `(kind, name, grant)`.
+    Tools are one entry without a name."""
     for plan in manifest.plans.values():
         for grant in sorted({cap for kind, cap in _emitted(plan) if kind == effect.kind}):
             yield "plan", plan.name, grant
@@ -42,8 +43,8 @@ def askers(manifest: Manifest, effect: EffectType) -> Iterator[tuple[str, str, s
 
 
 def rulings(manifest: Manifest, effect: EffectType, kind: str, name: str, now_ns: int) -> list[Ruling]:
-    """Of the plan, reducer or tool of this name: under each grant that it names, else under each of the effect's type.
-    `now_ns` is wall time."""
+    """Returns the decisions on the plan, reducer or tool of this name: under each grant that it names, else under each
+    grant of the effect's type. `now_ns` is wall time."""
     named = [grant for *who, grant in askers(manifest, effect) if who == [kind, name]]
     if kind == "tool":
         named = [_only_grant(manifest, effect)]
@@ -52,32 +53,33 @@ def rulings(manifest: Manifest, effect: EffectType, kind: str, name: str, now_ns
 
 
 def ruling(manifest: Manifest, effect: EffectType, kind: str, name: str, grant: str, now_ns: int) -> Ruling:
-    """One of them."""
+    """Returns the decision on one asker under one grant. `now_ns` is wall time."""
     origin = {"kind": kind, "name": name}
     denied = ungranted(manifest, effect, grant, origin, now_ns)
     if denied is not None:
-        said = _no_grant(manifest, effect) if denied.code == "no_grant" and not grant else denied.message
-        return Ruling(kind, name, grant, replace(denied, message=said))
+        message = _no_grant(manifest, effect) if denied.code == "no_grant" and not grant else denied.message
+        return Ruling(kind, name, grant, replace(denied, message=message))
     admission = by_policy(manifest, effect, grant, origin)
     word, _, number = admission.rule.partition(" ")
     return Ruling(kind, name, grant, admission, int(number) if word == "rule" else None)
 
 
 def _emitted(plan: WorldPlan) -> Iterator[tuple[str, str]]:
-    """`(kind, grant)` of each effect that a plan asks for."""
+    """Yields `(kind, grant)` of each effect that a plan asks for."""
     for step in plan.steps.values():
         if step["op"] == "emit_effect":
             yield step["kind"], step["cap"]
 
 
 def _only_grant(manifest: Manifest, effect: EffectType) -> str:
-    """The grant that a tool's request falls under: the one of the effect's type, if there is just one."""
+    """Returns the grant that a tool's request falls under: the one of the effect's type, or "" if there are none or
+    several."""
     names = _grants(manifest, effect)
     return names[0] if len(names) == 1 else ""
 
 
 def _no_grant(manifest: Manifest, effect: EffectType) -> str:
-    """Why one who names no grant has none."""
+    """Returns why an asker that names no grant has none."""
     if _grants(manifest, effect):
         return f"several grants of type {effect.cap_type}: a tool can't choose"
     return f"no grant of type {effect.cap_type}"

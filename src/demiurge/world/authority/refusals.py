@@ -1,6 +1,6 @@
-"""What a refusal or a failure in a world is called towards a model: one of the closed codes.
+"""Closed codes: the code that a model sees for a refusal or a failure in a world.
 
-The kernel, the grants and the adapters say more exactly what was wrong, by codes of their own that are recorded.
+The kernel, the grants and the adapters use finer codes of their own, which are recorded.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ _REFUSALS = frozenset(
         "too_large",
     }
 )
-"""What a grant or the world's policy refuses with, beside the codes that end in `_not_allowed`."""
+"""Codes with which a grant or the world's policy refuses, besides those that end in `_not_allowed`."""
 
 
 def is_refusal(code: str) -> bool:
-    """Whether an effect that failed with `code` was refused by a grant or by the world's policy."""
+    """Returns whether `code` says that a grant or the world's policy refused an effect."""
     return code in _REFUSALS or code.endswith("_not_allowed")
 
 
 def tool_code(code: str) -> ToolErrorCode:
-    """The closed code of a tool call that an effect's `code` ended."""
+    """Returns the closed code of a tool call that ended with an effect's `code`."""
     if code in _CLOSED:
         return ToolErrorCode(code)
     if code == "no_adapter":

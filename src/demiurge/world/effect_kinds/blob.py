@@ -1,4 +1,4 @@
-"""`blob.put` and `blob.get`: what they take, and what a grant of type `blob` covers."""
+"""`blob.put` and `blob.get`: their parameters, and which of them a grant of type `blob` covers."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from demiurge.world.effect_kinds.types import BYTES, HASH, NAT, TEXT, option, re
 __all__ = ["BLOB", "INLINE_BYTES"]
 
 INLINE_BYTES = 64 * 1024
-"""Most bytes that an effect's parameters or its receipt carry themselves; larger values go by address."""
+"""The most bytes that an effect's parameters or its receipt hold themselves; larger values are passed by address."""
 
-_ANYBODY = ("plan", "reducer", "tool")
+_EVERY_ORIGIN = ("plan", "reducer", "tool")
 
 
 def _size_and_op(grant: Mapping[str, Any], kind: str, params: Mapping[str, Any]) -> str | None:
@@ -34,7 +34,7 @@ BLOB: Final = EffectFamily(
             name="blob.put",
             params=record(blob_ref=option(TEXT), content=ref("sys/BytesOrRef@1")),
             receipt=record(blob_ref=HASH, size=NAT),
-            origins=_ANYBODY,
+            origins=_EVERY_ORIGIN,
             typed_receipt="sys/BlobPutResult@1",
             notes={"content": "`bytes` or `ref`"},
         ),
@@ -42,7 +42,7 @@ BLOB: Final = EffectFamily(
             name="blob.get",
             params=record(blob_ref=TEXT, range=option(ref("sys/BlobRange@1"))),
             receipt=record(blob_ref=HASH, size=NAT, bytes=BYTES),
-            origins=_ANYBODY,
+            origins=_EVERY_ORIGIN,
             typed_receipt="sys/BlobGetResult@1",
         ),
     ),

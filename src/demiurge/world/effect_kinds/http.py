@@ -1,8 +1,8 @@
-"""`http.request`: what a request takes, and what a grant of type `http.out` covers.
+"""`http.request`: its parameters, and which of them a grant of type `http.out` covers.
 
-Two lists of such a grant *add* something, so an absent list and an empty one are the same: `internal_networks` and
-`secrets`. Where a name leads, and how large an answer is, can only be known while the request runs: the adapter checks
-that by the same grant.
+Two lists of such a grant *add* permissions, so an absent list and an empty one mean the same: `internal_networks` and
+`secrets`. The address behind a name and the size of an answer are known only while the request runs; the adapter checks
+both by the same grant.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ _OWN_HEADERS = frozenset(
         *("proxy-authorization", "proxy-connection", "transfer-encoding", "upgrade"),
     )
 )
-"""The adapter's own: they say where a request ends and whom it is for."""
+"""Headers that the adapter sets itself: they say where a request ends and to whom it goes."""
 _CREDENTIALS = re.compile(r"authorization|cookie2?|.*(api|auth|access)[_-]?(key|token)|.*secret.*")
-"""Headers whose values are named as secrets, because a literal would be journaled."""
+"""Headers whose values must be named as secrets, because a literal would be journaled."""
 
 
 def http_problem(grant: Mapping[str, Any], method: str, url: WebUrl) -> str | None:
-    """Why `grant` does not cover this request line; each hop of a redirect is asked about again."""
+    """Returns why `grant` does not cover this request line, else None. It is asked again for each hop of a redirect."""
     methods, hosts, prefixes = grant.get("methods"), grant.get("hosts"), grant.get("path_prefixes")
     if method not in METHODS or (methods is not None and method not in {name.upper() for name in methods}):
         return "method_not_allowed"
@@ -59,7 +59,7 @@ def http_problem(grant: Mapping[str, Any], method: str, url: WebUrl) -> str | No
 
 
 def _granted_host(name: str) -> str:
-    """The form of a host that a grant names; of a malformed one, a form that no host has."""
+    """Returns the canonical form of a host in a grant; for a malformed one, "", which is no host's form."""
     try:
         return host_form(f"[{name}]" if ":" in name and not name.startswith("[") else name)
     except InvalidValue:

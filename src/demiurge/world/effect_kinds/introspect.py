@@ -1,4 +1,4 @@
-"""`introspect.*`: what each takes, and what a grant of type `query` covers."""
+"""`introspect.*`: their parameters, and which of them a grant of type `query` covers."""
 
 from __future__ import annotations
 

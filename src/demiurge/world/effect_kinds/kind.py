@@ -1,7 +1,7 @@
 """`EffectKind` and `EffectFamily`: the description of a kind of effect, as data and pure functions.
 
-A family is the kinds of effect that one type of cap covers, such as `blob.put` and `blob.get`. Its description is all
-that the rest of the program knows of them: the schemas of every manifest are made from it, the kernel decides with its
+A family is the kinds of effect that one type of cap covers, such as `blob.put` and `blob.get`. The rest of the program
+knows a kind by its description alone: the schemas of every manifest are made from it, the kernel decides with its
 functions, a world finds its adapter and capability through it, and the docs page is written from it. The code that
 reaches outside (the adapter, the capability) is named and not imported, because the kernel reads the descriptions and
 does no I/O.
@@ -51,13 +51,14 @@ class Capability(NamedTuple):
 class EffectKind:
     """One kind of effect.
 
-    `params` and `receipt` are its schemas: a `ref` names a schema that stands elsewhere. `origins` says who may ask for
-    it: `plan`, `both` (plans and tools), or a list of `plan`, `reducer`, `tool`. `typed_receipt` is the name of the
-    event that brings its receipt back to a reducer (without one it is `sys/EffectReceipt@1`).
+    `params` and `receipt` are its schemas: a `ref` names a schema that is defined elsewhere. `origins` says who may ask
+    for it: `plan`, `both` (plans and tools), or a list of `plan`, `reducer`, `tool`. `typed_receipt` is the name of the
+    event that brings its receipt back to a reducer (`sys/EffectReceipt@1` if it has none).
 
     `changes`: it changes what others see, so a `read_only` tool may not ask for it; `changes_with` decides by the
-    parameters instead. `answers_refusals`: its adapter also answers what was refused. `wants` is what it takes of a
-    budget by its parameters, `used` what it has taken by its receipt; `priced`: its cost is known only afterwards.
+    parameters instead. `answers_refusals`: its adapter also answers refused intents. `wants` returns the most that it
+    may use of a budget, by its parameters; `used` returns what it has used, by its receipt; `priced`: its cost is known
+    only afterwards.
 
     `takes` and `gives` replace, on the docs page, the fields of the two schemas; `notes` adds a remark to a field.
     """
@@ -74,7 +75,7 @@ class EffectKind:
     used: Callable[[Mapping[str, Any], Mapping[str, Any], ReadBlob], Used] | None = None
     priced: bool = False
     title: str = ""
-    """The first part of its schemas' names, where that does not follow from `name`."""
+    """The first part of its schemas' names, if that does not follow from `name`."""
     takes: str = ""
     gives: str = ""
     notes: Mapping[str, str] = field(default_factory=dict)
@@ -94,7 +95,7 @@ class EffectKind:
         return f"sys/{words}{suffix}@1"
 
     def schemas(self) -> Iterator[tuple[str, TypeExpr]]:
-        """The schemas that this kind defines."""
+        """Yields the schemas that this kind defines."""
         for name, expr in ((self.params_schema, self.params), (self.receipt_schema, self.receipt)):
             if "ref" not in expr:
                 yield name, expr
@@ -131,11 +132,11 @@ class EffectFamily:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The kinds by name."""
+        """The names of the kinds."""
         return tuple(kind.name for kind in self.kinds)
 
     def definitions(self) -> Iterator[dict[str, Any]]:
-        """The definitions that every new manifest has of this family: schemas, then effects, then the cap."""
+        """Yields the definitions that this family adds to every new manifest: schemas, then effects, then the cap."""
         schemas = [*self.schemas.items(), *(schema for kind in self.kinds for schema in kind.schemas())]
         for name, expr in schemas:
             yield {"$kind": "defschema", "name": name, "type": expr}
@@ -157,7 +158,7 @@ class EffectFamily:
 
 
 def in_list(field: str, param: str, code: str) -> Check:
-    """A check that an effect's `param` is in the list `field` of the grant, if the grant has that list."""
+    """Returns a check that an effect's `param` is in the list `field` of the grant, if the grant has that list."""
 
     def check(grant: Mapping[str, Any], _kind: str, params: Mapping[str, Any]) -> str | None:
         allowed = grant.get(field)
@@ -167,7 +168,7 @@ def in_list(field: str, param: str, code: str) -> Check:
 
 
 def at_most(field: str, param: str, code: str) -> Check:
-    """A check that an effect's `param` is not more than the grant's `field`, if the grant has that field."""
+    """Returns a check that an effect's `param` is not more than the grant's `field`, if the grant has that field."""
 
     def check(grant: Mapping[str, Any], _kind: str, params: Mapping[str, Any]) -> str | None:
         limit = grant.get(field)

@@ -1,4 +1,5 @@
-"""`llm.generate`: what it takes, what a grant of type `llm.basic` covers, and what an answer uses of a budget."""
+"""`llm.generate`: its parameters, which of them a grant of type `llm.basic` covers, and what an answer uses of a
+budget."""
 
 from __future__ import annotations
 
@@ -31,23 +32,24 @@ LLM: Final = "llm.generate"
 
 
 def _literal_key(_grant: Mapping[str, Any], _kind: str, params: Mapping[str, Any]) -> str | None:
-    """A key must be named as a secret: a literal key would be journaled with the intent."""
+    """Refuses a key that is written out: a literal key would be journaled with the intent."""
     key = params.get("api_key")
     return "literal_secret" if key is not None and key["$tag"] == "literal" else None
 
 
 def _used(params: Mapping[str, Any], receipt: Mapping[str, Any], read: ReadBlob) -> Used:
-    """An answer whose provider reports no tokens has taken the most that it could."""
+    """Returns the use of an answer. If its provider reports no tokens, the most that it could take counts."""
     if receipt["status"] != "ok":
         return Used(llm_requests=1)
     payload = receipt["payload"]
-    said, cost = payload["token_usage"], _cost(payload, read)
-    tokens = said["prompt"] + said["completion"] or params["max_tokens"]
+    reported, cost = payload["token_usage"], _cost(payload, read)
+    tokens = reported["prompt"] + reported["completion"] or params["max_tokens"]
     return Used(0, 1, tokens, cost or 0, int(cost is None))
 
 
 def _cost(payload: Mapping[str, Any], read: ReadBlob) -> int | None:
-    """The cost in millionths of a dollar: exact where the adapter reports it, else in whole cents; None if unknown."""
+    """Returns the cost in millionths of a dollar: exact if the adapter reports it, else in whole cents; None if
+    unknown."""
     if payload.get("usage_ref") is None:
         cents: int = payload["cost_cents"]
         return cents * MICROS_PER_CENT

@@ -21,11 +21,11 @@ from demiurge.world.effect_kinds.workspace import WORKSPACE_FILES
 __all__ = ["FAMILIES", "Tables", "tables"]
 
 FAMILIES: tuple[EffectFamily, ...] = (MODELS, TOOLS, HTTP, BLOB, TIMER, VAULT, WORKSPACE_FILES, INTROSPECT)
-"""Every family, in the order of the docs page. A new one goes to the end."""
+"""Every family, in the order of the docs page. A new family goes to the end."""
 
 
 class Tables(NamedTuple):
-    """What follows from `FAMILIES`: families by cap type, kinds by name, and the definitions of a new manifest."""
+    """Tables made from `FAMILIES`: families by cap type, kinds by name, and the definitions of a new manifest."""
 
     families: Mapping[str, EffectFamily]
     kinds: Mapping[str, EffectKind]

@@ -1,4 +1,4 @@
-"""`timer.set`: what it takes. A grant of type `timer` has no parameters and covers every time."""
+"""`timer.set`: its parameters. A grant of type `timer` has no parameters and covers every time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`tool.call`: what it takes, what a grant of type `tool` covers, and what a call uses of a budget."""
+"""`tool.call`: its parameters, which of them a grant of type `tool` covers, and what a call uses of a budget."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ TOOL: Final = "tool.call"
 
 
 def _used(_params: Mapping[str, Any], receipt: Mapping[str, Any], _read: ReadBlob) -> Used:
-    said = (receipt["payload"].get("usage") if receipt["status"] == "ok" else None) or {}
-    return Used(1, 0, said.get("total_tokens", 0), said.get("cost_micros", 0))
+    reported = (receipt["payload"].get("usage") if receipt["status"] == "ok" else None) or {}
+    return Used(1, 0, reported.get("total_tokens", 0), reported.get("cost_micros", 0))
 
 
 def allows_connection(grant: Mapping[str, Any], tool: str, connection_id: str, provider: str) -> bool:

@@ -34,7 +34,7 @@ UNIT: Final[TypeExpr] = {"unit": {}}
 
 
 def ref(name: str) -> TypeExpr:
-    """The type that the schema `name` defines."""
+    """Returns the type that the schema `name` defines."""
     return {"ref": name}
 
 

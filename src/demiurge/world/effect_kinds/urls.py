@@ -1,4 +1,4 @@
-"""Web addresses, read in one way only: what a grant was compared with is what is connected to.
+"""Web addresses, parsed in one way only: the URL that a grant was compared with is the URL that is connected to.
 
 A second reading of the same text is how a request slips past a check, so a text that could be read in two ways is
 refused: user names, backslashes, numbers that only some resolvers take for an address. Hosts are compared and sent in
@@ -28,13 +28,13 @@ _LABEL = re.compile(r"[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?")
 _NUMBER = re.compile(r"[0-9]+|0x[0-9a-f]*")
 _UNREADABLE = re.compile(r"[\x00-\x20\x7f-\xa0\\\u2028\u2029]")
 _SINCE_2008 = re.compile("[\u00df\u03c2\u200c\u200d\u1e9e]")
-"""Characters that the two standards for names in other scripts turn into two different names."""
+"""Characters that the two standards for internationalised names (IDNA 2003 and 2008) turn into two different names."""
 _PRINTABLE = "".join(chr(code) for code in range(0x21, 0x7F))
 
 
 class WebUrl(NamedTuple):
-    """`host` is a name in ASCII or the canonical text of an address (IPv6 without brackets); `target` is path and
-    query as they are sent."""
+    """A parsed URL. `host` is a name in ASCII or the canonical text of an address (IPv6 without brackets); `target` is
+    path and query as they are sent."""
 
     scheme: str
     host: str
@@ -44,7 +44,7 @@ class WebUrl(NamedTuple):
 
     @property
     def authority(self) -> str:
-        """What the Host header says: without the port when it is the scheme's own."""
+        """The value of the Host header: without the port if it is the scheme's default."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         return host if self.port == PORTS[self.scheme] else f"{host}:{self.port}"
 
@@ -57,7 +57,8 @@ class WebUrl(NamedTuple):
 
 
 def parse_url(text: str) -> WebUrl:
-    """Raises InvalidValue (`invalid_url`) for all but an absolute http or https URL that can be read in one way."""
+    """Parses an absolute http or https URL. Raises InvalidValue (`invalid_url`) for any other text and for one that
+    could be read in two ways."""
     found = _URL.fullmatch(text) if len(text) <= MAX_URL and not _UNREADABLE.search(text) else None
     authority = _AUTHORITY.fullmatch(found["authority"]) if found else None
     if found is None or authority is None:
@@ -74,7 +75,7 @@ def parse_url(text: str) -> WebUrl:
 
 
 def host_form(host: str) -> str:
-    """The one form of a host's name or address. Raises InvalidValue (`invalid_url`)."""
+    """Returns the canonical form of a host's name or address. Raises InvalidValue (`invalid_url`)."""
     if host.startswith("["):
         try:
             return str(ipaddress.IPv6Address(host.strip("[]")))
@@ -100,7 +101,7 @@ def host_form(host: str) -> str:
 
 
 def joined(base: WebUrl, location: str) -> WebUrl:
-    """Where a redirect leads. Raises InvalidValue (`invalid_url`)."""
+    """Returns the target of a redirect. Raises InvalidValue (`invalid_url`)."""
     if _UNREADABLE.search(location):
         raise _invalid("can't be read")
     try:
@@ -110,7 +111,7 @@ def joined(base: WebUrl, location: str) -> WebUrl:
 
 
 def has_dot_segments(path: str) -> bool:
-    """Whether a server could take a part of `path`, however often it is decoded, for `.` or `..`."""
+    """Returns whether a server could take a part of `path`, however often it is decoded, for `.` or `..`."""
     for _ in range(4):
         segments = path.replace("\\", "/").split("/")
         if any(segment.partition(";")[0] in (".", "..") for segment in segments):
@@ -123,7 +124,7 @@ def has_dot_segments(path: str) -> bool:
 
 
 def is_inside(path: str, prefix: str) -> bool:
-    """Whether `path` is `prefix` or lies below it: whole segments count, so `/a` does not hold `/ab`."""
+    """Returns whether `path` is `prefix` or lies below it. Whole segments count, so `/a` does not hold `/ab`."""
     return path == prefix or path.startswith(prefix.rstrip("/") + "/")
 
 

@@ -1,6 +1,6 @@
-"""`vault.put` and `vault.rotate`: what they take, and what a grant of type `vault` covers.
+"""`vault.put` and `vault.rotate`: their parameters, and which of them a grant of type `vault` covers.
 
-The vault belongs to the user and serves other worlds as well, so an absent list of `aliases` covers none.
+The secret vault belongs to the user and serves other worlds as well, so an absent list of `aliases` covers none.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""`workspace.*`: what each takes, and what a grant of type `workspace` covers."""
+"""`workspace.*`: their parameters, and which of them a grant of type `workspace` covers."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _OPS = {
     "annotations_set": "write",
     "commit": "write",
 }
-"""The last part of a kind's name -> the word for it in a grant's `ops`, where that is another."""
+"""The last part of a kind's name -> its word in a grant's `ops`, where the two differ."""
 
 
 def _op(grant: Mapping[str, Any], kind: str, _params: Mapping[str, Any]) -> str | None:

@@ -1,9 +1,9 @@
-"""The kernel: one pure function from a unit's state and one ingress to its next state, records and wants.
+"""The kernel: one pure function from a unit's state and one ingress to its next state, records and effects to perform.
 
     advance(manifest, unit_state, ingress, blobs) -> Advance | Need
 
-No I/O, no clock, no randomness: they are in the ingress's stamp. Whatever a user, a reducer, a
-policy or a provider does wrong becomes a recorded outcome; nothing is thrown for it, so replay reproduces it.
+It does no I/O; time and entropy come from the ingress's stamp. A fault of a user, a reducer, a policy or a provider
+becomes a recorded outcome and raises nothing, so replay reproduces it.
 """
 
 from demiurge.world.kernel.advance import advance

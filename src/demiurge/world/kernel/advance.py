@@ -1,4 +1,4 @@
-"""`advance`: an ingress is recorded, and what it causes is done, first in, first out."""
+"""`advance`: records an ingress and carries out its consequences, first in, first out."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from demiurge.world.kernel.budgets import begin_run, count, end_runs, settle, sh
 from demiurge.world.kernel.doubts import on_doubt_decided, on_doubt_settled
 from demiurge.world.kernel.events import consume, reduce
 from demiurge.world.kernel.ingress import Ingress
-from demiurge.world.kernel.intents import answer, capability, turn_down
+from demiurge.world.kernel.intents import answer, capability, refuse
 from demiurge.world.kernel.outcome import Advance, Need
 from demiurge.world.kernel.plans import run_plan
 from demiurge.world.kernel.step_context import Reduce, StepContext
@@ -27,7 +27,11 @@ _Advance = fast_constructor(Advance)
 
 
 def advance(manifest: Manifest, unit_state: UnitState, ingress: Ingress, blobs: Mapping[Ref, bytes]) -> Advance | Need:
-    """One step of one unit. `unit_state` is not changed; `blobs` holds what the step may read."""
+    """Takes one step of one unit. Returns `Need` if the step needs a blob that `blobs` lacks; the caller loads it and
+    calls again.
+
+    `unit_state` is not changed. `blobs` holds the blobs that the step may read.
+    """
     step = StepContext(manifest, unit_state.copy(), ingress, blobs)
     try:
         _INGRESS[ingress.kind](step)
@@ -70,7 +74,7 @@ def _on_receipt(step: StepContext) -> None:
 
 
 def _on_approval(step: StepContext) -> None:
-    """A person's decision. It lets the intent run only if the rules in force still allow it."""
+    """Takes a person's decision. The intent runs only if the rules in force still allow it."""
     body, stamp = step.ingress.body, step.ingress.stamp
     intent = step.state.intents.get(body["intent"])
     if intent is None or not intent.awaits_approval:
@@ -78,24 +82,24 @@ def _on_approval(step: StepContext) -> None:
     seq = step.record_ingress()
     refused = refusal(step.manifest, intent, body, stamp)
     if refused is None:
-        short = shortfall(step, intent.run, intent.kind, intent.params, but=intent.id)
+        short = shortfall(step, intent.run, intent.kind, intent.params, except_for=intent.id)
         refused = Refusal(short.code, short.message, short.to_node()) if short is not None else None
     if refused is not None:
         if refused.decision is not None:
             step.record("decision", {"intent": intent.id, "kind": intent.kind, **refused.decision}, seq)
-        turn_down(step, intent, refused.code, refused.message, seq)
+        refuse(step, intent, refused.code, refused.message, seq)
         return
     at_ms = stamp.time_ns // 1_000_000
-    given = {"by": body["by"], "reason": body["reason"], "at_ms": at_ms}
+    decision = {"by": body["by"], "reason": body["reason"], "at_ms": at_ms}
     if approvers_of(intent):
-        given["roles"] = list(step.ingress.stamp.caller.roles)
-    approved = replace(intent, approved=given)
+        decision["roles"] = list(step.ingress.stamp.caller.roles)
+    approved = replace(intent, approved=decision)
     step.state.intents[intent.id] = approved
     step.ready.append(approved)
 
 
 def _on_capability_request(step: StepContext) -> None:
-    """A running tool asks for an effect: admitted only while its `tool.call` is open."""
+    """Takes a running tool's request for an effect. It is admitted only while its `tool.call` is open."""
     body = step.ingress.body
     parent = step.state.intents.get(body["parent"])
     if parent is None or parent.kind != TOOL or not parent.may_run or body["ordinal"] in parent.requests:
@@ -104,18 +108,18 @@ def _on_capability_request(step: StepContext) -> None:
 
 
 def _on_fork(step: StepContext) -> None:
-    """From here on the unit is another world's: what it asks for now has another identity."""
+    """Moves the unit to another world: from here on, its effects have other identities."""
     step.record_ingress()
     step.state.world = step.ingress.body["world"]
 
 
 def _on_erased(step: StepContext) -> None:
-    """A blob is gone; nothing is computed from that."""
+    """Records that a blob was erased. Nothing is computed from the record."""
     step.record_ingress()
 
 
 def _on_loss(step: StepContext) -> None:
-    """A part of the world was lost, and somebody goes on without it; nothing is computed from that."""
+    """Records that a part of the world was lost and a person accepted the loss. Nothing is computed from the record."""
     step.record_ingress()
 
 

@@ -1,8 +1,8 @@
-"""Budgets as the kernel keeps them: what an effect may still take, what it took, and what one run lends to another.
+"""Budgets in the kernel: how much an effect may still use, how much it used, and how much one run lends to another.
 
-An event to another unit takes a share along; its sender has reserved it by the record of the event. The run that it
-begins there ends when nothing of it is open, and sends word of what it used, as an event that both journals hold. Both
-ways go by the outbox, so a crash neither loses a share nor gives it out twice.
+An event to another unit may take a share of its run's budget along. The sender reserves the share in the record of the
+event. The run that begins in the other unit ends when nothing of it is open, and reports its use in an event that both
+journals hold. Both events go through the outbox, so a crash neither loses a share nor lends it twice.
 """
 
 from __future__ import annotations
@@ -45,15 +45,15 @@ _WORDS = {
 
 
 class Overdrawn(InvalidValue):
-    """An event was to take more along than there is."""
+    """An event would take more budget along than is left."""
 
     code = "budget_exceeded"
 
 
 @dataclass(frozen=True, slots=True)
 class _Account:
-    """What bounds an effect: its run (`name` is "run") or its unit. `used` is known, `open` is what effects may take
-    that go on."""
+    """The budget of a run or of a unit (`name` is "run" or "unit"). `used` is known use; `open` is the most that
+    running effects may still use."""
 
     name: str
     limits: Limits
@@ -62,7 +62,7 @@ class _Account:
     run: Run | None
 
     def spent(self, dimension: str) -> int:
-        """Used, or lent to other runs."""
+        """Returns the amount that was used or is lent to other runs."""
         used: int = getattr(self.used, dimension)
         return used + (self.run.reserved(dimension) if self.run is not None else 0)
 
@@ -72,8 +72,8 @@ class _Account:
 
 
 def begin_run(step: StepContext, seq: int) -> int | None:
-    """The run that an event belongs to here, when it is counted: its id. One that comes back goes on with the run that
-    it comes back to, if that goes on and the event brings nothing of its own."""
+    """Returns the id of the run that an event belongs to in this unit, or None if no run is counted. A reply to a run
+    that goes on belongs to that run, unless the reply brings a budget of its own."""
     sent = step.ingress.sender
     back: int | None = sent.get("back")
     if back in step.state.runs and not sent.get("lent"):
@@ -87,13 +87,14 @@ def begin_run(step: StepContext, seq: int) -> int | None:
 
 
 def shortfall(
-    step: StepContext, run: int | None, kind: str, params: Mapping[str, Any], but: bytes | None = None
+    step: StepContext, run: int | None, kind: str, params: Mapping[str, Any], except_for: bytes | None = None
 ) -> Admission | None:
-    """Why there is no budget for an effect, None when there is. `but`: an open intent, itself, that does not count."""
+    """Returns why the budget does not suffice for an effect, or None if it does. The open intent `except_for`, which is
+    the effect itself, is not counted."""
     if run is None and step.manifest.tool_policy.budgets.unit is None:
         return None
     want, now_ns = wanted(kind, params), step.ingress.stamp.time_ns
-    for account in _accounts(step, run, but):
+    for account in _accounts(step, run, except_for):
         name, limits = account.name, account.limits
         if "deadline_ns" in limits and now_ns >= limits["deadline_ns"]:
             return Admission("deny", "budget", f"{name}.deadline", "deadline_exceeded", "The time of this run is over.")
@@ -105,7 +106,8 @@ def shortfall(
 
 
 def _short(account: _Account, dimension: str, wants: int, *, costs: bool) -> str | None:
-    """Why there is not enough, if there is not; what an effect that `costs` will cost nobody knows before."""
+    """Returns why an account does not suffice, or None if it does. If the effect `costs` money, nobody knows how much
+    before it is done."""
     name, left, limit = account.name, account.left(dimension), account.limits[dimension]
     is_short = left < wants if wants else account.spent(dimension) > limit
     if dimension == "cost_micros" and costs:
@@ -119,7 +121,8 @@ def _short(account: _Account, dimension: str, wants: int, *, costs: bool) -> str
 
 
 def left_of(step: StepContext, run: int | None, kind: str, params: Mapping[str, Any]) -> dict[str, Limits] | None:
-    """What is left to the run and to the unit once an effect is admitted; None when neither is bounded."""
+    """Returns what an effect, once admitted, leaves to its run and its unit: `{"run", "unit"}`, only those that are
+    bounded; None if neither is."""
     if run is None and step.manifest.tool_policy.budgets.unit is None:
         return None
     want = wanted(kind, params)
@@ -133,7 +136,7 @@ def left_of(step: StepContext, run: int | None, kind: str, params: Mapping[str, 
 
 
 def count(step: StepContext, intent: OpenIntent) -> None:
-    """Note what an effect took, whose receipt this is; one that was refused took nothing."""
+    """Counts what an effect used, by its receipt. A refused effect used nothing."""
     if intent.refused is not None:
         return
     run = _counted(step, intent.run)
@@ -154,7 +157,8 @@ def count(step: StepContext, intent: OpenIntent) -> None:
 
 
 def check_shares(step: StepContext, run: int | None, sent: Sequence[tuple[Emit, tuple[Unit, str, Any] | None]]) -> None:
-    """Raises Overdrawn when events would take more along than there is, InvalidValue for one that stays here."""
+    """Raises Overdrawn if the events would take more budget along than is left, InvalidValue if an event with a share
+    stays in this unit."""
     wants: dict[str, int] = {}
     for emit, target in sent:
         if emit.budget is None:
@@ -174,26 +178,27 @@ def check_shares(step: StepContext, run: int | None, sent: Sequence[tuple[Emit, 
 
 
 def lend(step: StepContext, emit: Emit, unit: Unit, seq: int, run: int | None) -> dict[str, Any]:
-    """What the cause of an event that goes to another unit says of budgets, reserved here by its record `seq`."""
+    """Returns the budget fields in the cause of an event to another unit, and reserves its share under record `seq`."""
     mine = _counted(step, run)
     limits = limits_of(step.manifest.tool_policy.budgets.run, mine) if mine is not None else {}
-    given = given_to(limits, emit.budget, step.ingress.stamp.time_ns)
+    taken = given_to(limits, emit.budget, step.ingress.stamp.time_ns)
     if mine is None:
-        return {"budget": given, "run": None} if given else {}
-    said: dict[str, Any] = {"budget": given, "run": mine.id} if given else {"run": mine.id}
+        return {"budget": taken, "run": None} if taken else {}
+    fields: dict[str, Any] = {"budget": taken, "run": mine.id} if taken else {"run": mine.id}
     if mine.caller is not None and mine.caller.unit == str(unit):
         if mine.caller.run is None and emit.budget is None:
             return {}
-        said["back"] = mine.caller.run
+        fields["back"] = mine.caller.run
     share = {name: limit for name, limit in emit.budget.limits.items() if limit} if emit.budget is not None else {}
     if share:
         step.state.runs[mine.id] = mine.lend(seq, str(unit), share)
-        said["lent"] = True
-    return said
+        fields["lent"] = True
+    return fields
 
 
 def settle(step: StepContext, cause: Mapping[str, Any]) -> None:
-    """A run that was lent something is over: what it used is used, the rest is back."""
+    """Takes the report that a run with a lent share is over: its use is counted, the rest of the share is free
+    again."""
     used = Used(**step.ingress.body["value"])
     step.record_ingress()
     for run in list(step.state.runs.values()):
@@ -201,7 +206,7 @@ def settle(step: StepContext, cause: Mapping[str, Any]) -> None:
 
 
 def end_runs(step: StepContext) -> None:
-    """End what has nothing open any more, and settle with who lent."""
+    """Ends the runs of which nothing is open any more, and reports their use to the lenders."""
     state = step.state
     going = {plan.run for plan in state.plans.values()} | {intent.run for intent in state.intents.values()}
     for run in list(state.runs.values()):
@@ -217,26 +222,26 @@ def end_runs(step: StepContext) -> None:
 
 
 def _counted(step: StepContext, run: int | None) -> Run | None:
-    """The run, when it is counted and goes on."""
+    """Returns the run if it is counted and goes on."""
     return step.state.runs.get(run) if run is not None else None
 
 
-def _accounts(step: StepContext, run: int | None, but: bytes | None) -> Iterator[_Account]:
-    """What bounds an effect of `run`, its run first."""
+def _accounts(step: StepContext, run: int | None, except_for: bytes | None) -> Iterator[_Account]:
+    """Yields the accounts that bound an effect of `run`, that of the run first."""
     state, budgets = step.state, step.manifest.tool_policy.budgets
     found = _counted(step, run)
     if found is not None:
         limits = limits_of(budgets.run, found)
         if limits:
-            yield _Account("run", limits, found.used, _held(step, but, found.id), found)
+            yield _Account("run", limits, found.used, _held(step, except_for, found.id), found)
     if budgets.unit is not None:
-        yield _Account("unit", budgets.unit.limits, state.used or Used(), _held(step, but, None), None)
+        yield _Account("unit", budgets.unit.limits, state.used or Used(), _held(step, except_for, None), None)
 
 
-def _held(step: StepContext, but: bytes | None, run: int | None) -> Used:
-    """What open effects may take, of one run or of all."""
+def _held(step: StepContext, except_for: bytes | None, run: int | None) -> Used:
+    """Returns the most that the open effects of one run, or of all runs, may use."""
     held = Used()
     for intent in step.state.intents.values():
-        if intent.id != but and intent.refused is None and run in (None, intent.run):
+        if intent.id != except_for and intent.refused is None and run in (None, intent.run):
             held = held.plus(wanted(intent.kind, intent.params))
     return held

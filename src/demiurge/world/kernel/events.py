@@ -1,4 +1,4 @@
-"""Events within a unit: who hears one, and what the unit's reducer makes of it."""
+"""Events within a unit: which plans and which reducer take an event, and what the reducer makes of it."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ _Context = fast_constructor(ReducerContext)
 def raise_event(
     step: StepContext, emit: Emit, target: tuple[Unit, str, Any] | None, cause: int, run: int | None
 ) -> None:
-    """Record an event that was emitted here, and take it or send it on to where it is routed.
+    """Records an event that this unit emitted, and takes it or sends it to the unit that it is routed to.
 
-    Its value is already normalised, its route known and its budget there, so nothing can go wrong any more.
+    Its value is already normalised, its route known and its budget checked, so nothing can fail any more.
     """
     step.events += 1
     body = {"value": emit.value, "schema": emit.schema}
@@ -45,27 +45,28 @@ def raise_event(
 
 
 def consume(step: StepContext, schema: str, value: Any, seq: int, run: int | None) -> None:
-    """Offer the event to the plans that wait, start those that it triggers, then queue it for the unit's reducer.
+    """Offers the event to waiting plans, starts the plans that it triggers, then queues it for the unit's reducer.
 
-    A module's event is heard under its own schema, and its arm under the arm's.
+    An event of the module counts under the module's event schema, and an arm of it also under the arm's schema.
     """
     module = step.manifest.modules.get(step.state.unit.module)
-    heard_as = {schema: value}
+    by_schema = {schema: value}
     if module is not None and schema == module.event and module.tags and value["$tag"] in module.tags:
-        heard_as[module.tags[value["$tag"]]] = value["$value"]
+        by_schema[module.tags[value["$tag"]]] = value["$value"]
     for instance in step.state.plans.values():
         if instance.waits:
-            _offer(step, instance, heard_as, seq)
-    for form, part in heard_as.items():
+            _offer(step, instance, by_schema, seq)
+    for form, part in by_schema.items():
         for trigger in step.manifest.triggers.get(form, ()):
             _start_plan(step, trigger.plan, trigger.correlate_by, part, seq, run)
     if module is not None and schema == module.event:
         step.tasks.append(Reduce(value, seq, run))
 
 
-def _offer(step: StepContext, instance: PlanInstance, heard_as: Mapping[str, Any], cause: int) -> None:
-    """Let the steps that wait now for this event, under one of its schemas, look at it when their turn comes."""
-    offers = [(step_id, heard_as[want]) for step_id, want in instance.waits.items() if want in heard_as]
+def _offer(step: StepContext, instance: PlanInstance, by_schema: Mapping[str, Any], cause: int) -> None:
+    """Queues an offer of this event, under each schema that it counts under, to the steps of a plan that wait for it
+    now."""
+    offers = [(step_id, by_schema[want]) for step_id, want in instance.waits.items() if want in by_schema]
     if offers:
         step.tasks.append(RunPlan(instance.id, cause, offers))
 
@@ -83,14 +84,14 @@ def _start_plan(
 
 
 def _field(value: Any, path: str) -> Any:
-    """The field that a trigger correlates by; "" when the event has no such field."""
+    """Returns the field that a trigger correlates by; "" if the event has no such field."""
     for name in path.split("."):
         value = value.get(name) if isinstance(value, Mapping) else None
     return value if value is not None else ""
 
 
 def reduce(step: StepContext, value: Any, cause: int, run: int | None) -> None:
-    """Run the unit's reducer on an event, raise what it emits, and ask for the effects that it wants."""
+    """Runs the unit's reducer on an event, raises the events that it emits, and asks for its effects."""
     module = step.manifest.modules[step.state.unit.module]
     stamp = step.ingress.stamp
     context = _Context(
@@ -109,7 +110,7 @@ def reduce(step: StepContext, value: Any, cause: int, run: int | None) -> None:
         cell, emitted, digest = apply_step(step.manifest.schemas, module.state, step.state.cell, change)
         if change.blobs:
             step.check_blobs(change.blobs)
-        asked = granted(step, module, change.effects) if change.effects else ()
+        requested = granted(step, module, change.effects) if change.effects else ()
         sent = _targeted(step, emitted, run)
     except InvalidValue as error:
         code = error.code if isinstance(error, Overdrawn) else "invalid_step"
@@ -117,7 +118,7 @@ def reduce(step: StepContext, value: Any, cause: int, run: int | None) -> None:
         return
     except (MissingBlob, KeyboardInterrupt):
         raise
-    except BaseException as error:  # noqa: BLE001 - a reducer's fault is an outcome, whatever it is
+    except BaseException as error:  # noqa: BLE001 - any fault of a reducer is a recorded outcome
         _step_failed(step, "reducer_failed", type(error).__name__, value, cause, run)
         return
     step.state.cell = cell
@@ -125,13 +126,13 @@ def reduce(step: StepContext, value: Any, cause: int, run: int | None) -> None:
     seq = step.record("step", {"digest": digest}, cause, refs)
     for emit, target in sent:
         raise_event(step, emit, target, seq, run)
-    request_effects(step, module, asked, seq, run)
+    request_effects(step, module, requested, seq, run)
 
 
 def _targeted(
     step: StepContext, emitted: Sequence[Emit], run: int | None
 ) -> list[tuple[Emit, tuple[Unit, str, Any] | None]]:
-    """What a step emits, each with where it goes, if all of it may be."""
+    """Returns the events of a step, each with its route. Raises InvalidValue if one of them may not be sent."""
     step.check_events(len(emitted))
     sent = [(emit, routed(step.manifest, emit.schema, emit.value)) for emit in emitted]
     check_shares(step, run, sent)
@@ -139,7 +140,7 @@ def _targeted(
 
 
 def _step_failed(step: StepContext, code: str, message: str, value: Any, cause: int, run: int | None) -> None:
-    """Record that a step did not happen, and tell the module once, so that nothing waits for it for ever."""
+    """Records that a step failed, and tells the module once, so that nothing waits forever for the step."""
     body = {"code": code, "message": message}
     seq = step.record("step", {"error": body}, cause)
     module = step.manifest.modules[step.state.unit.module]

@@ -1,4 +1,4 @@
-"""What comes in: the only way in which anything from outside reaches a unit."""
+"""`Ingress`: the only way in which anything from outside reaches a unit."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ __all__ = ["Ingress"]
 
 @dataclass(frozen=True, slots=True)
 class Ingress:
-    """What comes in from outside `advance`. `id` makes it idempotent within the unit.
+    """One input of `advance` from outside. `id` makes it idempotent within the unit.
 
     kind and body: `event` {schema, value}; `receipt` {intent, status, payload, secrets?: [{alias, version, digest?}],
     connection?: {id, provider, grants, caller, lent, read}};
     `approval` {intent, verdict, reason, by}; `capability_request` {parent, ordinal, kind, params}; `fork` {world, from,
-    position}: the unit goes over to a new world; `erased` {ref, actor, why}; `loss` {what, actor, why}; `doubt_decided`
-    and `doubt_settled`: see `kernel.doubts`. `refs` are the blobs that the body
-    exposes; `record` is what the journal has of it, if it is replayed.
+    position}: the unit moves to a new world; `erased` {ref, actor, why}; `loss` {what, actor, why}; `doubt_decided` and
+    `doubt_settled`: see `kernel.doubts`. `refs` are the blobs that the body exposes. `record` is its record in the
+    journal, if the ingress is replayed.
     """
 
     kind: str
@@ -34,5 +34,5 @@ class Ingress:
 
     @property
     def sender(self) -> Mapping[str, Any]:
-        """What the unit that sent it says: `{unit, seq, index, ...}`; nothing where it is not from a unit."""
+        """The cause that the sending unit gave, `{unit, seq, index, ...}`; empty if no unit sent the ingress."""
         return {} if self.cause is None or isinstance(self.cause, int) else self.cause

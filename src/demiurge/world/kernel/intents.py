@@ -1,7 +1,7 @@
-"""Intents: effects that are admitted and recorded, or refused.
+"""Intents: effects that were admitted and recorded, or refused.
 
 A refused tool call is an intent as well: it is recorded with the decision that refused it, its adapter answers it, and
-its receipt is recorded, so every proposed call leaves the same records. What else is refused is answered at once.
+its receipt is recorded, so every proposed call leaves the same records. Any other refused effect is answered at once.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from demiurge.world.manifest import EffectType, Manifest, ModuleType
 from demiurge.world.reducer import EffectRequest, MissingBlob
 from demiurge.world.state import OpenIntent, Request
 
-__all__ = ["answer", "capability", "emit_effect", "granted", "request_effects", "turn_down"]
+__all__ = ["answer", "capability", "emit_effect", "granted", "refuse", "request_effects"]
 
 _OpenIntent = fast_constructor(OpenIntent)
 
@@ -40,8 +40,8 @@ def emit_effect(
     cause: int,
     run: int | None,
 ) -> None:
-    """Admit an effect and record the intent; or record the denial. A refused tool call becomes an intent that its
-    adapter answers, any other refused effect is answered at once."""
+    """Admits an effect and records the intent, or records the denial. A refused tool call becomes an intent that its
+    adapter answers; any other refused effect is answered at once."""
     step.effects += 1
     effect = step.manifest.effects.get(kind)
     if effect is None:
@@ -55,7 +55,7 @@ def emit_effect(
     except InvalidValue as error:
         _deny(step, intent_id, kind, origin, cause, run, failed("effect_params_invalid", str(error)))
         return
-    except Exception as error:  # noqa: BLE001 - what nobody can decide on is denied
+    except Exception as error:  # noqa: BLE001 - an effect that cannot be decided on is denied
         message = f"The grant {grant} can't be held against these parameters ({type(error).__name__})."
         _deny(step, intent_id, kind, origin, cause, run, failed("effect_params_invalid", message))
         return
@@ -99,7 +99,7 @@ def _decided(
     origin: Mapping[str, Any],
     run: int | None,
 ) -> tuple[Admission, Mapping[str, Any] | None]:
-    """Whether an effect may happen, and what a person is to be asked first, if one is."""
+    """Returns the decision on an effect, and the question to a person if one must be asked first."""
     stamp = step.ingress.stamp
     admission = admit(step.manifest, effect, params, grant, origin, now_ns=stamp.time_ns, caller=stamp.caller)
     if params.get("refused") is not None:
@@ -114,8 +114,8 @@ def _decided(
 
 
 def _refused_by_reducer(admission: Admission, code: str) -> Admission:
-    """The refusal of a tool call by the reducer to which it was proposed; the decision of the rules themselves where
-    these refuse it with the same code. Raises InvalidValue for a code that is not among the closed ones."""
+    """Returns the refusal of a tool call by the reducer that was offered it, or the decision of the rules if they
+    refuse it with the same code. Raises InvalidValue unless `code` is one of the closed codes."""
     if admission.verdict == "deny" and tool_code(admission.code) == code:
         return admission
     if code not in set(ToolErrorCode):
@@ -124,8 +124,8 @@ def _refused_by_reducer(admission: Admission, code: str) -> Admission:
 
 
 def granted(step: StepContext, module: ModuleType, effects: Sequence[EffectRequest]) -> list[tuple[EffectRequest, str]]:
-    """What a reducer asks for, each with the grant that it uses. Raises InvalidValue for what its module does not
-    declare, or too many."""
+    """Returns the effects that a reducer asks for, each with the grant that it uses. Raises InvalidValue for effects
+    that its module does not declare, and for too many."""
     step.check_effects(len(effects))
     found = []
     for index, effect in enumerate(effects):
@@ -142,11 +142,11 @@ def granted(step: StepContext, module: ModuleType, effects: Sequence[EffectReque
 
 
 def request_effects(
-    step: StepContext, module: ModuleType, asked: Sequence[tuple[EffectRequest, str]], seq: int, run: int | None
+    step: StepContext, module: ModuleType, requested: Sequence[tuple[EffectRequest, str]], seq: int, run: int | None
 ) -> None:
-    """Emit the effects that a reducer's step asks for; `seq` is the step's record."""
+    """Emits the effects that a reducer's step asks for; `seq` is the number of the step's record."""
     state = step.state
-    for index, (effect, grant) in enumerate(asked, 1):
+    for index, (effect, grant) in enumerate(requested, 1):
         identity = [state.world, str(state.unit), seq, index, effect.kind, cbor.digest(effect.params), grant]
         origin = {"key": effect.key, "kind": "reducer", "name": module.name}
         emit_effect(step, cbor.digest(identity), effect.kind, grant, effect.params, origin, seq, run)
@@ -155,7 +155,7 @@ def request_effects(
 def capability(
     step: StepContext, parent: OpenIntent, ordinal: int, kind: str, params: Mapping[str, Any], cause: int
 ) -> None:
-    """Emit the effect that a running tool asks for, in the name of its open call."""
+    """Emits the effect that a running tool asks for, on behalf of its open call."""
     digest = cbor.digest(params)
     intent_id = cbor.digest([parent.id, ordinal, kind, digest])
     requests = {**parent.requests, ordinal: Request(kind, digest, intent_id)}
@@ -167,7 +167,7 @@ def capability(
 
 
 def _only_grant(manifest: Manifest, cap_type: str) -> str:
-    """The one grant of this cap type; none when there are none or several."""
+    """Returns the one grant of this cap type; "" if there are none or several."""
     names = [g.name for g in manifest.grants.values() if g.cap_type == cap_type]
     return names[0] if len(names) == 1 else ""
 
@@ -188,8 +188,8 @@ def _deny(
     _deliver(step, intent_id, kind, origin, result, seq, run)
 
 
-def turn_down(step: StepContext, intent: OpenIntent, code: str, message: str, cause: int) -> None:
-    """Refuse an open intent: its adapter answers it, or, where it answers none, it is closed with the refusal."""
+def refuse(step: StepContext, intent: OpenIntent, code: str, message: str, cause: int) -> None:
+    """Refuses an open intent: its adapter answers it, or, if the adapter answers no refusals, the refusal closes it."""
     effect = step.manifest.effects.get(intent.kind)
     if effect is None or not effect.answers_refusals:
         answer(step, intent, failed(code, message), cause)
@@ -200,7 +200,7 @@ def turn_down(step: StepContext, intent: OpenIntent, code: str, message: str, ca
 
 
 def answer(step: StepContext, intent: OpenIntent, result: Mapping[str, Any], cause: int) -> None:
-    """Close an intent with its result."""
+    """Closes an intent with its result."""
     del step.state.intents[intent.id]
     _deliver(step, intent.id, intent.kind, intent.origin, result, cause, intent.run)
 
@@ -214,7 +214,7 @@ def _deliver(
     cause: int,
     run: int | None,
 ) -> None:
-    """Give a result to the running tool, the plan or the reducer that asked for it."""
+    """Gives a result to the running tool, the plan or the reducer that asked for the effect."""
     if origin["kind"] == "tool":
         step.answers.append((intent_id, result))
         parent = step.state.intents.get(origin["parent"])

@@ -1,4 +1,4 @@
-"""What comes out of `advance`: the next state with its records and wants, or the blob without which there is none."""
+"""The outcome of `advance`: the next state with its records and effects, or the blob that is missing."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ __all__ = ["Advance", "Need", "Sent"]
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """An event for another unit: `id` is (unit, sequence number, index), which the target uses as its ingress id.
-    `caller` is the sending unit, with the tenant and the roles of the caller for whom it sends."""
+    """An event for another unit. `id` is made of the sending unit, sequence number and index; the target uses it as its
+    ingress id. `caller` is the sending unit, with the tenant and the roles of the caller for whom it sends."""
 
     id: str
     target: Unit
@@ -30,8 +30,8 @@ class Sent:
 
 @dataclass(frozen=True, slots=True)
 class Advance:
-    """The outcome. `intents` are to be performed, `asks` wait for a person; `answers` are results for running tools:
-    (intent of the request, result)."""
+    """The outcome of one step. `intents` must be performed; `asks` wait for a person; `answers` are results for running
+    tools: (intent of the request, result)."""
 
     state: UnitState
     records: tuple[Record, ...]
@@ -44,6 +44,6 @@ class Advance:
 
 @dataclass(frozen=True, slots=True)
 class Need:
-    """The step can't run without this blob: load it and call again."""
+    """The step cannot run without this blob: load it and call again."""
 
     ref: Ref

@@ -1,4 +1,4 @@
-"""The plans of a unit as the kernel moves them on, and the kernel as a running plan sees it."""
+"""The plans of a unit: how the kernel moves them on, and the port through which a running plan calls the kernel."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ __all__ = ["run_plan"]
 
 
 def run_plan(step: StepContext, plan_id: int, cause: int, offers: Sequence[tuple[str, Any]] | None = None) -> None:
-    """Move a plan on; whatever goes wrong in it ends it with a record that the unit's reducer can see.
+    """Moves a plan on. Any fault in it ends the plan with a record that the unit's reducer can see.
 
-    With `offers` (see `offer_event`) only when it takes one.
+    With `offers` (see `offer_event`) the plan moves only if one of its steps takes an offer.
     """
     instance = step.state.plans.get(plan_id)
     if instance is None:
@@ -41,14 +41,14 @@ def run_plan(step: StepContext, plan_id: int, cause: int, offers: Sequence[tuple
         code = problem.code if isinstance(problem, ExpressionError | Overdrawn) else "plan_failed"
         _failed(step, instance, code, str(problem)[:MESSAGE], cause)
         return
-    except Exception as error:  # noqa: BLE001 - what a plan says is a user's, and its fault an outcome
+    except Exception as error:  # noqa: BLE001 - any fault of a user's plan is a recorded outcome
         _failed(step, instance, "plan_failed", type(error).__name__, cause)
         return
     if ended is not None:
-        _ended(step, manifest, instance, ended, cause)
+        _record_end(step, manifest, instance, ended, cause)
 
 
-def _ended(step: StepContext, manifest: Manifest, instance: PlanInstance, ended: Ended, cause: int) -> None:
+def _record_end(step: StepContext, manifest: Manifest, instance: PlanInstance, ended: Ended, cause: int) -> None:
     del step.state.plans[instance.id]
     output = manifest.plans[instance.plan].output
     result = {"result": ended.result} if output is not None else {}
@@ -69,7 +69,8 @@ def _failed(step: StepContext, instance: PlanInstance, code: str, message: str, 
 
 
 def _manifest_of(step: StepContext, ref: Ref) -> Manifest:
-    """The manifest that an open plan started under; a newer one does not change it (docs/architecture.md, rule 7)."""
+    """Returns the manifest that an open plan started under; a newer one does not change the plan (docs/architecture.md,
+    rule 7)."""
     if ref == step.manifest.ref:
         return step.manifest
     if ref not in step.blobs:
@@ -97,7 +98,7 @@ class _Port:
         return self.manifest.schemas.validator(schema).normalise(value)
 
     def raise_event(self, schema: str, value: Any, budget: Any = None) -> None:
-        manifest, run = self.step.manifest, self.instance.run  # those who take the event live under this manifest
+        manifest, run = self.step.manifest, self.instance.run  # the takers of the event run under this manifest
         checked = manifest.schemas.validator(schema).normalise(value)
         emit = Emit(schema, checked, Allowance.from_json(budget) if budget is not None else None)
         target = routed(manifest, schema, checked)

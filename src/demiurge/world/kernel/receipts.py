@@ -1,7 +1,7 @@
-"""What comes of an effect that a reducer asked for, as the event in which its module hears of it.
+"""The event that tells a module the outcome of an effect that its reducer asked for.
 
-It goes to the cell that asked, whatever is routed where. A denial comes back as a failure does, so that no reducer
-waits for an answer that can't come.
+It goes to the cell that asked, independent of routes. A denial arrives in the same form as a failure, so no reducer
+waits for an answer that never comes.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ __all__ = ["receipt_event"]
 def receipt_event(
     module: ModuleType, intent_id: bytes, kind: str, key: str, result: Mapping[str, Any]
 ) -> dict[str, Any] | None:
-    """The event of `module` that brings `result`; None when it has no arm for it, as after a change of manifest."""
+    """Returns the event of `module` that carries `result`; None if the module has no arm for it, as after a change of
+    manifest."""
     is_ok = result["status"] == "ok"
     payload = result["payload"] if is_ok else None
     value = {"intent": intent_id, "key": key, "status": result["status"], "error": None if is_ok else result["payload"]}

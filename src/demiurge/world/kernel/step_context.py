@@ -1,4 +1,5 @@
-"""One call of `advance` while it goes on: the state being changed, what has come out so far, what is still to do."""
+"""`StepContext`: one call of `advance` in progress, with the changed state, the output so far, and the tasks still to
+do."""
 
 from __future__ import annotations
 
@@ -25,14 +26,15 @@ _Stamp = fast_constructor(Stamp)
 EVENTS_PER_INGRESS = 4096
 EFFECTS_PER_INGRESS = 1024
 BLOB_BYTES_PER_INGRESS = 16 << 20
-"""Most that one ingress causes; effects count when they are asked for, blobs when steps make them."""
+"""The most that one ingress may cause. Effects count when they are asked for, blobs when steps make them."""
 
 MESSAGE = 1000
-"""Longest error text of a step, in characters."""
+"""The longest error text of a step, in characters."""
 
 
 class Reduce(NamedTuple):
-    """Give an event of its module to the unit's reducer. `run`: the one that it belongs to, if that is counted."""
+    """A task: give an event of its module to the unit's reducer. `run` is the id of the counted run that the event
+    belongs to, if any."""
 
     value: Any
     cause: int
@@ -40,7 +42,7 @@ class Reduce(NamedTuple):
 
 
 class RunPlan(NamedTuple):
-    """Move a plan on; with `offers` (see `plan.offer_event`) only when it takes one."""
+    """A task: move a plan on; with `offers` (see `plan.offer_event`) only if one of its steps takes an offer."""
 
     plan_id: int
     cause: int
@@ -48,12 +50,12 @@ class RunPlan(NamedTuple):
 
 
 class StepContext:
-    """`owned` are the plan instances that were copied for this step; `ready` the intents to perform, `asks`
-    those that wait for a person."""
+    """The working state of one call of `advance`. `owned` holds the ids of plan instances that were copied for this
+    step; `ready` the intents to perform; `asks` the intents that wait for a person."""
 
     def __init__(self, manifest: Manifest, state: UnitState, ingress: Ingress, blobs: Mapping[Ref, bytes]) -> None:
         self.manifest, self.state, self.ingress = manifest, state, ingress
-        self.blobs: ChainMap[Ref, bytes] = ChainMap({}, blobs)  # type: ignore[arg-type]  # only the first is written to
+        self.blobs: ChainMap[Ref, bytes] = ChainMap({}, blobs)  # type: ignore[arg-type]  # only the first map is written
         self.records: list[Record] = []
         self.ready: list[OpenIntent] = []
         self.asks: list[OpenIntent] = []
@@ -67,11 +69,11 @@ class StepContext:
         self._derived = _Stamp(ingress.stamp.time_ns)
 
     def record(self, kind: str, body: Mapping[str, Any], cause: Cause, refs: Sequence[Ref] = ()) -> int:
-        """Append a derived record; its sequence number."""
+        """Appends a derived record. Returns its sequence number."""
         return self._append(kind, body, cause, self._derived, refs)
 
     def record_ingress(self) -> int:
-        """Append the ingress itself; its sequence number."""
+        """Appends the ingress itself. Returns its sequence number."""
         i = self.ingress
         if i.record is not None:
             seq = self._appended(i.record)
@@ -93,8 +95,8 @@ class StepContext:
         return record.unit_seq
 
     def send(self, seq: int, target: Unit, schema: str, value: Any, cause: Mapping[str, Any]) -> None:
-        """Send an event that record `seq` makes to another unit, in the name of this unit and with the tenant and the
-        roles of the caller whose ingress this is: what a caller may not do here it may not do by another unit."""
+        """Sends the event of record `seq` to another unit, in the name of this unit, with the tenant and the roles of
+        this ingress's caller. So a caller gains no right by going through another unit."""
         asks = self.ingress.stamp.caller
         caller = Caller(self._unit, asks.tenant, asks.roles)
         self.sent.append(Sent(f"{self._unit}#{seq}.{cause['index']}", target, schema, value, cause, caller))
@@ -112,7 +114,7 @@ class StepContext:
             raise InvalidValue("this ingress has made more than 16 MiB of blobs")
 
     def keep(self, blob: bytes) -> Ref:
-        """A blob that a step makes, which the next steps may read."""
+        """Stores a blob that a step made, so that the next steps may read it. Returns its address."""
         ref = ref_of(blob)
         self.blobs[ref] = blob
         self.new_blobs.append(blob)
@@ -120,13 +122,13 @@ class StepContext:
         return ref
 
     def origin_of(self, seq: int) -> Literal["external", "unit", "derived"]:
-        """Where the event of a record came from."""
+        """Returns where the event of record `seq` came from."""
         if self.records[0].unit_seq != seq or self.ingress.kind != "event":
             return "derived"
         return "external" if self.ingress.cause is None else "unit"
 
     def own(self, instance: PlanInstance) -> PlanInstance:
-        """The instance as one that this step may change."""
+        """Returns the instance as one that this step may change: a copy, made once a step."""
         if instance.id not in self.owned:
             instance = instance.copy()
             self.owned.add(instance.id)

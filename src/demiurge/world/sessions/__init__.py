@@ -1,4 +1,5 @@
-"""The sessions of a world: folded from receipts (`sessions`), written by a call (`recorder`), kept (`checkpoint`)."""
+"""The sessions of a world: `sessions` folds them from receipts, `recorder` notes one call's events, `checkpoint` stores
+them."""
 
 from demiurge.world.sessions.sessions import Sessions, StoredRecords
 

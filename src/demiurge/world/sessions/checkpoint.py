@@ -1,8 +1,9 @@
-"""A session's whole state as blobs, so that opening a world reads the last receipts of a unit and not all of them.
+"""Checkpoints: a session's whole state as blobs, so that opening a world reads a unit's last receipts and not all of
+them.
 
-Long slices are written in the pieces that they lie in, each a blob of its own, and a piece that was written before is
-named again: a checkpoint costs what is new since the last one. It saves time and says nothing that the receipts before
-it don't say, so one that can't be used here (other types, other reducers) is passed over.
+Long slices are written in their chunks, each a blob of its own, and a chunk that was written before is named again, so
+a checkpoint costs as much as is new since the last one. A checkpoint saves time and holds nothing that the receipts
+before it do not hold, so one of other types or other session reducers is ignored.
 """
 
 from __future__ import annotations
@@ -25,19 +26,20 @@ from demiurge.tools.invoked import ToolInvoked
 from demiurge.tools.result import ToolResult
 from demiurge.values.refs import Ref, parse_ref, ref_of
 
-__all__ = ["Checkpoint", "Pieces", "heard", "is_checkpoint_of", "read_checkpoint", "write_checkpoint"]
+__all__ = ["Checkpoint", "Pieces", "invoked_event", "is_checkpoint_of", "read_checkpoint", "write_checkpoint"]
 
 FORMAT = "session-checkpoint/1"
 LOG = "ToolInvoked"
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 Pieces = dict[str, list[tuple[tuple[Any, ...], Ref]]]
-"""By slice: the pieces that are stored, oldest first, and where."""
+"""By slice: the stored chunks with their addresses, oldest first."""
 
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """`data` is the blob that a receipt names. `blobs` are new; `kept` are refs of older ones that it needs."""
+    """`data` is the blob that a receipt names. `blobs` are new blobs; `kept` are the addresses of older blobs that it
+    needs."""
 
     data: bytes
     blobs: list[bytes]
@@ -46,7 +48,8 @@ class Checkpoint:
 
 
 def write_checkpoint(session: Session, codec: EventCodec, next_seq: int, stored: Pieces) -> Checkpoint:
-    """`session` as of the records before `next_seq`. Raises InvalidValue for a value that can't be written."""
+    """Returns a checkpoint of `session` as of the records before `next_seq`. Raises InvalidValue for a value that
+    cannot be written."""
     slices: dict[str, Any] = {}
     blobs: list[bytes] = []
     kept: list[Ref] = []
@@ -70,7 +73,8 @@ def write_checkpoint(session: Session, codec: EventCodec, next_seq: int, stored:
 
 
 def is_checkpoint_of(codec: EventCodec, data: bytes) -> bool:
-    """Was it written with the same types and reducers? Raises InvalidValue for what is no checkpoint."""
+    """Returns whether the checkpoint was written with the types and session reducers of `codec`. Raises InvalidValue if
+    `data` is not a checkpoint."""
     node = _parsed(data)
     if not isinstance(node, Mapping) or node.get("format") != FORMAT:
         raise InvalidValue("this blob is no checkpoint of a session")
@@ -80,10 +84,11 @@ def is_checkpoint_of(codec: EventCodec, data: bytes) -> bool:
 def read_checkpoint(
     data: bytes, codec: EventCodec, get_blob: Callable[[Ref], bytes], session: Session
 ) -> tuple[int, Pieces] | None:
-    """Makes `session` as it was; (the first record that is not in it, its stored pieces). None when it was written
-    with other types or reducers.
+    """Restores `session` from a checkpoint. Returns the number of the first record that is not in it, and its stored
+    chunks; None if it was written with other types or session reducers.
 
-    Raises InvalidValue for what is no checkpoint, NotFound and Damaged for its blobs."""
+    Raises InvalidValue if `data` is not a checkpoint, NotFound and Damaged for its blobs.
+    """
     if not is_checkpoint_of(codec, data):
         return None
     node = _parsed(data)
@@ -102,11 +107,11 @@ def read_checkpoint(
     return node["next_seq"], pieces
 
 
-def heard(
+def invoked_event(
     intent: bytes, name: str, call_id: str, time_ns: int, session_id: UUID | str, code: str | None, message: str
 ) -> ToolInvoked:
-    """What a session keeps of a call: what its receipt says in public, whether it failed or not. Parameters and value
-    are not in it; `code` is None for a call that succeeded."""
+    """Returns a session's event for a call, failed or not, with what its receipt says in public. It holds neither
+    parameters nor value; `code` is None for a call that succeeded."""
     known = None if code is None else _code(code)
     return ToolInvoked(
         prompt_name="",
@@ -125,7 +130,7 @@ def heard(
 def _code(code: str) -> ToolErrorCode:
     try:
         return ToolErrorCode(code)
-    except ValueError:  # of the world, such as `gave_up`
+    except ValueError:  # a code of the world's own, such as `gave_up`
         return ToolErrorCode.EXECUTION
 
 
@@ -138,7 +143,7 @@ def _log_node(event: ToolInvoked) -> list[Any]:
 
 def _log_entry(node: list[Any]) -> ToolInvoked:
     event_id, name, call_id, micros, session_id, code, message = node
-    return heard(bytes.fromhex(event_id), name, call_id, micros * 1000, session_id, code, message)
+    return invoked_event(bytes.fromhex(event_id), name, call_id, micros * 1000, session_id, code, message)
 
 
 def _loader(codec: EventCodec, kind: type[Any]) -> Callable[[Any], Any]:

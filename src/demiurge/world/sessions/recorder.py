@@ -1,8 +1,8 @@
-"""What one call folds into its session, written down while it can still fail.
+"""`Recorder`: writes down the events that one call folds into its session, while the call can still fail.
 
-The call works on a copy of its unit's session; what it leaves there is gone with the copy, but for the events that are
-written here, which its receipt names. So an event that can't be written makes the call fail, as a reducer that raises
-does, and what can't be an event at all is refused: a session that is a fold has no other past.
+The call works on a copy of its unit's session. The copy is dropped; the events that are written here, which the receipt
+names, remain. So an event that cannot be written makes the call fail, as a reducer that raises does, and a change that
+is not an event is refused: a session that is a fold has no other past.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ log = logging.getLogger("demiurge.world")
 
 
 class Recorder:
-    """`session` is the call's own copy."""
+    """Records one call; `session` is the call's own copy."""
 
     def __init__(self, session: Session, codec: EventCodec) -> None:
         self.session = session
@@ -37,7 +37,7 @@ class Recorder:
 
     @contextmanager
     def recording(self) -> Iterator[Recorder]:
-        """The call is made in here."""
+        """The context in which the call runs."""
         try:
             with entered(self._scope):
                 yield self
@@ -46,26 +46,29 @@ class Recorder:
 
     @property
     def events(self) -> bytes | None:
-        """Of a call that succeeded: the events as a JSON list of `{type, value}`, in order, None when there are none.
+        """The events of a call that succeeded, as a JSON list of `{type, value}` in order; None if there are none.
 
-        Not RFC 8785, which has no integers beyond 2^53."""
+        Not RFC 8785, which has no integers beyond 2^53.
+        """
         return to_json(self._events) if self._events else None
 
     def _hear(self, event: ToolInvoked) -> None:
-        """Raises InvalidValue: then the call fails, and is taken back."""
+        """Notes the events of a call that succeeded. Raises InvalidValue: then the call fails and is rolled back."""
         if not event.result.success:
             return
         try:
             self._events = [self._codec.encode(found) for found in self._found(event)]
             if self._transaction.has_direct_changes:
-                raise InvalidValue("a session of a world is changed by events alone, not by seed, clear or restore")
+                raise InvalidValue(
+                    "a session of a world changes by events alone: broadcast one instead of seed, clear or restore"
+                )
         except InvalidValue as error:
             log.error("the events of %s can't be kept: %s", event.name, error.message)
             raise
 
     def _found(self, event: ToolInvoked) -> Iterator[object]:
-        """What is folded again from the receipt itself is left out, and so is a value whose type its tool does not
-        tell."""
+        """Yields the events to write. Left out are those that the receipt itself brings, and a result value whose type
+        its tool does not declare."""
         for found in self._transaction.events:
             is_untold = found is event.result.value and type(found) not in self._codec.classes
             if not (is_untold or isinstance(found, ToolInvoked)):

@@ -1,11 +1,11 @@
-"""The session of each unit: the fold of its `tool.call` receipts, and nothing else (docs/architecture.md, rule 9).
+"""`Sessions`: the session of each unit, which is the fold of its `tool.call` receipts (docs/architecture.md, rule 9).
 
-A receipt may name a blob with the events of its call. What a running call does to its session is done to a copy, so it
-is there when its receipt is, for the next call as for the next process, and never twice. The kernel knows none of this:
-receipts are ingress, and replay runs no reducer of a session.
+A receipt may name a blob with the events of its call. A running call changes a copy of the session, so its events take
+effect once its receipt is durable, for the next call as for the next process, and never twice. The kernel knows none of
+this: receipts are ingress, and replay runs no session reducer.
 
-Each unit's session is kept and follows the journal. A process that has none yet begins at the newest checkpoint that it
-can use.
+Each unit's session is cached and follows the journal. A process without it begins at the newest checkpoint that it can
+use.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from demiurge.world.record import Record, decode_row
 from demiurge.world.sessions.checkpoint import (
     Checkpoint,
     Pieces,
-    heard,
+    invoked_event,
     is_checkpoint_of,
     read_checkpoint,
     write_checkpoint,
@@ -43,21 +43,21 @@ log = logging.getLogger("demiurge.world")
 
 PAGE = 512
 KEPT = 128
-"""So many sessions stay in memory, those that were asked for last."""
+"""How many sessions stay in memory: those used last."""
 
 EVERY = 64
-"""Calls from one checkpoint to the next."""
+"""How many calls lie between two checkpoints."""
 
 
 class Records(Protocol):
-    """A unit's records, wherever they lie. May be called from any thread."""
+    """A unit's records, in this process or another. May be called from any thread."""
 
     def count(self, unit: Unit) -> int:
-        """How many there are."""
+        """Returns how many records the unit has."""
         ...
 
     def receipts(self, unit: Unit, start: int, limit: int) -> Iterable[Record]:
-        """Those among the `limit` records from number `start` on, in order."""
+        """Yields the receipts among the `limit` records from number `start` on, in order."""
         ...
 
     def record(self, unit: Unit, seq: int) -> Record: ...
@@ -67,7 +67,7 @@ class Records(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class StoredRecords:
-    """Those of a store in this process."""
+    """The records in a store of this process."""
 
     store: Store
 
@@ -87,8 +87,8 @@ class StoredRecords:
 
 @dataclass(slots=True)
 class _Folded:
-    """A unit's session as of the records before `next_seq`. `calls`: since the last checkpoint. `lacks`: events of it
-    were erased, so what follows from them may not fit."""
+    """A unit's session as of the records before `next_seq`. `calls` counts the calls since the last checkpoint. `lacks`
+    is true if events were erased, so that later events may not apply."""
 
     session: Session
     next_seq: int = 0
@@ -98,8 +98,8 @@ class _Folded:
 
 
 class Sessions:
-    """The sessions of one world. `codec` knows the types of their events; events of other types are passed over, and
-    are there for a process that knows them. Safe to use from several threads."""
+    """The sessions of one world. `codec` knows the types of their events; events of other types are skipped and remain
+    for a process that knows them. Safe to use from several threads."""
 
     def __init__(self, records: Records, codec: EventCodec) -> None:
         self.codec = codec
@@ -108,34 +108,36 @@ class Sessions:
         self._lock = threading.Lock()
 
     def of(self, unit: Unit) -> Session:
-        """A copy of the unit's session as of its last durable receipt; an empty one for a unit without any.
+        """Returns a copy of the unit's session as of its last durable receipt; empty if it has none.
 
-        Raises Damaged and NotFound for a blob or a record, Divergence for events that the types and reducers at hand
-        don't take any more."""
+        Raises Damaged and NotFound for a blob or a record, Divergence for events that the types and session reducers at
+        hand no longer take.
+        """
         with self._lock:
             return self._now(unit).session.clone(session_id=str(unit))
 
     def checkpoint(self, unit: Unit) -> Checkpoint | None:
-        """The state that `of` gave last, to be named by the next receipt; None while it is not due. `stored` is to be
-        called when its blobs are."""
+        """Returns a checkpoint of the state that `of` gave last, for the next receipt to name; None while it is not
+        due. Call `stored` once its blobs are stored."""
         with self._lock:
             folded = self._folded.get(unit)
             if folded is None or folded.calls < EVERY:
                 return None
             try:
                 return write_checkpoint(folded.session, self.codec, folded.next_seq, folded.pieces)
-            except InvalidValue as error:  # a slice of something that no tool declares: then without
-                log.warning("the session of %s can't be written at once: %s", unit, error.message)
+            except InvalidValue as error:  # a slice of a type that no tool declares: no checkpoint
+                log.warning("no checkpoint of the session of %s can be written: %s", unit, error.message)
                 folded.calls = 0
                 return None
 
     def stored(self, unit: Unit, checkpoint: Checkpoint) -> None:
+        """Notes that the blobs of a checkpoint are stored."""
         with self._lock:
             if unit in self._folded:
                 self._folded[unit].pieces = checkpoint.pieces
 
     def forget(self, units: Iterable[Unit]) -> None:
-        """Fold these anew when they are asked for: events of theirs were erased."""
+        """Drops the sessions of these units, whose events were erased. They are folded again when next used."""
         with self._lock:
             for unit in units:
                 self._folded.pop(unit, None)
@@ -148,13 +150,13 @@ class Sessions:
             for receipt in self._records.receipts(unit, folded.next_seq, limit):
                 self._fold(folded, unit, receipt)
             folded.next_seq += limit
-        self._folded[unit] = folded  # only now: one that could not follow is begun anew
+        self._folded[unit] = folded  # only now: a session that failed to follow begins again
         if len(self._folded) > KEPT:
             del self._folded[next(iter(self._folded))]
         return folded
 
     def _begun(self, unit: Unit, count: int) -> _Folded:
-        """From the newest checkpoint that can be used, or from the first record."""
+        """Returns the session at the newest usable checkpoint, or an empty one before the first record."""
         end = count
         while end > 0:
             start = max(0, end - PAGE)
@@ -170,7 +172,7 @@ class Sessions:
         session = self._empty(unit)
         try:
             found = read_checkpoint(self._records.get_blob(ref), self.codec, self._records.get_blob, session)
-        except (InvalidValue, Damaged, NotFound):  # the receipts say the same
+        except (InvalidValue, Damaged, NotFound):  # the receipts hold the same
             return None
         return _Folded(session, found[0], 0, found[1]) if found is not None else None
 
@@ -203,13 +205,13 @@ class Sessions:
                 folded.session.broadcast(event)
         except Exception as error:
             if folded.lacks:
-                log.warning("%s: an event is left out, which followed from one that was erased", where)
+                log.warning("%s: an event is skipped because it depends on an erased one", where)
                 return
-            message = f"{where}: a reducer does not take an event that was folded before ({type(error).__name__})."
+            message = f"{where}: a session reducer fails on an event that it took before ({type(error).__name__})."
             raise Divergence(message, code="session") from error
 
     def _events(self, ref: Ref | None, where: str) -> list[object] | None:
-        """The events of a call; None when they were erased."""
+        """Returns the events of a call; None if they were erased."""
         if ref is None:
             return []
         try:
@@ -234,7 +236,7 @@ def _invoked(receipt: Record, params: Mapping[str, Any]) -> ToolInvoked:
     else:
         code = None if payload["ok"] else payload["error_code"] or ToolErrorCode.EXECUTION.value
     name, call_id, message = params["tool"], params["tool_call_id"], payload["message"]
-    return heard(receipt.body["intent"], name, call_id, receipt.stamp.time_ns, receipt.unit, code, message)
+    return invoked_event(receipt.body["intent"], name, call_id, receipt.stamp.time_ns, receipt.unit, code, message)
 
 
 def _payload(receipt: Record) -> Mapping[str, Any]:

@@ -1,4 +1,5 @@
-"""Looking on while effects run: what is shown (`frame`), to whom (`broadcast`), and without which secrets (`masking`).
+"""Watching effects while they run: the frames (`frame`), their delivery to watchers (`broadcast`), and secrets
+(`masking`).
 
-Nothing here is recorded, and nothing that is recorded depends on it. May import `unit` and `injection` of this layer.
+Nothing here is recorded, and no record depends on it. May import `unit` and `injection` of this layer.
 """

@@ -1,12 +1,12 @@
-"""Who looks on, and what there is to see: each running effect's frames, kept until its receipt is durable.
+"""`Broadcast`: who watches, and the frames of each running effect, kept until its receipt is durable.
 
-An attempt writes into a strip of its own, once; every watcher reads it from its own place, when it gets to it. So a
-watcher that comes late or again is shown the same as one that was there, a slow one takes more at a time and makes
-nobody wait, and without watchers showing costs next to nothing.
+Each attempt writes its frames once, into a strip of its own; every watcher reads the strip at its own pace. So a
+watcher that comes late or returns sees the same frames as one that was there, a slow watcher takes more at a time and
+delays nobody, and without watchers frames cost next to nothing.
 
-What is kept has a bound: past it a strip shows no more, so what was shown is always the beginning of something, and
-`closed` says when the whole is recorded. A watcher that is behind by too many effects that have ended loses those and
-is told so (`lagged`).
+A strip is bounded: past the bound it takes no more frames, so the shown text is always a beginning, and `closed` says
+that the whole is recorded. A watcher that is behind by too many ended effects loses their frames and is told so
+(`lagged`).
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ from demiurge.world.watching.frame import Began, Closed, FrameEvent, Lagged, Sho
 __all__ = ["Broadcast", "Strip", "Watcher"]
 
 LONGEST = 1 << 20
-"""Characters that are kept of one attempt, 4 bytes each at most."""
+"""The most characters that are kept of one attempt, each at most 4 bytes."""
 
 EVENT = 256
-"""What an event that is no text counts, in characters."""
+"""The size at which an event other than text is counted, in characters."""
 
 MOST_ENDED = 1000
-"""How many effects that have ended may wait for one watcher; what it lacks of them is LONGEST characters at most."""
+"""How many ended effects may wait for one watcher. The unread part of them is at most LONGEST characters."""
 
 
 class Strip:
-    """What one attempt of an intent has shown so far."""
+    """The frames that one attempt of an intent has shown so far."""
 
     __slots__ = ("_left", "_others", "_places", "_text", "attempt", "closed", "end", "intent", "unit", "watchers")
 
@@ -52,7 +52,7 @@ class Strip:
         return self._text.getvalue()
 
     def show(self, event: AiEvent | Began) -> None:
-        """Add an event, from the host's loop. Once one did not fit, no later one is shown either."""
+        """Adds an event; call it from the host's loop. Once an event did not fit, no later one is added either."""
         width = len(event.delta) if isinstance(event, TextDelta) else EVENT
         self._left -= width
         if self._left < 0 or not width:
@@ -68,7 +68,7 @@ class Strip:
             watcher.notice(self)
 
     def read(self, start: int) -> Iterator[WatchFrame]:
-        """What was shown from the offset `start` on, each run of text in one piece."""
+        """Yields the frames from the offset `start` on, each run of text in one piece."""
         index = bisect_left(self._places, start)
         while start < self.end:
             upto = self._places[index] if index < len(self._places) else self.end
@@ -88,8 +88,8 @@ class Strip:
 
 
 class Watcher:
-    """Frames of one unit, or of all: first what there is, then what comes, each once. To be iterated over by one task,
-    and closed (`with` does)."""
+    """The frames of one unit, or of all units: first those that exist, then new ones, each once. One task iterates over
+    it and closes it (`with` does)."""
 
     def __init__(self, unit: Unit | None, places: Mapping[bytes, ShownSoFar], leave: Callable[[Watcher], None]) -> None:
         self.unit = unit
@@ -101,13 +101,13 @@ class Watcher:
         self._more = asyncio.Event()
 
     def notice(self, strip: Strip) -> None:
-        """There is more in `strip`."""
+        """Notes that `strip` has more frames."""
         if self._behind.get(strip.intent) is not strip:
             self._behind[strip.intent] = strip
             self._more.set()
 
     def notice_end(self, strip: Strip) -> None:
-        """There is nothing more to come in `strip`."""
+        """Notes that `strip` has ended."""
         self.notice(strip)
         self._ended += 1
         self._ended_size += strip.end - self._read_to(strip)
@@ -120,7 +120,8 @@ class Watcher:
             self._ended = self._ended_size = 0
 
     def notice_gone(self, unit: Unit, intent: bytes, seq: int | None) -> None:
-        """The receipt of an intent that is not shown any more is durable, which matters to one who has seen it."""
+        """Notes that the receipt of an intent whose strip is gone is durable. Only a watcher that has seen the intent
+        is told."""
         place = self._places.get(intent)
         if place is not None and intent not in self._behind:
             strip = Strip(unit, intent, place.attempt, [], end=place.offset)
@@ -128,7 +129,7 @@ class Watcher:
             self.notice_end(strip)
 
     def take(self) -> list[WatchFrame]:
-        """What there is now that was not taken before."""
+        """Returns the frames that were not taken before."""
         frames = [WatchFrame(self.unit, b"", 0, 0, Lagged())] if self._is_lagged else []
         behind, self._behind = self._behind, {}
         self._ended = self._ended_size = 0
@@ -151,7 +152,7 @@ class Watcher:
             await self._more.wait()
 
     def end(self) -> None:
-        """Let the iteration end when everything that is there now was taken."""
+        """Ends the iteration after the frames that exist now."""
         self._is_over = True
         self._more.set()
 
@@ -162,14 +163,15 @@ class Watcher:
         self._leave(self)
 
     def _read_to(self, strip: Strip) -> int:
-        """A place that this strip can't have is another's: then nothing of it was read."""
+        """Returns the offset up to which the watcher has read the strip; 0 if its place belongs to another attempt or
+        lies beyond the strip."""
         attempt, offset = self._places.get(strip.intent, (-1, 0))
         return offset if attempt == strip.attempt and offset <= strip.end else 0
 
 
 class Broadcast:
-    """The strips of a host's running effects, and who watches. `find` says where a unit took an ingress in, by its id.
-    Use it from the host's loop."""
+    """The strips of a host's running effects, and their watchers. `find` returns the number of a unit's record of an
+    ingress, by the ingress id. Call it from the host's loop."""
 
     def __init__(self, find: Callable[[str, str], int | None]) -> None:
         self._find = find
@@ -177,13 +179,13 @@ class Broadcast:
         self._watchers: list[Watcher] = []
 
     def begin(self, unit: Unit, intent: bytes, attempt: int, kind: str) -> Strip:
-        """The strip of an attempt that is durable; what an earlier one showed is dropped."""
+        """Returns a new strip for a durable attempt. The strip of an earlier attempt is dropped."""
         strip = self._strips[intent] = Strip(unit, intent, attempt, self._watching(unit))
         strip.show(Began(kind))
         return strip
 
     def close(self, unit: Unit, intent: bytes, seq: int | None) -> None:
-        """The receipt of an intent is durable: `seq` is its number."""
+        """Ends an intent's strip: its receipt is durable as record `seq`."""
         strip = self._strips.pop(intent, None)
         if strip is not None:
             strip.closed = Closed(seq)
@@ -196,8 +198,8 @@ class Broadcast:
     def watch(
         self, unit: Unit | None = None, after: Mapping[bytes, tuple[Unit, ShownSoFar]] = MappingProxyType({})
     ) -> Watcher:
-        """Watch a unit, or all. `after`: how far each intent was shown before; of one that has ended meanwhile only its
-        end is shown."""
+        """Returns a watcher of a unit, or of all. `after` says how far each intent was shown before; an intent that has
+        ended since then is only closed."""
         known = {intent: found for intent, found in after.items() if unit in (None, found[0])}
         watcher = Watcher(unit, {intent: place for intent, (_, place) in known.items()}, self._leave)
         self._watchers.append(watcher)
@@ -212,7 +214,7 @@ class Broadcast:
         return watcher
 
     def end(self) -> None:
-        """Nothing more is shown."""
+        """Ends all watchers."""
         for watcher in self._watchers:
             watcher.end()
 

@@ -1,10 +1,10 @@
-"""Frames: what is shown of an effect while it runs. None is stored; the receipt is what is recorded.
+"""Frames: what watchers see of an effect while it runs. No frame is stored; the receipt is recorded.
 
-The frames of an intent begin with Began and end with Closed. One that ends without an
-attempt has none, but for a tool call, whose answer is shown.
+The frames of an intent begin with Began and end with Closed. An intent that ends without an attempt has no frames,
+except a tool call, whose answer is shown.
 
-Each has a place: the attempt, and how much of that attempt came before it. So whoever looks on can tell what it has
-from what it lacks, and from what an earlier attempt had shown, which is void.
+Each frame has a place: the attempt, and the offset in that attempt. So a watcher can tell which frames it has, which it
+lacks, and which belong to an earlier attempt and are void.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ __all__ = ["Began", "Closed", "FrameEvent", "Lagged", "ShownSoFar", "WatchFrame"
 
 @dataclass(frozen=True, slots=True)
 class Began:
-    """The first of each attempt: what earlier ones of the same intent showed is void. `kind` is the effect's."""
+    """The first frame of each attempt: frames of earlier attempts of the same intent are void. `kind` is the effect's
+    kind."""
 
     type: ClassVar[str] = "began"
     kind: str
@@ -30,8 +31,8 @@ class Began:
 
 @dataclass(frozen=True, slots=True)
 class Closed:
-    """The last of an intent: its receipt is durable. `seq` is the receipt's number among its unit's records, None when
-    the intent was over before it came."""
+    """The last frame of an intent: its receipt is durable. `seq` is the receipt's number among its unit's records, None
+    if the intent ended before its receipt came."""
 
     type: ClassVar[str] = "closed"
     seq: int | None
@@ -39,8 +40,8 @@ class Closed:
 
 @dataclass(frozen=True, slots=True)
 class Lagged:
-    """Who looks on was too slow, and frames are left out, `closed` ones among them: the records say what came of those
-    intents. Frames of what still runs follow where they left off."""
+    """The watcher was too slow and frames are left out, `closed` ones among them; the records hold the outcome of those
+    intents. Running effects continue where they left off."""
 
     type: ClassVar[str] = "lagged"
 
@@ -49,16 +50,16 @@ FrameEvent: TypeAlias = AiEvent | Began | Closed | Lagged
 
 
 class ShownSoFar(NamedTuple):
-    """How far an intent was shown: everything of `attempt` before `offset`."""
+    """How far an intent was shown: all of `attempt` before `offset`."""
 
     attempt: int
-    """From 0, as the attempts are kept (docs/architecture.md, rule 3)."""
+    """Number of the attempt, from 0 (docs/architecture.md, rule 3)."""
     offset: int
-    """From 0: characters of text (code points), and one for each other event."""
+    """Offset from 0: one for each character of text (code point) and one for each other event."""
 
 
 class WatchFrame(NamedTuple):
-    """One thing that was shown. A Lagged is of no intent, and of no unit where all are watched."""
+    """One event that watchers see. A Lagged belongs to no intent, and to no unit if all are watched."""
 
     unit: Unit | None
     intent: bytes
@@ -68,15 +69,15 @@ class WatchFrame(NamedTuple):
 
     @property
     def end(self) -> int:
-        """The offset of what comes next; text may come in larger or smaller pieces to one who looks on than to
-        another."""
+        """The offset of the next frame. Text may reach different watchers in pieces of different sizes."""
         if isinstance(self.event, TextDelta):
             return self.offset + len(self.event.delta)
         return self.offset if isinstance(self.event, Closed | Lagged) else self.offset + 1
 
 
 def frame_to_json(frame: WatchFrame) -> dict[str, Any]:
-    """`{unit, intent, attempt, offset, end, type, ...}` with the fields of the event; `intent` in hexadecimal."""
+    """Returns `{unit, intent, attempt, offset, end, type, ...}` with the fields of the event; `intent` in
+    hexadecimal."""
     place = {"attempt": frame.attempt, "offset": frame.offset, "end": frame.end}
     event = {"delta": frame.event.delta} if isinstance(frame.event, TextDelta) else asdict(frame.event)
     shown = {name: _sendable(value) if isinstance(value, str) else value for name, value in event.items()}
@@ -84,8 +85,8 @@ def frame_to_json(frame: WatchFrame) -> dict[str, Any]:
 
 
 def places_of(frames: Iterable[Mapping[str, Any]]) -> dict[bytes, tuple[Unit, ShownSoFar]]:
-    """How far each intent was shown to one who saw these frames, in their JSON form and in this order; only the last of
-    an intent counts, and one that was closed is over. Raises InvalidValue (`after`) for what is no frame."""
+    """Returns how far each intent was shown to a watcher that saw these frames, given in their JSON form and in order.
+    Closed intents are left out. Raises InvalidValue (`after`) if one is not a frame."""
     places: dict[bytes, tuple[Unit, ShownSoFar]] = {}
     try:
         for frame in frames:
@@ -101,7 +102,7 @@ def places_of(frames: Iterable[Mapping[str, Any]]) -> dict[bytes, tuple[Unit, Sh
 
 
 def _sendable(text: str) -> str:
-    """With `?` in place of each lone surrogate."""
+    """Returns `text` with `?` in place of each lone surrogate."""
     return text if text.isascii() else text.encode("utf-8", "replace").decode()
 
 

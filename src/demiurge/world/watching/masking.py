@@ -1,7 +1,7 @@
-"""What an effect shows, without the secrets that it was handed: also without one that comes in pieces.
+"""`Masking`: the frames of an effect without the secrets that it was handed, also if a secret comes in pieces.
 
-Text is shown as soon as no secret can begin in it: an end that one may begin with waits for more text, also when
-something else comes between, since whoever looks on puts the text together again.
+Text is shown as soon as no secret can begin in it. An end in which a secret may begin is held back until more text
+comes, also if another event comes between, because watchers join the text.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ __all__ = ["Masking"]
 
 
 class Masking:
-    """Hands events on to `show`, as `with Masking(...)`: at the end of the block nothing waits any more."""
+    """Passes events on to `show`. Use it in a `with` block, at whose end all text that was held back is shown."""
 
     def __init__(self, injections: Injections, show: Callable[[AiEvent], None]) -> None:
         self._injections, self._show = injections, show
@@ -37,7 +37,7 @@ class Masking:
             self._show(TextDelta(text[:shown]))
 
     def _masked(self, text: str, *, more_follows: bool = False) -> str:
-        """No secret begins in the character before `text`, or it would not have been shown."""
+        """Returns `text` masked. The character before `text` is known to begin no secret, because it was shown."""
         masked = self._injections.masked_text(self._before + text, more_follows=more_follows)
         return masked[len(self._before) :]
 
