@@ -88,7 +88,7 @@ def refusal(manifest: Manifest, intent: OpenIntent, answer: Mapping[str, Any], s
         return Refusal(decision.code, decision.message, decision.to_node())
     spec = manifest.toolset.get(intent.params["tool"])
     if (spec.spec_hash if spec else None) != request["spec_hash"]:
-        message = "The tool changed after the approval was request for."
+        message = "The tool changed after the approval was asked for."
         return Refusal("approval_expired", message, {"code": "approval_expired"})
     return None
 
