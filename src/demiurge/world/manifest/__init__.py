@@ -1,10 +1,10 @@
-"""A manifest: all that a world may do, as hashed data.
+"""A manifest: everything that a world may do, as hashed data.
 
-Schemas, modules, plans, effects, caps and grants, policy, tool policy, toolset, secrets, routing, triggers and
-settings are one canonical node. Its address is in the stamp of every ingress, so each record says under which rules it
-was made. A new manifest is checked (`check`) and every problem reported at once; one
-that is stored is only resolved (`resolve`), so that what was taken once is taken for ever. `sys/*` definitions are
-built in and can't be redefined.
+Schemas, modules, world plans, effects, caps and grants, the world's policy, tool policy, toolset, secrets, routing,
+triggers and settings are one canonical node. Its address is in the stamp of every ingress, so each record says under
+which rules it was made. A new manifest is checked (`check`) and every problem reported at once; a stored one is only
+resolved (`resolve`), so that a manifest accepted once is accepted forever. `sys/*` definitions are built in and cannot
+be redefined.
 """
 
 from demiurge.world.manifest.check import problems

@@ -1,7 +1,7 @@
-"""Checks effects and caps of a user's own that are of a built-in cap type.
+"""Checks of user-defined effects and caps that have a built-in cap type.
 
-The checks of a built-in type compare an effect's parameters with a grant's (`world.effect_kinds`). An effect or a cap
-of a user's own needs the same parameters in the same form: else the kernel would deny every such effect.
+The checks of a built-in type compare an effect's parameters with a grant's (`world.effect_kinds`). A user-defined
+effect or cap needs the same parameters in the same form, else the kernel would deny every such effect.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ __all__ = ["cap_problems", "effect_problems"]
 
 
 def effect_problems(part: ManifestPart, known: Known) -> Iterator[Problem]:
-    """What the parameters of an effect lack that a grant of its cap type is held against."""
+    """Yields a problem for each parameter that a grant of the effect's cap type is compared with and that the effect
+    lacks."""
     schema, cap_type = part.content["params_schema"], part.content["cap_type"]
     family, place = tables().families.get(cap_type), part.place.at("params_schema")
     compared = family.compared if family is not None else {}
@@ -38,7 +39,8 @@ def effect_problems(part: ManifestPart, known: Known) -> Iterator[Problem]:
 
 
 def cap_problems(part: ManifestPart, known: Known) -> Iterator[Problem]:
-    """Parameters of a cap of a built-in type that are not what the built-in cap has under their names."""
+    """Yields a problem for each parameter of a cap of a built-in type that differs from the built-in cap's parameter of
+    that name."""
     content, place = part.content, part.place.at("schema")
     found = (cap for name, cap in known.names("defcap").items() if name.startswith(RESERVED))
     built_in = [cap for cap in found if cap["cap_type"] == content["cap_type"]]
@@ -64,7 +66,7 @@ def _fits(found: TypeExpr, parameter: Parameter, known: Known) -> bool:
 
 
 def _is(found: TypeExpr, wanted: TypeExpr, known: Known) -> bool:
-    """Whether two types have the same values. It ends because the built-in ones do."""
+    """Returns whether two types have the same values. It terminates because the built-in types are finite."""
     kind, body = kind_of(_resolved(found, known))
     want, parts = kind_of(_resolved(wanted, known))
     if kind != want:
@@ -75,7 +77,7 @@ def _is(found: TypeExpr, wanted: TypeExpr, known: Known) -> bool:
 
 
 def _resolved(expr: TypeExpr, known: Known) -> TypeExpr:
-    """A type as it is written where its name is defined."""
+    """Returns the type behind a reference, as its definition writes it."""
     while "ref" in expr:
         expr = known.schemas[expr["ref"]]
     return expr

@@ -1,6 +1,7 @@
-"""What is wrong with a manifest, all of it at once (what AgentOS checked, and what it should have).
+"""The check of a new manifest: finds all problems at once.
 
-Forms first, then references among what has a form: one mistake is told once, and hides as few others as it can.
+Forms are checked first, then references between the parts that have a correct form. So one mistake is reported once,
+and hides as few others as possible.
 """
 
 from __future__ import annotations
@@ -32,7 +33,8 @@ __all__ = ["problems"]
 
 
 def problems(folder: Folder, modules: Container[str] | None = None) -> tuple[Problem, ...]:
-    """All problems of a manifest. `modules` are those that code is registered for; None leaves that out."""
+    """Returns all problems of a manifest. `modules` are the modules that code is registered for; None skips that
+    check."""
     known = Known.of(folder)
     return (*folder.problems, *_forms(folder), *_duplicates(folder), *_references(folder, known, modules))
 
@@ -72,7 +74,7 @@ def _duplicates(folder: Folder) -> Iterator[Problem]:
 
 
 def _single(fragment: Mapping[str, Any]) -> Iterator[tuple[str, ...]]:
-    """What a fragment sets that there can be only one of."""
+    """Yields the paths that a fragment sets and that only one fragment may set."""
     for section in ("settings", "defaults", "routing"):
         found = fragment.get(section)
         for name in found if isinstance(found, Mapping) else ():
@@ -155,7 +157,8 @@ def _module(part: ManifestPart, known: Known) -> Iterator[Problem]:
 
 
 def _requests(part: ManifestPart, known: Known) -> Iterator[Problem]:
-    """The effects that a reducer may ask for: each open to reducers, under a grant, with an arm that brings it back."""
+    """Checks the effects that a reducer may ask for: each is open to reducers, under a grant, with an arm that brings
+    its receipt back."""
     content, place = part
     event, seen = content["abi"]["event"], dict[tuple[str, str], ManifestPlace]()
     arms = _arms(known, event)
@@ -192,7 +195,8 @@ def _effect(part: ManifestPart, known: Known) -> Iterator[Problem]:
 
 
 def _policy(part: ManifestPart, known: Known) -> Iterator[Problem]:
-    """A rule that names what is not there matches nothing: a denial that denies nothing."""
+    """Checks that the names in rules exist. A rule that names something unknown matches nothing: a denial that denies
+    nothing."""
     content, place = part
     cap_types = frozenset(str(cap.get("cap_type")) for cap in known.names("defcap").values())
     words: Mapping[str, Mapping[str, Any] | frozenset[str]] = {
@@ -239,7 +243,7 @@ _CHECKS = {
 }
 
 LENIENT = frozenset({"defplan", "defpolicy"})
-"""Those whose checks pass over what has a wrong form: one bad step or rule hides none of the others."""
+"""Kinds whose checks skip parts of a wrong form, so that one bad step or rule hides none of the others."""
 
 
 # -- the root ---------------------------------------------------------------------------------------------------------
@@ -265,7 +269,7 @@ def _grant(grant: Mapping[str, Any], place: ManifestPlace, known: Known, schemas
     try:
         schemas.validator(schema).normalise(grant.get("params", {}))
     except InvalidValue as error:
-        if error.code == "invalid_value":  # else the cap's own schema is wrong, which is told where it stands
+        if error.code == "invalid_value":  # else the cap's own schema is wrong, which is reported there
             sentence = str(error).removeprefix(f"{error.path}: ") if error.path else str(error)
             where = ManifestPlace(place.file, f"{place.at('params').path}{'.' if error.path else ''}{error.path}")
             yield where.wrong(sentence, f"see the parameters of {grant['cap']}")
@@ -297,7 +301,7 @@ def _routing(folder: Folder, known: Known) -> Iterator[Problem]:
 
 
 def _arms(known: Known, event: str) -> dict[str, str]:
-    """Schema -> tag, of the arms of an event."""
+    """Returns schema -> tag of the arms of an event."""
     variant = known.schemas.get(event, {}).get("variant", {})
     return {arm["ref"]: tag for tag, arm in variant.items() if "ref" in arm}
 

@@ -1,4 +1,5 @@
-"""What can be said of a plan's expression before it runs: its form, what it reads, and the type of what it makes."""
+"""Checks of a world plan's expressions before the plan runs: their form, what they read, and the type of their
+values."""
 
 from __future__ import annotations
 
@@ -26,18 +27,16 @@ RESULTS: Mapping[str, str] = {
     "hash": "hash",
     "hash_bytes": "hash",
 }
-"""The kind of value that an operation makes; `get` may make any."""
+"""Operation -> the kind of its value; `get` is left out because it may return any kind."""
 
 Type = TypeExpr | None
-"""None: nothing is known."""
+"""A type; None if nothing is known of it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """What an expression may read: the plan's `input`, variables and steps that are set by then, and the event.
-
-    `later` holds variables that other steps set.
-    """
+    """What an expression may read: the plan's `input`, the variables and steps that are set by then, and the event.
+    `later` holds variables that other steps set."""
 
     schemas: Mapping[str, TypeExpr]
     input: Type
@@ -49,11 +48,11 @@ class Scope:
 
 
 class NoField(Exception):
-    """A path that a type does not have."""
+    """The type has no such field; the argument is its name."""
 
 
 def type_at(expr: Type, fields: tuple[str, ...], schemas: Mapping[str, TypeExpr]) -> Type:
-    """The type of a field of a field of `expr`. Raises NoField with the name that is not there."""
+    """Returns the type at a path of fields in `expr`. Raises NoField with the name that is missing."""
     for name in fields:
         if expr is None:
             return None
@@ -72,7 +71,7 @@ def type_at(expr: Type, fields: tuple[str, ...], schemas: Mapping[str, TypeExpr]
 
 
 def plain_type(expr: TypeExpr, schemas: Mapping[str, TypeExpr]) -> TypeExpr:
-    """Past options and refs, as far as they lead somewhere."""
+    """Returns the type behind options and references, as far as these can be resolved."""
     for _ in range(64):
         kind, body = kind_of(expr)
         if kind == "option":
@@ -85,7 +84,7 @@ def plain_type(expr: TypeExpr, schemas: Mapping[str, TypeExpr]) -> TypeExpr:
 
 
 def expression_problems(expression: Any, place: ManifestPlace, scope: Scope, depth: int = 0) -> Iterator[Problem]:
-    """What is wrong with an expression that a plan may read in `scope`."""
+    """Yields the problems of an expression that a plan may read in `scope`."""
     if depth > MAX_DEPTH:
         yield place.wrong("is nested too deep", f"nest at most {MAX_DEPTH} levels; give parts a name with assign")
     elif isinstance(expression, list):
@@ -109,7 +108,7 @@ def expression_problems(expression: Any, place: ManifestPlace, scope: Scope, dep
 
 
 def bool_problems(expression: Any, place: ManifestPlace, scope: Scope) -> Iterator[Problem]:
-    """The same, and that the value is a bool, where that can be told."""
+    """Yields the same problems, and one if the value is known not to be a bool."""
     yield from expression_problems(expression, place, scope)
     kind = _kind(expression, scope)
     if kind not in (None, "bool"):
@@ -117,7 +116,7 @@ def bool_problems(expression: Any, place: ManifestPlace, scope: Scope) -> Iterat
 
 
 def _kind(expression: Any, scope: Scope) -> str | None:
-    """The kind of an expression's value; None when nothing is known."""
+    """Returns the kind of an expression's value; None if it is not known."""
     if not isinstance(expression, Mapping):
         plain = {bool: "bool", int: "int", str: "text", type(None): "null"}
         return plain.get(type(expression))
@@ -137,12 +136,12 @@ def _kind(expression: Any, scope: Scope) -> str | None:
 
 
 _MADE: Mapping[str, str] = {"bytes_b64": "bytes", "duration_ns": "duration", "time_ns": "time", "null": "unit"}
-"""Forms that are not called like the kind of what they make."""
+"""Forms whose names differ from the kind of their values."""
 
 
 def made_type(expression: Any, scope: Scope) -> Type:
-    """The type of what a constant, a reference or an operation makes; None when nothing is known. Of a list, a map or
-    a variant only the kind."""
+    """Returns the type of the value of a constant, a reference or an operation; None if it is not known. For a list, a
+    map or a variant it holds only the kind."""
     if isinstance(expression, Mapping) and "ref" in expression and len(expression) == 1:
         try:
             return _ref_type(str(expression["ref"]), scope)
@@ -203,7 +202,7 @@ def _ref(body: Any, place: ManifestPlace, scope: Scope, _depth: int) -> Iterator
 
 
 def _ref_type(path: str, scope: Scope) -> Type:
-    """Raises NoField."""
+    """Returns the type of the value that a reference names. Raises NoField."""
     head, fields = parse_ref(path)
     if head == "plan":
         if fields[:1] != ("input",):

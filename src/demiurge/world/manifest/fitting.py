@@ -1,7 +1,8 @@
-"""Whether what a plan's expression makes can be of the type that it is for, as far as that shows before it runs.
+"""Checks whether a world plan's expression can make a value of the wanted type, as far as that shows before the plan
+runs.
 
-Nothing is said of what depends on values: a text may or may not be a hash, and what may be absent may be there. So what
-is told here would fail each time.
+Cases that depend on values are not reported: a text may or may not be a hash, and an optional value may be present. So
+every problem reported here would fail each time.
 """
 
 from __future__ import annotations
@@ -21,12 +22,12 @@ __all__ = ["fit_problems"]
 MAX_DEPTH = 32
 
 _TEXTUAL = frozenset({"bytes", "dec128", "duration", "hash", "int", "nat", "text", "time", "uuid"})
-"""What a text may stand for."""
+"""Kinds whose values may be written as a text."""
 
 _NUMBERS = frozenset({"dec128", "duration", "int", "nat", "time"})
 
 _CONSTANTS = frozenset({"bool", "int", "nat", "text"})
-"""Forms of constants that hold their values as they are."""
+"""Constant forms that hold their values as they are."""
 
 _FITS: Mapping[str, frozenset[str]] = {
     "bool": frozenset({"bool"}),
@@ -46,19 +47,19 @@ _FITS: Mapping[str, frozenset[str]] = {
     "uuid": frozenset({"text", "uuid"}),
     "variant": frozenset({"variant"}),
 }
-"""The kind of what is made -> the kinds that it may fit."""
+"""The kind of a value -> the kinds of type that it may fit."""
 
 
 def fit_problems(
     expression: Any, wanted: Type, place: ManifestPlace, scope: Scope, depth: int = 0
 ) -> Iterator[Problem]:
-    """Where `expression` can't make a value of the type `wanted`. Forms that are wrong themselves are told elsewhere,
-    and passed over here."""
+    """Yields the places where `expression` cannot make a value of the type `wanted`. Malformed expressions are skipped;
+    other checks report them."""
     plain = plain_type(wanted, scope.schemas) if wanted is not None else None
     if plain is None or depth > MAX_DEPTH or wanted is None:
         return
     kind, body = kind_of(plain)
-    if kind == "ref":  # to a schema that is not there
+    if kind == "ref":  # a reference to an unknown schema
         return
     form, inner = _form(expression)
     if form == "null":
@@ -107,30 +108,30 @@ def _may_be_absent(expr: TypeExpr, schemas: Mapping[str, TypeExpr]) -> bool:
 
 
 def _fields(
-    given: Mapping[str, Any], wanted: Mapping[str, TypeExpr], place: ManifestPlace, scope: Scope, depth: int
+    written: Mapping[str, Any], wanted: Mapping[str, TypeExpr], place: ManifestPlace, scope: Scope, depth: int
 ) -> Iterator[Problem]:
-    for name, part in given.items():
+    for name, part in written.items():
         if name in wanted:
             yield from fit_problems(part, wanted[name], place.at(name), scope, depth + 1)
         else:
             yield place.at(name).wrong(f"there is no field {name}", did_you_mean(name, wanted, "leave it out"))
-    missing = [name for name, expr in wanted.items() if name not in given and not _may_be_absent(expr, scope.schemas)]
+    missing = [name for name, expr in wanted.items() if name not in written and not _may_be_absent(expr, scope.schemas)]
     if missing:
         yield place.wrong(f"lacks {', '.join(missing)}", "add what is missing")
 
 
 def _arm(
-    given: Mapping[str, Any], arms: Mapping[str, TypeExpr], place: ManifestPlace, scope: Scope, depth: int
+    written: Mapping[str, Any], arms: Mapping[str, TypeExpr], place: ManifestPlace, scope: Scope, depth: int
 ) -> Iterator[Problem]:
-    tag = given.get("tag")
+    tag = written.get("tag")
     if not isinstance(tag, str):
         return
     if tag not in arms:
         yield place.at("tag").wrong(f"there is no arm {tag}", did_you_mean(tag, arms, "name one of the variant's arms"))
         return
-    is_empty = given.get("value") in (None, {"null": {}}, {"record": {}})
+    is_empty = written.get("value") in (None, {"null": {}}, {"record": {}})
     if not (is_empty and _may_be_absent(arms[tag], scope.schemas)):
-        yield from fit_problems(given.get("value"), arms[tag], place.at("value"), scope, depth + 1)
+        yield from fit_problems(written.get("value"), arms[tag], place.at("value"), scope, depth + 1)
 
 
 def _type_problems(

@@ -1,9 +1,9 @@
-"""A manifest as files: a folder of JSON, in which every part keeps its place, so that a problem can say where it is.
+"""A manifest as files: a folder of JSON in which every part keeps its place, so that a problem can name it.
 
-A file `*.json` holds one object or a list of them, each with a `$kind`. `def*` objects are definitions. An object of
-`$kind` `manifest` holds sections of the root: `defaults`, `routing`, `triggers`, `settings`, `tool_policy`,
-`toolsets`; there may be several, so that routing and triggers can have files of their own. The order of the files does
-not matter to what is meant, and other files are left alone.
+A file `*.json` holds one object or a list of objects, each with a `$kind`. `def*` objects are definitions. An object of
+`$kind` `manifest` holds sections of the root: `defaults`, `routing`, `triggers`, `settings`, `tool_policy`, `toolsets`;
+there may be several, so that routing and triggers can have files of their own. The order of the files has no meaning,
+and other files are ignored.
 """
 
 from __future__ import annotations
@@ -21,27 +21,28 @@ from demiurge.world.manifest.problem import BadManifest, ManifestPlace, Problem
 __all__ = ["LISTS", "Folder", "ManifestPart", "read_folder"]
 
 LISTS = (("defaults", "cap_grants"), ("routing", "events"), ("triggers",), ("toolsets",))
-"""Sections that are lists: those of several fragments are one after the other."""
+"""Sections that are lists: the lists of several fragments are joined."""
 
 MAX_FILE = 4 << 20
 
 
 class ManifestPart(NamedTuple):
-    """A definition, or a fragment of the root, and where it stands."""
+    """A definition or a fragment of the root, and its place."""
 
     content: Any
     place: ManifestPlace
 
 
 class Folder(NamedTuple):
-    """A manifest's parts. `problems` are those of reading them."""
+    """The parts of a manifest. `problems` are those found while reading the files."""
 
     parts: tuple[ManifestPart, ...]
     problems: tuple[Problem, ...] = ()
 
     @classmethod
     def of(cls, definitions: Iterable[Mapping[str, Any]], root: Mapping[str, Any]) -> Folder:
-        """Parts that come from no file: a definition's place is its name, the root's `manifest`."""
+        """Returns the parts of a manifest that comes from no file: a definition's place is its name, the root's is
+        `manifest`."""
         named = [
             ManifestPart(d, ManifestPlace(str(d.get("name", f"definition {index}"))))
             for index, d in enumerate(definitions)
@@ -54,11 +55,11 @@ class Folder(NamedTuple):
 
     @property
     def fragments(self) -> list[ManifestPart]:
-        """Those of the root."""
+        """The fragments of the root."""
         return [part for part in self.parts if part.content["$kind"] == "manifest"]
 
     def root(self) -> dict[str, Any]:
-        """All fragments as one. Of a folder without problems."""
+        """Returns all fragments joined into one. The folder must have no problems."""
         root: dict[str, Any] = {}
         for fragment in self.fragments:
             for section, value in fragment.content.items():
@@ -67,12 +68,12 @@ class Folder(NamedTuple):
         return root
 
     def tool_policy(self) -> ToolPolicy | None:
-        """What the root says about tools. Raises InvalidValue."""
-        given = self.root().get("tool_policy")
-        return ToolPolicy.from_json(given) if given is not None else None
+        """Returns the root's tool policy, or None. Raises InvalidValue."""
+        policy = self.root().get("tool_policy")
+        return ToolPolicy.from_json(policy) if policy is not None else None
 
     def toolset(self) -> tuple[ToolSpec, ...]:
-        """The tools of the toolsets that the root names. Of a folder without problems."""
+        """Returns the tools of the toolsets that the root names. The folder must have no problems."""
         sets = {d.content["name"]: d.content["tools"] for d in self.definitions if d.content["$kind"] == "deftoolset"}
         return tuple(ToolSpec.from_json(spec) for name in self.root().get("toolsets", ()) for spec in sets[name])
 
@@ -87,7 +88,7 @@ def _joined(first: Any, second: Any) -> Any:
 
 
 def read_folder(folder: Traversable) -> Folder:
-    """Every JSON file of a folder (a `Path` will do), by name. Raises BadManifest when it is none."""
+    """Reads every JSON file of a folder (a `Path` will do), by name. Raises BadManifest if `folder` is not a folder."""
     if not folder.is_dir():
         raise BadManifest(
             [Problem(str(folder), "", "is no folder", "name one that holds the JSON files of a manifest")]

@@ -1,4 +1,4 @@
-"""What a manifest declares, gathered before it is judged: references are looked up here."""
+"""`Known`: the names that a manifest declares, gathered before it is checked, so that references can be looked up."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Definition = Mapping[str, Any]
 
 
 def listed(folder: Folder, *section: str) -> Iterator[tuple[Any, ManifestPlace]]:
-    """The objects of a section of the root that is a list, of all fragments, with their places."""
+    """Yields the objects of a list section of the root, from all fragments, with their places."""
     for fragment in folder.fragments:
         found: Any = fragment.content
         for name in section:
@@ -29,15 +29,15 @@ def listed(folder: Folder, *section: str) -> Iterator[tuple[Any, ManifestPlace]]
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """`by_kind` holds every definition that has a name; `schemas` those whose type is sound, with all they refer to;
-    `effects` are by their kind, `grants` by name with the type of their cap."""
+    """The names that a manifest declares. `by_kind` holds every named definition; `schemas` the sound types, of which
+    all references resolve; `effects` are by their kind, `grants` by name with the type of their cap."""
 
     by_kind: Mapping[str, Mapping[str, Definition]]
     schemas: Mapping[str, TypeExpr]
     effects: Mapping[str, Definition]
     grants: Mapping[str, str | None]
     correlated: frozenset[str]
-    """Plans that a trigger correlates."""
+    """World plans that a trigger correlates."""
 
     @classmethod
     def of(cls, folder: Folder) -> Known:
@@ -60,7 +60,7 @@ class Known:
         return self.by_kind.get(kind, {})
 
     def missing(self, kind: str, name: object, place: ManifestPlace) -> Iterator[Problem]:
-        """A problem when nothing of this kind (such as `schema`) has this name; of what is no text, none."""
+        """Yields a problem if nothing of this kind (such as `schema`) has this name; none if `name` is not a text."""
         found = self.names(f"def{kind}")
         if isinstance(name, str) and name not in found:
             yield place.wrong(f"there is no {kind} {name}", did_you_mean(name, found, "define it"))

@@ -1,8 +1,8 @@
-"""What in a reducer's source lets a step depend on more than its arguments: clocks, chance, the world outside.
+"""Warnings about a module reducer's source: names that make a step depend on more than its arguments, such as clocks.
 
-This warns and proves nothing: what a reducer calls in other modules is not looked at, and whether two runs agree is
-found out by checked replay alone. So names are resolved by the source's own imports, and what is
-not plainly one of these is passed over.
+The check proves nothing: code that a reducer calls in other modules is not inspected, and only checked replay shows
+whether two runs agree. Names are resolved by the source's own imports, and a name that is not plainly on the list is
+ignored.
 """
 
 from __future__ import annotations
@@ -42,13 +42,13 @@ _NAMES: Mapping[str, str] = {
     **dict.fromkeys(("subprocess", "asyncio", "threading", "multiprocessing", "concurrent", "ctypes"), _OUTSIDE),
     **dict.fromkeys(("sqlite3", "importlib", "platform", "getpass", "locale"), _OUTSIDE),
 }
-"""Names, and modules whose every name is meant."""
+"""Name -> why it is a risk. A module's entry covers every name in it."""
 
 _HARMLESS = frozenset(["os.path.basename", "os.path.dirname", "os.path.join", "http.HTTPStatus"])
 
 
 class ReplayRisk(NamedTuple):
-    """`line` of the source, the `name` that is used there, and `why` that may make a replay differ."""
+    """A name in a source that may make a replay differ: its `line`, the `name`, and `why`."""
 
     line: int
     name: str
@@ -56,8 +56,8 @@ class ReplayRisk(NamedTuple):
 
 
 def replay_risks(source: bytes) -> tuple[ReplayRisk, ...]:
-    """In the order of the source, each name once a line. A source that is no Python, or nested too deep for Python, has
-    none: it doesn't run either."""
+    """Returns the risks in the order of the source, each name once a line. A source that is not Python, or too deeply
+    nested for Python, has none: it does not run either."""
     try:
         tree = ast.parse(source)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
@@ -66,7 +66,7 @@ def replay_risks(source: bytes) -> tuple[ReplayRisk, ...]:
 
 
 def _bound(tree: ast.AST) -> dict[str, str]:
-    """What the names that the source itself makes stand for: the full name of an import, "" for anything else."""
+    """Returns the names that the source binds: the full name of an import, "" for anything else."""
     bound: dict[str, str] = {}
     for node in ast.walk(tree):
         match node:

@@ -1,4 +1,4 @@
-"""A manifest, resolved: what the kernel runs under."""
+"""`Manifest`: a resolved manifest, as the kernel uses it."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Manifest:
     settings: Mapping[str, Any]
     reducers: Mapping[str, Reducer] = field(repr=False)
     sources: Mapping[str, Ref] = field(repr=False)
-    """Address of each module's source as pinned by this manifest."""
+    """Address of each module's source as this manifest pins it."""
 
     @classmethod
     def build(
@@ -59,10 +59,10 @@ class Manifest:
         settings: Mapping[str, Any] = MappingProxyType({}),
         check: bool = True,
     ) -> Manifest:
-        """Make a manifest from an app's definitions and its root (`defaults`, `routing`, `triggers`, `settings`).
+        """Makes a manifest from an app's definitions and its root (`defaults`, `routing`, `triggers`, `settings`).
 
-        Raises BadManifest with all that is wrong. Without `check` nothing is looked for: for definitions that were
-        taken before, whose code need not be at hand.
+        Raises BadManifest with all problems. `check=False` skips the search for problems: for definitions that were
+        accepted before, whose code need not be at hand.
         """
         definitions = list(definitions)
         found = problems(Folder.of(definitions, root), reducers) if check else ()
@@ -80,19 +80,22 @@ class Manifest:
 
     @classmethod
     def load(cls, node: bytes, reducers: Mapping[str, Reducer]) -> Manifest:
-        """Resolve a stored manifest node; `reducers` is the code at hand, by module name. Raises InvalidValue."""
+        """Resolves a stored manifest node; `reducers` is the code at hand, by module name. Raises InvalidValue."""
         return cls(ref=ref_of(node), node=node, reducers=reducers, **_resolved(node)._asdict())
 
     def route(self, schema: str) -> Route | None:
         return self.routes.get(schema)
 
     def secret(self, alias: str, version: int) -> DeclaredSecret | None:
-        """The secret of this name in this version, also where `alias@*` declares it."""
-        every = self.secrets.get((alias, None)) if version > 0 else None
-        return self.secrets.get((alias, version)) or (replace(every, version=version) if every is not None else None)
+        """Returns the secret of this name and version, also if `alias@*` declares it; None if none does."""
+        unversioned = self.secrets.get((alias, None)) if version > 0 else None
+        if (alias, version) in self.secrets or unversioned is None:
+            return self.secrets.get((alias, version))
+        return replace(unversioned, version=version)
 
     def unchecked_modules(self) -> list[str]:
-        """Modules whose source is not the one that this manifest pins: their history can't be checked by it."""
+        """Returns the modules whose code at hand differs from the source that this manifest pins: that code cannot
+        check their history."""
         return sorted(
             name
             for name, ref in self.sources.items()
@@ -102,5 +105,5 @@ class Manifest:
 
 @lru_cache(8)
 def _resolved(node: bytes) -> Resolved:
-    """An open plan's own manifest is asked for at each of its moves."""
+    """Resolves a node. Cached, because an open plan needs its own manifest at each of its moves."""
     return resolve(cbor.decode(node))

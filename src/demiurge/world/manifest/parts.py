@@ -1,4 +1,4 @@
-"""The resolved parts of a manifest, as the kernel and those who decide read them."""
+"""The resolved parts of a manifest, as the kernel and the authority read them."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ __all__ = [
 ]
 
 RULE_FIELDS = frozenset({"effect_kind", "cap_name", "cap_type", "origin_kind", "origin_name"})
-"""What a rule of the policy may ask about; a field that nothing fills would make a denial match nothing."""
+"""Fields that a rule of the world's policy may test. A denial on a field that is never set would match nothing."""
 
 ORIGINS = frozenset({"plan", "reducer", "tool"})
-"""Who may ask for an effect, if its definition admits them."""
+"""Kinds of askers that an effect's definition may admit."""
 
 
 def origins_of(scope: Any) -> frozenset[str]:
-    """Those that an `origin_scope` admits: a word, a list of words, or `both` for plans and tools."""
+    """Returns the askers that an `origin_scope` admits: a word, a list of words, or `both` for plans and tools."""
     if scope == "both":
         return frozenset({"plan", "tool"})
     words = scope if isinstance(scope, list) else [scope]
@@ -48,23 +48,26 @@ class ModuleType:
     arms: Mapping[str, str]
     """Schema of each arm of the event variant -> the arm's tag, so that an arm's own schema is routed as well."""
     tags: Mapping[str, str]
-    """The inverse."""
+    """Tag of each arm -> its schema."""
     effects: Mapping[str, tuple[str, ...]]
-    """The kinds of effects that it may ask for -> the grants that it may use for one, the first declared first."""
+    """Kinds of effect that the module may ask for -> the grants that it may use for each, in the order of
+    declaration."""
 
 
 @dataclass(frozen=True, slots=True)
 class EffectType:
+    """A kind of effect, with the names of its schemas and the type of cap that covers it."""
+
     kind: str
     params: str
     receipt: str
     cap_type: str
     origins: frozenset[str]
     changes: bool
-    """Whether it changes what others see; a `read_only` tool may not ask for it."""
+    """True if it changes what others see; a `read_only` tool may not ask for it."""
     answers_refusals: bool = False
-    """Whether its adapter also answers what was refused: a refused effect is an intent with a receipt, like any other.
-    Manifests from before say nothing of it, and their histories are computed as they were."""
+    """True if its adapter also answers refused effects: then a refused effect is an intent with a receipt, like any
+    other. Older manifests lack the field, and their histories are computed without it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,23 +90,30 @@ class Rule:
 
 @dataclass(frozen=True, slots=True)
 class Route:
+    """The module that takes an event. `key_field` is the path of the unit's key in the event, None for a module without
+    keys."""
+
     module: str
     key_field: str | None
     tag: str | None
-    """Set when the event is an arm of the module's event variant, to be wrapped before delivery."""
+    """The arm's tag if the event is an arm of the module's event variant: the event is wrapped in it before
+    delivery."""
 
 
 @dataclass(frozen=True, slots=True)
 class Trigger:
+    """A world plan that an event starts. `correlate_by` is the path of the field that becomes its correlation, if
+    any."""
+
     plan: str
     correlate_by: str | None
 
 
 @dataclass(frozen=True, slots=True)
 class DeclaredSecret:
-    """`alias@version` bound to places where its value may be found, tried in order: `env:NAME`, `file:PATH`,
-    `vault:NAME`. Only effects under `allowed_caps` (grants by name), asked for by `allowed_plans`, get it; None: any,
-    empty: none. Of `alias@*` the version is None: it is every version that the vault has, or comes to have."""
+    """`alias@version` with the places where its value may be, searched in order: `env:NAME`, `file:PATH`, `vault:NAME`.
+    Only effects under `allowed_caps` (names of grants) that `allowed_plans` ask for get it; None admits any, an empty
+    set none. The version of `alias@*` is None: it stands for every version in the secret vault, also later ones."""
 
     alias: str
     version: int | None
@@ -113,7 +123,7 @@ class DeclaredSecret:
 
     @classmethod
     def from_definition(cls, definition: Mapping[str, Any]) -> DeclaredSecret:
-        """From a `defsecret`. Raises InvalidValue."""
+        """Reads a `defsecret`. Raises InvalidValue."""
         alias, _, version = str(definition["name"]).rpartition("@")
         if not alias or not (version.isdecimal() or version == "*"):
             raise InvalidValue("a secret's name is alias@version", path=str(definition["name"]))

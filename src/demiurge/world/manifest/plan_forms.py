@@ -1,4 +1,4 @@
-"""What can be read of a plan as it was written, step by step and edge by edge, also where it is wrong."""
+"""The form of a world plan as it is written, step by step and edge by edge, also of a plan with mistakes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Step = Mapping[str, Any]
 
 
 def form_problems(steps: Sequence[Any], place: ManifestPlace) -> Iterator[tuple[int, Problem]]:
-    """Problems, each with the index of the step that can't be read for it; -1: of none."""
+    """Yields problems, each with the index of the step that it makes unreadable; -1 if there is no such step."""
     if not 0 < len(steps) <= MAX_STEPS:
         yield -1, place.wrong(f"a plan has 1 to {MAX_STEPS} steps, not {len(steps)}", "add or take away steps")
     seen: set[str] = set()
@@ -38,7 +38,7 @@ def form_problems(steps: Sequence[Any], place: ManifestPlace) -> Iterator[tuple[
 
 
 def by_id(steps: Sequence[Step]) -> dict[str, Step]:
-    """The first step of each id."""
+    """Returns the first step of each id."""
     found: dict[str, Step] = {}
     for step in steps:
         if isinstance(step.get("id"), str):
@@ -52,7 +52,7 @@ def listed(definition: Mapping[str, Any], field: str) -> Sequence[Any]:
 
 
 def variable_of(step: Step) -> str | None:
-    """The variable that a step binds; of one with an op that there is not, the one that it would."""
+    """Returns the variable that a step binds, or None; for an unknown op, the variable that it seems to bind."""
     op, bind = op_of(step), step.get("bind")
     fields = [BOUND[op]] if op in BOUND else [] if op else sorted(set(BOUND.values()))
     found = (bind.get(field) for field in fields) if isinstance(bind, Mapping) else ()
@@ -60,13 +60,13 @@ def variable_of(step: Step) -> str | None:
 
 
 def op_of(step: Step) -> str:
-    """A step's op; "" where there is none of that name."""
+    """Returns a step's op; "" if it names no known op."""
     op = step.get("op")
     return op if isinstance(op, str) and op in STEPS else ""
 
 
 def is_unnamed(step: Any) -> bool:
-    """Whether a step that can't be read may set a variable of any name."""
+    """Returns whether an unreadable step may set a variable of any name."""
     return not isinstance(step, Mapping) or (variable_of(step) is None and (op_of(step) in BOUND or "bind" in step))
 
 

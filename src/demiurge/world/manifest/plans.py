@@ -1,7 +1,7 @@
-"""What can be said of a plan before it runs: its graph, its references, what is set where it is read.
+"""Checks of a world plan before it runs: its graph, its references, and whether each value is set before it is read.
 
-A mistake hides only what it makes nonsense of. Where a step can't be read, or the edges lead nowhere, nobody knows what
-is set when; so every reference is still looked up, and no longer asked whether it comes too early.
+A mistake hides only checks that it makes meaningless. If a step cannot be read, or edges lead nowhere, the order of the
+steps is unknown; then every reference is still looked up, but not checked for coming too early.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ from demiurge.world.manifest.system import NOT_FROM_PLANS
 __all__ = ["plan_problems"]
 
 RECEIPT: Mapping[str, Any] = {"record": {"status": {"text": {}}, "payload": None}}
-"""What `await_receipt` binds; what the payload is depends on the status."""
+"""The type that `await_receipt` binds; the payload's type depends on the status."""
 
 
 def plan_problems(definition: Mapping[str, Any], place: ManifestPlace, known: Known) -> Iterator[Problem]:
-    """All that is wrong with what is in a plan. The forms of its own fields are told elsewhere, and what lacks one is
-    passed over here."""
+    """Yields the problems inside a plan. Problems of the form of its own fields are reported elsewhere, and missing
+    fields are skipped here."""
     yield from known.missing("schema", definition.get("input"), place.at("input"))
     yield from known.missing("schema", definition.get("output"), place.at("output"))
     steps = listed(definition, "steps")
@@ -59,19 +59,19 @@ def plan_problems(definition: Mapping[str, Any], place: ManifestPlace, known: Kn
 
 
 class _Any(dict[str, Type]):
-    """Names of which nobody knows which there are: all of them."""
+    """A set of names that cannot be known: it contains every name."""
 
     def __contains__(self, name: object) -> bool:
         return True
 
 
 class _Graph:
-    """A plan's steps and edges, and which steps come before which."""
+    """A world plan's steps and edges, and which steps come before which."""
 
     def __init__(
         self, definition: Mapping[str, Any], place: ManifestPlace, known: Known, wrong: Container[int]
     ) -> None:
-        """`wrong`: the indices of steps that can't be read."""
+        """`wrong` holds the indices of steps that cannot be read."""
         self.definition, self.place, self.known = definition, place, known
         self.name = str(definition.get("name"))
         self.input: Type = known.schemas.get(str(definition.get("input")))
@@ -90,12 +90,12 @@ class _Graph:
         leads_nowhere = any(edge[end] not in self.steps for _, edge in self.edges for end in ("from", "to"))
         has_circle = len(self.order) < len(self.steps)
         self.unordered = self.unread or len(self.edges) < len(edges) or leads_nowhere or has_circle
-        """Whether nobody knows what comes before what."""
+        """True if the order of the steps cannot be known."""
         self.unnamed = any(is_unnamed(step) for step in unread)
-        """Whether nobody knows what is set."""
+        """True if the names of the variables cannot be known."""
 
     def _sources(self) -> dict[str, list[str]]:
-        """From which steps an edge leads to each."""
+        """Returns, for each step, the steps from which an edge leads to it."""
         sources: dict[str, list[str]] = {step_id: [] for step_id in self.steps}
         for _, edge in self.edges:
             if edge["to"] in self.steps and edge["from"] in self.steps:
@@ -103,7 +103,7 @@ class _Graph:
         return sources
 
     def _order(self) -> list[str]:
-        """The steps, each after those before it; without those that run in a circle."""
+        """Returns the steps in an order in which each follows its sources; steps in a circle are left out."""
         order: list[str] = []
         done: set[str] = set()
         while free := [s for s in self.steps if s not in done and all(b in done for b in self.sources[s])]:
@@ -112,21 +112,21 @@ class _Graph:
         return order
 
     def _before(self) -> dict[str, set[str]]:
-        """All steps that come before each that has a place in the order."""
+        """Returns, for each step in the order, all steps that come before it."""
         before: dict[str, set[str]] = {}
         for step_id in self.order:
             before[step_id] = {s for source in self.sources[step_id] for s in (source, *before[source])}
         return before
 
     def _circle(self) -> list[str]:
-        """The steps that run in circles: of those that have no place in the order, the ones that lead to each other."""
+        """Returns the steps that run in circles: of the steps outside the order, those that lead to each other."""
         left = [step_id for step_id in self.steps if step_id not in self.order]
         while ends := [s for s in left if not any(s in self.sources[after] for after in left)]:
             left = [step_id for step_id in left if step_id not in ends]
         return left
 
     def _type(self, step: Step) -> Type:
-        """The type of what a step binds."""
+        """Returns the type of the value that a step binds."""
         local = self.locals.get(variable_of(step) or "")
         if op_of(step) == "await_receipt":
             return RECEIPT
@@ -155,7 +155,8 @@ class _Graph:
             yield self.place.at("edges").wrong(f"{', '.join(circle)} run in a circle", "repeat work in the reducer")
 
     def dead_steps(self) -> Iterator[Problem]:
-        """An `end` that nothing leads to: it runs first, and what waits for another step never does."""
+        """Yields a problem for each `end` that no edge leads to: it runs first, so steps that wait for others never
+        run."""
         for index, step in enumerate(() if self.unordered else self.all):
             if step["op"] == "end" and not self.sources[step["id"]]:
                 others = [s for s in self.steps if self.sources[s]]
@@ -166,7 +167,7 @@ class _Graph:
     # -- names --------------------------------------------------------------------------------------------------------
 
     def names(self) -> Iterator[Problem]:
-        """Handles that are bound twice, and locals that nothing sets."""
+        """Yields a problem for each handle that is bound twice, and for each local that no step sets."""
         handles: set[str] = set()
         for index, step in enumerate(listed(self.definition, "steps")):
             if not isinstance(step, Mapping):
@@ -190,31 +191,31 @@ class _Graph:
         return {variable_of(other) for other in self.all if other is not step}
 
     def scope(self, step_id: str, event: Type = None, *, has_event: bool = False) -> Scope:
-        """What may be read where `step_id` is about to begin."""
+        """Returns the scope of expressions at the moment when `step_id` is about to begin."""
         before = self.all if self.unordered else [self.steps[s] for s in self.order if s in self.before[step_id]]
-        every = frozenset(name for step in self.all if (name := variable_of(step)) is not None)
+        all_names = frozenset(name for step in self.all if (name := variable_of(step)) is not None)
         return Scope(
             self.known.schemas,
             self.input,
             self._vars(before),
             self._bound(before),
-            every,
+            all_names,
             event,
             has_event,
         )
 
     def everything(self) -> Scope:
-        """What an invariant may read."""
+        """Returns the scope of an invariant."""
         return Scope(self.known.schemas, self.input, self._vars(self.all), self._bound(self.all))
 
     def _bound(self, steps: Sequence[Step]) -> dict[str, Type]:
-        """The ids of those of these steps that bind a value."""
+        """Returns the ids of those of these steps that bind a value, with its type."""
         ids = (str(step.get("id")) for step in steps if variable_of(step) is not None)
         found = {step_id: self.types.get(step_id) for step_id in ids}
         return _Any(found) if self.unnamed else found
 
     def _vars(self, steps: Sequence[Step]) -> dict[str, Type]:
-        """Variables that these steps set, with their types where all agree."""
+        """Returns the variables that these steps set, with their types if all agree."""
         found: dict[str, Type] = {"correlation_id": None}
         for step in steps:
             name = variable_of(step)
@@ -262,12 +263,13 @@ class _Graph:
                 yield from expression_problems(step.get("result"), place.at("result"), scope)
 
     def _params(self, step: Step) -> Any:
-        """The name of the schema of an effect's parameters."""
+        """Returns the name of the schema of an effect's parameters."""
         effect = self.known.effects.get(step["kind"])
         return effect.get("params_schema") if effect is not None else None
 
     def _fits(self, expression: Any, schema: Any, place: ManifestPlace, scope: Scope) -> Iterator[Problem]:
-        """What can't be of the schema; where that is not there, or the expression is wrong, others say so."""
+        """Yields the parts of an expression that cannot be of the schema. An unknown schema and a malformed expression
+        are reported elsewhere."""
         if (
             isinstance(schema, str)
             and schema in self.known.schemas
@@ -305,7 +307,7 @@ class _Graph:
             )
 
     def _secrets(self, params: Any, step: Step, place: ManifestPlace) -> Iterator[Problem]:
-        """Secrets that are written out in the parameters of an effect."""
+        """Checks the secrets that the parameters of an effect name literally."""
         for alias, version in _named_secrets(params):
             name = f"{alias}@{version}"
             declared = self.known.names("defsecret")
@@ -321,21 +323,26 @@ class _Graph:
                     yield place.wrong(f"{mine} may not have the secret {name}", f"add it to the secret's {field}")
 
     def derived(self) -> Iterator[Problem]:
-        """`required_caps` and `allowed_effects` are what the steps say; who writes them wants to be told otherwise."""
+        """Compares `required_caps` and `allowed_effects` with the steps. Both follow from the steps, so an author who
+        writes them wants to be told of a difference."""
         if self.unread:
             return
         emitting = [step for step in self.all if step["op"] == "emit_effect"]
         for field, own in (("required_caps", "cap"), ("allowed_effects", "kind")):
             used = sorted({step[own] for step in emitting})
-            said = self.definition.get(field)
-            if isinstance(said, list) and all(isinstance(name, str) for name in said) and sorted(set(said)) != used:
+            declared = self.definition.get(field)
+            if (
+                isinstance(declared, list)
+                and all(isinstance(name, str) for name in declared)
+                and sorted(set(declared)) != used
+            ):
                 yield self.place.at(field).wrong(
                     f"the steps say {', '.join(used) or 'none'}", "write these, or leave it out"
                 )
 
 
 def _named_secrets(expression: Any) -> Iterator[tuple[Any, Any]]:
-    """`(alias, version)` of each secret that an expression names literally."""
+    """Yields `(alias, version)` of each secret that an expression names literally."""
     if isinstance(expression, list):
         for part in expression:
             yield from _named_secrets(part)

@@ -1,4 +1,4 @@
-"""What is wrong with a manifest, and where: an author sees everything at once, and what to do about it."""
+"""Problems of a manifest: what is wrong, where, and how to mend it. An author sees all of them at once."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ __all__ = ["BadManifest", "ManifestPlace", "Problem"]
 
 
 class Problem(NamedTuple):
-    """One thing that is wrong: `file` (or the name of a definition that comes from no file), the `path` inside it,
-    what is `wrong`, and what to do (`fix`)."""
+    """One problem: the `file` (or the name of a definition that comes from no file), the `path` inside it, what is
+    `wrong`, and what to do (`fix`)."""
 
     file: str
     path: str
@@ -24,7 +24,7 @@ class Problem(NamedTuple):
 
 
 class ManifestPlace(NamedTuple):
-    """Where a part of a manifest stands."""
+    """The place of a part of a manifest."""
 
     file: str
     path: str = ""
@@ -40,7 +40,7 @@ class ManifestPlace(NamedTuple):
 
 
 class BadManifest(InvalidValue):
-    """A manifest that can't be used. `problems` is all of it; the message has a line for each."""
+    """The manifest cannot be used. `problems` holds all problems; the message has a line for each."""
 
     code = "bad_manifest"
 

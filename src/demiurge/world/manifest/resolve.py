@@ -1,4 +1,4 @@
-"""From a manifest's node to its parts. Nothing is judged here: what is stored was checked when it was new."""
+"""Resolves a manifest's node into its parts. Nothing is checked here: a stored manifest was checked when it was new."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Resolved(NamedTuple):
 
 
 def resolve(node: Mapping[str, Any]) -> Resolved:
-    """Raises InvalidValue (`bad_manifest`) for a node that is no manifest."""
+    """Returns the parts of a node. Raises InvalidValue (`bad_manifest`) if the node is not a manifest."""
     try:
         return _resolve(node)
     except (LookupError, TypeError, ValueError, AttributeError) as error:
@@ -126,7 +126,8 @@ def _rules(root: Mapping[str, Any], definitions: Iterable[Definition]) -> tuple[
 
 
 def _routes(root: Mapping[str, Any], modules: Mapping[str, ModuleType]) -> dict[str, Route]:
-    """By schema. A route of a module's event is one of its arms as well, unless the arm has a route of its own."""
+    """Returns the routes by schema. A route of a module's event serves its arms as well, unless an arm has a route of
+    its own."""
     routes: dict[str, Route] = {}
     built_in = (route for route in SYSTEM_ROUTES if route["module"] in modules)
     for route in (*root.get("routing", {}).get("events", ()), *built_in):
@@ -141,7 +142,7 @@ def _routes(root: Mapping[str, Any], modules: Mapping[str, ModuleType]) -> dict[
 
 
 def _triggers(root: Mapping[str, Any]) -> dict[str, tuple[Trigger, ...]]:
-    """By schema, in the order of the plans' names."""
+    """Returns the triggers by schema, in the order of the plans' names."""
     triggers: dict[str, list[Trigger]] = {}
     for trigger in root.get("triggers", ()):
         found = triggers.setdefault(trigger["event"], [])

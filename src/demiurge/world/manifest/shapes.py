@@ -1,4 +1,4 @@
-"""The form of each part of a manifest: its fields and what stands in them. References are not followed here."""
+"""The form of each part of a manifest: its fields and their values. References are not followed here."""
 
 from __future__ import annotations
 
@@ -65,25 +65,25 @@ def _or_null(check: Check) -> Check:
 
 
 def _list_of(check: Check) -> Check:
-    def every(value: Any, place: ManifestPlace) -> Iterator[Problem]:
+    def check_parts(value: Any, place: ManifestPlace) -> Iterator[Problem]:
         if not isinstance(value, list):
             yield place.wrong("is no list", "write [...]")
             return
         for index, part in enumerate(value):
             yield from check(part, place.at(index))
 
-    return every
+    return check_parts
 
 
 def _map_of(check: Check) -> Check:
-    def every(value: Any, place: ManifestPlace) -> Iterator[Problem]:
+    def check_parts(value: Any, place: ManifestPlace) -> Iterator[Problem]:
         if not isinstance(value, dict):
             yield place.wrong("is no object", "write {...}")
             return
         for name, part in value.items():
             yield from check(part, place.at(name))
 
-    return every
+    return check_parts
 
 
 def _object(required: Mapping[str, Check], optional: Mapping[str, Check] = {}) -> Check:
@@ -106,7 +106,7 @@ def _object(required: Mapping[str, Check], optional: Mapping[str, Check] = {}) -
 
 
 def did_you_mean(word: object, known: Mapping[str, Any] | frozenset[str], otherwise: str) -> str:
-    """What to do about a word that is none of `known`."""
+    """Returns what to do about a word that is none of `known`."""
     near = get_close_matches(str(word), list(known), 1)
     if near:
         return f"perhaps you mean {near[0]}"
@@ -199,7 +199,7 @@ DEFINITIONS: Mapping[str, Check] = {
     kind: _object({"$kind": _text, "name": _name, **required}, optional)
     for kind, (required, optional) in _FIELDS.items()
 }
-"""Kind -> its form."""
+"""Kind of definition -> the check of its form."""
 
 _bound = _object({"as": _id})
 _STEP: Mapping[str, Check] = {"id": _id, "op": _text}
@@ -214,7 +214,7 @@ STEPS: Mapping[str, Check] = {
     "assign": _object({**_STEP, "expr": _anything, "bind": _bound}),
     "end": _object(_STEP, {"result": _anything}),
 }
-"""Op -> the form of its step."""
+"""Op -> the check of its step's form."""
 
 ROOT: Check = _object(
     {"$kind": _one_of("manifest")},
@@ -238,18 +238,18 @@ ROOT: Check = _object(
         "toolsets": _names,
     },
 )
-"""The form of a fragment of the root."""
+"""The check of the form of a root fragment."""
 
 
 def is_readable(content: Mapping[str, Any], place: ManifestPlace) -> bool:
-    """Whether a definition has the right form, unknown fields aside, so that its references can be followed."""
+    """Returns whether a definition has the right form, unknown fields aside, so that its references can be followed."""
     required, optional = _FIELDS[content["$kind"]]
     known = {"$kind", "name", *required, *optional}
     return not any(form_problems({name: part for name, part in content.items() if name in known}, place))
 
 
 def form_problems(content: Mapping[str, Any], place: ManifestPlace) -> Iterator[Problem]:
-    """What is wrong with the form of a definition or a fragment; of a plan's steps, see `STEPS`."""
+    """Yields the problems of the form of a definition or a fragment; for a plan's steps, see `STEPS`."""
     kind = content["$kind"]
     if kind == "manifest":
         yield from ROOT(content, place)

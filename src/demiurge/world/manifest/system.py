@@ -1,4 +1,4 @@
-"""What every world has: the `sys/*` definitions, which no manifest may define anew."""
+"""The `sys/*` definitions, which every world has and no manifest may redefine."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ SYSTEM_ROUTES: tuple[Mapping[str, str], ...] = tuple(
         ("sys/ConnectionChoose@1", "sys/ConnectionChoice@1", "unit"),
     )
 )
-"""The routes of the `sys/*` modules. A manifest that was stored before a module was there has no route to it."""
+"""The routes of the `sys/*` modules. A manifest stored before a module existed has no route to it."""
 
 NOT_FROM_PLANS: Mapping[str, tuple[str, str]] = MappingProxyType(
     {
@@ -45,19 +45,19 @@ NOT_FROM_PLANS: Mapping[str, tuple[str, str]] = MappingProxyType(
 """The events that no plan may raise, with why, and what to do instead."""
 
 ANY_RECEIPT = "sys/EffectReceipt@1"
-"""The event that brings a reducer what came of any effect that it asked for."""
+"""The event that tells a module reducer the outcome of any effect that it asked for."""
 
 DOUBT_SETTLED = "sys/DoubtSettled@1"
 """The event that tells a module what a person found out about an effect whose outcome was unknown."""
 
 
 def receipt_schema(kind: str) -> str:
-    """Returns the name of the event that brings a reducer what came of an effect of this `kind`; a module that has no
-    arm for that event gets `ANY_RECEIPT` in place of it."""
+    """Returns the name of the event that tells a module reducer the outcome of an effect of this `kind`. A module
+    without an arm for that event gets `ANY_RECEIPT`."""
     found = tables().kinds.get(kind)
     return found.typed_receipt if found is not None and found.typed_receipt is not None else ANY_RECEIPT
 
 
 def system_definitions() -> tuple[Mapping[str, Any], ...]:
-    """Returns the `sys/*` definitions that every new manifest is given; one that is stored keeps its own."""
+    """Returns the `sys/*` definitions of every new manifest. A stored manifest keeps its own."""
     return tables().definitions
