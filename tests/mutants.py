@@ -72,7 +72,8 @@ AREAS = {
         ("src/demiurge/tools/stages/*",),
         (
             "tests/tools/stages",
-            "tests/tools/connections/test_canary.py",
+            "tests/canaries/test_canaries.py::test_no_value_of_a_call_comes_out",
+            "tests/tools/connections/test_token_exposure.py",
             "tests/tools/connections/test_leak.py",
             "tests/tools/execution/test_error_log.py",
             "tests/tools/execution/test_explain.py",

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.canaries import bytes_below
+from tests.canaries.search import bytes_below
 
 CANARY = "canary-4711-canary"
 SECRET = "sk-shop-0123456789"

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.canaries import found
+from tests.canaries.search import found
 from tests.world.effects.vaults import OTHER_KEY, vault_at
 
 from demiurge.errors import InvalidValue, Unavailable

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.canaries import found
+from tests.canaries.search import found
 from tests.world.effects.servers import Asked, answer, site
 from tests.world.effects.test_tool_call import contents, refusals
 from tests.world.effects.vaults import value_of, vault_at

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.canaries import found
+from tests.canaries.search import found
 from tests.world.effects.asking_room import asking
 from tests.world.effects.servers import answer, site
 from tests.world.effects.vaults import (

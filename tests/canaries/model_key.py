@@ -1,5 +1,4 @@
-"""A model's key in the environment and in the vault, providers that send it back, kill -9 in between: it is in no byte
-of the world, of what commands print or log, or of what goes over the owner's socket."""
+"""A model's key of the environment and one of the vault: providers send them back, processes are killed and join."""
 
 from __future__ import annotations
 
@@ -7,19 +6,20 @@ import json
 from pathlib import Path
 from typing import Any
 
-from tests.canaries import bytes_below, found, quoted, tapped
+from tests.canaries.search import Traces, bytes_below, quoted, tapped
 
 GIVEN = "canary-environment-0123456789"
 KEPT = "canary-vault-9876543210-abcdef"
 VAULT_KEY = "c0ffee" * 10 + "c0de"
-VALUES = (GIVEN, KEPT, VAULT_KEY)
+VALUES = {"key in the environment": GIVEN, "key in the vault": KEPT, "key of the vault": VAULT_KEY}
 
 
 def everything(value: str) -> str:
     return " ".join(quoted(value).values())
 
 
-def test_no_key_is_in_a_byte_of_the_world(process: Any, provider: Any, world: Path, tmp_path: Path) -> None:
+def travel(process: Any, provider: Any, world: Path, tmp_path: Path) -> Traces:
+    """Chats with either key, in commands, in a process that is killed, and as a guest of that one."""
     said: list[str] = []
     vault = {"LLM_API_KEY": "", "DEMIURGE_VAULT_KEY": VAULT_KEY}
 
@@ -65,7 +65,7 @@ def test_no_key_is_in_a_byte_of_the_world(process: Any, provider: Any, world: Pa
     killed.kill()
     ended = process.finish(killed)
     said.extend((ended.out, ended.err))
-    assert found(VALUES, json.dumps(provider.seen)) == [], "what a chat is told of itself"
+    told = json.dumps(provider.seen)
     provider.say(provider.answer(provider.text(f"Again: {everything(GIVEN)}")))
     run("chat", "-m", "And now?", "-vv", given=environment)
     run("journal", "export", "--out", str(tmp_path / "journal.jsonl"))
@@ -75,10 +75,15 @@ def test_no_key_is_in_a_byte_of_the_world(process: Any, provider: Any, world: Pa
     run("doctor", "--json")
     run("journal", "verify")
     run("replay")
-    assert found(VALUES, *said) == []
-    assert found(VALUES, *heard) == []
-    assert found(VALUES, *bytes_below(tmp_path)) == []
     records = [json.loads(line) for line in (tmp_path / "journal.jsonl").read_text().splitlines()]
     handed = [record["body"]["secrets"] for record in records if "secrets" in record["body"]]
     digests = {entry["digest"] for entries in handed for entry in entries}
     assert len(digests) == 2, "one for each value"
+    surfaces: dict[str, list[bytes | str]] = {
+        "stdout and stderr": [*said],
+        "socket": [*heard],
+        "prompts": [told],
+        "export": [(tmp_path / "journal.jsonl").read_bytes()],
+        "world and home folder": [*bytes_below(tmp_path)],
+    }
+    return Traces(VALUES, surfaces)

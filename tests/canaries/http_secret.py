@@ -1,5 +1,5 @@
-"""Secrets of all three places, servers that send them back in every spelling, kill -9 in between: none of them is in
-any byte of the world, of what was printed or logged."""
+"""Secrets of the environment, a file and the vault go along with requests, servers send them back in every spelling,
+and the process is killed in between."""
 
 from __future__ import annotations
 
@@ -10,9 +10,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import pytest
-from tests.bootstrap.secret_child import NAMES, PATHS, rules
-from tests.canaries import bytes_below, found, quoted
+from tests.canaries.http_secret_process import NAMES, PATHS, rules
+from tests.canaries.search import Traces, bytes_below, quoted
 from tests.world.effects.servers import Asked, answer, site
 from tests.world.recomputed_stores import sound
 from tests.world.scripted import A
@@ -50,7 +49,14 @@ async def long(_asked: Asked, writer: Any) -> None:
 
 
 async def run(folder: Path, port: int, environment: dict[str, str], fault: str) -> tuple[int, bytes]:
-    command = [sys.executable, "-m", "tests.bootstrap.secret_child", str(folder), str(port), str(folder / "../robot")]
+    command = [
+        sys.executable,
+        "-m",
+        "tests.canaries.http_secret_process",
+        str(folder),
+        str(port),
+        str(folder / "../robot"),
+    ]
     given = {**environment, "PYTHONPATH": os.pathsep.join([str(ROOT), *sys.path]), "DEMIURGE_FAULTS": fault}
     child = await asyncio.create_subprocess_exec(
         *command, env=given, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT
@@ -60,8 +66,8 @@ async def run(folder: Path, port: int, environment: dict[str, str], fault: str) 
     return child.returncode, said
 
 
-@pytest.mark.parametrize("point", ["effect.attempted", "effect.performed", "effect.received"])
-async def test_no_value_is_in_a_byte_of_the_world(tmp_path: Path, point: str) -> None:
+async def travel(tmp_path: Path, point: str) -> Traces:
+    """Makes the requests in processes that are killed at `point` twice, and in one that is not."""
     folder = tmp_path / "w"
     SqliteStore.create(folder, "world_1").close()
     environment = {"HOME": str(tmp_path / "home"), "PATH": os.environ["PATH"], "WEB_TOKEN": VALUES["env"]}
@@ -82,12 +88,14 @@ async def test_no_value_is_in_a_byte_of_the_world(tmp_path: Path, point: str) ->
                 assert asked.headers["authorization"] == f"Bearer {VALUES['env']}"
                 assert (asked.headers["x-file"], asked.headers["x-vault"]) == (VALUES["file"], VALUES["vault"])
         assert set(PATHS) <= {asked.target for asked in there.asked}
-    values = VALUES.values()
-    assert found(values, *(said for _, said in ends)) == []
-    assert found(values, *bytes_below(folder)) == []
-    assert found(values, *bytes_below(tmp_path / "home")) == []
+    surfaces = {
+        "stdout and stderr": [said for _, said in ends],
+        "world folder": list(bytes_below(folder)),
+        "home folder": list(bytes_below(tmp_path / "home")),
+    }
     store = SqliteStore.open(folder)
-    assert found(values, *(store.get_blob(ref) for ref in store.iter_blobs())) == []
+    surfaces["journal"] = [row.data for row in store.read_all()]
+    surfaces["blobs"] = [store.get_blob(ref) for ref in store.iter_blobs()]
     host = Host(store, rules(str(file)), [], clock=SystemClock())
     receipts = [record.body for record in host.records(A) if record.kind == "receipt"]
     assert [body["status"] for body in receipts] == ["ok", "ok", "error", "ok"]
@@ -97,10 +105,4 @@ async def test_no_value_is_in_a_byte_of_the_world(tmp_path: Path, point: str) ->
     sound(store, host)
     await host.close()
     store.close()
-
-
-def test_the_looking_finds_what_is_there() -> None:
-    value = VALUES["env"]
-    for text in quoted(value).values():
-        assert found([value], f"before {text} after")
-    assert found([value], b"nothing") == []
+    return Traces(VALUES, surfaces)

@@ -1,5 +1,4 @@
-"""Values that a person seals, a tool puts and the vault makes, used and sent back, kill -9 in between: they are in no
-byte of the world, of what commands print or log, or of what goes over the owner's socket."""
+"""Values that a person seals, a tool puts and the vault makes are used and sent back, and processes are killed."""
 
 from __future__ import annotations
 
@@ -14,8 +13,7 @@ from pathlib import Path
 from subprocess import PIPE, Popen
 from typing import Any
 
-import pytest
-from tests.canaries import bytes_below, found, quoted, tapped
+from tests.canaries.search import Traces, bytes_below, quoted, tapped
 
 from demiurge.apps.demiurge import app
 from demiurge.stores.secret_vault import SecretVault
@@ -56,9 +54,9 @@ asyncio.run(main())
 """
 
 
-@pytest.fixture
-def service() -> Iterator[Any]:
-    """Says again what it is told; `heard` is the headers of each request."""
+@contextmanager
+def parrot() -> Iterator[Any]:
+    """Serves answers that say again what was asked. Yields the server; `heard` has the headers of each request."""
     heard: list[dict[str, str]] = []
 
     class Parrot(BaseHTTPRequestHandler):
@@ -81,9 +79,11 @@ def service() -> Iterator[Any]:
     server.heard = heard  # type: ignore[attr-defined]
     server.url = f"http://127.0.0.1:{server.server_address[1]}/key"  # type: ignore[attr-defined]
     threading.Thread(target=server.serve_forever, daemon=True).start()
-    yield server
-    server.shutdown()
-    server.server_close()
+    try:
+        yield server
+    finally:
+        server.shutdown()
+        server.server_close()
 
 
 def write_manifest(folder: Path) -> None:
@@ -185,24 +185,28 @@ def check_versions(values: Mapping[tuple[str, int], str], heard: Sequence[Mappin
     ]
 
 
-def test_no_value_is_in_a_byte_of_the_world(
-    process: Any, provider: Any, service: Any, world: Path, tmp_path: Path
-) -> None:
-    life = Life(process, service, world)
-    write_manifest(tmp_path / "keys")
-    life.run("init", "--manifest", "keys", "--tools", "keys_code")
-    ref = renewed_alone(life)
-    with life.joined(tmp_path) as heard:
-        renewed_as_guests(life, provider, service.url, ref)
-    life.run("journal", "export", "--out", str(tmp_path / "journal.jsonl"))
-    for words in (("trace", "--chat", "main", "--json"), ("secrets", "ls", "--json"), ("doctor",), ("replay",)):
-        life.run(*words)
+def travel(process: Any, provider: Any, world: Path, tmp_path: Path) -> Traces:
+    """Renews a service's key in processes that are killed, as a guest of another process, and by a tool."""
+    with parrot() as service:
+        life = Life(process, service, world)
+        write_manifest(tmp_path / "keys")
+        life.run("init", "--manifest", "keys", "--tools", "keys_code")
+        ref = renewed_alone(life)
+        with life.joined(tmp_path) as heard:
+            renewed_as_guests(life, provider, service.url, ref)
+        life.run("journal", "export", "--out", str(tmp_path / "journal.jsonl"))
+        for words in (("trace", "--chat", "main", "--json"), ("secrets", "ls", "--json"), ("doctor",), ("replay",)):
+            life.run(*words)
 
-    values = kept_in(tmp_path / ".local/share/demiurge/vault.json")
-    check_versions(values, service.heard)
-    canaries = [*values.values(), GIVEN["DEMIURGE_VAULT_KEY"]]
-    assert any(b"vault.put" in data for data in heard)
-    assert found(canaries, *life.said) == []
-    assert found(canaries, *heard) == []
-    assert found(canaries, json.dumps(provider.seen)) == []
-    assert found(canaries, *bytes_below(tmp_path)) == []
+        values = kept_in(tmp_path / ".local/share/demiurge/vault.json")
+        check_versions(values, service.heard)
+        assert any(b"vault.put" in data for data in heard)
+        planted = {f"{name} version {version}": value for (name, version), value in values.items()}
+        surfaces: dict[str, list[bytes | str]] = {
+            "stdout and stderr": [*life.said],
+            "socket": [*heard],
+            "prompts": [json.dumps(provider.seen)],
+            "export": [(tmp_path / "journal.jsonl").read_bytes()],
+            "world and home folder": [*bytes_below(tmp_path)],
+        }
+        return Traces({**planted, "key of the vault": GIVEN["DEMIURGE_VAULT_KEY"]}, surfaces)

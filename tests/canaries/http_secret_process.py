@@ -1,5 +1,5 @@
 """A process to be killed: it makes requests with secrets from the environment, a file and the vault, each request under
-a key of its own. `secret_child.py FOLDER PORT FILE`; `DEMIURGE_FAULTS` says where it ends.
+a key of its own. `http_secret_process.py FOLDER PORT FILE`; `DEMIURGE_FAULTS` says where it ends.
 """
 
 from __future__ import annotations
