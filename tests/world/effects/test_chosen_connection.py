@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.canaries import found, quoted
+from tests.canaries.search import found, quoted
 from tests.world.scripted import MAIN, START_NS, Script, Talk, called, chat_manifest, said, stored, talking
 
 from demiurge.bootstrap.secrets import open_vault
