@@ -40,6 +40,18 @@ class Journal(NamedTuple):
             if len(rows) < PAGE:
                 return
 
+    def views(self, unit: str | Unit | None = None, from_seq: int = 0) -> Iterator[dict[str, Any]]:
+        """The same records as data, as the caller may see them: `{redacted, position, unit, seq, kind, cause, time_ns,
+        caller, hash, refs, body}`. In a redacted one `{"$withheld": true}` stands in the place of what is not public.
+        """
+        name = str(unit) if unit is not None else None
+        while True:
+            views = self.backend.read.records(name, from_seq, PAGE)
+            yield from views
+            if len(views) < PAGE:
+                return
+            from_seq = views[-1]["position" if name is None else "seq"] + 1
+
     async def follow(self, from_position: int = 0) -> AsyncGenerator[Record, None]:
         """Yields records as they become durable, until the world is closed."""
         async with aclosing(self.backend.read.appends()) as appends:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from demiurge.bootstrap.backend import Backend
 from demiurge.values.refs import Ref, parse_ref
@@ -20,5 +20,12 @@ class StoredBlobs(NamedTuple):
         return self.backend.run.put_blob(data, force)
 
     def get(self, ref: str) -> bytes:
-        """Raises NotFound (`erased` for one that was), Damaged, InvalidValue (not a ref)."""
+        """Raises NotFound (`erased` for one that was; also where the caller may not read it), Damaged, InvalidValue
+        (not a ref)."""
         return self.backend.read.get_blob(parse_ref(ref))
+
+    def message(self, ref: str) -> dict[str, Any]:
+        """A message of a chat, without the arguments of the calls that it proposes: `{role, text, attachments: [type],
+        tool_calls: [{id, name}]}`. Raises as `get`, and InvalidValue (`bad_message`) for a blob that is no message of a
+        person or of the model."""
+        return self.backend.read.message(parse_ref(ref))

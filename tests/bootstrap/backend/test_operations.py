@@ -36,6 +36,8 @@ ARGUMENTS: dict[str, tuple[Any, ...]] = {
     "read.state": ("m", "k"),
     "read.keys": ("m",),
     "read.get_blob": ("sha256:",),
+    "read.message": ("sha256:",),
+    "read.records": (None, 0, 1),
     "read.rows": (None, 0, 1),
     "keep.fork": ("/x", None),
     "keep.gc": (1.0, True),
@@ -110,10 +112,10 @@ async def test_a_caller_without_a_role_is_refused_by_every_operation(tmp_path: P
 @pytest.mark.parametrize(
     ("role", "may", "may_not"),
     [
-        ("viewer", {"read.keys"}, {"run.submit", "run.decide", "keep.gc", "read.get_blob"}),
+        ("viewer", {"read.keys", "read.records"}, {"run.submit", "run.decide", "keep.gc", "read.rows", "keep.prove"}),
         ("agent", {"run.submit", "read.keys", "read.get_blob"}, {"run.decide", "keep.erase"}),
-        ("approver", {"run.decide", "read.approvals"}, {"run.submit", "keep.archive"}),
-        ("chief", {"read.keys", "read.get_blob"}, {"run.submit", "run.decide", "keep.fork"}),
+        ("approver", {"run.decide", "read.approvals"}, {"run.submit", "keep.archive", "read.rows", "keep.prove"}),
+        ("chief", {"read.keys", "read.rows"}, {"run.submit", "run.decide", "keep.fork"}),
         ("user", set(OPERATIONS), set()),
     ],
 )

@@ -120,7 +120,8 @@ class ReadCalls(Protocol):
     @needs("agent", "approver")
     async def approvals(self, of: str | None = None) -> list[dict[str, Any]]:
         """Calls that wait for a person, of one unit or all: `{id, unit, tool, tool_call_id, arguments_json, damaged,
-        expires_ns, ...}`; `damaged` is None, or says what of a call can't be read (`waiting_calls`)."""
+        withheld, expires_ns, ...}`; `damaged` is None, or says what of a call can't be read (`waiting_calls`);
+        `withheld` is true of a call that the caller may not decide, whose arguments are left out."""
         ...
 
     @needs("agent", "approver")
@@ -150,10 +151,24 @@ class ReadCalls(Protocol):
         """The places in the reducers' code that may differ at a replay: `{module, line, name, why}`."""
         ...
 
-    @needs("agent", "approver", "chief")
-    def get_blob(self, ref: str) -> bytes: ...
+    @needs(*VIEWER)
+    def get_blob(self, ref: str) -> bytes:
+        """The bytes of a blob that the caller may read (`visibility`)."""
+        ...
 
-    @needs("agent", "approver", "chief")
+    @needs(*VIEWER)
+    def message(self, ref: str) -> dict[str, Any]:
+        """A message of a chat, without the arguments of the calls that it proposes: `{role, text, attachments: [type],
+        tool_calls: [{id, name}]}`."""
+        ...
+
+    @needs(*VIEWER)
+    def records(self, unit: str | None, start: int, limit: int) -> list[dict[str, Any]]:
+        """Up to `limit` records as the caller may see them, see `visibility.Visibility.record`. `start` is a unit's
+        sequence number, or a position."""
+        ...
+
+    @needs("agent", "chief")
     def rows(self, unit: str | None, start: int, limit: int) -> list[tuple[int, bytes]]:
         """Up to `limit` records: (position, record bytes). `start` is a unit's sequence number, or a position."""
         ...
@@ -213,7 +228,7 @@ class KeepCalls(Protocol):
     def seal(self, size: int | None = None) -> str: ...
 
     @only_reads
-    @needs("agent", "approver", "chief")
+    @needs("agent", "chief")
     def prove(self, position: int, seal: str | None = None) -> Proof: ...
 
 

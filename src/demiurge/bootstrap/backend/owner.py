@@ -12,6 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from demiurge.bootstrap.backend.appends import Appends
+from demiurge.bootstrap.backend.visibility import Visibility
 from demiurge.bootstrap.digest_key import WorldDigestKey
 from demiurge.bootstrap.doubts import Doubts
 from demiurge.bootstrap.ledger import WorldLedger
@@ -167,6 +168,10 @@ class Owner:
                 f"The code of {names} is not here: name the Python module that has it (--tools), or give `reducers`.",
                 code="no_code",
             )
+
+    def visibility(self, caller: Caller) -> Visibility:
+        """What `caller` may see of this world."""
+        return Visibility(self.store, caller, lambda: self.reader().approvals(), lambda: self.manifest.settings)
 
     def reader(self) -> Host:
         """A host that only reads: looking at a world starts nothing."""

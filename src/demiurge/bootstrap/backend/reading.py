@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator
 from itertools import islice
 from typing import Any
 
@@ -12,12 +13,11 @@ from demiurge.bootstrap.backend.waiting_calls import waiting_calls
 from demiurge.bootstrap.chat_fields import lacking_fields
 from demiurge.bootstrap.trust.world_profile import MOVED, recall
 from demiurge.errors import DemiurgeError, NotFound
-from demiurge.stores.protocol import Head
+from demiurge.stores.protocol import Head, Row
 from demiurge.tools.catalog import ToolCatalog
 from demiurge.tools.policy import ToolPolicyContext
 from demiurge.values.caller import Caller
 from demiurge.values.projection import Only
-from demiurge.values.refs import Ref
 from demiurge.world.cell import Cell
 from demiurge.world.history.replay import Manifests
 from demiurge.world.history.seal import Seal
@@ -26,22 +26,27 @@ from demiurge.world.manifest import Manifest
 from demiurge.world.manifest.lint import replay_risks
 from demiurge.world.moment import length_at, moment
 from demiurge.world.origin import origins
+from demiurge.world.record import decode_row
 from demiurge.world.unit import Unit
 
 __all__ = ["Reading"]
 
 
 class Reading:
-    """`calls.ReadCalls` of one caller. Which caller may make which call is decided before (`operations.guarded`)."""
+    """`calls.ReadCalls` of one caller. Which caller may make which call is decided before (`operations.guarded`). What
+    an answer shows is decided by `visibility`."""
 
     def __init__(self, owner: Owner, caller: Caller) -> None:
         self._owner, self._caller = owner, caller
+        self._sight = owner.visibility(caller)
 
     async def state(self, module: str, key: str, at: int | None = None, only: Only = "all") -> dict[str, Any] | None:
         if at is not None:
-            return await asyncio.to_thread(self._state_at, Unit(module, key), at, only)
+            then = await asyncio.to_thread(self._state_at, Unit(module, key), at, only)
+            return self._sight.cell(module, then)
         owner = self._owner
-        return _view(owner.manifest, module, owner.reader().state(Unit(module, key)).cell, only)
+        now = _view(owner.manifest, module, owner.reader().state(Unit(module, key)).cell, only)
+        return self._sight.cell(module, now)
 
     def _state_at(self, unit: Unit, at: int, only: Only) -> dict[str, Any] | None:
         """A cell as it was, seen under the manifest that it was made under."""
@@ -60,7 +65,8 @@ class Reading:
 
     async def approvals(self, of: str | None = None) -> list[dict[str, Any]]:
         owner, unit = self._owner, Unit.parse(of) if of is not None else None
-        return waiting_calls(owner.reader(), owner.store, unit, owner.clock.now_ns())
+        calls = waiting_calls(owner.reader(), owner.store, unit, owner.clock.now_ns())
+        return [self._sight.waiting_call(call) for call in calls]
 
     async def doubts(self, settled: bool = False) -> list[dict[str, Any]]:
         begun = await self.begun()
@@ -99,12 +105,20 @@ class Reading:
         return [{"module": name, **risk._asdict()} for name, code in reducers for risk in replay_risks(code.source)]
 
     def get_blob(self, ref: str) -> bytes:
-        return self._owner.store.get_blob(Ref(ref))
+        return self._sight.blob(ref)
+
+    def message(self, ref: str) -> dict[str, Any]:
+        return self._sight.message(ref)
+
+    def records(self, unit: str | None, start: int, limit: int) -> list[dict[str, Any]]:
+        return [self._sight.record(decode_row(row)) for row in self._rows(unit, start, limit)]
 
     def rows(self, unit: str | None, start: int, limit: int) -> list[tuple[int, bytes]]:
+        return [(row.position, row.data) for row in self._rows(unit, start, limit)]
+
+    def _rows(self, unit: str | None, start: int, limit: int) -> Iterator[Row]:
         store = self._owner.store
-        found = store.read_all(start) if unit is None else store.read(unit, start)
-        return [(row.position, row.data) for row in islice(found, limit)]
+        return islice(store.read_all(start) if unit is None else store.read(unit, start), limit)
 
     def heads(self, prefix: str = "", limit: int | None = None) -> list[Head]:
         return list(islice(self._owner.store.heads(prefix), limit))

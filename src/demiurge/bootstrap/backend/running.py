@@ -25,6 +25,7 @@ class Running:
 
     def __init__(self, owner: Owner, caller: Caller) -> None:
         self._owner, self._caller = owner, caller
+        self._sight = owner.visibility(caller)
 
     async def submit(self, schema: str, value: Any, key: str | None, idempotency_key: str | None) -> Accepted:
         host = await self._owner.host()
@@ -48,7 +49,9 @@ class Running:
     async def watch(self, unit: str | None, after: Sequence[Shown] = ()) -> Frames:
         with self._owner.broadcast.watch(_unit(unit), places_of(after)) as watcher:
             async for frame in watcher:
-                yield frame_to_json(frame)
+                shown = self._sight.frame(frame_to_json(frame))
+                if shown is not None:
+                    yield shown
 
     async def decide(self, approval_id: str, approve: bool, reason: str) -> None:
         if type(approve) is not bool or not isinstance(reason, str):

@@ -1,0 +1,225 @@
+"""What a caller may see of a world: records, states, frames, waiting calls and blobs. Decided here and nowhere else.
+
+`calls` says which roles may make a call at all; this says what the answer shows. Three degrees:
+
+* a `user` sees everything;
+* an `agent` and a `chief` see every record, and each blob that a record gives a unit: to know an address is not enough;
+* a `viewer` and an `approver` see the public fields (`public_fields`), the words of chats, and the public views of tool
+  calls. An `approver` sees besides, of each call that waits for a decision that it may give, the exact arguments and
+  the blobs that these name.
+
+A redacted answer says so: it has another form than what it is made from, and what is withheld is marked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import islice
+from typing import Any, Final
+
+from demiurge.apps.demiurge import CHAT
+from demiurge.bootstrap.backend.public_fields import MARK, cell_fields, public_part, record_fields
+from demiurge.errors import DemiurgeError, InvalidValue, NotFound
+from demiurge.stores.protocol import Store
+from demiurge.tools.approvals import may_decide
+from demiurge.values import canonical_json
+from demiurge.values.caller import Caller
+from demiurge.values.refs import Ref, parse_ref, ref_from_digest
+from demiurge.world.authority.approval import approvers_of
+from demiurge.world.blob_access import exposing_records, granting_records
+from demiurge.world.effect_kinds import TOOL
+from demiurge.world.effect_kinds.llm import LLM
+from demiurge.world.record import Record, decode_row
+from demiurge.world.state import OpenIntent
+from demiurge.world.unit import Unit
+
+__all__ = ["Visibility"]
+
+MOST_LOOKED_AT: Final = 200
+"""So many of the records that give a blob are looked at for one that shows it to a caller who does not see all."""
+
+_FRAMES: Final[Mapping[str, frozenset[str]]] = {
+    "began": frozenset({"kind"}),
+    "closed": frozenset({"seq"}),
+    "lagged": frozenset(),
+    "text_delta": frozenset({"delta"}),
+    "assistant_final": frozenset({"content"}),
+    "tool_call_start": frozenset({"tool_call_id", "tool_name", "args"}),
+    "tool_call_result": frozenset({"tool_call_id", "result", "is_error", "replayed"}),
+    "status": frozenset({"phase", "label"}),
+    "error": frozenset({"error"}),
+    "done": frozenset({"finish_reason"}),
+}
+"""The public fields of a frame, by its type: what the runner puts there is what the tool's redaction allows."""
+
+_PLACE: Final = frozenset({"unit", "intent", "attempt", "offset", "end", "type"})
+
+Waiting = Callable[[], Iterable[tuple[Unit, OpenIntent]]]
+
+
+class Visibility:
+    """What `caller` sees of the world in `store`. `waiting` lists the calls that wait for a person; `settings` are
+    those of the manifest in force, whose blobs are part of the definitions."""
+
+    def __init__(
+        self, store: Store, caller: Caller, waiting: Waiting, settings: Callable[[], Mapping[str, Any]]
+    ) -> None:
+        self._store, self._caller, self._waiting, self._settings = store, caller, waiting, settings
+        self._is_user = caller.has("user")
+        self.sees_records = caller.has("agent", "chief")
+
+    # records, states, frames
+
+    def record(self, record: Record) -> dict[str, Any]:
+        """A record as `{redacted, position, unit, seq, kind, cause, time_ns, caller, hash, refs, body}`. Where it is
+        `redacted`, what is not public in `body` is `{"$withheld": true}`."""
+        body, cause = dict(record.body), record.cause
+        if not self.sees_records:
+            body = public_part(body, record_fields(record.kind, body, self._effect_of(record)))
+            if cause is not None and not isinstance(cause, int):
+                cause = {name: cause[name] for name in ("unit", "seq", "index") if name in cause}
+        return {
+            "redacted": not self.sees_records,
+            "position": record.position,
+            "unit": record.unit,
+            "seq": record.unit_seq,
+            "kind": record.kind,
+            "cause": cause,
+            "time_ns": record.stamp.time_ns,
+            "caller": record.stamp.caller.to_node() if record.is_ingress else None,
+            "hash": ref_from_digest(record.hash),
+            "refs": list(record.refs),
+            "body": body,
+        }
+
+    def _effect_of(self, record: Record) -> str | None:
+        """The effect kind of an intent, or of the intent that a receipt answers; None where it can't be found."""
+        if record.kind == "intent":
+            return str(record.body["kind"])
+        if record.kind != "receipt" or not isinstance(record.cause, int):
+            return None
+        try:
+            intent = next(map(decode_row, self._store.read(record.unit, record.cause, 1)), None)
+        except DemiurgeError:
+            return None
+        return self._effect_of(intent) if intent is not None and intent.kind == "intent" else None
+
+    def cell(self, module: str, view: dict[str, Any] | None) -> dict[str, Any] | None:
+        """A unit's state, or a part of it. A redacted one has the field `$redacted`."""
+        if self.sees_records or view is None:
+            return view
+        fields = cell_fields(module)
+        return {MARK: True, **(public_part(view, fields) if fields else {})}
+
+    def frame(self, shown: Mapping[str, Any]) -> Mapping[str, Any] | None:
+        """A frame of an effect that runs; None for one that is not shown to this caller."""
+        if self.sees_records:
+            return shown
+        fields = _FRAMES.get(shown["type"])
+        if fields is None:
+            return None
+        return {name: value for name, value in shown.items() if name in _PLACE or name in fields}
+
+    def waiting_call(self, call: Mapping[str, Any]) -> dict[str, Any]:
+        """A call that waits for a person. One that this caller may not decide has no arguments, and `withheld` is
+        true."""
+        approvers = tuple(tuple(roles) for roles in call.get("approvers", ()))
+        is_shown = self.sees_records or may_decide(self._caller.roles, approvers)
+        return {**call, "withheld": False} if is_shown else {**call, "arguments_json": None, "withheld": True}
+
+    # blobs
+
+    def blob(self, text: str) -> bytes:
+        """The bytes of a blob. Raises NotFound for one that this caller may not read, as for one that is not there;
+        InvalidValue (not a ref), Damaged."""
+        ref = parse_ref(text)
+        if not self._may_read(ref):
+            raise _no_blob(ref)
+        return self._store.get_blob(ref)
+
+    def message(self, text: str) -> dict[str, Any]:
+        """A message of a chat: `{role, text, attachments: [type], tool_calls: [{id, name}]}`, without the arguments of
+        the calls that it proposes. Raises as `blob`; InvalidValue (`bad_message`) for a blob that is none."""
+        ref = parse_ref(text)
+        if not self._may_read(ref) and not self._says(ref):
+            raise _no_blob(ref)
+        message = _message(self._store.get_blob(ref))
+        if message is None:
+            raise InvalidValue(f"Blob {ref} is not a message of a chat.", code="bad_message")
+        return message
+
+    def _may_read(self, ref: Ref) -> bool:
+        if self._is_user:
+            return True
+        if self.sees_records:
+            is_given = next(exposing_records(self._store, ref), None) is not None
+            return is_given or ref in self._settings().values()
+        if any(ref in _views(record, self._effect_of(record)) for record in self._exposing(ref)):
+            return True
+        return self._is_plain_message(ref) or (self._caller.has("approver") and self._waits_for(ref))
+
+    def _exposing(self, ref: Ref) -> Iterator[Record]:
+        return islice(exposing_records(self._store, ref), MOST_LOOKED_AT)
+
+    def _says(self, ref: Ref) -> bool:
+        """Whether a chat says this message: a person's words, or the model's."""
+        return any(ref in _words(record, self._effect_of(record)) for record in self._exposing(ref))
+
+    def _is_plain_message(self, ref: Ref) -> bool:
+        """Whether it is a message of a chat that proposes no calls."""
+        message = _message(self._store.get_blob(ref)) if self._says(ref) else None
+        return message is not None and not message["tool_calls"]
+
+    def _waits_for(self, ref: Ref) -> bool:
+        """Whether it is a call that this caller may decide on, or a blob of the unit that such a call's arguments
+        name."""
+        for unit, intent in self._waiting():
+            call = intent.params.get("call_ref")
+            if call is None or not may_decide(self._caller.roles, approvers_of(intent)):
+                continue
+            if call == ref:
+                return True
+            if ref.encode() in self._store.get_blob(Ref(call)):
+                return next(granting_records(self._store, unit, ref), None) is not None
+        return False
+
+
+def _views(record: Record, effect: str | None) -> tuple[Any, ...]:
+    """The blobs of a record that are public whole: the view of a tool's result, and the public form of its record."""
+    payload = record.body.get("payload")
+    if record.kind != "receipt" or effect != TOOL or not isinstance(payload, Mapping):
+        return ()
+    return payload.get("view_ref"), payload.get("record_ref")
+
+
+def _words(record: Record, effect: str | None) -> tuple[Any, ...]:
+    """The blobs of a record that are messages of a person or of the model."""
+    payload, value = record.body.get("payload"), record.body.get("value")
+    if record.kind == "receipt" and effect == LLM and isinstance(payload, Mapping):
+        return (payload.get("output_ref"),)
+    if record.kind == "event" and Unit.parse(record.unit).module == CHAT and isinstance(value, Mapping):
+        said = value.get("$value") if value.get("$tag") == "UserMessage" else None
+        return (said.get("message_ref"),) if isinstance(said, Mapping) else ()
+    return ()
+
+
+def _message(data: bytes) -> dict[str, Any] | None:
+    """The parts of a message that anyone who may look at the chat sees; None for a blob that is no such message."""
+    try:
+        node = canonical_json.parse_object(data)
+        if node["role"] not in ("user", "assistant"):
+            return None
+        parts = node["content"]
+        parts = [{"type": "text", "text": parts}] if isinstance(parts, str) else parts
+        return {
+            "role": node["role"],
+            "text": "".join(part["text"] for part in parts if part["type"] == "text"),
+            "attachments": [part["type"] for part in parts if part["type"] != "text"],
+            "tool_calls": [{"id": call["id"], "name": call["name"]} for call in node.get("tool_calls", ())],
+        }
+    except (InvalidValue, KeyError, TypeError, AttributeError):
+        return None
+
+
+def _no_blob(ref: Ref) -> NotFound:
+    return NotFound(f"There is no blob {ref} in this world.")
