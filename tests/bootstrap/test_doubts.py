@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.bootstrap import doubt_child
-from tests.bootstrap.doubt_child import opened, paid, pay
+from tests.bootstrap import settle_doubt_child
+from tests.bootstrap.settle_doubt_child import opened, paid, pay
 from tests.provider import Provider, serving
 
 from demiurge import World
@@ -275,7 +275,7 @@ async def _child(folder: Path, verdict: str, faults: str = "") -> subprocess.Com
     import asyncio
 
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "DEMIURGE_FAULTS": faults}
-    command = [sys.executable, "-m", "tests.bootstrap.doubt_child", str(folder), verdict]
+    command = [sys.executable, "-m", "tests.bootstrap.settle_doubt_child", str(folder), verdict]
     return await asyncio.to_thread(
         subprocess.run, command, env=environment, capture_output=True, text=True, timeout=60, check=False
     )
@@ -327,4 +327,4 @@ async def test_a_kill_before_the_decision_leaves_the_doubt(verdict: str, provide
 
 def test_the_tool_of_these_tests_has_a_key() -> None:
     assert pay.idempotency is not None
-    assert doubt_child.ring.idempotency is None
+    assert settle_doubt_child.ring.idempotency is None

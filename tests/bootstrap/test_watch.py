@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from tests.provider import Provider
 from tests.slow_provider import SlowProvider, serving_slowly
-from tests.world.scripted import said
+from tests.world.small_world import said
 
 from demiurge import World
 from demiurge.bootstrap.backend import Backend, Frames, Shown

@@ -14,7 +14,7 @@ from tests.canaries.http_secret_process import NAMES, PATHS, rules
 from tests.canaries.search import Traces, bytes_below, quoted
 from tests.world.effects.servers import Asked, answer, site
 from tests.world.recomputed_stores import sound
-from tests.world.scripted import A
+from tests.world.small_world import A
 
 from demiurge.bootstrap.secrets import open_vault
 from demiurge.stores import SqliteStore

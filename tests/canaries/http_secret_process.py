@@ -12,8 +12,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from tests.world.effects.asking_room import asking_manifest
-from tests.world.scripted import poke
+from tests.world.effects.effect_asker import asking_manifest
+from tests.world.small_world import poke
 
 from demiurge.bootstrap.secrets import open_secrets
 from demiurge.stores import SqliteStore

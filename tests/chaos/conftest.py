@@ -12,8 +12,8 @@ ROOT = str(Path(__file__).parents[2])
 if ROOT not in sys.path:  # the processes and the tests share modules: `tests.chaos.*`
     sys.path.insert(0, ROOT)
 
-from tests.chaos.child_processes import Nursery  # noqa: E402
-from tests.chaos.outside import Outside  # noqa: E402
+from tests.chaos.child_control import Nursery  # noqa: E402
+from tests.chaos.outside_observer import Outside  # noqa: E402
 
 
 @pytest.fixture(scope="session")

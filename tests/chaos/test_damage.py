@@ -7,8 +7,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from tests.chaos.agent import open_world, script
-from tests.chaos.outside import Outside
+from tests.chaos.killed_agent import open_world, script
+from tests.chaos.outside_observer import Outside
 from tests.chaos.test_full_disk import settled
 
 from demiurge.bootstrap import World

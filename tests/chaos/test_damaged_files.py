@@ -18,7 +18,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from tests.chaos.small_world import CALLS, Book, open_small_world, probe, tools
+from tests.chaos.killed_world import CALLS, Book, open_small_world, probe, tools
 
 ROOT = Path(__file__).parents[2]
 ACCEPT = "`demiurge losses accept --reason TEXT`"
@@ -29,7 +29,7 @@ Damage = Callable[[Path], object]
 
 def run(folder: Path, begin: int, end: int, how: str) -> None:
     """Make calls in another process, which kills itself."""
-    command = [sys.executable, "-m", "tests.chaos.small_world", str(folder), str(begin), str(end), how]
+    command = [sys.executable, "-m", "tests.chaos.killed_world", str(folder), str(begin), str(end), how]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, timeout=120, check=False)
     assert done.returncode == -signal.SIGKILL, done.stderr.decode()
 

@@ -6,9 +6,9 @@ import signal
 from pathlib import Path
 
 import pytest
-from tests.chaos.checks import Ledger, after_a_death, at_the_end
-from tests.chaos.child_processes import Nursery
-from tests.chaos.outside import Outside
+from tests.chaos.child_control import Nursery
+from tests.chaos.outside_observer import Outside
+from tests.chaos.world_checks import Ledger, after_a_death, at_the_end
 
 from demiurge import faults
 
@@ -25,7 +25,7 @@ ELSEWHERE = {"meta.after_commit", "meta.before_commit", "outbox.before_delivery"
     *(name for name in faults.POINTS if name.startswith(("archive.", "file.", "doubt.", "fork.", "ledger."))),
 }
 """Points that a chat does not pass; their own tests are in tests/stores (`test_erasing_crash.py` kills at each of
-`erase.` and `erased.`), tests/filesystems, tests/chaos/test_accepting_killed.py, tests/bootstrap/test_fork.py,
+`erase.` and `erased.`), tests/filesystems, tests/chaos/test_accept_loss_kill.py, tests/bootstrap/test_fork.py,
 tests/bootstrap/test_doubts.py (which kills at each of `doubt.`) and tests/world/host/test_host.py."""
 
 QUICK = ((1, 2), (3, 1))

@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
-from tests.chaos.agent import open_world, script
-from tests.chaos.checks import Ledger, at_the_end
-from tests.chaos.child import Teller, Telling, talk
-from tests.chaos.child_processes import ROOT
-from tests.chaos.outside import Outside
+from tests.chaos.child_control import ROOT
+from tests.chaos.forking_child import Teller, Telling, talk
+from tests.chaos.killed_agent import open_world, script
+from tests.chaos.outside_observer import Outside
+from tests.chaos.world_checks import Ledger, at_the_end
 
 from demiurge import faults
 from demiurge.bootstrap import Chat, Reply
@@ -119,7 +119,7 @@ def test_a_small_disk(how: str, outside: Outside, tmp_path: Path) -> None:
     outside.pause_s = 0.0
     disk, kept = tmp_path / "disk", tmp_path / "kept"
     disk.mkdir()
-    command = [sys.executable, "-m", "tests.chaos.small_disk", str(disk), outside.url, how, str(kept)]
+    command = [sys.executable, "-m", "tests.chaos.full_disk_child", str(disk), outside.url, how, str(kept)]
     if how == "tmpfs":
         command = in_own_tmpfs(disk, command)
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}

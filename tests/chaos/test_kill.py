@@ -15,10 +15,10 @@ from pathlib import Path
 from statistics import median
 
 import pytest
-from tests.chaos.agent import CHATS
-from tests.chaos.checks import Figures, Ledger, after_a_death, at_the_end
-from tests.chaos.child_processes import Nursery, Process
-from tests.chaos.outside import Outside
+from tests.chaos.child_control import Nursery, Process
+from tests.chaos.killed_agent import CHATS
+from tests.chaos.outside_observer import Outside
+from tests.chaos.world_checks import Figures, Ledger, after_a_death, at_the_end
 
 TURNS = 10
 KILLS_PER_WORLD = 15

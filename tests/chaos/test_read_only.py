@@ -11,9 +11,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from tests.chaos.agent import open_world
-from tests.chaos.child_processes import ROOT
-from tests.chaos.outside import Outside
+from tests.chaos.child_control import ROOT
+from tests.chaos.killed_agent import open_world
+from tests.chaos.outside_observer import Outside
 
 from demiurge.errors import Unavailable
 
@@ -92,8 +92,8 @@ SCRIPT = """
 import asyncio, subprocess, sys
 from pathlib import Path
 from demiurge.errors import Unavailable
-from tests.chaos.agent import open_world, script
-from tests.chaos.child import talk, Teller
+from tests.chaos.killed_agent import open_world, script
+from tests.chaos.forking_child import talk, Teller
 
 async def turn(folder, turns):
     async with open_world(folder, sys.argv[2]) as world:

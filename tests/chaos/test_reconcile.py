@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.chaos.agent import Order
-from tests.chaos.outside import Outside
+from tests.chaos.killed_agent import Order
+from tests.chaos.outside_observer import Outside
 
 from demiurge.bootstrap import Reply, World
 from demiurge.errors import DemiurgeError

@@ -12,10 +12,10 @@ import signal
 from pathlib import Path
 
 import pytest
-from tests.chaos.agent import open_world
-from tests.chaos.checks import Ledger, after_a_death, at_the_end
-from tests.chaos.child_processes import Nursery
-from tests.chaos.outside import Outside
+from tests.chaos.child_control import Nursery
+from tests.chaos.killed_agent import open_world
+from tests.chaos.outside_observer import Outside
+from tests.chaos.world_checks import Ledger, after_a_death, at_the_end
 from tests.stores.log_frames import damage_middle, log_of, tears
 
 from demiurge.stores import SqliteStore

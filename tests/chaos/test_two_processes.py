@@ -11,10 +11,10 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from tests.chaos.agent import CHATS, NEVER_TWICE, open_world
-from tests.chaos.checks import Ledger, after_a_death, at_the_end
-from tests.chaos.child_processes import Nursery, Process
-from tests.chaos.outside import Outside
+from tests.chaos.child_control import Nursery, Process
+from tests.chaos.killed_agent import CHATS, NEVER_TWICE, open_world
+from tests.chaos.outside_observer import Outside
+from tests.chaos.world_checks import Ledger, after_a_death, at_the_end
 
 from demiurge.errors import Conflict
 

@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from tests.prompts.parts import Guest, Room, a_tool, prompt, section
+from tests.prompts.example_prompts import Guest, Room, a_tool, prompt, section
 
 from demiurge.prompts import (
     MarkdownSection,

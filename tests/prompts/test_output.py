@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel, Field
-from tests.prompts.parts import section, template
+from tests.prompts.example_prompts import section, template
 
 from demiurge.prompts import OutputParseError, Prompt, PromptTemplate, RenderedPrompt
 

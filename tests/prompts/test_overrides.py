@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.prompts.parts import EXAMPLE, Guest, a_tool, section, template
+from tests.prompts.example_prompts import EXAMPLE, Guest, a_tool, section, template
 
 from demiurge.prompts import (
     InMemoryOverrides,

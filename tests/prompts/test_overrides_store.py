@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from tests.prompts.parts import a_tool, section, template
+from tests.prompts.example_prompts import a_tool, section, template
 
 from demiurge.errors import Damaged
 from demiurge.prompts import (

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.prompts.parts import EXAMPLE, Guest, Room, a_tool, prompt, section, template, text_of
+from tests.prompts.example_prompts import EXAMPLE, Guest, Room, a_tool, prompt, section, template, text_of
 
 from demiurge.prompts import (
     MarkdownSection,

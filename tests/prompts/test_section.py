@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
 import pytest
-from tests.prompts.parts import Guest, Room, a_tool, section
+from tests.prompts.example_prompts import Guest, Room, a_tool, section
 
 from demiurge.prompts import MarkdownSection, PromptValidationError, Section, SectionVisibility
 

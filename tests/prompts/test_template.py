@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 from pydantic import BaseModel
-from tests.prompts.parts import Ask, Guest, Room, a_tool, section, template
+from tests.prompts.example_prompts import Ask, Guest, Room, a_tool, section, template
 
 from demiurge.prompts import MarkdownSection, Prompt, PromptTemplate, PromptValidationError, SectionVisibility
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 from pydantic import BaseModel, Field
-from tests.prompts.parts import Ask, Found, a_tool
+from tests.prompts.example_prompts import Ask, Found, a_tool
 
 from demiurge.prompts.tools_block import examples_text, tools_block
 from demiurge.tools import Tool, ToolContext, ToolEffect, ToolExample, ToolResult

@@ -18,7 +18,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from tests.tools.orders import NAME, Order, Receipt, order_tool, runner_for
+from tests.tools.order_shop import NAME, Order, Receipt, order_tool, runner_for
 
 from demiurge import SqliteEffectLedger
 from demiurge.tools import LedgerSlot, ToolContext, ToolExecResult, ToolResult

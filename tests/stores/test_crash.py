@@ -6,7 +6,7 @@ import random
 from pathlib import Path
 
 import pytest
-from tests.stores.crashing import Acknowledged, check, run_until_killed
+from tests.stores.killed_writer import Acknowledged, check, run_until_killed
 
 from demiurge import faults
 

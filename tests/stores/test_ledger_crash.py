@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 from tests.stores.ledger_child import Book, place_all
-from tests.tools.orders import NAME
+from tests.tools.order_shop import NAME
 
 from demiurge import SqliteEffectLedger, faults
 from demiurge.tools import LedgerSlot, ToolResult, compute_params_hash

@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 from tests.stores.ledger_child import Book, place_all
-from tests.tools.orders import NAME, Order, Receipt, Shop, order_tool, runner_for
+from tests.tools.order_shop import NAME, Order, Receipt, Shop, order_tool, runner_for
 
 from demiurge import SqliteEffectLedger, faults
 from demiurge.errors import Damaged, Unavailable, UsageError

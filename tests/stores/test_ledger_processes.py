@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.stores.ledger_child import Book, said, shop_tool
-from tests.tools.orders import NAME, runner_for
+from tests.tools.order_shop import NAME, runner_for
 
 from demiurge import SqliteEffectLedger
 

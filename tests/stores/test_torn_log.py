@@ -6,7 +6,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from tests.stores.crashing import Acknowledged, check, check_rounds, run_until_killed
+from tests.stores.killed_writer import Acknowledged, check, check_rounds, run_until_killed
 from tests.stores.log_frames import log_of, tears, transactions
 
 from demiurge.stores import SqliteStore

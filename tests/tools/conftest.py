@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tests.tools.orders import Shop
+from tests.tools.order_shop import Shop
 
 from demiurge import EffectLedger
 

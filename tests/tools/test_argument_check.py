@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.tools.typespecs import PARAMS, build, values
-from tests.tools.values import perturbed
+from tests.tools.schema_values import perturbed
+from tests.tools.type_specs import PARAMS, build, values
 
 from demiurge.errors import InvalidValue
 from demiurge.tools import ToolValidationError, compile_schema

@@ -14,7 +14,7 @@ from typing import Any
 import jsonschema
 import pytest
 from jsonschema.protocols import Validator
-from tests.tools.values import perturbed, samples
+from tests.tools.schema_values import perturbed, samples
 
 from demiurge.tools import PromptValidationError, Redaction, StaticToolSource, ToolValidationError
 from demiurge.tools.bound import BoundTool

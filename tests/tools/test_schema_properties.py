@@ -20,7 +20,8 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from pydantic import AliasChoices, AliasPath, BaseModel, Field, create_model
-from tests.tools.typespecs import (
+from tests.tools.schema_values import perturbed
+from tests.tools.type_specs import (
     PARAMS,
     REFUSED,
     SPECS,
@@ -33,7 +34,6 @@ from tests.tools.typespecs import (
     objects,
     values,
 )
-from tests.tools.values import perturbed
 
 from demiurge.errors import InvalidValue
 from demiurge.tools import Tool, ToolValidationError, compile_schema, validate_tool_schema_p0
@@ -171,7 +171,7 @@ def test_the_bytes_are_the_same_in_every_process(specs: list[Spec]) -> None:
     for seed in ("1", "2"):
         environment = {**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": os.pathsep.join([str(ROOT), *sys.path])}
         done = subprocess.run(
-            [sys.executable, "-m", "tests.tools.typespecs"],
+            [sys.executable, "-m", "tests.tools.type_specs"],
             input=json.dumps(specs),
             env=environment,
             capture_output=True,

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from tests.world.scripted import BOARD, SECOND, A, Kernel, awaiting, edge, plan, raising, ref, tiny
+from tests.world.small_world import BOARD, SECOND, A, Kernel, awaiting, edge, plan, raising, ref, tiny
 
 from demiurge.tools.limits.allowance import Allowance
 from demiurge.tools.policy import Budgets, ToolPolicy

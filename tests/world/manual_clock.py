@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from tests.world.scripted import SECOND, START_NS
+from tests.world.small_world import SECOND, START_NS
 
 from demiurge.values.clock import FixedClock
 from demiurge.world.host import Host

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from tests.world.scripted import START_NS, SYSTEM, plain
+from tests.world.small_world import START_NS, SYSTEM, plain
 
 from demiurge.stores import MemoryStore, Store
 from demiurge.values.caller import Caller

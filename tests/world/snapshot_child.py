@@ -6,7 +6,7 @@ import asyncio
 import os
 import sys
 
-from tests.world.scripted import A, Echo, poke, running, tiny
+from tests.world.small_world import A, Echo, poke, running, tiny
 
 from demiurge.errors import NotFound
 from demiurge.stores import SqliteStore

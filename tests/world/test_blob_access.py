@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 from tests.stores.old_formats import make_older
-from tests.world.effects.asking_room import asking
-from tests.world.scripted import A
+from tests.world.effects.effect_asker import asking
+from tests.world.small_world import A
 
 from demiurge.stores import MemoryStore, Row, SqliteStore, Store
 from demiurge.values.refs import Ref, ref_digest, ref_of

@@ -10,7 +10,7 @@ import pytest
 from tests.world.budget_worlds import CALL, B, Units, spending, told
 from tests.world.budget_worlds import called as tool_answer
 from tests.world.recomputed_stores import forked
-from tests.world.scripted import A, Echo, Script, called, poke, running, said, stored, talking, tiny
+from tests.world.small_world import A, Echo, Script, called, poke, running, said, stored, talking, tiny
 
 from demiurge.stores import MemoryStore, Store
 from demiurge.stores.protocol import Snapshot

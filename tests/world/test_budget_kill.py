@@ -9,9 +9,9 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.world.budget_child import open_host
 from tests.world.budget_worlds import B, C
-from tests.world.scripted import A
-from tests.world.spending_child import open_host
+from tests.world.small_world import A
 
 from demiurge.stores import SqliteStore
 from demiurge.world.history.verify import verify
@@ -22,7 +22,7 @@ ROOT = Path(__file__).parents[2]
 async def run(folder: Path, fault: str = "") -> int:
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "DEMIURGE_FAULTS": fault}
     child = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "tests.world.spending_child", str(folder), env=environment
+        sys.executable, "-m", "tests.world.budget_child", str(folder), env=environment
     )
     return await child.wait()
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.world.scripted import ref
+from tests.world.small_world import ref
 
 from demiurge.values import cbor
 from demiurge.values.refs import ref_of

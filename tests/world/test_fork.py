@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.world.recomputed_stores import check, forked
-from tests.world.scripted import (
+from tests.world.small_world import (
     MAIN,
     A,
     Echo,

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.world.scripted import poke, running, tiny
+from tests.world.small_world import poke, running, tiny
 
 from demiurge.stores import SqliteStore
 
@@ -34,7 +34,7 @@ def fill(folder: Path, events: int) -> int:
 
 
 def child(folder: Path, deed: str) -> dict[str, Any]:
-    command = [sys.executable, "-m", "tests.world.long_child", str(folder), deed]
+    command = [sys.executable, "-m", "tests.world.long_history_child", str(folder), deed]
     done = subprocess.run(command, cwd=PROJECT, stdout=subprocess.PIPE, check=True)
     found: dict[str, Any] = json.loads(done.stdout)
     print(f"{deed}: {found.pop('seconds')} s, {found.pop('peak_mib')} MiB")

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from tests.world.scripted import (
+from tests.world.small_world import (
     BOARD,
     A,
     Kernel,

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from tests.world.scripted import A, Echo, Kernel, Script, called, echoed, plain, poke, running, talking, tiny
+from tests.world.small_world import A, Echo, Kernel, Script, called, echoed, plain, poke, running, talking, tiny
 
 from demiurge import faults
 from demiurge.errors import Damaged, DemiurgeError, Divergence, Unavailable

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.world.scripted import tiny
+from tests.world.small_world import tiny
 
 from demiurge.stores import MemoryStore
 from demiurge.values.caller import Caller

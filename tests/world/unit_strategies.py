@@ -8,7 +8,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 from tests.world.recomputed_stores import check
-from tests.world.scripted import (
+from tests.world.small_world import (
     MAIN,
     SYSTEM,
     A,

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from tests.world.scripted import MAIN, Kernel, chat_manifest
+from tests.world.small_world import MAIN, Kernel, chat_manifest
 
 from demiurge.apps.demiurge import MAX_TOKENS, app
 from demiurge.apps.demiurge.reducer import window

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.world.scripted import tiny
+from tests.world.small_world import tiny
 
 from demiurge.bootstrap.backend.retention import collect_garbage
 from demiurge.bootstrap.manifest import Definitions, keep_definitions

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
-from tests.world.scripted import called, said
+from tests.world.small_world import called, said
 
 from demiurge.bootstrap.backend import Backend, Frames
 from demiurge.bootstrap.backend.connection import Connection

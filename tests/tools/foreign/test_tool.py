@@ -13,7 +13,7 @@ import jsonschema
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.tools.values import perturbed
+from tests.tools.schema_values import perturbed
 
 from demiurge.errors import InvalidValue, Unavailable
 from demiurge.tools import (

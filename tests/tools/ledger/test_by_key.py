@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.tools.orders import NAME, Order, Receipt, Shop, order_tool, runner_for
+from tests.tools.order_shop import NAME, Order, Receipt, Shop, order_tool, runner_for
 
 from demiurge import Session, SqliteEffectLedger
 from demiurge.errors import InvalidValue

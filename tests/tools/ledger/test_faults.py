@@ -11,7 +11,7 @@ from typing import Any
 from uuid import UUID
 
 import pytest
-from tests.tools.orders import NAME, Order, Receipt, Shop, order_tool, runner_for
+from tests.tools.order_shop import NAME, Order, Receipt, Shop, order_tool, runner_for
 
 from demiurge.tools import (
     Budgets,

@@ -10,7 +10,7 @@ from typing import Any
 from uuid import UUID
 
 import pytest
-from tests.tools.orders import NAME, Order, Receipt, Shop, order_tool, runner_for
+from tests.tools.order_shop import NAME, Order, Receipt, Shop, order_tool, runner_for
 
 from demiurge.tools import EffectLedger, IdempotencyConfig, LedgerEntry, LedgerSlot, ToolResult, partition_of
 from demiurge.values.clock import FixedClock, SeededEntropy

@@ -12,7 +12,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Self
 
 import pytest
-from tests.tools.orders import NAME, HookedStore, Order, Receipt, Shop, order_tool, runner_for
+from tests.tools.order_shop import NAME, HookedStore, Order, Receipt, Shop, order_tool, runner_for
 
 from demiurge.tools import (
     Budgets,

@@ -13,7 +13,7 @@ from uuid import UUID
 
 import pytest
 from pydantic import BaseModel, SecretStr
-from tests.tools.orders import NAME, HookedStore, Order, Shop, order_tool, runner_for
+from tests.tools.order_shop import NAME, HookedStore, Order, Shop, order_tool, runner_for
 
 from demiurge import SqliteEffectLedger
 from demiurge.errors import InvalidValue

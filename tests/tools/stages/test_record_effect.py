@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from tests.tools.orders import NAME, HookedStore, Order, Receipt, Shop, order_tool, runner_for
+from tests.tools.order_shop import NAME, HookedStore, Order, Receipt, Shop, order_tool, runner_for
 
 from demiurge.tools import (
     Budgets,

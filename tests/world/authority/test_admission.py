@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from tests.world.scripted import START_NS, chat_manifest, tiny
+from tests.world.small_world import START_NS, chat_manifest, tiny
 
 from demiurge.tools.authoring.tool import Tool
 from demiurge.tools.effect import ToolEffect

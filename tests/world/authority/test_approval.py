@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from tests.world.scripted import START_NS, chat_manifest
+from tests.world.small_world import START_NS, chat_manifest
 
 from demiurge.tools.effect import ToolEffect
 from demiurge.tools.policy import Decision, ToolPolicy, ToolPolicyContext

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from tests.world.scripted import chat_manifest, tiny
+from tests.world.small_world import chat_manifest, tiny
 
 from demiurge.values.caller import Caller
 from demiurge.world.authority.admission import admit

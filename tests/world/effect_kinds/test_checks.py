@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.world.effects.asking_room import asking_manifest, grant_name
-from tests.world.scripted import START_NS, chat_manifest
+from tests.world.effects.effect_asker import asking_manifest, grant_name
+from tests.world.small_world import START_NS, chat_manifest
 
 from demiurge.values.caller import Caller
 from demiurge.world.authority.admission import Admission, admit

@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from tests.world.scripted import MAIN, SYSTEM, Talk, called, chat_manifest, said
+from tests.world.small_world import MAIN, SYSTEM, Talk, called, chat_manifest, said
 
 from demiurge.models.request import GenerateRequest
 from demiurge.stores import SqliteStore

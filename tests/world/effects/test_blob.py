@@ -6,8 +6,8 @@ from base64 import b64encode
 from typing import Any
 
 import pytest
-from tests.world.effects.asking_room import asking, interrupted
-from tests.world.scripted import A
+from tests.world.effects.effect_asker import asking, interrupted
+from tests.world.small_world import A
 
 from demiurge.stores import MemoryStore, Store
 from demiurge.values.refs import Ref, ref_of

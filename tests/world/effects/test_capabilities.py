@@ -14,7 +14,7 @@ from tests.canaries.search import found
 from tests.world.effects.servers import Asked, answer, site
 from tests.world.effects.test_tool_call import contents, refusals
 from tests.world.effects.vaults import value_of, vault_at
-from tests.world.scripted import MAIN, START_NS, SYSTEM, Script, Talk, called, chat_adapters, running, said, stored
+from tests.world.small_world import MAIN, START_NS, SYSTEM, Script, Talk, called, chat_adapters, running, said, stored
 
 from demiurge.apps.demiurge import app
 from demiurge.errors import DemiurgeError

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from tests.canaries.search import found, quoted
-from tests.world.scripted import MAIN, START_NS, Script, Talk, called, chat_manifest, said, stored, talking
+from tests.world.small_world import MAIN, START_NS, Script, Talk, called, chat_manifest, said, stored, talking
 
 from demiurge.bootstrap.secrets import open_vault
 from demiurge.errors import Unavailable

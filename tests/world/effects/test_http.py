@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.world.effects.asking_room import Asker, asking, asking_manifest, interrupted
 from tests.world.effects.certificates import certificate
+from tests.world.effects.effect_asker import Asker, asking, asking_manifest, interrupted
 from tests.world.effects.servers import Asked, answer, site
-from tests.world.scripted import SECOND, START_NS, A
+from tests.world.small_world import SECOND, START_NS, A
 
 from demiurge.stores import MemoryStore, Store
 from demiurge.values.article import with_article

@@ -6,8 +6,8 @@ from hashlib import sha256
 from typing import Any
 
 import pytest
-from tests.world.effects.asking_room import Asker, asking, interrupted
-from tests.world.scripted import ROOM, A, Script, called, said, talking
+from tests.world.effects.effect_asker import Asker, asking, interrupted
+from tests.world.small_world import ROOM, A, Script, called, said, talking
 
 from demiurge.stores import MemoryStore, Store
 from demiurge.stores.protocol import Batch, Row

@@ -15,12 +15,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.world.effects.asking_room import EFFECTS
-from tests.world.effects.kill_child import open_host, work
-from tests.world.effects.looking_child import looks
+from tests.world.effects.effect_asker import EFFECTS
+from tests.world.effects.effects_child import open_host, work
+from tests.world.effects.reading_effects_child import looks
 from tests.world.effects.servers import answer, site
 from tests.world.recomputed_stores import sound
-from tests.world.scripted import A
+from tests.world.small_world import A
 
 from demiurge.stores import SqliteStore
 from demiurge.world.unit import Unit
@@ -31,7 +31,7 @@ ROOT = Path(__file__).parents[3]
 async def run(folder: Path, port: int, fault: str) -> int:
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "DEMIURGE_FAULTS": fault}
     child = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "tests.world.effects.kill_child", str(folder), str(port), env=environment
+        sys.executable, "-m", "tests.world.effects.effects_child", str(folder), str(port), env=environment
     )
     return await child.wait()
 
@@ -83,7 +83,7 @@ def look(folder: Path, fault: str = "") -> tuple[int, list[Mapping[str, Any]]]:
     """How many were killed, and the answers of a world in `folder` to all that is asked there."""
     SqliteStore.create(folder, "world_1").close()
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    command = (sys.executable, "-m", "tests.world.effects.looking_child", str(folder), fault)
+    command = (sys.executable, "-m", "tests.world.effects.reading_effects_child", str(folder), fault)
     child = subprocess.run(command, env=environment, stdout=subprocess.PIPE, check=True)
     with SqliteStore.open(folder) as store:
         host = open_host(store)

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import pytest
 from tests.world.effects.ledger_child import open_host
-from tests.world.scripted import Talk
+from tests.world.small_world import Talk
 
 from demiurge.stores import SqliteStore
 from demiurge.values import canonical_json

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from tests.wire.test_attachments import PNG, WAV
-from tests.world.scripted import KEY, Script, Talk, called, chat_manifest, said, stored, talking
+from tests.world.small_world import KEY, Script, Talk, called, chat_manifest, said, stored, talking
 
 from demiurge.apps.demiurge import CHAT
 from demiurge.errors import NotFound, Unavailable

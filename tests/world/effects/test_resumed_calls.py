@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from tests.world.effects.test_tool_call import Outside, approve, asking, bump, contents, refusals
-from tests.world.scripted import MAIN, Script, called, dies_before, said, talking
+from tests.world.small_world import MAIN, Script, called, dies_before, said, talking
 
 from demiurge.errors import NotFound
 from demiurge.stores import Attempt, Batch, MemoryStore, Store

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.world.effects.asking_room import Asker, asking
+from tests.world.effects.effect_asker import Asker, asking
 from tests.world.manual_clock import HOUR, Time
-from tests.world.scripted import SECOND, START_NS, A
+from tests.world.small_world import SECOND, START_NS, A
 
 from demiurge.stores import MemoryStore, Store
 from demiurge.values.caller import Caller

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from tests.world.scripted import (
+from tests.world.small_world import (
     MAIN,
     START_NS,
     SYSTEM,

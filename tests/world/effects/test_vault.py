@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from tests.canaries.search import found
-from tests.world.effects.asking_room import asking
+from tests.world.effects.effect_asker import asking
 from tests.world.effects.servers import answer, site
 from tests.world.effects.vaults import (
     OTHER_KEY,
@@ -22,7 +22,7 @@ from tests.world.effects.vaults import (
     vault_at,
     vault_manifest,
 )
-from tests.world.scripted import A
+from tests.world.small_world import A
 
 from demiurge import faults
 from demiurge.errors import Unavailable

@@ -12,7 +12,7 @@ import pytest
 from tests.world.effects.vault_child import open_host, work
 from tests.world.effects.vaults import ROBOT, sealed, value_of, vault_at
 from tests.world.recomputed_stores import sound
-from tests.world.scripted import A
+from tests.world.small_world import A
 
 from demiurge.stores import SqliteStore
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.world.effects.asking_room import Asker, asking, interrupted
-from tests.world.scripted import A
+from tests.world.effects.effect_asker import Asker, asking, interrupted
+from tests.world.small_world import A
 
 from demiurge.stores import MemoryStore, Store
 from demiurge.values import cbor

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.world.effects.vaults import ROBOT, adapters, vault_at, vault_manifest
-from tests.world.scripted import poke
+from tests.world.small_world import poke
 
 from demiurge.stores import SqliteStore
 from demiurge.values.clock import SystemClock

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from tests.world.effects.asking_room import Asker, asking_manifest
-from tests.world.scripted import SECOND, START_NS
+from tests.world.effects.effect_asker import Asker, asking_manifest
+from tests.world.small_world import SECOND, START_NS
 
 from demiurge.stores.secret_vault import SecretVault
 from demiurge.tools.connections.credentials import Secret

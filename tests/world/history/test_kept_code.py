@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from tests.world.scripted import A, Echo, poke, running, stored, tiny
+from tests.world.small_world import A, Echo, poke, running, stored, tiny
 
 from demiurge.apps.demiurge import CHAT, app
 from demiurge.errors import Divergence, InvalidValue

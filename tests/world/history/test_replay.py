@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.world.recomputed_stores import check
-from tests.world.scripted import (
+from tests.world.small_world import (
     A,
     Echo,
     Kernel,

@@ -20,7 +20,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.world.recomputed_stores import check
-from tests.world.scripted import (
+from tests.world.small_world import (
     BOARD,
     MAIN,
     SECOND,

@@ -7,7 +7,7 @@ from hashlib import sha256
 from typing import Any
 
 import pytest
-from tests.world.scripted import Echo, poke, running, tiny
+from tests.world.small_world import Echo, poke, running, tiny
 
 from demiurge.errors import Conflict, InvalidValue, NotFound
 from demiurge.stores import Batch, MemoryStore, Row, Store

@@ -6,7 +6,7 @@ import asyncio
 from typing import Any
 
 import pytest
-from tests.world.scripted import Echo, poke, running, stored, tiny
+from tests.world.small_world import Echo, poke, running, stored, tiny
 
 from demiurge.stores import MemoryStore
 from demiurge.values.caller import Caller

@@ -10,7 +10,7 @@ from hashlib import sha256
 from pathlib import Path
 
 import pytest
-from tests.world.scripted import (
+from tests.world.small_world import (
     MAIN,
     A,
     Echo,

@@ -10,7 +10,7 @@ from itertools import count
 import pytest
 from tests.world.manual_clock import DAY, Time
 from tests.world.recomputed_stores import check, sound
-from tests.world.scripted import (
+from tests.world.small_world import (
     BOARD,
     MAIN,
     ROOM,

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.world.scripted import (
+from tests.world.small_world import (
     BOARD,
     ROOM,
     A,

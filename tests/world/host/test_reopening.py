@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
-from tests.world.scripted import A, Echo, plain, plan, poke, raising, running, stored, tiny
+from tests.world.small_world import A, Echo, plain, plan, poke, raising, running, stored, tiny
 
 from demiurge.errors import Divergence
 from demiurge.stores import Store

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.world.scripted import Echo, poke, running, stored, tiny
+from tests.world.small_world import Echo, poke, running, stored, tiny
 
 from demiurge import faults
 from demiurge.errors import DemiurgeError, InvalidValue, NotFound, Unavailable, UsageError

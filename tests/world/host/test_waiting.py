@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from tests.stores.old_formats import make_older
-from tests.world.scripted import Script, Talk, called, said, talking
+from tests.world.small_world import Script, Talk, called, said, talking
 
 from demiurge import faults
 from demiurge.apps.demiurge import CHAT

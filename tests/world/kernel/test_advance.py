@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
-from tests.world.scripted import (
+from tests.world.small_world import (
     BOARD,
     ECHO,
     SECOND,

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from tests.world.budget_worlds import ASKED, BUMP, Units, called, spending
-from tests.world.scripted import SECOND, A, Kernel
+from tests.world.small_world import SECOND, A, Kernel
 
 from demiurge.tools.limits.allowance import Allowance
 from demiurge.tools.policy import Budgets, ToolPolicy

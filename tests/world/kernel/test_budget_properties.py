@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 from tests.world.budget_worlds import ASKED, BUMP, B, C, Units, spending, thought
-from tests.world.scripted import A, Kernel, plain
+from tests.world.small_world import A, Kernel, plain
 
 from demiurge.stores.protocol import Snapshot
 from demiurge.tools.limits.allowance import Allowance

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from tests.world.budget_worlds import ASKED, B, Units, called, spending, thought, told
-from tests.world.scripted import SECOND, A, Kernel, plain, plan, raising, tiny
+from tests.world.small_world import SECOND, A, Kernel, plain, plan, raising, tiny
 
 from demiurge.errors import InvalidValue
 from demiurge.tools.limits.allowance import Allowance

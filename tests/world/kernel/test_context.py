@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from tests.world.budget_worlds import ASKED, BUMP
-from tests.world.scripted import START_NS, Kernel, chat_manifest, poke, tiny
+from tests.world.small_world import START_NS, Kernel, chat_manifest, poke, tiny
 
 from demiurge.tools.policy import ToolPolicy
 from demiurge.world.reducer import Emit, ReducerContext, Step

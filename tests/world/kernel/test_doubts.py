@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.world.scripted import SCHEMAS, A, Kernel, tiny
+from tests.world.small_world import SCHEMAS, A, Kernel, tiny
 
 from demiurge.world.manifest import Manifest
 from demiurge.world.unit import Unit

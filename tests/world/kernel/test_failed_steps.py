@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
-from tests.world.requesting_rooms import ANY, FAILED, requesting, timer
-from tests.world.scripted import Kernel, poke, tiny
+from tests.world.reducer_effects import ANY, FAILED, requesting, timer
+from tests.world.small_world import Kernel, poke, tiny
 
 from demiurge.errors import InvalidValue
 from demiurge.tools.limits.allowance import Allowance

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 from tests.world.budget_worlds import ASKED, BUMP, CALL, Units, calling, spending, told
-from tests.world.requesting_rooms import ALLOWED, GRANTS, put, requesting, timer, wants
-from tests.world.scripted import SECOND, START_NS, A, Kernel, awaiting, edge, emitting, plan, raising, ref, tiny
+from tests.world.reducer_effects import ALLOWED, GRANTS, put, requesting, timer, wants
+from tests.world.small_world import SECOND, START_NS, A, Kernel, awaiting, edge, emitting, plan, raising, ref, tiny
 
 from demiurge.tools.limits.allowance import Allowance
 from demiurge.tools.policy import Budgets, ToolPolicy

@@ -10,8 +10,8 @@ from typing import Any, cast
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from tests.world.requesting_rooms import ALLOWED, ANY, GRANTS, OWN, get, own, put, requesting, timer, wants
-from tests.world.scripted import A, Kernel, ask, awaiting, echoed, edge, emitting, plain, plan, raising, ref, tiny
+from tests.world.reducer_effects import ALLOWED, ANY, GRANTS, OWN, get, own, put, requesting, timer, wants
+from tests.world.small_world import A, Kernel, ask, awaiting, echoed, edge, emitting, plain, plan, raising, ref, tiny
 
 from demiurge.stores.protocol import Snapshot
 from demiurge.tools.limits.allowance import Allowance

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
-from tests.world.requesting_rooms import ALLOWED, GRANTS, requesting, timer
-from tests.world.scripted import Kernel, ask, emitting, plan, poke, raising, tiny
+from tests.world.reducer_effects import ALLOWED, GRANTS, requesting, timer
+from tests.world.small_world import Kernel, ask, emitting, plan, poke, raising, tiny
 
 from demiurge.world.kernel import step_context
 from demiurge.world.reducer import Emit, ReducerContext, Step

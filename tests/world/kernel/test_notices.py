@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tests.world.scripted import Kernel, echoed, plain, tiny
+from tests.world.small_world import Kernel, echoed, plain, tiny
 
 
 @pytest.mark.parametrize(

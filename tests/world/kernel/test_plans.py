@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
-from tests.world.requesting_rooms import timer
-from tests.world.scripted import (
+from tests.world.reducer_effects import timer
+from tests.world.small_world import (
     ECHO,
     SCHEMAS,
     A,

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from tests.world.requesting_rooms import ANY, FAILED, TYPED, requesting
-from tests.world.scripted import ROOM, echoed, room, tiny
+from tests.world.reducer_effects import ANY, FAILED, TYPED, requesting
+from tests.world.small_world import ROOM, echoed, room, tiny
 
 from demiurge.values import cbor
 from demiurge.world.effect import failed, succeeded

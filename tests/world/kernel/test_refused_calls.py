@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from tests.world.budget_worlds import ASKED, BUMP, CALL, calling
-from tests.world.scripted import Kernel, awaiting, edge, plan, raising, ref, tiny
+from tests.world.small_world import Kernel, awaiting, edge, plan, raising, ref, tiny
 
 from demiurge.tools.errors import SAFE_MESSAGES, ToolErrorCode
 from demiurge.tools.limits.allowance import Allowance

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from tests.world.budget_worlds import ASKED, BUMP, CALL, B, Units, spending, thought, told
-from tests.world.scripted import A, Kernel, tiny
+from tests.world.small_world import A, Kernel, tiny
 
 from demiurge.tools.limits.allowance import Allowance
 from demiurge.tools.policy import Budgets

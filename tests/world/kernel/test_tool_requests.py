@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from tests.world.budget_worlds import ASKED, BUMP, CALL, called, calling
-from tests.world.scripted import Kernel, awaiting, echoed, edge, plan, raising, ref, tiny
+from tests.world.small_world import Kernel, awaiting, echoed, edge, plan, raising, ref, tiny
 
 from demiurge.tools.limits.allowance import Allowance
 from demiurge.tools.policy import Budgets, ToolPolicy

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, cast
 
-from tests.world.requesting_rooms import requesting, timer
-from tests.world.scripted import (
+from tests.world.reducer_effects import requesting, timer
+from tests.world.small_world import (
     SCHEMAS,
     A,
     Kernel,

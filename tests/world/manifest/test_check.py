@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from tests.world.scripted import BOARD, SCHEMAS, awaiting, edge, emitting, plan, ref, room, tiny
+from tests.world.small_world import BOARD, SCHEMAS, awaiting, edge, emitting, plan, ref, room, tiny
 
 from demiurge.apps.demiurge import app
 from demiurge.errors import InvalidValue

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.world.scripted import MAIN, START_NS, A, Echo, Script, poke, running, said, talking, tiny
+from tests.world.small_world import MAIN, START_NS, A, Echo, Script, poke, running, said, talking, tiny
 
 from demiurge.errors import Damaged, UsageError
 from demiurge.stores import MemoryStore, Row, SqliteStore, Store

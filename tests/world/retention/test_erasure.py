@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 from tests.world.recomputed_stores import forked, sound
-from tests.world.retention.erasing_room import erased, manifest, reading
-from tests.world.scripted import (
+from tests.world.retention.blob_reading_world import erased, manifest, reading
+from tests.world.small_world import (
     MAIN,
     A,
     Echo,

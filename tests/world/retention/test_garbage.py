@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.world.scripted import MAIN, A, Echo, Script, called, poke, running, said, talking, tiny
+from tests.world.small_world import MAIN, A, Echo, Script, called, poke, running, said, talking, tiny
 
 from demiurge import faults
 from demiurge.errors import Damaged, Unavailable

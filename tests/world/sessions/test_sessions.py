@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
-from tests.world.scripted import MAIN, SYSTEM, Script, Talk, called, chat_adapters, chat_manifest, running, said
+from tests.world.small_world import MAIN, SYSTEM, Script, Talk, called, chat_adapters, chat_manifest, running, said
 
 from demiurge.apps.demiurge import CHAT
 from demiurge.errors import Damaged, Divergence

@@ -6,7 +6,7 @@ import asyncio
 from typing import Any
 
 import pytest
-from tests.world.scripted import A, poke, running, tiny
+from tests.world.small_world import A, poke, running, tiny
 
 from demiurge.errors import Unavailable
 from demiurge.stores import MemoryStore

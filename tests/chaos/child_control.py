@@ -57,7 +57,7 @@ class Nursery:
             **os.environ,
             "PYTHONPATH": os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]),
         }
-        command = [sys.executable, "-m", "tests.chaos.child"]
+        command = [sys.executable, "-m", "tests.chaos.forking_child"]
         self._bearer = subprocess.Popen(
             command, cwd=ROOT, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         )

@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tests.chaos.agent import NEVER_TWICE, open_world, script
-from tests.chaos.child_processes import Process
-from tests.chaos.outside import Outside
+from tests.chaos.child_control import Process
+from tests.chaos.killed_agent import NEVER_TWICE, open_world, script
+from tests.chaos.outside_observer import Outside
 
 from demiurge.bootstrap import World
 from demiurge.values.refs import ref_from_digest

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
-from tests.world.scripted import SCHEMAS, START_NS, A, awaiting, plan, poke, tiny
+from tests.world.small_world import SCHEMAS, START_NS, A, awaiting, plan, poke, tiny
 
 from demiurge.stores import Store
 from demiurge.stores.protocol import Attempt

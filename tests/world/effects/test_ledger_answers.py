@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from tests.world.effects.test_resumed_calls import left_open
 from tests.world.effects.test_tool_call import Outside, approve, asking, bump, contents, refusals
-from tests.world.scripted import MAIN, START_NS, Script, Talk, called, dies_before, said, talking
+from tests.world.small_world import MAIN, START_NS, Script, Talk, called, dies_before, said, talking
 
 from demiurge.stores import MemoryStore, Store
 from demiurge.stores.sqlite.ledger import SqliteEffectLedger

@@ -1,5 +1,5 @@
 """A process to be killed: it asks for one effect after the other, each under a key of its own, and goes on where the
-one before it stopped. `kill_child.py FOLDER PORT`; `DEMIURGE_FAULTS` says where it ends.
+one before it stopped. `effects_child.py FOLDER PORT`; `DEMIURGE_FAULTS` says where it ends.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from tests.world.effects.asking_room import asking_manifest
-from tests.world.scripted import poke
+from tests.world.effects.effect_asker import asking_manifest
+from tests.world.small_world import poke
 
 from demiurge.stores import SqliteStore
 from demiurge.values.clock import SystemClock

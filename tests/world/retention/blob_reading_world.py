@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from tests.world.scripted import START_NS, tiny
+from tests.world.small_world import START_NS, tiny
 
 from demiurge.stores import Store
 from demiurge.values.caller import Caller

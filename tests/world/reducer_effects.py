@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from tests.world.scripted import SCHEMAS, ReduceFunction, tiny
+from tests.world.small_world import SCHEMAS, ReduceFunction, tiny
 
 from demiurge.values import cbor
 from demiurge.world.manifest import Manifest

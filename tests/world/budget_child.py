@@ -1,4 +1,4 @@
-"""A process to be killed: a room makes a call, and lends two to a board, whose run makes them. `spending_child.py
+"""A process to be killed: a room makes a call, and lends two to a board, whose run makes them. `budget_child.py
 FOLDER`; every call is a line in `FOLDER/calls`.
 """
 

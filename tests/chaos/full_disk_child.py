@@ -1,8 +1,8 @@
 """A process whose disk really gets full: it talks until it is refused, makes room, and goes on.
 
-`small_disk.py DISK URL HOW KEPT`: `tmpfs` (DISK is a file system of 16 MB) or `limit` (no file may grow beyond 600 KB).
-Prints what the refusal said and how many turns there were, and copies the world to KEPT, since a mount ends with us.
-"""
+`full_disk_child.py DISK URL HOW KEPT`: `tmpfs` (DISK is a file system of 16 MB) or `limit` (no file may grow beyond 600
+KB). Prints what the refusal said and how many turns there were, and copies the world to KEPT, since a mount ends with
+us."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ import sys
 from pathlib import Path
 from typing import cast
 
-from tests.chaos.agent import open_world
-from tests.chaos.child import Teller, Telling, talk
+from tests.chaos.forking_child import Teller, Telling, talk
+from tests.chaos.killed_agent import open_world
 from tests.chaos.test_full_disk import until_refused
 
 from demiurge.bootstrap.backend import Backend

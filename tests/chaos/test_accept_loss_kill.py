@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.chaos.small_world import accept
+from tests.chaos.killed_world import accept
 from tests.chaos.test_damaged_files import REFUSED, ROOT, Killed, is_refusal, tell
 
 from demiurge import faults
@@ -67,7 +67,7 @@ def test_a_kill_while_a_loss_is_accepted_leaves_it_to_be_accepted_again(
     folder = worlds.damaged(what, tmp_path)
     name, _, hit = point.partition("@")
     done = subprocess.run(
-        [sys.executable, "-m", "tests.chaos.small_world", str(folder), "0", "0", "accept"],
+        [sys.executable, "-m", "tests.chaos.killed_world", str(folder), "0", "0", "accept"],
         cwd=ROOT,
         env={**os.environ, faults.VARIABLE: f"{name}=kill@{hit or 1}"},
         capture_output=True,

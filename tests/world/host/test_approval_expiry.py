@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 import pytest
 from tests.world.manual_clock import DAY, HOUR, Time
 from tests.world.recomputed_stores import sound
-from tests.world.scripted import MAIN, SYSTEM, Script, Talk, called, chat_adapters, chat_manifest, said, stored
+from tests.world.small_world import MAIN, SYSTEM, Script, Talk, called, chat_adapters, chat_manifest, said, stored
 
 from demiurge.errors import Conflict
 from demiurge.stores import MemoryStore, Store

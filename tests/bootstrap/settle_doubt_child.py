@@ -1,4 +1,4 @@
-"""A process to be killed while it settles the one doubt of a world: `doubt_child.py FOLDER done|not-done`."""
+"""A process to be killed while it settles the one doubt of a world: `settle_doubt_child.py FOLDER done|not-done`."""
 
 from __future__ import annotations
 

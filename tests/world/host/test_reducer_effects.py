@@ -15,10 +15,10 @@ from typing import Any
 import pytest
 from tests.world.manual_clock import HOUR, Time
 from tests.world.recomputed_stores import forked, sound
-from tests.world.requesting_child import POKES, open_host
-from tests.world.requesting_rooms import get, put, requesting, timer, wants
-from tests.world.retention.erasing_room import erased
-from tests.world.scripted import START_NS, A, poke, stored
+from tests.world.reducer_effects import get, put, requesting, timer, wants
+from tests.world.reducer_effects_child import POKES, open_host
+from tests.world.retention.blob_reading_world import erased
+from tests.world.small_world import START_NS, A, poke, stored
 
 from demiurge.stores import MemoryStore, SqliteStore, Store
 from demiurge.values.clock import SeededEntropy
@@ -160,6 +160,6 @@ async def test_a_kill_loses_no_answer_and_repeats_none(point: str, tmp_path: Pat
 async def _run(folder: Path, fault: str) -> int:
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "DEMIURGE_FAULTS": fault}
     child = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "tests.world.requesting_child", str(folder), env=environment
+        sys.executable, "-m", "tests.world.reducer_effects_child", str(folder), env=environment
     )
     return await child.wait()

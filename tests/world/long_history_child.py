@@ -1,5 +1,5 @@
-"""A fresh process that opens a long world: `long_child.py FOLDER DEED` prints what it saw, how long it took (wall
-seconds) and its peak memory (MiB) as JSON. Deeds: `state`, `submit`, `verify`, `replay`."""
+"""A fresh process that opens a long world: `long_history_child.py FOLDER DEED` prints what it saw, how long it took
+(wall seconds) and its peak memory (MiB) as JSON. Deeds: `state`, `submit`, `verify`, `replay`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from tests.world.scripted import A, poke, running, tiny
+from tests.world.small_world import A, poke, running, tiny
 
 from demiurge.stores import SqliteStore
 from demiurge.world.history.verify import verify

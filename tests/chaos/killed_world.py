@@ -1,6 +1,6 @@
 """A world with calls that change something outside, whose process is killed; and what a later process makes of it.
 
-Run as a program, `python -m tests.chaos.small_world FOLDER BEGIN END HOW` makes the calls from number BEGIN to END and
+Run as a program, `python -m tests.chaos.killed_world FOLDER BEGIN END HOW` makes the calls from number BEGIN to END and
 kills itself: in the last of them when HOW is `within`, so that its effect is done and nobody was told, else `after` it.
 When HOW is `accept` it makes no call: it accepts what is lost.
 The outside is a file with a line for each effect.

@@ -1,12 +1,11 @@
 """The processes that are killed, and the one that bears them.
 
-`child.py` reads one command a line on stdin and answers with one line: `{"start": {...}}` forks a process that does
-what it is told (its arguments are those of `run`) and answers its pid; `{"wait": pid}` answers how it ended. Forking
-saves each of them the second that importing takes; all else they have for themselves.
+`forking_child.py` reads one command a line on stdin and answers with one line: `{"start": {...}}` forks a process that
+does what it is told (its arguments are those of `run`) and answers its pid; `{"wait": pid}` answers how it ended.
+Forking saves each of them the second that importing takes; all else they have for themselves.
 
 A process writes what was acknowledged to it as lines of JSON to a file, each in one `write`, so nothing that it was
-told is lost with it.
-"""
+told is lost with it."""
 
 from __future__ import annotations
 
@@ -20,7 +19,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, cast
 
-from tests.chaos.agent import CHATS, open_world, script
+from tests.chaos.killed_agent import CHATS, open_world, script
 
 from demiurge import faults
 from demiurge.bootstrap import Chat, Reply, World

@@ -1,5 +1,5 @@
 """A process to be killed: a room's reducer asks for effects itself, and the process goes on where the one before it
-stopped. `requesting_child.py FOLDER`; `DEMIURGE_FAULTS` says where it ends.
+stopped. `reducer_effects_child.py FOLDER`; `DEMIURGE_FAULTS` says where it ends.
 """
 
 from __future__ import annotations
@@ -8,8 +8,8 @@ import asyncio
 import sys
 from pathlib import Path
 
-from tests.world.requesting_rooms import put, requesting, timer, wants
-from tests.world.scripted import poke
+from tests.world.reducer_effects import put, requesting, timer, wants
+from tests.world.small_world import poke
 
 from demiurge.stores import SqliteStore
 from demiurge.values.clock import SystemClock

@@ -1,8 +1,8 @@
 """Processes to be killed, one after the other: each asks for what shows something and changes nothing, and goes on
-where the one before it stopped. `looking_child.py FOLDER FAULT`; says how many were killed before one came to the end.
+where the one before it stopped. `reading_effects_child.py FOLDER FAULT`; says how many were killed before one came to
+the end.
 
-They are forked, so only the first imports anything.
-"""
+They are forked, so only the first imports anything."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from base64 import b64encode
 from pathlib import Path
 from typing import Any
 
-from tests.world.effects.kill_child import TEXT, main
-from tests.world.scripted import ROOM
+from tests.world.effects.effects_child import TEXT, main
+from tests.world.small_world import ROOM
 
 from demiurge import faults
 from demiurge.values.refs import ref_of
