@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.world.scripted import chat_manifest
+from tests.world.small_world import chat_manifest
 
 from demiurge.apps.demiurge import CALLS, CHAT
 from demiurge.bootstrap.backend import public_fields
