@@ -191,7 +191,7 @@ async def test_an_entry_that_no_record_accounts_for_is_settled_by_its_own_id(tmp
     from demiurge.tools import LedgerSlot
 
     slot = LedgerSlot("", "pay", "shop:pay:x")
-    claim = ledger.claim(slot, params_hash="", ttl_ns=None, now_ns=1).mine
+    claim = ledger.claim(slot, params_hash="", ttl_ns=None, now_ns=1).claimed
     assert claim is not None
     ledger.doubt(claim)
     ledger.close()

@@ -100,7 +100,9 @@ def test_what_is_open_is_in_doubt_in_a_copy(tmp_path: Path) -> None:
     clock = SystemClock()
     open_, done = (LedgerSlot("", "order", key) for key in ("open", "done"))
     with SqliteEffectLedger(here / "ledger.db") as ledger:
-        claims = [ledger.claim(slot, params_hash="", ttl_ns=None, now_ns=clock.now_ns()).mine for slot in (open_, done)]
+        claims = [
+            ledger.claim(slot, params_hash="", ttl_ns=None, now_ns=clock.now_ns()).claimed for slot in (open_, done)
+        ]
         assert claims[1] is not None
         ledger.settle(claims[1], message="", value=b"1", excluded=False, ttl_ns=None, now_ns=clock.now_ns())
         WorldLedger(here, clock).copy_to(there)

@@ -53,8 +53,8 @@ def record(ledger: EffectLedger, key: str = KEY, tool_name: str = "create_order"
 
 def take(ledger: EffectLedger, clock: FixedClock, slot: LedgerSlot = SLOT, **options: Any) -> LedgerRow:
     got = claim(ledger, clock, slot, **options)
-    assert got.mine is not None
-    return got.mine
+    assert got.claimed is not None
+    return got.claimed
 
 
 def claim(ledger: EffectLedger, clock: FixedClock, slot: LedgerSlot = SLOT, **options: Any) -> Claim:
@@ -65,9 +65,9 @@ def claim(ledger: EffectLedger, clock: FixedClock, slot: LedgerSlot = SLOT, **op
 def refused(ledger: EffectLedger, clock: FixedClock, slot: LedgerSlot = SLOT, **options: Any) -> LedgerRow:
     """What is in the way of a claim."""
     got = claim(ledger, clock, slot, **options)
-    assert got.mine is None
-    assert got.there is not None
-    return got.there
+    assert got.claimed is None
+    assert got.found is not None
+    return got.found
 
 
 def settle(ledger: EffectLedger, row: LedgerRow, clock: FixedClock, ttl_ns: int | None = 10 * SECOND) -> None:
@@ -255,12 +255,14 @@ def test_a_doubt_is_taken_over_only_by_who_may(ledger: EffectLedger, clock: Fixe
     assert refused(ledger, clock).state is EntryState.IN_DOUBT
     clock.advance(SECOND)
     over = claim(ledger, clock, even_in_doubt=True)
-    assert over.there is not None
-    assert over.mine is not None
-    assert over.there.state is EntryState.IN_DOUBT
-    assert (over.mine.created_ns, over.mine.expires_ns) == (first.created_ns, first.expires_ns), "it is no younger"
+    assert over.found is not None
+    assert over.claimed is not None
+    assert over.found.state is EntryState.IN_DOUBT
+    assert (over.claimed.created_ns, over.claimed.expires_ns) == (first.created_ns, first.expires_ns), (
+        "it is no younger"
+    )
     assert ledger.in_doubt() == ()
-    ledger.doubt(over.mine)
+    ledger.doubt(over.claimed)
     assert ledger.in_doubt() == (SLOT,)
     assert ledger.invalidate(KEY)
     assert ledger.in_doubt() == ()
@@ -270,12 +272,12 @@ def test_a_doubt_ends_with_the_ttl_that_counts_from_the_claim(ledger: EffectLedg
     mine = take(ledger, clock)
     clock.advance(9 * SECOND)
     ledger.doubt(mine)
-    assert claim(ledger, clock).mine is None
+    assert claim(ledger, clock).claimed is None
     clock.advance(SECOND)
     assert ledger.in_doubt() == ()
     got = claim(ledger, clock)
-    assert got.mine is not None
-    assert got.there is None
+    assert got.claimed is not None
+    assert got.found is None
 
 
 def test_a_call_that_runs_keeps_its_claim_whatever_happens_meanwhile(ledger: EffectLedger, clock: FixedClock) -> None:
@@ -283,7 +285,7 @@ def test_a_call_that_runs_keeps_its_claim_whatever_happens_meanwhile(ledger: Eff
     clock.advance(1000 * SECOND)
     assert (ledger.prune_expired(), ledger.invalidate(KEY), ledger.clear()) == (0, False, 0)
     assert ledger.invalidate_by_tool("create_order") == 0
-    assert claim(ledger, clock).mine is None
+    assert claim(ledger, clock).claimed is None
     settle(ledger, mine, clock)
     assert KEY in ledger
 
@@ -337,7 +339,9 @@ def test_of_many_threads_one_gets_the_claim(ledger: EffectLedger, clock: FixedCl
 
     def race(_: int) -> list[str]:
         start.wait()
-        return [key for key in map(str, range(10)) if claim(ledger, clock, LedgerSlot("", "t", key)).mine is not None]
+        return [
+            key for key in map(str, range(10)) if claim(ledger, clock, LedgerSlot("", "t", key)).claimed is not None
+        ]
 
     with ThreadPoolExecutor(8) as pool:
         won = [key for keys in pool.map(race, range(8)) for key in keys]
@@ -381,7 +385,7 @@ def test_a_doubt_that_was_not_done_frees_its_claim(ledger: EffectLedger, clock: 
     ledger.doubt(take(ledger, clock))
     ledger.settle_doubt(SLOT, done=False)
     assert ledger.in_doubt() == ()
-    assert claim(ledger, clock).mine is not None
+    assert claim(ledger, clock).claimed is not None
 
 
 def test_only_a_doubt_can_be_settled(ledger: EffectLedger, clock: FixedClock) -> None:

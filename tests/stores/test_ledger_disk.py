@@ -102,9 +102,9 @@ async def test_a_lost_result_shows_when_the_other_calls_of_its_process_have_ende
 def test_a_claim_that_was_refused_holds_up_nobody(path: Path) -> None:
     slot = LedgerSlot("", "t", "k")
     with SqliteEffectLedger(path) as ledger, SqliteEffectLedger(path) as other:
-        mine = ledger.claim(slot, params_hash="h", ttl_ns=None, now_ns=0).mine
+        mine = ledger.claim(slot, params_hash="h", ttl_ns=None, now_ns=0).claimed
         assert mine is not None
-        assert ledger.claim(slot, params_hash="h", ttl_ns=None, now_ns=0).mine is None
+        assert ledger.claim(slot, params_hash="h", ttl_ns=None, now_ns=0).claimed is None
         with faults.armed({"ledger.release.before_commit": "eio"}), pytest.raises(Unavailable):
             ledger.release(mine)
         assert other.in_doubt() == (slot,)
@@ -115,7 +115,7 @@ def test_a_call_that_ends_while_it_is_looked_at_is_not_taken_for_dead(
 ) -> None:
     slot = LedgerSlot("", "t", "k")
     with SqliteEffectLedger(path) as ledger:
-        mine = ledger.claim(slot, params_hash="h", ttl_ns=None, now_ns=0).mine
+        mine = ledger.claim(slot, params_hash="h", ttl_ns=None, now_ns=0).claimed
         assert mine is not None
         owners = ledger._file._owners
         works_on = owners.works_on
@@ -143,8 +143,8 @@ def test_what_has_expired_makes_room_by_itself(path: Path) -> None:
     def work(ledger: SqliteEffectLedger, first: int, count: int) -> None:
         for number in range(first, first + count):
             got = ledger.claim(LedgerSlot("", "t", str(number)), params_hash="h", ttl_ns=1, now_ns=number * 10)
-            assert got.mine is not None
-            ledger.settle(got.mine, message="", value=b"1", excluded=False, ttl_ns=1, now_ns=number * 10)
+            assert got.claimed is not None
+            ledger.settle(got.claimed, message="", value=b"1", excluded=False, ttl_ns=1, now_ns=number * 10)
 
     with SqliteEffectLedger(path) as ledger:
         work(ledger, 0, 50)

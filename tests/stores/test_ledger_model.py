@@ -105,13 +105,13 @@ class Model(RuleBasedStateMachine):
     def claim(self, slot: LedgerSlot, ttl: int | None, even: bool, which: int) -> None:
         ledger, there = self.ledgers[which % len(self.ledgers)], self.answering(slot)
         got = ledger.claim(slot, params_hash="h", ttl_ns=ttl, now_ns=self.now, even_in_doubt=even)
-        assert (got.there and got.there.state) == (there and there.state)
+        assert (got.found and got.found.state) == (there and there.state)
         free = there is None or (even and there.state is IN_DOUBT)
-        assert (got.mine is not None) == free
-        if got.mine is not None:
+        assert (got.claimed is not None) == free
+        if got.claimed is not None:
             expires_ns = self.later(ttl) if there is None else there.expires_ns
-            self.known[slot] = Known(CLAIMED, got.mine.effect_id, expires_ns)
-            self.claims.append((ledger, got.mine))
+            self.known[slot] = Known(CLAIMED, got.claimed.effect_id, expires_ns)
+            self.claims.append((ledger, got.claimed))
 
     def end_of_a_claim(self, index: int) -> tuple[EffectLedger, LedgerRow, Known | None]:
         ledger, claim = self.claims.pop(index % len(self.claims))

@@ -54,7 +54,7 @@ def doubt_again(store: Store, source: ToolSource, ledger: SqliteEffectLedger, cl
     found = 0
     for intent in store.attempts(list(begun)):
         for slot, ttl_ns in _slots(store, source, begun[intent]):
-            claim = ledger.claim(slot, params_hash="", ttl_ns=ttl_ns, now_ns=clock.now_ns()).mine
+            claim = ledger.claim(slot, params_hash="", ttl_ns=ttl_ns, now_ns=clock.now_ns()).claimed
             if claim is not None:
                 ledger.doubt(claim)
                 found += 1

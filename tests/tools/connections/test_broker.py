@@ -144,7 +144,10 @@ async def test_a_row_that_was_tampered_with_is_a_typed_error_without_a_word_why(
         with pytest.raises(Damaged) as caught:
             await desk.token(made.connection.id, row.connection.tenant)
         error = caught.value
-        assert (error.code, error.message) == ("sealed", "The stored credentials can't be opened with these keys.")
+        assert (error.code, error.message) == (
+            "sealed",
+            "The stored credentials can't be decrypted with these keys. Restore the missing key.",
+        )
         assert error.__cause__ is error.__context__ is None
 
 

@@ -115,7 +115,7 @@ def test_a_doubt_of_a_session_ends_by_a_record_under_its_key(ledger: EffectLedge
     session = Session()
     calls = runner(ledger, shop, session=session)
     slot = LedgerSlot(partition_of(session=str(session.session_id)), NAME, key())
-    claim = ledger.claim(slot, params_hash="h", ttl_ns=None, now_ns=0).mine
+    claim = ledger.claim(slot, params_hash="h", ttl_ns=None, now_ns=0).claimed
     assert claim is not None
     ledger.doubt(claim)
     assert calls.exec_sync(NAME, ARGS).error_code == "unknown_outcome"

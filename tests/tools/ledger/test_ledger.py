@@ -79,7 +79,7 @@ def test_the_default_partition_is_the_one_without_a_name() -> None:
 
 def work(ledger: EffectLedger, first: int, count: int, *, ttl_ns: int = 10**9) -> None:
     for number in range(first, first + count):
-        claim = ledger.claim(LedgerSlot("", "t", str(number)), params_hash="h", ttl_ns=ttl_ns, now_ns=number).mine
+        claim = ledger.claim(LedgerSlot("", "t", str(number)), params_hash="h", ttl_ns=ttl_ns, now_ns=number).claimed
         assert claim is not None
         ledger.settle(claim, message="", value=b"1", excluded=False, ttl_ns=ttl_ns, now_ns=number)
 

@@ -27,7 +27,7 @@ def ledger(clock: FixedClock) -> EffectLedger:
 
 
 def take(ledger: EffectLedger, **options: Any) -> LedgerRow:
-    mine = ledger.claim(SLOT, **{"params_hash": "h", "ttl_ns": 10, "now_ns": 100, **options}).mine
+    mine = ledger.claim(SLOT, **{"params_hash": "h", "ttl_ns": 10, "now_ns": 100, **options}).claimed
     assert mine is not None
     return mine
 
@@ -79,7 +79,9 @@ def test_who_waits_is_woken_when_a_doubt_is_settled(ledger: EffectLedger, done: 
 
 def test_a_doubt_is_not_settled_with_what_can_not_be(ledger: EffectLedger) -> None:
     ledger.doubt(take(ledger))
-    with pytest.raises(UsageError, match=r"^What was not done has no result\.$") as refused:
+    with pytest.raises(
+        UsageError, match=r"^A call that was not done has no result\. Leave out the result\.$"
+    ) as refused:
         ledger.settle_doubt(SLOT, done=False, result=ToolResult("m"))
     assert refused.value.code == "bad_result"
     with pytest.raises(InvalidValue):

@@ -71,5 +71,5 @@ def test_a_claim_in_memory_needs_no_owner_and_never_goes_by_itself() -> None:
         assert store.hold(b"e") == ""
         store.put(row(state=EntryState.CLAIMED, expires_ns=10))
         assert store.expire(10**30) == 0
-        assert store.take_off() == 0
+        assert store.delete_all() == 0
         assert store.get(SLOT) is not None

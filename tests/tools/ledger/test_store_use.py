@@ -76,7 +76,7 @@ def claim(ledger: EffectLedger, slot: LedgerSlot = SLOT, **options: Any) -> Clai
 
 
 def take(ledger: EffectLedger, slot: LedgerSlot = SLOT, **options: Any) -> LedgerRow:
-    mine = claim(ledger, slot, **options).mine
+    mine = claim(ledger, slot, **options).claimed
     assert mine is not None
     return mine
 
@@ -352,6 +352,6 @@ def test_a_doubt_is_taken_over_with_its_own_times(ledger: EffectLedger) -> None:
     there = ledger.find(SLOT, 100)
     assert claim(ledger, even_in_doubt=False) == Claim(None, there)
     over = claim(ledger, even_in_doubt=True, now_ns=105)
-    assert over.there == there
-    assert over.mine is not None
-    assert (over.mine.created_ns, over.mine.expires_ns) == (100, None)
+    assert over.found == there
+    assert over.claimed is not None
+    assert (over.claimed.created_ns, over.claimed.expires_ns) == (100, None)

@@ -12,7 +12,7 @@ import pytest
 from demiurge.tools import LedgerSlot, ToolErrorCode, ToolFailure
 from demiurge.tools.ledger import waiting
 from demiurge.tools.ledger.store import EntryState, LedgerRow
-from demiurge.tools.ledger.waiting import LoopBell, end_hold, hold, waiting_for
+from demiurge.tools.ledger.waiting import LoopWakeUp, end_hold, hold, waiting_for
 
 
 class Holder:
@@ -79,10 +79,10 @@ def test_a_hold_may_end_in_another_context() -> None:
     end_hold(a.claim, a.token)
 
 
-def test_a_bell_of_a_loop_that_has_ended_rings_for_nobody() -> None:
-    async def made() -> LoopBell:
-        return LoopBell()
+def test_a_wake_up_of_a_closed_loop_does_nothing() -> None:
+    async def made() -> LoopWakeUp:
+        return LoopWakeUp()
 
-    bell = asyncio.run(made())
-    bell.ring()
-    assert bell.place.is_closed()
+    wake_up = asyncio.run(made())
+    wake_up.set()
+    assert wake_up.place.is_closed()

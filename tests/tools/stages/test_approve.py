@@ -181,8 +181,8 @@ def test_only_an_approver_decides(decide: str, roles: tuple[str, ...], *, may: b
         assert give(request.approval_id, by="bob", roles=roles).roles == roles
         assert ask() == ("sent" if decide == "approve" else "approval_rejected")
     else:
-        told = f"{request.approval_id} needs a decision by a person with the role chief or lead"
-        with pytest.raises(UsageError, match=told) as caught:
+        sentence = f"{request.approval_id} needs a decision by a person with the role chief or lead"
+        with pytest.raises(UsageError, match=sentence) as caught:
             give(request.approval_id, by="bob", roles=roles)
         assert caught.value.code == "not_an_approver"
         assert ask() == "approval_required"

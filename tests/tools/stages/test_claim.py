@@ -161,28 +161,28 @@ async def test_who_waits_gives_up_also_where_the_clock_stands_still() -> None:
     assert (await first).ok
 
 
-class Heard:
-    """A bell that answers at once, and notes how long it was to be listened to."""
+class RecordedWakeUp:
+    """A wake-up that answers at once and records how long it was waited for."""
 
     place = None
 
-    def __init__(self, clock: FixedClock, rings: bool, after_ns: int) -> None:
-        self.clock, self.rings, self.after_ns, self.waits = clock, rings, after_ns, list[float | None]()
+    def __init__(self, clock: FixedClock, wakes: bool, after_ns: int) -> None:
+        self.clock, self.wakes, self.after_ns, self.waits = clock, wakes, after_ns, list[float | None]()
 
-    def ring(self) -> None:
+    def set(self) -> None:
         return
 
-    def still(self) -> None:
+    def clear(self) -> None:
         return
 
     async def wait(self, seconds: float | None) -> bool:
         self.waits.append(seconds)
         self.clock.advance(self.after_ns)
-        return self.rings and len(self.waits) == 1
+        return self.wakes and len(self.waits) == 1
 
 
 @pytest.mark.parametrize(
-    ("store", "rings", "after_ns", "waits"),
+    ("store", "wakes", "after_ns", "waits"),
     [
         (MemoryLedgerStore, False, 0, [0.02]),
         (MemoryLedgerStore, False, 30_000_000, [0.02]),
@@ -195,18 +195,18 @@ class Heard:
 async def test_a_wait_takes_the_time_that_is_left_and_looks_ever_less_often_at_a_disk(
     monkeypatch: pytest.MonkeyPatch,
     store: type[MemoryLedgerStore],
-    rings: bool,
+    wakes: bool,
     after_ns: int,
     waits: list[float],
 ) -> None:
     held, ledger, clock = Held(), EffectLedger(store=store()), FixedClock(10**18)
     first = asyncio.create_task(runner_for(order_tool(held.place), ledger).exec(NAME, ARGS))
     await held.begun.wait()
-    bell = Heard(clock, rings, after_ns)
-    monkeypatch.setattr(stage, "LoopBell", lambda: bell)
+    wake_up = RecordedWakeUp(clock, wakes, after_ns)
+    monkeypatch.setattr(stage, "LoopWakeUp", lambda: wake_up)
     limited = runner_for(order_tool(held.place), ledger, policy=LIMITED, clock=clock)
     assert (await limited.exec(NAME, ARGS)).error_code == "unknown_outcome"
-    assert bell.waits == pytest.approx(waits, rel=1e-9)
+    assert wake_up.waits == pytest.approx(waits, rel=1e-9)
     held.go.set()
     assert (await first).ok
 
@@ -240,7 +240,7 @@ async def test_who_looks_when_the_slot_is_free_and_comes_too_late_waits_on() -> 
         nonlocal claims
         claims += write == "claim"
         if write == "claim" and claims == 3:
-            other = ledger.claim(slot, params_hash="", ttl_ns=None, now_ns=0).mine
+            other = ledger.claim(slot, params_hash="", ttl_ns=None, now_ns=0).claimed
             assert other is not None
             others.append(other)
 
@@ -639,7 +639,7 @@ def test_a_doubt_of_a_tool_that_only_reads_is_no_reason_not_to_read_again(ledger
     runner.exec_sync(NAME, ARGS)
     (slot,) = ledger._store._done  # type: ignore[attr-defined]
     ledger.clear()
-    claim = ledger.claim(slot, params_hash="h", ttl_ns=None, now_ns=0).mine
+    claim = ledger.claim(slot, params_hash="h", ttl_ns=None, now_ns=0).claimed
     assert claim is not None
     ledger.doubt(claim)
     reader = runner_for(order_tool(shop.place, effect=ToolEffect.READ_ONLY), ledger)

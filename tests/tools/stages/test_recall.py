@@ -361,7 +361,7 @@ def test_a_doubt_is_told_and_not_run(ledger: EffectLedger, shop: Shop) -> None:
     runner.exec_sync(NAME, ARGS)
     (slot,) = slots(ledger)
     ledger.invalidate(slot)
-    claim = ledger.claim(slot, params_hash="h", ttl_ns=None, now_ns=0).mine
+    claim = ledger.claim(slot, params_hash="h", ttl_ns=None, now_ns=0).claimed
     assert claim is not None
     ledger.doubt(claim)
     result = runner.exec_sync(NAME, ARGS)

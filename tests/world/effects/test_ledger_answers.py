@@ -220,7 +220,7 @@ def slot() -> LedgerSlot:
 
 
 def claimed(ledger: EffectLedger, *, ttl_ns: int | None = None, now_ns: int = START_NS) -> LedgerRow:
-    claim = ledger.claim(slot(), params_hash="", ttl_ns=ttl_ns, now_ns=now_ns).mine
+    claim = ledger.claim(slot(), params_hash="", ttl_ns=ttl_ns, now_ns=now_ns).claimed
     assert claim is not None
     return claim
 

@@ -170,7 +170,7 @@ class SqliteRows:
     def tidy(self, now_ns: int) -> None:
         self._delete_over(now_ns, _FEW)
 
-    def take_off(self, tool_name: str | None = None) -> int:
+    def delete_all(self, tool_name: str | None = None) -> int:
         gone = self._delete_dead("?1 IS NULL OR tool = ?1", tool_name)
         statement = "DELETE FROM entry WHERE state <> 'claimed' AND (?1 IS NULL OR tool = ?1)"
         return gone + self._db.execute(statement, (tool_name,)).rowcount

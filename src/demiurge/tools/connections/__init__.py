@@ -1,5 +1,5 @@
-"""Credentials that a call is lent, and never has.
+"""Connections: credentials that a call may use and never holds.
 
-A broker seals them at rest, opens them for one call under a grant, and takes them back; a handler sees an
-`AuthCapability` and nothing else.
+A broker stores credentials encrypted, opens them for one call under a grant, and closes them again; a handler sees
+only an `AuthCapability`.
 """

@@ -1,8 +1,8 @@
-"""Connections: what a tool may use of somebody's account elsewhere, by reference only.
+"""The broker of connections: accounts with other services that a tool may use, by reference only.
 
-A caller names a connection by its id; a handler gets an AuthCapability for exactly that one and exactly that
-call; the model gets neither. Credentials are sealed where they are kept (`keyring.py`), and opened for each call
-anew. An event loop never waits for a vault that may wait for a disk or for another process.
+A caller names a connection by its id; a handler gets an AuthCapability for exactly this connection and this call;
+the model gets neither. Stored credentials are encrypted (`keyring.py`), and decrypted for each call. An event loop
+never waits for a store that may wait for a disk or for another process.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from demiurge.values.clock import Clock, Entropy, SystemClock, SystemEntropy
 __all__ = ["REFRESH_MARGIN_MS", "ConnectionBroker", "Refresh"]
 
 REFRESH_MARGIN_MS = 5 * 60 * 1000
-"""How long before its end a token is refreshed."""
+"""How long before it expires a token is refreshed."""
 
 T = TypeVar("T")
 
@@ -39,16 +39,16 @@ _MAX_NAME_BYTES = 256
 
 
 Refresh: TypeAlias = Callable[[Connection, Credentials], Awaitable[Credentials] | Credentials]
-"""Gets a provider's new credentials for old ones. A plain function runs in a thread. A refresh token that
-the new ones lack is taken over."""
+"""Returns new credentials of a provider for old ones. A plain function runs in a thread. If the new credentials have
+no refresh token, they keep the old one."""
 
 
 class ConnectionBroker:
     """Adds, lists and revokes connections, and lends them.
 
     `refresh`: by provider, how to renew credentials that expire in less than five minutes. One refresh per
-    connection runs at a time in this process, and is given up after `refresh_timeout` seconds. Without a way
-    to renew them, credentials serve until they expire. Raises InvalidValue."""
+    connection runs at a time in this process, and is abandoned after `refresh_timeout` seconds. Without a way to
+    renew them, credentials are used until they expire. Raises InvalidValue."""
 
     def __init__(
         self,
@@ -66,7 +66,7 @@ class ConnectionBroker:
         self._keys = keys
         self._refresh = dict(refresh or {})
         self._refresh_timeout = refresh_timeout
-        self._flights = SingleFlight()
+        self._refreshes = SingleFlight()
         self._clock = clock if clock is not None else SystemClock()
         self._entropy = entropy if entropy is not None else SystemEntropy()
 
@@ -79,9 +79,9 @@ class ConnectionBroker:
         credential_type: str = "oauth2",
         scopes: Iterable[str] = (),
     ) -> Connection:
-        """Keeps credentials and gives the connection, whose id names them from now on.
+        """Stores credentials and returns the connection, whose id names them from now on.
 
-        Names are 1 to 256 bytes and printable. Raises InvalidValue, and what the vault raises."""
+        Names are 1 to 256 bytes and printable. Raises InvalidValue, and what the store raises."""
         connection = Connection(
             id=_uuid(self._entropy),
             provider=_name(provider, "provider"),
@@ -97,14 +97,14 @@ class ConnectionBroker:
         return row.connection
 
     def list(self, tenant: str) -> tuple[Connection, ...]:
-        """The tenant's connections, oldest first, the revoked ones too. Raises DamagedConnections, which has the
-        others."""
+        """Returns the tenant's connections, oldest first, including revoked ones. Raises DamagedConnections, which
+        holds the readable ones."""
         return tuple(row.connection for row in self._store.list(tenant))
 
     def revoke(self, connection_id: str, *, tenant: str | None = None) -> None:
-        """Ends a connection for good and forgets its credentials; calls that use it at this moment keep what
-        they have. One that can't be read is taken out of the vault. With `tenant`, only if it is theirs. Raises
-        NotFound."""
+        """Revokes a connection for good and deletes its credentials; calls that use it at this moment keep what they
+        have. A connection that cannot be read is removed from the store. With `tenant`, only if it is that tenant's.
+        Raises NotFound."""
         while True:
             try:
                 row = self._store.get(connection_id)
@@ -121,9 +121,10 @@ class ConnectionBroker:
                 return
 
     def rotate(self) -> int:
-        """Seals everything that is under an older key with the newest one; how many that were.
+        """Encrypts everything that is under an older key with the newest one. Returns how many connections that
+        were.
 
-        Raises Damaged for those that can't be read or don't open, when the others are done."""
+        Raises DamagedConnections for those that cannot be read or decrypted, after the others are done."""
         rows, damaged = _readable(self._store)
         count = 0
         for row in rows:
@@ -145,8 +146,8 @@ class ConnectionBroker:
     def access(
         self, *, granted: Iterable[str | ConnectionGrant] = (), declared: Iterable[str] = ()
     ) -> ConnectionAccess:
-        """What a ToolRunner takes as `connections`: those that are granted (by whoever may grant) and declared
-        (by whoever asked for the run). Nothing is permitted that is not in both."""
+        """Returns the `connections` argument for a ToolRunner: the connections that are granted (by somebody who may
+        grant) and declared (by the caller of the run). A connection has to be in both."""
         ends: dict[str, int | None] = {}
         for entry in _names(granted, "granted"):
             grant = entry if isinstance(entry, ConnectionGrant) else ConnectionGrant(entry)
@@ -155,22 +156,22 @@ class ConnectionBroker:
         return ConnectionAccess(self, self._clock, {name: ends[name] for name in ends if name in wanted})
 
     def lease(self, connection_id: str, *, tenant: str, actor: str, wait_ms: int | None = None) -> Lease:
-        """Lends one connection to one call: `async with broker.lease(...) as auth`. `wait_ms`: the longest to
-        wait for a refresh, if that is shorter than its timeout.
+        """Lends one connection to one call: `async with broker.lease(...) as auth`. `wait_ms`: the longest wait for
+        a refresh, if that is shorter than its timeout.
 
-        Entering raises NotFound (`connection_not_found`: there is none, it is revoked, or another tenant's),
+        Entering raises NotFound (`connection_not_found`: it does not exist, is revoked, or is another tenant's),
         Damaged (`sealed`) and Unavailable (`connection_unavailable`: expired, and could not be renewed)."""
         seconds = self._refresh_timeout if wait_ms is None else min(self._refresh_timeout, wait_ms / 1000)
         return Lease(connection_id, functools.partial(self._resolve, connection_id, tenant, actor, seconds))
 
     async def _resolve(self, connection_id: str, tenant: str, actor: str, seconds: float) -> Credentials:
         read = functools.partial(self._read, connection_id, tenant)
-        row, credentials = await self._asked_store(read)
+        row, credentials = await self._use_store(read)
         if self._is_due(row, credentials):
             name = f"refresh of connection {connection_id}"
-            renewed = await self._flights.run(name, functools.partial(self._renew, connection_id, tenant), seconds)
-            row, credentials = await self._asked_store(read)
-            if not renewed and self._is_due(row, credentials):  # else another process did it
+            renewed = await self._refreshes.run(name, functools.partial(self._renew, connection_id, tenant), seconds)
+            row, credentials = await self._use_store(read)
+            if not renewed and self._is_due(row, credentials):  # else another process renewed it
                 raise _unavailable()
         if self._ends_within(credentials, 0):
             raise _unavailable()
@@ -178,11 +179,11 @@ class ConnectionBroker:
         return credentials
 
     async def _renew(self, connection_id: str, tenant: str) -> bool:
-        """The job of one refresh: asks the provider, and keeps what it gives."""
-        row, old = await self._asked_store(functools.partial(self._read, connection_id, tenant))
+        """Runs one refresh: asks the provider for new credentials and stores them."""
+        row, old = await self._use_store(functools.partial(self._read, connection_id, tenant))
         if not self._is_due(row, old):
             return True
-        ask = functools.partial(_asked, self._refresh[row.connection.provider], row.connection, old)
+        ask = functools.partial(_call_refresh, self._refresh[row.connection.provider], row.connection, old)
         outcome = await in_task(ask, self._refresh_timeout)
         if outcome is None:
             raise TimeoutError
@@ -190,15 +191,15 @@ class ConnectionBroker:
         if error is not None:
             log_cause(f"refresh of connection {connection_id}", error)
             return False
-        await self._asked_store(functools.partial(self._keep, row, old, old.refreshed_by(fresh)))
+        await self._use_store(functools.partial(self._replace, row, old, old.refreshed_by(fresh)))
         return True
 
-    async def _asked_store(self, work: Callable[[], T]) -> T:
-        """What `work` says, which asks the vault: in a thread if that may wait for a disk."""
+    async def _use_store(self, work: Callable[[], T]) -> T:
+        """Returns the result of `work`, which uses the store: in a thread if the store may wait for a disk."""
         return await to_the_end(work) if self._store.blocking else work()
 
-    def _keep(self, row: SealedConnection, old: Credentials, fresh: Credentials) -> None:
-        """Puts `fresh` in the place of `old`, unless somebody else replaced or revoked that meanwhile."""
+    def _replace(self, row: SealedConnection, old: Credentials, fresh: Credentials) -> None:
+        """Replaces `old` by `fresh`, unless another process replaced or revoked it meanwhile."""
         while not self._store.swap(row, self._sealed(row.connection, fresh)):
             row, current = self._read(row.connection.id, row.connection.tenant)
             if current.pack().reveal() != old.pack().reveal():
@@ -210,7 +211,9 @@ class ConnectionBroker:
             raise _not_found()
         credentials = Credentials.unpack(self._keys.open(row.connection.key_id, row.sealed, row.connection.binding))
         if credentials is None:
-            raise Damaged("The stored credentials are no credentials.", code="sealed")
+            raise Damaged(
+                "The stored credentials cannot be read. Revoke the connection and add it again.", code="sealed"
+            )
         return row, credentials
 
     def _sealed(self, connection: Connection, credentials: Credentials) -> SealedConnection:
@@ -229,14 +232,14 @@ class ConnectionBroker:
 
 
 def _readable(store: ConnectionStore) -> tuple[Sequence[SealedConnection], list[str]]:
-    """All rows that can be read, and the ids of the others."""
+    """Returns all rows that can be read, and the ids of the others."""
     try:
         return store.list(), []
     except DamagedConnections as error:
         return error.rows, [*error.damaged]
 
 
-async def _asked(refresh: Refresh, connection: Connection, old: Credentials) -> Credentials:
+async def _call_refresh(refresh: Refresh, connection: Connection, old: Credentials) -> Credentials:
     if is_async_callable(refresh):
         fresh = refresh(connection, old)
     else:
@@ -244,7 +247,7 @@ async def _asked(refresh: Refresh, connection: Connection, old: Credentials) -> 
     if inspect.isawaitable(fresh):
         fresh = await fresh
     if not isinstance(fresh, Credentials):
-        raise InvalidValue("a refresh gives Credentials")
+        raise InvalidValue("a refresh function must return Credentials")
     return fresh
 
 
@@ -253,11 +256,14 @@ def _not_found() -> NotFound:
 
 
 def _unavailable() -> Unavailable:
-    return Unavailable("The connection has expired and could not be renewed.", code="connection_unavailable")
+    return Unavailable(
+        "The connection has expired and could not be renewed. Revoke it and add it again.",
+        code="connection_unavailable",
+    )
 
 
 def _uuid(entropy: Entropy) -> str:
-    """A random UUID (RFC 9562, version 4)."""
+    """Returns a random UUID (RFC 9562, version 4)."""
     number = int.from_bytes(entropy.token(16), "big")
     number = number & ~(0xF << 76) & ~(0x3 << 62) | 0x4 << 76 | 0x2 << 62
     digits = f"{number:032x}"
@@ -265,7 +271,7 @@ def _uuid(entropy: Entropy) -> str:
 
 
 def _names(values: Iterable[T], path: str) -> Iterable[T]:
-    """Raises InvalidValue for a text, which would be taken as a list of its letters."""
+    """Returns the values. Raises InvalidValue for a text, which would be read as a list of its letters."""
     if isinstance(values, str | bytes):
         raise InvalidValue("must be a list", path=path)
     return values
@@ -274,10 +280,10 @@ def _names(values: Iterable[T], path: str) -> Iterable[T]:
 def _name(text: object, path: str) -> str:
     if isinstance(text, str) and text.isprintable() and 0 < len(text.encode()) <= _MAX_NAME_BYTES:
         return text
-    raise InvalidValue(f"is 1 to {_MAX_NAME_BYTES} bytes of printable text", path=path)
+    raise InvalidValue(f"must be 1 to {_MAX_NAME_BYTES} bytes of printable text", path=path)
 
 
 def _later(grant: ConnectionGrant, ends: Mapping[str, int | None]) -> int | None:
-    """The end of two grants of one connection: that of the longer one."""
+    """Returns the later end of two grants of one connection."""
     before = ends.get(grant.connection_id, grant.expires_at_ms)
     return None if before is None or grant.expires_at_ms is None else max(before, grant.expires_at_ms)

@@ -1,7 +1,7 @@
-"""One account at one provider, as it is kept: named in the clear, its credentials sealed.
+"""A connection: one account at one provider, with its names readable and its credentials encrypted.
 
-What is sealed is bound to tenant, connection and provider, so a vault can lose a connection but not lend it to
-somebody else.
+The encryption is bound to tenant, connection and provider, so a store can lose a connection but cannot lend it to
+another tenant.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ __all__ = ["Connection", "ConnectionStore", "DamagedConnections", "SealedConnect
 
 @dataclass(frozen=True, slots=True)
 class Connection:
-    """One account at one provider. No credentials: those are sealed, under the key `key_id`.
+    """One account at one provider, without its credentials: those are encrypted under the key `key_id`.
 
-    `id`: a UUID. `expires_at_ms`, `revoked_at_ms`: milliseconds since 1970, or None. `scopes` are the
-    provider's words, and only for people to read."""
+    `id`: a UUID. `expires_at_ms`, `revoked_at_ms`: milliseconds since 1970, or None. `scopes` are the provider's
+    names, for people to read."""
 
     id: str
     provider: str
@@ -34,47 +34,48 @@ class Connection:
 
     @property
     def binding(self) -> bytes:
-        """What its sealed credentials are bound to: in another row or tenant they don't open."""
+        """The data that its encrypted credentials are bound to: in another row or tenant they cannot be decrypted."""
         names = {"billing_account_id": self.tenant, "connection_id": self.id, "provider": self.provider}
         return json.dumps(names, ensure_ascii=False, separators=(",", ":")).encode()
 
 
 @dataclass(frozen=True, slots=True)
 class SealedConnection:
-    """A row of a vault. `sealed` is empty once the connection is revoked."""
+    """A row of the connection store. `sealed`: the encrypted credentials, empty once the connection is revoked."""
 
     connection: Connection
     sealed: bytes = field(repr=False)
 
 
 class DamagedConnections(Damaged):
-    """Some rows of a vault can't be read, or not opened with these keys: their ids. `rows`: the others."""
+    """Some rows of the connection store cannot be read, or not decrypted with these keys. `damaged`: their ids.
+    `rows`: the readable ones."""
 
     def __init__(self, damaged: Sequence[str], rows: Sequence[SealedConnection]) -> None:
         names = ", ".join(map(ascii, damaged))
-        super().__init__(f"These connections can't be read: {names}. Restore the vault, or the key that is missing.")
+        super().__init__(f"These connections can't be read: {names}. Restore the connection store, or the missing key.")
         self.damaged = tuple(damaged)
         self.rows = tuple(rows)
 
 
 class ConnectionStore(Protocol):
-    """Where sealed credentials are kept; any thread may call. `blocking`: a call waits for a disk, so it is not made
-    on an event loop. `MemoryConnectionStore` and `SqliteConnectionStore` are two."""
+    """Stores encrypted credentials; any thread may call it. `blocking`: a call waits for a disk, so it is not made
+    on an event loop. `MemoryConnectionStore` and `SqliteConnectionStore` implement it."""
 
     @property
     def blocking(self) -> bool: ...
 
     def add(self, row: SealedConnection) -> None:
-        """Raises Conflict when there is one with that id."""
+        """Adds a row. Raises Conflict if its id exists."""
 
     def get(self, connection_id: str) -> SealedConnection | None: ...
 
     def list(self, tenant: str | None = None) -> Sequence[SealedConnection]:
-        """All, or those of one tenant, oldest first. Raises DamagedConnections when some can't be read."""
+        """Returns all rows, or those of one tenant, oldest first. Raises DamagedConnections if some cannot be read."""
 
     def swap(self, old: SealedConnection, new: SealedConnection) -> bool:
-        """Puts `new` in the place of `old`, in one step; False when `old` is not what is there."""
+        """Replaces `old` by `new`, atomically. Returns False if the stored row is not `old`."""
 
     def discard(self, connection_id: str, tenant: str | None = None) -> bool:
-        """Takes out a row that can't be read, by the id that DamagedConnections says. False when there is none: one
-        that can be read is never taken out. With `tenant`, only if it is theirs."""
+        """Removes a row that cannot be read, by an id from DamagedConnections. Returns False if there is none: a
+        readable row is never removed. With `tenant`, only if it is that tenant's."""

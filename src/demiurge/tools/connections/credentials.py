@@ -1,8 +1,8 @@
-"""Secrets in memory: texts that neither show, nor copy, nor travel by accident.
+"""Secrets in memory: texts that are never shown, copied or sent by accident.
 
-A `Secret` gives its text to whoever asks for it by name, `reveal()`, and to nothing else: not to `repr` or a
-format, not to a log, not to `copy`, `pickle` or `json`, and not to a debugger that lists attributes or the
-variables of a traceback. So no function here raises while one of its variables holds such a text.
+A `Secret` returns its text only from `reveal()`: not in `repr` or a format, not to a log, not to `copy`, `pickle` or
+`json`, and not to a debugger that lists attributes or the variables of a traceback. So no function here raises while
+one of its variables holds such a text.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _HEADER = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,64}")
 
 
 class Uncopyable:
-    """Stays where it is: refuses `copy`, `deepcopy` and `pickle` with a TypeError."""
+    """Refuses `copy`, `deepcopy` and `pickle` with a TypeError."""
 
     __slots__ = ()
 
@@ -39,7 +39,7 @@ class Secret(Uncopyable):
     __slots__ = ("_read",)
 
     def __init__(self, text: str) -> None:
-        self._read: Callable[[], str] = lambda: text  # in a closure, which no listing of attributes shows
+        self._read: Callable[[], str] = lambda: text  # in a closure, so that no listing of attributes shows the text
 
     def reveal(self) -> str:
         return self._read()
@@ -51,12 +51,13 @@ class Secret(Uncopyable):
 @final
 @dataclass(frozen=True, slots=True, init=False, eq=False, repr=False)
 class Credentials(Uncopyable):
-    """What a provider wants to see: an access token (or API key, or app password), and how to send it.
+    """What a provider requires for authentication: an access token (or API key, or app password), and how to send
+    it.
 
-    It is sent as a Bearer token; with `username` as the password of Basic authentication; with `header` as it
-    is, under that name. `refresh_token` never leaves the broker but for a refresh. `expires_at_ms`:
-    milliseconds since 1970; None: never. Raises InvalidValue for a secret that is empty, over
-    `MAX_SECRET_CHARACTERS`, has spaces around it, or characters that can't be printed."""
+    It is sent as a Bearer token; with `username` as the password of Basic authentication; with `header` unchanged,
+    under that name. `refresh_token` leaves the broker only for a refresh. `expires_at_ms`: milliseconds since 1970;
+    None: never. Raises InvalidValue for a secret that is empty, longer than `MAX_SECRET_CHARACTERS`, has spaces
+    around it, or characters that cannot be printed."""
 
     access_token: Secret
     refresh_token: Secret | None
@@ -88,7 +89,7 @@ class Credentials(Uncopyable):
         return "<credentials>"
 
     def headers(self) -> dict[str, str]:
-        """The one header that authenticates a request."""
+        """Returns the header that authenticates a request."""
         if self.header is not None:
             return {self.header: self.access_token.reveal()}
         if self.username is not None:
@@ -96,11 +97,11 @@ class Credentials(Uncopyable):
         return {"Authorization": f"Bearer {self.access_token.reveal()}"}
 
     def to_send(self) -> Credentials:
-        """What a handler needs of it: no refresh token."""
+        """Returns the part that a handler needs: without the refresh token."""
         return self._with(None)
 
     def refreshed_by(self, fresh: Credentials) -> Credentials:
-        """`fresh`, with this refresh token if it brings none (RFC 6749, 6: then the old one stays good)."""
+        """Returns `fresh`, with this refresh token if `fresh` has none (RFC 6749, 6: the old one then stays valid)."""
         return fresh if fresh.refresh_token is not None else fresh._with(self.refresh_token)
 
     def _with(self, refresh_token: Secret | None) -> Credentials:
@@ -111,7 +112,7 @@ class Credentials(Uncopyable):
         return other
 
     def pack(self) -> Secret:
-        """All of it as compact JSON, without what is None."""
+        """Returns all fields that are not None as compact JSON."""
         fields = (
             ("access_token", self.access_token),
             ("refresh_token", self.refresh_token),
@@ -124,7 +125,7 @@ class Credentials(Uncopyable):
 
     @classmethod
     def unpack(cls, packed: Secret) -> Credentials | None:
-        """Inverse of `pack`; None for anything else."""
+        """The inverse of `pack`. Returns None for anything else."""
         try:
             return cls(**json.loads(packed.reveal()))
         except (InvalidValue, TypeError, ValueError, RecursionError):
@@ -143,19 +144,19 @@ def _basic(username: str, password: Secret) -> str:
 def _problem(
     access_token: object, refresh_token: object, username: object, header: object, expires_at_ms: object
 ) -> tuple[str, str] | None:
-    """Which field is wrong, and why, without a word of what it holds."""
+    """Returns the faulty field and why it is wrong, without anything of its value; None if there is no fault."""
     if not _is_fit(access_token):
-        return "access_token", "is 1 to 16384 printable characters without spaces around them"
+        return "access_token", "must be 1 to 16384 printable characters without spaces around them"
     if refresh_token is not None and not _is_fit(refresh_token):
-        return "refresh_token", "is 1 to 16384 printable characters without spaces around them"
+        return "refresh_token", "must be 1 to 16384 printable characters without spaces around them"
     if username is not None and (not _is_fit(username) or ":" in str(username)):
-        return "username", "is printable and has no colon"
+        return "username", "must be printable and have no colon"
     if header is not None and not (isinstance(header, str) and _HEADER.fullmatch(header)):
-        return "header", "is the name of an HTTP header"
+        return "header", "must be the name of an HTTP header"
     if username is not None and header is not None:
         return "header", "can't go with a username"
     if expires_at_ms is not None and type(expires_at_ms) is not int:
-        return "expires_at_ms", "is milliseconds since 1970, a whole number"
+        return "expires_at_ms", "must be a whole number, milliseconds since 1970"
     return None
 
 

@@ -1,8 +1,8 @@
-"""Secrets at rest: AES-256-GCM under keys with names, so that a key can be replaced.
+"""Encrypts secrets for storage: AES-256-GCM under keys with names, so that a key can be replaced.
 
-A sealed secret is `nonce(12) | ciphertext | tag(16)`, and opens only with its key and with the same
-associated data, which says whose it is: in another row, or of another tenant, it is noise. All that is said of
-a failure is that there was one. Needs the package `cryptography`, imported when a ring is made.
+A sealed secret is `nonce(12) | ciphertext | tag(16)`. It can only be decrypted with its key and the same associated
+data, which names its owner: in another row, or for another tenant, it is noise. A failure gives no reason. Needs the
+package `cryptography`, imported when a ring is made.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ _TAG_BYTES = 16
 
 @final
 class KeyRing(Uncopyable):
-    """Keys by id, oldest first: all of them open, the last one seals.
+    """Keys by id, oldest first: all of them decrypt, the last one encrypts.
 
     A key is 32 bytes, or 64 hexadecimal digits as an environment variable holds them (`openssl rand -hex 32`).
-    Raises InvalidValue for no key and for what is none; Unavailable (`missing_package`)."""
+    Raises InvalidValue for an empty ring or a malformed key; Unavailable (`missing_package`)."""
 
     __slots__ = ("_ciphers", "newest")
 
@@ -50,21 +50,24 @@ class KeyRing(Uncopyable):
             raise InvalidValue(problem, path="keys")
         self._ciphers = {name: cipher(_raw(key)) for name, key in keys.items()}
         self.newest = next(reversed(self._ciphers))
-        """The id of the key that seals."""
+        """The id of the key that encrypts."""
 
     def __repr__(self) -> str:
         return f"<keys {', '.join(self._ciphers)}>"
 
     def seal(self, secret: Secret, associated: bytes, entropy: Entropy) -> bytes:
-        """The secret under the newest key; each time with 12 fresh bytes of `entropy`."""
+        """Returns the secret encrypted under the newest key, with 12 new random bytes of `entropy`."""
         nonce = entropy.token(_NONCE_BYTES)
         return nonce + self._ciphers[self.newest].encrypt(nonce, secret.reveal().encode(), associated)
 
     def open(self, key_id: str, sealed: bytes, associated: bytes) -> Secret:
-        """Inverse of `seal`. Raises Damaged (`sealed`): the key, the bytes or the associated data are wrong."""
+        """The inverse of `seal`. Raises Damaged (`sealed`): the key, the bytes or the associated data are wrong."""
         secret = self._opened(key_id, sealed, associated)
         if secret is None:
-            raise Damaged("The stored credentials can't be opened with these keys.", code="sealed")
+            raise Damaged(
+                "The stored credentials can't be decrypted with these keys. Restore the missing key.",
+                code="sealed",
+            )
         return secret
 
     def _opened(self, key_id: str, sealed: bytes, associated: bytes) -> Secret | None:
@@ -73,7 +76,7 @@ class KeyRing(Uncopyable):
             return None
         try:
             return Secret(cipher.decrypt(sealed[:_NONCE_BYTES], sealed[_NONCE_BYTES:], associated).decode())
-        except Exception:  # noqa: BLE001  (why it did not open is nobody's business)
+        except Exception:  # noqa: BLE001  (the reason must not leak)
             return None
 
 

@@ -1,9 +1,9 @@
-"""Did a secret get into a text? Asked of everything that a tool hands back while it held one.
+"""Finds out whether a secret got into a text. It checks everything that a tool returns from a call that was lent the
+secret.
 
-Found are the secret itself and the spellings that it gets by accident: in JSON (with any of its escapes), in a URL
-(also when it was quoted again), in quoted-printable mail, in base64 (also inside a longer text, as in a Basic
-header), in hexadecimal. Not found is what a handler hides on purpose:
-this is a net under honest code, not a wall around hostile code.
+It finds the secret itself and the spellings that it gets by accident: in JSON (with any of its escapes), in a URL
+(also quoted twice), in quoted-printable mail, in base64 (also inside a longer text, as in a Basic header), in
+hexadecimal. It does not find what a handler hides on purpose: it guards against mistakes, not against hostile code.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ _PERCENT = re.compile(r"(?:%[0-9A-Fa-f]{2})+")
 _MAIL = re.compile(r"=\r?\n|(?:=[0-9A-F]{2})+")
 _JSON = re.compile(r'(?:\\u[0-9A-Fa-f]{4}|\\["\\/bfnrt])+')
 _LAYERS = 3
-"""How many escapes are undone: a JSON text in a JSON text in a URL has three."""
+"""How many layers of escapes are undone: a JSON text in a JSON text in a URL has three."""
 _SHORTEST_SPELLING = 8
-"""Characters. A shorter piece of base64 is found in any text."""
+"""In characters. A shorter piece of base64 occurs in any text by chance."""
 
 
 @final
 class LeakWatch(Uncopyable):
-    """Looks for `secrets` in texts."""
+    """Finds `secrets` in texts."""
 
     __slots__ = ("_spellings",)
 
@@ -38,13 +38,13 @@ class LeakWatch(Uncopyable):
         self._spellings: Callable[[], frozenset[str]] = lambda: found
 
     def finds(self, *texts: str) -> bool:
-        """Is one of the secrets in one of the texts, in any of its spellings?"""
+        """Returns whether one of the secrets is in one of the texts, in any of its spellings."""
         return any(form in seen for text in texts for seen in readings(text) for form in self._spellings())
 
 
 def readings(text: str) -> Iterator[str]:
-    """The text, and what it says when its escapes are undone, one kind at a time, in any order: a secret may hold
-    what looks like an escape itself."""
+    """Yields the text, and the text with its escapes undone, one kind at a time, in any order: a secret may itself
+    contain what looks like an escape."""
     seen: set[str] = set()
     layer = {text, text.replace("+", " ")}
     for _ in range(_LAYERS + 1):
@@ -65,13 +65,13 @@ def _unquoted(found: re.Match[str]) -> str:
 
 
 def _unescaped(found: re.Match[str]) -> str:
-    """Raises nothing: half of a surrogate pair is read as it is."""
+    """Returns the text of a JSON escape. Raises nothing: half of a surrogate pair stays as it is."""
     text: str = json.loads(f'"{found[0]}"')
     return text
 
 
 def spellings(text: str) -> Iterator[str]:
-    """A secret, and what it becomes by accident."""
+    """Yields a secret and the spellings that it gets by accident."""
     yield text
     data = text.encode()
     others = [json.dumps(text)[1:-1], json.dumps(text, ensure_ascii=False)[1:-1]]
@@ -82,6 +82,6 @@ def spellings(text: str) -> Iterator[str]:
 
 
 def _inside(encode: Callable[[bytes], bytes], data: bytes, before: int) -> str:
-    """The base64 digits that depend on `data` alone when `before` bytes (mod 3) precede it."""
+    """Returns the base64 digits that depend on `data` alone if `before` bytes (mod 3) precede it."""
     digits = encode(bytes(before) + data)
     return digits[-(-before * 8 // 6) : (before + len(data)) * 8 // 6].decode()

@@ -1,7 +1,7 @@
-"""One connection, lent to one call: open while its handler runs, and useless before and after.
+"""A lease: one connection, lent to one call. It is open while the handler runs, and unusable before and after.
 
-The credentials are read when the lease opens and let go when it closes; nobody keeps them for the next call.
-What a handler gets can't be copied, so it can't outlive its lease.
+The credentials are read when the lease opens and dropped when it closes; nothing is cached for the next call. The
+handler's capability cannot be copied, so it cannot outlive its lease.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ __all__ = ["Lease"]
 
 @final
 class Lease(Uncopyable):
-    """An async context manager that gives an AuthCapability, once. `resolve` is asked when it opens, and its
+    """An async context manager that returns an AuthCapability, once. `resolve` is called when it opens, and its
     errors are raised there."""
 
     __slots__ = ("_auth", "_resolve", "_token", "_watch")
@@ -33,10 +33,11 @@ class Lease(Uncopyable):
         self._token: Secret | None = None
 
     async def open(self) -> AuthCapability:
-        """Raises what `resolve` raises; UsageError the second time."""
+        """Opens the lease and returns the capability. Raises what `resolve` raises; UsageError if the lease was
+        opened before."""
         resolve, self._resolve = self._resolve, None
         if resolve is None:
-            raise UsageError("A lease is opened once: ask the broker for another one.")
+            raise UsageError("A lease is opened once. Ask the broker for another one.")
         credentials = await resolve()
         self._token = credentials.access_token
         self._watch = LeakWatch([self._token])
@@ -44,17 +45,17 @@ class Lease(Uncopyable):
         return self._auth
 
     def close(self) -> None:
-        """The capability is void from here on."""
+        """Closes the lease: the capability is void from now on."""
         self._resolve = None
         self._auth.close()
 
     def leaks(self, *texts: str) -> bool:
-        """Is what was lent in one of the texts? Answered after the lease is closed, too."""
+        """Returns whether the lent token is in one of the texts; also after the lease is closed."""
         return self._watch.finds(*texts)
 
     @property
     def secrets(self) -> tuple[Secret, ...]:
-        """What was lent, for whoever keeps it out of a text."""
+        """The lent token, for masking it in texts; empty before the lease is opened."""
         return () if self._token is None else (self._token,)
 
     async def __aenter__(self) -> AuthCapability:
@@ -71,8 +72,7 @@ class Lease(Uncopyable):
 
 @final
 class _LentAuth(Uncopyable):
-    """The AuthCapability of a lease. Its methods raise ToolFailure (`connection_unavailable`) once it is
-    closed."""
+    """The AuthCapability of a lease. Its methods raise ToolFailure (`connection_unavailable`) once it is closed."""
 
     __slots__ = ("_connection_id", "_credentials")
 

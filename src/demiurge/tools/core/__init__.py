@@ -1,5 +1,4 @@
-"""The tools that ship with Demiurge. They import `demiurge.tools` and reach the world through its
-capabilities."""
+"""The tools that ship with Demiurge. They import `demiurge.tools` and reach the world through its capabilities."""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
-"""`introspect__*`: a world looking at itself, read only. The manifest, with its schemas and modules, is public; of a
-state, only where it is kept."""
+"""`introspect__*`: tools that read the world's own manifest and state. The manifest, with its schemas and modules,
+is public; of a state only its module and key are.
+"""
 
 from __future__ import annotations
 
@@ -55,7 +56,7 @@ class ReadState:
 
 @dataclass(frozen=True, slots=True)
 class StateView:
-    """`module` and `key` as asked; None means this chat."""
+    """A cell's state. `module` and `key` as requested; None means this chat."""
 
     module: str | None
     key: str | None

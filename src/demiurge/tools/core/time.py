@@ -1,4 +1,4 @@
-"""`core__get_current_time`: what a model can't know by itself. The clock is a capability."""
+"""`core__get_current_time`: the current time, which a model cannot know by itself. The clock is a capability."""
 
 from __future__ import annotations
 
@@ -51,12 +51,13 @@ def _handle(params: GetCurrentTime, *, context: ToolContext) -> ToolResult[Curre
     return ToolResult(message=f"It is {now:%H:%M} on {now:%A}, {now.day} {now:%B %Y} in {name}.", value=value)
 
 
-def _zone(asked: str) -> tuple[str, ZoneInfo]:
-    """The zone and its proper name; also by city, in a wrong region, or in other letter case. Raises ToolUserError."""
+def _zone(requested: str) -> tuple[str, ZoneInfo]:
+    """Returns the time zone and its proper name. Also accepts a city, a city with the wrong region, and other letter
+    case. Raises ToolUserError."""
     try:
-        return asked, ZoneInfo(asked)
+        return requested, ZoneInfo(requested)
     except (ZoneInfoNotFoundError, ValueError, OSError):
-        wanted = asked.replace(" ", "_").casefold()
+        wanted = requested.replace(" ", "_").casefold()
         region, _, city = wanted.rpartition("/")
         name = _zone_names().get(wanted) or (_zone_names().get(city) if region in _REGIONS else None)
     if name is None:
@@ -66,7 +67,7 @@ def _zone(asked: str) -> tuple[str, ZoneInfo]:
 
 @cache
 def _zone_names() -> dict[str, str]:
-    """Proper names by their lower-case form, and by city where only one zone of a region has it."""
+    """Returns proper names by their lower-case form, and by city if only one zone of a region has it."""
     names = {zone.casefold(): zone for zone in available_timezones()}
     cities: dict[str, set[str]] = {}
     for zone in names.values():

@@ -1,7 +1,7 @@
-"""The class of the shipped tools: the only one whose names may use the reserved prefixes.
+"""The class of the shipped tools: the only class whose tools may use the reserved prefixes.
 
-Their descriptions are read by small local models too: short, plain, and without examples, which such models
-copy.
+Small local models read their descriptions too, so the descriptions are short, plain, and without examples, which
+such models copy.
 """
 
 from __future__ import annotations

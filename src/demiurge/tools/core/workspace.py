@@ -1,7 +1,7 @@
-"""`workspace__*`: the text files of a world, versioned, through the Workspaces capability.
+"""`workspace__*`: tools for the versioned text files of a world's workspace, through the Workspaces capability.
 
-The path rules live here and not in each adapter: segments of letters, digits and `. _ ~ -`, joined by "/",
-never "." or "..". So no adapter ever sees a path that could leave its root. Texts are private, paths public.
+The path rules are here and not in each adapter: segments of letters, digits and `. _ ~ -`, joined by "/", never "."
+or "..". So no adapter ever gets a path that could leave its root. Texts are private, paths public.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class ReadWorkspaceFile:
 
 @dataclass(frozen=True, slots=True)
 class WorkspaceFileText:
-    """For the model it reads as the bare text."""
+    """A file; the model sees only its text."""
 
     workspace: str
     path: str
@@ -83,7 +83,8 @@ class WorkspaceFileText:
 
 
 def _checked_version(version: int) -> int:
-    """Not said in the schema: a range of 2^53 numbers tells a model nothing and makes a large grammar."""
+    """Refuses a version out of range. The schema leaves the range out: 2^53 numbers tell a model nothing and make a
+    large grammar."""
     if not 0 <= version <= MAX_INTEGER:
         raise PydanticKnownError("less_than_equal", {"le": MAX_INTEGER})
     return version
@@ -101,8 +102,8 @@ class WriteWorkspaceFile:
 
 @dataclass(frozen=True, slots=True)
 class WorkspaceWriteResult:
-    """`ok` false: somebody else wrote first, nothing was changed; `expected` and `actual` are the
-    versions."""
+    """The outcome of a write. `ok` false: somebody else wrote first and nothing was changed; `expected` and `actual`
+    are the two versions."""
 
     workspace: str
     path: str
@@ -134,10 +135,10 @@ async def _write(params: WriteWorkspaceFile, *, context: ToolContext) -> ToolRes
         path, params.text, workspace=workspace, expected_version=params.expected_version
     )
     value = WorkspaceWriteResult(workspace, commit.path, commit.ok, commit.version, commit.expected, commit.actual)
-    return ToolResult(message=_told(commit), value=value)
+    return ToolResult(message=_message(commit), value=value)
 
 
-def _told(commit: WorkspaceCommit) -> str:
+def _message(commit: WorkspaceCommit) -> str:
     if commit.ok:
         return f"Wrote {commit.path}, now version {commit.version}."
     versions = f"version {commit.expected} was expected, but it is {commit.actual}"
@@ -166,7 +167,7 @@ def _path(text: str) -> str:
 
 
 def _folder(text: str) -> str:
-    """A path, or "" for the root. Models also say "/", "." and "./docs/" and mean well."""
+    """Returns a path, or "" for the root. Models also write "/", "." and "./docs/" for it."""
     plain = text.strip().removeprefix("./").strip("/")
     return "" if plain in ("", ".") else _path(plain)
 

@@ -20,7 +20,7 @@ __all__ = ["SingleFlight"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Run:
+class _RunningJob:
     """One running job and its result. `loop`: the loop it runs on."""
 
     loop: asyncio.AbstractEventLoop
@@ -32,7 +32,7 @@ class SingleFlight:
 
     def __init__(self) -> None:
         self._lock = lock_over_forks()
-        self._running: dict[str, _Run] = {}
+        self._running: dict[str, _RunningJob] = {}
         renew_in_child(self._forget)
 
     async def run(self, name: str, job: Callable[[], Coroutine[Any, Any, bool]], seconds: float) -> bool:
@@ -42,7 +42,7 @@ class SingleFlight:
             run = self._running.get(name)
             leads = run is None or run.loop.is_closed()
             if run is None or leads:
-                run = self._running[name] = _Run(loop)
+                run = self._running[name] = _RunningJob(loop)
                 run.outcome.set_running_or_notify_cancel()  # from now on, no waiting caller can cancel it
         end: asyncio.Future[bool]
         if leads:
@@ -62,7 +62,7 @@ class SingleFlight:
         """Forgets all jobs: in a forked process none of them runs."""
         self._running.clear()
 
-    def _finish(self, name: str, run: _Run, task: asyncio.Task[bool]) -> None:
+    def _finish(self, name: str, run: _RunningJob, task: asyncio.Task[bool]) -> None:
         error = None if task.cancelled() else task.exception()
         if error is not None:
             log_cause(name, error)

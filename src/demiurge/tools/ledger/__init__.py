@@ -1,5 +1,5 @@
 """The idempotency ledger: equal calls run once.
 
-`idempotency.py` says which calls are equal, `effects.py` what became of them; `waiting.py` lets equal calls at once
-wait for the first, `reconcile.py` asks a tool what became of a call that nobody knows of.
+`idempotency.py` decides which calls are equal, `ledger.py` keeps their results; `waiting.py` lets equal calls wait
+for the first of them, `reconcile.py` asks a tool for the outcome of a call that is in doubt.
 """

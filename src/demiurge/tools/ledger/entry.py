@@ -1,4 +1,4 @@
-"""One entry of the ledger as its readers get it, made from the row that is kept."""
+"""The public form of a ledger entry, made from the stored row."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ _MICROSECOND = timedelta(microseconds=1)
 
 @dataclass(frozen=True, slots=True)
 class LedgerEntry:
-    """The record of what a call did.
+    """The result of a call as the ledger keeps it.
 
-    `result_value` is a copy, JSON as Python reads it. From `expires_at` on the entry counts no more; None: never."""
+    `result_value` is a copy, JSON as Python data. From `expires_at` on the entry is ignored; None: it never expires."""
 
     idempotency_key: str
     tool_name: str
@@ -41,14 +41,14 @@ class LedgerEntry:
     exclude_value_from_context: bool = False
 
     def is_expired(self, now: datetime | None = None) -> bool:
-        """`now`: with a time zone; the machine's time without it."""
+        """Returns whether the entry has expired at `now`, which needs a time zone; by default the machine's time."""
         if now is None:
             now = _time(SystemClock().now_ns())
         return self.expires_at is not None and now >= self.expires_at
 
 
 def encoded_result(result: ToolResult[Any]) -> tuple[str, bytes]:
-    """Message and value, as they are kept."""
+    """Returns message and value as they are stored. Raises InvalidValue."""
     kind = type(result.value)
     try:
         return plain_text(result.message), ResultCodec(kind).dump(result.value)
@@ -59,6 +59,7 @@ def encoded_result(result: ToolResult[Any]) -> tuple[str, bytes]:
 
 
 def entry_of(row: LedgerRow) -> LedgerEntry:
+    """Returns the public form of a stored row."""
     return LedgerEntry(
         idempotency_key=row.slot.key,
         tool_name=row.slot.tool_name,
@@ -78,5 +79,5 @@ def _time(ns: int) -> datetime:
 
 
 def ns_of(time: datetime) -> int:
-    """Nanoseconds since 1970 of a time with a time zone."""
+    """Returns the nanoseconds since 1970 of a time with a time zone."""
     return (time - _EPOCH) // _MICROSECOND * 1000

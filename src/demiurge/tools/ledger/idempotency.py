@@ -1,9 +1,9 @@
-"""Which calls count as the same one.
+"""Idempotency keys: which calls count as equal.
 
-Two calls are the same when their keys are equal, so a key must tell apart what differs: it is made from the
-parameters as their own type writes them, defaults filled in, and never from a `repr` or from what a type hides (a
-secret is written as asterisks). What a type can't write and read back unchanged is refused here; the runner then goes
-by the arguments as they were sent.
+Two calls are equal if their keys are equal, so a key must keep different calls apart. It is made from the parameters
+as their own type writes them, with defaults filled in, and never from a `repr` or from text that hides a value (a
+secret is written as asterisks). Parameters that their type cannot write and read back unchanged are refused here;
+the runner then uses the arguments as they were sent.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ __all__ = [
 
 DEFAULT_TTL = timedelta(hours=24)
 _MICROSECOND = timedelta(microseconds=1)
-_LONGEST_TTL = timedelta(days=36_525)
+_MAX_TTL = timedelta(days=36_525)
 
 
 class IdempotencyStrategy(StrEnum):
-    """What a key is made from: all parameters, some of them, a function's answer, or there is none."""
+    """What a key is made from: all parameters, some of them, the result of a function; or there is no key."""
 
     AUTO = "auto"
     PARAMS = "params"
@@ -52,12 +52,12 @@ class IdempotencyStrategy(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class IdempotencyConfig:
-    """How calls of a tool are recognised as the same, and for how long.
+    """How equal calls of a tool are recognized, and for how long.
 
     `param_keys`: names of fields, for `params` only. `key_fn(params) -> str`: for `custom` only. `ttl`: above 0 and
-    at most 100 years; None: for ever; `ttl_ns` is the same in nanoseconds. `scope`: text without ':' before the key;
-    "session" also keeps sessions (or runs, where there is no session) apart. Raises PromptValidationError, a
-    ValueError."""
+    at most 100 years; None: entries never expire; `ttl_ns` is the same in nanoseconds. `scope`: text without ':'
+    before the key; "session" also keeps sessions (or runs, if there is no session) apart. Raises
+    PromptValidationError, a ValueError."""
 
     strategy: IdempotencyStrategy | str = IdempotencyStrategy.AUTO
     param_keys: tuple[str, ...] = ()
@@ -99,12 +99,12 @@ class IdempotencyConfig:
 
 def check_ttl(ttl: object) -> None:
     """Raises InvalidValue unless `ttl` is None or a timedelta above 0 and of at most 100 years."""
-    if ttl is not None and not (isinstance(ttl, timedelta) and timedelta() < ttl <= _LONGEST_TTL):
+    if ttl is not None and not (isinstance(ttl, timedelta) and timedelta() < ttl <= _MAX_TTL):
         raise InvalidValue("'ttl' is a timedelta above 0 and of at most 100 years, or None for ever")
 
 
 def ttl_ns(ttl: timedelta | None) -> int | None:
-    """In nanoseconds; None for ever."""
+    """Returns the TTL in nanoseconds; None if entries never expire."""
     return None if ttl is None else ttl // _MICROSECOND * 1000
 
 
@@ -113,51 +113,51 @@ def _refuse(message: str) -> NoReturn:
 
 
 class DumpedParams:
-    """Parameters as JSON, to be hashed. `whole`: nothing is missing in `tree`. `sent`: the arguments as JSON, which
-    stand in when something is; without them that is InvalidValue."""
+    """Parameters as JSON, to be hashed. `whole`: `tree` is complete. `sent`: the arguments as JSON, which are hashed
+    instead if `tree` is incomplete; without them that raises InvalidValue."""
 
     def __init__(self, tree: Any, whole: bool = True, sent: Mapping[str, Any] | None = None) -> None:
         self._tree, self._whole, self._sent = tree, whole, sent
         self._hash: str | None = None
 
     def hash(self) -> str:
-        """Of all there is. Raises InvalidValue."""
+        """Returns the hash of all parameters. Raises InvalidValue."""
         if self._hash is None:
-            self._hash = hash_json(self._tree if self._whole else self._instead())
+            self._hash = hash_json(self._tree if self._whole else self._sent_arguments())
         return self._hash
 
     def hash_of(self, names: tuple[str, ...]) -> str:
-        """Of the fields with these names. Raises InvalidValue."""
+        """Returns the hash of the fields with these names. Raises InvalidValue."""
         if isinstance(self._tree, Mapping) and set(names) <= set(self._tree):
             return hash_json({name: self._tree[name] for name in names})
         if self._whole and self._sent is None:
             missing = next(name for name in names if not isinstance(self._tree, Mapping) or name not in self._tree)
             raise InvalidValue(f"the parameters have no {missing!r}, which the key is made of")
-        return hash_json(self._instead())
+        return hash_json(self._sent_arguments())
 
-    def _instead(self) -> Any:
+    def _sent_arguments(self) -> Any:
         if self._sent is None:
             raise InvalidValue("the type of the parameters can't read back what it writes, so they have no key")
         return {"arguments": self._sent}
 
 
 def compute_params_hash(params: Any) -> str:
-    """64 hex digits: SHA-256 of the parameters as canonical JSON, the same in every process.
+    """Returns 64 hex digits: SHA-256 of the parameters as canonical JSON, the same in every process.
 
-    `params`: a dataclass, a pydantic model (extras included), a mapping with text as keys and JSON as values, or None.
-    Raises InvalidValue for anything else, a `RootModel` too, and for what its type can't write and read back
-    unchanged."""
+    `params`: a dataclass, a pydantic model (extras included), a mapping with text as keys and JSON as values, or
+    None. Raises InvalidValue for anything else, also a `RootModel`, and for values that their type cannot write and
+    read back unchanged."""
     return _dumped(params).hash()
 
 
 def compute_idempotency_key(*, tool_name: str, params: Any, config: IdempotencyConfig) -> str | None:
-    """`scope:tool:hash`, or `scope:` and what `key_fn` says; None for strategy `none`. An empty scope
-    is no prefix. Raises InvalidValue."""
+    """Returns `scope:tool:hash`, or `scope:` and the result of `key_fn`; None for strategy `none`. An empty scope
+    adds no prefix. Raises InvalidValue."""
     return make_key(tool_name, params, config, lambda: _dumped(params))
 
 
 def make_key(tool_name: str, params: Any, config: IdempotencyConfig, dump: Callable[[], DumpedParams]) -> str | None:
-    """As `compute_idempotency_key`; `dump` is asked where a hash is needed."""
+    """Does the same as `compute_idempotency_key`; `dump` is called only if a hash is needed."""
     match config.strategy:
         case IdempotencyStrategy.AUTO:
             key = f"{tool_name}:{dump().hash()}"
@@ -167,7 +167,7 @@ def make_key(tool_name: str, params: Any, config: IdempotencyConfig, dump: Calla
             assert config.key_fn is not None
             key = config.key_fn(params)
             if not isinstance(key, str) or not key:
-                raise InvalidValue("a key_fn gives text that is not empty")
+                raise InvalidValue("a key_fn must return text that is not empty")
             key = str.__str__(key)
         case _:
             return None
@@ -175,7 +175,7 @@ def make_key(tool_name: str, params: Any, config: IdempotencyConfig, dump: Calla
 
 
 def hash_json(tree: Any) -> str:
-    """SHA-256 of the RFC 8785 form, in hex. Raises InvalidValue for what is not JSON."""
+    """Returns the SHA-256 of the RFC 8785 form, in hex. Raises InvalidValue for data that is not JSON."""
     try:
         text = canonical_json.encode(tree)
     except InvalidValue:
@@ -217,7 +217,7 @@ def _instead_of(value: Any) -> str:
 
 
 def _spelled(tree: Any) -> Any:
-    """The same with integers that RFC 8785 can't write spelled out, as objects that no other value looks like."""
+    """Returns `tree` with integers that RFC 8785 cannot write as text, in objects that no other value looks like."""
     if isinstance(tree, Mapping):
         return {f".{name}" if isinstance(name, str) else name: _spelled(item) for name, item in tree.items()}
     if isinstance(tree, list | tuple):
@@ -249,7 +249,7 @@ def _plain_mapping(params: Mapping[Any, Any]) -> Any:
 
 
 def _plain(tree: Any) -> Any:
-    """The same with every mapping as a dict."""
+    """Returns `tree` with every mapping as a dict."""
     if isinstance(tree, Mapping):
         return {name: _plain(item) for name, item in tree.items()}
     if isinstance(tree, list | tuple):

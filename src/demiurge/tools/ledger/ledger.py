@@ -1,13 +1,13 @@
-"""The record of what tools have done, so that it is not done twice.
+"""The ledger: the results of what tools have done, so that it is not done twice.
 
-    nothing ──► claimed ──► done          answered from here until it expires
-       ▲           │  └───► in doubt      nobody knows whether it took effect: never run again by itself
-       └───────────┘ released: known to have changed nothing
+    nothing ──► claimed ──► done          answers equal calls until it expires
+       ▲           │  └───► in doubt      it is not known whether the call took effect: it never runs again by itself
+       └───────────┘ released: the call is known to have changed nothing
 
-Invariant: a call claims its slot before it runs, and of equal calls only one has the claim. What it did is written
-before anybody is told. A claim whose worker is gone counts as in doubt, so a crash can cost an answer but never a
-second effect. A doubt ends when the tool's `reconcile` finds out, when it is invalidated, or with its TTL, which
-counts from the claim.
+Invariant: a call claims its slot before it runs, and of equal calls only one has the claim. The result is written
+before anybody is notified. A claim whose worker is gone is in doubt, so a crash can cost an answer but never cause a
+second effect. A doubt ends if the tool's `reconcile` finds the outcome, if the entry is invalidated, or with its
+TTL, which counts from the claim.
 """
 
 from __future__ import annotations
@@ -38,22 +38,24 @@ __all__ = ["Claim", "EffectLedger", "Ledger", "LedgerEntry", "not_in_doubt", "pa
 
 
 class Claim(NamedTuple):
-    """What a call that asked for its slot got. `mine`: the claim, or None when there was something in the way.
-    `there`: what was found; with a claim, the doubt that it took the place of."""
+    """The outcome of an attempt to claim a slot. `claimed`: the claim, or None if the slot was taken. `found`: the row
+    that was found; with a claim, the doubt that the claim replaced."""
 
-    mine: LedgerRow | None
-    there: LedgerRow | None
+    claimed: LedgerRow | None
+    found: LedgerRow | None
 
 
 class Ledger(Protocol):
-    """What the runner asks of a ledger; safe to use from several threads. `blocking`: calls wait for a disk, so they
-    are not made on an event loop, and other processes may use the same entries, so a waiter looks again by itself."""
+    """The ledger's interface for the runner; safe to use from several threads. `blocking`: its calls wait for a
+    disk, so they are not made on an event loop, and other processes may use the same entries, so a waiter has to
+    poll."""
 
     @property
     def blocking(self) -> bool: ...
 
     def find(self, slot: LedgerSlot, now_ns: int) -> LedgerRow | None:
-        """What there is: done, in doubt, or claimed by somebody who works on it; None when it is over."""
+        """Returns the slot's row: done, in doubt, or claimed by a running call; None if there is none or it has
+        expired."""
 
     def claim(
         self,
@@ -65,7 +67,7 @@ class Ledger(Protocol):
         even_in_doubt: bool = False,
         changes: bool = True,
     ) -> Claim:
-        """Takes the slot if there is nothing, or only a doubt and `even_in_doubt`. `changes`: see `Rows.claim`."""
+        """Claims the slot if it is empty, or holds only a doubt and `even_in_doubt`. `changes`: see `Rows.claim`."""
 
     def settle(
         self,
@@ -78,27 +80,27 @@ class Ledger(Protocol):
         now_ns: int,
         rendering: str | None = None,
     ) -> None:
-        """The claim is done, with this result; `value` is JSON, `rendering` how it reads for the model."""
+        """Stores the result of the claim's call; `value` is JSON, `rendering` its text for the model."""
 
     def release(self, claim: LedgerRow) -> None:
-        """The claim is void: nothing was changed. No-op for one that is settled."""
+        """Removes the claim: its call changed nothing. Does nothing for a claim that is settled."""
 
     def doubt(self, claim: LedgerRow) -> None:
-        """Nobody knows what the claim's call did. No-op for one that is settled."""
+        """Puts the claim in doubt: it is not known what its call did. Does nothing for a claim that is settled."""
 
     def watch(self, slot: LedgerSlot, wake: Callable[[], None], place: Hashable = None) -> Callable[[], None]:
-        """Has `wake` called, from any thread, when a claim of this process on the slot ends; call what it returns to
-        stop that. When the slot gets free, one watcher of each `place` is enough: see `Watchers`."""
+        """Calls `wake`, from any thread, when a claim of this process on the slot ends, until the returned function
+        is called. When the slot becomes free, one watcher of each `place` is woken: see `Watchers`."""
 
 
 class EffectLedger:
-    """The ledger: in memory, of one process, unless `store` says otherwise. Safe to use from
-    several threads.
+    """The ledger: in memory, for one process, unless `store` is given. Safe to use from several threads.
 
-    A `key` alone reaches what a call of any tool, session or run left under it, if it named neither a tenant nor a
-    connection. If calls of two sessions or runs did, a method raises InvalidValue instead of choosing one. A LedgerSlot
-    means just that one, `slots(key)` lists them. Times given need a time zone (InvalidValue); without one it is the
-    clock's. A call that runs keeps its claim, whatever is invalidated or cleared meanwhile."""
+    A `key` alone finds the entry that a call of any tool, session or run left under it, if the call named neither a
+    tenant nor a connection. If calls of two sessions or runs did, a method raises InvalidValue instead of choosing
+    one. A LedgerSlot finds exactly one entry; `slots(key)` lists the slots. Times that are passed in need a time
+    zone (InvalidValue); the default is the clock's time. A running call keeps its claim, whatever is invalidated or
+    cleared meanwhile."""
 
     def __init__(
         self, *, clock: Clock | None = None, entropy: Entropy | None = None, store: LedgerStore | None = None
@@ -112,22 +114,22 @@ class EffectLedger:
     # for people and other executors
 
     def lookup(self, key: str | LedgerSlot, *, now: datetime | None = None) -> LedgerEntry | None:
-        """What the call with this key did, or None; removes it when it has expired. Raises InvalidValue for a key that
-        two sessions or runs have."""
+        """Returns the entry of the call with this key, or None; removes expired entries if it finds one. Raises
+        InvalidValue for a key that two sessions or runs have."""
         now_ns = self._ns(now)
         with self._store.reading() as rows:
             found = [row for slot in _slots(rows, key) if (row := rows.get(slot)) is not None]
-            _one_partition(row.slot for row in found if _standing(rows, row, now_ns) is not None)
+            _one_partition(row.slot for row in found if _current(rows, row, now_ns) is not None)
         done = [row for row in found if row.state is EntryState.DONE]
         if any(row.is_over(now_ns) for row in done):
             self.prune_expired(now)
         return next((entry_of(row) for row in done if not row.is_over(now_ns)), None)
 
     def slots(self, key: str) -> tuple[LedgerSlot, ...]:
-        """Returns the places of all entries that a key alone may mean: done, in doubt, or of a call that runs."""
+        """Returns the slots of all entries that a key alone may mean: done, in doubt, or of a running call."""
         now_ns = self._clock.now_ns()
         with self._store.reading() as rows:
-            return tuple(slot for slot in rows.slots(key) if _standing(rows, rows.get(slot), now_ns) is not None)
+            return tuple(slot for slot in rows.slots(key) if _current(rows, rows.get(slot), now_ns) is not None)
 
     def record(
         self,
@@ -139,19 +141,19 @@ class EffectLedger:
         ttl: timedelta | None = DEFAULT_TTL,
         now: datetime | None = None,
     ) -> LedgerEntry:
-        """Stores a result in place of what the tool left under this key. If there is nothing, the result answers calls
-        of any session or run that name neither a tenant nor a connection; with a LedgerSlot, those of its partition.
-        `ttl` None: for ever.
+        """Stores a result in place of what the tool left under this key. If there is nothing, the result answers
+        calls of any session or run that name neither a tenant nor a connection; with a LedgerSlot, those of its
+        partition. `ttl` None: it never expires.
 
-        Raises InvalidValue for a TTL that can't be, for parameters or a result that are not JSON, and for a key under
-        which two sessions or runs left something."""
+        Raises InvalidValue for a TTL out of range, for parameters or a result that are not JSON, and for a key under
+        which two sessions or runs left an entry."""
         check_ttl(ttl)
         key = idempotency_key.key if isinstance(idempotency_key, LedgerSlot) else idempotency_key
         if not isinstance(key, str) or not key:
             raise InvalidValue("a key is text that is not empty", path="idempotency_key")
         if isinstance(idempotency_key, LedgerSlot) and idempotency_key.tool_name != tool_name:
             raise InvalidValue(f"the slot is of {idempotency_key.tool_name!r}", path="tool_name")
-        created_ns, lasts_ns = self._ns(now), ttl_ns(ttl)
+        created_ns, lifetime_ns = self._ns(now), ttl_ns(ttl)
         message, value = encoded_result(result)
         effect_id, params_hash = self._entropy.token(16), compute_params_hash(params)
         with self._store.writing("edit") as rows:
@@ -161,7 +163,7 @@ class EffectLedger:
                 effect_id=effect_id,
                 params_hash=params_hash,
                 created_ns=created_ns,
-                expires_ns=None if lasts_ns is None else created_ns + lasts_ns,
+                expires_ns=None if lifetime_ns is None else created_ns + lifetime_ns,
                 owner=BY_HAND,
                 message=message,
                 value=value,
@@ -173,24 +175,24 @@ class EffectLedger:
         return entry_of(row)
 
     def invalidate(self, key: str | LedgerSlot) -> bool:
-        """Forgets what the call did, or that it is in doubt: an equal call runs again. Was there anything? Raises
-        InvalidValue for a key under which two sessions or runs left something."""
+        """Removes the entry, done or in doubt, so that an equal call runs again. Returns whether there was one.
+        Raises InvalidValue for a key under which two sessions or runs left an entry."""
         now_ns = self._clock.now_ns()
         with self._store.writing("edit") as rows:
-            there: list[LedgerSlot] = []
+            found: list[LedgerSlot] = []
             free: list[LedgerSlot] = []
             for slot in _slots(rows, key):
                 try:
                     row = rows.get(slot)
-                    keep, is_there = row is not None and rows.runs(row), _standing(rows, row, now_ns) is not None
+                    keep, is_there = row is not None and rows.runs(row), _current(rows, row, now_ns) is not None
                 except Damaged:
                     keep, is_there = False, True
-                there += [slot] if is_there else []
+                found += [slot] if is_there else []
                 free += [] if keep else [slot]
-            _one_partition(there)
+            _one_partition(found)
             for slot in free:
                 rows.delete(slot)
-        return not set(there).isdisjoint(free)
+        return not set(found).isdisjoint(free)
 
     def settle_doubt(
         self,
@@ -200,36 +202,37 @@ class EffectLedger:
         result: ToolResult[Any] | None = None,
         ttl: timedelta | None = DEFAULT_TTL,
     ) -> None:
-        """Ends a doubt by what a person found out; nothing runs.
+        """Ends a doubt with what a person found out; no tool runs.
 
-        With `done` equal calls are answered with `result` (default: a success without a value) for as long as the
-        doubt would have lasted from now, or for `ttl` where the ledger has forgotten it. Without `done` the entry
-        goes, so an equal call may run. Raises Conflict (`running`: an equal call is at work; `known`: the ledger has
-        an answer already), UsageError (a result of what was not done), InvalidValue (a result that is not JSON)."""
+        With `done`, equal calls are answered with `result` (default: a success without a value) for as long as the
+        doubt would have lasted, counted from now, or for `ttl` if the ledger has dropped the doubt. Without `done`,
+        the entry is removed, so an equal call may run. Raises Conflict (`running`: an equal call is running;
+        `known`: the ledger has a result already), UsageError (a result without `done`), InvalidValue (a result that
+        is not JSON)."""
         check_ttl(ttl)
         if result is not None and not done:
-            raise UsageError("What was not done has no result.", code="bad_result")
+            raise UsageError("A call that was not done has no result. Leave out the result.", code="bad_result")
         message, value = encoded_result(
             result if result is not None else ToolResult("A person found that this was done.")
         )
         excluded = result is not None and result.exclude_value_from_context
         now_ns, effect_id = self._clock.now_ns(), self._entropy.token(16)
         with self._store.writing("edit") as rows:
-            there = _standing(rows, rows.get(slot), now_ns)
-            if there is not None and there.state is not EntryState.IN_DOUBT:
-                raise not_in_doubt(there.state)
+            found = _current(rows, rows.get(slot), now_ns)
+            if found is not None and found.state is not EntryState.IN_DOUBT:
+                raise not_in_doubt(found.state)
             if not done:
                 rows.delete(slot)
             else:
-                lasts_ns = ttl_ns(ttl) if there is None else there.lasts_ns
+                lifetime_ns = ttl_ns(ttl) if found is None else found.lifetime_ns
                 rows.put(
                     LedgerRow(
                         slot,
                         EntryState.DONE,
-                        there.effect_id if there is not None else effect_id,
-                        there.params_hash if there is not None else "",
+                        found.effect_id if found is not None else effect_id,
+                        found.params_hash if found is not None else "",
                         now_ns,
-                        None if lasts_ns is None else now_ns + lasts_ns,
+                        None if lifetime_ns is None else now_ns + lifetime_ns,
                         message=message,
                         value=value,
                         excluded=excluded,
@@ -238,21 +241,21 @@ class EffectLedger:
         self._watchers.wake_all(slot)
 
     def invalidate_by_tool(self, tool_name: str) -> int:
-        """The same for all entries of a tool, in all partitions; how many there were."""
-        return self._take_off(tool_name)
+        """Removes all entries of a tool, in all partitions, except running calls. Returns how many."""
+        return self._delete_all(tool_name)
 
     def clear(self) -> int:
-        """Forgets all; how many entries there were."""
-        return self._take_off(None)
+        """Removes all entries except running calls. Returns how many."""
+        return self._delete_all(None)
 
     def prune_expired(self, now: datetime | None = None) -> int:
-        """Removes what has expired; how many entries that were."""
+        """Removes the expired entries. Returns how many."""
         now_ns = self._ns(now)
         with self._store.writing("edit") as rows:
             return rows.expire(now_ns)
 
     def in_doubt(self) -> tuple[LedgerSlot, ...]:
-        """The calls of which nobody knows whether they took effect, for `invalidate`."""
+        """Returns the slots of the calls that are in doubt, for `invalidate`."""
         now_ns = self._clock.now_ns()
         with self._store.reading() as rows:
             slots = sorted(row.slot for row in rows.open_rows())
@@ -279,10 +282,10 @@ class EffectLedger:
         while True:
             with self._store.reading() as rows:
                 row = rows.get(slot)
-                there = _standing(rows, row, now_ns) or _by_hand(rows, slot, now_ns)
-            if row is None or row.state is not EntryState.CLAIMED or there is row or row == seen:
-                return there
-            seen = row  # it may have ended between the row and the question who works on it: look once more
+                found = _current(rows, row, now_ns) or _recorded_by_hand(rows, slot, now_ns)
+            if row is None or row.state is not EntryState.CLAIMED or found is row or row == seen:
+                return found
+            seen = row  # the claim may have ended between reading the row and looking up its worker: read once more
 
     def claim(
         self,
@@ -300,20 +303,20 @@ class EffectLedger:
         mine = LedgerRow(slot, EntryState.CLAIMED, effect_id, params_hash, now_ns, expires_ns, owner)
         try:
             with self._store.writing("claim") as rows:
-                there = _standing(rows, rows.get(slot), now_ns) or _by_hand(rows, slot, now_ns)
-                free = there is None or (even_in_doubt and there.state is EntryState.IN_DOUBT)
+                found = _current(rows, rows.get(slot), now_ns) or _recorded_by_hand(rows, slot, now_ns)
+                free = found is None or (even_in_doubt and found.state is EntryState.IN_DOUBT)
                 if free:
-                    if there is not None:
-                        mine = mine._replace(created_ns=there.created_ns, expires_ns=there.expires_ns)
+                    if found is not None:
+                        mine = mine._replace(created_ns=found.created_ns, expires_ns=found.expires_ns)
                     rows.claim(mine, changes=changes)
                     rows.tidy(now_ns)
         except BaseException:
             self._store.drop(mine, lost=True)
             raise
         if free:
-            return Claim(mine, there)
+            return Claim(mine, found)
         self._store.drop(mine, lost=False)
-        return Claim(None, there)
+        return Claim(None, found)
 
     def settle(
         self,
@@ -342,8 +345,8 @@ class EffectLedger:
         )
 
         def put(rows: Rows) -> None:
-            there = _standing(rows, rows.get(slot), now_ns)
-            if there is None or there.effect_id == effect_id:
+            found = _current(rows, rows.get(slot), now_ns)
+            if found is None or found.effect_id == effect_id:
                 rows.put(done)
 
         self._end(claim, "settle", put)
@@ -376,11 +379,11 @@ class EffectLedger:
     def watch(self, slot: LedgerSlot, wake: Callable[[], None], place: Hashable = None) -> Callable[[], None]:
         return self._watchers.add(slot, wake, place)
 
-    def _take_off(self, tool_name: str | None) -> int:
+    def _delete_all(self, tool_name: str | None) -> int:
         now_ns = self._clock.now_ns()
         with self._store.writing("edit") as rows:
             rows.expire(now_ns)
-            return rows.take_off(tool_name)
+            return rows.delete_all(tool_name)
 
     def _ns(self, now: datetime | None) -> int:
         if now is None:
@@ -395,7 +398,7 @@ def _slots(rows: Rows, key: str | LedgerSlot) -> list[LedgerSlot]:
 
 
 def _one_partition(slots: Iterable[LedgerSlot]) -> None:
-    """Raises InvalidValue for slots of two partitions: nobody has said which of them is meant."""
+    """Raises InvalidValue for slots of two partitions: the caller has to say which of them is meant."""
     if len({slot.partition for slot in slots}) > 1:
         raise InvalidValue(
             "Several sessions or runs have an entry with this key. Give a LedgerSlot; slots(key) lists them.",
@@ -404,25 +407,27 @@ def _one_partition(slots: Iterable[LedgerSlot]) -> None:
 
 
 def _slot_of_record(rows: Rows, key: str | LedgerSlot, tool_name: str, now_ns: int) -> LedgerSlot:
-    """Where a result is to be recorded by hand: where the tool left something, else in the default partition."""
+    """Returns the slot for a result that is recorded by hand: where the tool left an entry, else in the default
+    partition."""
     if isinstance(key, LedgerSlot):
         return key
     slots = [slot for slot in rows.slots(key) if slot.tool_name == tool_name]
-    there = [slot for slot in slots if _standing(rows, rows.get(slot), now_ns) is not None]
-    _one_partition(there)
-    return there[0] if there else LedgerSlot("", tool_name, key)
+    found = [slot for slot in slots if _current(rows, rows.get(slot), now_ns) is not None]
+    _one_partition(found)
+    return found[0] if found else LedgerSlot("", tool_name, key)
 
 
-def _by_hand(rows: Rows, slot: LedgerSlot, now_ns: int) -> LedgerRow | None:
-    """What was recorded under a key alone, for a session's or a run's slot that has nothing of its own."""
+def _recorded_by_hand(rows: Rows, slot: LedgerSlot, now_ns: int) -> LedgerRow | None:
+    """Returns the row that was recorded under a key alone, for a slot of a session or a run that has no entry of its
+    own."""
     if not slot.partition or not is_open(slot.partition):
         return None
-    row = _standing(rows, rows.get(slot._replace(partition="")), now_ns)
+    row = _current(rows, rows.get(slot._replace(partition="")), now_ns)
     return row if row is not None and row.owner == BY_HAND else None
 
 
-def _standing(rows: Rows, row: LedgerRow | None, now_ns: int) -> LedgerRow | None:
-    """What a row says now: a claim that nobody works on is a doubt, and what is over is nothing."""
+def _current(rows: Rows, row: LedgerRow | None, now_ns: int) -> LedgerRow | None:
+    """Returns the row as it counts now: a claim that no worker holds is a doubt, an expired row is None."""
     if row is None:
         return None
     if row.state is EntryState.CLAIMED:
@@ -433,12 +438,12 @@ def _standing(rows: Rows, row: LedgerRow | None, now_ns: int) -> LedgerRow | Non
 
 
 def _is_open(rows: Rows, claim: LedgerRow) -> bool:
-    there = rows.get(claim.slot)
-    return there is not None and there.effect_id == claim.effect_id and there.state is EntryState.CLAIMED
+    found = rows.get(claim.slot)
+    return found is not None and found.effect_id == claim.effect_id and found.state is EntryState.CLAIMED
 
 
 def not_in_doubt(state: EntryState) -> Conflict:
-    """Why a call that is not in doubt can't be settled by a person."""
+    """Returns the error for a call that a person cannot settle because it is not in doubt."""
     if state is EntryState.CLAIMED:
         return Conflict("An equal call runs now: wait for its end, and look again.", code="running")
     return Conflict("The ledger has learned since that this was done, so the doubt is over.", code="known")

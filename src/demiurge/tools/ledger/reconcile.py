@@ -1,8 +1,7 @@
-"""Finding out what became of a call that was begun (reconcile).
+"""Reconciling: finding out whether a call that was begun took effect.
 
-A tool's `reconcile(params, *, context)` looks, in the place that the handler would have changed, whether it did. It
-answers in the handler's place with a ToolResult, of success or not. When it breaks or has no answer (None), nothing
-is known but that the call was begun: it stays in doubt.
+A tool's `reconcile(params, *, context)` looks at what the handler would have changed. It answers in the handler's
+place with a ToolResult, of success or failure. If it raises or returns None, the call stays in doubt.
 """
 
 from __future__ import annotations
@@ -22,24 +21,25 @@ __all__ = ["reconciling"]
 
 
 def reconciling(tool: BoundTool) -> BoundTool:
-    """The tool with its handler replaced by its `reconcile`, which it must have."""
+    """Returns the tool with its handler replaced by its `reconcile`, which it must have."""
     reconcile = tool.reconcile
     assert reconcile is not None
 
     def ask(params: Any, context: ToolContext) -> Any:
-        with _doubting():
-            return _known(reconcile(params, context=context))
+        with _failing_as_unknown():
+            return _require_result(reconcile(params, context=context))
 
     async def wait(params: Any, context: ToolContext) -> Any:
-        with _doubting():
-            return _known(await reconcile(params, context=context))
+        with _failing_as_unknown():
+            return _require_result(await reconcile(params, context=context))
 
     waits = is_async_callable(reconcile)
     return replace(tool, call=wait if waits else ask, is_async=waits)
 
 
 @contextmanager
-def _doubting() -> Iterator[None]:
+def _failing_as_unknown() -> Iterator[None]:
+    """Turns an unexpected exception in the `with` block into ToolFailure (`unknown_outcome`)."""
     try:
         yield
     except (ToolUserError, ToolFailure):
@@ -49,7 +49,8 @@ def _doubting() -> Iterator[None]:
         raise ToolFailure(ToolErrorCode.UNKNOWN_OUTCOME) from error
 
 
-def _known(result: Any) -> Any:
+def _require_result(result: Any) -> Any:
+    """Returns the result. Raises ToolFailure (`unknown_outcome`) for None."""
     if result is None:
         raise ToolFailure(ToolErrorCode.UNKNOWN_OUTCOME)
     return result

@@ -1,7 +1,7 @@
-"""Where a ledger keeps its rows: what it asks of the place, and the place of one process.
+"""The interface of a ledger's storage, and the storage of one process in memory.
 
-Invariant: what one `writing` block does is there as a whole or not at all, and no two of them overlap, in whatever
-process. So the ledger decides inside such a block, and a claim is taken by one call only.
+Invariant: a `writing` block takes effect as a whole or not at all, and no two of them overlap, in whatever process.
+The ledger decides inside such a block, so a claim goes to one call only.
 """
 
 from __future__ import annotations
@@ -17,17 +17,18 @@ from demiurge.values.forks import lock_over_forks, renew_in_child
 __all__ = ["BY_HAND", "EntryState", "LedgerRow", "LedgerSlot", "LedgerStore", "MemoryLedgerStore", "Rows", "Write"]
 
 Write: TypeAlias = Literal["claim", "settle", "release", "doubt", "edit"]
-"""What a `writing` block is for."""
+"""The purpose of a `writing` block."""
 
 BY_HAND = "by hand"
-"""The owner of an entry that was recorded under a key alone, for whatever session or run."""
+"""The owner of an entry that was recorded under a key alone, for any session or run."""
 
-_FEW = 8
+_TIDY_COUNT = 8
 _SLACK = 1024
 
 
 class EntryState(StrEnum):
-    """A call that runs, one that is done, and one of which nobody knows. A call that changed nothing has no row."""
+    """The state of an entry: its call is running, is done, or its outcome is unknown. A call that changed nothing
+    has no row."""
 
     CLAIMED = "claimed"
     DONE = "done"
@@ -46,9 +47,9 @@ class LedgerSlot(NamedTuple):
 
 
 class LedgerRow(NamedTuple):
-    """One entry as it is kept. Times: nanoseconds since 1970, UTC; `created_ns` and `expires_ns` count from the claim
-    until it is done. `effect_id`: 16 bytes, the claim's. `owner`: who works on a claim, as the store names it.
-    `value`: the result as JSON; `rendering`: its text for the model, None where that is still to be made."""
+    """One stored entry. Times: nanoseconds since 1970, UTC; `created_ns` and `expires_ns` count from the claim until
+    it is done. `effect_id`: 16 bytes, the claim's. `owner`: the worker of a claim, as the store names it. `value`:
+    the result as JSON; `rendering`: its text for the model, None if that is still to be made."""
 
     slot: LedgerSlot
     state: EntryState
@@ -64,8 +65,8 @@ class LedgerRow(NamedTuple):
     rendering: str | None = None
 
     @property
-    def lasts_ns(self) -> int | None:
-        """How long the entry counts, from its beginning; None: for ever."""
+    def lifetime_ns(self) -> int | None:
+        """The lifetime of the entry; None: it never expires."""
         return None if self.expires_ns is None else self.expires_ns - self.created_ns
 
     def is_over(self, now_ns: int) -> bool:
@@ -73,41 +74,41 @@ class LedgerRow(NamedTuple):
 
 
 class Rows(Protocol):
-    """The rows, inside a `reading` or `writing` block. A claim that somebody works on `runs`; it never expires and is
-    never taken off."""
+    """The rows, inside a `reading` or `writing` block. A claim with a worker `runs`; it never expires and `take_off`
+    skips it."""
 
     def get(self, slot: LedgerSlot) -> LedgerRow | None: ...
 
     def slots(self, key: str) -> list[LedgerSlot]:
-        """Where this key has rows in open partitions (see `partitions`), whatever the tool; in order."""
+        """Returns the slots with this key in open partitions (see `partitions`), of any tool; in order."""
 
     def put(self, row: LedgerRow) -> None: ...
 
     def claim(self, row: LedgerRow, *, changes: bool) -> None:
-        """Puts a claim. `changes`: its call may change something, so the loss of the claim has to be noticed."""
+        """Stores a claim. `changes`: its call may change something, so the loss of the claim has to be noticed."""
 
     def delete(self, slot: LedgerSlot) -> None: ...
 
     def runs(self, claim: LedgerRow) -> bool: ...
 
     def expire(self, now_ns: int) -> int:
-        """Deletes what is over; how many."""
+        """Deletes the expired rows. Returns how many."""
 
     def tidy(self, now_ns: int) -> None:
-        """The same for a few of them, in a time that doesn't depend on how many there are."""
+        """Deletes a few expired rows, in constant time."""
 
-    def take_off(self, tool_name: str | None = None) -> int:
-        """Deletes all rows, or all of one tool; how many."""
+    def delete_all(self, tool_name: str | None = None) -> int:
+        """Deletes all rows, or all of one tool. Returns how many."""
 
     def count(self, now_ns: int) -> int:
-        """How many are done and not over."""
+        """Returns how many rows are done and not expired."""
 
     def open_rows(self) -> list[LedgerRow]:
-        """Those that are claimed or in doubt."""
+        """Returns the rows that are claimed or in doubt."""
 
 
 class LedgerStore(Protocol):
-    """`blocking`: its blocks wait for a disk, and other processes may use it too."""
+    """The storage of a ledger. `blocking`: its blocks wait for a disk, and other processes may use it too."""
 
     @property
     def blocking(self) -> bool: ...
@@ -117,14 +118,14 @@ class LedgerStore(Protocol):
     def writing(self, write: Write) -> AbstractContextManager[Rows]: ...
 
     def hold(self, effect_id: bytes) -> str:
-        """Says that this process works on a claim from now on; the owner's name. Outside of any block."""
+        """Marks this process as the worker of a claim. Returns the owner's name. Call it outside of any block."""
 
     def drop(self, claim: LedgerRow, *, lost: bool) -> None:
-        """Says that nobody works on it any more. `lost`: what became of it may not have been written."""
+        """Ends this process's work on a claim. `lost`: the end of the claim may not have been written."""
 
 
 class MemoryLedgerStore:
-    """Rows of one process; safe to use from several threads. What is done is kept apart from what is open."""
+    """Rows of one process; safe to use from several threads. Done rows are kept apart from open ones."""
 
     blocking = False
 
@@ -173,7 +174,7 @@ class MemoryLedgerStore:
         if row.expires_ns is not None and row.state is not _CLAIMED:
             heappush(self._ends, (row.expires_ns, slot, row.effect_id))
             if len(self._ends) > 2 * (len(self._done) + len(self._open)) + _SLACK:
-                self._ends = [end for end in set(self._ends) if self._ended_by(end) is not None]
+                self._ends = [end for end in set(self._ends) if self._row_ending(end) is not None]
                 heapify(self._ends)
 
     def claim(self, row: LedgerRow, *, changes: bool) -> None:
@@ -188,33 +189,33 @@ class MemoryLedgerStore:
             del self._slots[slot.key]
 
     def expire(self, now_ns: int) -> int:
-        gone = 0
+        deleted = 0
         while self._ends and self._ends[0][0] <= now_ns:
-            gone += self._expire_first()
-        return gone
+            deleted += self._expire_first()
+        return deleted
 
     def tidy(self, now_ns: int) -> None:
-        for _ in range(_FEW):
+        for _ in range(_TIDY_COUNT):
             if not self._ends or self._ends[0][0] > now_ns:
                 return
             self._expire_first()
 
     def _expire_first(self) -> bool:
-        row = self._ended_by(heappop(self._ends))
+        row = self._row_ending(heappop(self._ends))
         if row is None:
             return False
         self.delete(row.slot)
         return True
 
-    def _ended_by(self, end: tuple[int, LedgerSlot, bytes]) -> LedgerRow | None:
-        """The row that ends there, unless it is gone or another one by now."""
+    def _row_ending(self, end: tuple[int, LedgerSlot, bytes]) -> LedgerRow | None:
+        """Returns the row that ends there, or None if it was deleted or replaced since."""
         expires_ns, slot, effect_id = end
         row = self.get(slot)
         if row is None or row.effect_id != effect_id or row.expires_ns != expires_ns or self.runs(row):
             return None
         return row
 
-    def take_off(self, tool_name: str | None = None) -> int:
+    def delete_all(self, tool_name: str | None = None) -> int:
         rows = [*self._done.values(), *self._open.values()]
         slots = [row.slot for row in rows if tool_name in (None, row.slot.tool_name) and not self.runs(row)]
         for slot in slots:
@@ -229,6 +230,6 @@ class MemoryLedgerStore:
         return list(self._open.values())
 
     def _doubt_all(self) -> None:
-        """In a process that was forked off nobody works on what was claimed before."""
+        """Puts all claims in doubt: in a forked process no worker holds them."""
         for row in self.open_rows():
             self.put(row._replace(state=EntryState.IN_DOUBT))

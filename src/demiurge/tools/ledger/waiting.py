@@ -1,10 +1,10 @@
-"""Waiting for an equal call to end, without ever waiting for oneself.
+"""Waits for an equal call to end, without a deadlock.
 
-Invariant: no call waits for a claim that can't end before the call itself does. A handler that makes its own call
-again would; so would two handlers that each make the other's, and whoever waits in a call that blocks the event loop
-that the claim needs. Who would close such a circle is told so instead, in this process. What another process waits for
-is not known, nor is a call known as its handler's that a thread makes without its handler's context variables: there
-only a time limit helps, and every wait has one.
+Invariant: no call waits for a claim that cannot end before the call itself does. A handler that makes its own call
+again would, and so would two handlers that each make the other's call, and a call that blocks the event loop which
+the claim needs. In this process, a call that would close such a cycle gets an error instead. Two things are not
+known here: what another process waits for, and that a thread which lost its handler's context variables makes the
+handler's call. In these cases only a time limit helps, and every wait has one.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from demiurge.tools.errors import ToolErrorCode, ToolFailure
 from demiurge.tools.ledger.store import LedgerRow
 from demiurge.values.forks import lock_over_forks, renew_in_child
 
-__all__ = ["Bell", "Holding", "LoopBell", "ThreadBell", "blocking_its_loop", "end_hold", "hold", "waiting_for"]
+__all__ = ["Holding", "LoopWakeUp", "ThreadWakeUp", "WakeUp", "blocking_its_loop", "end_hold", "hold", "waiting_for"]
 
 _Held: TypeAlias = "tuple[object, _Held] | None"
 Holding: TypeAlias = "contextvars.Token[_Held]"
@@ -35,7 +35,7 @@ _blocked: dict[int, object] = {}
 
 
 def _forget() -> None:
-    """In a process that was forked off only this thread goes on, and it waits for nobody."""
+    """Forgets all waits: in a forked process only this thread goes on, and it waits for nothing."""
     _waits.clear()
     for thread in _blocked.keys() - {threading.get_ident()}:
         del _blocked[thread]
@@ -45,25 +45,25 @@ renew_in_child(_forget)
 
 
 def hold(claim: LedgerRow, loop_thread: int | None) -> Holding:
-    """From here on what runs in this context belongs to the claim. `loop_thread`: the thread whose event loop it
-    needs to come to its end, if any."""
+    """Makes the code that runs in this context from now on belong to the claim. `loop_thread`: the thread whose
+    event loop the claim needs in order to end, if any."""
     if loop_thread is not None:
         _loops[claim.effect_id] = loop_thread
     return _held.set((claim.effect_id, _held.get()))
 
 
 def end_hold(claim: LedgerRow, token: Holding) -> None:
-    """The end of that; in whatever context."""
+    """Ends the effect of `hold`; in any context."""
     _loops.pop(claim.effect_id, None)
     try:
         _held.reset(token)
-    except ValueError:  # a coroutine closed elsewhere: its own context is gone with it
+    except ValueError:  # the coroutine was closed in another context, and its own context no longer exists
         return
 
 
 @contextmanager
 def blocking_its_loop() -> Iterator[None]:
-    """For a call that is made from the thread of an event loop, which stands still until the call ends."""
+    """Marks a call made in the thread of an event loop, which is blocked until the call ends."""
     thread = threading.get_ident()
     if asyncio._get_running_loop() is None or thread in _blocked:
         yield
@@ -79,13 +79,14 @@ def blocking_its_loop() -> Iterator[None]:
 
 @contextmanager
 def waiting_for(claim: LedgerRow) -> Iterator[None]:
-    """Wait inside the block. Raises ToolFailure (`repeated_call`)."""
+    """Marks the `with` block as waiting for the claim. Raises ToolFailure (`repeated_call`) if the wait would never
+    end."""
     held, wanted, wait = frozenset(_unrolled(_held.get())), claim.effect_id, object()
     if not held:
         yield
         return
     with _lock:
-        if _closes_a_circle(held, wanted):
+        if _closes_cycle(held, wanted):
             raise ToolFailure(ToolErrorCode.REPEATED_CALL)
         _waits[wait] = held, wanted
     try:
@@ -101,47 +102,47 @@ def _unrolled(held: _Held) -> Iterator[object]:
         yield first
 
 
-def _closes_a_circle(held: frozenset[object], wanted: bytes) -> bool:
+def _closes_cycle(held: frozenset[object], wanted: bytes) -> bool:
     seen: set[object] = set()
-    ahead: list[object] = [wanted]
-    while ahead:
-        one = ahead.pop()
+    to_visit: list[object] = [wanted]
+    while to_visit:
+        one = to_visit.pop()
         if one in held:
             return True
         if one not in seen:
             seen.add(one)
-            ahead += [next_wanted for next_held, next_wanted in _waits.values() if one in next_held]
+            to_visit += [next_wanted for next_held, next_wanted in _waits.values() if one in next_held]
             if _loops.get(one) in _blocked:
-                ahead.append(_blocked[_loops[one]])
+                to_visit.append(_blocked[_loops[one]])
     return False
 
 
-class Bell(Protocol):
-    """What a waiter listens to. `ring` may come from any thread. `place`: see `Watchers`."""
+class WakeUp(Protocol):
+    """A wake-up for one waiter. `ring` may be called in any thread. `place`: see `Watchers`."""
 
     @property
     def place(self) -> Hashable: ...
 
-    def ring(self) -> None: ...
+    def set(self) -> None: ...
 
-    def still(self) -> None:
-        """Forget that it rang."""
+    def clear(self) -> None:
+        """Clears the wake-up."""
 
     async def wait(self, seconds: float | None) -> bool:
-        """Has it rung, or does it within `seconds`?"""
+        """Returns whether the wake-up is set, or becomes set within `seconds`."""
 
 
-class LoopBell:
-    """For a task: its event loop goes on."""
+class LoopWakeUp:
+    """A wake-up for a task, whose event loop goes on meanwhile."""
 
     def __init__(self) -> None:
         self.place, self._event = asyncio.get_running_loop(), asyncio.Event()
 
-    def ring(self) -> None:
-        with suppress(RuntimeError):  # the loop has ended: nobody waits any more
+    def set(self) -> None:
+        with suppress(RuntimeError):  # the loop is closed: nobody waits any more
             self.place.call_soon_threadsafe(self._event.set)
 
-    def still(self) -> None:
+    def clear(self) -> None:
         self._event.clear()
 
     async def wait(self, seconds: float | None) -> bool:
@@ -153,18 +154,18 @@ class LoopBell:
         return True
 
 
-class ThreadBell:
-    """For a call that has its thread to itself: it waits here and now."""
+class ThreadWakeUp:
+    """A wake-up for a call that may block its thread."""
 
     place = None
 
     def __init__(self) -> None:
         self._event = threading.Event()
 
-    def ring(self) -> None:
+    def set(self) -> None:
         self._event.set()
 
-    def still(self) -> None:
+    def clear(self) -> None:
         self._event.clear()
 
     async def wait(self, seconds: float | None) -> bool:

@@ -1,9 +1,9 @@
-"""Who waits for the claim on a slot to end.
+"""Watchers: the calls that wait for the claim on a slot to end.
 
-Invariant: when a claim ends and its slot is free, somebody who can take it is awake; and not everybody, because all but
-one would look in vain. Watchers of one place (an event loop, or any thread that only waits) are equally able to answer;
-one of each place is woken, because a place may be blocked by what waits in another. Who stops watching without having
-taken the slot passes the news on.
+Invariant: when a claim ends and its slot is free, a watcher that can claim the slot is awake. Not all are woken,
+because all but one would find the slot taken. Watchers of one place (an event loop, or any thread that only waits)
+can all answer equally well. One of each place is woken, because a place may be blocked by what waits in another. A
+woken watcher that stops without having claimed the slot wakes the next.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _lock = lock_over_forks()
 
 
 class Watchers:
-    """Safe to use from several threads."""
+    """The watchers of all slots; safe to use from several threads."""
 
     def __init__(self) -> None:
         self._waiting: dict[LedgerSlot, dict[Hashable, dict[object, Callable[[], None]]]] = {}
@@ -27,7 +27,7 @@ class Watchers:
         renew_in_child(self._forget)
 
     def add(self, slot: LedgerSlot, wake: Callable[[], None], place: Hashable) -> Callable[[], None]:
-        """`wake` is called, from any thread, until the function that it returns is called."""
+        """Calls `wake`, from any thread, until the returned function is called."""
         watcher = object()
         with _lock:
             self._waiting.setdefault(slot, {}).setdefault(place, {})[watcher] = wake
@@ -48,12 +48,12 @@ class Watchers:
         return stop
 
     def _forget(self) -> None:
-        """In a process that was forked off nobody watches."""
+        """Forgets all watchers: in a forked process nobody watches."""
         self._waiting.clear()
         self._woken.clear()
 
     def wake_next(self, slot: LedgerSlot) -> None:
-        """The slot is free: one of each place looks."""
+        """Wakes one watcher of each place, because the slot is free."""
         if not self._waiting:
             return
         with _lock:
@@ -63,8 +63,8 @@ class Watchers:
             wake()
 
     def wake_all(self, slot: LedgerSlot) -> None:
-        """There is an answer for everybody. A watcher looks after it began to watch, so one that is missed here has
-        seen the change."""
+        """Wakes all watchers, because there is a result for them. A watcher reads the slot after it began to watch,
+        so one that is missed here has seen the change."""
         if not self._waiting:
             return
         with _lock:

@@ -1,1 +1,1 @@
-"""Time, tokens and money: how much a run may use, and how much it has used."""
+"""Limits of time, tokens and money: how much a run may use, and how much it has used."""

@@ -1,7 +1,7 @@
-"""How much a run, or a unit of a world, may use in all: plain numbers, so that they can stand in a policy or an event.
+"""The total that a run, or a unit of a world, may use: plain numbers, so that a policy or an event can hold them.
 
-A `Budget` is what a loop binds around calls that it makes itself; an `Allowance` is what a world's kernel holds a run
-to, over crashes and days (`demiurge.world.budget`). None is no limit, and 0 is nothing at all.
+A `Budget` is for a loop that makes its calls itself; an `Allowance` is the limit that a world's kernel enforces for
+a run, over crashes and days (`demiurge.world.budget`). None is no limit, and 0 allows nothing.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from demiurge.values.canonical_json import MAX_INTEGER
 __all__ = ["DIMENSIONS", "Allowance"]
 
 DIMENSIONS = ("tool_calls", "llm_requests", "total_tokens", "cost_micros")
-"""What is used up; time is not, it passes."""
+"""The quantities that are used up. Time is not one of them."""
 
 _LONGEST_MS = 100 * 366 * 24 * 3600 * 1000
 
@@ -24,7 +24,7 @@ _LONGEST_MS = 100 * 366 * 24 * 3600 * 1000
 @dataclass(frozen=True, slots=True)
 class Allowance:
     """Counts from 0 to 2**53 - 1; `max_total_tokens` of prompts and answers, `max_cost_micros` in millionths of a
-    dollar, `max_wall_ms` from 1 to a hundred years, of the clock on the wall. Raises InvalidValue."""
+    dollar, `max_wall_ms` of wall-clock time, from 1 to a hundred years. Raises InvalidValue."""
 
     max_tool_calls: int | None = None
     max_llm_requests: int | None = None
@@ -41,18 +41,19 @@ class Allowance:
 
     @property
     def limits(self) -> dict[str, int]:
-        """What is limited, by its name in `DIMENSIONS`."""
+        """The limits that are set, by their name in `DIMENSIONS`."""
         found = {name: getattr(self, f"max_{name}") for name in DIMENSIONS}
         return {name: limit for name, limit in found.items() if limit is not None}
 
     def to_json(self) -> dict[str, int]:
-        """Only what is limited."""
+        """Returns the limits that are set."""
         found = {entry.name: getattr(self, entry.name) for entry in fields(self)}
         return {name: limit for name, limit in found.items() if limit is not None}
 
     @classmethod
     def from_json(cls, data: object) -> Allowance:
-        """Raises InvalidValue for what is no object, and for an unknown key."""
+        """Returns the allowance from its JSON form. Raises InvalidValue for anything but an object, and for an
+        unknown key."""
         if not isinstance(data, Mapping):
             raise InvalidValue("must be an object")
         known = {entry.name for entry in fields(cls)}

@@ -1,8 +1,8 @@
-"""How much a run may use of what costs money or time, and how much it has used.
+"""Budgets: how much money, tokens and time a run may use, and how much it has used.
 
-Providers report usage as running totals, once per model answer or many times while it streams. So a report
-replaces the earlier one of the same evaluation, and what is consumed is the sum over evaluations: a repeated report
-counts once. Reaching a limit is within the budget; going beyond it is not.
+Providers report usage as running totals, once per model answer or many times while it streams. So a report replaces
+the earlier one of the same evaluation, and the consumption is the sum over evaluations: a repeated report counts
+once. Reaching a limit is within the budget; exceeding it is not.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ __all__ = ["Budget", "BudgetTracker", "TokenUsage"]
 
 @dataclass(frozen=True, slots=True)
 class TokenUsage:
-    """Tokens of one evaluation so far; `cached_tokens` are part of `input_tokens`. Raises InvalidLimit for what is
-    no count."""
+    """Tokens of one evaluation so far; `cached_tokens` are part of `input_tokens`. Raises InvalidLimit for a number
+    that is not a count."""
 
     input_tokens: int = 0
     output_tokens: int = 0
@@ -58,7 +58,7 @@ class Budget:
 
 
 class BudgetTracker:
-    """What has been used of `budget`; safe to use from several threads."""
+    """The consumption of `budget`; safe to use from several threads."""
 
     def __init__(self, budget: Budget) -> None:
         self.budget = budget
@@ -68,7 +68,7 @@ class BudgetTracker:
         self._cost_micros = 0
 
     def record_cumulative(self, evaluation_id: str, usage: TokenUsage, cost_micros: int | None = None) -> None:
-        """Takes an evaluation's totals so far, in place of its earlier ones. A cost of None is not known: the one
+        """Stores an evaluation's totals so far, in place of its earlier ones. A cost of None is unknown: the cost
         reported before stays, if any. Raises InvalidLimit for a cost below 0."""
         if cost_micros is not None:
             _check_count(cost_micros, 0, "cost_micros")

@@ -1,7 +1,7 @@
-"""The moment at which a run has to be over.
+"""Deadlines: the moment at which a run has to be over.
 
-A deadline is a point in time and not a length, so that it can be handed down, from a loop to a tool to what the
-tool calls, and everybody who asks it for the time that is left gets what is left for all of them.
+A deadline is a point in time and not a duration, so that it can be passed on, from a loop to a tool to what the tool
+calls, and all of them see the same remaining time.
 """
 
 from __future__ import annotations
@@ -20,32 +20,33 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 @dataclass(frozen=True, slots=True)
 class Deadline:
-    """`expires_at`: with a time zone and at least one second ahead, else InvalidLimit (a ValueError). `clock` says
-    what time it is."""
+    """`expires_at`: with a time zone and at least one second ahead, else InvalidLimit (a ValueError). `clock`
+    provides the time."""
 
     expires_at: datetime
     clock: Clock = field(default=SystemClock(), kw_only=True, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         if not isinstance(self.expires_at, datetime) or self.expires_at.utcoffset() is None:
-            raise InvalidLimit("a deadline is a datetime with a time zone", path="expires_at")
+            raise InvalidLimit("must be a datetime with a time zone", path="expires_at")
         left = self.remaining()
         if left <= timedelta():
-            raise InvalidLimit("a deadline lies in the future", path="expires_at")
+            raise InvalidLimit("must lie in the future", path="expires_at")
         if left < _SHORTEST:
-            raise InvalidLimit("a deadline is at least one second ahead", path="expires_at")
+            raise InvalidLimit("must be at least one second ahead", path="expires_at")
 
     @classmethod
     def handed_on(cls, time_ns: int, *, clock: Clock) -> Deadline:
-        """One that somebody else has set, at `time_ns` nanoseconds since 1970, however near it is by now, or over."""
+        """Returns a deadline that was set elsewhere, at `time_ns` nanoseconds since 1970, even if it is very near or
+        past."""
         made = object.__new__(cls)
         object.__setattr__(made, "expires_at", _EPOCH + timedelta(microseconds=time_ns // 1000))
         object.__setattr__(made, "clock", clock)
         return made
 
     def remaining(self, *, now: datetime | None = None) -> timedelta:
-        """The time that is left, zero or less when there is none. `now`: instead of the clock's time, with a time
-        zone. Raises InvalidLimit."""
+        """Returns the time that is left, zero or less if it is over. `now`: with a time zone, used instead of the
+        clock's time. Raises InvalidLimit."""
         if now is None:
             now = _EPOCH + timedelta(microseconds=self.clock.now_ns() // 1000)
         elif now.utcoffset() is None:

@@ -17,7 +17,7 @@ from demiurge.tools.execution.ports import Ports
 from demiurge.tools.ledger.ledger import Claim, Ledger
 from demiurge.tools.ledger.reconcile import reconciling
 from demiurge.tools.ledger.store import EntryState, LedgerRow, LedgerSlot
-from demiurge.tools.ledger.waiting import Bell, LoopBell, ThreadBell, hold, waiting_for
+from demiurge.tools.ledger.waiting import LoopWakeUp, ThreadWakeUp, WakeUp, hold, waiting_for
 from demiurge.tools.stages.recall import answer_from, call_ledger, uses_ledger_thread
 
 __all__ = ["claim"]
@@ -49,22 +49,22 @@ async def _claim(ports: Ports, call: Call, take: functools.partial[Claim], got: 
     if got is None:
         got = await call_ledger(ports, call, take)
     if _is_taken(got):
-        assert got.there is not None
-        got = await _wait(ports, call, got.there, take)
+        assert got.found is not None
+        got = await _wait(ports, call, got.found, take)
     _begin(call, got)
 
 
 def _is_taken(got: Claim) -> bool:
     """Returns whether an equal call holds the slot and is running."""
-    return got.mine is None and got.there is not None and got.there.state is EntryState.CLAIMED
+    return got.claimed is None and got.found is not None and got.found.state is EntryState.CLAIMED
 
 
 def _begin(call: Call, got: Claim) -> None:
-    if got.mine is None:
-        assert got.there is not None
-        answer_from(call, got.there)
+    if got.claimed is None:
+        assert got.found is not None
+        answer_from(call, got.found)
         return
-    call.holding = hold(got.mine, call.thread if call.threads else None)
+    call.holding = hold(got.claimed, call.thread if call.threads else None)
     if call.reconciling:
         call.bind(reconciling(call.bound))
 
@@ -80,44 +80,44 @@ def _take(ports: Ports, call: Call, ledger: Ledger, slot: LedgerSlot) -> Claim:
         even_in_doubt=call.may_end_doubt,
         changes=not call.changes_nothing,
     )
-    call.reconciling = got.mine is not None and got.there is not None and not call.changes_nothing
-    call.claim = got.mine
-    if got.mine is not None and call.failure is not None:  # the call was cancelled while this thread took the claim
-        (ledger.doubt if call.reconciling else ledger.release)(got.mine)
+    call.reconciling = got.claimed is not None and got.found is not None and not call.changes_nothing
+    call.claim = got.claimed
+    if got.claimed is not None and call.failure is not None:  # the call was cancelled while this thread took the claim
+        (ledger.doubt if call.reconciling else ledger.release)(got.claimed)
     return got
 
 
-async def _wait(ports: Ports, call: Call, there: LedgerRow, take: functools.partial[Claim]) -> Claim:
+async def _wait(ports: Ports, call: Call, blocking_row: LedgerRow, take: functools.partial[Claim]) -> Claim:
     """Waits until the claim on the slot has ended and returns what can be claimed or read then. Raises ToolFailure
     (`timeout`, `unknown_outcome`) when the call's time is over."""
-    ledger, slot = ports.ledger, there.slot
+    ledger, slot = ports.ledger, blocking_row.slot
     assert ledger is not None
-    bell: Bell = LoopBell() if call.threads else ThreadBell()
+    wake_up: WakeUp = LoopWakeUp() if call.threads else ThreadWakeUp()
     left_s = _LONGEST_WAIT_S if call.limit_ms is None else call.limit_ms / 1000
     pause_s = _FIRST_PAUSE_S
-    stop = ledger.watch(slot, bell.ring, bell.place)
+    stop = ledger.watch(slot, wake_up.set, wake_up.place)
     try:
         while True:
-            bell.still()
+            wake_up.clear()
             found = await call_ledger(ports, call, lambda: ledger.find(slot, ports.clock.now_ns()))
             if found is None or found.state is not EntryState.CLAIMED:
                 got = await call_ledger(ports, call, take)
                 if not _is_taken(got):
                     return got
-                assert got.there is not None
-                found = got.there
+                assert got.found is not None
+                found = got.found
             if left_s <= 0:
                 raise ToolFailure(ToolErrorCode.TIMEOUT if call.changes_nothing else ToolErrorCode.UNKNOWN_OUTCOME)
-            left_s -= await _listen(ports, found, bell, min(left_s, pause_s) if ledger.blocking else left_s)
+            left_s -= await _await_wake_up(ports, found, wake_up, min(left_s, pause_s) if ledger.blocking else left_s)
             pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
     finally:
         stop()
 
 
-async def _listen(ports: Ports, there: LedgerRow, bell: Bell, most_s: float) -> float:
-    """Waits for the bell, at most `most_s` seconds. Returns how many seconds have passed."""
+async def _await_wake_up(ports: Ports, row: LedgerRow, wake_up: WakeUp, limit_s: float) -> float:
+    """Waits for the wake-up, at most `limit_s` seconds. Returns how many seconds have passed."""
     begun_ns = ports.clock.monotonic_ns()
-    with waiting_for(there):
-        rang = await bell.wait(most_s)
+    with waiting_for(row):
+        rang = await wake_up.wait(limit_s)
     passed_s = (ports.clock.monotonic_ns() - begun_ns) / 1e9
-    return passed_s if rang else max(passed_s, most_s)
+    return passed_s if rang else max(passed_s, limit_s)

@@ -46,24 +46,24 @@ async def _recall(ports: Ports, call: Call, ledger: Ledger, slot: LedgerSlot) ->
     _answer_if_done(call, await call_ledger(ports, call, lambda: ledger.find(slot, ports.clock.now_ns())))
 
 
-def _answer_if_done(call: Call, there: LedgerRow | None) -> None:
-    if there is None or there.state is EntryState.CLAIMED:
+def _answer_if_done(call: Call, row: LedgerRow | None) -> None:
+    if row is None or row.state is EntryState.CLAIMED:
         return
-    if there.state is EntryState.DONE or not call.may_end_doubt:
-        answer_from(call, there)
+    if row.state is EntryState.DONE or not call.may_end_doubt:
+        answer_from(call, row)
 
 
-def answer_from(call: Call, there: LedgerRow) -> None:
+def answer_from(call: Call, row: LedgerRow) -> None:
     """Answers the call with the ledger's row. Raises ToolFailure: `unknown_outcome` if the row is no result,
     `output_validation` if its value no longer fits the tool's type."""
-    if there.state is not EntryState.DONE:
+    if row.state is not EntryState.DONE:
         raise ToolFailure(ToolErrorCode.UNKNOWN_OUTCOME)
     try:
-        value = None if there.value == b"null" else call.bound.load(there.value)
+        value = None if row.value == b"null" else call.bound.load(row.value)
     except ToolValidationError as error:  # the type has changed since
         raise ToolFailure(ToolErrorCode.OUTPUT_VALIDATION) from error
-    call.result = ToolResult(there.message, value, there.success, there.excluded)
-    call.rendering = there.rendering
+    call.result = ToolResult(row.message, value, row.success, row.excluded)
+    call.rendering = row.rendering
     call.replayed = True
 
 

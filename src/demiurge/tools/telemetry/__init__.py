@@ -1,1 +1,1 @@
-"""What may be told about a run without telling what was said in it: counts, latencies, spans, hashes."""
+"""Telemetry of a run that reveals nothing of its content: counts, latencies, spans, hashes."""

@@ -1,6 +1,6 @@
-"""Which graph a run belongs to: its id is of no use without the graph's name and version.
+"""The graph that a run belongs to. A run's id is useless without the graph's name and version.
 
-All three are required, so a run id that nobody can trace to a graph can't be written down.
+All three are required, so every recorded run can be traced to its graph.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""One digest for everything that a model was asked, so that equal prompts can be found.
+"""The prompt hash: one digest for everything that a model was asked, so that equal prompts can be found.
 
-It covers what the model was shown: two prompts that differ in a tool call, a tool's result or a tool's schema differ in
-their digest. How it was told to answer (a forced tool, a response format) is not in the recipe. It is made from RFC
-8785 JSON, where a number has one spelling whatever language wrote it (1.0 and 1 are one temperature), and it names its
-version, so that digests of another recipe are never mistaken for this one's. It says nothing about the prompt to those
-who don't have it, and nothing of which run it was.
+It covers what the model saw: two prompts that differ in a tool call, a tool's result or a tool's schema have
+different digests. It does not cover how the model had to answer (a forced tool, a response format). It is made from
+RFC 8785 JSON, where a number has one spelling in every language (1.0 and 1 are one temperature), and it contains its
+version, so that digests of another recipe are never mistaken for this one's. The digest reveals nothing about the
+prompt to somebody who does not have the prompt, and nothing about the run.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from demiurge.values.refs import Ref, ref_of
 __all__ = ["PROMPT_HASH_VERSION", "prompt_hash"]
 
 PROMPT_HASH_VERSION = "phv2"
-"""Of the recipe below. The original's `phv1` had no tools, no tool calls and no graph."""
+"""The version of the recipe below. The original `phv1` had no tools, no tool calls and no graph."""
 
 
 def prompt_hash(
@@ -32,15 +32,15 @@ def prompt_hash(
     tools: Iterable[ToolSpec] = (),
     graph: GraphRun | None = None,
 ) -> Ref:
-    """`sha256:<hex>` of the RFC 8785 JSON of an object with these fields:
+    """Returns `sha256:<hex>` of the RFC 8785 JSON of an object with these fields:
 
     - `prompt_hash_version`: `phv2`
     - `model`, `temperature`, `max_tokens`: as sent; null when left to the provider
     - `messages`: in order, whole: role, content, tool calls, tool call ids and whatever else is in them
-    - `tools`: the spec hashes of the tools that the model was shown, sorted, each once
+    - `tools`: the spec hashes of the tools that the model saw, sorted, each once
     - `graph`: `{"name", "version"}`, or null
 
-    Raises InvalidValue for what is not JSON: NaN, integers beyond ±(2^53 - 1), lone surrogates."""
+    Raises InvalidValue for data that is not JSON: NaN, integers beyond ±(2^53 - 1), lone surrogates."""
     prompt = {
         "prompt_hash_version": PROMPT_HASH_VERSION,
         "model": model,

@@ -1,7 +1,7 @@
-"""What a run's tools did, in numbers: how many calls, how they ended, how long they took.
+"""The numbers of a run's tool calls: how many, how they ended, how long they took.
 
-It holds names of tools, closed codes and numbers, and grows with the tools and not with the calls: a model can
-make up any number of names, so calls that named no tool which may run count under one name, `?`.
+A summary holds names of tools, closed codes and numbers. Its size grows with the tools, not with the calls. A model
+can invent any number of names, so calls of a tool that may not run all count under one name, `?`.
 """
 
 from __future__ import annotations
@@ -27,6 +27,8 @@ _DENIED = frozenset(
 
 @dataclass(slots=True)
 class _Tally:
+    """Count and times of some calls."""
+
     calls: int = 0
     total_ms: int = 0
     longest_ms: int = 0
@@ -38,7 +40,8 @@ class _Tally:
 
 
 class RunSummary:
-    """A run's calls, counted as they are answered; safe to use from several threads. `graph`: whose run it is."""
+    """The counts of a run's calls, updated as calls are answered; safe to use from several threads. `graph`: the
+    graph that the run belongs to."""
 
     def __init__(self, graph: GraphRun | None = None) -> None:
         self.graph = graph
@@ -48,7 +51,8 @@ class RunSummary:
         self._approved = 0
 
     def add(self, record: ToolInvocationRecord) -> None:
-        """Counts one call. Its time is that between the record's two, at least 0 (a wall clock may jump)."""
+        """Counts one call. Its duration is the difference of the record's two times, at least 0 (a wall clock may
+        jump)."""
         tool = record.name if record.spec_hash is not None else UNNAMED
         outcome = record.error["code"] if record.error is not None else OK
         took_ms = max(0, record.ended_at_ms - record.started_at_ms)
@@ -68,11 +72,12 @@ class RunSummary:
         return f"<RunSummary of {sum(calls.values())} calls: {calls}>"
 
     def to_json(self) -> dict[str, Any]:
-        """`{"graph", "calls", "total_ms", "longest_ms", "denied", "approved", "replayed", "outcomes", "tools"}`.
+        """Returns `{"graph", "calls", "total_ms", "longest_ms", "denied", "approved", "replayed", "outcomes",
+        "tools"}`.
 
         `outcomes`: by `ok` or error code, `{"calls", "total_ms", "longest_ms"}`. `tools`: the same by tool id, each
-        with `outcomes` of its own. `denied`: by policy, a person or authorization. `approved`: let through by a
-        person. `replayed`: answered from the ledger. Times are milliseconds; those of calls side by side add up."""
+        with `outcomes` of its own. `denied`: by policy, a person or authorization. `approved`: run with a person's
+        approval. `replayed`: answered from the ledger. Times are milliseconds; those of concurrent calls add up."""
         with self._lock:
             tallies = {key: asdict(self._tallies[key]) for key in sorted(self._tallies)}
             replayed, approved = self._replayed, self._approved
