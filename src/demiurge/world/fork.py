@@ -23,12 +23,13 @@ from demiurge.stores.protocol import Batch, Outgoing, Row, Store
 from demiurge.values.caller import Caller
 from demiurge.values.refs import Ref, ref_from_digest, ref_of
 from demiurge.world.effect import failed
-from demiurge.world.history.replay import KeptCode, Manifests, no_code, step
+from demiurge.world.history.replay import KeptCode, Manifests, no_code
 from demiurge.world.host.host import TAIL_BYTES
 from demiurge.world.host.live import outgoing_of, read_outgoing, rows_of
 from demiurge.world.host.loader import Loader
 from demiurge.world.kernel.ingress import Ingress
 from demiurge.world.kernel.outcome import Advance, Sent
+from demiurge.world.kernel.run_step import advance_with_blobs
 from demiurge.world.manifest import Manifest
 from demiurge.world.moment import moment
 from demiurge.world.origin import Origin, origins, set_origins
@@ -264,7 +265,7 @@ class _Mover:
 
         fork = Ingress("fork", f"fork:{world}", body, self.stamp(self.caller))
         for ingress in (fork, *map(self._end, left)):
-            outcome = step(self.manifest, state, ingress, get, self.loader.lost)
+            outcome = advance_with_blobs(self.manifest, state, ingress, get, self.loader.lost)
             rows += rows_of(outcome.records, ingress.id)
             made |= {ref_of(blob): blob for blob in outcome.new_blobs}
             steps.append(outcome)

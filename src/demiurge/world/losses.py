@@ -15,11 +15,12 @@ from demiurge.stores.protocol import Batch, Row, Store
 from demiurge.values.clock import Entropy
 from demiurge.values.refs import Ref, ref_of
 from demiurge.world.effect import failed
-from demiurge.world.history.replay import Manifests, step
+from demiurge.world.history.replay import Manifests
 from demiurge.world.host.live import outgoing_of, rows_of
 from demiurge.world.host.loader import Loader
 from demiurge.world.kernel.ingress import Ingress
 from demiurge.world.kernel.outcome import Advance
+from demiurge.world.kernel.run_step import advance_with_blobs
 from demiurge.world.record import Stamp
 from demiurge.world.unit import Unit
 
@@ -68,7 +69,7 @@ def accept(
     body = {"what": list(lost), "actor": stamp().actor, "why": why}
     ingress = Ingress("loss", f"loss:{entropy.token(16).hex()}", body, stamp())
     state = loader.load(LOSSES).state
-    outcome = step(current, state, ingress, store.get_blob)
+    outcome = advance_with_blobs(current, state, ingress, store.get_blob)
     store.append([Batch(str(LOSSES), state.seq, tuple(rows_of(outcome.records, ingress.id)), False)])
     return AcceptedLoss(tuple(lost), ended, tuple(left))
 
@@ -87,7 +88,7 @@ def _end(store: Store, manifests: Manifests, loader: Loader, unit: Unit, stamp: 
     for intent in intents:
         body = {"intent": intent.id, **_ENDED}
         ingress = Ingress("receipt", f"receipt:{intent.id.hex()}", body, stamp(), intent.seq)
-        outcome = step(manifests.current, state, ingress, get, loader.lost)
+        outcome = advance_with_blobs(manifests.current, state, ingress, get, loader.lost)
         rows += rows_of(outcome.records, ingress.id)
         made |= {ref_of(blob): blob for blob in outcome.new_blobs}
         steps.append(outcome)

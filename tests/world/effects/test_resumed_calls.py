@@ -18,10 +18,10 @@ from demiurge.tools.context import ToolContext
 from demiurge.tools.effect import ToolEffect
 from demiurge.tools.policy import ToolPolicy
 from demiurge.values.caller import Caller
-from demiurge.world.history.replay import step
 from demiurge.world.host.dispatch import MAX_ATTEMPTS, attempt_key
 from demiurge.world.kernel.ingress import Ingress
 from demiurge.world.kernel.outcome import Advance
+from demiurge.world.kernel.run_step import advance_with_blobs
 from demiurge.world.manifest import Manifest
 from demiurge.world.record import Stamp
 from demiurge.world.state import UnitState
@@ -127,7 +127,7 @@ async def test_a_call_whose_attempt_came_with_the_receipt_before_it_runs_though_
     def spoiling(manifest: Manifest, state: UnitState, ingress: Ingress, *given: Any) -> Advance:
         if ingress.id == "spoils":
             raise NotFound("There is no such blob.")
-        return step(manifest, state, ingress, *given)
+        return advance_with_blobs(manifest, state, ingress, *given)
 
     monkeypatch.setattr(store, "append", append)
     monkeypatch.setattr("demiurge.world.host.live.step", spoiling)

@@ -30,10 +30,10 @@ from demiurge.stores import MemoryStore, SqliteStore
 from demiurge.stores.protocol import Batch, Row
 from demiurge.values import cbor
 from demiurge.values.caller import Caller
-from demiurge.world.history.replay import step
 from demiurge.world.history.verify import Verified, verify
 from demiurge.world.host import Host
 from demiurge.world.kernel.ingress import Ingress
+from demiurge.world.kernel.run_step import advance_with_blobs
 
 BIG = "a large text " * 4000
 
@@ -236,7 +236,7 @@ async def test_a_world_that_grows_while_it_is_verified_is_not_called_damaged() -
                 ingress = Ingress(
                     "event", "late", {"schema": "ex/Ev@1", "value": poke("late")}, host._stamp(Caller("user"))
                 )
-                records = step(host.manifest, state, ingress, store.get_blob).records
+                records = advance_with_blobs(host.manifest, state, ingress, store.get_blob).records
                 rows = [
                     Row(r.unit, r.unit_seq, r.kind, r.hash, r.data, None if i else "late")
                     for i, r in enumerate(records)

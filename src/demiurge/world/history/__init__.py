@@ -1,4 +1,5 @@
-"""What a journal still says afterwards: `replay`, `verify` and `seal`, the `trace` of an event, a policy's `backtest`.
+"""Reading a journal afterwards: `replay`, `verify`, `seal`, the `trace` of an event, and the `backtest` of a tool
+policy.
 
-Reads and compares; no record is written here. May import the kernel and what is below it.
+Everything here reads and compares; it writes no record. May import the kernel and the packages below it.
 """

@@ -1,8 +1,8 @@
-"""What another tool policy would have decided about the calls that a journal holds.
+"""`backtest`: the decisions that another tool policy would have made on the calls in a journal.
 
-A call is decided by the manifest in force when it was proposed, which its record names, so the decision of then is
-read, or computed again from that manifest alone; the other policy is asked about the same tool and effect. Nothing runs
-and nothing is written. Records are looked at one at a time, and what is kept grows with the number of tools, not of
+A call is decided under the manifest that was in force when it was proposed, which its record names. So the recorded
+decision is read, or computed again from that manifest alone; the other policy is asked about the same tool and effect.
+Nothing runs and nothing is written. Records are read one at a time, and memory grows with the number of tools, not of
 calls.
 """
 
@@ -30,7 +30,7 @@ KEPT_MANIFESTS = 16
 
 
 class DecidedCall(NamedTuple):
-    """A call that was decided, by the record that shows it. `position` is in the journal."""
+    """A decided call, by the record that shows it. `position` is the record's place in the journal."""
 
     unit: str
     seq: int
@@ -40,8 +40,8 @@ class DecidedCall(NamedTuple):
 
 @dataclass(slots=True)
 class ChangedDecision:
-    """Calls of one tool that would be decided otherwise: how many, and the first of them. `rule`: the name of the
-    other policy's rule that would decide, None for its own lists."""
+    """Calls of one tool that the other policy would decide differently: how many, and the first of them. `rule` is the
+    name of the other policy's rule that would decide, None for its own lists."""
 
     tool: str
     effect: str
@@ -54,8 +54,8 @@ class ChangedDecision:
 
 @dataclass(slots=True)
 class Backtest:
-    """`calls` is how many were looked at; `unreadable` how many could not be, because a blob is gone or damaged.
-    `decided` counts them by (recorded, would be)."""
+    """The outcome of a backtest. `calls` counts the calls compared; `unreadable` those that could not be read, because
+    a blob is gone or damaged. `decided` counts calls by (recorded, would be)."""
 
     calls: int = 0
     unreadable: int = 0
@@ -64,7 +64,7 @@ class Backtest:
 
 
 class _Rules(NamedTuple):
-    """What a manifest says about tools."""
+    """The tool policy of a manifest, and the effect levels of its tools."""
 
     policy: ToolPolicy
     effects: Mapping[str, ToolEffect]
@@ -82,8 +82,8 @@ class _Decided(NamedTuple):
 
 
 def backtest(records: Iterable[Record], get: Get, policy: ToolPolicy, *, shown: int = 5) -> Backtest:
-    """Decide every recorded call again. `records` by position, or those of one unit; `shown`: most calls to name of
-    each change."""
+    """Decides every recorded call again under `policy`. `records` are in the order of positions, or those of one unit;
+    `shown` is the most calls to name of each change."""
     done = Backtest()
     changes: dict[tuple[str, str, Decision, Decision, str], ChangedDecision] = {}
     for found in _decided(records, get):
@@ -107,11 +107,12 @@ def backtest(records: Iterable[Record], get: Get, policy: ToolPolicy, *, shown: 
 
 
 def _decided(records: Iterable[Record], get: Get) -> Iterator[_Decided | None]:
-    """Every call that was decided, once; None for one that can't be read.
+    """Yields every decided call once; None for a call that cannot be read.
 
-    Allowed and asked-about calls are intents, and so are the denied ones of newer worlds. Older worlds have none of
-    these, and nor has an app without the event that a refused call leaves; so denied calls are looked for where calls
-    are proposed, in the receipts of a model's answers and in the events that ask for a call.
+    Allowed calls and calls that a person was asked about are intents, and so are denied calls of newer worlds. Older
+    worlds have no intents for denied calls, and nor has an app without the event that a refused call leaves. So denied
+    calls are looked for where calls are proposed: in the receipts of a model's answers and in the events that ask for a
+    call.
     """
 
     @lru_cache(KEPT_MANIFESTS)
@@ -140,7 +141,7 @@ def _decided(records: Iterable[Record], get: Get) -> Iterator[_Decided | None]:
 
 
 def _intent(record: Record, rules: _Rules, caller: Caller) -> _Decided:
-    """An intent's decision by the tool policy, also where something else refused the call."""
+    """Returns the tool policy's decision on an intent, also if something else refused the call."""
     params, admitted = record.body["params"], record.body["admitted"]
     tool, verdict = params["tool"], admitted["verdict"]
     effect = rules.effect(tool)
@@ -151,21 +152,21 @@ def _intent(record: Record, rules: _Rules, caller: Caller) -> _Decided:
 
 
 def _proposed(record: Record, get: Get) -> Iterator[tuple[str, str]]:
-    """The calls that came in with a record: (tool, call id)."""
+    """Yields the calls that came in with a record, as (tool, call id)."""
     body = record.body
     if record.kind == "receipt" and body["status"] == "ok" and isinstance(body["payload"], Mapping):
         for ref in body["payload"].get("tool_call_refs") or ():
             call = canonical_json.parse_object(get(ref))
             yield str(call["name"]), str(call["id"])
     elif record.kind == "event" and record.is_ingress and _is_asked(body["value"]):
-        asked = body["value"]["$value"]
-        yield asked["tool"], asked["call_id"]
+        request = body["value"]["$value"]
+        yield request["tool"], request["call_id"]
 
 
 def _is_asked(value: Any) -> bool:
-    """An event of a person's own call (`apps.demiurge.call_reducer`)."""
-    named = value.get("$value") if isinstance(value, Mapping) and value.get("$tag") == "Asked" else None
-    return isinstance(named, Mapping) and set(named) == {"call_id", "tool", "call_ref"}
+    """Returns whether an event's value asks for a person's own call (`apps.demiurge.call_reducer`)."""
+    request = value.get("$value") if isinstance(value, Mapping) and value.get("$tag") == "Asked" else None
+    return isinstance(request, Mapping) and set(request) == {"call_id", "tool", "call_ref"}
 
 
 def _denied(record: Record, tool: str, call_id: str, rules: _Rules) -> _Decided | None:

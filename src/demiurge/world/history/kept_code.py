@@ -1,8 +1,8 @@
-"""The code that a history ran on, from the source that is kept with it (docs/architecture.md, rule 7).
+"""Kept code: a module reducer loaded from the source that is stored with its history (docs/architecture.md, rule 7).
 
-To use it is to run a program out of a world's folder, so only what the user lets be run is: what they have run before,
-or whatever the world keeps if they say that they trust it. Whoever is handed a world looks at it without running what
-is in it.
+Loading it runs a program out of a world's folder. So only code that the user permits is loaded: code that the user has
+run before, or all of a world's code if the user says that it is trusted. A person who is given a world can look at it
+without running its code.
 """
 
 from __future__ import annotations
@@ -18,15 +18,16 @@ __all__ = ["kept_reducer"]
 
 
 def kept_reducer(source: bytes, function: str = "reduce") -> Reducer:
-    """A reducer from its kept source: a Python module with this function, or else one that is called `reduce`.
+    """Loads a module reducer from its kept source: a Python module with a function of this name, or else one named
+    `reduce`.
 
-    Only the module's own source is kept; what it imports is as it is now, and replay finds out when that matters.
-    Raises InvalidValue (`unchecked`) for a source that is no such module.
+    Only the module's own source is kept; its imports resolve to the present code, and replay shows whether that
+    matters. Raises InvalidValue (`unchecked`) if the source is not such a module.
     """
     module = ModuleType(f"kept_{ref_of(source)[7:23]}")
-    sys.modules[module.__name__] = module  # classes look their module up while they are made
+    sys.modules[module.__name__] = module  # class creation looks the module up
     try:
-        exec(compile(source, module.__name__, "exec", dont_inherit=True), module.__dict__)  # noqa: S102 - asked for
+        exec(compile(source, module.__name__, "exec", dont_inherit=True), module.__dict__)  # noqa: S102 - the user permits it
         found = module.__dict__
         return Reducer(found[function if function in found else "reduce"], source)
     except Exception as error:

@@ -1,12 +1,12 @@
 """Replay: a unit's history is fed to the kernel again, and every record it derives is compared with the journal.
 
-Only ingress is fed; receipts are ingress, so no tool and no model runs (docs/architecture.md, rule 2). Opening a unit
-and checking it are the same fold, so a state that was loaded is a state that was checked.
+Only ingress is fed; receipts are ingress, so no tool and no model runs (docs/architecture.md, rule 2). Loading a unit
+and checking it are the same fold, so a loaded state is a checked state.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 
@@ -14,26 +14,24 @@ from demiurge.errors import Damaged, DemiurgeError, Divergence, InvalidValue, No
 from demiurge.stores.protocol import Row
 from demiurge.values.fast_constructor import fast_constructor
 from demiurge.values.refs import Ref, ref_of
+from demiurge.world.effect_kinds.kind import ReadBlob
 from demiurge.world.history.kept_code import kept_reducer
-from demiurge.world.kernel import advance
 from demiurge.world.kernel.ingress import Ingress
-from demiurge.world.kernel.outcome import Advance, Need
+from demiurge.world.kernel.outcome import Advance
+from demiurge.world.kernel.run_step import advance_with_blobs
 from demiurge.world.manifest import Manifest
 from demiurge.world.record import Record, decode_row, read_row
 from demiurge.world.reducer import Reducer
 from demiurge.world.state import UnitState
 from demiurge.world.unit import Unit
 
-__all__ = ["Blobs", "KeptCode", "Manifests", "fold", "no_code", "step"]
+__all__ = ["KeptCode", "Manifests", "fold", "no_code"]
 
 _Ingress = fast_constructor(Ingress)
 
-Blobs = Callable[[Ref], bytes]
-"""Reads a blob; raises NotFound or Damaged."""
-
 
 KeptCode = Callable[[Ref], bool]
-"""Whether the source at this address, which a world keeps, may be run here (see `kept_code`)."""
+"""Returns whether the kept source at this address may be run here (see `kept_code`)."""
 
 
 def no_code(_source: Ref) -> bool:
@@ -41,17 +39,17 @@ def no_code(_source: Ref) -> bool:
 
 
 class Manifests:
-    """Manifests by address, resolved once each with the code at hand, or with the code that they pin."""
+    """Manifests by address, each resolved once with the code at hand, or with the code that it pins."""
 
-    def __init__(self, current: Manifest, get: Blobs, kept_code: KeptCode = no_code) -> None:
+    def __init__(self, current: Manifest, get: ReadBlob, kept_code: KeptCode = no_code) -> None:
         self.current, self._get, self._may_run = current, get, kept_code
         self._known: dict[Ref, Manifest] = {current.ref: current}
-        self._were: dict[Ref, Manifest | None] = {}
+        self._as_they_were: dict[Ref, Manifest | None] = {}
         self.needed: set[Ref] = set()
-        """Those of which a history could not be computed by the code at hand."""
+        """Addresses of manifests whose history the code at hand could not compute."""
 
     def replace(self, manifest: Manifest) -> None:
-        """Make another manifest the current one; those from before stay known."""
+        """Makes another manifest the current one; earlier manifests stay known."""
         self._known[manifest.ref] = self.current = manifest
 
     def __getitem__(self, ref: Ref) -> Manifest:
@@ -59,74 +57,35 @@ class Manifests:
             self._known[ref] = Manifest.load(self._get(ref), self.current.reducers)
         return self._known[ref]
 
-    def as_it_was(self, ref: Ref) -> Manifest | None:
-        """With the kept code of the modules whose code has changed, where it may be run; None when there is none."""
-        if ref not in self._were:
+    def with_kept_code(self, ref: Ref) -> Manifest | None:
+        """Returns the manifest with the kept code of those modules whose code has changed, if that code may be run;
+        None if there is none."""
+        if ref not in self._as_they_were:
             kept = dict(self._kept(self[ref]))
-            self._were[ref] = replace(self[ref], reducers={**self[ref].reducers, **kept}) if kept else None
-        return self._were[ref]
+            self._as_they_were[ref] = replace(self[ref], reducers={**self[ref].reducers, **kept}) if kept else None
+        return self._as_they_were[ref]
 
     def _kept(self, manifest: Manifest) -> Iterator[tuple[str, Reducer]]:
-        """A source that is gone, or can't be run, leaves the code at hand."""
+        """Yields the kept reducers of changed modules. A module whose source is gone or cannot be run is left out and
+        keeps the code at hand."""
         for name in manifest.unchecked_modules():
             pinned, at_hand = manifest.sources[name], manifest.reducers.get(name)
             if self._may_run(pinned):
                 with suppress(NotFound, Damaged, InvalidValue):
                     source = self._get(pinned)
-                    if ref_of(source) == pinned:  # what may be run is this, whatever the store says
+                    if ref_of(source) == pinned:  # the permission is for these bytes alone
                         function = getattr(at_hand.reduce, "__name__", "reduce") if at_hand is not None else "reduce"
                         yield name, kept_reducer(source, function)
 
 
-def step(
-    manifest: Manifest, state: UnitState, ingress: Ingress, get: Blobs, lost: Sequence[DemiurgeError] = ()
-) -> Advance:
-    """`advance`, with the blobs that it turns out to need.
-
-    A list of the cell that comes from a snapshot is read when it is looked at. `lost` gets the error when that fails:
-    then the kernel's outcome, which took it for the reducer's own, counts for nothing, and it is raised.
-    """
-    blobs = _OnDemand(get)
-    failures = len(lost)
-    while True:
-        outcome = advance(manifest, state, ingress, blobs)
-        if len(lost) > failures:
-            raise lost[-1]
-        if not isinstance(outcome, Need):
-            return outcome
-        blobs.known[outcome.ref] = get(outcome.ref)
-
-
-class _OnDemand(Mapping[Ref, bytes]):
-    """Blobs as a step asks for them, so that few steps run twice. What can't be read is not here: then the kernel says
-    that it needs it, and whoever runs it gets the error."""
-
-    def __init__(self, get: Blobs) -> None:
-        self._get = get
-        self.known: dict[Ref, bytes] = {}
-
-    def __getitem__(self, ref: Ref) -> bytes:
-        if ref not in self.known:
-            try:
-                self.known[ref] = self._get(ref)
-            except DemiurgeError:
-                raise KeyError(ref) from None
-        return self.known[ref]
-
-    def __iter__(self) -> Iterator[Ref]:
-        return iter(self.known)
-
-    def __len__(self) -> int:
-        return len(self.known)
-
-
 def fold(
-    state: UnitState, rows: Iterable[Row], manifests: Manifests, get: Blobs, lost: Sequence[DemiurgeError] = ()
+    state: UnitState, rows: Iterable[Row], manifests: Manifests, get: ReadBlob, lost: Sequence[DemiurgeError] = ()
 ) -> Iterator[UnitState]:
-    """A unit's state after each ingress of `rows`, which follow `state`; oldest first. `lost` as for `step`.
+    """Yields a unit's state after each ingress of `rows`, which follow `state`, oldest first. `lost` is as for
+    `advance_with_blobs`.
 
-    Raises Divergence, naming the record, when what the kernel derives is not what the journal holds; Damaged when a
-    record or a blob that a step reads is.
+    Raises Divergence, naming the record, if the kernel derives other records than the journal holds; Damaged if a
+    record or a blob that a step reads is damaged.
     """
     was: dict[Ref, Manifest] = {}
     for ingress_row, recorded in _steps(rows):
@@ -136,13 +95,13 @@ def fold(
         manifest_ref = first.stamp.manifest
         assert manifest_ref is not None
         manifest = was.get(manifest_ref) or manifests[manifest_ref]
-        given = ingress_row.ingress_id or ""
-        ingress = _Ingress(first.kind, given, first.body, first.stamp, first.cause, first.refs, first)
+        ingress_id = ingress_row.ingress_id or ""
+        ingress = _Ingress(first.kind, ingress_id, first.body, first.stamp, first.cause, first.refs, first)
         try:
             outcome = _checked(manifest, state, ingress, recorded, get, lost)
         except Exception as problem:
-            decode_row(ingress_row)  # when it is no record in canonical form, that is what is wrong
-            old = manifests.as_it_was(manifest_ref) if isinstance(problem, Divergence | NotFound) else None
+            decode_row(ingress_row)  # raises Damaged if the row itself is the fault
+            old = manifests.with_kept_code(manifest_ref) if isinstance(problem, Divergence | NotFound) else None
             if old is None or old is manifest:
                 raise
             outcome = _checked(old, state, ingress, recorded, get, lost)
@@ -157,16 +116,16 @@ def _checked(
     state: UnitState,
     ingress: Ingress,
     recorded: list[Row],
-    get: Blobs,
+    get: ReadBlob,
     lost: Sequence[DemiurgeError],
 ) -> Advance:
-    outcome = step(manifest, state, ingress, get, lost)
+    outcome = advance_with_blobs(manifest, state, ingress, get, lost)
     _compare(outcome.records, recorded, state.unit, manifest)
     return outcome
 
 
 def _steps(rows: Iterable[Row]) -> Iterator[tuple[Row, list[Row]]]:
-    """Rows grouped by the ingress that caused them: (ingress row, all rows of its step)."""
+    """Yields rows grouped by the ingress that caused them: (ingress row, all rows of its step)."""
     group: list[Row] = []
     for row in rows:
         if row.ingress_id is not None and group:
@@ -192,6 +151,6 @@ def _divergence(where: str, manifest: Manifest) -> Divergence:
     if changed:
         names = ", ".join(changed)
         why = f"the code of {names} is not what it ran on"
-        mend = "if you trust whoever wrote this world, DEMIURGE_KEPT_CODE=1 runs the code that is kept in it"
-        return Divergence(f"{where} can't be checked: {why}; {mend}", code="unchecked")
+        fix = "if you trust the authors of this world, set DEMIURGE_KEPT_CODE=1 to run the code that is kept in it"
+        return Divergence(f"{where} can't be checked: {why}; {fix}", code="unchecked")
     return Divergence(f"{where} is not what replay computes")

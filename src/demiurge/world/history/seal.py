@@ -1,8 +1,8 @@
-"""Seals: what to keep elsewhere to know later that a journal was not rewritten, and proofs under them.
+"""Seals: short texts to keep elsewhere, which show later that a journal was not rewritten, and proofs under them.
 
 A seal is the number of records and the root of the Merkle tree over their hashes, in the order of their positions:
-`SIZE-HEX`. A journal that only grew holds every seal it ever had, each found again without reading the journal; one
-that was shortened, reordered or rewritten does not. A proof shows that one record is under a seal to somebody who has
+`SIZE-HEX`. A journal that only grew still has every seal it ever had, and finds each without being read; a journal that
+was shortened, reordered or rewritten does not. A proof shows that one record is under a seal, to a reader who has
 nothing but that seal.
 """
 
@@ -29,7 +29,7 @@ _LONGEST: Final = 64
 
 
 class Seal(NamedTuple):
-    """`root` (32 bytes) is over the first `size` records."""
+    """A seal: `root` (32 bytes) covers the first `size` records."""
 
     size: int
     root: bytes
@@ -39,7 +39,7 @@ class Seal(NamedTuple):
 
     @classmethod
     def parse(cls, text: str) -> Seal:
-        """The inverse of `str`. Raises InvalidValue (`invalid_seal`)."""
+        """Parses the text that `str` gives. Raises InvalidValue (`invalid_seal`)."""
         found = _FORM.fullmatch(text)
         if found is None:
             raise InvalidValue("A seal is a number, a - and 64 hexadecimal digits.", code="invalid_seal")
@@ -48,7 +48,7 @@ class Seal(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Proof:
-    """That the record `data` (canonical CBOR, as `journal export` writes it) is at `position` under `seal`."""
+    """A proof that the record `data` (canonical CBOR, as `journal export` writes it) is at `position` under `seal`."""
 
     position: int
     seal: Seal
@@ -56,6 +56,7 @@ class Proof:
     data: bytes
 
     def holds(self) -> bool:
+        """Returns whether the proof is correct."""
         leaf = leaf_hash(sha256(self.data).digest())
         return path_root(leaf, self.position - 1, self.seal.size, self.path) == self.seal.root
 
@@ -69,7 +70,7 @@ class Proof:
 
     @classmethod
     def from_json(cls, node: Mapping[str, Any]) -> Proof:
-        """The inverse of `to_json`. Raises InvalidValue (`invalid_proof`)."""
+        """Reads the form that `to_json` gives. Raises InvalidValue (`invalid_proof`)."""
         try:
             position, path = node["position"], tuple(bytes.fromhex(step) for step in node["path"])
             if type(position) is not int or len(path) > _LONGEST:
@@ -80,9 +81,9 @@ class Proof:
 
 
 def sealed(store: Store, size: int | None = None) -> Seal:
-    """The seal of the first `size` records; of all there are for None. Raises NotFound, Damaged, Unavailable.
+    """Returns the seal of the first `size` records, or of all. Raises NotFound, Damaged, Unavailable.
 
-    It costs what came since the last time somebody asked, and little else, and checks nothing: `verify` does.
+    The cost grows with the records since the last call, and little else. Nothing is checked: `verify` does that.
     """
     if size is None:
         size = store.length()
@@ -92,9 +93,9 @@ def sealed(store: Store, size: int | None = None) -> Seal:
 
 
 def prove(store: Store, position: int, seal: Seal | None = None) -> Proof:
-    """That the record at `position` is under `seal`, or under the world's newest.
+    """Returns a proof that the record at `position` is under `seal`, or under the world's newest seal.
 
-    Raises NotFound (no such record, or not under that seal), Conflict (`seal`: not one that this world had), Damaged.
+    Raises NotFound (no such record, or not under that seal), Conflict (`seal`: this world never had it), Damaged.
     """
     under = seal if seal is not None else sealed(store)
     if not 0 < position <= under.size:

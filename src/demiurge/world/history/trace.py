@@ -1,7 +1,8 @@
-"""The causal tree of an event: what it led to, how each branch ended, what it waits for (docs/architecture.md, rule 6).
+"""The causal tree of an event: its consequences, how each branch ended, and what it waits for (docs/architecture.md,
+rule 6).
 
-A query over the journal's causes: nothing is stored for it, so it shows whatever the records say, also those of a world
-that another process is working on.
+A trace is a query over the journal's causes. Nothing is stored for it, so it also works on a world that another process
+has open.
 """
 
 from __future__ import annotations
@@ -16,8 +17,8 @@ from demiurge.world.record import Record
 __all__ = ["LineageOutcome", "State", "TraceLine", "lineage", "outcome", "trace"]
 
 State: TypeAlias = Literal["", "ok", "failed", "denied", "rejected", "awaiting_approval", "running"]
-"""How a branch ended at this record, or what it waits for: `awaiting_approval` a person, `running` a receipt. Empty
-where others follow."""
+"""How a branch ended at this record, or what it waits for: `awaiting_approval` for a person, `running` for a receipt.
+Empty if other records follow."""
 
 Place: TypeAlias = tuple[str, int]
 """A unit and a sequence number."""
@@ -25,8 +26,9 @@ Place: TypeAlias = tuple[str, int]
 
 @dataclass(frozen=True, slots=True)
 class TraceLine:
-    """One record of the tree, in the order in which a reader meets them. `depth`: causes between it and the root;
-    `is_last`: no later record has the same cause. `says`: what it is, in a few words; `why`: of a failure."""
+    """One record of the tree, in reading order. `depth` counts the causes between it and the root; `is_last` is true
+    if no later record has the same cause. `says` describes the record in a few words; `why` gives the reason of a
+    failure."""
 
     record: Record
     depth: int
@@ -37,11 +39,11 @@ class TraceLine:
 
 
 class LineageOutcome(NamedTuple):
-    """How a whole lineage stands: it waits for a person (`waiting`) or a receipt (`running`), a step or a plan of it
-    failed, or it is done. `failed`: what did, in the order of the tree; also while the rest goes on.
+    """The state of a whole lineage: it waits for a person (`waiting`) or a receipt (`running`), a step or a plan of it
+    failed, or it is done. `failed` holds the failures in the order of the tree, also while the rest goes on.
 
-    What failed and was taken up, such as a tool's call that a model was told of, fails no lineage. A plan that waits
-    for an event leaves no record, so this can't tell it from what is done.
+    A failure that was handled, such as a tool's call whose failure a model was told, does not fail the lineage. A plan
+    that waits for an event leaves no record, so it counts as done.
     """
 
     state: Literal["waiting", "running", "failed", "done"]
@@ -49,7 +51,7 @@ class LineageOutcome(NamedTuple):
 
 
 def outcome(lines: Sequence[TraceLine]) -> LineageOutcome:
-    """The terminal state of a lineage, of which these are all lines."""
+    """Returns the state of a lineage, given all its lines."""
     failed = tuple(line for line in lines if line.state == "failed" and line.record.kind in ("step", "plan_ended"))
     states = {line.state for line in lines}
     if "awaiting_approval" in states:
@@ -60,7 +62,7 @@ def outcome(lines: Sequence[TraceLine]) -> LineageOutcome:
 
 
 def lineage(records: Iterable[Record], root: Place) -> list[Record]:
-    """The record at `root` and all that it led to, in their order. `records` by position."""
+    """Returns the record at `root` and all its consequences, in order. `records` are in the order of positions."""
     reached: set[Place] = {root}
     found = []
     for record in records:
@@ -72,7 +74,7 @@ def lineage(records: Iterable[Record], root: Place) -> list[Record]:
 
 
 def trace(records: Sequence[Record]) -> list[TraceLine]:
-    """The tree of a lineage: its first record is the root."""
+    """Returns the tree of a lineage, whose first record is the root."""
     children: dict[Place, list[Record]] = defaultdict(list)
     for record in records[1:]:
         cause = _cause(record)
@@ -85,10 +87,10 @@ def _lines(root: Record, children: Mapping[Place, list[Record]]) -> Iterator[Tra
     waiting = [(root, 0, True)]
     while waiting:
         record, depth, is_last = waiting.pop()
-        led_to = children.get((record.unit, record.unit_seq), [])
-        state, why = _state(record, led_to)
+        consequences = children.get((record.unit, record.unit_seq), [])
+        state, why = _state(record, consequences)
         yield TraceLine(record, depth, is_last, state, _says(record), why)
-        waiting += [(child, depth + 1, child is led_to[-1]) for child in reversed(led_to)]
+        waiting += [(child, depth + 1, child is consequences[-1]) for child in reversed(consequences)]
 
 
 def _cause(record: Record) -> Place | None:
@@ -97,19 +99,19 @@ def _cause(record: Record) -> Place | None:
     return None if record.cause is None else (record.unit, record.cause)
 
 
-def _state(record: Record, led_to: Sequence[Record]) -> tuple[State, str]:
+def _state(record: Record, consequences: Sequence[Record]) -> tuple[State, str]:
     body = record.body
     match record.kind:
         case "intent" if body.get("admitted", {}).get("verdict") == "deny":
             return "denied", _reason(body["admitted"])
         case "intent":
-            return _waits(body, led_to), ""
+            return _waits(body, consequences), ""
         case "receipt" if body["status"] != "ok":
             return "failed", _reason(body["payload"])
         case "receipt" if isinstance(body["payload"], Mapping) and body["payload"].get("ok") is False:
             return "failed", _refused(body["payload"])
         case "receipt":
-            return ("" if led_to else "ok"), ""
+            return ("" if consequences else "ok"), ""
         case "approval" if body["verdict"] == "expire":
             return "failed", "approval_expired"
         case "approval" if body["verdict"] != "approve":
@@ -124,26 +126,26 @@ def _state(record: Record, led_to: Sequence[Record]) -> tuple[State, str]:
             return "", ""
 
 
-def _waits(intent: Mapping[str, Any], led_to: Sequence[Record]) -> State:
-    """What an intent waits for. Its decision and a person's no end it as well as its receipt does."""
-    if any(child.kind in ("receipt", "decision") for child in led_to):
+def _waits(intent: Mapping[str, Any], consequences: Sequence[Record]) -> State:
+    """Returns the state of an intent. A decision, or a person's rejection, ends it as a receipt does."""
+    if any(child.kind in ("receipt", "decision") for child in consequences):
         return ""
-    verdicts = [child.body["verdict"] for child in led_to if child.kind == "approval"]
+    verdicts = [child.body["verdict"] for child in consequences if child.kind == "approval"]
     if "approval" in intent and not verdicts:
         return "awaiting_approval"
     return "" if any(verdict != "approve" for verdict in verdicts) else "running"
 
 
 def _refused(payload: Mapping[str, Any]) -> str:
-    """What an answer says of itself that is not ok: a code and a message, or the values beside it (a commit that found
-    another version has those alone)."""
+    """Returns the reason in a payload that is not ok: its code and message, or its plain fields (a commit that found
+    another version has only those)."""
     coded = _reason({"code": payload.get("error_code"), "message": payload.get("message")})
     plain = [f"{name} {value}" for name, value in payload.items() if value != "" and type(value) in (str, int)]
     return coded or ": ".join(["not ok", *([", ".join(plain)] if plain else [])])
 
 
-def _reason(said: Mapping[str, Any]) -> str:
-    return ": ".join(str(said[name]) for name in ("code", "message") if said.get(name))
+def _reason(body: Mapping[str, Any]) -> str:
+    return ": ".join(str(body[name]) for name in ("code", "message") if body.get(name))
 
 
 def _says(record: Record) -> str:

@@ -1,10 +1,10 @@
-"""Verify: every record's bytes, every link of every chain, and every blob that a record exposes.
+"""Verify: checks every record's bytes, every link of every chain, and every blob that a record exposes.
 
-It reads no schema and runs no code, so it can't be fooled by either; the first thing that is wrong is named. A seal
-that was kept elsewhere says whether the journal still begins as it did then (see `seal`): one that only grew does, one
-that was shortened, reordered or rewritten does not. A blob that was erased is no damage, and is counted. So is a record
-whose archive is not here: its hash is believed, and all hashes up to the archive's last must lead to the root that was
-noted when it was written.
+It reads no schema and runs no code, so neither can mislead it. It names the first fault. A seal that was kept elsewhere
+shows whether the journal still begins as it did then (see `seal`): a journal that only grew does, one that was
+shortened, reordered or rewritten does not. An erased blob is not damage and is counted. So is a record whose archive is
+away: its hash is taken on trust, and all hashes up to the archive's last record must lead to the root that was noted
+when the archive was written.
 """
 
 from __future__ import annotations
@@ -32,19 +32,19 @@ from demiurge.world.unit import Unit
 __all__ = ["Verified", "verify"]
 
 NESTED = re.compile(rb"sha256:[0-9a-f]{64}")
-"""Blobs name other blobs by ref (a message its attachments, an answer its items); those are followed too."""
+"""A ref inside a blob: a message names its attachments, an answer its items. Nested blobs are checked too."""
 
 _TILE = (1 << BITS) - 1
 
 _AT_ONCE = 1000
-"""So many entries of the index are looked for together."""
+"""How many entries of the index are looked up together."""
 
 
 @dataclass(frozen=True, slots=True)
 class Verified:
-    """`seal` covers every record (the text form of a `Seal`). `problem` names the first thing that is wrong; `sealed`
-    is false when the seal that was asked for is not one that this world ever had. `erased`: blobs that records name and
-    that were erased; `archived`: records that are in archives which are not here, and were not read."""
+    """The outcome of a check. `seal` covers every record (the text form of a `Seal`). `problem` names the first fault;
+    `sealed` is false if this world never had the wanted seal. `erased` counts the erased blobs that records name;
+    `archived` counts the records in archives that are away, which were not read."""
 
     records: int
     units: int
@@ -61,10 +61,8 @@ class Verified:
 
 
 def verify(store: Store, seal: str | None = None, progress: Callable[[int], None] = lambda _done: None) -> Verified:
-    """Read the whole world once; with `seal`, one kept elsewhere, check that it is still the world it was taken of.
-
-    `progress` is told the number of records so far. Raises UsageError for a store that is closed.
-    """
+    """Reads the whole world once. With `seal`, one kept elsewhere, also checks that the world once had it. `progress`
+    is called with the number of records so far. Raises UsageError if the store is closed."""
     walk = _Walk(store, seal, progress)
     units, problem = 0, None
     try:
@@ -81,7 +79,7 @@ def verify(store: Store, seal: str | None = None, progress: Callable[[int], None
         walk.check_positions()
         walk.index.check()
         walk.blobs.check_rest()
-    except UsageError:  # not of the world, but of whoever asks
+    except UsageError:  # the caller's fault, not the world's
         raise
     except DemiurgeError as error:
         problem = str(error)
@@ -91,7 +89,7 @@ def verify(store: Store, seal: str | None = None, progress: Callable[[int], None
 
 
 class _Walk:
-    """What is gathered on the way: the tree of the seal so far, and whether it ever was the one that is looked for."""
+    """The state of one pass: the tree of the seal so far, and whether it ever was the wanted one."""
 
     def __init__(self, store: Store, wanted: str | None, progress: Callable[[int], None]) -> None:
         self.blobs, self.index = _Blobs(store), _ExposureCheck(store)
@@ -103,7 +101,7 @@ class _Walk:
         try:
             self._wanted = Seal.parse(wanted) if wanted is not None else None
             self.sealed = wanted is None
-        except InvalidValue:  # no seal, so none that it had
+        except InvalidValue:  # not a seal, so none that the world had
             self.sealed = False
         self._look()
 
@@ -112,11 +110,12 @@ class _Walk:
         return Seal(self.tree.size, self.tree.root())
 
     def expect_archives(self) -> None:
-        """Raises Damaged."""
+        """Reads the roots that were noted for the archives. Raises Damaged."""
         self._roots = {segment.last: segment.root for segment in self._store.archives.segments()}
 
     def step(self, row: Row) -> bytes | None:
-        """Take in the next record; the hash that it says comes before it, None when it is away. Raises Damaged."""
+        """Takes the next record. Returns the hash that it names as its predecessor's, None if its bytes are away.
+        Raises Damaged."""
         record = decode_row(row) if not row.is_away else None
         self.tree.add(leaf_hash(row.hash), self._check_tile if self.tree.size & _TILE == _TILE else None)
         self._last = row.position
@@ -132,7 +131,7 @@ class _Walk:
         return record.prev
 
     def check_positions(self) -> None:
-        """Check that no record is missing in between. Raises Damaged."""
+        """Checks that no record is missing in between. Raises Damaged."""
         if self._last != self.tree.size:
             raise Damaged(f"{self._last - self.tree.size} of the records up to position {self._last} are missing.")
 
@@ -148,14 +147,14 @@ class _Walk:
 
 
 class _ExposureCheck:
-    """Checks that the index of blobs has every record that gives a blob."""
+    """Checks that the index of blobs has every record that exposes a blob."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
         self._found: list[Given] = []
 
     def take(self, record: Record) -> None:
-        """Raises Damaged."""
+        """Takes the next record. Raises Damaged."""
         if gives(record.kind, record.is_ingress):
             place = record.unit, record.unit_seq, record.position or 0
             self._found += [Given(ref_digest(ref), *place) for ref in record.refs]
@@ -163,7 +162,7 @@ class _ExposureCheck:
                 self.check()
 
     def check(self) -> None:
-        """Checks what was taken in. Raises Damaged."""
+        """Checks the records taken since the last check. Raises Damaged."""
         found, self._found = self._found, []
         lacking = self._store.exposures.lacking(found)
         if lacking is not None:
@@ -175,6 +174,8 @@ class _ExposureCheck:
 
 
 class _Blobs:
+    """Checks blobs, each once."""
+
     def __init__(self, store: Store) -> None:
         self.store = store
         self.good: set[Ref] = set()
@@ -182,7 +183,7 @@ class _Blobs:
         self.lists: set[Ref] = set()
 
     def check_all(self, record: Record) -> None:
-        """Check what `record` exposes. Raises Damaged, naming the record."""
+        """Checks the blobs that `record` exposes. Raises Damaged, naming the record."""
         for ref in record.refs:
             try:
                 self.check(ref)
@@ -192,7 +193,8 @@ class _Blobs:
                 ) from error
 
     def check_snapshots(self, unit: str) -> None:
-        """Check that each snapshot stands on a record of the chain and has all its nodes. Raises Damaged."""
+        """Checks that each snapshot of the unit stands on a record of the chain and has all its nodes. Raises
+        Damaged."""
         snapshot = self.store.latest_snapshot(unit)
         while snapshot is not None:
             where = f"the snapshot of {unit} after record {snapshot.unit_seq}"
@@ -209,7 +211,7 @@ class _Blobs:
             snapshot = self.store.latest_snapshot(unit, snapshot.unit_seq)
 
     def check_list(self, root: Mapping[str, Any]) -> None:
-        """Check the chunks of a list; those that an earlier one shares are known."""
+        """Checks the chunks of a list; chunks shared with an earlier list are not read again."""
         waiting = [(Ref(root["top"]), root["levels"]), (Ref(root["tail"]), 0)]
         while waiting:
             ref, level = waiting.pop()
@@ -221,6 +223,7 @@ class _Blobs:
                 waiting += [(ref_from_digest(child), level - 1) for child in cbor.decode(data)]
 
     def check(self, ref: Ref) -> None:
+        """Checks a blob and the blobs that it names. Raises Damaged, NotFound."""
         waiting = [ref]
         while waiting:
             ref = waiting.pop()
@@ -238,6 +241,6 @@ class _Blobs:
             waiting.extend(inner for inner in nested - self.good if self.store.has_blob(inner))
 
     def check_rest(self) -> None:
-        """Blobs that no record names: put by somebody who never used them."""
+        """Checks the blobs that no record names: somebody stored them and never used them."""
         for ref in self.store.iter_blobs():
             self.check(ref)

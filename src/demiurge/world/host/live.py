@@ -19,11 +19,12 @@ from demiurge.stores.protocol import Attempt, Batch, Outgoing, Row, Snapshot, St
 from demiurge.values import cbor
 from demiurge.values.caller import Caller
 from demiurge.values.fast_constructor import fast_constructor
-from demiurge.world.history.replay import Manifests, step
+from demiurge.world.history.replay import Manifests
 from demiurge.world.host.commit import Committer
 from demiurge.world.host.loader import Loader
 from demiurge.world.kernel.ingress import Ingress
 from demiurge.world.kernel.outcome import Advance, Sent
+from demiurge.world.kernel.run_step import advance_with_blobs
 from demiurge.world.record import Record
 from demiurge.world.snapshot import take_snapshot
 from demiurge.world.state import OpenIntent, UnitState
@@ -218,7 +219,7 @@ class LiveUnit:
         """Take a step under the manifest that was in force when the ingress came in."""
         manifest = ingress.stamp.manifest
         assert manifest is not None
-        return step(self.manifests[manifest], state, ingress, self.committer.get_blob, self.loader.lost)
+        return advance_with_blobs(self.manifests[manifest], state, ingress, self.committer.get_blob, self.loader.lost)
 
     def _moved(self, moved: _Moved, error: BaseException | None) -> None:
         """Let the world know of what is durable, or of what kept it from being."""

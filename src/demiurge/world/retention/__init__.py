@@ -1,5 +1,6 @@
-"""What a world may let go of: garbage, and what somebody wants gone.
+"""What a world may drop: garbage, the bytes of old records, and blobs that a person wants erased.
 
-Records are kept for ever. Blobs are kept as long as something can lead to them (`garbage`), or until they are erased on
-purpose (`erasure`); a world without either stays whole, says so, and replays as far as what is left allows.
+Records are kept forever; their bytes may move to files (`archive`). Blobs are kept as long as something leads to them
+(`garbage`), or until they are erased on purpose (`erasure`). A world without them still verifies, says what is missing,
+and replays as far as the rest allows.
 """

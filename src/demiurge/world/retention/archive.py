@@ -1,8 +1,8 @@
-"""Archiving: the bytes of old records go to files beside the journal, which their user may keep elsewhere.
+"""Archiving: the bytes of old records move to files beside the journal, which the user may keep elsewhere.
 
-Records stay what they are: each keeps its place, its idempotency key and its hash, so nothing that follows changes, and
-every seal holds. Whatever reads one reads it from its file; while that is away, who needs the record is told so, and
-nobody else.
+Each record keeps its place, its idempotency key and its hash, so nothing that follows changes, and every seal holds. A
+reader of an archived record reads it from its file; while the file is away, only a caller that needs the record gets an
+error.
 """
 
 from __future__ import annotations
@@ -18,15 +18,14 @@ from demiurge.world.record import decode_row
 __all__ = ["KEEP_S", "Archiving", "archive"]
 
 KEEP_S: Final = 30 * 24 * 3600
-"""Younger records are left: seconds."""
+"""Records younger than this many seconds are not archived: 30 days."""
 
 
 @dataclass(frozen=True, slots=True)
 class Archiving:
-    """What was archived, or would be: `records`, whose bytes are `bytes`, up to `position`, which `seal` covers.
-
-    `segments` files of `packed` bytes together hold them; 0 of what only would be. Without `records` there is no seal.
-    """
+    """The outcome of archiving, or of a dry run: `records` with `bytes` in all, up to `position`, which `seal` covers.
+    They are in `segments` files of `packed` bytes together; both are 0 for a dry run. Without `records` there is no
+    seal."""
 
     records: int
     bytes: int
@@ -39,11 +38,11 @@ class Archiving:
 def archive(
     store: Store, *, before: int | None = None, now_ns: int = 0, keep_s: int = KEEP_S, dry_run: bool = False
 ) -> Archiving:
-    """Archive the records with a position below `before`; without, those from before `keep_s` seconds ago at `now_ns`,
-    nanoseconds since 1970. Records that were archived already don't count.
+    """Archives the records with a position below `before`; without `before`, those that are older than `keep_s` seconds
+    at `now_ns` (nanoseconds since 1970). Records that were archived already do not count.
 
-    Raises Conflict (`archiving`), UsageError (a store without a folder), Damaged: a record on the way is, and those
-    before it may be archived; Unavailable: the next call goes on.
+    Raises Conflict (`archiving`), UsageError (a store without a folder); Damaged if a record on the way is damaged, and
+    those before it may be archived; Unavailable: the next call goes on.
     """
     segments = store.archives.segments()
     done = segments[-1].last if segments else 0
@@ -62,7 +61,8 @@ def archive(
 
 
 def _until(store: Store, done: int, length: int, cutoff_ns: int) -> int:
-    """The position of the last of the records after `done` that is older. Times grow with positions, or nearly so."""
+    """Returns the position of the last record after `done` that is older than `cutoff_ns`. Times grow with positions,
+    or nearly so."""
 
     def time_ns(position: int) -> int:
         return decode_row(next(store.read_all(position, 1))).stamp.time_ns

@@ -1,12 +1,13 @@
-"""Erasure: the bytes of a blob go for good, and the world says that they are gone, who wanted it and why.
+"""Erasure: the bytes of a blob are removed for good, and the world records that they are gone, who asked for it and
+why.
 
-An `erased` record `{ref, actor, why}` is written, in the unit `sys/World@1/erasures`, in the transaction that makes the
-erasure durable; one more, with `of`, for each copy that goes with it (see `traces`). The records that name the blob
-stay as they are: they verify, and a step that has read it can't be computed again, so replay counts it as unchecked and
-goes on from a snapshot. To have one, each unit whose loading reads the blob gets a snapshot first.
+An `erased` record `{ref, actor, why}` is written in the unit `sys/World@1/erasures`, in the transaction that makes the
+erasure durable, and one more, with `of`, for each copy that is erased with it (see `traces`). The records that name the
+blob stay as they are and verify. A step that read the blob cannot be computed again, so replay counts it as unchecked
+and goes on from a snapshot; each unit whose loading reads the blob gets a snapshot first.
 
-What can be erased is what somebody said or a tool wrote. The world's own nodes and the code that it ran on are needed
-to open it, and stay; so do values that stand in a record itself.
+Only words of a person, a model or a tool can be erased. The world's own nodes and the code that it ran on are needed to
+open it, and stay; so do values that stand in a record itself.
 """
 
 from __future__ import annotations
@@ -20,10 +21,11 @@ from demiurge.stores.protocol import Batch, Snapshot, Store
 from demiurge.values.clock import Entropy
 from demiurge.values.refs import Ref, parse_ref, ref_digest, ref_of
 from demiurge.world.effect_kinds import TOOL
-from demiurge.world.history.replay import Manifests, step
+from demiurge.world.history.replay import Manifests
 from demiurge.world.host.live import rows_of
 from demiurge.world.host.loader import Loader
 from demiurge.world.kernel.ingress import Ingress
+from demiurge.world.kernel.run_step import advance_with_blobs
 from demiurge.world.record import Stamp, decode_row
 from demiurge.world.retention.traces import NODE, Mention, traces_of
 from demiurge.world.retention.words import ErasedWords
@@ -34,7 +36,7 @@ from demiurge.world.unit import Unit
 __all__ = ["ERASURES", "Beside", "Erasure", "erase"]
 
 ERASURES: Final = Unit("sys/World@1", "erasures")
-"""The unit that `erased` records are in; nothing else is."""
+"""The unit that holds the `erased` records and nothing else."""
 
 _WHY: Final = 2000
 _MOST_LEFT: Final = 100
@@ -42,13 +44,14 @@ _MOST_LEFT: Final = 100
 
 @dataclass(frozen=True, slots=True)
 class Erasure:
-    """`ref` was erased, or would be: `size` bytes, named by `records` of the `units`. `copies` of it went with it.
+    """The outcome of an erasure, or of a dry run. `ref` is a blob of `size` bytes, named by `records` of the `units`;
+    `copies` were erased with it.
 
-    `done`: nothing in the world's folder holds its words any more, but for the `quotes`: other messages and blobs that
-    say some of them, which can be erased in their turn. `inline` is what holds them and can't be erased: a record of an
-    older version or of another client, say; then it is not done. `unchecked` are the units that read what is gone, and
-    are loaded from a snapshot from now on. `lines`: so many typed lines were removed. `sessions` are the units whose
-    session has lost an event.
+    `done` is true if nothing in the world's folder holds its words any more, except for the `quotes`: other messages
+    and blobs that say some of them, and can be erased in turn. `inline` is what holds the words and cannot be erased,
+    such as a record of an older version or of another client; then the erasure is not done. `unchecked` are the units
+    that read an erased blob, and load from a snapshot from now on. `lines` counts the typed lines that were removed.
+    `sessions` are the units whose session has lost an event.
     """
 
     ref: Ref
@@ -65,8 +68,8 @@ class Erasure:
 
 
 Beside = Callable[[bytes | None, Erasure, bool], Erasure]
-"""Is given the bytes that go (None: they went before), what is found so far, and whether nothing may be changed.
-Returns the same with what it found."""
+"""Removes the words from other files of a world. It gets the bytes of the blob (None if they went before), the outcome
+so far, and whether this is a dry run. Returns the outcome with what it found."""
 
 
 def erase(
@@ -80,16 +83,16 @@ def erase(
     dry_run: bool = False,
     beside: Beside | None = None,
 ) -> Erasure:
-    """Erase one blob and its copies; with `dry_run` only say what that would come to. A blob that was erased before
-    stays so, without another record, and is `done` if it was then. `beside` removes what other files of the world have.
+    """Erases one blob and its copies; with `dry_run` only reports what would be erased. A blob that was erased before
+    gets no new record, and is `done` if it was then. `beside` removes the words from other files of the world.
 
-    Raises InvalidValue (no ref, or `why` has not 1 to 2000 characters or quotes what is to be erased), NotFound (no
-    such blob), UsageError (`needed`: the world can't do without), Conflict (`busy`: a unit that reads it can't be kept
-    without it now, or a call that is one of its copies waits or runs), Damaged, Divergence, Unavailable.
+    Raises InvalidValue (not a ref, or `why` is not 1 to 2000 characters or quotes the erased words), NotFound (no such
+    blob), UsageError (`needed`: the world needs it), Conflict (`busy`: a unit that reads it cannot take a snapshot now,
+    or a call that is one of its copies waits or runs), Damaged, Divergence, Unavailable.
     """
     wanted = parse_ref(ref)
     if not 1 <= len(why) <= _WHY:
-        raise InvalidValue(f"a reason has 1 to {_WHY} characters", path="why")
+        raise InvalidValue(f"write a reason of 1 to {_WHY} characters", path="why")
     try:
         size, data = _data(store, wanted)
     except NotFound as error:
@@ -120,7 +123,7 @@ def erase(
     if dry_run:
         return outcome if beside is None else beside(data, outcome, True)
     for state in readers:
-        _keep(store, state)
+        _take_snapshot(store, state)
     current = manifests.current
     store.put_blobs([current.node, *(reducer.source for reducer in current.reducers.values())])
     if beside is not None:
@@ -133,7 +136,8 @@ def erase(
 
 
 def _again(store: Store, ref: Ref, *, dry_run: bool) -> Erasure:
-    """Of a blob that was erased before: its copies, and what was left then, are in the records of it."""
+    """Returns the outcome for a blob that was erased before, from the records of that erasure: its copies, and what was
+    left."""
     copies: list[Ref] = []
     left: list[str] = []
     for row in store.read(str(ERASURES)) if store.head(str(ERASURES)) is not None else ():
@@ -144,7 +148,7 @@ def _again(store: Store, ref: Ref, *, dry_run: bool) -> Erasure:
             copies.append(body["ref"])
     copies = [copy for copy in dict.fromkeys(copies) if copy in set(store.erasures())]
     if not dry_run:
-        store.erase([ref, *(copy for copy in copies if not store.has_blob(copy))])  # it may have been cut short
+        store.erase([ref, *(copy for copy in copies if not store.has_blob(copy))])  # finishes an interrupted call
     inline = tuple(Mention("record", name) for name in left)
     digest = ref_digest(ref)
     named = [row.unit for row in store.read_all() if row.unit != str(ERASURES) and digest in row.data]
@@ -153,7 +157,8 @@ def _again(store: Store, ref: Ref, *, dry_run: bool) -> Erasure:
 
 
 def _data(store: Store, ref: Ref) -> tuple[int, bytes]:
-    """The size of a blob that may go, and its bytes, none of one that is damaged. Raises NotFound, UsageError."""
+    """Returns the size of a blob that may be erased, and its bytes (empty if it is damaged). Raises NotFound,
+    UsageError."""
     try:
         data = store.get_blob(ref)
     except Damaged:
@@ -164,13 +169,13 @@ def _data(store: Store, ref: Ref) -> tuple[int, bytes]:
 
 
 def _refuse_open_calls(store: Store, manifests: Manifests, gone: Set[Ref]) -> None:
-    """Raises Conflict for a call whose arguments are to go and that has no receipt yet."""
+    """Raises Conflict if a call without a receipt has its arguments among the blobs to be erased."""
     loader = Loader(store, manifests, [])
     for head in store.heads(open_only=True):
         try:
             state = loader.load(Unit.parse(head.unit)).state
         except (NotFound, Damaged, Divergence):
-            continue  # it takes no step, so it performs nothing
+            continue  # such a unit takes no step, so it performs nothing
         if any(intent.kind == TOOL and intent.params.get("call_ref") in gone for intent in state.intents.values()):
             raise Conflict(
                 f"A call of {head.unit} that this message proposes waits or runs: decide it or stop the turn first.",
@@ -179,7 +184,7 @@ def _refuse_open_calls(store: Store, manifests: Manifests, gone: Set[Ref]) -> No
 
 
 def _readers(store: Store, manifests: Manifests, refs: Set[Ref]) -> Iterator[UnitState]:
-    """The units whose loading reads one of `refs`, as they are. Raises Damaged, Divergence."""
+    """Yields the states of the units whose loading reads one of `refs`. Raises Damaged, Divergence."""
     read: set[Ref] = set()
 
     def get(wanted: Ref) -> bytes:
@@ -197,13 +202,13 @@ def _readers(store: Store, manifests: Manifests, refs: Set[Ref]) -> Iterator[Uni
         except NotFound as gone:
             if gone.code != "erased":
                 raise
-            continue  # what it was is lost with another blob
+            continue  # its state is lost already, with another blob
         if not read.isdisjoint(refs):
             yield state
 
 
-def _keep(store: Store, state: UnitState) -> None:
-    """Take a snapshot, so that no step before it has to be computed again."""
+def _take_snapshot(store: Store, state: UnitState) -> None:
+    """Takes a snapshot, so that no step before it has to be computed again."""
     try:
         node, chunks = snapshot_node(state)
     except InvalidValue as error:
@@ -219,12 +224,12 @@ def _record(
     stamp: Stamp,
     entropy: Entropy,
 ) -> Batch:
-    """One `erased` record for each blob that goes."""
+    """Returns a batch with one `erased` record for each blob."""
     state = Loader(store, manifests, []).load(ERASURES).state
     first, rows = state.seq, []
     for body in bodies:
         ingress = Ingress("erased", f"erased:{entropy.token(16).hex()}", body, stamp)
-        outcome = step(manifests.current, state, ingress, store.get_blob)
+        outcome = advance_with_blobs(manifests.current, state, ingress, store.get_blob)
         state = outcome.state
         rows += rows_of(outcome.records, ingress.id)
     return Batch(str(ERASURES), first, tuple(rows), False)

@@ -1,13 +1,14 @@
-"""Garbage: blobs that nothing leads to, and snapshots that newer ones have superseded.
+"""Garbage collection: removes blobs that nothing leads to, and snapshots that newer ones have superseded.
 
-Roots are the records of the journal, each unit's newest snapshot, and what is younger than the retention window: blobs
-that somebody put, for an event that may come next, and older snapshots. What a live blob names is live. Names are found
-in the bytes themselves (`stores.gc_barrier`), so no format has to be known; what looks like a name and is none keeps
-some garbage.
+Roots are the records of the journal, each unit's newest snapshot, and everything younger than the retention window:
+blobs that somebody stored for an event yet to come, and older snapshots. A blob that a live blob names is live. Names
+are found in the bytes themselves (`stores.gc_barrier`), so no format has to be known; bytes that only look like a name
+keep some garbage.
 
-Nothing has to stop for it: what is put, read, asked about or named meanwhile is noted, and followed before anything
-is removed (`protocol.GarbageCollection`). Snapshots are forgotten before their nodes are removed, and each blob goes by
-itself: a crash leaves garbage and nothing else. Memory: some 100 bytes for each blob that is older than the window.
+The world stays in use meanwhile: blobs that are stored, read, asked about or named during the collection are noted, and
+followed before anything is removed (`protocol.GarbageCollection`). Snapshots are forgotten before their nodes are
+removed, and each blob is removed by itself, so a crash leaves garbage and nothing else. Memory: some 100 bytes for each
+blob that is older than the window.
 """
 
 from __future__ import annotations
@@ -26,14 +27,16 @@ from demiurge.world.record import decode_row
 __all__ = ["KEEP_S", "Garbage", "collect"]
 
 KEEP_S: Final = 7 * 24 * 3600
-"""The retention window: seconds. It is never less than an hour (`REFRESH_S`), however little is asked for."""
+"""The retention window: 7 days, in seconds. A shorter one can be asked for, but never less than an hour
+(`REFRESH_S`)."""
 
 _BATCH: Final = 500
 
 
 @dataclass(frozen=True, slots=True)
 class Garbage:
-    """What was removed, or would be: `blobs` of `bytes` in all, and `snapshots`. `kept`: blobs that stay, up to now."""
+    """What was removed, or would be in a dry run: `blobs` of `bytes` in all, and `snapshots`. `kept` counts the blobs
+    that stay."""
 
     blobs: int
     bytes: int
@@ -44,11 +47,11 @@ class Garbage:
 def collect(
     store: Store, *, now_s: int, keep_s: int = KEEP_S, roots: Iterable[bytes] = (), dry_run: bool = False
 ) -> Garbage:
-    """Remove the garbage of a world, or only look for it. `now_s`: seconds since 1970; `roots`: what names
-    blobs that a record will name, such as the manifest in force.
+    """Removes the garbage of a world, or with `dry_run` only counts it. `now_s` is in seconds since 1970; `roots` are
+    bytes that name blobs which a record will name, such as the manifest in force.
 
-    Raises Damaged, and removes nothing, when a record or a blob on the way is damaged; Conflict (`collecting`);
-    Unavailable: then some of it may be removed.
+    Raises Damaged, and removes nothing, if a record or a blob on the way is damaged; Conflict (`collecting`);
+    Unavailable: then some of the garbage may be removed.
     """
     for damaged in store.damaged.values():
         raise damaged
@@ -57,15 +60,15 @@ def collect(
         sweep = _Sweep(store, collecting, cutoff_s)
         superseded = list(sweep.mark(roots))
         if dry_run:
-            if store.read_only is None:  # else nobody has put anything meanwhile
-                sweep.heed()
+            if store.read_only is None:  # a read-only store is not written to meanwhile
+                sweep.follow_noted()
             return Garbage(len(sweep.white), sum(sweep.white.values()), len(superseded), sweep.kept)
         store.drop_snapshots(superseded)
         return Garbage(*sweep.remove(), len(superseded), sweep.kept)
 
 
 class _Sweep:
-    """`white`: the size of each blob that nothing has led to yet, by digest."""
+    """One collection. `white` holds the size of each blob that nothing has led to yet, by digest."""
 
     def __init__(self, store: Store, collecting: GarbageCollection, cutoff_s: int) -> None:
         self._store, self._collecting, self._cutoff_s = store, collecting, cutoff_s
@@ -76,7 +79,7 @@ class _Sweep:
         return sum(1 for _ in self._store.list_blobs()) - len(self.white)
 
     def mark(self, roots: Iterable[bytes]) -> Iterator[Snapshot]:
-        """Follow everything from the roots; the snapshots that are superseded."""
+        """Follows everything from the roots. Yields the superseded snapshots."""
         for root in roots:
             self._follow(named_in(root))
         for kept in self._store.list_blobs():
@@ -98,8 +101,8 @@ class _Sweep:
                     yield snapshot
             self._follow(named_in(newest.ref.encode()))
 
-    def heed(self) -> None:
-        """Follow what was noted."""
+    def follow_noted(self) -> None:
+        """Follows the blobs that were noted during the collection."""
 
         def choose(noted: set[bytes]) -> Sequence[BlobInfo]:
             self._follow(noted)
@@ -108,7 +111,7 @@ class _Sweep:
         self._collecting.remove(choose)
 
     def remove(self) -> tuple[int, int]:
-        """Remove what is white; how many blobs, and how many bytes."""
+        """Removes the white blobs. Returns how many blobs, and how many bytes."""
         blobs = size = 0
 
         def choose(noted: set[bytes]) -> Sequence[BlobInfo]:
@@ -129,7 +132,7 @@ class _Sweep:
             older = self._store.latest_snapshot(older.unit, older.unit_seq)
 
     def _check(self, newest: Snapshot) -> None:
-        """One that is not whole supersedes nothing."""
+        """Raises Damaged if the newest snapshot is not whole: then it supersedes nothing."""
         if all(self._collecting.read(digest) is None for digest in named_in(newest.ref.encode())):
             raise Damaged(
                 f"The snapshot of {newest.unit} after record {newest.unit_seq} is lost, so no older one goes."
@@ -140,7 +143,7 @@ class _Sweep:
         return row is not None and decode_row(row).stamp.time_ns >= self._cutoff_s * 10**9
 
     def _follow(self, digests: Iterable[bytes]) -> None:
-        """These blobs are live, and all that they lead to."""
+        """Marks these blobs, and all that they lead to, as live."""
         waiting = [digest for digest in digests if self.white.pop(digest, None) is not None]
         while waiting:
             named = self._named_by(waiting.pop())

@@ -1,8 +1,8 @@
-"""Where else a blob's words are: copies that go with it, messages that quote it, and what can't be erased.
+"""Traces: where else a blob's words are. Finds copies that are erased with it, messages that quote it, and what stays.
 
-A copy is made by the same receipt as the blob: an answer in the provider's own order with the model's thoughts, a
-tool's result as its public view, its record, its events and the states of the session that they led to. What another
-receipt made too is not only a copy, so it is named and stays.
+A copy was made by the same receipt as the blob: an answer in the provider's own order with the model's thoughts, a
+tool's result as its public view, its record, its events and the session states that they led to. A blob that another
+receipt made too is not only a copy, so it is reported and stays.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from demiurge.world.retention.words import ErasedWords, message_of, texts_of
 __all__ = ["NODE", "Mention", "Traces", "traces_of"]
 
 NODE: Final = cbor.encode(None)[:3]
-"""What every node of the world itself begins with."""
+"""The first bytes of every node of the world itself."""
 
 _LARGE: Final = 1 << 20
 
 
 class Mention(NamedTuple):
-    """Something that holds or quotes the words. `kind`: `message`, `blob`, `node`, `record`, `ledger`, `file` or
-    `damaged`; `name`: its address or path, or which record and field; `units` name it."""
+    """Something that holds or quotes the words. `kind` is `message`, `blob`, `node`, `record`, `ledger`, `file` or
+    `damaged`; `name` is its address or path, or its record and field; `units` are the units that name it."""
 
     kind: str
     name: str
@@ -39,8 +39,9 @@ class Mention(NamedTuple):
 
 @dataclass(slots=True)
 class Traces:
-    """`records` of the `units` name the blob. `copies` go with it. `quotes` are other messages and blobs; `inline` is
-    what holds the words and can't be erased. `sessions` are units whose folded session holds a result of it."""
+    """What was found. `records` of the `units` name the blob; `copies` are erased with it; `quotes` are other messages
+    and blobs; `inline` is what holds the words and cannot be erased; `sessions` are the units whose folded session
+    holds a result of it."""
 
     records: int = 0
     units: list[str] = field(default_factory=list)
@@ -51,8 +52,8 @@ class Traces:
 
 
 def traces_of(store: Store, ref: Ref, words: ErasedWords, unit_of_erasures: str) -> Traces:
-    """Look at every record and every blob. Raises UsageError (`needed`: code that a history ran on), Damaged (of a
-    record), and what reading an archive raises."""
+    """Searches every record and every blob. Raises UsageError (`needed`: the blob is code that a history ran on),
+    Damaged (a record), and what reading an archive raises."""
     found = Traces()
     group = _Group(store, ref, words)
     for row in store.read_all():
@@ -77,7 +78,7 @@ def traces_of(store: Store, ref: Ref, words: ErasedWords, unit_of_erasures: str)
 
 
 class _Group:
-    """What the receipts that made the blob have made with it."""
+    """The blobs that were made by the same receipts as the blob."""
 
     def __init__(self, store: Store, ref: Ref, words: ErasedWords) -> None:
         self._store, self._ref, self._words = store, ref, words
@@ -86,7 +87,7 @@ class _Group:
         self._later: dict[str, dict[Ref, None]] = {}
 
     def look(self, record: Record) -> None:
-        """Take the next record, in the order of positions."""
+        """Takes the next record, in the order of positions."""
         if record.kind != "receipt" or not isinstance(record.body["payload"], Mapping):
             self._others.update(record.refs if record.is_ingress and record.kind == "event" else ())
             return
@@ -108,6 +109,7 @@ class _Group:
                 self._others.update((session, *pieces))
 
     def copies(self) -> tuple[list[Ref], list[str]]:
+        """Returns the copies, and the units whose session holds a result of the blob."""
         found = {**self._mine, **{ref: None for later in self._later.values() for ref in later}}
         return [ref for ref in found if ref != self._ref and self._may_go(ref)], list(self._later)
 
@@ -125,7 +127,7 @@ class _Group:
         return False
 
     def _pieces(self, session: str | None) -> Iterator[Ref]:
-        """The blobs that a checkpoint of a session names."""
+        """Yields the blobs that a checkpoint of a session names."""
         if session is not None:
             with suppress(DemiurgeError, KeyError, TypeError, AttributeError):
                 checkpoint = canonical_json.parse_object(self._store.get_blob(parse_ref(session)))
@@ -133,10 +135,10 @@ class _Group:
                     yield from map(parse_ref, written["pieces"])
 
 
-def _blobs(store: Store, but: set[Ref], words: ErasedWords, inline: list[Mention]) -> Iterator[tuple[Ref, str]]:
-    """The other blobs that hold or quote the words; nodes that hold them are put to `inline`."""
+def _blobs(store: Store, excluded: set[Ref], words: ErasedWords, inline: list[Mention]) -> Iterator[tuple[Ref, str]]:
+    """Yields the other blobs that hold or quote the words; nodes that hold them are added to `inline`."""
     for ref in store.iter_blobs():
-        if ref in but:
+        if ref in excluded:
             continue
         try:
             data = store.get_blob(ref)

@@ -1,11 +1,11 @@
-"""The words of a message that is to be forgotten, and whether something else says them too.
+"""The words of an erased message, and whether another text holds or quotes them.
 
-Words are looked for in bytes, whatever their form is: JSON in JSON, CBOR or plain text. So both sides are *folded*
-first: escapes are undone as far as they can be, white space and quotation marks are one blank, and backslashes are
-nothing.
+Words are searched for in bytes of any form: JSON in JSON, CBOR or plain text. So both sides are *folded* first: escapes
+are undone as far as possible, white space and quotation marks become one blank, and backslashes are dropped.
 
-Invariant: a copy holds all the words of one text, from 8 characters on; shorter words, such as "yes", are a copy only
-where they are the whole of a text. A quotation is less: three words in a row, or one word that is long or has a digit.
+Invariant: a copy holds all the words of one text of at least 8 characters; shorter words, such as "yes", are a copy
+only if they are the whole of a text. A quotation is less: three words in a row, or one word that is long or has a
+digit.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ __all__ = ["ErasedWords", "fold", "message_of"]
 
 _LEAST: Final = 8
 _TITLE: Final = 60
-"""Characters of a first message that older versions made the title of its chat."""
+"""How many characters of a first message older versions made the title of its chat."""
 
 _UNICODE: Final = re.compile(r"\\+u([0-9a-fA-F]{4})")
 _BLANK: Final = re.compile(r'(?:\\+[nrtbf"/]|["\s\x08/])+')
@@ -38,7 +38,7 @@ _NAMES: Final = frozenset(
 
 
 def fold(data: bytes | str) -> str:
-    """The text of `data`, for comparison only."""
+    """Returns the folded text of `data`, for comparison only."""
     text = data if isinstance(data, str) else data.decode("utf-8", "replace")
     if "\\" in text:
         text = _UNICODE.sub(lambda found: chr(int(found[1], 16)), text)
@@ -47,7 +47,7 @@ def fold(data: bytes | str) -> str:
 
 
 def message_of(data: bytes) -> Mapping[str, Any] | None:
-    """The message that a blob is; None for any other blob."""
+    """Returns the message in a blob; None if the blob is not a message."""
     if not data.startswith(b"{") or b'"role"' not in data:
         return None
     try:
@@ -60,12 +60,13 @@ def message_of(data: bytes) -> Mapping[str, Any] | None:
 _HEAD: Final = re.compile(
     rb"(?<=[Xx])\\|(?<=[Yy])\\|(?<=[Yy].)\\|(?<=[Zz])\\|(?<=[Zz].)\\|(?<=[Zz]..)\\|(?<=[Zz]...)\\", re.DOTALL
 )
-"""A backslash that may be a byte of the length in front of a text or of bytes in CBOR, and so escapes nothing."""
+"""A backslash that may be a length byte before a text or bytes in CBOR, and so escapes nothing."""
 
 
 class ErasedWords(NamedTuple):
-    """`texts` are folded, each without what surrounds it; `titles` are what older versions made titles of. `needles`:
-    bytes of each text and title that folding leaves as they are, the longest first."""
+    """The words to look for. `texts` are folded, each without surrounding blanks; `titles` are the chat titles that
+    older versions made of them. `needles` are the bytes of each text and title that folding leaves unchanged, the
+    longest first."""
 
     texts: tuple[str, ...]
     titles: tuple[str, ...]
@@ -75,33 +76,33 @@ class ErasedWords(NamedTuple):
 
     @classmethod
     def of(cls, data: bytes) -> ErasedWords:
-        """Those of a message, of a proposed call, or of a blob that is text; none of any other blob."""
-        said = list(_said(data))
-        texts = tuple(dict.fromkeys(text for text in map(fold, said) if text not in ("", "{}", "[]", "null")))
+        """Returns the words of a message, of a proposed call, or of a text blob; none for any other blob."""
+        unfolded = list(_texts_in(data))
+        texts = tuple(dict.fromkeys(text for text in map(fold, unfolded) if text not in ("", "{}", "[]", "null")))
         runs: set[tuple[str, ...]] = set()
         marks: set[str] = set()
         for text in texts:
             words = _words(text)
             runs.update(run for run in _runs(words, min(3, len(words))) if len("".join(run)) >= _LEAST)
             marks.update(word for word in words if len(word) >= 10 or (len(word) >= 4 and any(map(str.isdigit, word))))
-        titles = tuple(filter(None, (fold(text[:_TITLE]) for text in said)))
+        titles = tuple(filter(None, (fold(text[:_TITLE]) for text in unfolded)))
         needles = tuple({_needles(text) for text in (*texts, *titles)})
         return cls(texts, titles, frozenset(runs), frozenset(marks), needles)
 
     def may_stand_in(self, data: bytes) -> bool:
-        """Whether `data`, as it is, could hold one of the texts or titles: a quick look before a thorough one. Escapes
-        are not undone here, so what has any is looked at thoroughly."""
+        """Returns whether `data` could hold one of the texts or titles: a quick check before a thorough one. Escapes
+        are not undone, so data with a backslash always needs the thorough check."""
         return b"\\" in data or any(all(part in data for part in parts) for parts in self.needles)
 
     def copied_in(self, data: bytes | str) -> bool:
-        """Whether all of one text stands in `data`."""
+        """Returns whether `data` holds all of one text."""
         if isinstance(data, bytes) and not self.may_stand_in(data):
             return False
         forms = {fold(data), fold(_HEAD.sub(b" ", data))} if isinstance(data, bytes) else {fold(data)}
         return any(text in form if len(text) >= _LEAST else text == form for form in forms for text in self.texts)
 
     def quoted_in(self, text: str) -> bool:
-        """Whether another text says some of them."""
+        """Returns whether another text holds or quotes some of the words."""
         if self.copied_in(text):
             return True
         words = _words(fold(text))
@@ -110,7 +111,7 @@ class ErasedWords(NamedTuple):
         return any(not self.runs.isdisjoint(_runs(words, size)) for size in {len(run) for run in self.runs})
 
     def stated_in(self, body: Any) -> str | None:
-        """The field of a record's body in which they stand, as text or as bytes; None where they don't."""
+        """Returns the field of a record's body that holds the words, as text or as bytes; None if none does."""
         leaves = list(_leaves(body, "", ""))
         names = {value for _, name, value in leaves if name in _NAMES}  # a chat's title is its id unless one is given
         for path, name, value in leaves:
@@ -122,7 +123,7 @@ class ErasedWords(NamedTuple):
 
 
 def texts_of(message: Mapping[str, Any]) -> Iterator[str]:
-    """What a message says, and the arguments of the calls that it proposes."""
+    """Yields the text of a message, and the arguments of the calls that it proposes."""
     content = message["content"]
     if isinstance(content, str):
         yield content
@@ -135,7 +136,7 @@ def texts_of(message: Mapping[str, Any]) -> Iterator[str]:
             yield call["arguments_json"]
 
 
-def _said(data: bytes) -> Iterator[str]:
+def _texts_in(data: bytes) -> Iterator[str]:
     message = message_of(data)
     if message is not None:
         yield from texts_of(message)
@@ -154,7 +155,7 @@ def _said(data: bytes) -> Iterator[str]:
 
 
 def _needles(folded: str) -> tuple[bytes, ...]:
-    """The parts between blanks, but those that folding may have changed."""
+    """Returns the parts between blanks, except those that folding may have changed."""
     parts = [part for part in folded.split(" ") if "\ufffd" not in part]
     return tuple(part.encode() for part in sorted(set(parts), key=len, reverse=True))
 
@@ -168,7 +169,7 @@ def _runs(words: Sequence[str], size: int) -> Iterator[tuple[str, ...]]:
 
 
 def _leaves(node: Any, path: str, name: str) -> Iterator[tuple[str, str, str | bytes]]:
-    """Each text of a value: its path, the field that it is in, and the text."""
+    """Yields each text of a value: its path, the field that it is in, and the text."""
     if isinstance(node, str | bytes):
         yield path, name, node
     elif isinstance(node, Mapping):
