@@ -133,7 +133,7 @@ def _in_place(record: Record, row: Row) -> Record:
     if record.unit_seq != row.unit_seq or record.unit != row.unit or record.kind != row.kind:
         raise Damaged(f"record {row.unit} {row.unit_seq} holds the bytes of {record.unit} {record.unit_seq}")
     if record.is_ingress != (row.ingress_id is not None):
-        raise Damaged(f"record {row.unit} {row.unit_seq}: its row and its bytes disagree on whether it is an ingress")
+        raise Damaged(f"record {row.unit} {row.unit_seq} and its row disagree on whether it came from outside")
     return record
 
 

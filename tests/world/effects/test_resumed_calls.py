@@ -130,7 +130,7 @@ async def test_a_call_whose_attempt_came_with_the_receipt_before_it_runs_though_
         return advance_with_blobs(manifest, state, ingress, *given)
 
     monkeypatch.setattr(store, "append", append)
-    monkeypatch.setattr("demiurge.world.host.live.step", spoiling)
+    monkeypatch.setattr("demiurge.world.host.live.advance_with_blobs", spoiling)
     model = Script(called(bump("a", "c1"), bump("b", "c2")), said("done"))
     async with talking(store, model, [outside.tool()]) as talk:
         with pytest.raises(NotFound):
