@@ -36,7 +36,7 @@ def test_exact_costs_are_added_up_and_not_the_rounded_ones() -> None:
     assert cost(*[{"cost_micros": 13, "cost_usd": "0.0000123"}] * 5) == Decimal("61.5")
 
 
-def test_of_an_older_answer_the_whole_millionths_count() -> None:
+def test_an_older_answer_counts_in_whole_millionths() -> None:
     assert cost({"cost_micros": 13}, {"cost_micros": 13, "cost_usd": "0.0000123"}) == Decimal("25.3")
 
 
@@ -56,5 +56,5 @@ def test_no_answers_cost_nothing() -> None:
         {"cost_micros": True},
     ],
 )
-def test_one_cost_that_nobody_knows_makes_the_sum_unknown(usage: dict[str, Any]) -> None:
+def test_one_unknown_cost_makes_the_sum_unknown(usage: dict[str, Any]) -> None:
     assert cost({"cost_micros": 13, "cost_usd": "0.0000123"}, usage) is None

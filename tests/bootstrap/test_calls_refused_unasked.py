@@ -43,7 +43,7 @@ def proposing(name: str, arguments: dict[str, Any]) -> tuple[Any, ...]:
     ("name", "arguments", "code"),
     [("ring", {"times": "often"}, "validation"), ("ring", {}, "validation"), ("gone", {}, "unavailable")],
 )
-async def test_a_model_is_answered_at_once(
+async def test_a_model_is_told_of_an_impossible_call_without_asking_a_person(
     name: str, arguments: dict[str, Any], code: str, tmp_path: Path, provider: Provider
 ) -> None:
     provider.say(*proposing(name, arguments))
@@ -60,7 +60,9 @@ async def test_a_model_is_answered_at_once(
 @pytest.mark.parametrize(
     ("arguments", "code"), [("{times", "invalid_json"), ("[1]", "invalid_json"), ('{"times": "x"}', "validation")]
 )
-async def test_so_is_who_calls_without_a_chat(arguments: str, code: str, tmp_path: Path, provider: Provider) -> None:
+async def test_a_call_without_a_chat_is_refused_without_asking_a_person(
+    arguments: str, code: str, tmp_path: Path, provider: Provider
+) -> None:
     async with opened(tmp_path / "w", provider) as world:
         called = await world.call("ring", arguments)
         assert (called.status, called.error_code, called.approval) == ("failed", code, None)
@@ -68,7 +70,7 @@ async def test_so_is_who_calls_without_a_chat(arguments: str, code: str, tmp_pat
     assert rang == []
 
 
-async def test_of_two_calls_only_the_good_one_asks(tmp_path: Path, provider: Provider) -> None:
+async def test_only_the_possible_one_of_two_calls_asks_a_person(tmp_path: Path, provider: Provider) -> None:
     calls = (Provider.call("ring", {"times": "x"}, "call_1"), Provider.call("ring", {"times": 2}, "call_2"))
     provider.say(Provider.answer(*calls), Provider.answer(Provider.text("Half of it.")))
     async with opened(tmp_path / "w", provider) as world:

@@ -19,7 +19,7 @@ def test_a_chat_has_the_address_that_it_was_told_last() -> None:
     assert address_of_chat(kept, "third") is None
 
 
-def test_the_latest_are_kept() -> None:
+def test_the_latest_chat_addresses_are_kept() -> None:
     kept: tuple[ModelAddress, ...] = ()
     for number in range(MOST + 1):
         kept = with_address(kept, str(number), "local", THERE)
@@ -37,6 +37,6 @@ def test_the_latest_are_kept() -> None:
         "http://host/" + "x" * 600,
     ],
 )
-def test_one_that_may_hold_a_key_is_the_usual_place(url: str) -> None:
+def test_an_address_that_may_hold_a_key_is_not_kept(url: str) -> None:
     earlier = with_address((), "main", "local", THERE)
     assert with_address(earlier, "main", "local", url) == ()

@@ -159,7 +159,7 @@ async def test_a_plan_survives_a_kill_with_each_step_once(tmp_path: Path, provid
         assert world.journal.verify().ok
 
 
-async def test_what_is_in_doubt_is_not_folded(tmp_path: Path, provider: Provider) -> None:
+async def test_a_call_in_doubt_is_not_folded_into_the_session(tmp_path: Path, provider: Provider) -> None:
     provider.next = Planner([[("charge", {"order": "a"})], [("charge", {"order": "b"})]]).next  # type: ignore[method-assign]
     died = child(CHILD, tmp_path / "w", provider.url, fault="tool.ran=kill@1")
     assert died.returncode == -signal.SIGKILL, died.stderr
@@ -171,7 +171,7 @@ async def test_what_is_in_doubt_is_not_folded(tmp_path: Path, provider: Provider
         assert (await world.replay(check=True))["ok"]
 
 
-async def test_who_joins_through_the_socket_sees_the_plan(tmp_path: Path, provider: Provider) -> None:
+async def test_a_process_that_joins_sees_the_plan(tmp_path: Path, provider: Provider) -> None:
     async with opened(tmp_path / "w", provider.url) as world:
         await world.chat().send("go")
         guest = await asyncio.to_thread(child, GUEST, tmp_path / "w")

@@ -115,7 +115,7 @@ async def test_a_choice_is_for_its_message_and_one_of_the_chat_stays(tmp_path: P
         ({"tools": [LIST]}, "policy_denied"),
     ],
 )
-async def test_what_can_not_be_offered_is_refused_before_anything_is_recorded(
+async def test_a_tool_that_cannot_be_offered_is_refused_before_anything_is_recorded(
     tmp_path: Path, provider: Provider, given: Any, code: str
 ) -> None:
     async with opened(tmp_path / "w", provider, policy=ToolPolicy(allowed_tools=(CLOCK, READ))) as world:

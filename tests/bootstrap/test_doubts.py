@@ -65,7 +65,9 @@ async def test_a_doubt_is_listed_with_its_call_and_what_the_ledger_says(provider
     )
 
 
-async def test_what_was_not_done_may_be_done_and_the_model_is_told(provider: Provider, tmp_path: Path) -> None:
+async def test_a_doubt_settled_as_not_done_lets_the_call_run_and_tells_the_model(
+    provider: Provider, tmp_path: Path
+) -> None:
     turns(provider, LOST, LOST, LOST)
     async with opened(str(tmp_path / "w"), provider.url) as world:
         doubt = await in_doubt(world)
@@ -91,7 +93,7 @@ async def test_what_was_not_done_may_be_done_and_the_model_is_told(provider: Pro
         assert (await world.replay())["ok"]
 
 
-async def test_what_was_done_answers_equal_calls_with_the_result(provider: Provider, tmp_path: Path) -> None:
+async def test_a_doubt_settled_as_done_answers_equal_calls_with_the_result(provider: Provider, tmp_path: Path) -> None:
     turns(provider, LOST, LOST)
     async with opened(str(tmp_path / "w"), provider.url) as world:
         doubt = await in_doubt(world)
@@ -104,7 +106,7 @@ async def test_what_was_done_answers_equal_calls_with_the_result(provider: Provi
     assert paid == ["lost-1"], "an equal call is answered, and does not run"
 
 
-async def test_what_was_done_needs_no_result(provider: Provider, tmp_path: Path) -> None:
+async def test_a_doubt_may_be_settled_as_done_without_a_result(provider: Provider, tmp_path: Path) -> None:
     turns(provider, LOST, LOST)
     async with opened(str(tmp_path / "w"), provider.url) as world:
         doubt = await in_doubt(world)
@@ -140,7 +142,7 @@ async def test_a_doubt_is_settled_once(provider: Provider, tmp_path: Path) -> No
         ({"done": 1, "reason": REASON}, UsageError),
     ],
 )
-async def test_what_can_not_be_is_refused_and_changes_nothing(
+async def test_an_impossible_settlement_is_refused_and_changes_nothing(
     given: dict[str, Any], kind: type[DemiurgeError], provider: Provider, tmp_path: Path
 ) -> None:
     turns(provider, LOST)
@@ -251,7 +253,7 @@ async def test_a_trace_shows_who_settled_it(provider: Provider, tmp_path: Path) 
         assert any("DoubtSettled" in said for said in says)
 
 
-async def test_nobody_outside_can_say_that_a_doubt_is_settled(provider: Provider, tmp_path: Path) -> None:
+async def test_an_event_from_outside_cannot_settle_a_doubt(provider: Provider, tmp_path: Path) -> None:
     turns(provider, LOST)
     async with opened(str(tmp_path / "w"), provider.url) as world:
         await in_doubt(world)

@@ -147,7 +147,7 @@ async def test_long_blobs_are_shared_where_the_file_system_can(tmp_path: Path, p
     assert all(path.samefile(ours[name]) for name, path in theirs.items())
 
 
-async def test_where_it_can_not_they_are_copied(
+async def test_long_blobs_are_copied_where_the_file_system_cannot_share_them(
     tmp_path: Path, provider: Provider, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await made(tmp_path / "w", provider)
@@ -193,7 +193,7 @@ async def test_a_fork_that_fails_leaves_nothing(tmp_path: Path, provider: Provid
     await whole(fork, provider)
 
 
-async def test_who_joined_a_world_forks_it_too(
+async def test_a_process_that_joined_can_fork_the_world(
     tmp_path: Path, provider: Provider, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)

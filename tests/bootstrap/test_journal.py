@@ -59,7 +59,7 @@ class Followed:
                 await self._more.wait()
 
 
-async def test_one_who_follows_is_told_what_is_there_and_what_comes(owner: World) -> None:
+async def test_a_follower_gets_the_records_that_are_there_and_each_new_one(owner: World) -> None:
     await say(owner, "a")
     there = len(list(owner.journal.read()))
     followed = Followed(owner)
@@ -71,7 +71,7 @@ async def test_one_who_follows_is_told_what_is_there_and_what_comes(owner: World
     followed.task.cancel()
 
 
-async def test_following_begins_where_one_says(owner: World) -> None:
+async def test_following_begins_at_a_given_position(owner: World) -> None:
     await say(owner, "a", "b")
     length = len(list(owner.journal.read()))
     followed = Followed(owner, length)
@@ -82,7 +82,7 @@ async def test_following_begins_where_one_says(owner: World) -> None:
     followed.task.cancel()
 
 
-async def test_who_follows_does_nothing_while_nothing_is_written(owner: World, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_follower_is_idle_while_nothing_is_written(owner: World, monkeypatch: pytest.MonkeyPatch) -> None:
     await say(owner, "a")
     reads: list[int] = []
     rows = owner.backend.read.rows
@@ -99,7 +99,7 @@ async def test_who_follows_does_nothing_while_nothing_is_written(owner: World, m
     followed.task.cancel()
 
 
-async def test_it_ends_when_the_world_is_closed(tmp_path: Path) -> None:
+async def test_following_ends_when_the_world_is_closed(tmp_path: Path) -> None:
     async with opened(tmp_path / "w") as world:
         await say(world, "a")
         followed = Followed(world)
@@ -107,7 +107,7 @@ async def test_it_ends_when_the_world_is_closed(tmp_path: Path) -> None:
     await asyncio.wait_for(followed.task, 30)
 
 
-async def test_another_process_follows_and_goes_on_when_the_owner_goes(tmp_path: Path) -> None:
+async def test_a_follower_in_another_process_goes_on_when_the_owner_exits(tmp_path: Path) -> None:
     owner = opened(tmp_path / "w")
     await owner.__aenter__()
     other = guest(owner, tmp_path / "w")

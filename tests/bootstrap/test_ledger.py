@@ -67,7 +67,7 @@ async def test_an_equal_call_of_the_next_process_is_answered_and_asks_nobody(
     assert oct((tmp_path / "w" / "ledger.db").stat().st_mode)[-3:] == "600"
 
 
-async def test_what_is_done_outside_is_done_for_a_fork_too(provider: Provider, tmp_path: Path) -> None:
+async def test_a_fork_knows_the_ledger_entries_of_calls_that_were_done(provider: Provider, tmp_path: Path) -> None:
     turns(provider, 3)
     async with opened(tmp_path / "w", provider, asks=False) as world:
         await world.chat("shop").send("Hello.")
@@ -93,7 +93,7 @@ async def test_a_world_without_such_tools_has_no_ledger(provider: Provider, tmp_
     assert not (tmp_path / "fork" / "ledger.db").exists()
 
 
-def test_what_is_open_is_in_doubt_in_a_copy(tmp_path: Path) -> None:
+def test_an_open_ledger_entry_is_in_doubt_in_a_copy(tmp_path: Path) -> None:
     here, there = tmp_path / "here", tmp_path / "there"
     for folder in (here, there):
         folder.mkdir(0o700)

@@ -170,7 +170,7 @@ async def test_the_shipped_app_may_come_back(shop: Path, means: dict[str, Any], 
 
 
 @pytest.mark.parametrize("wrong", ["folder", "code", "text", "adapter", "lambda"])
-async def test_what_is_wrong_is_told_before_a_world_is_made(
+async def test_problems_of_a_manifest_are_told_before_a_world_is_made(
     wrong: str, shop: Path, means: dict[str, Any], tmp_path: Path
 ) -> None:
     given: dict[str, Any] = {**means, "manifest": shop}
@@ -191,7 +191,7 @@ async def test_what_is_wrong_is_told_before_a_world_is_made(
     assert not (tmp_path / "w").exists()
 
 
-def test_who_joins_must_bring_the_same_manifest(shop: Path, tmp_path: Path) -> None:
+def test_a_process_that_joins_must_bring_the_same_manifest(shop: Path, tmp_path: Path) -> None:
     """The owner is another process: this one would be told that it is itself."""
     child = subprocess.Popen(
         [sys.executable, "-c", OWNER, str(tmp_path / "w")], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True

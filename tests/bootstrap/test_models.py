@@ -223,9 +223,7 @@ async def test_to_a_given_address_goes_the_general_key_or_none(servers: Any, tmp
 
 
 @pytest.mark.parametrize("provider", ["openai-responses", "openai-chat", "anthropic"])
-async def test_who_sends_askers_on_does_not_get_them_to_bring_their_key(
-    servers: Any, tmp_path: Path, provider: str
-) -> None:
+async def test_a_server_that_redirects_does_not_get_the_key(servers: Any, tmp_path: Path, provider: str) -> None:
     openai, anthropic, somebody = servers
     openai.move_to, anthropic.move_to = anthropic.url, openai.url
     environ = environment(servers, tmp_path / "home", **KEYS)

@@ -22,7 +22,7 @@ def test_lines_are_kept_in_their_order_and_the_oldest_go(tmp_path: Path) -> None
     assert (tmp_path / "history").stat().st_mode & 0o777 == 0o600
 
 
-def test_what_is_forgotten_is_not_in_the_file_any_more(tmp_path: Path) -> None:
+def test_forgotten_lines_are_removed_from_the_file(tmp_path: Path) -> None:
     typed = TypedLines(tmp_path)
     typed.add(["one", "my secret", "two"])
     assert typed.forget(lambda line: "secret" in line, dry_run=True) == 1

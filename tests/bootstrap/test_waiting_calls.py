@@ -25,7 +25,7 @@ def damage(folder: Path, ref: str) -> None:
     db.close()
 
 
-async def test_one_that_can_t_be_shown_is_listed_not_approved_and_can_be_rejected(tmp_path: Path) -> None:
+async def test_a_waiting_call_that_cannot_be_shown_is_listed_and_can_only_be_rejected(tmp_path: Path) -> None:
     async with World.open(tmp_path / "w", [ring_bell], environment={}) as world:
         damaged = await world.call("ring_bell", '{"times": 1}', "b1")
         sound = await world.call("ring_bell", '{"times": 2}', "b2")

@@ -80,7 +80,9 @@ class Screen:
                 assert ANSWER.startswith(self.text)
 
 
-async def test_all_see_the_same_from_wherever_and_whenever_they_look(tmp_path: Path, provider: SlowProvider) -> None:
+async def test_all_watchers_see_the_same_frames_wherever_and_whenever_they_join(
+    tmp_path: Path, provider: SlowProvider
+) -> None:
     provider.say(Provider.answer(Provider.text(ANSWER)))
     async with opened(tmp_path / "w", provider) as world:
         chat = world.chat()
@@ -105,7 +107,9 @@ async def test_all_see_the_same_from_wherever_and_whenever_they_look(tmp_path: P
 
 
 @pytest.mark.parametrize("far", [False, True])
-async def test_who_comes_again_is_shown_the_rest(tmp_path: Path, provider: SlowProvider, far: bool) -> None:
+async def test_a_watcher_that_comes_back_gets_the_remaining_frames(
+    tmp_path: Path, provider: SlowProvider, far: bool
+) -> None:
     provider.say(Provider.answer(Provider.text(ANSWER)))
     async with opened(tmp_path / "w", provider) as world:
         watched = guest(world, tmp_path / "w") if far else world
@@ -163,7 +167,7 @@ async def test_a_watch_ends_with_its_world(tmp_path: Path, provider: SlowProvide
     assert await asyncio.gather(*watching) == [[], []]
 
 
-async def test_who_leaves_is_not_remembered(tmp_path: Path, provider: SlowProvider) -> None:
+async def test_a_watcher_that_leaves_is_forgotten(tmp_path: Path, provider: SlowProvider) -> None:
     provider.say(Provider.answer(Provider.text(ANSWER)))
     async with opened(tmp_path / "w", provider) as world:
         sending = asyncio.create_task(world.chat().send("Count."))
@@ -179,7 +183,7 @@ async def test_who_leaves_is_not_remembered(tmp_path: Path, provider: SlowProvid
 
 
 @pytest.mark.parametrize("after", [[{}], [{"type": "text_delta", "intent": "zz"}]])
-async def test_only_frames_can_be_gone_on_from(tmp_path: Path, provider: SlowProvider, after: list[Any]) -> None:
+async def test_watching_resumes_only_after_a_frame(tmp_path: Path, provider: SlowProvider, after: list[Any]) -> None:
     async with opened(tmp_path / "w", provider) as world:
         for watched in (world, guest(world, tmp_path / "w")):
             with pytest.raises(InvalidValue):
@@ -208,7 +212,7 @@ class Loud:
         """Nothing to close."""
 
 
-async def test_one_who_does_not_read_makes_nobody_wait(
+async def test_a_watcher_that_does_not_read_delays_nobody(
     tmp_path: Path, provider: SlowProvider, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("demiurge.bootstrap.backend.owner.Models", Loud)

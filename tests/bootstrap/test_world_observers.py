@@ -182,7 +182,7 @@ async def _waits(event: AiEvent) -> None: ...
         ({"resources": {RunSummary: {}}}, "resources.RunSummary"),
     ],
 )
-def test_what_can_t_be_bound_is_told_at_opening(tmp_path: Path, given: dict[str, Any], path: str) -> None:
+def test_an_observer_of_a_wrong_type_is_refused_at_opening(tmp_path: Path, given: dict[str, Any], path: str) -> None:
     with pytest.raises(InvalidValue) as told:
         World.open(tmp_path / "w", environment={}, **given)
     assert told.value.path == path

@@ -76,7 +76,7 @@ def test_a_file_that_was_moved_away_is_asked_for_by_who_needs_it(chatted: Run, w
     assert chatted("journal", "export").out == exported
 
 
-def test_what_is_no_archive_is_said(chatted: Run, tmp_path: Path) -> None:
+def test_a_file_that_is_no_archive_is_an_error(chatted: Run, tmp_path: Path) -> None:
     chatted("journal", "archive", "--before", "6")
     (tmp_path / "words").write_text("no archive")
     assert verified(chatted, "--archive", "words")["error"]["code"] == "damaged"

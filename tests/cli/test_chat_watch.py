@@ -28,7 +28,7 @@ def lines_until(process: subprocess.Popen[str], wanted: str) -> list[str]:
     return lines
 
 
-def test_one_who_follows_sees_what_was_said_and_each_turn_as_it_goes_on(process: Any, provider: Any) -> None:
+def test_a_watcher_sees_earlier_messages_and_each_turn_as_it_goes_on(process: Any, provider: Any) -> None:
     time = provider.call("core__get_current_time", {"timezone": "Asia/Tokyo"})
     provider.say(
         provider.answer(provider.text("Good morning.")),
@@ -76,7 +76,7 @@ def test_a_turn_that_is_stopped_is_shown_as_such(process: Any, provider: Any) ->
     process.finish(following)
 
 
-def test_what_was_said_can_not_steer_the_terminal_of_who_follows(process: Any, provider: Any, demiurge: Any) -> None:
+def test_messages_cannot_steer_the_terminal_of_a_watcher(process: Any, provider: Any, demiurge: Any) -> None:
     provider.say(
         provider.answer(provider.text("red \x1b[31m and \u202eback")), provider.answer(provider.text("There."))
     )
@@ -90,7 +90,7 @@ def test_what_was_said_can_not_steer_the_terminal_of_who_follows(process: Any, p
     process.finish(following)
 
 
-def test_one_who_only_looks_on_leaves_the_world_to_those_who_talk(process: Any, provider: Any, demiurge: Any) -> None:
+def test_a_watcher_never_becomes_the_owner(process: Any, provider: Any, demiurge: Any) -> None:
     provider.say(provider.answer(provider.text("One.")), provider.answer(provider.text("Two.")))
     demiurge("chat", "-m", "Hello")
     following = process.start("chat", "show", "-f")
@@ -104,7 +104,7 @@ def test_one_who_only_looks_on_leaves_the_world_to_those_who_talk(process: Any, 
     process.finish(following)
 
 
-def test_what_changes_right_after_a_look_is_looked_at(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_change_right_after_a_poll_is_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Somebody talks between the moment in which one who looks on lets the world go and the next thing that it does."""
     journal = tmp_path / "journal.db"
     journal.write_text("")

@@ -25,7 +25,7 @@ def test_a_healthy_machine(demiurge: Any) -> None:
     assert "ok    sqlite" in demiurge("doctor").out
 
 
-def test_it_says_of_each_provider_whether_there_is_a_key(demiurge: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_doctor_says_for_each_provider_whether_there_is_a_key(demiurge: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     def keys() -> dict[str, tuple[str, str]]:
         checks = demiurge("doctor", "--json").document["checks"]
         found = {check["name"].removeprefix("key for "): (check["detail"], check["mend"]) for check in checks}
@@ -44,7 +44,7 @@ def test_it_says_of_each_provider_whether_there_is_a_key(demiurge: Any, monkeypa
     assert "sk-ant-canary" not in demiurge("doctor").out
 
 
-def test_it_makes_no_world(demiurge: Any, world: Path) -> None:
+def test_doctor_makes_no_world(demiurge: Any, world: Path) -> None:
     done = demiurge("doctor")
     assert done.status == 0
     assert "demiurge init" in done.out

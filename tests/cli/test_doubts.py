@@ -64,7 +64,7 @@ def test_a_doubt_is_listed_shown_and_settled_as_done(demiurge: Any) -> None:
     assert demiurge("replay", "--check").status == 0
 
 
-def test_what_was_not_done_may_run_again(demiurge: Any) -> None:
+def test_a_doubt_settled_as_not_done_may_run_again(demiurge: Any) -> None:
     demiurge("init", *HERE)
     call(demiurge, "c1")
     [doubt] = demiurge("--json", "doubts", "ls").document["doubts"]
@@ -117,7 +117,7 @@ def book(room: str) -> str:
 '''
 
 
-def test_what_failed_or_was_replayed_is_shown_alike_when_it_happens_and_later(
+def test_failed_and_replayed_calls_are_shown_alike_at_once_and_later(
     demiurge: Any, provider: Any, tmp_path: Path
 ) -> None:
     (tmp_path / "book_tools.py").write_text(BOOK)

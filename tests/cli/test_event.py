@@ -96,7 +96,7 @@ def test_without_waiting_the_event_is_durable_and_the_next_command_goes_on(demiu
 
 
 @pytest.mark.parametrize("flags", [(), ("--json",)])
-def test_who_stops_waiting_is_told_which_event_is_durable(process: Any, provider: Any, flags: tuple[str, ...]) -> None:
+def test_ctrl_c_while_waiting_says_which_event_is_durable(process: Any, provider: Any, flags: tuple[str, ...]) -> None:
     provider.say(provider.answer(provider.text("Slow."), held=True))
     process("event", "send", CHAT, json.dumps(CREATED))
     ref = process("blob", "put", '{"role":"user","content":"Hello"}').document["hash"]
@@ -113,7 +113,7 @@ def test_who_stops_waiting_is_told_which_event_is_durable(process: Any, provider
     assert (tree[0]["unit"], tree[0]["seq"]) == (UNIT, stopped.document["seq"])
 
 
-def test_who_is_stopped_while_the_event_is_taken_is_told_whether_it_was(
+def test_ctrl_c_while_submitting_says_whether_the_event_is_durable(
     demiurge: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     wait, impatient = Portal.wait, [True]
@@ -144,7 +144,7 @@ def test_who_is_stopped_while_the_event_is_taken_is_told_whether_it_was(
         (CHAT, message("sha256:xyz"), "invalid_value", "message_ref"),
     ],
 )
-def test_what_can_not_be_taken_is_a_sentence_and_changes_nothing(
+def test_an_event_that_cannot_be_accepted_is_an_error_and_changes_nothing(
     schema: str, value: str, code: str | None, words: str, demiurge: Any
 ) -> None:
     demiurge("event", "send", CHAT, json.dumps(CREATED))
@@ -159,7 +159,7 @@ def test_what_can_not_be_taken_is_a_sentence_and_changes_nothing(
     assert demiurge("journal", "verify").out == before
 
 
-def test_another_key_than_the_event_has_is_an_error(demiurge: Any) -> None:
+def test_a_key_that_differs_from_the_events_own_is_an_error(demiurge: Any) -> None:
     done = demiurge("event", "send", CHAT, json.dumps(CREATED), "--key", "chat-2")
     assert done.status == 1
     assert "'chat-1'" in done.err

@@ -57,7 +57,7 @@ def test_a_fork_of_a_position_has_what_was_said_up_to_there(demiurge: Any) -> No
     assert [line.split()[3] for line in demiurge("-w", "f", "journal", "tail").out.splitlines()].count("fork") > 0
 
 
-def test_what_was_open_at_the_position_is_told(demiurge: Any) -> None:
+def test_a_fork_tells_which_effects_were_open_at_its_position(demiurge: Any) -> None:
     first, _ = turns(demiurge)
     done = demiurge("--json", "fork", "f", "--at", str(first))
     assert done.document["ended"] == 1

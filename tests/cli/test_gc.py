@@ -22,7 +22,7 @@ def put(demiurge: Run, world: Path, data: bytes, *, age_s: int = 0) -> str:
     return ref
 
 
-def test_what_nobody_names_goes_after_a_week(demiurge: Run, world: Path) -> None:
+def test_unreferenced_blobs_are_removed_after_a_week(demiurge: Run, world: Path) -> None:
     old, young = (put(demiurge, world, data * 20_000, age_s=age) for data, age in ((b"o", MONTH_S), (b"y", 60)))
     dry = demiurge("gc", "--dry-run", "--json").document
     assert dry == {"blobs": 1, "bytes": 20_000, "snapshots": 0, "kept": 1, "dry_run": True}

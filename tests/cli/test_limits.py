@@ -47,7 +47,7 @@ def test_a_number_beyond_all_counting_is_not_here(words: tuple[str, ...], demiur
 
 
 @pytest.mark.parametrize("words", [("gc", "--keep", "1e308"), ("journal", "archive", "--keep", "1e308")])
-def test_whoever_keeps_for_ever_keeps_everything(words: tuple[str, ...], demiurge: Any) -> None:
+def test_an_unlimited_retention_keeps_everything(words: tuple[str, ...], demiurge: Any) -> None:
     demiurge("init")
     assert demiurge(*words).status == 0
 

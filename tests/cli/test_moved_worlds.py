@@ -147,7 +147,9 @@ def test_a_copy_whose_mark_can_not_be_read_does_not_run(demiurge: Any, copy: Pat
     assert code_of(demiurge("-w", str(copy), *CLOCK)) is None
 
 
-def test_nobody_else_s_policy_is_asked_for(demiurge: Any, copy: Path, tmp_path: Path, monkeypatch: Any) -> None:
+def test_a_copy_does_not_ask_for_the_policy_of_another_user(
+    demiurge: Any, copy: Path, tmp_path: Path, monkeypatch: Any
+) -> None:
     monkeypatch.setenv("HOME", str(tmp_path / "another"))
     assert code_of(demiurge("-w", str(copy), *CLOCK)) is None
 

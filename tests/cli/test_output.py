@@ -163,7 +163,7 @@ def noisy(tmp_path: Path, environment: Any) -> None:
 
 
 @pytest.mark.usefixtures("noisy")
-def test_what_tools_print_is_not_in_the_document(process: Any, demiurge: Any) -> None:
+def test_what_tools_print_is_not_in_the_json_document(process: Any, demiurge: Any) -> None:
     for done, noises in ((process(*CALL, "--json"), NOISES), (demiurge(*CALL, "--json"), NOISES - {"exit"})):
         assert done.status == 0, done
         assert done.document["content"] == "loud"
@@ -184,7 +184,7 @@ def test_help_and_text_are_where_they_were(demiurge: Any) -> None:
 
 
 @pytest.mark.usefixtures("noisy")
-def test_nobody_who_reads_the_document_is_no_failure_to_be_told(process: Any) -> None:
+def test_a_closed_stdout_is_not_reported_on_stderr(process: Any) -> None:
     leaving = process.start(*CALL, "--json")
     leaving.stdout.close()
     leaving.stdout = None

@@ -36,7 +36,7 @@ def test_an_effect_is_explained_by_grant_and_rule(shop: Any) -> None:
     assert decision["rule"]["when"]["effect_kind"] == "shop.reserve"
 
 
-def test_one_who_would_ask_is_explained(shop: Any) -> None:
+def test_policy_explain_names_who_would_ask_for_an_effect(shop: Any) -> None:
     [allowed] = shop("--json", "policy", "explain", "shop.reserve", "--plan", "shop/order@1").document["decisions"]
     assert allowed["decision"] == "allow"
     tool = ("--json", "policy", "explain", "shop.reserve", "--tool", "core.get_current_time")
@@ -67,7 +67,7 @@ def test_a_read_only_tool_is_told_what_it_may_not_ask_for(demiurge: Any) -> None
     assert "any tool that is not read_only under cap_workspace: allow" in demiurge(*words[:3]).out
 
 
-def test_what_is_neither_a_tool_nor_an_effect_is_no_denial(demiurge: Any) -> None:
+def test_an_unknown_name_is_an_error_and_not_a_denial(demiurge: Any) -> None:
     demiurge("init")
     done = demiurge("--json", "policy", "explain", "http.requst")
     assert (done.status, done.document["error"]["code"]) == (1, "unknown_effect")
@@ -180,7 +180,7 @@ def test_a_decision_on_a_caller_is_explained(
     assert ("Somebody with the role" in text) is (approvers != [])
 
 
-def test_who_would_call_is_said(ruled: Any) -> None:
+def test_policy_explain_names_the_caller(ruled: Any) -> None:
     explained = ("--json", "policy", "explain", WRITE, "--policy", "rules.toml")
     assert ruled(*explained).document["caller"] == {"actor": "user", "tenant": None, "roles": ["user"]}
     who = ("--as", "lead", "--as", "chief", "--tenant", "acme", "--actor", "ada")

@@ -29,7 +29,7 @@ def test_results_and_errors_come_through() -> None:
             portal.run(fail())
 
 
-def test_whoever_waits_for_a_loop_that_ends_is_told() -> None:
+def test_a_caller_that_waits_for_a_loop_that_ends_gets_an_error() -> None:
     cleaned: list[str] = []
 
     async def wait_long() -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 
-def test_others_are_served_while_one_chats(process: Any, provider: Any) -> None:
+def test_the_owner_serves_other_processes_while_it_chats(process: Any, provider: Any) -> None:
     provider.say(provider.answer(provider.text("That took a while."), held=True))
     chatting = process.start("chat", "-m", "Think hard.", "--json")
     assert provider.asked.wait(20)

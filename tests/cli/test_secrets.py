@@ -55,7 +55,7 @@ def test_a_value_goes_in_by_stdin_and_is_used(keyless: Path, demiurge: Any, prov
     assert CANARY not in shown.out + shown.err + listed.out + done.out + done.err
 
 
-def test_it_is_taken_out_again(keyless: Path, demiurge: Any) -> None:
+def test_a_value_is_removed_again(keyless: Path, demiurge: Any) -> None:
     for version in ("1", "2"):
         assert demiurge("secrets", "set", "llm/api", "--version", version, stdin=CANARY.encode()).status == 0
     assert demiurge("secrets", "rm", "llm/api").status == 0
@@ -65,7 +65,7 @@ def test_it_is_taken_out_again(keyless: Path, demiurge: Any) -> None:
     assert states == {("llm/anthropic", 1): "missing", ("llm/api", 1): "missing", ("llm/api", 2): "unused"}
 
 
-def test_one_that_nothing_is_bound_to_is_kept_and_said(keyless: Path, demiurge: Any) -> None:
+def test_a_value_that_nothing_uses_is_kept_with_a_warning(keyless: Path, demiurge: Any) -> None:
     done = demiurge("secrets", "set", "lmm/api", stdin=CANARY.encode())
     assert done.status == 0
     assert "nothing uses it" in done.err
@@ -75,7 +75,9 @@ def test_one_that_nothing_is_bound_to_is_kept_and_said(keyless: Path, demiurge: 
     ("stdin", "said"),
     [(b"", "no value"), (b"\n", "no value"), (b" \n", "no value"), (b"\xff\xfe", "UTF-8"), (b"x" * 20_000, "16384")],
 )
-def test_what_is_no_value_is_refused_and_nothing_is_made(keyless: Path, demiurge: Any, stdin: bytes, said: str) -> None:
+def test_an_unusable_value_is_refused_and_nothing_is_made(
+    keyless: Path, demiurge: Any, stdin: bytes, said: str
+) -> None:
     done = demiurge("secrets", "set", "llm/api", stdin=stdin)
     assert done.status == 1
     assert said in done.err
@@ -84,7 +86,7 @@ def test_what_is_no_value_is_refused_and_nothing_is_made(keyless: Path, demiurge
 
 
 @pytest.mark.parametrize("alias", ["", "a b", "a@1", "ä", "a\n", "x" * 129])
-def test_so_is_a_name_that_is_none(keyless: Path, demiurge: Any, alias: str) -> None:
+def test_a_malformed_name_is_refused(keyless: Path, demiurge: Any, alias: str) -> None:
     assert demiurge("secrets", "set", alias, stdin=CANARY.encode()).status == 2
 
 
@@ -100,7 +102,9 @@ def test_a_sealed_value_is_stored_and_opens_for_nobody_else(keyless: Path, demiu
     assert CANARY.encode() not in b"".join(path.read_bytes() for path in keyless.rglob("*") if path.is_file())
 
 
-def test_what_can_not_be_sealed_is_said(keyless: Path, demiurge: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_value_that_cannot_be_sealed_is_an_error(
+    keyless: Path, demiurge: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     assert demiurge("secrets", "seal", "web/robot", stdin=b"").status == 1
     assert demiurge("secrets", "seal", "a b", stdin=CANARY.encode()).status == 2
     monkeypatch.delenv("HOME")

@@ -55,7 +55,7 @@ READS = (
 )
 
 
-def test_what_only_reads_goes_on_without_a_stopped_owner(owner: Any, process: Any, world: Path) -> None:
+def test_reading_commands_go_on_without_a_stopped_owner(owner: Any, process: Any, world: Path) -> None:
     """What the owner has not moved out of the write-ahead log is read too."""
     assert (world / "journal.db-wal").stat().st_size > 0
     started = [process.start("--json", *words) for words in READS]
@@ -74,7 +74,7 @@ def test_what_only_reads_goes_on_without_a_stopped_owner(owner: Any, process: An
     assert traced
 
 
-def test_what_writes_waits_for_a_stopped_owner_and_is_done_once(owner: Any, process: Any, provider: Any) -> None:
+def test_a_writing_command_waits_for_a_stopped_owner_and_is_done_once(owner: Any, process: Any, provider: Any) -> None:
     put = process.start("--json", "blob", "put", "from the other side")
     told = put.stderr.readline()
     assert tells_of(owner.pid, told)

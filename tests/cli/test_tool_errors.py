@@ -41,9 +41,7 @@ def everything_kept(world: Path) -> bytes:
     return b"".join(bytes_below(world))
 
 
-def test_with_v_type_message_and_traceback_are_on_stderr_and_nowhere_else(
-    demiurge: Any, provider: Any, world: Path
-) -> None:
+def test_with_v_the_exception_of_a_tool_is_on_stderr_alone(demiurge: Any, provider: Any, world: Path) -> None:
     provider.say(
         provider.answer(provider.call("count_stock", {"part": "bolt"}, "c1")),
         provider.answer(provider.text("It failed.")),
@@ -65,7 +63,7 @@ def test_with_v_type_message_and_traceback_are_on_stderr_and_nowhere_else(
         assert CANARY not in shown.out + shown.err
 
 
-def test_as_json_lines_the_report_is_one_of_them(demiurge: Any) -> None:
+def test_the_exception_of_a_tool_is_one_json_line_of_the_log(demiurge: Any) -> None:
     done = demiurge("tools", "call", "count_stock", '{"part": "bolt"}', "-v", "--log-json", "--json", *HERE)
     assert done.status == 1
     lines = [json.loads(line) for line in done.err.splitlines()]
@@ -76,7 +74,7 @@ def test_as_json_lines_the_report_is_one_of_them(demiurge: Any) -> None:
     assert CANARY not in done.out
 
 
-def test_without_it_a_line_says_where_to_look(demiurge: Any) -> None:
+def test_without_v_a_line_says_how_to_see_the_exception(demiurge: Any) -> None:
     done = demiurge("tools", "call", "count_stock", '{"part": "bolt"}', *HERE)
     assert done.status == 1
     assert CANARY not in done.err + done.out

@@ -112,7 +112,7 @@ def send(demiurge: Any, event: Any) -> Any:
     return demiurge("event", "send", "demiurge/ChatEvent@1", json.dumps(event)).document
 
 
-def test_what_event_send_prints_is_found(demiurge: Any) -> None:
+def test_the_hash_that_event_send_prints_is_found(demiurge: Any) -> None:
     sent = send(demiurge, created())
     for said in (sent["event_hash"], sent["event_hash"][7:], sent["event_hash"][7:20]):
         done = demiurge("--json", "trace", said)
@@ -194,7 +194,7 @@ def test_a_commit_that_found_another_version_is_shown(demiurge: Any, provider: A
         (("--chat", "nobody"), 1, "no chat"),
     ],
 )
-def test_what_can_not_be_traced_is_said(ringing: Any, arguments: tuple[str, ...], status: int, said: str) -> None:
+def test_an_unknown_event_is_an_error(ringing: Any, arguments: tuple[str, ...], status: int, said: str) -> None:
     done = ringing("trace", *arguments)
     assert done.status == status
     assert said in done.err

@@ -41,7 +41,7 @@ def said(capsys: pytest.CaptureFixture[str]) -> Any:
     return lambda: capsys.readouterr().out.splitlines()[:-2]
 
 
-async def test_what_an_earlier_attempt_showed_is_said_to_be_void(said: Any) -> None:
+async def test_text_of_an_earlier_attempt_is_declared_void(said: Any) -> None:
     frames: list[tuple[int, FrameEvent]] = [
         (0, Began("k")),
         (0, TextDelta("Good mor")),
@@ -53,7 +53,7 @@ async def test_what_an_earlier_attempt_showed_is_said_to_be_void(said: Any) -> N
     assert said() == ["Good mor", "✗ The answer broke off; it begins again.", "", "Good day"]
 
 
-async def test_an_attempt_that_showed_nothing_is_not_spoken_of(said: Any) -> None:
+async def test_an_earlier_attempt_without_text_is_not_mentioned(said: Any) -> None:
     await shown([(0, Began("k")), (1, Began("k")), (1, TextDelta("Good day"))], Reply("done", 1, text="Good day"))
     assert said() == ["Good day"]
 

@@ -36,7 +36,7 @@ def killed(request: Any, process: Any, provider: Any, tmp_path: Path, monkeypatc
 
 
 @pytest.mark.usefixtures("killed")
-async def test_it_is_listed_until_it_is_settled(demiurge: Any, world: Path) -> None:
+async def test_an_unfinished_call_is_listed_until_it_is_settled(demiurge: Any, world: Path) -> None:
     [begun] = demiurge("--json", "doubts", "ls").document["doubts"]
     assert (begun["tool"], begun["code"], begun["unit"]) == ("pay", "begun", "demiurge/Demiurge@1/main")
     assert begun["message"].startswith(WORDS)
@@ -57,7 +57,7 @@ async def test_it_is_listed_until_it_is_settled(demiurge: Any, world: Path) -> N
 
 
 @pytest.mark.usefixtures("killed")
-def test_it_can_not_be_settled_before_its_unit_went_on(demiurge: Any) -> None:
+def test_an_unfinished_call_cannot_be_settled_before_its_unit_goes_on(demiurge: Any) -> None:
     [begun] = demiurge("--json", "doubts", "ls").document["doubts"]
     refused = demiurge("--json", "doubts", "settle", begun["id"], "--done", "--reason", "I saw it.")
     assert (refused.status, refused.document["error"]["code"]) == (1, "begun")
@@ -70,13 +70,13 @@ def test_it_can_not_be_settled_before_its_unit_went_on(demiurge: Any) -> None:
 
 @pytest.mark.usefixtures("killed")
 @pytest.mark.parametrize("killed", ["READ_ONLY"], indirect=True)
-def test_what_only_reads_is_in_no_doubt(demiurge: Any) -> None:
+def test_an_unfinished_read_is_in_no_doubt(demiurge: Any) -> None:
     assert demiurge("doubts", "ls").out == "Nothing is in doubt.\n"
     shown = demiurge("chat", "show").out
     assert "(the turn is not over; the next `demiurge chat` goes on with it)" in shown
 
 
-def test_what_another_process_performs_is_in_no_doubt(process: Any, provider: Any, tmp_path: Path) -> None:
+def test_a_call_that_another_process_performs_is_in_no_doubt(process: Any, provider: Any, tmp_path: Path) -> None:
     slow = PAY.replace(
         "os.kill(os.getpid(), signal.SIGKILL)", "open('began', 'w').close(); __import__('time').sleep(60)"
     )

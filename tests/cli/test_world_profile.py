@@ -45,7 +45,7 @@ def test_later_commands_have_the_tools_and_the_policy(demiurge: Any, tmp_path: P
     assert "kept_bell" not in "".join(p.read_text("latin-1") for p in (tmp_path / "world").glob("*.json"))
 
 
-def test_what_is_said_comes_first(demiurge: Any, tmp_path: Path) -> None:
+def test_options_of_a_command_come_before_remembered_ones(demiurge: Any, tmp_path: Path) -> None:
     demiurge("init", "--tools", "kept_bell", "--policy", "open.toml")
     (tmp_path / "none.toml").write_text("allowed_tools = []\n")
     assert ids(demiurge, "--policy", "none.toml") == []
@@ -61,13 +61,13 @@ def test_the_first_chat_is_remembered_and_no_later_one(demiurge: Any, provider: 
     assert "kept_bell" in ids(demiurge)
 
 
-def test_a_copy_of_the_world_has_none(demiurge: Any, tmp_path: Path) -> None:
+def test_a_copy_of_the_world_has_no_remembered_options(demiurge: Any, tmp_path: Path) -> None:
     demiurge("init", "--tools", "kept_bell", "--policy", "open.toml")
     shutil.copytree(tmp_path / "world", tmp_path / "copy")
     assert "kept_bell" not in ids(demiurge, "-w", str(tmp_path / "copy"), "--policy", "open.toml")
 
 
-def test_another_world_in_the_same_place_has_none(demiurge: Any, tmp_path: Path) -> None:
+def test_another_world_in_the_same_folder_has_no_remembered_options(demiurge: Any, tmp_path: Path) -> None:
     demiurge("init", "--tools", "kept_bell", "--policy", "open.toml")
     shutil.rmtree(tmp_path / "world")
     assert demiurge("init").status == 0
@@ -119,14 +119,16 @@ def test_a_chat_goes_on_at_the_address_that_it_began_at(
     assert len(provider.seen) == 2
 
 
-def test_it_can_be_forgotten(demiurge: Any, tmp_path: Path) -> None:
+def test_the_profile_can_be_forgotten(demiurge: Any, tmp_path: Path) -> None:
     demiurge("init", "--tools", "kept_bell")
     assert demiurge("init", "--forget").status == 0
     assert "kept_bell" not in ids(demiurge)
     assert records(tmp_path) == []
 
 
-def test_what_is_gone_stops_what_runs_and_not_what_looks(demiurge: Any, tmp_path: Path) -> None:
+def test_a_missing_policy_file_stops_commands_that_run_tools_and_not_those_that_read(
+    demiurge: Any, tmp_path: Path
+) -> None:
     demiurge("init", "--policy", "open.toml")
     (tmp_path / "open.toml").unlink()
     done = demiurge("tools", "call", "core__get_current_time")
@@ -146,7 +148,7 @@ def test_a_record_that_others_could_write_is_not_believed(demiurge: Any, tmp_pat
     assert "chmod 600" in done.err
 
 
-def test_who_has_the_world_open_with_other_tools_is_joined(process: Any, provider: Any, tmp_path: Path) -> None:
+def test_a_command_joins_an_owner_that_has_other_tools(process: Any, provider: Any, tmp_path: Path) -> None:
     """What was only remembered is no reason to be turned away; what is said is."""
     (tmp_path / "none.toml").write_text("allowed_tools = []\n")
     assert process("init", "--tools", "kept_bell").status == 0
@@ -186,7 +188,9 @@ def test_a_decision_goes_on_where_the_chat_asked(
     assert provider.url not in "".join(p.read_text("latin-1") for p in (tmp_path / "world").rglob("*") if p.is_file())
 
 
-def test_it_is_that_of_the_call_s_own_chat(demiurge: Any, provider: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_decision_uses_the_address_of_the_calls_own_chat(
+    demiurge: Any, provider: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:9/nobody")
     waiting = asks_at_its_own_address(demiurge, provider)
     provider.say(provider.answer(provider.text("Hello.")))
@@ -213,7 +217,7 @@ def test_a_copy_asks_at_no_address_of_the_original(
     assert (done.status, len(provider.seen)) == (1, 1)
 
 
-def test_what_is_forgotten_or_was_said_anew_is_not_asked(
+def test_a_forgotten_or_replaced_address_is_not_asked(
     demiurge: Any, provider: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     usual, waiting = provider.url, asks_at_its_own_address(demiurge, provider)

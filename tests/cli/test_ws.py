@@ -65,7 +65,9 @@ def test_versions_are_compared(written: Any) -> None:
         (("diff", "main"), 2, "which version"),
     ],
 )
-def test_what_is_not_there_is_said(written: Any, arguments: tuple[str, ...], status: int, said: str) -> None:
+def test_a_missing_file_or_version_is_an_error(
+    written: Any, arguments: tuple[str, ...], status: int, said: str
+) -> None:
     done = written("ws", *arguments)
     assert (done.status, done.out) == (status, "")
     assert said in done.err

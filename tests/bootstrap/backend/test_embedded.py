@@ -42,7 +42,7 @@ def locked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return found
 
 
-async def test_what_is_noted_is_not_noted_on_the_loop(tmp_path: Path, locked: list[str]) -> None:
+async def test_the_user_profile_is_not_written_on_the_event_loop(tmp_path: Path, locked: list[str]) -> None:
     mine = {"HOME": str(tmp_path / "mine")}
     async with World.open(tmp_path / "w", [ring], ASKS, environment=mine) as world:
         called = await world.call("ring", '{"times": 1}', "c1")

@@ -119,7 +119,7 @@ async def chat(folder: Path, environment: dict[str, str], provider: Provider, **
         await world.settle()
 
 
-async def test_nothing_of_a_strangers_manifest_counts(
+async def test_a_foreign_manifest_has_no_effect_before_adoption(
     given: Path, victim: dict[str, str], provider: Provider, listener: Listener, tmp_path: Path
 ) -> None:
     async with World.open(given, environment=victim) as world:
@@ -143,7 +143,7 @@ async def test_nothing_of_a_strangers_manifest_counts(
     assert not (tmp_path / "home").exists()
 
 
-async def test_who_takes_it_runs_it(
+async def test_an_adopted_manifest_runs(
     given: Path, victim: dict[str, str], provider: Provider, listener: Listener
 ) -> None:
     async with World.open(given, environment=victim, adopt=True) as world:
@@ -152,7 +152,7 @@ async def test_who_takes_it_runs_it(
     assert listener.heard == [CANARY]
 
 
-async def test_what_comes_in_the_place_of_what_was_taken_counts_for_nothing(
+async def test_a_manifest_that_replaces_an_adopted_one_has_no_effect(
     given: Path, victim: dict[str, str], listener: Listener
 ) -> None:
     """Also in the same folder with the same mark, as when a world was lent and came back."""
@@ -163,7 +163,7 @@ async def test_what_comes_in_the_place_of_what_was_taken_counts_for_nothing(
         assert not (await world.info())["adopted"]
 
 
-async def test_it_is_taken_for_one_world_and_one_user(given: Path, victim: dict[str, str], tmp_path: Path) -> None:
+async def test_adoption_holds_for_one_world_and_one_user(given: Path, victim: dict[str, str], tmp_path: Path) -> None:
     """The folder of that world may be moved; a copy is another world."""
     async with World.open(given, environment=victim, adopt=True):
         pass
@@ -176,7 +176,9 @@ async def test_it_is_taken_for_one_world_and_one_user(given: Path, victim: dict[
             assert (await world.info())["adopted"] is adopted
 
 
-async def test_another_world_in_its_place_is_not_taken(given: Path, victim: dict[str, str], tmp_path: Path) -> None:
+async def test_adoption_does_not_pass_to_another_world_in_the_same_folder(
+    given: Path, victim: dict[str, str], tmp_path: Path
+) -> None:
     copy = tmp_path / "copy"
     shutil.copytree(given, copy)
     async with World.open(given, environment=victim, adopt=True):
@@ -187,7 +189,7 @@ async def test_another_world_in_its_place_is_not_taken(given: Path, victim: dict
         assert not (await world.info())["adopted"]
 
 
-async def test_a_fork_made_here_is_taken_and_its_copy_is_not(
+async def test_adoption_passes_to_a_fork_made_here_and_not_to_a_copy_of_it(
     given: Path, victim: dict[str, str], provider: Provider, listener: Listener, tmp_path: Path
 ) -> None:
     async with World.open(given, environment=victim, adopt=True) as world:
@@ -200,7 +202,7 @@ async def test_a_fork_made_here_is_taken_and_its_copy_is_not(
 
 
 @pytest.mark.parametrize("place", ["no home", "a file", "open to others", "damaged"])
-async def test_where_it_can_not_be_kept_it_counts_for_the_process(
+async def test_adoption_that_cannot_be_recorded_holds_for_the_process(
     place: str, given: Path, victim: dict[str, str], provider: Provider, listener: Listener, tmp_path: Path
 ) -> None:
     environment = dict(victim)
@@ -227,7 +229,7 @@ async def test_where_it_can_not_be_kept_it_counts_for_the_process(
         assert not (await world.info())["adopted"]
 
 
-async def test_the_record_is_this_users_alone_and_keeps_what_else_is_in_it(
+async def test_the_record_of_adoption_is_private_and_keeps_its_other_fields(
     given: Path, victim: dict[str, str], tmp_path: Path
 ) -> None:
     remember(victim, given, lambda kept: replace(kept, tools=("a.b",), folders=("/f",)))
@@ -244,7 +246,7 @@ async def test_the_record_is_this_users_alone_and_keeps_what_else_is_in_it(
     assert not Adoption(victim, given).holds(own)
 
 
-async def test_with_the_shipped_app_nothing_is_kept(given: Path, victim: dict[str, str]) -> None:
+async def test_the_shipped_app_needs_no_record_of_adoption(given: Path, victim: dict[str, str]) -> None:
     air = Path(__file__).parents[3] / "src/demiurge/apps/demiurge/air"
     async with World.open(given, environment=victim, adopt=True):
         pass

@@ -74,19 +74,21 @@ async def ended(folder: Path, environment: dict[str, str]) -> str | None:
         return called.error_code
 
 
-async def test_ones_own_counts_in_the_next_process(tmp_path: Path, mine: dict[str, str]) -> None:
+async def test_an_approval_of_this_user_holds_in_the_next_process(tmp_path: Path, mine: dict[str, str]) -> None:
     await approved(tmp_path / "w", mine)
     assert await ended(tmp_path / "w", mine) is None
     assert rang == [1]
 
 
-async def test_a_stranger_s_begins_nothing(tmp_path: Path, mine: dict[str, str], theirs: dict[str, str]) -> None:
+async def test_an_approval_of_another_user_begins_nothing(
+    tmp_path: Path, mine: dict[str, str], theirs: dict[str, str]
+) -> None:
     await approved(tmp_path / "w", theirs)
     assert await ended(tmp_path / "w", mine) == "approval_required"
     assert rang == []
 
 
-async def test_so_does_one_that_was_given_while_the_world_was_lent(
+async def test_an_approval_given_while_the_world_was_lent_begins_nothing(
     tmp_path: Path, mine: dict[str, str], theirs: dict[str, str]
 ) -> None:
     """In the same folder, with the same mark, as its user knows it."""
@@ -100,7 +102,9 @@ async def test_so_does_one_that_was_given_while_the_world_was_lent(
     assert rang == [7]
 
 
-async def test_it_asks_again(tmp_path: Path, mine: dict[str, str], theirs: dict[str, str]) -> None:
+async def test_an_approval_of_another_user_is_asked_for_again(
+    tmp_path: Path, mine: dict[str, str], theirs: dict[str, str]
+) -> None:
     await approved(tmp_path / "w", theirs)
     await ended(tmp_path / "w", mine)
     async with opened(tmp_path / "w", mine) as world:
@@ -111,7 +115,7 @@ async def test_it_asks_again(tmp_path: Path, mine: dict[str, str], theirs: dict[
     assert rang == [1]
 
 
-async def test_who_approves_what_a_stranger_did_has_approved_it(
+async def test_a_call_that_another_user_approved_runs_once_this_user_approves_it_too(
     tmp_path: Path, mine: dict[str, str], theirs: dict[str, str]
 ) -> None:
     approval = await approved(tmp_path / "w", theirs)
@@ -121,7 +125,9 @@ async def test_who_approves_what_a_stranger_did_has_approved_it(
     assert rang == [1]
 
 
-async def test_in_another_place_ones_own_is_a_stranger_s(tmp_path: Path, mine: dict[str, str]) -> None:
+async def test_an_approval_of_this_user_does_not_hold_in_a_copy_of_the_world(
+    tmp_path: Path, mine: dict[str, str]
+) -> None:
     await approved(tmp_path / "w", mine)
     shutil.copytree(tmp_path / "w", tmp_path / "copy")
     assert await ended(tmp_path / "copy", mine) == "approval_required"
@@ -130,7 +136,7 @@ async def test_in_another_place_ones_own_is_a_stranger_s(tmp_path: Path, mine: d
 
 
 @pytest.mark.parametrize("asked", [ring, listen])
-async def test_what_a_stranger_had_begun_is_in_doubt_and_is_not_repeated(
+async def test_a_call_that_another_user_began_is_in_doubt_and_not_repeated(
     asked: Tool[Any, Any], tmp_path: Path, mine: dict[str, str], theirs: dict[str, str]
 ) -> None:
     intent = await approved(tmp_path / "w", theirs, asked)
@@ -143,7 +149,7 @@ async def test_what_a_stranger_had_begun_is_in_doubt_and_is_not_repeated(
 
 
 @pytest.mark.parametrize("place", ["no home", "open to others"])
-async def test_where_it_can_not_be_kept_it_counts_for_the_process(
+async def test_an_approval_that_cannot_be_recorded_holds_for_the_process(
     place: str, tmp_path: Path, mine: dict[str, str]
 ) -> None:
     if place == "no home":

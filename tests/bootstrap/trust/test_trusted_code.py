@@ -118,7 +118,9 @@ async def test_the_old_code_is_needed_until_the_first_step_only(
     assert await title(tmp_path / "w", theirs) == "new", "from a snapshot"
 
 
-async def test_with_leave_for_all_it_is_needed_once(tmp_path: Path, mine: dict[str, str], ship: Ship) -> None:
+async def test_code_allowed_by_the_environment_is_trusted_from_then_on(
+    tmp_path: Path, mine: dict[str, str], ship: Ship
+) -> None:
     await created(tmp_path / "w", {})
     ship(NEW)
     await refused(tmp_path / "w", mine)
@@ -134,7 +136,7 @@ async def test_a_fork_of_an_old_moment_can_be_opened(tmp_path: Path, mine: dict[
     assert await title(Path(fork), mine) == "Mine"
 
 
-async def test_a_stranger_s_world_runs_nothing_of_it(
+async def test_code_of_another_users_world_does_not_run(
     tmp_path: Path, mine: dict[str, str], theirs: dict[str, str], trace: Path, ship: Ship
 ) -> None:
     ship(hostile(trace))
@@ -144,7 +146,7 @@ async def test_a_stranger_s_world_runs_nothing_of_it(
     assert not trace.exists()
 
 
-async def test_a_stranger_s_world_in_the_place_of_mine_runs_nothing_of_it(
+async def test_code_of_another_users_world_in_the_same_folder_does_not_run(
     tmp_path: Path, mine: dict[str, str], theirs: dict[str, str], trace: Path, ship: Ship
 ) -> None:
     """Also when its id is that of mine, and when it pins code that I did run in mine."""
@@ -160,7 +162,7 @@ async def test_a_stranger_s_world_in_the_place_of_mine_runs_nothing_of_it(
     assert not trace.exists()
 
 
-async def test_my_own_world_that_came_back_runs_nothing_that_others_put_into_it(
+async def test_code_that_others_put_into_a_lent_world_does_not_run(
     tmp_path: Path, mine: dict[str, str], theirs: dict[str, str], trace: Path, ship: Ship
 ) -> None:
     """It has its mark, its id and its place."""
@@ -187,14 +189,18 @@ async def test_other_bytes_under_the_address_of_mine_are_not_run(
     assert not trace.exists()
 
 
-async def test_who_only_looks_notes_nothing(tmp_path: Path, mine: dict[str, str], theirs: dict[str, str]) -> None:
+async def test_a_process_that_only_reads_records_no_trusted_code(
+    tmp_path: Path, mine: dict[str, str], theirs: dict[str, str]
+) -> None:
     await created(tmp_path / "w", mine)
     assert await title(tmp_path / "w", theirs) == "Mine"
     assert recall(theirs, tmp_path / "w") is None
     assert not (tmp_path / "theirs").exists()
 
 
-async def test_a_record_that_others_can_write_says_nothing(tmp_path: Path, mine: dict[str, str], ship: Ship) -> None:
+async def test_a_record_of_trusted_code_that_others_can_write_is_not_believed(
+    tmp_path: Path, mine: dict[str, str], ship: Ship
+) -> None:
     await created(tmp_path / "w", mine)
     [record] = (tmp_path / "mine/.config/demiurge/worlds").iterdir()
     os.chmod(record, 0o666)
@@ -202,7 +208,9 @@ async def test_a_record_that_others_can_write_says_nothing(tmp_path: Path, mine:
     await refused(tmp_path / "w", mine)
 
 
-def test_the_latest_are_kept_and_survive_forgetting_the_rest(tmp_path: Path, mine: dict[str, str]) -> None:
+def test_the_latest_trusted_code_is_kept_also_when_the_profile_is_forgotten(
+    tmp_path: Path, mine: dict[str, str]
+) -> None:
     folder = tmp_path / "w"
     folder.mkdir()
     own = TrustedCode(mine, folder)

@@ -94,7 +94,7 @@ for number in range(10):
 """
 
 
-def test_so_are_those_of_two_processes(mine: dict[str, str], world: Path) -> None:
+def test_code_that_two_processes_record_at_once_is_all_kept(mine: dict[str, str], world: Path) -> None:
     command = [sys.executable, "-c", CHILD, mine["HOME"], str(world)]
     children = [subprocess.Popen([*command, mark]) for mark in "ab"]
     assert [child.wait(60) for child in children] == [0, 0]
@@ -103,12 +103,12 @@ def test_so_are_those_of_two_processes(mine: dict[str, str], world: Path) -> Non
     assert sorted(kept.code) == sorted(f"{mark}{number}" for mark in "ab" for number in range(10))
 
 
-def test_what_changes_nothing_writes_nothing(mine: dict[str, str], world: Path) -> None:
+def test_an_unchanged_profile_is_not_written(mine: dict[str, str], world: Path) -> None:
     assert remember(mine, world, lambda kept: kept) == WorldProfile()
     assert records(mine) == []
 
 
-def test_of_a_world_that_is_gone_no_digests_of_code_are_kept(mine: dict[str, str], world: Path, tmp_path: Path) -> None:
+def test_code_digests_of_a_deleted_world_are_dropped(mine: dict[str, str], world: Path, tmp_path: Path) -> None:
     for name in ("gone", "here"):
         (tmp_path / name).mkdir()
         TrustedCode(mine, tmp_path / name).add([code(name)])
@@ -129,7 +129,7 @@ CHOSEN: list[dict[str, Any]] = [
 
 
 @pytest.mark.parametrize("chosen", CHOSEN, ids=lambda chosen: max(chosen))
-def test_what_somebody_decided_is_kept_for_a_disk_that_comes_back(
+def test_decisions_about_a_world_on_an_unmounted_disk_are_kept(
     chosen: dict[str, Any], mine: dict[str, str], world: Path, tmp_path: Path
 ) -> None:
     away = tmp_path / "disk/w"

@@ -97,7 +97,7 @@ async def test_an_approval_that_nobody_gives_expires_at_its_time_and_the_chat_go
         sound(store, talk.host)
 
 
-async def test_whoever_settles_after_that_time_finds_it_expired(memory: MemoryStore) -> None:
+async def test_settling_after_the_deadline_finds_the_approval_expired(memory: MemoryStore) -> None:
     time = Time()
     async with chatting(memory, time, asks("x"), said("Pity.")) as talk:
         await talk.say("go")
@@ -107,7 +107,7 @@ async def test_whoever_settles_after_that_time_finds_it_expired(memory: MemorySt
         assert talk.turn["status"] == "done"
 
 
-async def test_one_whose_time_went_by_while_nobody_ran_expires_when_somebody_turns_to_its_unit(store: Store) -> None:
+async def test_an_approval_whose_deadline_passed_while_nothing_ran_expires_at_the_units_next_use(store: Store) -> None:
     time = Time()
     async with chatting(store, time, asks("x")) as talk:
         await talk.say("go")
@@ -147,7 +147,7 @@ async def test_each_request_has_its_own_time(memory: MemoryStore) -> None:
         assert refusals(talk) == ["approval_rejected", "approval_rejected", "approval_expired"]
 
 
-async def test_two_that_wait_in_one_unit_both_expire(memory: MemoryStore) -> None:
+async def test_two_approvals_of_one_unit_both_expire(memory: MemoryStore) -> None:
     time = Time()
     async with chatting(memory, time, asks("x", "y"), said("Well.")) as talk:
         await talk.say("go")
@@ -195,7 +195,7 @@ async def test_a_late_decision_is_told_that_it_is_late(store: Store) -> None:
         assert refusals(talk) == ["approval_expired"]
 
 
-async def test_whoever_performs_nothing_leaves_it_to_the_next(memory: MemoryStore) -> None:
+async def test_a_host_without_adapters_leaves_the_expiry_to_the_next(memory: MemoryStore) -> None:
     time = Time()
     async with chatting(memory, time, asks("x")) as talk:
         await talk.say("go")

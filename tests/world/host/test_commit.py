@@ -85,7 +85,7 @@ async def test_a_blob_that_is_nowhere_is_told() -> None:
     await committer.close()
 
 
-async def test_who_is_alone_comes_after_what_was_begun_and_before_all_else() -> None:
+async def test_exclusive_work_runs_after_earlier_writes_and_before_later_ones() -> None:
     store = MemoryStore("world_1")
     committer = Committer(store)
     begun, entered, leave = append(committer, 0), Event(), Event()
@@ -110,7 +110,7 @@ async def test_who_is_alone_comes_after_what_was_begun_and_before_all_else() -> 
     await committer.close()
 
 
-async def test_one_that_cannot_be_written_takes_nobody_along() -> None:
+async def test_a_batch_that_cannot_be_written_does_not_fail_the_others() -> None:
     store = MemoryStore("world_1")
     committer = Committer(store)
     good, bad = append(committer, 0), append(committer, 7)
@@ -123,7 +123,7 @@ async def test_one_that_cannot_be_written_takes_nobody_along() -> None:
     await committer.close()
 
 
-async def test_after_the_end_nothing_is_taken() -> None:
+async def test_a_closed_committer_accepts_nothing() -> None:
     committer = Committer(MemoryStore("world_1"))
     await committer.close()
     with pytest.raises(Unavailable):
@@ -132,7 +132,7 @@ async def test_after_the_end_nothing_is_taken() -> None:
         await committer.begin(Attempt(b"i", "u", "t", 1))
 
 
-async def test_who_is_cancelled_while_alone_lets_the_others_go_on() -> None:
+async def test_cancelled_exclusive_work_lets_later_writes_go_on() -> None:
     entered, leave, taken = Event(), Event(), []
 
     class Slow(MemoryStore):
@@ -158,7 +158,7 @@ async def test_who_is_cancelled_while_alone_lets_the_others_go_on() -> None:
     assert taken == ["first", "second"]
 
 
-async def test_work_that_was_begun_alone_ends_alone() -> None:
+async def test_exclusive_work_that_has_begun_ends_before_later_writes() -> None:
     committer = Committer(MemoryStore("world_1"))
     entered, leave, order = Event(), Event(), []
 

@@ -147,7 +147,7 @@ async def test_a_unit_that_failed_stays_and_goes_on_when_it_is_settled(store: St
         sound(store, host)
 
 
-async def test_who_watches_a_unit_sees_what_it_does_after_it_was_evicted(memory: MemoryStore) -> None:
+async def test_a_watcher_of_an_evicted_unit_sees_what_it_does_later(memory: MemoryStore) -> None:
     async with running(memory, tiny(), [Echo()]) as host:
         await host.submit("ex/Ev@1", poke("one"))
         with host.broadcast.watch(A) as watcher:

@@ -153,7 +153,7 @@ async def test_many_events_at_once_keep_their_order_in_each_unit(store: Store) -
     assert verify(store).ok
 
 
-async def test_one_bad_ingress_does_not_take_its_neighbours_down(memory: MemoryStore) -> None:
+async def test_one_refused_ingress_does_not_fail_the_others(memory: MemoryStore) -> None:
     def reduce(state: Any, event: Any, context: ReducerContext) -> Step:
         if event["$value"]["what"] == "bad":
             context.blob(ref_of(b"nowhere"))
@@ -308,7 +308,7 @@ async def test_closing_while_an_effect_runs_leaves_it_to_the_next_start(store: S
         assert log(host) == ["asked", "ok:x"]
 
 
-async def test_whoever_waits_for_a_record_when_the_host_closes_is_told(memory: MemoryStore) -> None:
+async def test_waiting_for_a_record_fails_when_the_host_closes(memory: MemoryStore) -> None:
     host = Host(memory, tiny(), [Echo()])
     await host.start()
     waiting = asyncio.create_task(say(host, "one"))
@@ -455,7 +455,7 @@ def _overwrite(folder: Path, statement: str, *args: Any) -> None:
 # -- loading ----------------------------------------------------------------------------------------------------------
 
 
-async def test_what_is_loaded_is_what_was_live(store: Store) -> None:
+async def test_a_loaded_unit_equals_the_live_one(store: Store) -> None:
     steps = [
         emitting("one", "h1", ref("@plan.input.text")),
         awaiting("w1", "h1", "r1"),

@@ -7,7 +7,7 @@ from tests.world.manual_clock import HOUR, Time
 from demiurge.world.host.timers import RELEASED, Timers
 
 
-async def test_each_is_woken_at_its_time_and_once() -> None:
+async def test_each_timer_wakes_once_at_its_time() -> None:
     time, woken = Time(), list[str]()
     timers = Timers(time.clock, time.sleep)
     now = time.clock.now_ns()
@@ -24,7 +24,7 @@ async def test_each_is_woken_at_its_time_and_once() -> None:
     await timers.close()
 
 
-async def test_one_that_was_released_is_not_woken_and_can_be_held_again_for_later() -> None:
+async def test_a_released_timer_does_not_wake_and_can_be_set_again() -> None:
     time, woken = Time(), list[str]()
     timers = Timers(time.clock, time.sleep)
     now = time.clock.now_ns()

@@ -145,7 +145,7 @@ async def test_a_list_of_open_units_that_is_damaged_as_well_hides_nothing(tmp_pa
 
 
 @pytest.mark.parametrize("what", DAMAGE)
-async def test_who_names_the_id_can_decide_though_the_list_is_damaged(tmp_path: Path, what: str) -> None:
+async def test_a_call_can_be_decided_by_its_id_though_the_list_is_damaged(tmp_path: Path, what: str) -> None:
     with SqliteStore.create(tmp_path / "w", "world_1") as store:
         asked = await fill(store)
     execute(tmp_path / "w", *DAMAGE[what])
@@ -238,7 +238,7 @@ async def test_a_unit_whose_records_are_damaged_is_looked_at_because_of_the_list
             assert list(problems) == [unit("b")]
 
 
-async def test_what_waits_is_written_with_the_records_that_ask(memory: MemoryStore) -> None:
+async def test_the_list_is_written_with_the_records_that_ask(memory: MemoryStore) -> None:
     """The batch that has an intent for a person says so, and the one with the decision takes it back."""
     batches: list[Batch] = []
     append = memory.append
