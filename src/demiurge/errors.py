@@ -4,10 +4,10 @@
     ├── InvalidValue              a value breaks its schema or format; `path` names the place
     ├── Damaged                   stored bytes are not what their address or chain says
     ├── NotFound                  a blob, chat, unit or definition that is not there
-    ├── Conflict                  somebody else got there first (sequence, lock, expected head)
+    ├── Conflict                  another caller was first (sequence, lock, expected head)
     ├── Unavailable               disk full, read-only, provider or model out of reach: nothing was lost
     ├── Divergence                replay recomputed something other than what the journal holds
-    └── UsageError                the caller asked for something that can't be
+    └── UsageError                the caller asked for something impossible
 
 Codes are lower-case words joined by underscores and stable: scripts may match on them.
 """
@@ -27,7 +27,7 @@ __all__ = [
 
 
 class DemiurgeError(Exception):
-    """Root of the tree. `code` is stable; `message` is one sentence for a person."""
+    """The root of the tree. `code` is stable; `message` is one sentence for a person."""
 
     code = "error"
 
@@ -39,7 +39,7 @@ class DemiurgeError(Exception):
 
 
 class InvalidValue(DemiurgeError):
-    """A value that breaks its schema. `path` is dotted (`$value.chat_id`, `steps[2].id`), empty at the top."""
+    """A value breaks its schema. `path` is dotted (`$value.chat_id`, `steps[2].id`), empty at the top."""
 
     code = "invalid_value"
 

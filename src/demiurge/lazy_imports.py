@@ -1,4 +1,4 @@
-"""Names that a package imports when they are first used, so that importing the package itself stays quick."""
+"""Lazy imports: names of a package that are imported on first use, so that importing the package stays quick."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ __all__ = ["lazy_attributes"]
 
 
 def lazy_attributes(package: str, homes: Mapping[str, Iterable[str]]) -> Callable[[str], Any]:
-    """The `__getattr__` of `package`, which is being imported. `homes`: the names that each module gives."""
+    """Returns the `__getattr__` of `package`, which is being imported. `homes` maps each module to the names it
+    defines."""
     home = {name: module for module, names in homes.items() for name in names}
 
     def get(name: str) -> Any:

@@ -1,9 +1,8 @@
 """Values and how they are named: canonical CBOR and JSON, refs and digests, types, long lists, clock, ids.
 
-Everything above stores, hashes and compares values by what is decided here, so this package is pure: no I/O
-but `clock`, and nothing imported but `demiurge.errors`, cbor2, pydantic-core and rfc8785. `cbor` and
-`canonical_json` are used as modules. Schemas, types and long lists are imported when they are first used: to run a
-tool takes none of them.
+Every package above stores, hashes and compares values by the rules of this one. So it is pure: it does no I/O but in
+`clock`, and imports only `demiurge.errors`, cbor2, pydantic-core and rfc8785. `cbor` and `canonical_json` are used as
+modules. Schemas, types and long lists are imported lazily, because running a tool needs none of them.
 """
 
 from typing import TYPE_CHECKING

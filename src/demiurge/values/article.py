@@ -1,4 +1,4 @@
-"""The indefinite article of a name that a message is made with: `an int`, `a UUID`."""
+"""The indefinite article for a name in a message: `an int`, `a UUID`."""
 
 from __future__ import annotations
 
@@ -11,6 +11,6 @@ _CONSONANT = re.compile(r"eu|one(?![a-z])", re.IGNORECASE)
 
 
 def with_article(name: str) -> str:
-    """`name` with `a` or `an` before it, as it is spoken in English."""
+    """Returns `name` after `a` or `an`, by its pronunciation in English."""
     is_vowel = _VOWEL.match(name) is not None and _CONSONANT.match(name) is None
     return f"{'an' if is_vowel else 'a'} {name}"

@@ -1,7 +1,7 @@
-"""Who asks for something: an actor, the tenant and the roles that the actor has, and the transport that said so.
+"""The caller of a request: an actor, the actor's tenant and roles, and the transport that identified the actor.
 
-References only, never a credential. The transport (a process, a token) establishes the caller; no field of a payload
-does. A caller is kept in the record of what it asked for.
+A caller holds names only, never a credential. The transport (a process, a token) establishes the caller; no field of a
+payload does. The record of a request keeps its caller.
 """
 
 from __future__ import annotations
@@ -20,15 +20,17 @@ ROLES: Final = ("viewer", "agent", "approver", "chief", "user")
 MAX_ROLES: Final = 32
 MAX_TEXT: Final = 256
 MAX_ACTOR: Final = 1024
-"""In characters. A unit is the actor of what it sends to others, and its name has a definition's name and a key in
-it."""
+"""In characters. A unit is the actor of the events that it sends; its name holds a definition's name and a key."""
 
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """`actor`: who it is, e.g. `user` or `user:ada`, in at most 1024 characters. `tenant`: for whom, empty when there
-    is one alone. `roles`: sorted and without repetitions, of at most 256 characters each, at most 32. `transport`: how
-    the actor is known, e.g. `python`, `terminal`, `http`. Raises InvalidValue for any other form."""
+    """The actor of a request, with tenant and roles.
+
+    `actor`: e.g. `user` or `user:ada`, at most 1024 characters. `tenant`: for whom the actor acts; empty if a world has
+    one tenant only. `roles`: at most 32, each of at most 256 characters; kept sorted and without repetitions.
+    `transport`: what identified the actor, e.g. `python`, `terminal`, `http`. Raises InvalidValue for any other form.
+    """
 
     actor: str
     tenant: str = ""
@@ -53,21 +55,22 @@ class Caller:
         return "user" in self.roles or any(role in self.roles for role in roles)
 
     def to_node(self) -> str | dict[str, Any]:
-        """The form in records: the actor alone when nothing else is known, else a map without what is empty."""
+        """Returns the form in records: the actor's name alone if nothing else is known, else a map without empty
+        fields."""
         more = {"tenant": self.tenant, "roles": list(self.roles), "transport": self.transport}
         known = {name: value for name, value in more.items() if value}
         return {"actor": self.actor, **known} if known else self.actor
 
     @classmethod
     def from_node(cls, node: str | Mapping[str, Any]) -> Caller:
-        """The inverse of `to_node`."""
+        """Returns the caller that `to_node` wrote as `node`."""
         if isinstance(node, str):
             return cls(node)
         return cls(node["actor"], node.get("tenant", ""), tuple(node.get("roles", ())), node.get("transport", ""))
 
 
 USER: Final = Caller("user", roles=("user",), transport="python")
-"""The caller in a Python program that names no other."""
+"""The caller of a Python program that names no caller."""
 
 NOBODY: Final = Caller("")
-"""The caller of what no one asked for: a derived record."""
+"""The caller of a derived record, which nobody asked for."""

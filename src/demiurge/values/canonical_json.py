@@ -1,7 +1,7 @@
-"""JSON that can be trusted: one spelling out (RFC 8785), one reading in.
+"""Strict JSON: `encode` writes the one form of RFC 8785, and `parse` accepts only text that every parser reads alike.
 
-Model output and other people's documents are read strictly, because two lenient parsers may read the same
-text differently: policy would then decide on one value while the handler gets another.
+Model output and documents from outside are read strictly, because two lenient parsers may read the same text
+differently: policy would then decide on one value while the handler gets another.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ from pydantic_core import from_json, to_json
 from demiurge.errors import InvalidValue
 
 MAX_DEPTH = 128
-"""How deep arrays and objects may be nested in text that is read."""
+"""The deepest nesting of arrays and objects that `parse` accepts."""
 
 MAX_INTEGER = 2**53 - 1
 """The largest integer that RFC 8785 writes as a number."""
 
 
 def encode(value: Any) -> bytes:
-    """The RFC 8785 form of `value`: UTF-8, keys sorted by UTF-16 units, numbers as ECMAScript writes them.
+    """Returns the RFC 8785 form of `value`: UTF-8, keys sorted by UTF-16 units, numbers as ECMAScript writes them.
 
-    Raises InvalidValue (`invalid_json`) for integers beyond ±(2^53 - 1), NaN, infinities, lone surrogates,
-    keys that aren't text and anything that is not JSON.
-    A float from 2^53 to 1e21 without a fraction is spelled like an integer, and is read back as one.
+    Raises InvalidValue (`invalid_json`) for integers beyond ±(2^53 - 1), NaN, infinities, lone surrogates, keys that
+    are not text and anything that is not JSON. A float from 2^53 to 1e21 without a fraction is written like an integer,
+    and is read back as one.
     """
     try:
         return to_json(_ordered(value))
@@ -40,10 +40,10 @@ def encode(value: Any) -> bytes:
 
 
 def parse(text: str | bytes) -> Any:
-    """The value of a JSON text. Raises InvalidValue (`invalid_json`), whose message never quotes the text.
+    """Returns the value of a JSON text. Raises InvalidValue (`invalid_json`), whose message never quotes the text.
 
-    Refused besides bad syntax: repeated keys, NaN and infinities, numbers beyond a double's range, bytes that
-    aren't UTF-8, lone surrogates (escaped or not), a byte order mark, nesting deeper than MAX_DEPTH.
+    Besides bad syntax these are refused: repeated keys, NaN and infinities, numbers beyond a double's range, bytes that
+    are not UTF-8, lone surrogates (escaped or not), a byte order mark, and nesting deeper than MAX_DEPTH.
     """
     plain = _plain_object(text)
     if plain is not None:
@@ -69,7 +69,7 @@ def parse(text: str | bytes) -> Any:
 
 
 def parse_object(text: str | bytes) -> dict[str, Any]:
-    """As `parse`, and the top level must be an object."""
+    """Returns the object that a JSON text holds. Raises InvalidValue as `parse`, also if the top level is no object."""
     value = parse(text)
     if not isinstance(value, dict):
         raise _invalid("The top level must be an object.")
@@ -86,10 +86,11 @@ _LONGEST_PLAIN = 4096
 
 
 def _ordered(value: Any) -> Any:
-    """`value` with the keys of its objects in order, so that pydantic's writer gives its RFC 8785 form, only faster.
+    """Returns `value` with sorted object keys, so that pydantic's writer gives its RFC 8785 form in less time.
 
-    Raises TypeError for all that the two write differently, or might: floats, long integers, subclasses, keys that
-    aren't ASCII."""
+    Raises TypeError for values that the two writers may write differently: floats, long integers, subclasses, keys that
+    are not ASCII.
+    """
     kind = type(value)
     if kind in _ORDINARY or (kind is int and -MAX_INTEGER <= value <= MAX_INTEGER):
         return value
@@ -103,10 +104,10 @@ def _ordered(value: Any) -> Any:
 
 
 def _plain_object(text: str | bytes) -> dict[str, Any] | None:
-    """The value of a short flat object, read in half the time; None for all else, also for what is refused.
+    """Returns the value of a short flat object, in half the time of `parse`; None for any other text, valid or not.
 
-    No rule of `parse` can be broken here: nothing is nested, no number is a float or long, and as there is a colon
-    for each key in the result, no key was repeated.
+    Such an object can break no rule of `parse`: nothing is nested, no number is a float or long, and the text has one
+    colon for each key, so no key is repeated.
     """
     if not isinstance(text, str) or len(text) > _LONGEST_PLAIN:
         return None

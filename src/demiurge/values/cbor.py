@@ -1,14 +1,13 @@
 """Canonical CBOR: each value has one sequence of bytes, so a digest of the bytes is a digest of the value.
 
-A node is the self-describe tag (d9d9f7) and one item: definite lengths, shortest integers and floats, map
-keys sorted by their encoded bytes (RFC 8949 4.2.1), none twice. Values are plain data: None, bool, int,
-float, str, bytes, lists and maps, with keys of str, int or bytes. A tuple or any other sequence counts as a
-list.
+A node is the self-describe tag (d9d9f7) and one item: definite lengths, shortest integers and floats, map keys sorted
+by their encoded bytes (RFC 8949 4.2.1), no repeated key. Values are plain data: None, bool, int, float, str, bytes,
+lists and maps, with keys of str, int or bytes. A tuple or any other sequence counts as a list.
 
-The work is done by cbor2's compiled encoder. Its canonical mode sorts map keys by length first, which is the
-same order for text keys; and it costs twice the plain mode, which is right as well once a value is in order,
-as values in normal form and decoded ones are. What is neither (integer keys, enums, mapping views, vectors)
-takes the slow path below.
+cbor2's compiled encoder does the work. Its canonical mode sorts map keys by length first, which is the same order for
+text keys, and takes twice as long as its plain mode. The plain mode gives the same bytes for values whose keys are in
+order already, such as decoded values and values in normal form. Integer keys, enums, mapping views and vectors take the
+slow path below.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ from demiurge.errors import InvalidValue
 from demiurge.values.refs import Ref, ref_of
 
 MAX_DEPTH = 256
-"""How deep lists and maps may be nested. The compiled encoder has no limit: it would overrun the stack."""
+"""The deepest nesting of lists and maps. The compiled encoder has no limit of its own and would overrun the stack."""
 
 _TAG = b"\xd9\xd9\xf7"
 _LIST, _MAP = 4, 5
@@ -34,17 +33,17 @@ _TOO_DEEP = f"Lists and maps are nested deeper than {MAX_DEPTH} levels."
 _SIMPLE = frozenset([str, int, type(None), bool, bytes])
 _SCALARS = _SIMPLE | {float}
 _SHAPES_KEPT, _LONGEST_SHAPE = 4096, 1024  # maps, characters
-_MANY = 8  # items for which one look at all of them is quicker than a look at each
+_MANY = 8  # from this many items on, one test of all of them is quicker than a test of each
 
 _SHORT_HEADS = [bytes([first]) for first in range(256)]
 _HEAD_8, _HEAD_16, _HEAD_32, _HEAD_64 = (Struct(f">B{size}").pack for size in "BHIQ")
 
 _shapes: set[tuple[str, ...]] = set()
-"""Key sequences known to be in canonical order: maps of one type share one, so most need no check."""
+"""Key sequences that are in canonical order. Maps of one type share one, so most maps need no check."""
 
 
 class _Form(IntEnum):
-    """How much work a value needs."""
+    """How much work it takes to encode a value."""
 
     ORDERED = 0  # plain data without floats, every map in canonical order already: nothing to sort or shorten
     TEXT_KEYED = 1  # plain data
@@ -52,15 +51,15 @@ class _Form(IntEnum):
 
 
 def encode(value: object) -> bytes:
-    """The canonical node of `value`.
+    """Returns the canonical node of `value`.
 
-    Raises InvalidValue (`bad_cbor`) for what is not plain data, or nested deeper than MAX_DEPTH.
+    Raises InvalidValue (`bad_cbor`) for data that is not plain, or is nested deeper than MAX_DEPTH.
     """
     return _TAG + encode_item(value)
 
 
 def encode_item(value: object) -> bytes:
-    """The same without the tag: a part of a node, to be joined by `array`."""
+    """Returns the node of `value` without the tag: a part of a node, to be joined by `array`. Raises as `encode`."""
     try:
         if _is_ordered(value, MAX_DEPTH):
             return dumps(value)
@@ -73,8 +72,8 @@ def encode_item(value: object) -> bytes:
 
 
 def head(major: int, number: int) -> bytes:
-    """How an item of a major type begins: with its length, or for type 0 its value. Raises InvalidValue (`bad_cbor`)
-    unless that has up to 64 bits and no sign."""
+    """Returns the first bytes of an item of a major type: they hold its length, or for type 0 its value. Raises
+    InvalidValue (`bad_cbor`) unless `number` is in 0 to 2^64 - 1."""
     if 0 <= number < 24:
         return _SHORT_HEADS[major << 5 | number]
     if 0 <= number < 0x10000:
@@ -85,14 +84,14 @@ def head(major: int, number: int) -> bytes:
 
 
 def array(items: Sequence[bytes]) -> bytes:
-    """The node of a list whose elements are encoded already: equal to `encode` of the list."""
+    """Returns the node of a list whose items are encoded already; equal to `encode` of the list."""
     return _TAG + head(_LIST, len(items)) + b"".join(items)
 
 
 def decode(data: bytes) -> Any:
-    """The value of one node.
+    """Returns the value of one node.
 
-    Raises InvalidValue (`bad_cbor`) unless `data` is what `encode` writes for it, byte for byte.
+    Raises InvalidValue (`bad_cbor`) unless `encode` writes exactly `data` for the value.
     """
     if data[:3] != _TAG:
         raise _bad("A node starts with the self-describe tag d9d9f7.")
@@ -111,12 +110,12 @@ def digest(value: object) -> bytes:
 
 
 def node_ref(value: object) -> Ref:
-    """The address of `value`'s node."""
+    """Returns the ref of `value`'s node."""
     return ref_of(encode(value))
 
 
 def _is_ordered(value: Any, depth: int) -> bool:
-    """A quick look, which finds the form of most values: are all maps of shapes that are known?"""
+    """Returns whether all maps of `value` have known shapes. This quick test finds the form of most values."""
     if type(value) is dict:
         if tuple(value) not in _shapes:
             return False
@@ -134,9 +133,9 @@ def _is_ordered(value: Any, depth: int) -> bool:
 
 
 def _form(value: object) -> _Form:
-    """Looks at `value` level by level, at each container once per level, so that sharing costs nothing.
+    """Returns the form of `value`. Looks at each container once per level, so shared containers cost nothing.
 
-    Raises InvalidValue for what is nested too deep, cycles included.
+    Raises InvalidValue for values that are nested too deep, cycles included.
     """
     if type(value) in _SCALARS:
         return _Form.TEXT_KEYED if type(value) is float else _Form.ORDERED

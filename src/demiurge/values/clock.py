@@ -1,7 +1,6 @@
 """Time, randomness and ids: the only module that may read the machine's clock or its randomness.
 
-Everything else is handed a Clock and an Entropy, so that a test, a replay or a fork can hand it the recorded
-ones instead.
+All other code is given a Clock and an Entropy, so that a test, a replay or a fork can pass the recorded ones.
 """
 
 from __future__ import annotations
@@ -17,15 +16,15 @@ _ID_LENGTH = 24
 
 class Clock(Protocol):
     def now_ns(self) -> int:
-        """Wall clock, UTC: nanoseconds since 1970. May jump."""
+        """Returns wall-clock time in nanoseconds since 1970, UTC. May jump."""
 
     def monotonic_ns(self) -> int:
-        """Nanoseconds from an arbitrary start. Never goes back; for durations and deadlines."""
+        """Returns nanoseconds from an arbitrary start. Never goes back; for durations and deadlines."""
 
 
 class Entropy(Protocol):
     def token(self, n: int) -> bytes:
-        """`n` bytes that nobody has seen before."""
+        """Returns `n` random bytes."""
 
 
 class SystemClock:
@@ -39,7 +38,7 @@ class SystemClock:
 
 
 class FixedClock:
-    """A clock that stands still, or goes on by `step_ns` after each reading of either hand."""
+    """A clock that stands still, or advances by `step_ns` after each reading of either method."""
 
     def __init__(self, now_ns: int, step_ns: int = 0) -> None:
         self._now_ns = now_ns
@@ -54,7 +53,7 @@ class FixedClock:
         return self.now_ns()
 
     def advance(self, ns: int) -> None:
-        """Move the clock by `ns` nanoseconds."""
+        """Moves the clock by `ns` nanoseconds."""
         self._now_ns += ns
 
 
@@ -66,9 +65,9 @@ class SystemEntropy:
 
 
 class SeededEntropy:
-    """The same bytes for the same seed, for tests and for what is derived from a journaled stamp.
+    """The same bytes for the same seed: for tests, and for values derived from a journaled stamp.
 
-    Not for secrets: who knows the seed knows the bytes.
+    Not for secrets: anybody who knows the seed knows the bytes.
     """
 
     def __init__(self, seed: int | str | bytes) -> None:
@@ -84,9 +83,9 @@ class SeededEntropy:
 
 
 def new_id(prefix: str, entropy: Entropy) -> str:
-    """`prefix`, an underscore and 24 characters of a-z and 0-9 (124 bits): `call_3k9…`.
+    """Returns `prefix`, an underscore and 24 characters of a-z and 0-9 (124 bits): `call_3k9…`.
 
-    The prefix may bring its own underscore.
+    The prefix may end with its own underscore.
     """
     number = int.from_bytes(entropy.token(24), "big")
     letters = []

@@ -1,4 +1,4 @@
-"""The environment of this process, for those packages that may not reach for the machine themselves."""
+"""The environment variables of this process, for packages that must not access the machine themselves."""
 
 from __future__ import annotations
 
@@ -9,5 +9,5 @@ __all__ = ["process_environment"]
 
 
 def process_environment() -> Mapping[str, str]:
-    """Returns the environment variables, as they are whenever one is read."""
+    """Returns the environment variables as a live view."""
     return os.environ

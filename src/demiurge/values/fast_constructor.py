@@ -1,8 +1,8 @@
-"""Frozen objects, made quickly: written as a draft that is not frozen yet, and then never again.
+"""A fast way to construct frozen dataclasses.
 
-A frozen dataclass sets each of its fields through `object.__setattr__`, so that making a record of fifteen fields takes
-longer than most stages of a call. A draft has the same slots and sets them as any object does; its last act is to
-become what it is a draft of. What users see, and how, is the frozen class itself.
+A frozen dataclass sets each field through `object.__setattr__`, so constructing a record of fifteen fields takes longer
+than most stages of a call. `fast_constructor` makes a class with the same slots that is not frozen: its constructor
+sets the fields as usual and then changes the object's class to the frozen one. Users see the frozen class only.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ T = TypeVar("T")
 
 
 def fast_constructor(kind: type[T]) -> type[T]:
-    """What to call in place of `kind`, with the same arguments, for an equal object in a third of the time. `kind`: a
-    dataclass that is frozen and slotted, and has slots from no other class."""
+    """Returns a callable that takes the arguments of `kind` and returns an equal object in a third of the time. `kind`
+    is a frozen and slotted dataclass that inherits no slots."""
     finish = getattr(kind, "__post_init__", None)
 
     def become(self: Any) -> None:

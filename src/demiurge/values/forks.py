@@ -1,8 +1,8 @@
-"""What a fork must not tear apart: locks, and what threads were at that stay behind in the parent.
+"""Locks, and callbacks for state, that stay sound when the process forks.
 
-Invariant: a child of `os.fork` finds free every lock that was made here, and whole what it guards, whoever held it in
-the parent. A fork waits for such locks, so hold one only for a few steps in memory, never while calling or waiting for
-anybody.
+Invariant: in a child of `os.fork` every lock that was made here is free and the state that it guards is consistent,
+whichever thread held it in the parent. A fork waits for these locks. So hold one only for a few steps in memory, never
+while you call unknown code or wait.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from weakref import WeakMethod, WeakSet
 __all__ = ["lock_over_forks", "renew_in_child"]
 
 _forking = threading.RLock()
-"""Held from before a fork until after it: one at a time, and no new locks meanwhile."""
+"""Held from before a fork until after it: forks run one at a time, and no lock is made meanwhile."""
 _locks: WeakSet[threading.RLock] = WeakSet()
 _renewals: set[Callable[[], Callable[[], object] | None]] = set()
 _held: list[Any] = []
 
 
 def lock_over_forks() -> threading.RLock:
-    """A lock that its own thread may take again, so that a fork in a signal handler doesn't wait for itself."""
+    """Returns a reentrant lock, so that a fork in a signal handler does not wait for its own thread."""
     lock = threading.RLock()
     with _forking:
         _locks.add(lock)
@@ -31,8 +31,8 @@ def lock_over_forks() -> threading.RLock:
 
 
 def renew_in_child(renew: Callable[[], object]) -> None:
-    """Has a function or a method called in the child, with all locks held: what other threads were at has no end there.
-    An object is not kept alive by its method."""
+    """Registers a function or a method to be called in a forked child, with all locks held, to reset work of threads
+    that the child does not have. A registered method does not keep its object alive."""
     with _forking:
         _renewals.add(WeakMethod(renew, _renewals.discard) if hasattr(renew, "__self__") else lambda: renew)
 

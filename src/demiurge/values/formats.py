@@ -1,7 +1,7 @@
-"""The text forms of integers, decimals, times and bytes, and the one form of each that values are kept in.
+"""The text forms of integers, decimals, times and bytes, and the canonical form of each.
 
-Two spellings of one value would have two digests, so every parser here returns the canonical form or raises
-ValueError (without quoting its input).
+Two spellings of one value would have two digests. So every parser here returns the canonical form, or raises ValueError
+without quoting its input.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from decimal import Decimal
 
 SAFE_INTEGER = 2**53 - 1
-"""The largest integer that every JSON reader understands; beyond it, integers travel as decimal text."""
+"""The largest integer that every JSON reader reads exactly; larger ones travel as decimal text."""
 NS_MIN, NS_MAX = -(2**63), 2**63 - 1
 
 _INTEGER = re.compile(r"0|-?[1-9][0-9]{0,4299}")
@@ -26,14 +26,14 @@ _DIGITS, _EXPONENT_MIN, _ADJUSTED_MAX = 34, -6176, 6144
 
 
 def integer(text: str) -> int:
-    """A whole number from its only decimal form: no plus sign, no leading zeros, at most 4300 digits."""
+    """Returns the integer of its only decimal form: no plus sign, no leading zeros, at most 4300 digits."""
     if not _INTEGER.fullmatch(text):
         raise ValueError("not a whole number")
     return int(text)
 
 
 def big_integer(text: str) -> int:
-    """As `integer`, and only beyond ±(2^53 - 1): smaller ones have a JSON form of their own."""
+    """Returns an integer beyond ±(2^53 - 1) from its decimal form; smaller integers have a JSON form of their own."""
     number = integer(text)
     if abs(number) <= SAFE_INTEGER:
         raise ValueError("a number of this size is not written as text")
@@ -41,10 +41,10 @@ def big_integer(text: str) -> int:
 
 
 def dec128(value: str | int) -> str:
-    """Canonical text of a finite decimal of at most 34 digits within IEEE 754 decimal128's range.
+    """Returns the canonical text of a finite decimal of at most 34 digits within IEEE 754 decimal128's range.
 
-    Takes text or int. No trailing zeros, no plus sign, no negative zero; an exponent (`1.5E+40`) only
-    below 1e-7 and from 1e34.
+    The text has no trailing zeros, no plus sign and no negative zero, and an exponent (`1.5E+40`) only below 1e-7 and
+    from 1e34.
     """
     if isinstance(value, str):
         plausible = _DECIMAL.fullmatch(value) is not None
@@ -67,9 +67,9 @@ def dec128(value: str | int) -> str:
 
 
 def time_ns(text: str) -> int:
-    """Nanoseconds since 1970 from RFC 3339 text with a zone.
+    """Returns nanoseconds since 1970 from RFC 3339 text with a zone.
 
-    Up to nine decimals of a second, no leap seconds, within the 64-bit range (1677 to 2262).
+    Up to nine decimals of a second, no leap seconds, within the 64-bit range (years 1677 to 2262).
     """
     match = _TIME.fullmatch(text)
     if not match:
@@ -87,7 +87,7 @@ def time_ns(text: str) -> int:
 
 
 def base64_bytes(text: str) -> bytes:
-    """Bytes from their only base64 form: standard alphabet, padded, no line breaks."""
+    """Returns the bytes of their only base64 form: standard alphabet, padded, no line breaks."""
     data = b64decode(text, validate=True)
     if b64encode(data).decode() != text:
         raise ValueError("not canonical base64")

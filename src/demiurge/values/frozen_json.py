@@ -1,8 +1,8 @@
-"""JSON that nobody can change: read and written like any other, and equal to it.
+"""Read-only JSON: subclasses of `dict` and `list` that refuse every change, at every level.
 
-Invariant: what `frozen` gives has the same value for ever, all the way down. So it can be handed to everybody without a
-copy, and what was computed from it, say a hash, stays true. It is made of subclasses of `dict` and `list`, so that
-`json.dumps`, `==` and `isinstance` take it as what it is; `copy.deepcopy` gives a plain one that can be changed.
+Invariant: the value that `frozen` returns never changes. So it can be shared without a copy, and a hash of it stays
+true. `json.dumps`, `==` and `isinstance` treat it as the plain value; `copy.deepcopy` returns a plain one that can be
+changed.
 """
 
 from __future__ import annotations
@@ -48,9 +48,10 @@ class _FrozenList(list[Any]):
 
 
 def frozen(value: Any) -> Any:
-    """A copy of JSON that can't be changed; the same object if it is one already. A tuple is an array, too.
+    """Returns a read-only copy of JSON, or `value` itself if it is read-only already. A tuple becomes an array.
 
-    Raises InvalidValue for what is nested without end."""
+    Raises InvalidValue (`invalid_json`) for a value that is nested too deep or contains itself.
+    """
     try:
         return _frozen(value)
     except RecursionError:
@@ -58,7 +59,7 @@ def frozen(value: Any) -> Any:
 
 
 def thawed(value: Any) -> Any:
-    """A copy in plain dicts and lists."""
+    """Returns a copy in plain dicts and lists."""
     if isinstance(value, dict):
         return {name: thawed(item) for name, item in value.items()}
     return [thawed(item) for item in value] if isinstance(value, list) else value

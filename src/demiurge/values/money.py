@@ -1,7 +1,7 @@
-"""Amounts of money: millionths of a US dollar, with a fraction where a price has one, and their text in dollars.
+"""Amounts of money as decimal micros (millionths of a US dollar, with fractions), and as text in dollars.
 
-Invariant: amounts are exact to 60 decimal places of a dollar, and added without rounding. An amount is rounded once,
-up, where a whole number is needed, so that it never falls short of the bill.
+Invariant: amounts are exact to 60 decimal places of a dollar, and sums are not rounded. An amount is rounded once, up,
+where a whole number is needed, so that it is never less than the bill.
 """
 
 from __future__ import annotations
@@ -16,23 +16,24 @@ __all__ = ["add_micros", "dollars_text", "micros_of", "whole_micros"]
 _DOLLARS: Final = re.compile(r"[0-9]{1,9}(\.[0-9]{1,60})?([eE]-[0-9]{1,3})?")
 _LEAST: Final = Decimal("1e-60")
 _EXACT: Final = Context(prec=1_200, rounding=ROUND_CEILING)
-"""More digits than an amount of that form can have, and more than a sum of amounts."""
+"""Its precision exceeds the digits of any amount, and of any sum of amounts."""
 
 
 def micros_of(dollars: str) -> Decimal | None:
-    """The exact millionths of an amount in dollars, as "0.0000123" or "1.23e-05"; None for a text of another form."""
+    """Returns the exact micros of an amount in dollars, such as "0.0000123" or "1.23e-05"; None for text of another
+    form."""
     if not _DOLLARS.fullmatch(dollars):
         return None
     return _EXACT.normalize(_EXACT.scaleb(_EXACT.quantize(Decimal(dollars), _LEAST), 6))
 
 
 def dollars_text(micros: Decimal | int) -> str:
-    """The exact amount in dollars, as "0.0000123": `micros_of` reads it back."""
+    """Returns the exact amount in dollars, such as "0.0000123"; `micros_of` reads it back."""
     return format(_EXACT.normalize(_EXACT.scaleb(Decimal(micros), -6)), "f")
 
 
 def add_micros(amounts: Iterable[Decimal | int]) -> Decimal:
-    """The exact sum; 0 for no amounts."""
+    """Returns the exact sum; 0 for no amounts."""
     total = Decimal(0)
     for amount in amounts:
         total = _EXACT.add(total, Decimal(amount))
@@ -40,5 +41,5 @@ def add_micros(amounts: Iterable[Decimal | int]) -> Decimal:
 
 
 def whole_micros(micros: Decimal | int) -> int:
-    """The amount in whole millionths, rounded up."""
+    """Returns the amount in whole micros, rounded up."""
     return int(_EXACT.to_integral_value(Decimal(micros)))

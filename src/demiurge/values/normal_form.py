@@ -1,11 +1,11 @@
-"""From a type to a compiled check that returns a value's one normal form.
+"""Compiles a type to a validator that returns a value's normal form.
 
-Equal values must have equal bytes and iterate in equal order, live or decoded from the journal: so sets are
-sorted and without duplicates, maps and records have their keys in canonical order, variants are `{"$tag",
-"$value"}`, bytes are bytes.
+Equal values must have equal bytes and iterate in equal order, live or decoded from the journal. So sets are sorted
+lists without duplicates, maps and records have their keys in canonical order, variants are `{"$tag", "$value"}`, bytes
+are bytes.
 
-A type becomes one pydantic-core schema. Each leaf carries its own sentence, so that a message can never hold
-the value it is about.
+A type becomes one pydantic-core schema. Each leaf has its own error sentence, so that no message can hold the value
+that it is about.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from demiurge.values.vector import Vector
 
 
 def compiled(expr: TypeExpr, defs: Definitions) -> SchemaValidator:
-    """The check for a well-formed type."""
+    """Returns the validator of a well-formed type."""
     named = [{**_core(found, defs), "ref": name} for name, found in reachable(expr, defs).items() if "ref" not in found]
     core = _core(expr, defs)
     return SchemaValidator(cs.definitions_schema(core, named) if named else core)  # type: ignore[arg-type]  # {**TypedDict} is a dict to mypy
@@ -37,7 +37,7 @@ def _leaf(kind: str, schema: CoreSchema, sentence: str) -> CoreSchema:
 def _text(pattern: str | None = None) -> CoreSchema:
     return cs.str_schema(
         strict=True, pattern=pattern, min_length=0
-    )  # a constraint, however empty, makes it refuse lone surrogates
+    )  # any constraint makes pydantic-core refuse lone surrogates
 
 
 def _parsed(parse: Callable[[str], object]) -> CoreSchema:
@@ -116,7 +116,7 @@ def _core(expr: TypeExpr, defs: Definitions) -> CoreSchema:
 
 
 def _fields(fields: Mapping[str, TypeExpr], defs: Definitions) -> CoreSchema:
-    """A map with exactly these keys, in canonical order; what may be null may also be left out."""
+    """A map with exactly these keys, in canonical order. Fields whose type allows null may be missing."""
     return cs.typed_dict_schema(
         {name: _field(fields[name], defs) for name in sorted(fields, key=_key_order)}, extra_behavior="forbid"
     )
@@ -148,7 +148,8 @@ def _variant(arms: Mapping[str, TypeExpr], defs: Definitions) -> CoreSchema:
 
 
 def _tagged(empty: Set[str], value: object) -> object:
-    """`empty`: arms without a value; clients write `Auto { }`, so `{}` is taken as none for these."""
+    """Returns a variant as `{"$tag", "$value"}`. `empty`: tags without a value; clients write `Auto { }`, so `{}`
+    counts as null for these tags."""
     if isinstance(value, Mapping):
         if "$tag" in value:
             tag = value["$tag"]
@@ -166,9 +167,10 @@ def _is_empty(value: object) -> bool:
 
 
 def _list(item: TypeExpr, defs: Definitions) -> CoreSchema:
-    """A list by how it arrived, so that a plain one is checked without a second call back into Python.
+    """A list schema that first picks a branch by the Python type, so that a plain list needs no second callback into
+    Python.
 
-    The choice adds a step to the locations of errors.
+    The branch adds a step to the locations of errors.
     """
     plain = cs.list_schema(_core(item, defs))
     choices: dict[Any, CoreSchema] = {
@@ -195,7 +197,7 @@ def _vector(vector: Vector[Any], check: Callable[[Any], Any]) -> object:
     try:
         return vector.replace_unwritten(check)
     except ValidationError:
-        return check(list(vector))  # again, for the position of the item in the whole list
+        return check(list(vector))  # checks again to report the item's position in the whole list
 
 
 def _set(item: TypeExpr, defs: Definitions) -> CoreSchema:

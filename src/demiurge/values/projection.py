@@ -1,4 +1,4 @@
-"""What is read off a value in normal form, by its type: its JSON, whole or in part, and the refs in it."""
+"""Reads a value in normal form by its type: its JSON, a part of its JSON, and the refs in it."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from demiurge.values.type_expr import Definitions, TypeExpr, holds, kind_of, rea
 Collect: TypeAlias = Callable[[Any, list[Ref]], None]
 
 Only: TypeAlias = Literal["all", "length"] | Sequence[int | None] | Mapping[str, "Only"]
-"""The part of a value to read: `"all"` of it; of a list its `"length"`, or the items of a pair `(start, stop)`, which
-counts from the end where it is negative and has None for an open end; of a record the named fields, each in part."""
+"""The part of a value to read: `"all"`; of a list its `"length"`, or the items of a pair `(start, stop)`, where a
+negative end counts from the end and None means open; of a record a map from field names to the part of each."""
 
 
 def to_json(value: Any, expr: TypeExpr, defs: Definitions) -> Any:
-    """`value` as JSON that every reader understands, and that normalises to `value` again.
+    """Returns `value` as JSON that every reader can read and that normalises to `value` again.
 
-    Bytes become base64 text; integers beyond ±(2^53 - 1), times and durations included, and integer map keys
-    become decimal text. A record that was made before its type gained an option has none there.
+    Bytes become base64 text; integers beyond ±(2^53 - 1), times and durations included, and integer map keys become
+    decimal text. If a record is older than an optional field of its type, the field is null.
     """
     kind, body = kind_of(expr)
     if value is None or isinstance(value, bool | str):
@@ -48,10 +48,10 @@ def _field(value: Any, name: str, expr: TypeExpr) -> Any:
 
 
 def part_to_json(value: Any, expr: TypeExpr, defs: Definitions, only: Only, path: str = "") -> Any:
-    """The part `only` of `value` as JSON; None where an option that leads to it is empty.
+    """Returns the part `only` of `value` as JSON; None if an option on the way to the part is empty.
 
-    The cost is that of the part, however long a list is. Raises InvalidValue (`bad_part`) where the type has no such
-    part.
+    The cost depends on the part, not on the length of the list. Raises InvalidValue (`bad_part`) if the type has no
+    such part.
     """
     if only == "all":
         return to_json(value, expr, defs)
@@ -79,7 +79,8 @@ def _is_range(only: Only) -> bool:
 
 
 def ref_collector(expr: TypeExpr, defs: Definitions) -> Collect | None:
-    """A function that adds every `hash` leaf of a value to a list, in order; None when the type has none."""
+    """Returns a function that appends every `hash` leaf of a value to a list, in order; None if the type has no such
+    leaf."""
     needed = reachable(expr, defs)
     bearing = {name for name, found in needed.items() if holds(found, "hash")}
     while more := {

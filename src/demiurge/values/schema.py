@@ -1,6 +1,7 @@
-"""Named definitions and the validators made from them: no value enters a journal without having passed one.
+"""Named definitions and their validators. Every value is validated before it enters a journal.
 
-A validator says where a value is wrong and what is expected there, never what was found: it may be a secret.
+A validator's message says where a value is wrong and what is expected there. It never quotes the value, which may be a
+secret.
 """
 
 from __future__ import annotations
@@ -36,8 +37,8 @@ _SENTENCES = {
 class Schemas:
     """A closed set of definitions, `{"demiurge/ChatEvent@1": {"variant": ...}}`.
 
-    Raises InvalidValue (`invalid_schema`), whose message lists every problem, a line each: malformed names
-    and types, refs to what isn't there, types that no finite value has.
+    Raises InvalidValue (`invalid_schema`), whose message lists every problem, a line each: malformed names and types,
+    refs to missing definitions, types that no finite value has.
     """
 
     def __init__(self, defs: Mapping[str, TypeExpr]) -> None:
@@ -51,13 +52,14 @@ class Schemas:
         return name in self._defs
 
     def get(self, name: str) -> TypeExpr:
-        """The type that `name` stands for. Raises NotFound."""
+        """Returns the type of the definition `name`. Raises NotFound."""
         if name not in self._defs:
             raise NotFound(f"There is no schema {name}.")
         return self._defs[name]
 
     def validator(self, schema: str | TypeExpr) -> Validator:
-        """The validator of a definition, made once, or of a type that refers to definitions, made each time.
+        """Returns the validator of a definition, which is cached, or of a type that refers to definitions, which is
+        compiled each time.
 
         Raises NotFound for an unknown name, InvalidValue (`invalid_schema`) for a malformed type.
         """
@@ -70,9 +72,10 @@ class Schemas:
         return found
 
     def fields(self, schema: str) -> Mapping[str, Validator]:
-        """A validator for each field of a definition that is a record, in canonical order; made once.
+        """Returns a validator for each field of a definition that is a record, in canonical order; cached.
 
-        Raises NotFound."""
+        Raises NotFound.
+        """
         found = self._fields.get(schema)
         if found is None:
             record = self.get(schema)["record"]
@@ -82,7 +85,7 @@ class Schemas:
 
 
 class Validator:
-    """The check of one well-formed type; made by `Schemas.validator`."""
+    """The validator of one well-formed type; made by `Schemas.validator`."""
 
     __slots__ = ("_check", "_collect", "_defs", "_expr", "has_refs")
 
@@ -94,10 +97,10 @@ class Validator:
         self.has_refs = self._collect is not None
 
     def normalise(self, value: object) -> Any:
-        """The normal form of `value` (its shapes are in `normal_form`).
+        """Returns the normal form of `value` (see `normal_form`).
 
-        Of a Vector only the items that no `root` call has covered yet are looked at; it stays a Vector.
-        Raises InvalidValue with the path of the first problem, and the number and paths of the others.
+        Of a Vector only the items that no `root` call has covered yet are checked, and the result is a Vector. Raises
+        InvalidValue with the path of the first problem, and the number and paths of the others.
         """
         try:
             return self._check(value)
@@ -113,25 +116,27 @@ class Validator:
         raise InvalidValue(sentence, path=path)
 
     def to_json(self, value: Any) -> Any:
-        """A value in normal form as JSON that normalises to it again.
+        """Returns a value in normal form as JSON that normalises to it again.
 
         Bytes become base64 text; integers beyond ±(2^53 - 1) and integer map keys become decimal text.
         """
         return projection.to_json(value, self._expr, self._defs)
 
     def part_to_json(self, value: Any, only: projection.Only) -> Any:
-        """A part of a value in normal form as JSON, at the cost of the part. Raises InvalidValue (`bad_part`)."""
+        """Returns a part of a value in normal form as JSON, at the cost of that part. Raises InvalidValue
+        (`bad_part`)."""
         return projection.part_to_json(value, self._expr, self._defs, only)
 
     def refs(self, value: Any) -> list[Ref]:
-        """Every `hash` leaf of a value in normal form, in order, repeats included."""
+        """Returns every `hash` leaf of a value in normal form, in order, repetitions included."""
         out: list[Ref] = []
         if self._collect is not None:
             self._collect(value, out)
         return out
 
     def _path(self, loc: tuple[int | str, ...]) -> str:
-        """pydantic-core's location, which has a step for a variant's tag and a list's form, as a path."""
+        """Returns pydantic-core's location, which has an extra step for a variant's tag and a list's branch, as a
+        path."""
         out = ""
         expr: TypeExpr | None = self._expr
         steps = list(loc)

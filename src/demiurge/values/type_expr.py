@@ -25,13 +25,13 @@ _WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
 
 
 def kind_of(expr: TypeExpr) -> tuple[str, Any]:
-    """The kind of a well-formed type and what it is made of."""
+    """Returns the kind of a well-formed type, and the body under that key."""
     ((kind, body),) = expr.items()
     return kind, body
 
 
 def parts(expr: TypeExpr) -> list[TypeExpr]:
-    """The types that a well-formed type is directly made of; refs are not followed."""
+    """Returns the types that a well-formed type directly contains; refs are not followed."""
     kind, body = kind_of(expr)
     if kind in ("record", "variant", "map"):
         return list(body.values())
@@ -39,7 +39,7 @@ def parts(expr: TypeExpr) -> list[TypeExpr]:
 
 
 def reachable(expr: TypeExpr, defs: Definitions) -> dict[str, TypeExpr]:
-    """The definitions that `expr` needs, directly or not, in the order found."""
+    """Returns the definitions that `expr` refers to, directly or indirectly, in the order found."""
     found: dict[str, TypeExpr] = {}
     todo = [expr]
     while todo:
@@ -52,12 +52,12 @@ def reachable(expr: TypeExpr, defs: Definitions) -> dict[str, TypeExpr]:
 
 
 def holds(expr: TypeExpr, kind: str) -> bool:
-    """Whether a type of this kind occurs in `expr`, refs not followed."""
+    """Returns whether a type of this kind occurs in `expr`; refs are not followed."""
     return kind in expr or any(holds(part, kind) for part in parts(expr))
 
 
 def problems(defs: Mapping[Any, Any]) -> list[str]:
-    """Every problem of a set of definitions, one sentence each, with the path of the type it is about."""
+    """Returns every problem of a set of definitions: one sentence each, with the path of the type that it is about."""
     found: list[str] = []
     sound: dict[Any, TypeExpr] = {}
     for name, expr in defs.items():
@@ -70,7 +70,7 @@ def problems(defs: Mapping[Any, Any]) -> list[str]:
 
 
 def type_problems(expr: object, defs: Mapping[Any, Any], path: str) -> Iterator[str]:
-    """The problems of one type whose refs point into `defs`."""
+    """Returns the problems of one type whose refs point into `defs`."""
     if not isinstance(expr, Mapping) or len(expr) != 1:
         yield f'{path}: a type is an object with one key, its kind, such as {{"text": {{}}}}'
         return
@@ -136,8 +136,8 @@ _CHECKS: dict[str, Callable[[object, Mapping[Any, Any], str], Iterator[str]]] = 
 
 
 def endless(defs: Definitions) -> Iterable[str]:
-    """Definitions that no finite value satisfies: those left when the others are taken away, one by one. All are well
-    formed, and a name that is not among them counts as finite."""
+    """Returns the names of definitions that no finite value satisfies: those left after all finite ones are removed,
+    one by one. All definitions are well formed; a name that is not among them counts as finite."""
     left = dict(defs)
     while finite := [name for name, expr in left.items() if _finite(expr, left)]:
         for name in finite:

@@ -1,11 +1,11 @@
-"""A long list whose copies share what they have in common, in memory and in storage.
+"""A persistent list: versions share their common parts in memory and in storage.
 
-Items sit in leaves of 16, leaves under nodes of 32; the last, unfinished leaf (the tail) stands apart. An
-append copies the tail, and every sixteenth time one path of the tree; nothing else. So is what `root` has to
-write: digests are kept per chunk, and a step's cost stays flat however long the list is.
-The shape depends on the length alone, so equal lists have equal roots.
+Items sit in leaves of 16, leaves under nodes of 32; the last, unfinished leaf (the tail) stands apart. An append copies
+the tail, and every sixteenth time one path of the tree. `root` has only these parts to write: each chunk keeps its
+digest, so the cost of a step does not grow with the list. The shape depends on the length alone, so equal lists have
+equal roots.
 
-Items are never to be changed in place: other versions share them.
+Never change an item in place: other versions share it.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class _Source(NamedTuple):
 class _Node:
     """A chunk: the items of a leaf, or the nodes below.
 
-    `digest` is set once it was written; `load` fetches children that are not here yet. `encoded` holds the
+    `digest` is set once the chunk was written; `load` fetches children that are not in memory. `encoded` holds the
     bytes of a tail's first items, so that each item is encoded once on its way into a full leaf.
     """
 
@@ -67,7 +67,7 @@ _EMPTY = _Node(())
 
 
 class Vector(Sequence[T]):
-    """A persistent sequence: what would change it returns another. Equal to any sequence of equal items."""
+    """A persistent sequence: each change returns a new one. Equal to any sequence of equal items."""
 
     __slots__ = ("_length", "_levels", "_tail", "_top")
     __hash__ = None  # type: ignore[assignment]  # equal to lists, which have no hash
@@ -83,11 +83,11 @@ class Vector(Sequence[T]):
         return cls().extend(items)
 
     def append(self, item: T) -> Vector[T]:
-        """This list and one more item, in O(log n)."""
+        """Returns this list and one more item, in O(log n)."""
         return self._with_tail((*self._tail.children, item))
 
     def extend(self, items: Iterable[T]) -> Vector[T]:
-        """This list and `items`, leaf by leaf."""
+        """Returns this list and `items`, adding leaf by leaf."""
         vector, rest = self, iter(items)
         while batch := tuple(islice(rest, _LEAF - len(vector._tail.children))):
             vector = vector._with_tail(vector._tail.children + batch)
@@ -118,7 +118,7 @@ class Vector(Sequence[T]):
     @overload
     def __getitem__(self, index: slice) -> list[T]: ...
     def __getitem__(self, index: int | slice) -> T | list[T]:
-        """An item by position, from the end when negative; a list for a slice. Raises IndexError."""
+        """Returns an item by position, counted from the end if negative; a list for a slice. Raises IndexError."""
         if isinstance(index, slice):
             return [self[at] for at in range(*index.indices(self._length))]
         at = index + self._length if index < 0 else index
@@ -156,9 +156,9 @@ class Vector(Sequence[T]):
         return f"<Vector of {self._length}>"
 
     def replace_unwritten(self, change: Callable[[tuple[T, ...]], Iterable[T]]) -> Vector[T]:
-        """The same list with `change` applied to every run of items that no `root` call has covered yet.
+        """Returns the same list with `change` applied to every run of items that no `root` call has covered yet.
 
-        `change` gives back as many items as it got. A list without such items is returned itself.
+        `change` returns as many items as it is given. A list without such items is returned itself.
         """
         top = None if self._top is None else _changed(self._top, self._levels, change)
         tail = _changed(self._tail, 0, change)
@@ -169,13 +169,12 @@ class Vector(Sequence[T]):
         return after
 
     def root(self) -> tuple[dict[str, Any], dict[Ref, bytes]]:
-        """A small node that stands for this list, and the chunks to be stored before it.
+        """Returns a small node that stands for this list, and the chunks to be stored before it.
 
-        The node is `{"n": length, "levels": above the leaves, "top": Ref | None, "tail": Ref | None}`. Only
-        chunks that no earlier `root` call has returned are there, be it of this list or of one that it
-        shares them with: whoever asked then must have stored them, or kept none of those lists. After one
-        append to a written list that is the tail, and every sixteenth time one node per level.
-        Raises InvalidValue (`bad_cbor`) when an item is not plain data.
+        The node is `{"n": length, "levels": above the leaves, "top": Ref | None, "tail": Ref | None}`. The chunks are
+        those that no earlier `root` call returned, be it of this list or of one that shares chunks with it: the earlier
+        caller must have stored them, or kept none of those lists. After one append to a written list there is the tail,
+        and every sixteenth time one node per level. Raises InvalidValue (`bad_cbor`) if an item is not plain data.
         """
         fresh: dict[Ref, bytes] = {}
         top = None if self._top is None else ref_from_digest(_written(self._top, self._levels, fresh))
@@ -184,11 +183,11 @@ class Vector(Sequence[T]):
 
     @classmethod
     def load(cls, node: Mapping[str, Any], get: Get, lost: Lost = lambda _error: None) -> Vector[T]:
-        """The list that `root` described; chunks are fetched by `get` when first looked at.
+        """Returns the list that `root` described; `get` fetches each chunk on first use.
 
-        Raises InvalidValue (`bad_vector`) for a node that `root` can't have made. Reading raises Damaged for a chunk
-        that doesn't fit its place, and what `get` raises; `lost` is told first, since who only looks at a list may
-        take such an error for one of its own.
+        Raises InvalidValue (`bad_vector`) for a node that `root` cannot have made. Reading the list raises Damaged for
+        a chunk that does not fit its place, and any error of `get`. `lost` is called with the error first, because code
+        that reads a list may mistake the error for one of its own.
         """
         source = _Source(get, lost)
         vector: Vector[T] = cls()
@@ -208,7 +207,7 @@ def _spine(leaf: _Node, levels: int) -> _Node:
 
 
 def _push(node: _Node, level: int, number: int, leaf: _Node) -> _Node:
-    """A copy of `node` with `leaf` as its leaf `number`, one behind the last."""
+    """Returns a copy of `node` with `leaf` added as number `number`, the next one after the last."""
     below = level - 1
     at = number // _FAN**below % _FAN
     if at == len(node.children):
@@ -260,7 +259,7 @@ def _fetched(source: _Source, digest: bytes, level: int, leaves: int, width: int
 
 
 def _read(source: _Source, digest: bytes, level: int, leaves: int, width: int) -> tuple[Any, ...]:
-    """The children of a stored chunk: `width` items of a leaf, or the nodes over `leaves` leaves."""
+    """Returns the children of a stored chunk: `width` items of a leaf, or the nodes over `leaves` leaves."""
     ref = ref_from_digest(digest)
     try:
         chunk = cbor.decode(source.get(ref))
