@@ -22,9 +22,7 @@ TO_DO = {
     "models",
     "prompts",
     "sessions",
-    "stores",
     "tools",
-    "values",
     "wire",
     "world",
 }

@@ -1,8 +1,9 @@
-"""Where a world is kept: journal and blobs behind one protocol, on SQLite and files or in memory.
+"""Storage of a world: journal and blobs behind one protocol, in SQLite and files or in memory.
 
-Imports only `errors`, `faults` and `values`. Knows rows, units, hashes and durability; what a record says and
-who may see it is decided above. Beside it, and imported by their own names: `vault`, for the sealed credentials of
-connections, and `sqlite.ledger`, for what tools have done; both are defined in `demiurge.tools`.
+Imports only `errors`, `faults` and `values`. Handles rows, units, hashes and durability; packages above decide what a
+record says and who may see it. Two more stores live here and are imported by their own names: `connection_store`, for
+sealed credentials of connections, and `sqlite.ledger`, for results of tool calls. `demiurge.tools` defines the
+protocols of both.
 """
 
 from demiurge.stores.errors import DamagedRow, UnitConflict

@@ -1,12 +1,12 @@
-"""Blobs as files: `<folder>/sha256/ab/<64 hex>`, one per blob, written once.
+"""Blobs as files: `<folder>/sha256/ab/<64 hex>`, one file for each blob, written once.
 
-Invariant: a file under `sha256/` was complete and on disk before it got its name, and its name is on disk
-before `put` returns: temp file, write, fsync, rename, fsync of the folder. A crash leaves at most a temp
-file, in `tmp/`, which the next start removes. Bytes are checked against the name at every read. No link is
-followed, and what bears no name of ours is left alone. A fork's file may be a second name of one of the world
-that it comes from: neither writes to it, and one that removes it takes nothing from the other.
+Invariant: a file under `sha256/` was complete and on disk before it got its name, and its name is on disk before `put`
+returns: temp file, write, fsync, rename, fsync of the folder. A crash leaves at most a temp file in `tmp/`, which the
+next start removes. Bytes are checked against the name at every read. No link is followed, and files with other names
+are left alone. A fork may share a file with the world it was forked from, by a hard link: neither world writes to the
+file, and removing one name leaves the other.
 
-A file's time of change says when its blob was put last.
+A file's modification time says when its blob was last put.
 """
 
 from __future__ import annotations
@@ -37,11 +37,10 @@ _BLOB_NAME: Final = re.compile(r"[0-9a-f]{64}")
 
 
 class BlobFiles:
-    """Blob files in `folder`, addressed by digest (32 bytes). Any thread may call; one process per folder
-    writes.
+    """Blob files in `folder`, addressed by digest (32 bytes). Any thread may call; one process per folder writes.
 
-    Every method raises Unavailable when the disk fails, is full or read-only, and when a link or something else that is
-    not ours stands where a file or a folder of ours belongs; what changes a file, what `check_writable` raises.
+    Every method raises Unavailable if the disk fails, is full or read-only, or if a link or a foreign entry stands
+    where a file or a folder of the store belongs. Methods that change a file also raise what `check_writable` raises.
     """
 
     def __init__(self, folder: Path, check_writable: Callable[[], object] = lambda: None) -> None:
@@ -50,10 +49,10 @@ class BlobFiles:
         self._root = folder / "sha256"
         self._temp = folder / "tmp"
         self._numbers = count()
-        self._durable: set[str] = set()  # folders whose own name is known to be on disk
+        self._durable: set[str] = set()  # folders whose name is on disk
 
     def open(self) -> None:
-        """Make the folders, and remove the temp files that a crash left."""
+        """Makes the folders, and removes temp files that a crash left."""
         with self._failing():
             for folder in (self._place, self._root, self._temp):
                 with _opened(folder, make=True) as descriptor:
@@ -67,7 +66,8 @@ class BlobFiles:
                         os.unlink(name, dir_fd=descriptor)
 
     def put(self, blobs: Sequence[bytes], now_s: int) -> None:
-        """Durable on return. A good file is left alone, a damaged one replaced. `now_s`: seconds since 1970."""
+        """Writes the blobs; durable on return. An intact file is left alone, a damaged one is replaced. `now_s`:
+        seconds since 1970."""
         self._check_writable()
         with self._failing():
             touched = {self._write(data, now_s).parent for data in blobs}
@@ -75,8 +75,8 @@ class BlobFiles:
                 sync_folder(folder)
 
     def link(self, other: BlobFiles, digest: bytes) -> None:
-        """Give another folder's file a second name here, where there is one and the file system can. `put` of the same
-        bytes makes it durable, or writes them where there is none."""
+        """Hard-links the blob's file from another folder into this one, if the file exists and the file system can. A
+        later `put` of the same bytes makes the link durable, or writes the file if there is none."""
         self._check_writable()
         source, target = other._path(digest), self._path(digest)
         with self._failing():
@@ -92,7 +92,7 @@ class BlobFiles:
                 os.close(there)
 
     def get(self, digest: bytes) -> bytes | None:
-        """The bytes as they are, unchecked; None when there is no such file."""
+        """Returns the bytes, unchecked; None if there is no such file."""
         with self._failing(), self._reading(digest) as file:
             return _read_all(file) if file is not None else None
 
@@ -100,18 +100,18 @@ class BlobFiles:
         with self._failing(), self._reading(digest) as file:
             return os.fstat(file).st_size if file is not None else None
 
-    def kept(self) -> Iterator[BlobInfo]:
-        """In order of digest, a folder at a time."""
+    def list_all(self) -> Iterator[BlobInfo]:
+        """Yields all blobs in order of digest, a folder at a time."""
         with self._failing():
             with _opened(self._root) as root:
                 folders = sorted(name for name in os.listdir(root) if _FOLDER_NAME.fullmatch(name))
             for folder in folders:
                 with _opened(self._root / folder) as descriptor:
-                    found = list(_kept_in(folder, descriptor))
+                    found = list(_blobs_in(folder, descriptor))
                 yield from found
 
     def remove(self, digests: Iterable[bytes]) -> None:
-        """Those that there are; durable on return."""
+        """Removes the files of these digests, if they exist; durable on return."""
         self._check_writable()
         folders: defaultdict[Path, list[str]] = defaultdict(list)
         for path in map(self._path, digests):
@@ -131,7 +131,7 @@ class BlobFiles:
 
     @contextlib.contextmanager
     def _reading(self, digest: bytes) -> Iterator[int | None]:
-        """A descriptor of the blob's file; None when there is none."""
+        """A descriptor of the blob's file; None if there is none."""
         path = self._path(digest)
         try:
             with _opened(path.parent) as folder:
@@ -187,7 +187,7 @@ class BlobFiles:
 
 
 def sync_folder(folder: Path) -> None:
-    """Make the names in a folder durable."""
+    """Makes the names in a folder durable."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         sync_file(descriptor)
@@ -208,7 +208,7 @@ def _is_file(name: str, folder: int) -> bool:
     return stat.S_ISREG(os.lstat(name, dir_fd=folder).st_mode)
 
 
-def _kept_in(beginning: str, folder: int) -> Iterator[BlobInfo]:
+def _blobs_in(beginning: str, folder: int) -> Iterator[BlobInfo]:
     for name in os.listdir(folder):
         if name.startswith(beginning) and _BLOB_NAME.fullmatch(name) is not None:
             with contextlib.suppress(FileNotFoundError):  # removed meanwhile
@@ -244,7 +244,7 @@ def _write_all(descriptor: int, data: memoryview) -> None:
 
 
 def sync_file(descriptor: int) -> None:
-    """Make the bytes of an open file durable."""
+    """Makes the bytes of an open file durable."""
     if _FULL_SYNC is not None:
         fcntl.fcntl(descriptor, _FULL_SYNC)
     else:
@@ -252,7 +252,7 @@ def sync_file(descriptor: int) -> None:
 
 
 def sync_data(descriptor: int) -> None:
-    """The same for bytes that were written over others: without the file's times, where the system can leave them."""
+    """Makes overwritten bytes of an open file durable; skips the file's times if the system allows it."""
     if _FULL_SYNC is None and hasattr(os, "fdatasync"):
         os.fdatasync(descriptor)
     else:

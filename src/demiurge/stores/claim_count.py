@@ -1,11 +1,11 @@
-"""How many claims a ledger has made, counted in a small file apart from the ledger's database.
+"""A count of the claims that a ledger has made, in a small file apart from the ledger's database.
 
-Invariant: the count is durable before the call of the last claim runs, and the claim before the count. So a ledger with
-fewer claims than its count has lost some: to a damaged write-ahead log, which SQLite takes for a shorter one, or to an
-older copy.
+Invariant: a claim is durable before the count, and the count before the call of the last claim runs. So a ledger with
+fewer claims than the count has lost some: SQLite reads a damaged write-ahead log as a shorter one, or the database is
+an older copy.
 
-The file is two places of 64 bytes, each under a CRC-32, which are written in turn: when the power goes while one is
-written, the other holds the count before.
+The file has two slots of 64 bytes, each with a CRC-32, written in turn: if power fails during a write, the other slot
+holds the previous count.
 """
 
 from __future__ import annotations
@@ -29,21 +29,21 @@ _MARK: Final = b"DEMC"
 
 
 class ClaimTally(NamedTuple):
-    """`claims` of the ledger whose id is `ledger`, 16 bytes."""
+    """The number of claims of the ledger whose id (16 bytes) is `ledger`."""
 
     ledger: bytes
     claims: int
 
 
 class ClaimCount:
-    """The count in the file `path`, which need not exist. Several threads and processes may use it at a time. All
-    methods raise Unavailable."""
+    """The count in the file `path`, which need not exist. Several threads and processes may use it at the same time.
+    All methods raise Unavailable."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
 
     def read(self) -> ClaimTally | None:
-        """None when there is no such file, or no count in it can be read."""
+        """Returns the count; None if there is no such file, or no slot can be read."""
         try:
             file = open_file(self.path, os.O_RDONLY)
         except FileNotFoundError:
@@ -57,7 +57,8 @@ class ClaimCount:
         return max((found for found in places if found is not None), key=lambda each: each.claims, default=None)
 
     def note(self, counted: ClaimTally) -> None:
-        """Durable on return. A lower count of the same ledger changes nothing: another process was quicker."""
+        """Writes the count; durable on return. A lower count of the same ledger changes nothing, because another
+        process has written a later one."""
         try:
             file = open_file(self.path, os.O_RDWR | os.O_CREAT)
             try:
@@ -74,7 +75,7 @@ class ClaimCount:
                     sync_file(file)
                     sync_folder(self.path.parent)
                 else:
-                    sync_data(file)  # also for what another process wrote and may not have synced yet
+                    sync_data(file)  # also syncs a count that another process wrote and may not have synced
             finally:
                 os.close(file)
         except OSError as error:

@@ -1,4 +1,4 @@
-"""A vault in memory, for programs that get their credentials anew each time they start."""
+"""A connection store in memory, for programs that obtain their credentials anew at each start."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ __all__ = ["MemoryConnectionStore", "exists"]
 
 
 class MemoryConnectionStore:
-    """For one process, and as long as it lives. See `demiurge.tools.connections.connection.ConnectionStore`."""
+    """A connection store that lives as long as its process. See
+    `demiurge.tools.connections.connection.ConnectionStore`."""
 
     blocking = False
 
@@ -46,5 +47,5 @@ class MemoryConnectionStore:
 
 
 def exists() -> Conflict:
-    """What `add` of every vault raises for an id that is taken."""
+    """Returns the Conflict that `add` of every connection store raises for an id that is taken."""
     return Conflict("There is a connection with this id already.", code="exists")

@@ -1,12 +1,12 @@
-"""The effect log: a second, plain file that lists the state-changing effects which a world has begun.
+"""The effect log: a second, plain file that lists the state-changing effects that a world has begun.
 
-Invariant: the attempt of a state-changing effect is in the journal's database and in this log before the effect runs. A
-write-ahead log of SQLite ends, without an error, at the first frame that is damaged; this file does not share that
-fate. An attempt that the log has and the database lacks says that the end of the journal was lost.
+Invariant: the attempt of a state-changing effect is in the journal's database and in this log before the effect runs.
+SQLite reads a write-ahead log only up to the first damaged frame, and reports no error; this file is read past damage.
+An attempt that is in the log but not in the database shows that the end of the journal was lost.
 
-The file is a header and records of 80 bytes, appended in the order of the journal's transactions, each under a CRC-32.
-Room for later records is written ahead as zeros, so that a full disk is noticed before an attempt is durable and a sync
-has no file size to write. A record that is cut or damaged is passed over: what it says is in the journal too.
+The file has a header and records of 80 bytes, appended in the order of the journal's transactions, each with a CRC-32.
+Space for later records is filled with zeros ahead of time, so that a full disk is noticed before an attempt is durable
+and a sync need not write the file's size. A record that is cut or damaged is skipped: the journal holds it too.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ __all__ = ["EffectLog", "LoggedAttempt"]
 _RECORD: Final = struct.Struct(">4sI32sQQ24s")
 SIZE: Final = _RECORD.size
 _ROOM: Final = 1024
-"""How many records of zeros are written ahead."""
+"""The number of empty records that are written ahead."""
 _HEADER: Final = b"DEMH"
 _ATTEMPT: Final = b"DEMA"
 _NO_HASH: Final = bytes(24)
 
 
 class LoggedAttempt(NamedTuple):
-    """An attempt as the log has it. `length`: how many records the journal had before the transaction of the attempt;
-    `head`: the first 24 bytes of the last one's hash, zeros where there was none."""
+    """An attempt in the log. `length`: the number of records in the journal before the attempt's transaction; `head`:
+    the first 24 bytes of the hash of the last of them, zeros if there were none."""
 
     intent: bytes
     started_ns: int
@@ -50,7 +50,8 @@ class LoggedAttempt(NamedTuple):
 class EffectLog:
     """The log in the file `path`, which need not exist. One process at a time may append.
 
-    Reading raises Damaged for a file that is no log, or whose header has changed; all methods raise Unavailable."""
+    Reading raises Damaged for a file that is no effect log, or whose header has changed; all methods raise Unavailable.
+    """
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -59,7 +60,7 @@ class EffectLog:
         self._room = 0
 
     def read_id(self) -> str | None:
-        """The log's own id, 64 hexadecimal digits; None when there is no such file."""
+        """Returns the log's id, 64 hexadecimal digits; None if there is no such file."""
         data = self._read(0, SIZE)
         if data is None:
             return None
@@ -69,7 +70,7 @@ class EffectLog:
         return found.intent.hex()
 
     def create(self, seed: str) -> str:
-        """Makes an empty log in place of what is there, durable on return; its id, a hash of `seed`."""
+        """Replaces the file by an empty log, durable on return, and returns its id, a hash of `seed`."""
         self.close()
         identity = sha256(seed.encode()).digest()
         fresh = self.path.with_name(f"{self.path.name}.new")
@@ -89,12 +90,12 @@ class EffectLog:
         return identity.hex()
 
     def newest(self) -> Iterator[LoggedAttempt]:
-        """The attempts that can be read, newest first."""
+        """Yields the readable attempts, newest first."""
         for _, logged in self._newest():
             yield logged
 
     def find(self, intents: Iterable[bytes]) -> dict[bytes, LoggedAttempt]:
-        """The attempts of those intents that the log has. Reads the whole file."""
+        """Returns the attempts that the log has of these intents. Reads the whole file."""
         data = self._read(0, None) or b""
         found: dict[bytes, LoggedAttempt] = {}
         for intent in intents:
@@ -109,7 +110,7 @@ class EffectLog:
         return found
 
     def make_room(self, count: int) -> None:
-        """Writes zeros where the next `count` records will be, unless there are some already. Durable on return."""
+        """Fills the space of the next `count` records with zeros, unless it is filled already. Durable on return."""
         file = self._opened()
         if self._count + count <= self._room:
             return
@@ -121,8 +122,8 @@ class EffectLog:
         self._room += _ROOM + count
 
     def append(self, attempts: Sequence[Attempt], length: int, head: bytes | None, *, sync: bool) -> None:
-        """Adds the attempts of one transaction, before which the journal had `length` records, the last with the hash
-        `head`. Durable on return with `sync`; without it they outlive this process, and not a power cut."""
+        """Appends the attempts of one transaction, before which the journal had `length` records, the last with the
+        hash `head`. Durable on return if `sync`; else the attempts survive this process but not a power cut."""
         file = self._opened()
         data = b"".join(
             _packed(_ATTEMPT, LoggedAttempt(attempt.intent, attempt.started_ns, length, (head or _NO_HASH)[:24]))
@@ -142,7 +143,7 @@ class EffectLog:
             os.close(file)
 
     def _opened(self) -> int:
-        """The file, with the place of the next record known."""
+        """Opens the file if need be, and finds the place of the next record."""
         if self._file is None:
             self._count = next((number for number, _ in self._newest()), 0)
             try:
@@ -153,7 +154,7 @@ class EffectLog:
         return self._file
 
     def _newest(self) -> Iterator[tuple[int, LoggedAttempt]]:
-        """The records that can be read with their numbers, from 1 on; the last one first."""
+        """Yields the readable records with their numbers (from 1 on), the last one first."""
         end = self._length() // SIZE
         while end > 1:
             start = max(1, end - _ROOM)
@@ -191,7 +192,7 @@ def _packed(mark: bytes, logged: LoggedAttempt) -> bytes:
 
 
 def _unpacked(data: bytes, mark: bytes) -> LoggedAttempt | None:
-    """None for what is no whole record of this kind."""
+    """Returns None for bytes that are no intact record of this kind."""
     if len(data) != SIZE or data[:4] != mark:
         return None
     _, guard, *cells = _RECORD.unpack(data)

@@ -1,7 +1,7 @@
-"""What stores raise beyond the tree's plain classes: the same classes, with the unit as data.
+"""Errors of stores: the classes of `demiurge.errors`, with the unit as data.
 
-Why: a host commits many units in one transaction. When one of them is stale or damaged it sets that unit
-aside and goes on with the others, so it needs the name as a value, not inside a sentence.
+A host commits many units in one transaction. If one of them is stale or damaged, the host sets that unit aside and goes
+on with the others. So it needs the unit's name as a value, not inside a sentence.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from demiurge.errors import Conflict, Damaged, DemiurgeError, NotFound, Unavaila
 __all__ = ["OR_ACCEPT", "Archived", "DamagedRow", "UnitConflict", "lost", "unavailable", "with_backup_advice"]
 
 OR_ACCEPT: Final = "Restore it from a backup, or go on without it: `demiurge losses accept --reason TEXT`."
-"""What to do about a part of a world that is lost."""
+"""The advice for a part of a world that is lost."""
 
 
 class UnitConflict(Conflict):
-    """Nothing was written. `unit` is the one at fault; `code` is one of
+    """An append was refused and nothing was written. `unit` is the unit at fault; `code` is one of
 
-    `stale_sequence` (its next sequence number is not the expected one), `duplicate_ingress` (it has a row
-    with that ingress id), `duplicate_message` (the outbox had that id before).
+    `stale_sequence` (its next sequence number is not the expected one), `duplicate_ingress` (it has a row with that
+    ingress id), `duplicate_message` (the outbox had that id before).
     """
 
     def __init__(self, message: str, *, unit: str, code: str) -> None:
@@ -31,7 +31,7 @@ class UnitConflict(Conflict):
 
 
 class DamagedRow(Damaged):
-    """A journal row is not what was written, or is gone. Other units are not concerned."""
+    """A journal row has changed since it was written, or is missing. Other units are not affected."""
 
     def __init__(self, unit: str, unit_seq: int, why: str) -> None:
         super().__init__(f"Record {unit_seq} of unit {unit} is damaged ({why}): restore the world from a backup.")
@@ -40,7 +40,7 @@ class DamagedRow(Damaged):
 
 
 class Archived(Unavailable):
-    """The bytes of the records at `positions` lie in an archive that is not here."""
+    """The bytes of the records at `positions` are in an archive file that is missing here."""
 
     code = "archived"
 
@@ -51,7 +51,8 @@ class Archived(Unavailable):
 
 
 def lost(what: str) -> Damaged:
-    """The Damaged (code `lost`) for a part of a world that is missing; `what` is a sentence that names the file."""
+    """Returns the Damaged (code `lost`) for a part of a world that is missing; `what` is a sentence that names the
+    file."""
     return Damaged(f"{what} {OR_ACCEPT}", code="lost")
 
 
@@ -70,7 +71,7 @@ _SENTENCES: Final = {
 
 
 def unavailable(cause: Exception, place: Path, code: str | None = None) -> Unavailable:
-    """The Unavailable for a failed read or write at `place`; `code` is worked out for an OSError."""
+    """Returns the Unavailable for a failed read or write at `place`; without a `code` it is derived from an OSError."""
     if code is None:
         number = cause.errno if isinstance(cause, OSError) else None
         code = next((code for code, numbers in _CODES.items() if number in numbers), "disk_error")
@@ -81,6 +82,7 @@ def unavailable(cause: Exception, place: Path, code: str | None = None) -> Unava
 
 
 def with_backup_advice(error: DemiurgeError) -> str:
-    """The sentence of an error about a blob that a record names: one that is gone can only come from a backup."""
+    """Returns the message of an error about a blob that a record names, with advice to restore a backup if the blob is
+    missing."""
     is_gone = isinstance(error, NotFound) and error.code != "erased"
     return f"{error} Restore the world from a backup." if is_gone else str(error)

@@ -1,11 +1,12 @@
-"""What is touched while garbage is looked for, and shortly before.
+"""A barrier between writers and garbage collection: blobs that are touched during a collection, or shortly before, are
+kept.
 
-Invariant: a blob is noted before it is looked for, and no blob is removed while somebody notes. So who was told that a
-blob is there can count on it, and who comes after its removal finds that it is gone and puts it anew. Nobody begins to
-look for garbage while a write is under way that did not note what it writes.
+Invariant: a blob is tracked before anybody looks it up, and no blob is removed while one is being tracked. So a caller
+who was told that a blob exists can rely on it, and a caller who comes after the removal finds the blob gone and puts it
+again. A collection does not begin while a write is under way that did not track its blobs.
 
-What a row or a blob names is found in its bytes, without a look at their form: as text, or as the 32 bytes of a digest
-behind their CBOR head. That finds too much at times, which keeps garbage, and never too little.
+The refs in a row or a blob are found by scanning its bytes: as text, or as the 32 bytes of a digest after their CBOR
+head. The scan may find too many, which keeps garbage, but never too few.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ _RECENT: Final = 1024
 
 
 def named_in(data: bytes) -> set[bytes]:
-    """The digests that `data` names, and some 32 bytes that are none."""
+    """Returns the digests that `data` names, perhaps with other 32-byte strings that look like digests."""
     return {*_AS_BYTES.findall(data), *(bytes.fromhex(text.decode()) for text in _AS_TEXT.findall(data))}
 
 
@@ -55,7 +56,7 @@ class GcBarrier:
             self._collecting, self._digests = True, set(self._recent)
         try:
             with self.lock:
-                before = set(self._writing)  # also those that noted it, for a collection that has ended since
+                before = set(self._writing)  # also writes that were tracked for a collection that has ended since
                 self._idle.wait_for(lambda: self._writing.isdisjoint(before))
             yield
         finally:
@@ -72,7 +73,7 @@ class GcBarrier:
             self._writing.add(this)
         try:
             if collecting:
-                self._note(batches, blobs, text)
+                self._track(batches, blobs, text)
             yield
         finally:
             with self.lock:
@@ -80,20 +81,20 @@ class GcBarrier:
                 self._idle.notify_all()
 
     def touch(self, digest: bytes) -> None:
-        """One that somebody asks about."""
+        """Tracks the digest of a blob that a caller looks up."""
         with self.lock:
             self._recent.append(digest)
             if self._collecting:
                 self._digests.add(digest)
 
     def take(self) -> set[bytes]:
-        """Those that were noted since the last call."""
+        """Returns the digests that were tracked since the last call."""
         with self.lock:
             taken, self._digests = self._digests, set()
             return taken
 
-    def _note(self, batches: Sequence[Batch], blobs: Sequence[bytes], text: str) -> None:
-        """What is written, and what that names: new blobs can't be read yet."""
+    def _track(self, batches: Sequence[Batch], blobs: Sequence[bytes], text: str) -> None:
+        """Tracks the blobs that are written, and the refs in them: new blobs cannot be read yet."""
         found = {sha256(data).digest() for data in blobs} | named_in(text.encode())
         for data in blobs:
             found |= named_in(data)

@@ -9,7 +9,7 @@ __all__ = ["Listeners"]
 
 
 class Listeners:
-    """Safe to use from several threads. A callback must not raise."""
+    """A set of callbacks. Any thread may call. A callback must not raise."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

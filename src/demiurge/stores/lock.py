@@ -1,9 +1,9 @@
-"""One owner per world folder.
+"""The lock by which one process owns a world's folder.
 
-Invariant: while an OwnerLock is held no other can be, in this or any other process of the machine; the
-operating system lets go of it when the process dies, however it dies. So there is nothing to clean up, and
-the file is never removed: its content (the owner's pid) is only for the message. It is written to an own plain file
-and through no link.
+Invariant: while an OwnerLock is held, no other can be, in this or any other process of the machine. The operating
+system releases the lock when the process dies, however it dies. So nothing needs cleaning up and the file is never
+removed: its content (the owner's pid) is only for error messages. The lock follows no link and writes only to a plain
+file of this user.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class OwnerLock:
         return self._file is not None
 
     def acquire(self) -> Self:
-        """Take the lock, without waiting. Raises Conflict (`owned`, with the owner's pid), Unavailable."""
+        """Takes the lock without waiting. Raises Conflict (`owned`, with the owner's pid), Unavailable."""
         try:
             file = open_file(self._path, os.O_RDWR | os.O_CREAT)
         except OSError as error:
@@ -42,7 +42,7 @@ class OwnerLock:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             os.ftruncate(file, 0)
-            with contextlib.suppress(OSError):  # a full disk: it is only for the message
+            with contextlib.suppress(OSError):  # a full disk: the pid is only for the message
                 os.pwrite(file, f"{os.getpid()}\n".encode(), 0)
         except BlockingIOError:
             owner = os.pread(file, 20, 0).decode("ascii", "replace").strip() or "another process"
@@ -59,11 +59,11 @@ class OwnerLock:
         return self
 
     def acquire_shared(self) -> bool:
-        """Keeps every other process from owning the folder, and writes nothing. Returns False, and holds nothing, when
-        a process owns it. Raises Unavailable."""
+        """Keeps every other process from owning the folder, and writes nothing. Returns False, and holds nothing, if a
+        process owns the folder. Raises Unavailable."""
         try:
             file = open_file(self._path, os.O_RDONLY)
-        except FileNotFoundError:  # every owner makes it
+        except FileNotFoundError:  # no owner yet: every owner makes the file
             return True
         except OSError as error:
             raise unavailable(error, self._path.parent) from error
@@ -80,7 +80,7 @@ class OwnerLock:
         return True
 
     def release(self) -> None:
-        """Let go; a second call does nothing."""
+        """Releases the lock; a second call does nothing."""
         file, self._file = self._file, None
         _held.discard(self)
         if file is not None:
@@ -97,7 +97,8 @@ _held: weakref.WeakSet[OwnerLock] = weakref.WeakSet()
 
 
 def _forget_in_child() -> None:
-    """A forked child must not keep its parent's lock alive. Closing the copy takes nothing from it."""
+    """Closes the locks' descriptors in a forked child, so that it does not keep its parent's locks alive. The parent
+    keeps its locks."""
     for lock in list(_held):
         with contextlib.suppress(OSError):
             lock.release()

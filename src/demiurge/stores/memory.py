@@ -1,6 +1,6 @@
-"""A store on dicts, for tests and notebooks: the same rules as on disk, and gone with the process.
+"""A store in dicts, for tests and notebooks: the same rules as on disk, but gone with the process.
 
-Invariant: an append prepares all it changes and puts it in place in the end: a refused one leaves no trace.
+Invariant: an append prepares all changes and applies them at the end, so a refused append leaves no trace.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class _Unit:
 
 
 class _Change:
-    """One append in the making: what it adds to the units it touches, and what the outbox and the list will be."""
+    """One append in preparation: the changed units, the new outbox and the new waiting list."""
 
     def __init__(
         self, units: Mapping[str, _Unit], outbox: Mapping[str, Outgoing], waiting: Mapping[bytes, str]
@@ -85,7 +85,7 @@ class _Change:
 
 
 class MemoryStore:
-    """`MemoryStore(world_id)`. See `demiurge.stores.protocol.Store`."""
+    """A `demiurge.stores.protocol.Store` in memory."""
 
     format = 4
 
@@ -120,7 +120,7 @@ class MemoryStore:
     read_only: ReadOnly | None = None
 
     def accept_losses(self) -> None:
-        """There are none."""
+        """Does nothing: a store in memory loses nothing."""
 
     # journal
 
@@ -320,22 +320,22 @@ class MemoryStore:
 
 @dataclass(frozen=True, slots=True)
 class _Collecting:
-    """See `protocol.GarbageCollection`."""
+    """A `protocol.GarbageCollection` in memory."""
 
     blobs: dict[Ref, bytes]
-    noted: GcBarrier
+    barrier: GcBarrier
 
     def read(self, digest: bytes) -> bytes | None:
         return self.blobs.get(ref_from_digest(digest))
 
     def remove(self, choose: Callable[[set[bytes]], Sequence[BlobInfo]]) -> None:
-        with self.noted.lock:
-            for kept in choose(self.noted.take()):
+        with self.barrier.lock:
+            for kept in choose(self.barrier.take()):
                 self.blobs.pop(ref_from_digest(kept.digest), None)
 
 
 class _MemoryWaitingList:
-    """See `protocol.WaitingList`: what is in memory can't be damaged."""
+    """A `protocol.WaitingList` in memory, which cannot be damaged."""
 
     def __init__(self, store: MemoryStore) -> None:
         self._store = store
@@ -376,7 +376,7 @@ class _MemoryExposures:
 
 
 class _NoArchives:
-    """See `protocol.Archives`: memory has no files."""
+    """A `protocol.Archives` without archives: a store in memory has no files."""
 
     def segments(self) -> list[Segment]:
         return []

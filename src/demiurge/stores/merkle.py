@@ -1,11 +1,11 @@
-"""A Merkle tree over a list that only grows, as RFC 6962 (section 2.1) defines it.
+"""A Merkle tree over an append-only list, as RFC 6962 (section 2.1) defines it.
 
-Invariant: the root of the first n leaves depends on them and on n alone, so a root that was taken once can be taken
-again from any longer list, and from no list that begins otherwise. Leaves and nodes are hashed with different first
-bytes: no node can pass for a leaf. A proof that one leaf is under a root is about log2(n) hashes long.
+Invariant: the root of the first n leaves depends on them and on n alone. So the same root can be computed again from
+any longer list, and from no list that begins differently. Leaves and nodes are hashed with different first bytes: no
+node can pass for a leaf. A proof that one leaf is under a root has about log2(n) hashes.
 
-Leaf i is number i, from 0. `Subtree(level, index)` gives the hash over leaves index * 2**level and the following
-2**level: that is all a tree has to be asked for, so whoever keeps them need not keep leaves.
+Leaf i is number i, from 0. `Subtree(level, index)` returns the hash over the 2**level leaves from index * 2**level on.
+The functions need nothing else of a tree, so a caller that stores subtree hashes need not store leaves.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ def node_hash(left: bytes, right: bytes) -> bytes:
 
 
 class Frontier:
-    """A tree that is given its leaves one by one, and keeps the hashes of its full subtrees: one for each 1 in the
-    binary form of `size`, the largest first. Two hashes a leaf, on average."""
+    """A tree that takes leaves one by one and keeps the hashes of its full subtrees: one for each 1 in the binary form
+    of `size`, the largest first. Adding a leaf takes two hashes on average."""
 
     __slots__ = ("peaks", "size")
 
@@ -40,7 +40,7 @@ class Frontier:
         self.peaks: list[bytes] = []
 
     def add(self, leaf: bytes, full: Callable[[int, int, bytes], None] | None = None) -> None:
-        """Take in the hash of the next leaf. `full` is told of the subtrees that it fills: level, index, hash."""
+        """Adds the hash of the next leaf. Calls `full` with each subtree that the leaf fills: level, index, hash."""
         filled, level = self.size, 0
         while filled & 1:
             leaf = node_hash(self.peaks.pop(), leaf)
@@ -60,18 +60,18 @@ class Frontier:
 
 
 def root_of(subtree: Subtree, size: int) -> bytes:
-    """The root of the first `size` leaves."""
+    """Returns the root of the first `size` leaves."""
     return _over(subtree, 0, size) if size else EMPTY
 
 
 def peaks_of(subtree: Subtree, size: int) -> list[bytes]:
-    """What a `Frontier` keeps of the first `size` leaves."""
+    """Returns the hashes that a `Frontier` keeps of the first `size` leaves."""
     levels = [level for level in reversed(range(size.bit_length())) if size >> level & 1]
     return [subtree(level, (size >> level) - 1) for level in levels]
 
 
 def proof_path(subtree: Subtree, number: int, size: int) -> list[bytes]:
-    """What has to be hashed together with leaf `number` (less than `size`) to get at the root of the first `size`; the
+    """Returns the hashes that lead from leaf `number` (less than `size`) to the root of the first `size` leaves; the
     sibling of the leaf first."""
     path: list[bytes] = []
     low, high = 0, size
@@ -87,7 +87,8 @@ def proof_path(subtree: Subtree, number: int, size: int) -> list[bytes]:
 
 
 def path_root(leaf: bytes, number: int, size: int, path: Sequence[bytes]) -> bytes | None:
-    """The root that `path` leads to from the hash of leaf `number`; None when it is too long or too short."""
+    """Returns the root that `path` leads to from the hash of leaf `number`; None if the path is too long or too
+    short."""
     if not 0 <= number < size:
         return None
     last, found = size - 1, leaf
@@ -114,5 +115,5 @@ def _over(subtree: Subtree, low: int, high: int) -> bytes:
 
 
 def _split(count: int) -> int:
-    """The largest power of two that is less than `count`, which is at least 2."""
+    """Returns the largest power of two that is less than `count`, which is at least 2."""
     return 1 << (count - 1).bit_length() - 1

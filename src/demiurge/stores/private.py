@@ -1,8 +1,9 @@
-"""Files and folders of a world that are reached through no link and open to nobody else.
+"""Files and folders of a world that are reached through no link and that other users cannot open.
 
-Invariant: what these functions return or let pass is a plain file or a folder of this user, in the world's folder
+Invariant: a path that these functions return or accept is a plain file or a folder of this user, in the world's folder
 itself. A world's folder may come from elsewhere, in a repository or an archive: a link in it could make opening the
-world empty a folder or overwrite a file anywhere. Since nobody else may write to the folder, what was checked stays so.
+world empty a folder or overwrite a file anywhere. Nobody else may write to the folder, so a checked path stays as it
+is.
 """
 
 from __future__ import annotations
@@ -21,11 +22,11 @@ __all__ = ["check_file", "check_folder", "foreign_entry", "make_file", "open_fil
 
 _FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FOREIGN: Final = frozenset({errno.ELOOP, errno.EMLINK, errno.ENOTDIR, errno.EISDIR, errno.ENXIO})
-"""What opening says of a link, of a file in place of a folder, and the other way round."""
+"""The errors of opening a link, a file in place of a folder, or a folder in place of a file."""
 
 
 def foreign_entry(path: Path) -> Unavailable:
-    """The Unavailable (code `strange_entry`) for something at `path` that a world doesn't make."""
+    """Returns the Unavailable (code `strange_entry`) for an entry at `path` that a world does not make."""
     if path.is_symlink():
         return Unavailable(f"{path} is a link, and a world follows none: remove it.", code="strange_entry")
     return Unavailable(
@@ -35,7 +36,7 @@ def foreign_entry(path: Path) -> Unavailable:
 
 
 def check_folder(folder: Path) -> None:
-    """Refuse a folder that others can write to. Raises Unavailable, also when there is none; OSError."""
+    """Raises Unavailable for a folder that other users can write to, and if there is none; OSError."""
     try:
         found = folder.stat()
     except FileNotFoundError as error:
@@ -49,7 +50,8 @@ def check_folder(folder: Path) -> None:
 
 
 def open_folder(path: Path, *, make: bool = False) -> int:
-    """A descriptor of the folder `path`, made for this user alone with `make`; the last part of it is no link.
+    """Returns a descriptor of the folder `path`, whose last part is no link. `make`: makes the folder, for this user
+    alone, if it is missing.
 
     Raises Unavailable (`strange_entry`), OSError.
     """
@@ -64,10 +66,12 @@ def open_folder(path: Path, *, make: bool = False) -> int:
 
 
 def open_file(path: Path, flags: int, *, dir_fd: int | None = None, shared: bool = False) -> int:
-    """A descriptor of the plain file `path`, or of its last part in the folder `dir_fd`; made with mode 0600.
+    """Returns a descriptor of the plain file `path`, or of its last part in the folder `dir_fd`. A new file has mode
+    0600.
 
-    Raises Unavailable (`strange_entry`: a link, no file, somebody else's, or one with a second name unless it may be
-    `shared`, being read only and checked), OSError. A file of root may be read, as on a disk that root mounted.
+    Raises OSError, and Unavailable (`strange_entry`) for a link, another kind of entry, another user's file, or a file
+    with a second hard link unless `shared` (for files that are only read, and checked). A file of root may be read, as
+    on a disk that root mounted.
     """
     flags |= os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
     try:
@@ -85,7 +89,7 @@ def open_file(path: Path, flags: int, *, dir_fd: int | None = None, shared: bool
 
 
 def make_file(path: Path) -> None:
-    """Have an own plain file at `path` that nobody else can read. Raises Unavailable."""
+    """Makes sure that `path` is a plain file of this user that no other user can read. Raises Unavailable."""
     try:
         descriptor = open_file(path, os.O_RDWR | os.O_CREAT)
         try:
@@ -97,8 +101,8 @@ def make_file(path: Path) -> None:
 
 
 def check_file(path: Path, *, close: bool = True) -> None:
-    """Refuse what is at `path` unless it is an own plain file, and with `close` take all rights on it from others. It
-    is not opened, so that locks on it stay. Raises Unavailable, OSError."""
+    """Refuses an entry at `path` that is no plain file of this user; `close` removes all permissions of other users.
+    The file is not opened, so that locks on it stay. Raises Unavailable, OSError."""
     found = path.lstat()
     if not _is_own(found, reads=not close):
         raise foreign_entry(path)

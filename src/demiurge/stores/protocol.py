@@ -1,13 +1,13 @@
-"""What a world needs from the place it is kept in: a journal, and blobs.
+"""The protocol of a world's storage: a journal, and blobs.
 
-Invariants every store keeps, whatever it is made of:
+Invariants of every store:
 
-* what a method returned from is durable: the caller may tell others;
+* a write is durable when its method returns, so the caller may tell others;
 * `append` is one transaction for all its batches: all of them or none, in order, with growing positions;
 * a unit's rows are dense (0, 1, 2, ...) and only its next number can be appended: one writer per unit wins;
-* bytes that come back are checked against their hash first: a reader never sees damaged data as good.
+* bytes are checked against their hash before they are returned, so damaged data never passes for good.
 
-A store knows units, rows and hashes but not what a record says: the record format is `world`'s.
+A store handles units, rows and hashes. It does not read records: their format belongs to `world`.
 """
 
 from __future__ import annotations
@@ -45,11 +45,10 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One journal record. `data` is the record's canonical CBOR without its hash; `hash` = sha256(data), 32
-    bytes.
+    """One journal record. `data` is the record's canonical CBOR without its hash; `hash` = sha256(data), 32 bytes.
 
-    `ingress_id` is unique in its unit. `position` is given by the store: 1, 2, 3, ... in commit order over all
-    units; 0 in a row that is not stored yet.
+    `ingress_id` is unique in its unit. The store assigns `position`: 1, 2, 3, ... in commit order over all units; 0 in
+    a row that is not stored yet.
     """
 
     unit: str
@@ -62,7 +61,7 @@ class Row:
 
     @property
     def is_away(self) -> bool:
-        """Whether its bytes were not read; then `data` is empty."""
+        """Returns whether the row was read without its bytes; then `data` is empty."""
         return not self.data and self.hash != _EMPTY
 
 
@@ -81,12 +80,11 @@ class Outgoing:
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """An effect is about to be tried: `intent` is its identity, `token` says by whom, `started_ns` is wall
-    time.
+    """An effect that is about to begin: `intent` is its identity, `token` names the process, `started_ns` is wall time.
 
-    `changes`: it may change something outside, and must not be repeated, so its attempt has to be found again also when
-    the end of the journal is lost; then `intent` has 32 bytes. `claims`: before it does, a claim in a ledger is made
-    durable.
+    `changes`: the effect may change something outside and must not be repeated. So its attempt must be found even if
+    the end of the journal is lost; `intent` then has 32 bytes. `claims`: a claim in a ledger is made durable before the
+    change.
     """
 
     intent: bytes
@@ -99,7 +97,7 @@ class Attempt:
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """The state of `unit` after record `unit_seq`, whose hash is `hash`, lies in the blob `ref`."""
+    """The state of `unit` after record `unit_seq`, whose hash is `hash`, stored in the blob `ref`."""
 
     unit: str
     unit_seq: int
@@ -109,9 +107,9 @@ class Snapshot:
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """Where a unit stands: `hash` and `position` are those of its last row, number `next_seq` - 1.
+    """The end of a unit's chain: `hash` and `position` are those of its last row, number `next_seq` - 1.
 
-    `open` means that a restart must look at it: it has an intent without receipt, a timer, a plan, a message.
+    `open` means that a restart must load the unit: it has an intent without receipt, a timer, a plan or a message.
     """
 
     unit: str
@@ -123,12 +121,12 @@ class Head:
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """What one unit writes: rows `expected_seq`, `expected_seq` + 1, ..., its new `open`, and its messages.
+    """The writes of one unit: rows `expected_seq`, `expected_seq` + 1, ..., its new `open`, and its messages.
 
-    `outbox` is added, then every id in `delivered` is taken out (one that isn't there is ignored). A batch
-    without rows for a unit that has none makes no head. `snapshot` is kept as by `put_snapshot`; it is of this unit,
-    after a row that the batch or an earlier one has. `waiting` are all intents of the unit that wait for a person after
-    the batch (see `WaitingList`); None leaves those of the unit as they are.
+    `outbox` is added, then every id in `delivered` is removed (unknown ids are ignored). A batch without rows for a
+    unit that has none makes no head. `snapshot` is stored as by `put_snapshot`; it belongs to this unit and follows a
+    row of this batch or an earlier one. `waiting` lists all intents of the unit that wait for a person after the batch
+    (see `WaitingList`); None leaves the unit's list unchanged.
     """
 
     unit: str
@@ -143,8 +141,8 @@ class Batch:
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """The records at the positions `first` to `last`, of `size` bytes, lie in the file `path`, of `packed` bytes, if it
-    is `here`. `root`: of the Merkle tree over all records up to `last`."""
+    """An archive file `path` with the records at the positions `first` to `last`: `size` bytes of records, `packed`
+    bytes on disk. `here`: the file exists. `root`: the root of the Merkle tree over all records up to `last`."""
 
     first: int
     last: int
@@ -156,12 +154,12 @@ class Segment:
 
 
 REFRESH_S: Final = 3600
-"""When a blob is put again it is written down only if it was last put so long ago."""
+"""Putting a blob again updates its time only if its last put is this many seconds old."""
 
 
 class BlobInfo(NamedTuple):
-    """`digest` has 32 bytes, `size` is in bytes; `put_s`, when it was put last, in seconds since 1970, may be up to
-    REFRESH_S too early."""
+    """A stored blob: `digest` has 32 bytes, `size` is in bytes. `put_s`: when it was last put, in seconds since 1970;
+    it may be up to REFRESH_S too early."""
 
     digest: bytes
     size: int
@@ -169,16 +167,16 @@ class BlobInfo(NamedTuple):
 
 
 class GarbageCollection(Protocol):
-    """Garbage is being looked for: whatever anybody puts, reads, asks about or names from now on is noted first, and
-    what was asked about shortly before."""
+    """A running garbage collection. The store tracks every blob that a caller puts, reads, looks up or names from now
+    on, and those looked up shortly before."""
 
     def read(self, digest: bytes) -> bytes | None:
-        """A blob, without noting it; None when there is none. Its bytes are not checked."""
+        """Returns a blob without tracking it; None if there is none. Its bytes are not checked."""
         ...
 
     def remove(self, choose: Callable[[set[bytes]], Sequence[BlobInfo]]) -> None:
-        """Remove blobs. `choose` is given the digests that were noted since it was called last, and says which blobs
-        to remove; nothing more is noted until they are gone, so nobody is told of one that then goes.
+        """Removes blobs. `choose` is called with the digests tracked since its last call, and returns the blobs to
+        remove. Tracking waits until they are gone, so no caller is told of a blob that is then removed.
 
         Raises Unavailable; then some of them may be gone.
         """
@@ -186,169 +184,168 @@ class GarbageCollection(Protocol):
 
 
 class BlobStore(Protocol):
-    """Raw bytes by their sha256."""
+    """Blobs by the SHA-256 of their bytes."""
 
     def put_blob(self, data: bytes) -> Ref:
-        """Durable on return. A good blob is left alone, a damaged one is replaced, an erased one is there again."""
+        """Stores a blob; durable on return. An intact blob is left alone, a damaged one is replaced, an erased one is
+        stored again."""
         ...
 
     def put_blobs(self, blobs: Sequence[bytes]) -> list[Ref]:
-        """The same for many, for hardly more than the price of one."""
+        """Stores several blobs as `put_blob` does, at little more than the cost of one."""
         ...
 
     def get_blob(self, ref: Ref) -> bytes:
-        """Raises NotFound (`erased` for one that was), Damaged (the bytes don't hash to `ref`), InvalidValue (not a
-        ref).
-        """
+        """Returns the bytes. Raises NotFound (`erased` for an erased blob), Damaged (the bytes do not hash to `ref`),
+        InvalidValue (not a ref)."""
         ...
 
     def has_blob(self, ref: Ref) -> bool:
-        """True when there is a blob under `ref`; its bytes are not checked."""
+        """Returns whether there is a blob under `ref`; its bytes are not checked."""
         ...
 
     def blob_size(self, ref: Ref) -> int:
-        """In bytes. Raises NotFound."""
+        """Returns the size in bytes. Raises NotFound."""
         ...
 
     def iter_blobs(self) -> Iterator[Ref]:
-        """Every ref, in no particular order; their bytes are not checked."""
+        """Yields every ref, in no particular order; the bytes are not checked."""
         ...
 
     def list_blobs(self) -> Iterator[BlobInfo]:
-        """The same, with what is known without reading them."""
+        """Yields every blob with its size and time, in no particular order; the bytes are not read."""
         ...
 
     def collecting(self) -> AbstractContextManager[GarbageCollection]:
-        """Begin to look for garbage, until the block ends. Raises Conflict (`collecting`) while somebody does."""
+        """Runs a garbage collection until the block ends. Raises Conflict (`collecting`) while another one runs."""
         ...
 
     def erasures(self) -> Iterator[Ref]:
-        """What was erased, also where the same bytes were put again."""
+        """Yields the refs of erased blobs, also if the same bytes were stored again."""
         ...
 
 
 class WaitingList(Protocol):
-    """Which intents wait for a person, and in which unit each of them is.
+    """The intents that wait for a person, each with its unit.
 
-    The list is derived from the journal, and is written in the transaction of the append (`Batch.waiting`). A store
-    never gives a list that may lack an entry: of one that is damaged, or that an older program did not write, it says
-    that there is none. The caller then computes the list from the units and puts it back.
+    The list is derived from the journal and written in the transaction of the append (`Batch.waiting`). A store never
+    returns a list that may lack an entry: for a list that is damaged, or that an older program did not write, it
+    returns None. The caller then computes the list from the units and stores it again.
     """
 
     def read(self) -> Mapping[bytes, str] | None:
-        """Returns the unit of each intent; None where the list is missing or damaged."""
+        """Returns the unit of each intent; None if the list is missing or damaged."""
         ...
 
     def find(self, intent: bytes) -> str | None:
-        """Returns the unit of an intent that is in the list. A damaged list may lack it: then `read` gives None."""
+        """Returns the unit of an intent that is in the list. A damaged list may lack the intent; then `read` returns
+        None."""
         ...
 
     def replace(self, found: Mapping[bytes, str], length: int) -> bool:
-        """Puts `found` in place of the list if the journal still has `length` rows; returns whether it has. Durable on
+        """Replaces the list by `found` if the journal still has `length` rows; returns whether it did. Durable on
         return. Raises Unavailable."""
         ...
 
 
 class Archives(Protocol):
-    """Where the bytes of old records are, when not in the journal. All else of a row stays there: its place, kind,
-    ingress id and hash."""
+    """Archive files with the bytes of old records. The rest of each row stays in the journal: position, kind, ingress
+    id and hash."""
 
     def segments(self) -> list[Segment]:
-        """By position, without a gap from the first record on."""
+        """Returns all segments by position, without a gap from the first record on."""
         ...
 
     def move(self, last: int) -> Generator[Segment, None, None]:
-        """Move the bytes of all rows up to position `last` to archives; each comes out when it is durable. Rows can be
-        read as before, as long as the file is there; others may work on the world meanwhile.
+        """Moves the bytes of all rows up to position `last` to archives, and yields each segment when it is durable.
+        The rows stay readable as long as the files are there; others may use the world meanwhile.
 
-        Raises Conflict (`archiving`: somebody does it already), UsageError (a store without a folder), DamagedRow,
-        Unavailable: then no record is lost, and the next call goes on.
+        Raises Conflict (`archiving`: another caller archives already), UsageError (a store without a folder),
+        DamagedRow, Unavailable: then no record is lost, and the next call goes on.
         """
         ...
 
     def reading_from(self, paths: Sequence[Path]) -> AbstractContextManager[None]:
-        """Read archives from these files, until the block ends. Raises NotFound, InvalidValue (`not_an_archive` of this
+        """Reads archives from these files until the block ends. Raises NotFound, InvalidValue (`not_an_archive` of this
         world), Damaged, Unavailable."""
         ...
 
 
 class JournalStore(Protocol):
-    """Units, their rows, and what is on its way between them."""
+    """Units, their rows, and the messages between them."""
 
     @property
     def damaged(self) -> Mapping[str, DamagedRow]:
-        """Units whose head didn't agree with their last row when the store was opened. They can't be appended
-        to.
-        """
+        """The units whose head did not agree with their last row when the store was opened. Nothing can be appended to
+        them."""
         ...
 
     @property
     def lost(self) -> tuple[str, ...]:
-        """What was found to be missing when the store was opened, a sentence each that names the file: as long as there
-        is something, `append` takes no attempt that `changes` anything."""
+        """The losses found when the store was opened: one sentence each, which names the file. While there are any,
+        `append` refuses attempts that change something."""
         ...
 
     @property
     def notices(self) -> tuple[str, ...]:
-        """Sentences for the user about what was found when the store was opened, and needs nothing done."""
+        """Sentences for the user about findings when the store was opened that need no action."""
         ...
 
     def accept_losses(self) -> None:
-        """Go on with what is there: nothing is `lost` any more. Durable on return."""
+        """Accepts the losses: `lost` is empty from then on. Durable on return."""
         ...
 
     def append(
         self, batches: Sequence[Batch], *, blobs: Sequence[bytes] = (), attempts: Sequence[Attempt] = ()
     ) -> list[list[int]]:
-        """Write all batches in one transaction; the positions of each batch's rows. Durable on return, and so are
-        `attempts`; an intent that has an attempt keeps the first. One that `changes` something is written to a second
-        place as well, which is durable on return unless it `claims`.
+        """Writes all batches in one transaction and returns the positions of each batch's rows. Durable on return, and
+        so are `attempts`; an intent that has an attempt keeps its first one. An attempt that `changes` something is
+        also written to a second file, which is durable on return unless the attempt `claims`.
 
-        `blobs` are durable no later than the rows (which may name them) and share their fsync where that is
-        possible. Batches apply in order, so a later one sees what an earlier one wrote. Raises UnitConflict,
-        and then no batch is written, when a batch's `expected_seq` is not its unit's next, or its unit or the
-        outbox has that id; InvalidValue when a batch is not well formed; DamagedRow for a unit in `damaged`;
-        Unavailable when the disk can't take it: then nothing was written and the same call may be made again.
+        `blobs` are durable no later than the rows, which may name them, and share their fsync if possible. Batches
+        apply in order, so a later one sees the writes of an earlier one. Raises UnitConflict, and writes nothing, if a
+        batch's `expected_seq` is not its unit's next number, or if its unit or the outbox has that id already;
+        InvalidValue for a batch that is not well formed; DamagedRow for a unit in `damaged`; Unavailable if the disk
+        fails: then nothing was written and the call can be repeated.
         """
         ...
 
     def head(self, unit: str) -> Head | None: ...
 
     def heads(self, prefix: str | None = None, open_only: bool = False) -> Iterator[Head]:
-        """By unit name (code point order): those that start with `prefix`, those that are open. Those in
-        `damaged` are left out. Raises DamagedRow.
-        """
+        """Yields heads by unit name (code point order): those that start with `prefix`, with `open_only` the open ones.
+        Units in `damaged` are left out. Raises DamagedRow."""
         ...
 
     def read(self, unit: str, from_seq: int = 0, limit: int | None = None) -> Iterator[Row]:
-        """A unit's rows from number `from_seq` on; none for an unknown unit. Raises DamagedRow, on the row
-        itself or where one is missing; Archived. Rows appended during the iteration may or may not be seen.
-        """
+        """Yields a unit's rows from number `from_seq` on; none for an unknown unit. Raises DamagedRow at a row that is
+        damaged or missing; Archived. Rows appended during the iteration may or may not be included."""
         ...
 
     def outline(self, unit: str, from_seq: int = 0, limit: int | None = None) -> Iterator[Row]:
-        """The same without their bytes: `data` is empty, wherever it lies. Raises DamagedRow."""
+        """Yields a unit's rows as `read` does, but without their bytes: `data` is empty. Raises DamagedRow."""
         ...
 
     def read_all(self, from_position: int = 0, limit: int | None = None, *, away: bool = False) -> Iterator[Row]:
-        """All units' rows by position, from `from_position` (inclusive) on. Raises DamagedRow; Archived, unless `away`
-        rows may come without their bytes (`Row.is_away`)."""
+        """Yields all units' rows by position, from `from_position` (inclusive) on. Raises DamagedRow. With `away` a row
+        whose archive file is missing comes without bytes (`Row.is_away`); else raises Archived."""
         ...
 
     def find_ingress(self, unit: str, ingress_id: str) -> int | None:
-        """The `unit_seq` of the row that took this ingress in."""
+        """Returns the `unit_seq` of the row that recorded this ingress."""
         ...
 
     def find_approval(self, ingress_id: str) -> tuple[str, int] | None:
-        """The unit and `unit_seq` of the row of kind `approval` that took this ingress in, in whichever unit."""
+        """Returns the unit and `unit_seq` of the row of kind `approval` that recorded this ingress, in any unit."""
         ...
 
     def attempts(self, intents: Collection[bytes]) -> dict[bytes, Attempt]:
-        """The attempts of those intents that have one, in either place; `unit` and `token` are empty in the second."""
+        """Returns the attempts of these intents. An attempt that only the effect log has comes with empty `unit` and
+        `token`."""
         ...
 
     def outbox(self, source: str | None = None) -> list[Outgoing]:
-        """What is not delivered yet, of one unit or of all, oldest first, so in order for every (source, target).
+        """Returns the undelivered messages of one unit or of all, oldest first, so in order for every (source, target).
         Raises Damaged."""
         ...
 
@@ -364,49 +361,50 @@ class JournalStore(Protocol):
         ...
 
     def put_snapshot(self, snapshot: Snapshot) -> None:
-        """Raises NotFound when the unit has no rows. The same unit and number again replaces it."""
+        """Stores the snapshot in place of one of the same unit and number. Raises NotFound if the unit has no rows."""
         ...
 
     def latest_snapshot(self, unit: str, before: int | None = None) -> Snapshot | None:
-        """The one with the highest `unit_seq`, of those lower than `before`. What it says is not checked."""
+        """Returns the snapshot with the highest `unit_seq` below `before`. Its contents are not checked."""
         ...
 
     def drop_snapshots(self, snapshots: Sequence[Snapshot]) -> None:
-        """Forget them, in one transaction; their blobs stay."""
+        """Deletes the snapshots in one transaction; their blobs stay."""
         ...
 
     def length(self) -> int:
-        """How many rows there are, and the position of the last."""
+        """Returns the number of rows, which is the position of the last one."""
         ...
 
     def record_hashes(self, from_position: int, limit: int) -> list[bytes]:
-        """The hashes of the next `limit` rows, as they are written in them. Raises Damaged when one is missing."""
+        """Returns the stored hashes of the next `limit` rows. Raises Damaged if one is missing."""
         ...
 
     def tiles(self, level: int, first: int, limit: int) -> list[bytes]:
-        """What was kept for that level from number `first` on, without a gap (see `merkle.Tiles`)."""
+        """Returns the tiles that are stored for that level from number `first` on, without a gap (see
+        `stores.tiles`)."""
         ...
 
     def keep_tiles(self, level: int, first: int, tiles: Sequence[bytes]) -> None:
-        """Kept beside the journal, which they can be computed from."""
+        """Stores tiles beside the journal. They are a cache: they can be computed from the journal again."""
         ...
 
 
 class Store(JournalStore, BlobStore, Protocol):
-    """A world's storage. Its methods may be called from any thread; writers wait for each other."""
+    """The storage of a world. Any thread may call its methods; writers wait for each other."""
 
     def erase(self, refs: Sequence[Ref], batches: Sequence[Batch] = ()) -> None:
-        """Append `batches` and erase the blobs, as one: on return their bytes are in no file of the store any more, and
-        `get_blob` says that they were erased, also of one that was not here.
+        """Appends `batches` and erases the blobs in one step. On return no file of the store holds their bytes, and
+        `get_blob` reports them as erased, even those that were not stored.
 
-        Raises as `append`; and Unavailable when it is durable but not finished: then the next `erase` goes on, or the
-        next start.
+        Raises as `append`; and Unavailable if the erasure is durable but not finished: then the next `erase`, or the
+        next start, finishes it.
         """
         ...
 
     @property
     def read_only(self) -> ReadOnly | None:
-        """Why nothing can be written, when nothing can: every method that would write then raises that."""
+        """The reason why the store cannot be written to, if it cannot: every writing method then raises that error."""
         ...
 
     @property
@@ -423,11 +421,9 @@ class Store(JournalStore, BlobStore, Protocol):
     def get_meta(self, key: str) -> str | None: ...
 
     def set_meta(self, key: str, value: str) -> None:
-        """Small text values that belong to the world, such as its current manifest's ref. Durable on
-        return.
-        """
+        """Stores a small text that belongs to the world, such as its current manifest's ref. Durable on return."""
         ...
 
     def close(self) -> None:
-        """Let go of the world; a second call does nothing. Any other method then raises UsageError."""
+        """Releases the world; a second call does nothing. Any other method then raises UsageError."""
         ...

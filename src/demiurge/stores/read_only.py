@@ -1,4 +1,5 @@
-"""Why a store is only read: its disk takes no more, or another process has the world and does not answer."""
+"""The reason why a store is only read: its disk takes no writes, or another process owns the world and does not
+answer."""
 
 from __future__ import annotations
 
@@ -9,11 +10,11 @@ from demiurge.errors import DemiurgeError
 __all__ = ["NO_WRITES", "ReadOnly"]
 
 NO_WRITES: Final = frozenset({"disk_full", "read_only"})
-"""The codes of an Unavailable that says that a disk takes no writes."""
+"""The codes of an Unavailable for a disk that takes no writes."""
 
 
 class ReadOnly(NamedTuple):
-    """`why` is raised by everything that would write; `alone`: no other process can write either."""
+    """`why`: the error that every writing method raises; `alone`: no other process can write either."""
 
     why: DemiurgeError
     alone: bool

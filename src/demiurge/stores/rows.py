@@ -1,8 +1,8 @@
-"""What makes rows well formed, before they are written and when they are verified.
+"""The rules of well-formed rows, checked before writing and when a journal is verified.
 
-Invariant: every row that gets into a store hashes to its hash and has its unit's next number; so anything
-else that is found later is damage, not a bug of the writer. `prev` links are in the record, whose format is
-`world`'s: whoever verifies a chain says how to get at them.
+Invariant: every row in a store hashes to its hash and has its unit's next number. So any other row that is found later
+is damage, not a bug of the writer. The link to the previous row (`prev`) is inside the record, whose format belongs to
+`world`: the caller of a verification passes a function that reads it.
 """
 
 from __future__ import annotations
@@ -33,15 +33,16 @@ GENESIS: Final = bytes(32)
 
 @dataclass(frozen=True, slots=True)
 class Tail:
-    """The end of a verified stretch of one unit: what its next row must be number of, and must link to."""
+    """The end of a verified run of one unit's rows: the number of its next row, and the hash that the next row must
+    link to."""
 
     next_seq: int
     hash: bytes
 
 
 def check_batches(batches: Sequence[Batch]) -> None:
-    """Raises InvalidValue (code `bad_batch`) unless rows are their batch's, in order, with their hash, and a snapshot
-    is of its unit."""
+    """Raises InvalidValue (code `bad_batch`) unless each batch's rows are of its unit, in order and match their hashes,
+    and its snapshot is of its unit."""
     for batch in batches:
         if batch.snapshot is not None and batch.snapshot.unit != batch.unit:
             message = f"a batch of unit {batch.unit} has a snapshot of {batch.snapshot.unit}"
@@ -61,11 +62,11 @@ def verify_chains(
     prev_of: Callable[[Row], bytes | None],
     tails: Mapping[str, Tail] | None = None,
 ) -> dict[str, Tail]:
-    """Follow the rows of any number of units, mixed as they come, each unit's in order; their new tails.
+    """Verifies rows of any number of units, interleaved, each unit's rows in order. Returns the new tails.
 
-    `prev_of` takes the previous hash out of a record (and may raise DamagedRow itself); None for one that is away,
-    whose hash is believed. A unit that is not in `tails` starts at number 0 with GENESIS. Raises DamagedRow at the
-    first row that is changed, missing or not linked.
+    `prev_of` returns the previous hash in a record (and may raise DamagedRow itself); None for a row whose bytes are
+    archived elsewhere, which is trusted. A unit that is not in `tails` starts at number 0 with GENESIS. Raises
+    DamagedRow at the first row that is changed, missing or not linked.
     """
     ends = dict(tails or {})
     for row in rows:
@@ -81,9 +82,10 @@ def verify_chains(
 
 
 def verify_journal(store: JournalStore, prev_of: Callable[[Row], bytes | None]) -> dict[str, Tail]:
-    """All rows of all units, that every head is its chain's end, and that the open ones are listed as such.
+    """Verifies all rows of all units, that every head is the end of its chain, and that the list of open units is
+    right.
 
-    Costs a full read. Raises DamagedRow, or Damaged when it can't be said which row.
+    Reads the whole journal. Raises DamagedRow, or Damaged if the row is not known.
     """
     heads = {head.unit: head for head in store.heads()}
     tails = verify_chains(store.read_all(away=True), prev_of)

@@ -1,8 +1,8 @@
-"""One secret in a file of its own, or a small file of secrets: this user's, and nobody else's to read.
+"""One secret in a file of its own, or a small file of secrets, which only this user can read.
 
-Invariant: what is read was a plain file that belonged to this user, reached through no link at its end, with one name,
-closed to everybody else; anything else is refused, because somebody may have read it already or put it there. What is
-written is there whole, with mode 0600, or not at all.
+Invariant: a file that is read is a plain file of this user, not a link, with one hard link, closed to all other users.
+Any other file is refused, because somebody else may have read it or put it there. A file that is written appears whole,
+with mode 0600, or not at all.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ _OPEN_TO_OTHERS: Final = 0o077
 
 
 def read_secret(path: Path) -> Secret | None:
-    """The text in `path` without the line end that editors add; None when there is no such file.
+    """Returns the text in `path` without the line end that editors add; None if there is no such file.
 
-    Raises Unavailable (`secret_unavailable`): not closed to others, not this user's, a link, empty, over 16,384 bytes,
-    not UTF-8.
+    Raises Unavailable (`secret_unavailable`) for a file that is open to others, another user's, a link, empty, over
+    16,384 bytes, or not UTF-8.
     """
     data = read_private(path, MAX_SECRET_CHARACTERS)
     if data is None:
@@ -45,7 +45,8 @@ def read_secret(path: Path) -> Secret | None:
 
 
 def read_private(path: Path, limit: int) -> bytes | None:
-    """The bytes of a closed file; None when there is none. Raises Unavailable as `read_secret`."""
+    """Returns the bytes of a file that only this user can read; None if there is none. Raises Unavailable as
+    `read_secret`."""
     problem: str | None = None
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -90,7 +91,8 @@ def _text(data: bytes) -> Secret | None:
 
 @contextmanager
 def locked_folder(folder: Path) -> Iterator[None]:
-    """The only writer of `folder`, which is made if need be. Raises Unavailable (`exposed`: others can write to it)."""
+    """Locks `folder` against other writers until the block ends; makes it if need be. Raises Unavailable (`exposed`:
+    other users can write to it)."""
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         check_folder(folder)
@@ -105,7 +107,7 @@ def locked_folder(folder: Path) -> Iterator[None]:
 
 
 def write_private(path: Path, data: bytes) -> None:
-    """Put `data` in place of what is at `path`, durable on return; the caller has the folder locked.
+    """Replaces the file at `path`; durable on return. The caller holds the folder's lock.
 
     Raises Unavailable.
     """

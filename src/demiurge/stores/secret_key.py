@@ -1,7 +1,6 @@
-"""A key of 32 random bytes in a file of its own, made when it is first needed.
+"""A key of 32 random bytes in a file of its own, made on first use.
 
-Invariant: once made, the key stays: it is never overwritten, also not by a second process that makes one at the same
-moment.
+Invariant: a key that was made is never overwritten, also not by a second process that makes one at the same moment.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ _DIGITS = re.compile(rb"[0-9a-fA-F]{64}\s*")
 
 
 def read_key(path: Path) -> Secret | None:
-    """The 64 hexadecimal digits in `path`; None when there is no such file. Raises Unavailable."""
+    """Returns the 64 hexadecimal digits in `path`; None if there is no such file. Raises Unavailable."""
     data = read_private(path, 80)
     if data is None:
         return None
@@ -31,7 +30,7 @@ def read_key(path: Path) -> Secret | None:
 
 
 def read_or_make_key(path: Path, entropy: Entropy) -> Secret:
-    """The same, made if need be, and its folder too. Raises Unavailable."""
+    """Returns the key in `path`; makes the key and its folder if need be. Raises Unavailable."""
     found = read_key(path)
     if found is not None:
         return found

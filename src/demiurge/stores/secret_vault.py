@@ -1,9 +1,10 @@
-"""The vault of a user's secrets: one small file of sealed values, and a key that lies elsewhere.
+"""The secret vault of a user: one small file of sealed values, and a key that lies elsewhere.
 
-Invariant: the file holds no value in clear; each is sealed for its alias and version (`tools.connections.keyring`), so
-in the place of another it does not open. Aliases and versions are there to be read. Looking makes nothing.
+Invariant: the file holds no value in clear. Each value is sealed for its alias and version
+(`tools.connections.keyring`), so it does not open in the place of another. Aliases and versions are readable. Reading
+makes no file.
 
-A version that an effect made is kept with the id of its intent, so that an attempt that is repeated finds it.
+A version that an effect made keeps the id of the effect's intent, so that a repeated attempt finds it.
 """
 
 from __future__ import annotations
@@ -28,21 +29,22 @@ __all__ = ["ALIAS_RULE", "NOT_SEALED", "SealedSecret", "SecretVault", "is_alias"
 
 _LONGEST_ALIAS = 128
 ALIAS_RULE = f"1 to {_LONGEST_ALIAS} characters of ASCII, without spaces and '@'"
-"""What `is_alias` takes."""
+"""The names that `is_alias` accepts, in words."""
 NOT_SEALED = "This blob is no sealed value: make one with `demiurge secrets seal` or `World.seal`."
 MAX_BYTES = 16 * 1024 * 1024
 _FORMAT = {"format": "demiurge-secrets", "version": 1}
 _SEALED = b"demiurge-sealed-1\n"
-"""What a value begins with that is sealed to be kept elsewhere."""
+"""The first bytes of a value that is sealed for storage elsewhere."""
 
 
 def is_alias(text: str) -> bool:
-    """Whether a value can be kept under this name (`ALIAS_RULE`)."""
+    """Returns whether a value can be stored under this name (`ALIAS_RULE`)."""
     return text.isascii() and text.isprintable() and 1 <= len(text) <= _LONGEST_ALIAS and not set(text) & set(" @")
 
 
 class SealedSecret(NamedTuple):
-    """One row; `key` is the name of the key that opens it, `intent` the id of the effect that made it, if one did."""
+    """One row; `key` is the name of the key that opens it, `intent` the id of the effect that made it, if an effect
+    did."""
 
     alias: str
     version: int
@@ -61,18 +63,20 @@ class SealedSecret(NamedTuple):
 
 
 class SecretVault:
-    """The vault in the file `path`. `find_key` says 64 hexadecimal digits, or None; `make_key` makes them if need be.
+    """The vault in the file `path`. `find_key` returns the key as 64 hexadecimal digits, or None; `make_key` makes a
+    key if there is none.
 
-    Several processes may use it at a time. Methods raise Unavailable (code `secret_unavailable` for a vault or a key
-    that can't be trusted or read, `missing_package`; `vault_full`; `unsettled`: a version is there, and a power cut
-    may still take it away), Damaged."""
+    Several processes may use it at the same time. Methods raise Unavailable (code `secret_unavailable` for a vault or a
+    key that cannot be trusted or read; `missing_package`; `vault_full`; `unsettled`: the version exists, but a power
+    cut may still remove it), Damaged.
+    """
 
     def __init__(self, path: Path, find_key: Callable[[], Secret | None], make_key: Callable[[], Secret]) -> None:
         self.path = path
         self._find_key, self._make_key = find_key, make_key
 
     def names(self) -> list[tuple[str, int]]:
-        """What is in it: (alias, version), in order. Needs no key."""
+        """Returns the (alias, version) pairs in order. Needs no key."""
         return [(row.alias, row.version) for row in self._rows()]
 
     def get(self, alias: str, version: int) -> Secret | None:
@@ -91,7 +95,7 @@ class SecretVault:
             ) from None
 
     def put(self, alias: str, version: int, secret: Secret, entropy: Entropy) -> None:
-        """Seal `secret`, in place of the one before; durable on return."""
+        """Seals `secret` in place of any earlier value of that version; durable on return."""
         ring = _ring(self._make_key())
         sealed = ring.seal(secret, _associated(alias, version), entropy)
         with locked_folder(self.path.parent):
@@ -102,10 +106,11 @@ class SecretVault:
             self._write(rows)
 
     def add(self, alias: str, secret: Secret, intent: str, entropy: Entropy, *, first: bool = True) -> int:
-        """Seal `secret` as the next version of `alias`, for the `intent` with this id; durable on return: the version.
+        """Seals `secret` as the next version of `alias`, for the intent with this id, and returns the version; durable
+        on return.
 
-        An intent makes one version: of one that has its own nothing is changed. Raises NotFound where it would be the
-        `first` version and must not be.
+        An intent makes one version: if it has made one already, nothing changes. Raises NotFound if this would be the
+        first version and `first` is false.
         """
         ring = _ring(self._make_key())
         with locked_folder(self.path.parent):
@@ -127,7 +132,7 @@ class SecretVault:
             return version
 
     def version_of(self, intent: str) -> int | None:
-        """The version that the effect with this id has made; durable on return."""
+        """Returns the version that the effect with this id has made, if any; durable on return."""
         made = next((row.version for row in self._rows() if intent and row.intent == intent), None)
         if made is not None:
             try:
@@ -137,7 +142,7 @@ class SecretVault:
         return made
 
     def discard(self, alias: str, version: int) -> bool:
-        """Take one out; False when there is none."""
+        """Removes one version; returns whether there was one."""
         if (alias, version) not in self.names():
             return False
         with locked_folder(self.path.parent):
@@ -147,15 +152,15 @@ class SecretVault:
         return taken is not None
 
     def seal(self, secret: Secret, purpose: bytes, salt: bytes) -> bytes:
-        """`secret` for keeping elsewhere, under a key that is derived from the vault's. The same salt, purpose and
-        value give the same bytes; another salt tells nobody that the value is the same."""
+        """Returns `secret` sealed for storage elsewhere, under a key that is derived from the vault's key. The same
+        salt, purpose and value give the same bytes; with another salt nobody can tell that the values are equal."""
         key = self._make_key()
         ring = _ring(_derived(key, b"demiurge sealed value"))
         nonces = SeededEntropy(_mac(_derived(key, b"demiurge sealed nonce"), purpose, salt, secret))
         return _SEALED + ring.newest.encode() + ring.seal(secret, purpose, nonces)
 
     def open(self, sealed: bytes, purpose: bytes) -> Secret:
-        """Inverse of `seal`, for the same purpose alone. Raises InvalidValue (`sealed_invalid`)."""
+        """Inverse of `seal`, for the same purpose only. Raises InvalidValue (`sealed_invalid`)."""
         ring = _ring(_derived(self._key(), b"demiurge sealed value"))
         name, rest = sealed[len(_SEALED) :][: len(ring.newest)], sealed[len(_SEALED) + len(ring.newest) :]
         if not sealed.startswith(_SEALED):
@@ -210,7 +215,7 @@ def _mac(key: Secret, purpose: bytes, salt: bytes, secret: Secret) -> bytes:
 
 
 def _ring(key: Secret) -> KeyRing:
-    """A ring of one key, named by a digest of it: another key has another name."""
+    """Returns a key ring of one key, named by a digest of it, so that another key has another name."""
     try:
         name = hashlib.sha256(b"demiurge vault key\0" + key.reveal().lower().encode()).hexdigest()[:12]
         return KeyRing({name: key.reveal()})

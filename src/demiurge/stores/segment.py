@@ -1,12 +1,12 @@
-"""Archive files: the bytes of records that were moved out of a journal.
+"""Archive files (segments): the bytes of records that were moved out of a journal.
 
-Invariant: a segment is written once, and can be checked with nothing else at hand. Its header says which records it has
-and the root of the Merkle tree over all records up to its last; from the peaks of the tree over those before its first,
-which the header has too, the records' own bytes must lead to that root.
+Invariant: a segment is written once, and can be checked without any other file. Its header says which records it has,
+the root of the Merkle tree over all records up to its last one, and the tree's peaks before its first one. From those
+peaks the segment's records must lead to that root.
 
 A file is a mark of 8 bytes, the header, blocks, the index, and the length of the index. Header and index are canonical
-CBOR; every length is 4 bytes, big-endian. A block is the zlib form of some records, each with its length before it:
-64 KiB of them, or one that is longer. So one record is read for the price of a block, however long the file is.
+CBOR; every length is 4 bytes, big-endian. A block is the zlib form of some records, each after its length: 64 KiB of
+them, or one longer record. So reading one record costs one block, however long the file is.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ _BROKEN: Final = (ValueError, LookupError, TypeError, struct.error, zlib.error, 
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """Of the records at the positions `first` to `last` of a world. `before`: the peaks over those before `first` (see
-    `merkle.Frontier`), `root`: over those up to `last`; 32 bytes each."""
+    """The header of a segment: a world's records at the positions `first` to `last`. `before`: the Merkle peaks of the
+    records before `first` (see `merkle.Frontier`), `root`: the root of those up to `last`; 32 bytes each."""
 
     world: str
     first: int
@@ -48,8 +48,8 @@ class Header:
 
 
 class Block(NamedTuple):
-    """`first` is the position of its first record. It takes `packed` bytes of the file from `offset` on, and `size`
-    when it is unpacked."""
+    """A block of records from position `first` on: `packed` bytes in the file from `offset` on, `size` bytes when
+    unpacked."""
 
     first: int
     offset: int
@@ -63,13 +63,13 @@ class Index:
     blocks: tuple[Block, ...]
 
     def block_of(self, position: int) -> Block:
-        """The one that the record would be in. Raises Damaged."""
-        with _sound():
+        """Returns the block that would hold the record. Raises Damaged."""
+        with _raising_damaged():
             return self.blocks[bisect_right(self.blocks, position, key=attrgetter("first")) - 1]
 
 
 def write(file: BinaryIO, header: Header, records: Iterable[bytes]) -> None:
-    """Write a segment of the `records` that the header is of, in their order. Raises OSError."""
+    """Writes a segment of `records`, which are those of the header, in order. Raises OSError."""
     node = cbor.encode(
         {
             "world": header.world,
@@ -104,8 +104,8 @@ def _raw_blocks(first: int, records: Iterable[bytes]) -> Iterator[tuple[int, byt
 
 
 def read_index(file: int) -> Index:
-    """What a file has, from its descriptor. Raises Damaged, OSError."""
-    with _sound():
+    """Returns header and index of an open file. Raises Damaged, OSError."""
+    with _raising_damaged():
         mark = _read(file, 0, len(_MARK) + _LENGTH.size)
         if not mark.startswith(_MARK):
             raise ValueError("no mark")
@@ -119,8 +119,8 @@ def read_index(file: int) -> Index:
 
 
 def read_block(file: int, block: Block) -> list[bytes]:
-    """The records of a block. Raises Damaged, OSError."""
-    with _sound():
+    """Returns the records of a block. Raises Damaged, OSError."""
+    with _raising_damaged():
         raw = zlib.decompressobj().decompress(_read(file, block.offset, block.packed), block.size + 1)
         if len(raw) != block.size:
             raise ValueError("another size")
@@ -134,10 +134,10 @@ def read_block(file: int, block: Block) -> list[bytes]:
 
 
 def check(file: int) -> Header:
-    """Read a file whole; its header, when its records lead to its root. Raises Damaged, OSError."""
+    """Reads the whole file and returns its header if the records lead to its root. Raises Damaged, OSError."""
     index = read_index(file)
     header, tree = index.header, Frontier()
-    with _sound():
+    with _raising_damaged():
         tree.size, tree.peaks = header.first - 1, list(header.before)
         for block in index.blocks:
             if block.first != tree.size + 1:
@@ -159,7 +159,7 @@ def _read(file: int, offset: int, size: int) -> bytes:
 
 
 @contextmanager
-def _sound() -> Iterator[None]:
+def _raising_damaged() -> Iterator[None]:
     try:
         yield
     except _BROKEN as error:

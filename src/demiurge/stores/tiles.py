@@ -1,11 +1,12 @@
 """The Merkle tree over a journal's records, in the order of their positions.
 
-Invariant: leaf i is the hash of the record at position i + 1, whose hash covers all of it but the position. Nothing is
-computed when a record is written. Whoever asks for a root pays for the records since somebody asked last; every 256
-records become one kept hash (a tile), and so do every 256 tiles: any root and any proof, of now or of long ago, costs a
-few hundred hashes however long the journal is.
+Invariant: leaf i is the hash of the record at position i + 1, which covers all of the record but its position. Writing
+a record computes nothing. A request for a root hashes the records since the last request; every 256 records become one
+stored hash (a tile), and so do every 256 tiles. So any root and any proof, of now or of long ago, costs a few hundred
+hashes however long the journal is.
 
-Kept tiles save time and prove nothing: who could rewrite the journal could rewrite them. A root kept elsewhere does.
+Stored tiles save time and prove nothing: an attacker who can rewrite the journal can rewrite them too. A root that is
+kept elsewhere proves the journal.
 """
 
 from __future__ import annotations
@@ -21,35 +22,36 @@ from demiurge.stores.protocol import JournalStore
 __all__ = ["BITS", "Tiles"]
 
 BITS: Final = 8
-"""A tile covers 2**8 of those one level below."""
+"""A tile covers 2**8 tiles or records of the level below."""
 
 _AT_ONCE: Final = 128
-"""Tiles that are written in one transaction."""
+"""The number of tiles that are written in one transaction."""
 
 
 class Tiles:
-    """Roots and proofs of one journal. Every method raises Damaged when a record is missing, Unavailable."""
+    """Roots and proofs of one journal. Every method raises Damaged if a record is missing, and Unavailable."""
 
     def __init__(self, journal: JournalStore) -> None:
         self._journal = journal
 
     def root(self, size: int) -> bytes:
-        """Of the first `size` records. Raises NotFound when there are not so many."""
+        """Returns the root of the first `size` records. Raises NotFound if there are fewer."""
         self._cover(size)
         return root_of(self._subtree, size)
 
     def peaks(self, size: int) -> list[bytes]:
-        """What a `merkle.Frontier` keeps of the first `size`. Raises NotFound."""
+        """Returns the hashes that a `merkle.Frontier` keeps of the first `size` records. Raises NotFound."""
         self._cover(size)
         return peaks_of(self._subtree, size)
 
     def path(self, number: int, size: int) -> list[bytes]:
-        """From leaf `number` to the root of the first `size` (see `merkle.proof_path`). Raises NotFound."""
+        """Returns the path from leaf `number` to the root of the first `size` records (see `merkle.proof_path`). Raises
+        NotFound."""
         self._cover(size)
         return proof_path(self._subtree, number, size)
 
     def _cover(self, size: int) -> None:
-        """Keep the tiles that `size` records fill."""
+        """Stores the tiles that `size` records fill."""
         if size and not self._journal.record_hashes(size, 1):
             raise NotFound(f"There are not {size} records in this world.", code="unknown_position")
         for level in count(BITS, BITS):
@@ -67,7 +69,7 @@ class Tiles:
         return _folded(self._below(level - BITS, number << BITS, 1 << BITS))
 
     def _below(self, level: int, first: int, limit: int) -> list[bytes]:
-        """Neighbours at a level that is a multiple of BITS."""
+        """Returns neighbouring hashes at a level that is a multiple of BITS."""
         if level:
             return self._journal.tiles(level, first, limit)
         return [leaf_hash(digest) for digest in self._journal.record_hashes(first + 1, limit)]
@@ -78,7 +80,7 @@ class Tiles:
 
 
 def _folded(hashes: Sequence[bytes]) -> bytes:
-    """The root over hashes whose number is a power of two."""
+    """Returns the root over hashes whose number is a power of two."""
     while len(hashes) > 1:
         hashes = [node_hash(hashes[at], hashes[at + 1]) for at in range(0, len(hashes), 2)]
     return hashes[0]

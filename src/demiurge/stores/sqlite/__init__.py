@@ -1,4 +1,4 @@
-"""The store of a world that lives in one folder. Imports `values` and the rest of `stores`, and SQLite."""
+"""The store of a world in one folder. Imports `values`, the rest of `stores`, and SQLite."""
 
 from demiurge.stores.sqlite.store import SqliteStore
 

@@ -1,11 +1,11 @@
-"""The bytes of old rows in archive files, beside the database that the rows stay in.
+"""Archive files with the bytes of old rows, beside the database that keeps the rows.
 
-Invariant: bytes leave the journal in the transaction that notes their segment, and that begins when the segment was
-read back, is on disk and has its name. So every row has its bytes in one of the two places; a crash leaves at most a
-file that nothing knows of, of rows that still have theirs, which the next run removes. What is read from a file is
-checked against the row's own hash, as ever.
+Invariant: bytes leave the journal in the transaction that registers their segment. It begins after the segment was read
+back, is on disk and has its name. So every row has its bytes in one of the two places. A crash leaves at most an
+unregistered file of rows whose bytes are still in the journal; the next run removes it. Bytes from a file are checked
+against the row's hash.
 
-A file may be moved away by its user, and put back: it is looked for when a row is read that needs another block of it.
+A user may move a file away and put it back: it is opened again whenever a row in another block is read.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ __all__ = ["SqliteArchives"]
 
 _NAME: Final = re.compile(r"([1-9][0-9]*)-[1-9][0-9]*\.(segment|tmp)")
 _MOST_ROWS, _MOST_BYTES = 8192, 16 << 20
-"""Of one segment: writers wait while its rows are emptied."""
+"""Limits of one segment: writers wait while its rows are emptied."""
 
-_EMPTY: Final = (
+_EMPTY_ROWS: Final = (
     """CREATE TEMP TABLE emptied AS SELECT position, unit, seq, kind, ingress_id, hash, x'' AS data, guard
        FROM journal WHERE position BETWEEN ?1 AND ?2""",
     "DELETE FROM journal WHERE position BETWEEN ?1 AND ?2",
@@ -45,14 +45,15 @@ _EMPTY: Final = (
        SELECT position, unit, seq, kind, ingress_id, hash, data, guard FROM temp.emptied ORDER BY position""",
     "DROP TABLE temp.emptied",
 )
-"""Written anew, rows fill the pages that they are on; an UPDATE would leave all pages in use, and each nearly empty."""
+"""Rows are deleted and inserted again, so that they fill their pages; an UPDATE would leave all pages in use and nearly
+empty."""
 
-_NOTED: Final = "SELECT first, last, size, packed, root, guard FROM segment"
-_NOTE: Final = "INSERT INTO segment (first, last, size, packed, root, guard) VALUES (?, ?, ?, ?, ?, ?)"
+_SELECT_SEGMENTS: Final = "SELECT first, last, size, packed, root, guard FROM segment"
+_INSERT_SEGMENT: Final = "INSERT INTO segment (first, last, size, packed, root, guard) VALUES (?, ?, ?, ?, ?, ?)"
 
 
 class _SegmentRow(NamedTuple):
-    """What the database knows of a segment."""
+    """A segment as the database registers it."""
 
     first: int
     last: int
@@ -69,15 +70,15 @@ class _SegmentRow(NamedTuple):
         return crc32(f"{self.first} {self.last} {self.size} {self.packed} {self.root.hex()}".encode())
 
 
-class _Held(NamedTuple):
-    """A block that was read last: the records from position `first` on."""
+class _CachedBlock(NamedTuple):
+    """The block that was read last: the records from position `first` on."""
 
     first: int
     records: Sequence[bytes]
 
 
-class _Opened(NamedTuple):
-    """The index of a file, as long as it is the same file."""
+class _CachedIndex(NamedTuple):
+    """The index of a file, valid as long as the file is the same."""
 
     path: Path
     mark: tuple[int, int, int]
@@ -85,41 +86,42 @@ class _Opened(NamedTuple):
 
 
 class SqliteArchives:
-    """See `protocol.Archives`. `folder` is the world's. Any thread may read."""
+    """The `protocol.Archives` of the world in `folder`. Any thread may read."""
 
-    def __init__(self, folder: Path, world: str, connections: Database, journal: JournalStore) -> None:
+    def __init__(self, folder: Path, world: str, database: Database, journal: JournalStore) -> None:
         self._folder, self._world = folder / "archives", world
-        self._db, self._journal = connections, journal
+        self._db, self._journal = database, journal
         self._lock = threading.Lock()
-        self._moving, self._lending = threading.Lock(), threading.Lock()
-        self._held = _Held(0, ())
-        self._opened: _Opened | None = None
-        self._lent: dict[str, Path] = {}
+        self._moving, self._borrowing = threading.Lock(), threading.Lock()
+        self._block = _CachedBlock(0, ())
+        self._cached_index: _CachedIndex | None = None
+        self._borrowed: dict[str, Path] = {}
 
     def segments(self) -> list[Segment]:
-        return [self._shown(noted) for noted in self._all()]
+        return [self._described(segment) for segment in self._all()]
 
-    def _shown(self, noted: _SegmentRow) -> Segment:
-        path = self._place(noted)
-        return Segment(*noted, path, path.is_file())
+    def _described(self, segment: _SegmentRow) -> Segment:
+        path = self._path_of(segment)
+        return Segment(*segment, path, path.is_file())
 
     # reading
 
     def fetch(self, row: Row) -> bytes:
-        """The checked bytes of an archived row. Raises DamagedRow, Archived, Unavailable."""
+        """Returns the checked bytes of an archived row. Raises DamagedRow, Archived, Unavailable."""
         with self._lock:
-            number = row.position - self._held.first
-            if not 0 <= number < len(self._held.records):
-                self._held = self._load(row)
-                number = row.position - self._held.first
-            data = self._held.records[number]
+            number = row.position - self._block.first
+            if not 0 <= number < len(self._block.records):
+                self._block = self._load(row)
+                number = row.position - self._block.first
+            data = self._block.records[number]
             if sha256(data).digest() != row.hash:
-                self._held = _Held(0, ())
+                self._block = _CachedBlock(0, ())
                 raise DamagedRow(row.unit, row.unit_seq, "its bytes in the archive don't match its hash")
         return data
 
-    def fetching_what_is_here(self) -> Fetch:
-        """The same; empty for what is in files that are not here, each of which is looked for once."""
+    def fetch_if_present(self) -> Fetch:
+        """Returns a function that fetches as `fetch` does, but returns empty bytes if the file is missing. Looks for
+        each missing file once."""
         missing = range(0)
 
         def fetch(row: Row) -> bytes:
@@ -134,50 +136,51 @@ class SqliteArchives:
 
         return fetch
 
-    def noted(self, row: Row) -> bytes:
-        """Nothing, for a row that was archived, whether or not the file is here. Raises DamagedRow."""
-        self._noted_of(row)
+    def fetch_empty(self, row: Row) -> bytes:
+        """Returns empty bytes for an archived row, whether or not its file is here. Raises DamagedRow for a row that
+        was not archived."""
+        self._segment_of(row)
         return b""
 
-    def _load(self, row: Row) -> _Held:
-        noted = self._noted_of(row)
-        path = self._lent.get(noted.name, self._place(noted))
+    def _load(self, row: Row) -> _CachedBlock:
+        segment = self._segment_of(row)
+        path = self._borrowed.get(segment.name, self._path_of(segment))
         try:
-            file = _open_lent(path) if noted.name in self._lent else _open(path)
+            file = _open_borrowed(path) if segment.name in self._borrowed else _open(path)
         except FileNotFoundError:
-            raise Archived(self._place(noted), range(noted.first, noted.last + 1)) from None
+            raise Archived(self._path_of(segment), range(segment.first, segment.last + 1)) from None
         except OSError as error:
             raise unavailable(error, path) from error
         try:
-            block = self._index(file, path, noted).block_of(row.position)
-            held = _Held(block.first, read_block(file, block))
+            block = self._index(file, path, segment).block_of(row.position)
+            block_read = _CachedBlock(block.first, read_block(file, block))
         except Damaged:
             raise DamagedRow(row.unit, row.unit_seq, f"its archive {path} is") from None
         except OSError as error:
             raise unavailable(error, path) from error
         finally:
             os.close(file)
-        if not 0 <= row.position - held.first < len(held.records):
+        if not 0 <= row.position - block_read.first < len(block_read.records):
             raise DamagedRow(row.unit, row.unit_seq, f"its archive {path} is")
-        return held
+        return block_read
 
-    def _index(self, file: int, path: Path, noted: _SegmentRow) -> Index:
+    def _index(self, file: int, path: Path, segment: _SegmentRow) -> Index:
         found = os.fstat(file)
         mark = (found.st_dev, found.st_ino, found.st_mtime_ns)
-        if self._opened is None or (self._opened.path, self._opened.mark) != (path, mark):
+        if self._cached_index is None or (self._cached_index.path, self._cached_index.mark) != (path, mark):
             index = read_index(file)
-            if not _is_of(index.header, noted):
+            if not _is_of(index.header, segment):
                 raise Damaged(f"{path} is another archive.")
-            self._opened = _Opened(path, mark, index)
-        return self._opened.contents
+            self._cached_index = _CachedIndex(path, mark, index)
+        return self._cached_index.contents
 
     @contextmanager
     def reading_from(self, paths: Sequence[Path]) -> Iterator[None]:
-        known = {noted.name: noted for noted in self._all()}
-        lent: dict[str, Path] = {}
+        known = {segment.name: segment for segment in self._all()}
+        borrowed: dict[str, Path] = {}
         for path in paths:
             try:
-                file = _open_lent(path)
+                file = _open_borrowed(path)
             except FileNotFoundError:
                 raise NotFound(f"There is no file {path}.") from None
             except OSError as error:
@@ -188,24 +191,24 @@ class SqliteArchives:
                 raise Damaged(f"{path} is no archive of records, or a damaged one.") from error
             finally:
                 os.close(file)
-            noted = known.get(f"{header.first}-{header.last}.segment")
-            if noted is None or not _is_of(header, noted):
+            segment = known.get(f"{header.first}-{header.last}.segment")
+            if segment is None or not _is_of(header, segment):
                 raise InvalidValue(f"{path} is no archive of this world.", code="not_an_archive")
-            lent[noted.name] = path
-        if not lent:
+            borrowed[segment.name] = path
+        if not borrowed:
             yield
             return
-        with self._lending:
-            self._lend(lent)
+        with self._borrowing:
+            self._set_borrowed(borrowed)
             try:
                 yield
             finally:
-                self._lend({})
+                self._set_borrowed({})
 
-    def _lend(self, lent: dict[str, Path]) -> None:
+    def _set_borrowed(self, borrowed: dict[str, Path]) -> None:
         with self._lock:
-            self._lent = lent
-            self._held, self._opened = _Held(0, ()), None
+            self._borrowed = borrowed
+            self._block, self._cached_index = _CachedBlock(0, ()), None
 
     # moving
 
@@ -227,7 +230,8 @@ class SqliteArchives:
             self._moving.release()
 
     def _next(self, last: int) -> tuple[int, int, int] | None:
-        """The first and last position of the next segment, as long as it may be, up to `last`; and its bytes."""
+        """Returns the first and last position of the next segment, up to `last`, and its size in bytes; None if nothing
+        is left."""
         first, size = self._end() + 1, 0
         limit = max(0, min(last - first + 1, _MOST_ROWS))
         with self._db.reading() as db:
@@ -243,19 +247,19 @@ class SqliteArchives:
     def _move(self, first: int, last: int, size: int) -> Segment:
         tiles = Tiles(self._journal)
         header = Header(self._world, first, last, tuple(tiles.peaks(first - 1)), tiles.root(last))
-        noted = _SegmentRow(first, last, size, 0, header.root)
+        segment = _SegmentRow(first, last, size, 0, header.root)
         try:
-            noted = noted._replace(packed=self._write(header, noted.name))
+            segment = segment._replace(packed=self._write(header, segment.name))
         except OSError as error:
             raise unavailable(error, self._folder) from error
         with self._db.writing("archive") as db:
-            for statement in _EMPTY:
+            for statement in _EMPTY_ROWS:
                 db.execute(statement, (first, last) if "?1" in statement else ())
-            db.execute(_NOTE, (*noted, noted.guard))
-        return self._shown(noted)
+            db.execute(_INSERT_SEGMENT, (*segment, segment.guard))
+        return self._described(segment)
 
     def _write(self, header: Header, name: str) -> int:
-        """The size of a segment that is on disk, under its name, and was read back. Raises OSError, Damaged."""
+        """Writes a segment to disk under its name, reads it back and returns its file size. Raises OSError, Damaged."""
         temp = name.removesuffix("segment") + "tmp"
         rows = self._journal.read_all(header.first, header.last - header.first + 1)
         with ExitStack() as stack:
@@ -278,7 +282,7 @@ class SqliteArchives:
         return size
 
     def _remove_strays(self) -> None:
-        """Files of a run that was cut short: of rows that still have their bytes. Raises Unavailable."""
+        """Removes unregistered files of an interrupted run; their rows still have their bytes. Raises Unavailable."""
         end = self._end()
         try:
             folder = open_folder(self._folder)
@@ -297,7 +301,7 @@ class SqliteArchives:
             os.close(folder)
 
     def _is_ours(self, name: str) -> bool:
-        """Whether this world wrote the file, and nobody put it here from elsewhere."""
+        """Returns whether this world wrote the file, rather than another world."""
         file = _open(self._folder / name)
         try:
             return read_index(file).header.world == self._world
@@ -306,28 +310,30 @@ class SqliteArchives:
         finally:
             os.close(file)
 
-    # what is noted
+    # registered segments
 
-    def _place(self, noted: _SegmentRow) -> Path:
-        return self._folder / noted.name
+    def _path_of(self, segment: _SegmentRow) -> Path:
+        return self._folder / segment.name
 
     def _end(self) -> int:
-        """The position of the last record that was archived; 0 when none was."""
-        noted = self._all()
-        return noted[-1].last if noted else 0
+        """Returns the position of the last archived record; 0 if there is none."""
+        segment = self._all()
+        return segment[-1].last if segment else 0
 
     def _all(self) -> list[_SegmentRow]:
         with self._db.reading() as db:
-            found = db.execute(f"{_NOTED} ORDER BY first").fetchall()
+            found = db.execute(f"{_SELECT_SEGMENTS} ORDER BY first").fetchall()
         return [_checked(cells) for cells in found]
 
-    def _noted_of(self, row: Row) -> _SegmentRow:
+    def _segment_of(self, row: Row) -> _SegmentRow:
         with self._db.reading() as db:
-            found = db.execute(f"{_NOTED} WHERE first <= ? ORDER BY first DESC LIMIT 1", (row.position,)).fetchone()
-        noted = _checked(found) if found is not None else None
-        if noted is None or row.position > noted.last:
+            found = db.execute(
+                f"{_SELECT_SEGMENTS} WHERE first <= ? ORDER BY first DESC LIMIT 1", (row.position,)
+            ).fetchone()
+        segment = _checked(found) if found is not None else None
+        if segment is None or row.position > segment.last:
             raise DamagedRow(row.unit, row.unit_seq, "its bytes don't match its hash")
-        return noted
+        return segment
 
 
 def _open(path: Path) -> int:
@@ -339,19 +345,19 @@ def _open(path: Path) -> int:
         os.close(folder)
 
 
-def _open_lent(path: Path) -> int:
+def _open_borrowed(path: Path) -> int:
     """Raises FileNotFoundError, OSError."""
     return os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
 
 
-def _is_of(header: Header, noted: _SegmentRow) -> bool:
-    return (header.first, header.last, header.root) == (noted.first, noted.last, noted.root)
+def _is_of(header: Header, segment: _SegmentRow) -> bool:
+    return (header.first, header.last, header.root) == (segment.first, segment.last, segment.root)
 
 
 def _checked(cells: tuple[Any, ...]) -> _SegmentRow:
     """Raises Damaged."""
-    *noted, guard = cells
-    found = _SegmentRow(*noted)
+    *segment, guard = cells
+    found = _SegmentRow(*segment)
     if not isinstance(found.root, bytes) or found.guard != guard:
         raise Damaged("The list of archives is damaged: restore the world from a backup.")
     return found

@@ -1,11 +1,11 @@
-"""Who works on which claim: a name for this process, with a locked file behind it.
+"""Claim owners: names under which this process works on claims of a ledger, each backed by a locked file.
 
-Invariant: a claim whose owner's file isn't locked has nobody who works on it. The operating system unlocks the file
-when the process dies, however it dies, and whoever looks next sees that at once. An owner whose last word on a claim
-could not be written retires: it takes on nothing new, and when the rest of its claims have ended its file is let go,
-so that the lost one shows.
+Invariant: if a claim owner's file is not locked, nobody works on its claims. The operating system unlocks the file when
+the process dies, however it dies, and every other process can see that at once. If the last write about a claim failed,
+its owner retires: it takes no new claims, and when its other claims have ended its file is released, so that the failed
+one shows as abandoned.
 
-Files come and go only under a lock on their folder, so none is swept away between its making and its locking.
+Files are made and removed only under a lock on their folder, so none is removed between its creation and its locking.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ __all__ = ["ClaimOwners"]
 
 
 class _Owner:
-    """One name. `works_on`: the claims that it holds."""
+    """One claim owner. `works_on`: the claims that it holds."""
 
     def __init__(self, path: Path) -> None:
         self.name = path.name
@@ -37,21 +37,22 @@ class _Owner:
 
 
 class ClaimOwners:
-    """The owners in `folder`, made if need be unless this process only `looks`; safe to use from several threads and
-    after a fork."""
+    """The claim owners of this process in `folder`. The folder is made if need be, unless the ledger is `read_only`.
+    Safe to use from several threads and after a fork."""
 
-    def __init__(self, folder: Path, entropy: Entropy, *, looks: bool = False) -> None:
+    def __init__(self, folder: Path, entropy: Entropy, *, read_only: bool = False) -> None:
         self._folder = folder
         self._entropy = entropy
         self._lock = threading.Lock()
         self._mine: dict[str, _Owner] = {}
-        if not looks:
+        if not read_only:
             with self.alone():
                 self._sweep()
 
     @contextmanager
     def alone(self) -> Iterator[None]:
-        """No other process opens, makes or sweeps here meanwhile. Raises Unavailable."""
+        """Keeps other processes from opening, making or removing files in the folder until the block ends. Raises
+        Unavailable."""
         try:
             descriptor = open_folder(self._folder, make=True)
         except OSError as error:
@@ -63,7 +64,7 @@ class ClaimOwners:
             os.close(descriptor)
 
     def hold(self, claim: bytes) -> str:
-        """Works on a claim from now on; the owner's name. Raises Unavailable."""
+        """Registers the claim as worked on, and returns the owner's name. Raises Unavailable."""
         with self._lock:
             owner = next((owner for owner in self._mine.values() if owner.lock.held and not owner.retired), None)
             if owner is None:
@@ -72,7 +73,7 @@ class ClaimOwners:
             return owner.name
 
     def drop(self, name: str, claim: bytes, *, lost: bool) -> None:
-        """Works on it no more. `lost`: what became of it may not have been written."""
+        """Ends work on the claim. `lost`: its outcome may not have been written."""
         with self._lock:
             owner = self._mine.get(name)
             if owner is None:
@@ -83,7 +84,7 @@ class ClaimOwners:
                 self._leave(owner)
 
     def works_on(self, name: str, claim: bytes) -> bool:
-        """Does anybody, here or elsewhere?"""
+        """Returns whether a process, this or another, works on the claim."""
         with self._lock:
             owner = self._mine.get(name)
             if owner is not None and owner.lock.held:
@@ -91,7 +92,7 @@ class ClaimOwners:
         return _is_locked(self._folder / name)
 
     def close(self) -> None:
-        """All claims of this process have nobody any more."""
+        """Ends work on all claims of this process."""
         with self._lock:
             for owner in list(self._mine.values()):
                 self._leave(owner)
@@ -104,7 +105,8 @@ class ClaimOwners:
         return owner
 
     def _leave(self, owner: _Owner) -> None:
-        """A forked child leaves its parent's file alone: it does not hold it."""
+        """Forgets the owner and removes its file. A forked child does not hold its parent's file and leaves it
+        alone."""
         del self._mine[owner.name]
         if owner.lock.held:
             with suppress(OSError):

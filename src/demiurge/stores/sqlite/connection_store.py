@@ -1,9 +1,9 @@
-"""Where sealed credentials are kept for several processes: in one SQLite file.
+"""A connection store in one SQLite file, for several processes.
 
-Invariant: a vault never sees a secret; what it holds is sealed, and bound to the row it is in
-(`demiurge.tools.connections.connection`). So who can read the file learns which connections there are, and who can
-write it can lose credentials but not move them to another tenant. The file is nobody else's to read all the same. A
-row that is damaged is no reason not to read the others.
+Invariant: the store never sees a secret; its rows are sealed, and bound to their place
+(`demiurge.tools.connections.connection`). So a reader of the file learns which connections there are, and a writer of
+it can delete credentials but not move them to another tenant. Only its user can read the file all the same. A damaged
+row does not keep the other rows from being read.
 """
 
 from __future__ import annotations
@@ -32,10 +32,12 @@ _COLUMNS: Final = "id, provider, credential_type, tenant, scopes, expires_at_ms,
 
 
 class SqliteConnectionStore:
-    """The file `path`, made if need be; its folder must exist. Several processes may use it at a time.
+    """A connection store in the file `path`, made if need be; its folder must exist. Several processes may use it at
+    the same time.
 
-    What a method returned from is on disk. Raises Unavailable (also when others can write to the folder, or the
-    file is a link), UsageError (another program's database, or one of a newer Demiurge), Damaged."""
+    A write is on disk when its method returns. Raises Unavailable (also if other users can write to the folder, or the
+    file is a link), UsageError (another program's database, or one of a newer Demiurge), Damaged.
+    """
 
     blocking = True
 
@@ -46,7 +48,7 @@ class SqliteConnectionStore:
         self._db = Database(path)
         try:
             with self._db.writing("connections") as db:
-                db.execute("PRAGMA secure_delete = 1").fetchall()  # an older key's work is overwritten, not let go
+                db.execute("PRAGMA secure_delete = 1").fetchall()  # deleted rows are overwritten
                 _FORMAT.prepare(db, path)
             self._db.use_log()
         except BaseException:
@@ -135,13 +137,13 @@ def _row(columns: Sequence[Any]) -> SealedConnection:
         "".join((name, provider, credential_type, tenant, scopes, key_id)).encode()
         words = tuple(map(str, json.loads(scopes)))
     except (TypeError, ValueError):
-        raise Damaged(f"Connection {name!a} is damaged: restore the vault from a backup.") from None
+        raise Damaged(f"Connection {name!a} is damaged: restore the connection store from a backup.") from None
     kept = Connection(name, provider, credential_type, tenant, words, expires_at_ms, revoked_at_ms, key_id)
     return SealedConnection(kept, sealed)
 
 
 def _is_text(name: str) -> bool:
-    """False for the name of a damaged row, which is no UTF-8."""
+    """Returns False for the name of a damaged row, which is not UTF-8."""
     try:
         name.encode()
     except UnicodeEncodeError:
@@ -150,5 +152,5 @@ def _is_text(name: str) -> bool:
 
 
 def _text(data: bytes) -> str:
-    """What is no UTF-8 is the damage of one row, and found in `_row`."""
+    """Decodes any bytes. Bytes that are not UTF-8 are the damage of one row, which `_row` reports."""
     return data.decode(errors="surrogateescape")

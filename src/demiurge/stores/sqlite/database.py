@@ -1,8 +1,8 @@
-"""A world's database: one connection that writes, some that read.
+"""A SQLite database: one connection that writes, several that read.
 
-Invariant: a write is one transaction that is on disk (WAL, synchronous=FULL) before `writing` ends, or is
-rolled back; after a failure (disk full, I/O error, an exception in the block) the connection is clean and can
-be used again. Readers see only what is committed and never make a writer wait. Any thread may ask for either.
+Invariant: a write is one transaction that is on disk (WAL, synchronous=FULL) when `writing` ends, or is rolled back.
+After a failure (disk full, I/O error, an exception in the block) the connection is clean and can be used again. Readers
+see committed data only and never make a writer wait. Any thread may use both.
 """
 
 from __future__ import annotations
@@ -56,34 +56,35 @@ _OUR_BUGS: Final = (
 
 
 class _Reading:
-    """The block of `Database.reading`. A class, because a generator costs more than the reads that it is for."""
+    """The context manager of `Database.reading`. It is a class, because a generator costs more than the reads
+    inside."""
 
-    __slots__ = ("_connections", "_db")
+    __slots__ = ("_database", "_db")
 
-    def __init__(self, connections: Database) -> None:
-        self._connections = connections
+    def __init__(self, database: Database) -> None:
+        self._database = database
 
     def __enter__(self) -> sqlite3.Connection:
-        self._db = self._connections.take_reader()
+        self._db = self._database.take_reader()
         return self._db
 
     def __exit__(self, kind: object, error: BaseException | None, tb: object) -> None:
         if error is None:
-            self._connections.give_back(self._db)
+            self._database.give_back(self._db)
             return
         self._db.close()
-        self._connections.raise_translated(error)
+        self._database.raise_translated(error)
 
 
 class Database:
-    """The database in the file `path`, made if `create`. Raises Unavailable, Damaged (no database)."""
+    """The database in the file `path`, made if `create`. Raises Unavailable, Damaged (not a database)."""
 
     def __init__(self, path: Path, *, create: bool = False) -> None:
         self._begin(path)
         self._writer = self._connect("rwc" if create else "rw", *_SETTINGS)
 
     def _begin(self, path: Path) -> None:
-        """`_file` is what is opened; errors name `_path`."""
+        """Sets the fields. `_file` is the file that is opened; errors name `_path`."""
         self._path = self._file = path
         self._write_lock = threading.Lock()
         self._readers: list[sqlite3.Connection] = []
@@ -91,13 +92,14 @@ class Database:
         self._closed = False
 
     def use_log(self) -> None:
-        """Turn write-ahead logging on. Only for a file that is known to be ours: it changes the file."""
+        """Turns write-ahead logging on. Call it only for a file of this program: it changes the file."""
         with self._write_lock, self._translating():
             self._writer.execute("PRAGMA journal_mode = WAL").fetchall()
 
     @contextmanager
     def writing(self, name: str) -> Iterator[sqlite3.Connection]:
-        """One transaction: durable when the block ends, undone when it raises. `name` begins its points."""
+        """Runs one transaction: durable when the block ends, undone if the block raises. `name` is the first part of
+        its fault points' names."""
         with self._write_lock, self._translating():
             self._check_open()
             db = self._writer
@@ -114,14 +116,14 @@ class Database:
             faults.point(f"{name}.after_commit")
 
     def check_writable(self) -> None:
-        """Raises where nothing can be written at all: for what writes to other files before the database."""
+        """Raises if the database cannot be written to; for callers that write to other files first."""
 
     def upgrading(self) -> AbstractContextManager[sqlite3.Connection]:
-        """One transaction, in which a file of an earlier format becomes one of today's."""
+        """Runs one transaction that upgrades a file of an earlier format."""
         return self.writing("upgrade")
 
     def reading(self) -> _Reading:
-        """A connection to read from. Keep the block short: it must not outlive one answer."""
+        """Lends a connection for reading. Keep the block short: the connection must not be used after it."""
         return _Reading(self)
 
     def take_reader(self) -> sqlite3.Connection:
@@ -142,12 +144,11 @@ class Database:
         db.close()
 
     def rewrite(self) -> None:
-        """Write the file anew without what was deleted: then nothing of that is in it, nor in the log. Needs room for a
-        second one. Raises Unavailable.
-        """
+        """Rewrites the file without deleted data, so that neither it nor its log holds any. Needs disk space for a
+        second file. Raises Unavailable."""
         with self._write_lock, self._translating():
             self._check_open()
-            self._writer.execute("PRAGMA temp_store = FILE")  # it holds a copy of the database
+            self._writer.execute("PRAGMA temp_store = FILE")  # a copy of the database goes there
             try:
                 faults.point("store.before_rewrite")
                 self._writer.execute("VACUUM")
@@ -158,15 +159,16 @@ class Database:
                 raise unavailable(OSError("a reader is in the way"), self._path, "locked")
 
     def make_room(self) -> None:
-        """Give back what the file does not use, when that is more than a quarter."""
+        """Returns free pages to the system if they are more than a quarter of the file."""
         with self.reading() as db:
             free, pages = (db.execute(f"PRAGMA {mark}").fetchone()[0] for mark in ("freelist_count", "page_count"))
         if free > pages * _MOST_UNUSED:
-            with suppress(Unavailable):  # no room for a second file, or a reader in the way: it stays as long as it is
+            with suppress(Unavailable):  # no room for a second file, or a reader in the way: the file keeps its size
                 self.rewrite()
 
     def close(self, *, tidy: bool = True) -> None:
-        """Move all rows to the main file, if `tidy`; close. Raises Unavailable if that fails: they are in the log."""
+        """Moves all rows to the main file if `tidy`, and closes. Raises Unavailable if moving fails: the rows stay in
+        the log."""
         with self._write_lock:
             if self._closed:
                 return
@@ -214,12 +216,12 @@ class Database:
             raise
 
     def raise_translated(self, error: BaseException) -> None:
-        """Raise what `error` means to those who know no SQLite; return when it is not of SQLite or of the disk."""
+        """Raises the Demiurge error for an error of SQLite or of the disk; returns for any other error."""
         if isinstance(error, sqlite3.Error):
             translated = self._translated(error)
             if translated is not error:
                 raise translated from error
-        elif isinstance(error, UnicodeDecodeError):  # text that isn't, in a row or in SQLite's own message about one
+        elif isinstance(error, UnicodeDecodeError):  # invalid text in a row, or in SQLite's message about it
             raise self._damaged(error) from error
         elif isinstance(error, OSError):
             raise unavailable(error, self._path.parent) from error
@@ -227,13 +229,13 @@ class Database:
     def _translated(self, error: sqlite3.Error) -> Exception:
         if isinstance(error, _OUR_BUGS):
             return error
-        extended = getattr(error, "sqlite_errorcode", None)  # absent when Python can't make sense of the bytes
+        extended = getattr(error, "sqlite_errorcode", None)  # absent if Python cannot decode the message
         code = _CODES.get(extended & 0xFF) if extended is not None else None
         if extended == sqlite3.SQLITE_IOERR_SHMSIZE:  # no room for the index of the log
             code = "disk_full"
         if code == "read_only" and (cause := _no_files()) is not None:
             return unavailable(cause, self._path)
-        if code is None:  # our statements are fixed: when SQLite can't run one, its tables have changed
+        if code is None:  # our statements are fixed: if SQLite cannot run one, the tables have changed
             return self._damaged(error)
         return unavailable(error, self._path if code in _ABOUT_FILE else self._path.parent, code)
 
@@ -242,7 +244,7 @@ class Database:
 
 
 def _no_files() -> OSError | None:
-    """The error when this process may open no more files, which SQLite does not tell from a file that it may not."""
+    """Returns the error if this process may open no more files; SQLite reports that like a missing permission."""
     try:
         os.close(os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC))
     except OSError as error:

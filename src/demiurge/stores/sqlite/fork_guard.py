@@ -1,8 +1,8 @@
-"""A door that is shut while this process forks.
+"""Keeps the use of SQLite connections apart from forks of this process.
 
-Invariant: what goes on inside the gate never goes on in two processes. SQLite must not be carried across a fork: the
-child would believe in locks that only the parent has, and both would write. So whoever owns connections puts their
-use inside a gate and closes them when it is shut; parent and child then open their own.
+Invariant: work inside a guard never continues in two processes. SQLite must not be carried across a fork: the child
+would assume locks that only the parent holds, and both would write. So an owner of connections uses them inside a
+guard, which closes them before a fork; parent and child then open their own.
 """
 
 from __future__ import annotations
@@ -18,61 +18,61 @@ from typing import Final
 __all__ = ["ForkGuard"]
 
 _MOST_SECONDS: Final = 10.0
-"""How long a fork waits for what is going on inside. It is writes; one that takes longer is stuck."""
+"""How long a fork waits for work inside a guard, which is writes; a write that takes longer is stuck."""
 
 
 class ForkGuard:
-    """`put_away` is called with nobody inside, before this process forks."""
+    """Calls `close_all` before this process forks, when no thread is inside."""
 
-    def __init__(self, put_away: Callable[[], None]) -> None:
-        self._put_away = weakref.WeakMethod(put_away)
+    def __init__(self, close_all: Callable[[], None]) -> None:
+        self._close_all = weakref.WeakMethod(close_all)
         self._begin()
-        _gates.add(self)
+        _guards.add(self)
 
     def _begin(self) -> None:
-        self._nobody = threading.Condition(threading.Lock())
+        self._is_empty = threading.Condition(threading.Lock())
         self._inside = 0
         self._shutting = False
 
     @contextmanager
     def inside(self) -> Iterator[None]:
-        """Waits while the gate is shut."""
-        with self._nobody:
-            self._nobody.wait_for(lambda: not self._shutting)
+        """Keeps forks waiting until the block ends; waits while a fork is under way."""
+        with self._is_empty:
+            self._is_empty.wait_for(lambda: not self._shutting)
             self._inside += 1
         try:
             yield
         finally:
-            with self._nobody:
+            with self._is_empty:
                 self._inside -= 1
-                self._nobody.notify_all()
+                self._is_empty.notify_all()
 
     def shut(self) -> None:
-        """Nobody comes in from now on, and who is inside gets out."""
-        self._nobody.acquire()
+        """Keeps new threads out and waits until no thread is inside."""
+        self._is_empty.acquire()
         self._shutting = True
-        put_away = self._put_away()
-        if put_away is not None and self._nobody.wait_for(lambda: not self._inside, _MOST_SECONDS):
-            put_away()
+        close_all = self._close_all()
+        if close_all is not None and self._is_empty.wait_for(lambda: not self._inside, _MOST_SECONDS):
+            close_all()
 
     def open(self, *, in_child: bool) -> None:
-        """In a child, those who waited or were inside are not there."""
+        """Lets threads in again. A child starts afresh: the parent's threads do not exist there."""
         if in_child:
             self._begin()
             return
         self._shutting = False
-        self._nobody.notify_all()
-        self._nobody.release()
+        self._is_empty.notify_all()
+        self._is_empty.release()
 
 
-_gates: weakref.WeakSet[ForkGuard] = weakref.WeakSet()
+_guards: weakref.WeakSet[ForkGuard] = weakref.WeakSet()
 _shut: list[ForkGuard] = []
 
 
 def _before() -> None:
-    for gate in list(_gates):
-        gate.shut()
-        _shut.append(gate)
+    for guard in list(_guards):
+        guard.shut()
+        _shut.append(guard)
 
 
 def _after(in_child: bool) -> None:

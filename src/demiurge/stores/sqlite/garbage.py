@@ -1,7 +1,8 @@
-"""The removal of garbage, from the database and from its files.
+"""The removal of garbage from the database and from blob files.
 
-Invariant: a batch is removed under the lock of what is noted, until it is durable, so nobody is told of a blob that
-goes (see `noted`). Each blob goes by itself: a crash leaves some garbage, which the next run finds.
+Invariant: a batch is removed under the barrier's lock until its transaction is durable, so no caller is told of a blob
+that is being removed (see `stores.gc_barrier`). Each file is removed separately: a crash leaves some garbage, which the
+next run finds.
 """
 
 from __future__ import annotations
@@ -18,14 +19,14 @@ __all__ = ["SqliteGarbageCollection"]
 
 
 class SqliteGarbageCollection:
-    """See `protocol.GarbageCollection`. `read` finds a blob and notes nothing."""
+    """A running `protocol.GarbageCollection`. `read` returns a blob without tracking it."""
 
     def __init__(
-        self, connections: Database, files: BlobFiles, noted: GcBarrier, read: Callable[[bytes], bytes | None]
+        self, database: Database, files: BlobFiles, barrier: GcBarrier, read: Callable[[bytes], bytes | None]
     ) -> None:
-        self._db, self._files, self._gc_barrier, self.read = connections, files, noted, read
+        self._db, self._files, self._gc_barrier, self.read = database, files, barrier, read
         self.removed = False
-        """Whether anything was."""
+        """True if anything was removed."""
 
     def remove(self, choose: Callable[[set[bytes]], Sequence[BlobInfo]]) -> None:
         with self._gc_barrier.lock, self._db.writing("gc") as db:

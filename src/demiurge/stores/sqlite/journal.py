@@ -1,10 +1,10 @@
-"""Units, rows, outbox, attempts and snapshots as SQL, on a connection that somebody else manages.
+"""Units, rows, outbox, attempts and snapshots as SQL, on a connection of the caller's.
 
-Invariant: every byte of a row is checked when it is read. `hash` covers `data`, also where a row has none and its bytes
-lie in an archive (see `archives`); `guard`, a CRC-32, covers position, unit name, number, kind and ingress id. Heads
-and messages have a guard over all they say. A unit's rows are read in order without a gap up to its head.
+Invariant: every byte of a row is checked when it is read. `hash` covers `data`, also if the row's bytes are in an
+archive (see `archives`); `guard`, a CRC-32, covers position, unit name, number, kind and ingress id. Heads and messages
+have a guard over all their columns. A unit's rows are read in order without a gap up to its head.
 
-The journal's key is the position, so a scan of the world reads pages in order; units are integers in it.
+The journal's key is the position, so a scan of the world reads pages in order; units are stored as integers.
 """
 
 from __future__ import annotations
@@ -49,10 +49,11 @@ __all__ = [
 
 _Row = fast_constructor(Row)
 
-Cells = tuple[Any, ...]  # what SQLite gives back for one row: columns of mixed types
+Cells = tuple[Any, ...]  # one row from SQLite: columns of mixed types
 
 Fetch = Callable[[Row], bytes]
-"""The checked bytes of a row that has none in the journal; empty to leave them away. Raises DamagedRow, Archived."""
+"""Returns the checked bytes of a row that has none in the journal; empty bytes leave the row without them. Raises
+DamagedRow, Archived."""
 
 _ROW: Final = "SELECT position, unit, seq, kind, ingress_id, hash, data, guard FROM journal"
 _OUTLINE: Final = "SELECT position, unit, seq, kind, ingress_id, hash, x'', guard FROM journal"
@@ -74,7 +75,7 @@ _HEAD: Final = "SELECT name, next_seq, hash, open, position, guard FROM unit"
 
 
 def append(db: sqlite3.Connection, batches: Sequence[Batch]) -> list[list[int]]:
-    """In the transaction that is open. Raises UnitConflict, DamagedRow."""
+    """Appends batches in the open transaction. Raises UnitConflict, DamagedRow."""
     position = length(db)
     positions: list[list[int]] = []
     for batch in batches:
@@ -101,7 +102,7 @@ def append(db: sqlite3.Connection, batches: Sequence[Batch]) -> list[list[int]]:
 
 
 def _put_head(db: sqlite3.Connection, head: Head) -> int:
-    """The unit's integer."""
+    """Writes the unit's head and returns the unit's integer."""
     cells = (head.unit, head.next_seq, head.hash, int(head.open), head.position, _head_guard(head))
     return int(db.execute(_PUT_HEAD, cells).fetchone()[0])
 
@@ -168,40 +169,40 @@ def head(db: sqlite3.Connection, unit: str) -> Head | None:
 
 
 def units_page(db: sqlite3.Connection, from_name: str, open_only: bool, size: int) -> list[str]:
-    """The next `size` units by name, from `from_name` (inclusive) on. Raises Damaged."""
+    """Returns the next `size` units by name, from `from_name` (inclusive) on. Raises Damaged."""
     return _names(db.execute(_OPEN_UNITS if open_only else _UNITS, (from_name, size)))
 
 
 def unit_page(db: sqlite3.Connection, unit: str, from_seq: int, size: int, *, bare: bool = False) -> list[Cells]:
-    """The cells of a unit's next `size` rows, for `make_rows`; `bare` ones come without bytes."""
+    """Returns the cells of a unit's next `size` rows, for `make_rows`; `bare`: without their bytes."""
     return db.execute(f"{_OUTLINE if bare else _ROW} {_OF_UNIT}", (unit, from_seq, size)).fetchall()
 
 
 def length(db: sqlite3.Connection) -> int:
-    """The position of the last row."""
+    """Returns the position of the last row."""
     return int(db.execute("SELECT coalesce(max(position), 0) FROM journal").fetchone()[0])
 
 
 def hashes(db: sqlite3.Connection, from_position: int, size: int) -> list[bytes]:
-    """The hashes of the world's next `size` rows, unchecked."""
+    """Returns the hashes of the world's next `size` rows, unchecked."""
     find = "SELECT hash FROM journal WHERE position >= ? ORDER BY position LIMIT ?"
     return [digest for (digest,) in db.execute(find, (from_position, size))]
 
 
 def world_page(db: sqlite3.Connection, from_position: int, size: int) -> list[Cells]:
-    """The cells of the world's next `size` rows, for `make_rows`."""
+    """Returns the cells of the world's next `size` rows, for `make_rows`."""
     return db.execute(f"{_ROW} WHERE position >= ? ORDER BY position LIMIT ?", (from_position, size)).fetchall()
 
 
 def unit_names(db: sqlite3.Connection, page: Iterable[Cells], names: dict[int, str]) -> None:
-    """Add to `names` the units of the page that are not in it."""
+    """Adds the names of the page's units to `names`."""
     for unit in {cells[1] for cells in page}.difference(names):
         found = db.execute("SELECT name FROM unit WHERE id = ?", (unit,)).fetchone()
         names[unit] = found[0] if found else f"(unknown unit {unit})"
 
 
 def make_rows(page: Iterable[Cells], names: dict[int, str], fetch: Fetch) -> Iterator[Row]:
-    """Rows from their cells, each checked. Raises DamagedRow, Archived."""
+    """Yields checked rows from their cells. Raises DamagedRow, Archived."""
     for position, unit, seq, kind, ingress_id, digest, data, guard in page:
         row = _Row(names[unit], seq, kind, digest, data, ingress_id, position)
         if not isinstance(data, bytes) or sha256(data).digest() != digest:
@@ -214,7 +215,7 @@ def make_rows(page: Iterable[Cells], names: dict[int, str], fetch: Fetch) -> Ite
 
 
 def find_damage(db: sqlite3.Connection, fetch: Fetch) -> dict[str, DamagedRow]:
-    """Open units whose head and last row don't agree."""
+    """Returns the open units whose head and last row do not agree."""
     damaged: dict[str, DamagedRow] = {}
     for unit in _names(db.execute(_OPEN_UNITS, ("", -1))):
         try:

@@ -1,9 +1,9 @@
-"""The ledger of what tools have done, in one SQLite file.
+"""The effect ledger in one SQLite file.
 
-Invariant: a claim is on disk before its call runs, and what the call did before anybody is told. Several threads and
-processes may use the file at a time; when one of them dies, however it dies, what it was at is in doubt from that
-moment on, for all others and for the next one that opens the file. Nobody but its user can read it. How many claims
-were made is counted in a second file (`stores.claim_count`), so a ledger that has lost some is not taken for whole.
+Invariant: a claim is on disk before its call runs, and the call's result before anybody is told. Several threads and
+processes may use the file at the same time. If one of them dies, however it dies, its running calls are in doubt from
+that moment on, for all others and for the next process that opens the file. Only its user can read the file. The number
+of claims is kept in a second file (`stores.claim_count`), so that a ledger that has lost some is noticed.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from demiurge.stores.sqlite.ledger_rows import (
     SqliteRows,
     begin_tally,
     check_tables,
-    good_rows,
+    intact_rows,
     put_rows,
     read_tally,
 )
@@ -43,18 +43,19 @@ from demiurge.values.clock import Clock, Entropy, SystemEntropy
 __all__ = ["SqliteEffectLedger"]
 
 _CHECKED_BYTES: Final = 16 * 2**20
-"""Up to this size a file is checked as a whole when it is opened; that takes about a tenth of a second at most."""
+"""A file up to this size is checked completely when it is opened; that takes at most about 0.1 s."""
 
 
 class SqliteEffectLedger(EffectLedger):
-    """The file `path`, made if need be, the folder `<path>-owners`, and beside it the file `claims-of-<name>`; their
-    folder must exist.
+    """A ledger in the file `path`, made if need be, with the folder `<path>-owners` and the file `claims-of-<name>`
+    beside it; their folder must exist.
 
-    Raises Unavailable (also when others can write to the folder, or the file is a link), UsageError (another program's
-    database, or one of a newer Demiurge), Damaged (also when claims that it made are gone); so do all methods. With
-    `accepts_losses` a ledger that is damaged begins anew with the entries that are whole, and the old file is set aside
-    as `<path>.lost`: a call whose entry is lost runs again. With `read_only` no file is made or changed. Close it at
-    the end; a call that still runs is then in doubt."""
+    All methods raise Unavailable (also if other users can write to the folder, or the file is a link), UsageError
+    (another program's database, or one of a newer Demiurge), Damaged (also if counted claims are missing). With
+    `accepts_losses` a damaged ledger starts anew with its intact entries, and the old file is kept as `<path>.lost`: a
+    call whose entry is lost runs again. With `read_only` no file is made or changed. Close it at the end; a call that
+    still runs is then in doubt.
+    """
 
     def __init__(
         self,
@@ -75,22 +76,21 @@ class SqliteEffectLedger(EffectLedger):
 
     @property
     def id(self) -> str:
-        """32 hexadecimal digits, other ones for each ledger; a copy has those of its original."""
+        """The ledger's id: 32 hexadecimal digits. A copy has the id of its original."""
         return self._file.id.hex()
 
     def copy_to(self, path: Path) -> None:
-        """Make a ledger in the new file `path` that knows what this one does; what is claimed here is in doubt there.
-        Raises Unavailable."""
+        """Copies this ledger to the new file `path`; open claims are in doubt in the copy. Raises Unavailable."""
         self._file.copy_to(path)
 
     def results(self) -> list[LedgerRow]:
-        """All calls that are done, with their results."""
+        """Returns all calls that are done, with their results."""
         with self._file.reading() as rows:
             return rows.done_rows()
 
     def erase_results(self, slots: Iterable[LedgerSlot], message: str) -> None:
-        """Let the results of these go for good, and the file's free pages and log with them. Their calls stay done: an
-        equal call is not run, and is told `message`."""
+        """Erases the results of these calls for good, also from the file's free pages and its log. The calls stay done:
+        an equal call is not run, and is answered with `message`."""
         with self._file.writing("edit") as rows:
             for slot in slots:
                 row = rows.get(slot)
@@ -99,7 +99,7 @@ class SqliteEffectLedger(EffectLedger):
         self._file.rewrite()
 
     def close(self) -> None:
-        """A second call does nothing."""
+        """Closes the ledger; a second call does nothing."""
         self._file.close()
 
     def __enter__(self) -> Self:
@@ -110,21 +110,21 @@ class SqliteEffectLedger(EffectLedger):
 
 
 class _SqliteLedgerStore:
-    """See `demiurge.tools.ledger.store.LedgerStore`."""
+    """The `demiurge.tools.ledger.store.LedgerStore` of one SQLite file."""
 
     blocking = True
 
     def __init__(self, path: Path, entropy: Entropy, accepts_losses: bool, read_only: ReadOnly | None) -> None:
-        self._path, self._count, self.read_only = path, _count_of(path), read_only
+        self._path, self._count, self.read_only = path, _claim_count(path), read_only
         self._closed = False
         self._db: Database | None = None
         self._opening = threading.Lock()
         check_files(path, close=read_only is None)
-        self._gate = ForkGuard(self._put_away)
-        with self._gate.inside():
-            self._owners = ClaimOwners(path.with_name(f"{path.name}-owners"), entropy, looks=read_only is not None)
+        self._fork_guard = ForkGuard(self._close_before_fork)
+        with self._fork_guard.inside():
+            self._owners = ClaimOwners(path.with_name(f"{path.name}-owners"), entropy, read_only=read_only is not None)
             if read_only is not None:
-                self._look(entropy, read_only)
+                self._open_read_only(entropy, read_only)
                 return
             with self._owners.alone():
                 try:
@@ -135,7 +135,7 @@ class _SqliteLedgerStore:
                     self._create(entropy.token(16), _set_aside(path))
 
     def _create(self, new_id: bytes, saved: Sequence[tuple[Any, ...]] | None = None) -> None:
-        """Opens the file. `saved`: the rows of a new ledger in the place of one that was lost."""
+        """Opens or makes the file. `saved`: the rows of a new ledger in place of one that was lost."""
         before = self._count.read() if saved is None else None
         if before is not None and not self._path.exists():
             raise Damaged(f"{self._path} is gone, and {before.claims} calls are counted in {self._count.path}.")
@@ -162,8 +162,8 @@ class _SqliteLedgerStore:
             raise
         self._db = db
 
-    def _look(self, entropy: Entropy, read_only: ReadOnly) -> None:
-        """Opens a file that is only read; one of an earlier form is brought to today's in a private copy."""
+    def _open_read_only(self, entropy: Entropy, read_only: ReadOnly) -> None:
+        """Opens the file for reading; a file of an earlier format is upgraded in a private copy."""
         before = self._count.read()
         if not self._path.exists():
             raise Damaged(f"{self._path} is gone.")
@@ -193,7 +193,7 @@ class _SqliteLedgerStore:
         self._db = db
 
     def _compare(self, tally: ClaimTally, count: ClaimTally | None) -> None:
-        """Raises Damaged when claims that were counted are gone, or the count of those that were made is."""
+        """Raises Damaged if counted claims are missing, or if claims were made and their count is missing."""
         path, other = self._path, self._count.path
         if count is None:
             if tally.claims:
@@ -208,12 +208,12 @@ class _SqliteLedgerStore:
 
     @contextmanager
     def reading(self) -> Iterator[SqliteRows]:
-        with self._gate.inside(), self._opened().reading() as db:
+        with self._fork_guard.inside(), self._opened().reading() as db:
             yield SqliteRows(db, self._path, self._owners.works_on)
 
     @contextmanager
     def writing(self, write: Write) -> Iterator[SqliteRows]:
-        with self._gate.inside():
+        with self._fork_guard.inside():
             with self._opened().writing(f"ledger.{write}") as db:
                 rows = SqliteRows(db, self._path, self._owners.works_on)
                 yield rows
@@ -221,33 +221,33 @@ class _SqliteLedgerStore:
                 self._count.note(rows.counted)
 
     def hold(self, effect_id: bytes) -> str:
-        with self._gate.inside():
+        with self._fork_guard.inside():
             self._opened().check_writable()
             return self._owners.hold(effect_id)
 
     def drop(self, claim: LedgerRow, *, lost: bool) -> None:
-        with self._gate.inside():
+        with self._fork_guard.inside():
             self._owners.drop(claim.owner, claim.effect_id, lost=lost)
 
     def rewrite(self) -> None:
-        """Write the file anew without what was deleted."""
-        with self._gate.inside():
+        """Rewrites the file without deleted data."""
+        with self._fork_guard.inside():
             self._opened().rewrite()
 
     def copy_to(self, path: Path) -> None:
         try:
             make_file(path)
-            with self._gate.inside(), self._opened().reading() as db, closing(sqlite3.connect(path)) as copy:
+            with self._fork_guard.inside(), self._opened().reading() as db, closing(sqlite3.connect(path)) as copy:
                 db.backup(copy)
                 tally = read_tally(copy, path)
             if tally is not None:
-                _count_of(path).note(tally)
+                _claim_count(path).note(tally)
             sync_folder(path.parent)
         except (OSError, sqlite3.Error) as error:
             raise unavailable(error, path.parent) from error
 
     def close(self) -> None:
-        with self._gate.inside():
+        with self._fork_guard.inside():
             self._closed = True
             self._owners.close()
             db, self._db = self._db, None
@@ -255,7 +255,7 @@ class _SqliteLedgerStore:
                 db.close()
 
     def _opened(self) -> Database:
-        """Opened again after a fork."""
+        """Returns the open database; opens it again after a fork."""
         if self._closed:
             raise UsageError("This ledger is closed: open it again.")
         with self._opening:
@@ -264,22 +264,23 @@ class _SqliteLedgerStore:
                 self._db = Database(self._path) if only is None else ReadOnlyDatabase(self._path, only)
             return self._db
 
-    def _put_away(self) -> None:
+    def _close_before_fork(self) -> None:
         db, self._db = self._db, None
         if db is not None:
             with suppress(DemiurgeError):
                 db.close(tidy=False)
 
 
-def _count_of(path: Path) -> ClaimCount:
-    """Under a name that does not begin with the ledger's: who copies `ledger.db*` back has not copied it."""
+def _claim_count(path: Path) -> ClaimCount:
+    """The count's file name does not begin with the ledger's, so that restoring `ledger.db*` does not restore the
+    count."""
     return ClaimCount(path.with_name(f"claims-of-{path.name}"))
 
 
 def _set_aside(path: Path) -> list[tuple[Any, ...]]:
-    """Moves a ledger out of the way; its rows that are whole. Raises Unavailable."""
+    """Moves a damaged ledger's files away and returns its intact rows. Raises Unavailable."""
     aside = path.with_name(f"{path.name}.lost")
-    saved = good_rows(path if path.exists() else aside)
+    saved = intact_rows(path if path.exists() else aside)
     try:
         for suffix in ("-wal", "-shm", ""):
             with suppress(FileNotFoundError):

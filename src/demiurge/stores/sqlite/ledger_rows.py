@@ -1,11 +1,12 @@
-"""A ledger's rows as SQL, on a connection that somebody else manages.
+"""A ledger's rows as SQL, on a connection of the caller's.
 
-Invariant: every column of a row is under its guard, a CRC-32, and is checked when the row is read, or taken off because
-it is over: an answer is the one that was written, or none. And no row is taken for absent because an index doesn't lead
-to it: a second one, by a hash, has to say the same. Both are asked in one statement, so that they speak of one moment.
-A row that the hash leads to, and whose key is another, has changed unless its guard says otherwise.
+Invariant: a guard, a CRC-32, covers every column of a row and is checked when the row is read, or deleted because it
+expired: an answer is the one that was written, or none. A row counts as absent only if two indexes agree: the key's
+index and one by a hash of the key. One statement asks both, so that they see the same state. A row under the hash with
+another key is damaged unless its guard is right.
 
-`tally` has one row: the ledger's id, and how many claims it has made. It is compared with a count outside of the file.
+`tally` has one row: the ledger's id, and the number of claims that it has made. The number is compared with a count
+outside of the file.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from demiurge.stores.sqlite.user_file import STRICT, FileFormat
 from demiurge.tools.ledger.partitions import OPEN_PREFIX
 from demiurge.tools.ledger.store import EntryState, LedgerRow, LedgerSlot
 
-__all__ = ["FORMAT", "SqliteRows", "begin_tally", "check_tables", "good_rows", "put_rows", "read_tally"]
+__all__ = ["FORMAT", "SqliteRows", "begin_tally", "check_tables", "intact_rows", "put_rows", "read_tally"]
 
 _FEW: Final = 8
 
@@ -61,13 +62,13 @@ _OPEN: Final = f"SELECT {_COLUMNS} FROM entry WHERE state <> 'done'"  # noqa: S6
 _DONE: Final = f"SELECT {_COLUMNS} FROM entry WHERE state = 'done'"  # noqa: S608
 _PUT: Final = f"INSERT OR REPLACE INTO entry ({_COLUMNS}, place) VALUES ({', '.join('?' * 16)})"  # noqa: S608
 _DELETE: Final = f"DELETE FROM entry {_AT}"  # noqa: S608
-_OVER: Final = f"""SELECT id, {_COLUMNS} FROM entry WHERE id IN
+_EXPIRED: Final = f"""SELECT id, {_COLUMNS} FROM entry WHERE id IN
     (SELECT id FROM entry WHERE expires_ns <= ? AND state <> 'claimed' LIMIT ?)"""  # noqa: S608
 
 
 def check_tables(db: sqlite3.Connection, path: Path) -> None:
-    """Raises Damaged when an index doesn't lead to every row, or the key of a row has changed: its call would run
-    again. Takes as long as there are rows."""
+    """Raises Damaged if an index does not lead to every row, or a row's key has changed, because its call would run
+    again. Reads all rows."""
     (found,) = db.execute("PRAGMA integrity_check(1)").fetchone()
     if found != "ok":
         raise Damaged(f"{path} is damaged ({found}): restore it from a backup.")
@@ -76,9 +77,9 @@ def check_tables(db: sqlite3.Connection, path: Path) -> None:
             raise Damaged(f"{path} is damaged (an entry has lost its key): restore it from a backup.")
 
 
-def good_rows(path: Path) -> list[tuple[Any, ...]]:
-    """The cells of all rows that can be read and are as they were written, for `put_rows`; none when the file is not
-    there, or no ledger."""
+def intact_rows(path: Path) -> list[tuple[Any, ...]]:
+    """Returns the cells of all rows that are readable and intact, for `put_rows`; none if the file is missing, or is no
+    ledger."""
     found: list[tuple[Any, ...]] = []
     with (
         suppress(sqlite3.Error, UnicodeDecodeError),
@@ -90,19 +91,19 @@ def good_rows(path: Path) -> list[tuple[Any, ...]]:
 
 
 def put_rows(db: sqlite3.Connection, rows: Iterable[tuple[Any, ...]]) -> None:
-    """In the transaction that is open."""
+    """Inserts rows in the open transaction."""
     db.executemany(_PUT, [(*cells, _place(cells[0], cells[2])) for cells in rows])
 
 
 def begin_tally(db: sqlite3.Connection, ledger: bytes) -> ClaimTally:
-    """A ledger that has made no claim, in the transaction that is open. `ledger`: its id, 16 bytes."""
+    """Registers a ledger without claims, in the open transaction. `ledger`: its id, 16 bytes."""
     new = ClaimTally(ledger, 0)
     db.execute("INSERT INTO tally (n, ledger, claims, guard) VALUES (1, ?, 0, ?)", (ledger, _tally_guard(new)))
     return new
 
 
 def read_tally(db: sqlite3.Connection, path: Path) -> ClaimTally | None:
-    """None for a ledger that has counted none yet. Raises Damaged."""
+    """Returns the tally; None if the ledger has none yet. Raises Damaged."""
     cells = db.execute("SELECT ledger, claims, guard FROM tally").fetchone()
     if cells is None:
         return None
@@ -118,12 +119,13 @@ def _tally_guard(counted: ClaimTally) -> int:
 
 
 class SqliteRows:
-    """See `demiurge.tools.ledger.store.Rows`. `works_on(owner, claim)`: does anybody? Reading raises Damaged."""
+    """The `demiurge.tools.ledger.store.Rows` of one transaction. `works_on(owner, claim)` returns whether a process
+    works on the claim. Reading raises Damaged."""
 
     def __init__(self, db: sqlite3.Connection, path: Path, works_on: Callable[[str, bytes], bool]) -> None:
         self._db, self._path, self._works_on = db, path, works_on
         self.counted: ClaimTally | None = None
-        """What is to be noted outside of the file when the transaction is durable, before the call runs."""
+        """The tally to be written outside of the file after the transaction is durable, before the call runs."""
 
     def get(self, slot: LedgerSlot) -> LedgerRow | None:
         partition, tool, key = slot
@@ -136,14 +138,14 @@ class SqliteRows:
             return self._row(cells[:-1])
         for found in (cells, *cursor):
             if self._row(found[:-1]).slot == slot:
-                raise self._hidden()
+                raise self._index_damage()
         return None
 
     def slots(self, key: str) -> list[LedgerSlot]:
-        """See `Rows`. A key that its index doesn't lead to is looked for in the whole table."""
+        """Returns the slots of a key (see `Rows`). Searches the whole table for a key that the index does not find."""
         found = self._db.execute(_SLOTS, (key,)).fetchall()
         if not all(indexed for _, _, indexed in found):
-            raise self._hidden()
+            raise self._index_damage()
         return [LedgerSlot(partition, tool, key) for partition, tool, _ in sorted(found)]
 
     def put(self, row: LedgerRow) -> None:
@@ -165,13 +167,13 @@ class SqliteRows:
         return claim.state is EntryState.CLAIMED and self._works_on(claim.owner, claim.effect_id)
 
     def expire(self, now_ns: int) -> int:
-        return self._delete_dead("expires_ns <= ?", now_ns) + self._delete_over(now_ns, -1)
+        return self._delete_abandoned("expires_ns <= ?", now_ns) + self._delete_expired(now_ns, -1)
 
     def tidy(self, now_ns: int) -> None:
-        self._delete_over(now_ns, _FEW)
+        self._delete_expired(now_ns, _FEW)
 
     def delete_all(self, tool_name: str | None = None) -> int:
-        gone = self._delete_dead("?1 IS NULL OR tool = ?1", tool_name)
+        gone = self._delete_abandoned("?1 IS NULL OR tool = ?1", tool_name)
         statement = "DELETE FROM entry WHERE state <> 'claimed' AND (?1 IS NULL OR tool = ?1)"
         return gone + self._db.execute(statement, (tool_name,)).rowcount
 
@@ -183,26 +185,27 @@ class SqliteRows:
         return [self._row(cells) for cells in self._db.execute(_OPEN).fetchall()]
 
     def done_rows(self) -> list[LedgerRow]:
-        """Those that are done, with their results."""
+        """Returns the calls that are done, with their results."""
         return [self._row(cells) for cells in self._db.execute(_DONE).fetchall()]
 
-    def _delete_dead(self, where: str, value: object) -> int:
-        """Claims that nobody works on."""
+    def _delete_abandoned(self, where: str, value: object) -> int:
+        """Deletes claims that no process works on; returns their number."""
         claims = self._db.execute(f"{_OPEN} AND state = 'claimed' AND ({where})", (value,)).fetchall()
         dead = [claim for claim in map(self._row, claims) if not self.runs(claim)]
         for claim in dead:
             self.delete(claim.slot)
         return len(dead)
 
-    def _delete_over(self, now_ns: int, most: int) -> int:
-        """Of the rows that the index says are over, at most `most` (-1: all), those that say so themselves."""
-        rows = self._db.execute(_OVER, (now_ns, most))
-        over = [(n,) for n, *cells in rows if _is_over(cells, now_ns)]
+    def _delete_expired(self, now_ns: int, most: int) -> int:
+        """Deletes at most `most` rows (-1: all) that the index lists as expired and that have expired by their own
+        columns; returns their number."""
+        rows = self._db.execute(_EXPIRED, (now_ns, most))
+        over = [(n,) for n, *cells in rows if _has_expired(cells, now_ns)]
         if over:
             self._db.executemany("DELETE FROM entry WHERE id = ?", over)
         return len(over)
 
-    def _hidden(self) -> Damaged:
+    def _index_damage(self) -> Damaged:
         return Damaged(f"{self._path} is damaged (an index hides an entry): restore it from a backup.")
 
     def _row(self, cells: tuple[Any, ...]) -> LedgerRow:
@@ -230,22 +233,23 @@ class SqliteRows:
 
 
 def _cells(row: LedgerRow) -> tuple[Any, ...]:
-    """All columns but the guard."""
+    """Returns all columns but the guard."""
     return (*row.slot, row.state.value, *row[2:9], int(row.success), int(row.excluded), row.rendering)
 
 
-def _is_over(cells: list[Any], now_ns: int) -> bool:
+def _has_expired(cells: list[Any], now_ns: int) -> bool:
     *rest, guard = cells
     return _guard(tuple(rest)) == guard and rest[7] is not None and rest[7] <= now_ns
 
 
 def _place(partition: str, key: str) -> int:
-    """64 bits of a hash, as SQLite's signed integer; two slots may share one."""
+    """Returns 64 bits of a hash, as SQLite's signed integer; two slots may share one."""
     return int.from_bytes(sha256(json.dumps((partition, key)).encode()).digest()[:8], signed=True)
 
 
 def _guard(cells: tuple[Any, ...]) -> int:
-    """The same for what is written and what is read, whatever kind of `str` or `int` was written."""
+    """Returns the CRC-32 of the columns. It is the same at writing and at reading, whichever subclass of `str` or `int`
+    was written."""
     *rest, value, success, excluded, rendering = cells
     if not isinstance(value, bytes):
         return -1

@@ -1,9 +1,9 @@
-"""A database that is only read: its disk takes no writes, or the process that owns it does not answer.
+"""A database that is only read, because its disk takes no writes or its owner does not answer.
 
-Invariant: what is read is a committed state of the database file and its write-ahead log together, and nothing is
-changed. While another process has the database open, SQLite's own shared memory says which part of the log counts. With
-nobody else there the log is read without that file, which could not be made on such a disk. SQLite can't read a
-database whose log is missing and can't be made, nor upgrade one that it only reads: then a private copy is read.
+Invariant: reads see one committed state of the database file and its write-ahead log, and nothing is changed. While
+another process has the database open, SQLite's shared memory file says which part of the log counts. If no process has
+it open, the log is read without that file, which could not be made on such a disk. SQLite cannot read a database whose
+log is missing and cannot be made, nor upgrade one that it only reads: then a private copy is read.
 """
 
 from __future__ import annotations
@@ -36,7 +36,8 @@ _COPIED: Final = ("", "-wal", "-journal")
 
 
 def open_read_only(folder: Path, why: DemiurgeError) -> tuple[OwnerLock, ReadOnlyDatabase]:
-    """What reads the world in `folder`; the caller lets go of both. Raises as `SqliteStore.open_read_only`."""
+    """Returns the lock and the database of the world in `folder`; the caller releases both. Raises as
+    `SqliteStore.open_read_only`."""
     path = folder / DATABASE
     try:
         path.stat()
@@ -57,9 +58,9 @@ def open_read_only(folder: Path, why: DemiurgeError) -> tuple[OwnerLock, ReadOnl
 
 
 class ReadOnlyDatabase(Database):
-    """The database in the file `path`, only read. With `read_only.alone` the caller holds the lock that keeps
-    every other process from opening it. Everything that would write raises `read_only.why`. Raises Unavailable, Damaged
-    (no database)."""
+    """The database in the file `path`, only read. With `read_only.alone` the caller holds the lock that keeps every
+    other process from opening it. Writing methods raise `read_only.why`. Raises Unavailable, Damaged (not a
+    database)."""
 
     def __init__(self, path: Path, read_only: ReadOnly) -> None:
         self._begin(path)
@@ -74,7 +75,7 @@ class ReadOnlyDatabase(Database):
             self._check_readable()
 
     def use_log(self) -> None:
-        """Leaves the file as it is."""
+        """Does nothing: the file must not change."""
 
     def check_writable(self) -> None:
         self.read_only.refuse()
@@ -87,7 +88,7 @@ class ReadOnlyDatabase(Database):
 
     @contextmanager
     def upgrading(self) -> Iterator[sqlite3.Connection]:
-        """One transaction on a private copy, which is read from then on."""
+        """Runs one transaction on a private copy, which is read from then on."""
         if not self.read_only.alone:
             self.read_only.refuse()
         self._close_readers()
@@ -111,7 +112,7 @@ class ReadOnlyDatabase(Database):
     def _new_reader(self) -> sqlite3.Connection:
         if self._folder is not None:
             return self._connect("rw", *_SETTINGS)
-        if self.read_only.alone:  # then the index of the log is kept in memory, and no lock is needed
+        if self.read_only.alone:  # the log's index is kept in memory, and no lock is needed
             return self._connect("ro&vfs=unix-none", "PRAGMA locking_mode = EXCLUSIVE", *_SETTINGS)
         return self._connect("ro", *_SETTINGS)
 
@@ -120,7 +121,7 @@ class ReadOnlyDatabase(Database):
             db.execute("SELECT 1 FROM sqlite_master").fetchone()
 
     def _copy(self) -> None:
-        """Copies the database, with its log, to a folder that nobody else can enter. Raises Unavailable."""
+        """Copies the database with its log to a private folder. Raises Unavailable."""
         if self._folder is not None:
             return
         place = self._path.parent

@@ -1,10 +1,10 @@
-"""The tables of a world, and what is checked before they are used.
+"""The tables of a world, and the checks before they are used.
 
-Invariant: `user_version` of the file is the format that wrote it; a file of a newer format is refused
-untouched. All tables come into being in one transaction, so a file either holds a whole world or none.
+Invariant: `user_version` of the file is the format that wrote it; a file of a newer format is refused and left as it
+is. All tables are made in one transaction, so a file holds a whole world or none.
 
-Checks when a world is opened cost the same however long its journal is: the file's marks here, and the ends
-of units that are open (`journal.find_damage`). `rows.verify_journal` checks everything.
+The checks when a world is opened cost the same however long its journal is: the file's marks here, and the ends of open
+units (`journal.find_damage`). `rows.verify_journal` checks everything.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ _TABLES: Final = (
     f"CREATE TABLE blob (digest BLOB NOT NULL UNIQUE, data BLOB NOT NULL) {_STRICT}",
 )
 _PUT: Final = "ALTER TABLE blob ADD COLUMN put_s INTEGER NOT NULL DEFAULT {now_s:d}"
-"""What was put before there was a time beside it counts as put when the column came."""
+"""Blobs that are older than the column count as put at the time of the upgrade."""
 
 _SECOND: Final = (
     f"""CREATE TABLE tile (
@@ -73,7 +73,7 @@ _SECOND: Final = (
         first INTEGER PRIMARY KEY, last INTEGER NOT NULL, size INTEGER NOT NULL, packed INTEGER NOT NULL,
         root BLOB NOT NULL, guard INTEGER NOT NULL) {_STRICT}""",
 )
-"""What format 2 added. `remains`: see `erased`, `segment`: `archives`."""
+"""The tables of format 2. `remains`: see `erasures`, `segment`: see `archives`."""
 
 _THIRD: Final = (
     "CREATE INDEX outbox_source ON outbox (source)",
@@ -82,7 +82,7 @@ _THIRD: Final = (
     "CREATE INDEX waiting_unit ON waiting (unit)",
     f"CREATE TABLE waiting_sum (count INTEGER NOT NULL, digest BLOB NOT NULL, guard INTEGER NOT NULL) {_STRICT}",
 )
-"""What format 3 added: what is found without a look at each unit (`waiting`)."""
+"""The tables and indexes of format 3, which make look-ups over all units fast (`waiting`)."""
 
 _FOURTH: Final = (
     """CREATE TABLE exposure (
@@ -121,11 +121,11 @@ def make_all(db: sqlite3.Connection) -> None:
 
 
 MAKERS: Final = {1: make_first, 2: make_second, 3: make_third, FORMAT: make_all}
-"""By format: what makes its tables, empty."""
+"""By format: the function that makes its tables, empty."""
 
 
 def create_tables(db: sqlite3.Connection, world_id: str, now_s: int) -> None:
-    """Makes the tables of a new world, in the transaction that is open."""
+    """Makes the tables of a new world, in the open transaction."""
     make_first(db)
     set_meta(db, "world_id", world_id)
     db.execute(f"PRAGMA application_id = {_APPLICATION}")
@@ -134,7 +134,7 @@ def create_tables(db: sqlite3.Connection, world_id: str, now_s: int) -> None:
 
 
 def format_of(db: sqlite3.Connection) -> int | None:
-    """Returns the format of a world whose tables are known here; None for any other file."""
+    """Returns the format of a world that this program can upgrade or use; None for any other file."""
     application, version = (
         int(db.execute(f"PRAGMA {mark}").fetchone()[0]) for mark in ("application_id", "user_version")
     )
@@ -142,8 +142,8 @@ def format_of(db: sqlite3.Connection) -> int | None:
 
 
 def upgrade(db: sqlite3.Connection, version: int, now_s: int) -> None:
-    """Makes a world of an earlier format, `version`, one of today's, in the transaction that is open. The index of
-    decisions, which format 2 lacks, reads the journal once. `now_s`: seconds since 1970."""
+    """Upgrades a world of the earlier format `version`, in the open transaction. Building the index of decisions, which
+    format 2 lacks, reads the journal once. `now_s`: seconds since 1970."""
     if version == 1:
         for statement in (_PUT.format(now_s=now_s), *_SECOND):
             db.execute(statement)
@@ -157,12 +157,12 @@ def upgrade(db: sqlite3.Connection, version: int, now_s: int) -> None:
 
 
 def is_empty(db: sqlite3.Connection) -> bool:
-    """True for a file in which no world was ever made (or its making was cut short)."""
+    """Returns whether no world was ever made in the file, or its making was interrupted."""
     return db.execute("SELECT 1 FROM sqlite_master").fetchone() is None
 
 
 def read_world_id(db: sqlite3.Connection, path: Path) -> str:
-    """Check the file's marks; the id of the world in it. Raises NotFound, UsageError, Damaged."""
+    """Checks the file's marks and returns the id of the world in it. Raises NotFound, UsageError, Damaged."""
     if is_empty(db):
         raise NotFound(f"{path} holds no world: make one with `demiurge init`, or restore the file from a backup.")
     if db.execute("PRAGMA application_id").fetchone()[0] != _APPLICATION:
@@ -203,7 +203,8 @@ def set_meta(db: sqlite3.Connection, key: str, value: str) -> None:
 
 
 def get_meta(db: sqlite3.Connection, key: str) -> str | None:
-    """Looks at all keys, which are few: when one has changed, a missing key is damage. Raises Damaged."""
+    """Returns the value of `key`, or None. Reads all keys, which are few: if one is damaged, a missing key counts as
+    damage. Raises Damaged."""
     changed = False
     for name, value, guard in db.execute("SELECT key, value, guard FROM meta NOT INDEXED"):
         if crc32(f"{name} {value}".encode()) != guard:

@@ -1,7 +1,7 @@
-"""The tables and indexes that a database file of ours has, compared with what is really in it.
+"""Compares the tables, indexes, triggers and views of a database file with those that its program makes.
 
-Invariant: no file is written to whose objects differ from those that its program made. A trigger or a view could undo
-or hide what is written, in the same transaction and without an error, so that an effect would run a second time.
+Invariant: a file whose objects differ is not written to. A trigger or a view could undo or hide a write, in the same
+transaction and without an error, so that an effect would run a second time.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ _Objects = Mapping[tuple[str, str, str], str]
 
 
 class Differences(NamedTuple):
-    """`foreign`: kind and name of what the program did not make; `changed`: names of what is missing or has another
-    form."""
+    """`foreign`: kind and name of objects that the program did not make; `changed`: names of objects that are missing
+    or have another form."""
 
     foreign: tuple[tuple[str, str], ...]
     changed: tuple[str, ...]
@@ -42,7 +42,7 @@ class Differences(NamedTuple):
 
 
 def differences(db: sqlite3.Connection, make: Make) -> Differences:
-    """How the objects of an open database differ from those that `make` makes."""
+    """Returns how the objects of an open database differ from those that `make` makes."""
     expected, found = _expected(make), _objects(db)
     foreign = sorted((kind, name) for kind, name, table in found if (kind, name, table) not in expected)
     changed = sorted(name for (kind, name, table), sql in expected.items() if found.get((kind, name, table)) != sql)
@@ -50,7 +50,7 @@ def differences(db: sqlite3.Connection, make: Make) -> Differences:
 
 
 def check_objects(db: sqlite3.Connection, path: Path, make: Make, advice: str) -> None:
-    """Raises Damaged, with the first difference named, and `advice` for one that can be removed."""
+    """Raises Damaged, which names the first difference, with `advice` for a foreign object."""
     found = differences(db, make)
     if found.foreign:
         kind, name = found.foreign[0]
@@ -63,7 +63,7 @@ def check_objects(db: sqlite3.Connection, path: Path, make: Make, advice: str) -
 
 
 def drop_foreign(db: sqlite3.Connection, make: Make) -> list[str]:
-    """Drops what the program did not make, in the transaction that is open; kind and name of each."""
+    """Drops the objects that the program did not make, in the open transaction; returns kind and name of each."""
     foreign = sorted(differences(db, make).foreign, key=lambda each: _DROP.index(each[0]))
     for kind, name in foreign:
         quoted = name.replace('"', '""')
@@ -83,7 +83,7 @@ def _objects(db: sqlite3.Connection) -> _Objects:
 
 
 def _form(sql: str | None) -> str:
-    """The statement without what may differ between two programs that made the same: white space, a default time, and
-    STRICT, which an older SQLite does not know."""
+    """Returns the statement without parts that may differ between two programs that made the same object: white space,
+    a default time, and STRICT, which an older SQLite does not know."""
     words = _NUMBER.sub("DEFAULT ?", " ".join((sql or "").split()))
     return words.removesuffix(" STRICT").replace("( ", "(").replace(" )", ")")

@@ -1,10 +1,9 @@
-"""A world in one folder: `journal.db` (SQLite), `blobs/` (files for what is longer than 16 KiB), `archives/`, `lock`.
+"""A world in one folder: `journal.db` (SQLite), `blobs/` (a file for each blob over 16 KiB), `archives/`, `lock`.
 
-Nobody but its user can read or write any of them, and none of them is a link (see private.py).
+Only their user can read or write these files, and none of them is a link (see private.py).
 
-Invariant: who has a SqliteStore owns the world (see lock.py), so its methods need no defence against other
-writers; what they promise is in protocol.py. An append costs one fsync, however many units and small blobs it
-carries.
+Invariant: a process that has a SqliteStore owns the world (see lock.py), so the methods need no defence against other
+writers; protocol.py states what they promise. An append costs one fsync, however many units and small blobs it carries.
 """
 
 from __future__ import annotations
@@ -49,47 +48,47 @@ _PAGE: Final = 500  # rows per read transaction: an iteration never holds one op
 
 
 class SqliteStore:
-    """Made by `create` or `open`. See `demiurge.stores.protocol.Store`."""
+    """The `demiurge.stores.protocol.Store` of a folder. Made by `create`, `open` or `open_read_only`."""
 
     format = schema.FORMAT
 
     def __init__(
-        self, folder: Path, lock: OwnerLock, connections: Database, clock: Clock, read_only: ReadOnly | None = None
+        self, folder: Path, lock: OwnerLock, database: Database, clock: Clock, read_only: ReadOnly | None = None
     ) -> None:
         self._folder = folder
-        self._lock, self._db, self._clock = lock, connections, clock
+        self._lock, self._db, self._clock = lock, database, clock
         self.read_only = read_only
-        self._files = BlobFiles(folder / "blobs", connections.check_writable)
-        self._gc_barrier, self._listeners, self._tiles = GcBarrier(), Listeners(), SqliteTiles(connections)
-        with connections.reading() as db:
+        self._files = BlobFiles(folder / "blobs", database.check_writable)
+        self._gc_barrier, self._listeners, self._tiles = GcBarrier(), Listeners(), SqliteTiles(database)
+        with database.reading() as db:
             version = schema.format_of(db)
             if version is not None:
                 check_objects(db, folder / DATABASE, schema.MAKERS[version], OR_ACCEPT)
         if version is not None and version != schema.FORMAT:
-            with connections.upgrading() as db:
+            with database.upgrading() as db:
                 schema.upgrade(db, version, self._now_s())
-        with connections.reading() as db:
+        with database.reading() as db:
             self.world_id = schema.read_world_id(db, folder / DATABASE)
             self._attempts = LoggedAttempts(folder, db)
-            self.archives = SqliteArchives(folder, self.world_id, connections, self)
-            self.waiting = SqliteWaiting(connections, journal.length)
-            self._damaged = journal.find_damage(db, self.archives.noted)
-        self._erasures, self.exposures = Erasures(connections, self._files), SqliteExposures(connections, self)
+            self.archives = SqliteArchives(folder, self.world_id, database, self)
+            self.waiting = SqliteWaiting(database, journal.length)
+            self._damaged = journal.find_damage(db, self.archives.fetch_empty)
+        self._erasures, self.exposures = Erasures(database, self._files), SqliteExposures(database, self)
         if read_only is not None:
             return
-        connections.use_log()
+        database.use_log()
         self._files.open()
-        with suppress(Unavailable):  # tried again when somebody erases, or puts a file
+        with suppress(Unavailable):  # the next erasure or file tries again
             self._erasures.finish()
 
     @classmethod
     def create(
         cls, folder: Path | str, world_id: str, clock: Clock | None = None, *, accepts_losses: bool = False
     ) -> Self:
-        """Make a world in `folder`, which is made if need be, and own it.
+        """Makes a world in `folder`, which is made if need be, and owns it.
 
-        Raises Conflict (there is one, or somebody is making one), Unavailable (also when others can write to it),
-        Damaged (`lost`: there was one, whose journal is gone; unless that is accepted).
+        Raises Conflict (there is a world, or another process makes one), Unavailable (also if other users can write to
+        the folder), Damaged (`lost`: the journal of a former world is gone; unless `accepts_losses`).
         """
         folder = Path(folder)
         try:
@@ -100,17 +99,17 @@ class SqliteStore:
 
     @classmethod
     def open(cls, folder: Path | str, clock: Clock | None = None, *, accepts_losses: bool = False) -> Self:
-        """Own the world in `folder`. Removes what a crash left half-written or half-erased; reads the same few pages
-        however long the journal is. A world of an earlier format becomes one of today's. Who accepts losses has tables
-        and triggers dropped that are not ours; else they are refused.
+        """Opens the world in `folder` and owns it. Removes half-written files and finishes an interrupted erasure;
+        reads the same few pages however long the journal is. Upgrades a world of an earlier format. Foreign tables and
+        triggers are refused, or dropped with `accepts_losses`.
 
         Raises NotFound (no world), Conflict (code `owned`), UsageError (made by a newer Demiurge), Unavailable, Damaged
-        (the file as a whole; single units are in `damaged`; `lost`: it is gone or empty, and other files are there).
+        (the whole file; units are in `damaged`; `lost`: it is gone or empty, other files are there).
         """
         folder = Path(folder)
         try:
             there = (folder / DATABASE).exists()
-        except OSError as error:  # a folder above can't be entered
+        except OSError as error:  # a parent folder cannot be entered
             raise unavailable(error, folder) from error
         if not there:
             if not accepts_losses:
@@ -120,18 +119,19 @@ class SqliteStore:
 
     @classmethod
     def open_read_only(cls, folder: Path | str, why: DemiurgeError, clock: Clock | None = None) -> Self:
-        """Read the world in `folder`, which can't be owned: its disk takes no writes, or its owner does not answer.
-        Changes nothing in it; every method that would raises `why`. While nobody owns the world nobody can begin to.
+        """Reads the world in `folder`, which cannot be owned: its disk takes no writes, or its owner does not answer.
+        Changes nothing in it; every writing method raises `why`. If nobody owns the world, nobody can become its owner
+        meanwhile.
 
-        Raises NotFound (no world), UsageError (made by a newer Demiurge), Unavailable (it can't be read soundly now),
+        Raises NotFound (no world), UsageError (made by a newer Demiurge), Unavailable (no sound state can be read now),
         Damaged.
         """
         folder = Path(folder)
-        lock, connections = open_read_only(folder, why)
+        lock, database = open_read_only(folder, why)
         try:
-            return cls(folder, lock, connections, clock or SystemClock(), connections.read_only)
+            return cls(folder, lock, database, clock or SystemClock(), database.read_only)
         except BaseException:
-            connections.close()
+            database.close()
             lock.release()
             raise
 
@@ -142,21 +142,21 @@ class SqliteStore:
         except OSError as error:
             raise unavailable(error, folder) from error
         lock = OwnerLock(folder / "lock").acquire()
-        connections: Database | None = None
+        database: Database | None = None
         clock = clock or SystemClock()
         try:
             if not accepts_losses:
                 check_remains(folder)
             check_database(folder, make=new_world_id is not None)
-            connections = Database(folder / DATABASE, create=new_world_id is not None)
+            database = Database(folder / DATABASE, create=new_world_id is not None)
             if new_world_id is not None:
-                create(folder, connections, new_world_id, clock)
+                create(folder, database, new_world_id, clock)
             elif accepts_losses:
-                remove_foreign(connections, folder / DATABASE)
-            return cls(folder, lock, connections, clock)
+                remove_foreign(database, folder / DATABASE)
+            return cls(folder, lock, database, clock)
         except BaseException:
-            if connections is not None:
-                connections.close()
+            if database is not None:
+                database.close()
             lock.release()
             raise
 
@@ -177,7 +177,7 @@ class SqliteStore:
     def accept_losses(self) -> None:
         with self._db.writing("meta") as db:
             self._attempts.accept(db, self._seed())
-        self._attempts.accepted()
+        self._attempts.clear_losses()
 
     def _seed(self) -> str:
         return f"{self.world_id} {self._clock.now_ns()}"
@@ -190,19 +190,19 @@ class SqliteStore:
             small = self._put_files(blobs)
             if not batches and not small and not attempts:
                 return []
-            beginning = self._attempts.beginning(attempts, self._seed()) if attempts else None
+            transaction = self._attempts.start(attempts, self._seed()) if attempts else None
             with self._db.writing("attempts" if attempts and not batches else "journal") as db:
                 if batches:
                     faults.point("journal.before_rows")
                 if small:
                     now_s = self._now_s()
-                    inline.put(db, inline.lacking(db, small, now_s), now_s)
-                if beginning is not None:
-                    beginning.see(db)
+                    inline.put(db, inline.missing_or_stale(db, small, now_s), now_s)
+                if transaction is not None:
+                    transaction.before_rows(db)
                 journal.begin_attempts(db, attempts)
                 positions = journal.append(db, batches)
-            if beginning is not None:
-                beginning.write()
+            if transaction is not None:
+                transaction.append_to_log()
         if any(positions):
             self._listeners.call()
         return positions
@@ -229,7 +229,7 @@ class SqliteStore:
                 if not head.unit.startswith(prefix or ""):
                     return
                 yield head
-            start = names[-1] + "\0" if names else start  # the next name there can be
+            start = names[-1] + "\0" if names else start  # the smallest name after it
 
     def read(self, unit: str, from_seq: int = 0, limit: int | None = None) -> Iterator[Row]:
         return self._read(unit, from_seq, limit, self.archives.fetch)
@@ -261,7 +261,7 @@ class SqliteStore:
     def read_all(self, from_position: int = 0, limit: int | None = None, *, away: bool = False) -> Iterator[Row]:
         at, left = from_position, limit
         names: dict[int, str] = {}
-        fetch = self.archives.fetching_what_is_here() if away else self.archives.fetch
+        fetch = self.archives.fetch_if_present() if away else self.archives.fetch
         while left is None or left > 0:
             size = _PAGE if left is None else min(_PAGE, left)
             with self._db.reading() as db:
@@ -325,14 +325,15 @@ class SqliteStore:
         with self._gc_barrier.writing(blobs=blobs):
             small, now_s = self._put_files(blobs), self._now_s()
             with self._db.reading() as db:
-                new = inline.lacking(db, small, now_s)
+                new = inline.missing_or_stale(db, small, now_s)
             if new:
                 with self._db.writing("blob") as db:
                     inline.put(db, new, now_s)
         return [ref_of(data) for data in blobs]
 
     def share_blob(self, other: SqliteStore, ref: Ref) -> None:
-        """Let `put_blobs` of what `other` has in a file make no second file of it, where that can be."""
+        """Hard-links a blob file of `other`, if it has one and the file system can, so that `put_blobs` need not write
+        a second file."""
         self._files.link(other._files, ref_digest(parse_ref(ref)))
 
     def get_blob(self, ref: Ref) -> bytes:
@@ -361,11 +362,11 @@ class SqliteStore:
         after, more = b"", True
         while more:
             with self._db.reading() as db:
-                page = inline.kept_page(db, after, _PAGE)
+                page = inline.page_after(db, after, _PAGE)
             more = len(page) == _PAGE
             yield from page
             after = page[-1].digest if page else after
-        yield from self._files.kept()
+        yield from self._files.list_all()
 
     def _read_blob(self, digest: bytes) -> bytes | None:
         with self._db.reading() as db:
@@ -378,10 +379,10 @@ class SqliteStore:
         return NotFound(f"There is no blob {ref} in this world.")
 
     def _put_files(self, blobs: Sequence[bytes]) -> list[bytes]:
-        """Make files of the long ones, durably; the short ones are left."""
+        """Writes files of the long blobs, durably, and returns the short blobs."""
         long = [data for data in blobs if len(data) > inline.INLINE_MAX]
         if long:
-            self._erasures.finish()  # else what is put now could be what is to be removed
+            self._erasures.finish()  # else the pending erasure could remove a file that is put now
             self._files.put(long, self._now_s())
         return [data for data in blobs if len(data) <= inline.INLINE_MAX]
 
@@ -395,7 +396,7 @@ class SqliteStore:
     def _now_s(self) -> int:
         return self._clock.now_ns() // 10**9
 
-    # letting go
+    # removal
 
     @contextmanager
     def collecting(self) -> Iterator[SqliteGarbageCollection]:
@@ -417,7 +418,7 @@ class SqliteStore:
             journal.append(db, batches)
             self._erasures.begin(db, digests)
         self._listeners.call()
-        self._erasures.begun(digests)
+        self._erasures.mark_durable(digests)
         self._erasures.finish()
 
     # the world

@@ -1,7 +1,7 @@
-"""Hashes of full subtrees, kept beside the journal that they are computed from.
+"""Merkle tiles (hashes of full subtrees), stored beside the journal that they are computed from.
 
-Invariant: tiles of a level are kept from number 0 on without a gap. They are a cache: `journal verify` computes them
-again.
+Invariant: the tiles of a level are stored from number 0 on without a gap. They are a cache: `journal verify` computes
+them again.
 """
 
 from __future__ import annotations
@@ -17,15 +17,14 @@ __all__ = ["SqliteTiles", "record_hashes"]
 
 
 class SqliteTiles:
-    """The tiles of one journal. Those that could not be written stay in the memory of this process: they save time and
-    prove nothing."""
+    """The tiles of one journal. Tiles that could not be written stay in the memory of this process."""
 
-    def __init__(self, connections: Database) -> None:
-        self._db = connections
+    def __init__(self, database: Database) -> None:
+        self._db = database
         self._spare: dict[tuple[int, int], bytes] = {}
 
     def read(self, level: int, first: int, limit: int) -> list[bytes]:
-        """Up to `limit` tiles of a level, from number `first` on."""
+        """Returns up to `limit` tiles of a level, from number `first` on."""
         with self._db.reading() as db:
             found = _read(db, level, first, limit)
         while len(found) < limit and (spare := self._spare.get((level, first + len(found)))) is not None:
@@ -33,9 +32,9 @@ class SqliteTiles:
         return found
 
     def keep(self, level: int, first: int, found: Sequence[bytes]) -> None:
-        """Keeps tiles of a level, from number `first` on."""
+        """Stores tiles of a level, from number `first` on."""
         with suppress(Conflict, Unavailable):
-            if not self._spare:  # else there would be a gap before these
+            if not self._spare:  # else these would follow a gap
                 with self._db.writing("tiles") as db:
                     _keep(db, level, first, found)
                 return
@@ -43,7 +42,7 @@ class SqliteTiles:
 
 
 def record_hashes(db: sqlite3.Connection, from_position: int, limit: int) -> list[bytes]:
-    """Raises Damaged when one of them is missing, or is no hash."""
+    """Returns the hashes of up to `limit` records. Raises Damaged if one of them is missing, or is no hash."""
     found = db.execute(
         "SELECT position, hash FROM journal WHERE position >= ? ORDER BY position LIMIT ?", (from_position, limit)
     ).fetchall()

@@ -1,7 +1,7 @@
-"""A SQLite file of this user's own, for one purpose: what a vault and a ledger have in common.
+"""The format of a SQLite file for one purpose of this user; used by the connection store and the ledger.
 
-Invariant: a file that is not this purpose's, or is of a newer format, is left as it was; links are not followed, and
-nobody else can read what is made.
+Invariant: a file for another purpose, or of a newer format, is left as it is; links are not followed, and no other user
+can read a file that is made.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from demiurge.stores.sqlite.schema_objects import check_objects, differences
 __all__ = ["STRICT", "FileFormat", "check_files"]
 
 STRICT: Final = "STRICT" if sqlite3.sqlite_version_info >= (3, 37) else ""
-"""The end of a CREATE TABLE, where SQLite knows it."""
+"""The end of a CREATE TABLE statement, if this SQLite knows it."""
 
 _BESIDE: Final = ("", "-wal", "-shm", "-journal")
 
@@ -28,8 +28,8 @@ _BESIDE: Final = ("", "-wal", "-shm", "-journal")
 @dataclass(frozen=True)
 class FileFormat:
     """The marks and tables of a file. `purpose` completes "choose another file for the ..."; `later` are tables, by
-    name, that came to the format without a new version: a file that lacks them gets them. `remove` says what to do
-    about a table or trigger that is not ours."""
+    name, that were added without a new version: a file that lacks them gets them. `remove` is the advice about a
+    foreign table or trigger."""
 
     purpose: str
     application: int
@@ -39,13 +39,13 @@ class FileFormat:
     remove: str = "Remove it, or restore the file from a backup."
 
     def make(self, db: sqlite3.Connection) -> None:
-        """Makes all tables, in an empty file."""
+        """Makes all tables in an empty file."""
         for statement in (*self.tables, *(statement for _, statement in self.later)):
             db.execute(statement)
 
     def prepare(self, db: sqlite3.Connection, path: Path) -> None:
-        """Makes the tables in an empty file, in the transaction that is open; checks the marks and the tables of
-        another. Raises UsageError, Damaged."""
+        """Makes the tables in an empty file, in the open transaction; checks the marks and the tables of any other
+        file. Raises UsageError, Damaged."""
         marks = [db.execute(f"PRAGMA {mark}").fetchone()[0] for mark in ("application_id", "user_version")]
         if db.execute("SELECT 1 FROM sqlite_master").fetchone() is None:
             if any(marks):
@@ -61,7 +61,8 @@ class FileFormat:
         check_objects(db, path, self.make, self.remove)
 
     def check(self, db: sqlite3.Connection, path: Path) -> None:
-        """Checks the marks and the tables of a file of today's form, and writes nothing. Raises UsageError, Damaged."""
+        """Checks the marks and the tables of a file of the current format, and writes nothing. Raises UsageError,
+        Damaged."""
         self._check_marks(db, path)
         check_objects(db, path, self.make, self.remove)
 
@@ -83,8 +84,8 @@ class FileFormat:
 
 
 def check_files(path: Path, *, close: bool = True) -> None:
-    """Refuses a folder that others can write to, and what is no own plain file at `path` or where SQLite puts its own
-    beside it; with `close` takes all rights on the files from others. Raises Unavailable."""
+    """Refuses a folder that other users can write to, and an entry at `path` or at SQLite's files beside it that is no
+    plain file of this user; `close` removes all permissions of other users on the files. Raises Unavailable."""
     try:
         check_folder(path.parent)
         for suffix in _BESIDE:

@@ -1,8 +1,8 @@
 """The list of intents that wait for a person, as SQL.
 
-Invariant: `waiting_sum` has the number of entries and the exclusive-or of their digests, and is changed in the
-transaction that changes the entries. So an entry that was lost, changed or added by damage is noticed by whoever reads
-the list. A world without a sum has no list: an older program wrote it, or the sum itself is damaged.
+Invariant: `waiting_sum` holds the number of entries and the exclusive-or of their digests, and is changed in the same
+transaction as the entries. So a reader of the list notices an entry that was lost, changed or added by damage. A world
+without a sum has no list: an older program wrote the world, or the sum itself is damaged.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ _INSERT: Final = "INSERT OR REPLACE INTO waiting (intent, unit, guard) VALUES (?
 
 
 class SqliteWaiting:
-    """See `demiurge.stores.protocol.WaitingList`. `length` counts the rows of the journal."""
+    """The `demiurge.stores.protocol.WaitingList` of a database. `length` counts the rows of the journal."""
 
-    def __init__(self, connections: Database, length: Callable[[sqlite3.Connection], int]) -> None:
-        self._db, self._length = connections, length
+    def __init__(self, database: Database, length: Callable[[sqlite3.Connection], int]) -> None:
+        self._db, self._length = database, length
 
     def read(self) -> Mapping[bytes, str] | None:
         try:
@@ -55,14 +55,14 @@ class SqliteWaiting:
 
 
 def replace(db: sqlite3.Connection, found: Mapping[bytes, str]) -> None:
-    """Makes `found` the list, in the transaction that is open."""
+    """Replaces the list by `found`, in the open transaction."""
     db.execute("DELETE FROM waiting")
     _insert(db, found.items())
     _put_sum(db, len(found), _digest(found.items()))
 
 
 def change(db: sqlite3.Connection, unit: str, intents: Iterable[bytes]) -> None:
-    """Makes `intents` those of `unit`, in the transaction that is open. A list that is damaged stays so."""
+    """Replaces the entries of `unit` by `intents`, in the open transaction. A damaged list stays damaged."""
     before = db.execute("SELECT intent, unit FROM waiting WHERE unit = ?", (unit,)).fetchall()
     after = [(intent, unit) for intent in intents]
     db.execute("DELETE FROM waiting WHERE unit = ?", (unit,))
@@ -82,7 +82,7 @@ def _guard(intent: object, unit: object) -> int:
 
 
 def _sum(db: sqlite3.Connection) -> tuple[int, bytes] | None:
-    """None where there is none, or where it has changed."""
+    """Returns the count and the digest; None if there is no sum, or it is damaged."""
     found = db.execute("SELECT count, digest, guard FROM waiting_sum").fetchall()
     return found[0][:2] if len(found) == 1 and _guard(*found[0][:2]) == found[0][2] else None
 
@@ -94,6 +94,6 @@ def _put_sum(db: sqlite3.Connection, count: int, digest: bytes) -> None:
 
 
 def _digest(entries: Iterable[tuple[object, object]], start: bytes = bytes(32)) -> bytes:
-    """The exclusive-or of `start` and the digests of the entries."""
+    """Returns the exclusive-or of `start` and the digests of the entries."""
     digests = (int.from_bytes(sha256(repr(entry).encode()).digest(), "big") for entry in entries)
     return reduce(int.__xor__, digests, int.from_bytes(start, "big")).to_bytes(32, "big")

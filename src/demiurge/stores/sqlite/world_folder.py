@@ -1,7 +1,7 @@
-"""The folder of a world before its database is opened: what may be there, and the making of a new world in it.
+"""The folder of a world before its database is opened: its checks, and the creation of a new world.
 
-Invariant: no new world is made where another one has been. When the database is gone or empty and other files of a
-world are there, those may be the only ones that know what was done outside.
+Invariant: no new world is made in the folder of a former one. If the database is gone or empty and other files of a
+world are there, those may be the only record of effects that took place.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ _REMAINS: Final = ("ledger.db", "claims-of-ledger.db", FILE, "mark.key", "journa
 
 
 def check_database(folder: Path, *, make: bool = False, close: bool = True) -> None:
-    """Refuses links, which SQLite would follow, and with `close` takes all rights on the files from others; SQLite
-    gives `journal.db-wal` the mode that `journal.db` has. Raises Unavailable."""
+    """Refuses links, which SQLite would follow; `close` removes all permissions of other users on the files. SQLite
+    gives `journal.db-wal` the mode of `journal.db`. Raises Unavailable."""
     try:
         for name in _ALL:
             with suppress(FileNotFoundError):
@@ -40,7 +40,7 @@ def check_database(folder: Path, *, make: bool = False, close: bool = True) -> N
 
 
 def remains(folder: Path) -> str | None:
-    """A sentence about a world that has been in `folder` and whose database is gone or empty; None where there is none.
+    """Returns a sentence about a former world in `folder` whose database is gone or empty; None if there is none.
     Raises Unavailable."""
     try:
         if not _is_empty(folder / DATABASE):
@@ -54,14 +54,14 @@ def remains(folder: Path) -> str | None:
 
 
 def check_remains(folder: Path) -> None:
-    """Raises Damaged (`lost`) for what `remains` says."""
+    """Raises Damaged (`lost`) if `remains` finds a former world."""
     if found := remains(folder):
         raise lost(found)
 
 
-def create(folder: Path, connections: Database, world_id: str, clock: Clock) -> None:
+def create(folder: Path, database: Database, world_id: str, clock: Clock) -> None:
     """Makes the tables of a new world. Raises Conflict (`exists`), Unavailable."""
-    with connections.writing("create") as db:
+    with database.writing("create") as db:
         if not schema.is_empty(db):
             raise Conflict(f"There is a world in {folder} already: open it, or choose another folder.", code="exists")
         schema.create_tables(db, world_id, clock.now_ns() // 10**9)
@@ -73,7 +73,7 @@ def create(folder: Path, connections: Database, world_id: str, clock: Clock) -> 
 
 
 def _is_empty(path: Path) -> bool:
-    """Whether there is no such file or folder, or nothing in it."""
+    """Returns whether there is no such file or folder, or it is empty."""
     try:
         if path.is_dir() and not path.is_symlink():
             return not any(entry for entry in path.rglob("*") if not entry.is_dir())
