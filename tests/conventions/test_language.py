@@ -19,7 +19,6 @@ TO_DO = {
     "cli",
     "faults.py",
     "filesystems",
-    "models",
     "prompts",
     "sessions",
     "tools",

@@ -7,7 +7,7 @@ DOOR, OTHER_KEY, OTHER_HOST = ("https://a", "k"), ("https://a", "l"), ("https://
 SECOND = 10**9
 
 
-def test_a_door_is_closed_for_its_address_and_key_alone_until_its_time() -> None:
+def test_an_endpoint_is_closed_for_its_address_and_key_alone_until_its_time() -> None:
     clock = FixedClock(5 * SECOND)
     gate = RateLimitGate(clock)
     assert gate.closed_until(DOOR) == 0
@@ -18,7 +18,7 @@ def test_a_door_is_closed_for_its_address_and_key_alone_until_its_time() -> None
     assert gate.closed_until(DOOR) == 0
 
 
-def test_a_shorter_wait_does_not_open_a_door_earlier() -> None:
+def test_a_shorter_wait_does_not_open_an_endpoint_earlier() -> None:
     gate = RateLimitGate(FixedClock(0))
     gate.close(DOOR, 9.0)
     gate.close(DOOR, 1.0)

@@ -1,9 +1,8 @@
-"""Calling language models: one port, one client for every provider, what answers cost, the local model, and a scripted
-one for tests.
+"""Calls to language models: one port, one client for all providers, costs of answers, the local model, and a scripted
+model for tests.
 
-May import `demiurge.errors`, `values`, `tools` (specs and events) and `wire` (formats), and httpx; nothing
-above knows HTTP to a provider. Everything here is called with plain data and injected clock, sleep and
-entropy.
+May import `demiurge.errors`, `values`, `tools` (specs and events) and `wire` (formats), and httpx; no package above
+sends HTTP to a provider. Callers pass plain data and an injected clock, sleep and entropy.
 """
 
 from demiurge.models.address import Address, address_of, find_key

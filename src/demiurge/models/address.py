@@ -1,8 +1,8 @@
-"""Where a provider is asked, and which keys may go there.
+"""The address of a provider, and the keys that may be sent to it.
 
-Invariant: a vendor's key (OPENAI_API_KEY, ANTHROPIC_API_KEY) goes to that vendor, or to the address that the vendor's
-own variable names, and nowhere else: not to an address that was given for this run, and never to the host of another
-vendor. LLM_API_KEY is nobody's in particular, so it goes where its user sends it.
+Invariant: a vendor's key (OPENAI_API_KEY, ANTHROPIC_API_KEY) is sent only to that vendor, or to the address in the
+vendor's own variable: never to an address that was given for this run, and never to another vendor's host. LLM_API_KEY
+belongs to no vendor, so it is sent wherever its user sends requests.
 """
 
 from __future__ import annotations
@@ -20,15 +20,16 @@ GENERAL_KEY = "LLM_API_KEY"
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """`url` None is the provider's usual one. `is_vendors` says that the vendor's own key may go there, and that one is
-    needed; to any other address only LLM_API_KEY goes, or no key."""
+    """The address of a provider. `url` None is the provider's usual one. `is_vendors`: the vendor's own key may be sent
+    there, and a key is required; any other address gets LLM_API_KEY or no key."""
 
     url: str | None = None
     is_vendors: bool = True
 
 
 def address_of(row: Provider, environ: Mapping[str, str], given: str | None = None) -> Address:
-    """The address that is `given` for this run, else the one in the provider's own variable, else its usual one."""
+    """Returns the address that is `given` for this run, else the one in the provider's own variable, else its usual
+    one."""
     named = environ.get(row.base_url_variable, "").strip() if row.base_url_variable else ""
     url = given or named
     if not url:
@@ -40,7 +41,7 @@ def address_of(row: Provider, environ: Mapping[str, str], given: str | None = No
 
 
 def find_key(row: Provider, environ: Mapping[str, str], address: Address = Address()) -> str | None:
-    """The key in the environment that goes to a provider at an address: LLM_API_KEY, then the vendor's own."""
+    """Returns the key in the environment for a provider at an address: LLM_API_KEY, else the vendor's own."""
     names = (GENERAL_KEY, row.key_variable if address.is_vendors else None) if row.key_variable else ()
     return next((key for name in names if name and (key := environ.get(name, "").strip())), None)
 

@@ -1,19 +1,18 @@
 """One request to a model provider over HTTP, streamed.
 
-Invariant: nothing that costs money is sent twice. A retry happens only where the provider can't have begun to
-answer: the connection failed, or it said 429, 500, 502, 503 or 529 in place of an answer. After the first
-byte of an answer (a 200), or when the connection broke or fell silent after the request went out, the error
-is raised and the caller decides. So nothing that a watcher was shown is ever said again by another attempt.
+Invariant: no request that costs money is sent twice. A retry happens only if the provider cannot have begun to answer:
+the connection failed, or it answered 429, 500, 502, 503 or 529. After the first byte of an answer (a 200), or if the
+connection broke or fell silent after the request was sent, the error is raised and the caller decides. So no attempt
+repeats what a watcher has seen.
 
-One client is the one owner of its retries: it waits as the provider asks (`retry_after`, `retry`), lets other requests
-to the same address and key wait with it (`gate`), and never beyond the request's own time.
+The client makes all retries: it waits as long as the provider asks (`retry_after`, `retry`), lets other requests to the
+same address and key wait too (`rate_limit`), and never waits longer than the request's own time.
 
-Everything that goes wrong at the provider is a ProviderError with a closed code and one sentence; neither
-ever holds the key, also when the provider quotes it. Redirects are not followed: a key goes to the address it
-was given for and no other.
+Every failure at the provider is a ProviderError with a closed code and one sentence; neither ever holds the key, even
+if the provider quotes it. Redirects are not followed: a key is sent only to the address that it was given for.
 
-An answer holds no more than its bytes on the wire: no compression is asked for and none is undone, so the
-limits of size count what was read.
+An answer is as large as its bytes on the wire: compression is neither requested nor decoded, so size limits count the
+bytes read.
 """
 
 from __future__ import annotations
@@ -49,7 +48,7 @@ CONNECT_S = 10.0
 READ_IDLE_S = 120.0
 _MAX_ERROR_BYTES = 64 * 1024
 _MAX_ANSWER_BYTES = 64 * 1024 * 1024
-# A request on a connection that the server is just closing could not be sent again. So idle connections are
+# A request on a connection that the server is closing could not be sent again. So idle connections are
 # dropped before servers drop them, and servers on this machine (small ones close at will) get a new one each time;
 # those are also never asked for through a proxy.
 _LIMITS = httpx.Limits(max_connections=100, max_keepalive_connections=10, keepalive_expiry=2.0)
@@ -58,12 +57,12 @@ _LOOPBACK = ("all://127.0.0.1", "all://localhost", "all://[::1]")
 
 
 class ModelClient:
-    """A `LanguageModel`: sends requests to any provider of the table; one connection pool. Close it with `aclose` or
-    `async with`.
+    """A `LanguageModel` for every provider of the table, with one connection pool. Close it with `aclose` or `async
+    with`.
 
-    `connect_s` bounds the making of a connection, `read_idle_s` the silence between two pieces of an answer, the
-    request's `timeout_s` the whole. A cancelled request closes its connection at once. `clock` and `sleep` belong
-    together: who waits believes the clock.
+    `connect_s` limits the time to connect, `read_idle_s` the silence between two parts of an answer, the request's
+    `timeout_s` the whole request. A cancelled request closes its connection at once. `clock` and `sleep` belong
+    together: waits are measured by the clock.
     """
 
     def __init__(
@@ -100,10 +99,10 @@ class ModelClient:
         await self._http.aclose()
 
     async def generate(self, request: GenerateRequest, *, on_event: OnEvent | None = None) -> Completion:
-        """Return the finished answer; `on_event` sees it grow.
+        """Returns the finished answer; calls `on_event` as it grows.
 
-        Raises ProviderError for all that a provider or the network does wrong, UsageError for an unknown
-        provider or a provider without an address, InvalidValue for a request that can't be encoded.
+        Raises ProviderError for every failure of the provider or the network, UsageError for an unknown provider or a
+        provider without an address, InvalidValue for a request that cannot be encoded.
         """
         row = provider(request.provider)
         base_url = (request.base_url or row.base_url or "").rstrip("/")
@@ -142,11 +141,11 @@ class ModelClient:
     async def _attempts(
         self, row: Provider, request: GenerateRequest, message: httpx.Request, emit: OnEvent
     ) -> Completion:
-        door = (f"{message.url.scheme}://{message.url.netloc.decode()}", request.api_key)
+        endpoint = (f"{message.url.scheme}://{message.url.netloc.decode()}", request.api_key)
         deadline = self._now_s() + request.timeout_s
         attempt = 0
         while True:
-            await self._admitted(door, deadline)
+            await self._admitted(endpoint, deadline)
             try:
                 async with self._open(message) as response:
                     if response.status_code == 200:
@@ -157,18 +156,18 @@ class ModelClient:
                 error = _transport_error(cause, message.url.host)
                 wait = self._retry.after_transport(attempt, cause)
             if wait is not None and error.status == 429:
-                self._gate.close(door, wait)
+                self._gate.close(endpoint, wait)
             if wait is None or not self._has(wait, deadline):
                 raise error
             attempt += 1
             if error.status != 429:
                 await self._sleep(self._retry.spread(wait))
 
-    async def _admitted(self, door: Endpoint, deadline: float) -> None:
-        """Wait while a refusal, this request's or another's, keeps the door closed. Raises ProviderError when that is
-        longer than the request has."""
+    async def _admitted(self, endpoint: Endpoint, deadline: float) -> None:
+        """Waits while a refusal, of this request or another, closes the endpoint. Raises ProviderError if the wait
+        exceeds the request's time."""
         waited_for = 0
-        while (until := self._gate.closed_until(door)) > waited_for:
+        while (until := self._gate.closed_until(endpoint)) > waited_for:
             wait = self._retry.spread(max(0.0, until / 1e9 - self._now_s()))
             if not self._has(wait, deadline):
                 raise ProviderError(code="rate_limit", status=429)
@@ -192,8 +191,7 @@ class ModelClient:
     async def _answer(
         self, row: Provider, request: GenerateRequest, response: httpx.Response, emit: OnEvent
     ) -> Completion:
-        """Decode a 200. Its failures are final: none of them leaves as an httpx error that could be
-        retried."""
+        """Decodes a 200. Its failures are final: none of them leaves as an httpx error, which could be retried."""
         text_calls = None
         if row.writes_calls_as_text:
             names = frozenset(spec.name for spec in request.specs) if request.tool_choice != "none" else frozenset()
@@ -223,7 +221,7 @@ async def _pump(response: httpx.Response, decoder: StreamDecoder, emit: OnEvent)
 
 
 async def _refusal(response: httpx.Response, key: str | None) -> ProviderError:
-    """Read an answer that is not a 200 as an error; what can't be read of it is left out."""
+    """Returns the error for an answer that is not a 200; unreadable parts are left out."""
     body = b"" if _is_encoded(response) else await _head(response)
     status = response.status_code
     if status < 400:
@@ -232,7 +230,7 @@ async def _refusal(response: httpx.Response, key: str | None) -> ProviderError:
 
 
 async def _head(response: httpx.Response) -> bytes:
-    """The first bytes of the body; none if it breaks off."""
+    """Returns the first bytes of the body; none if the body breaks off."""
     body = b""
     try:
         async for chunk in response.aiter_raw():

@@ -1,6 +1,6 @@
-"""What the headers of a response say about it: ids to ask the provider about, and what a proxy charges.
+"""Response headers about an answer: request ids for enquiries at the provider, and the cost that a proxy reports.
 
-Invariant: headers are hints from outside. One that is not of its form is left out, and none holds the key.
+Invariant: headers are unverified hints. A header of unexpected form is left out, and none holds the key.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ _ID = re.compile(r"[!-~]{1,200}")
 
 
 def read_delivery(headers: Mapping[str, str], key: str | None) -> Delivery | None:
-    """From the headers of an answer (OpenAI's and Anthropic's ids; LiteLLM's call id and its cost in dollars); None
-    when they say nothing."""
+    """Reads the headers of an answer (OpenAI's and Anthropic's ids; LiteLLM's call id and its cost in dollars); returns
+    None if there are none of them."""
     request_id = next((said for name in _REQUEST_IDS if (said := _id(headers, name, key))), None)
     delivery = Delivery(request_id, _id(headers, _CALL_ID, key), micros_of(headers.get(_COST, "").strip()))
     return None if delivery == Delivery() else delivery

@@ -1,7 +1,7 @@
-"""The JSON body of a request, and what the local model's requests need besides. Pure.
+"""The JSON body of a request, with additions for the local model. Pure.
 
-Invariant: the fields that stay the same from turn to turn (model, tools) come first and are encoded the same
-way every time, so that prompt caches hold; a streamed answer is always asked for, since there is one decoder.
+Invariant: the fields that stay the same from turn to turn (model, tools) come first and are encoded the same way every
+time, so that prompt caches hold; every request asks for a streamed answer, since there is one decoder.
 """
 
 from __future__ import annotations
@@ -22,8 +22,9 @@ __all__ = ["build", "is_guided"]
 
 
 def build(row: Provider, request: GenerateRequest, base_url: str) -> dict[str, Any]:
-    """Return the body. Raises InvalidValue for a request that no provider could take (empty items, a bad
-    temperature), and for attachments that this one can't (`unsupported_attachment`, `attachments_too_large`)."""
+    """Returns the body. Raises InvalidValue for a request that no provider could accept (empty items, a bad
+    temperature), and for attachments that this provider cannot accept (`unsupported_attachment`,
+    `attachments_too_large`)."""
     _check(request)
     check_request(request.items, row.takes, row.name)
     official = urlsplit(base_url).hostname == row.official_host
@@ -45,7 +46,7 @@ def build(row: Provider, request: GenerateRequest, base_url: str) -> dict[str, A
 
 
 def is_guided(row: Provider, request: GenerateRequest) -> bool:
-    """Whether the answer is bound to be one call (`required` and named choices where the provider ignores
+    """Returns whether the answer is constrained to one call (`required` and named choices, if the provider ignores
     them)."""
     return row.writes_calls_as_text and guided_format(request.specs, request.tool_choice) is not None
 

@@ -1,7 +1,6 @@
-"""The one port to language models: whoever asks a model asks it through this, and knows nothing else of it.
+"""The port to language models: every caller uses a model through this protocol only.
 
-Invariant: what `on_event` saw is a preview, the completion is the answer. Nothing is run, kept or charged because of an
-event.
+Invariant: events are a preview; the completion is the answer. Nothing is run, stored or charged because of an event.
 """
 
 from __future__ import annotations
@@ -19,8 +18,9 @@ OnEvent = Callable[[AiEvent], None]
 
 
 class LanguageModel(Protocol):
-    """`models.ModelClient` is one for every provider, `models.scripted.ScriptedModel` one for tests."""
+    """The protocol of a language model. `models.ModelClient` implements it for every provider,
+    `models.scripted.ScriptedModel` for tests."""
 
     async def generate(self, request: GenerateRequest, *, on_event: OnEvent | None = None) -> Completion:
-        """Return the finished answer; `on_event` sees it grow. Raises a DemiurgeError for whatever goes wrong at the
-        model (ProviderError) or with the request (UsageError, InvalidValue)."""
+        """Returns the finished answer; calls `on_event` as it grows. Raises a DemiurgeError for every failure of the
+        model (ProviderError) or of the request (UsageError, InvalidValue)."""

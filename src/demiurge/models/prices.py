@@ -1,10 +1,11 @@
-"""What an answer cost: what the provider says (proxies do), else the list price at the address that was asked.
+"""The cost of an answer: the cost that the provider reports (proxies do), else the list price at the address of the
+request.
 
-Invariant: a cost is exact (decimal prices times whole tokens), so that a sum of costs is the bill; a cost that is not
-known is None, never 0.
+Invariant: a cost is exact (decimal prices times whole tokens), so that a sum of costs is the bill; an unknown cost is
+None, never 0.
 
-List prices are those that `genai-prices` carries with it; nothing is fetched. Without that package (the extra `prices`)
-no list price is known.
+List prices are those in the package `genai-prices`; nothing is fetched. Without that package (the extra `prices`) no
+list price is known.
 """
 
 from __future__ import annotations
@@ -25,16 +26,17 @@ CostSource: TypeAlias = Literal["provider", "prices"]
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """Exact millionths of a US dollar, and who says so; both None when nobody does."""
+    """A cost in exact micros (millionths of a US dollar), and its source; both None if unknown."""
 
     micros: Decimal | int | None = None
     source: CostSource | None = None
 
 
 def cost_of(completion: Completion, row: Provider, *, model: str, base_url: str | None, at_ns: int) -> Cost:
-    """The cost of an answer of `row` at `base_url` (None: its usual address) to a request for `model` made at `at_ns`.
+    """Returns the cost of an answer of `row` at `base_url` (None: its usual address) to a request for `model` at
+    `at_ns`.
 
-    The model that answered counts, by the name that the provider gives it, else the one that was asked for.
+    The price is that of the model that answered, as named by the provider, else of the requested one.
     """
     if row.is_free:
         return Cost(0, "prices")
@@ -54,9 +56,9 @@ def cost_of(completion: Completion, row: Provider, *, model: str, base_url: str 
 
 
 def list_price(usage: Usage, model: str, *, base_url: str, at_ns: int) -> Decimal | None:
-    """In exact millionths of a dollar, at the vendor whose address `base_url` is; None when no price is known.
+    """Returns the price in exact micros, at the vendor whose address `base_url` is; None if no price is known.
 
-    Counts that contradict each other (more cached than there was) are read so that they don't.
+    Contradictory counts (more cached tokens than prompt tokens) are corrected first.
     """
     try:
         import genai_prices

@@ -1,7 +1,7 @@
-"""The providers, as a table: where each one is, which format it speaks, which key opens it.
+"""The table of providers: the address, the format and the key of each.
 
-Invariant: what differs between providers is a field here (or a line of `models.toml` where it differs between
-models), never a branch on a provider's name elsewhere.
+Invariant: every difference between providers is a field here (or a line of `models.toml` if it differs between models),
+never a branch on a provider's name elsewhere.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class StreamDecoder(Protocol):
 
 
 class WireFormat(Protocol):
-    """What a module of `demiurge.wire` offers."""
+    """The functions of a format module of `demiurge.wire`."""
 
     def encode_tools(self, specs: Sequence[ToolSpec], tool_choice: ToolChoice | None = None) -> dict[str, Any]: ...
     def encode_messages(self, items: Sequence[Item]) -> dict[str, Any]: ...
@@ -41,11 +41,11 @@ class WireFormat(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Provider:
-    """One row. `path` follows the base URL; `limit` names the field that bounds the answer on the
-    provider's own host, and `limit_elsewhere` on compatible hosts; `extra` is sent always,
-    `official_extra` only to `official_host`, and `reasoning_extra` only there for reasoning models;
-    `key_header` and `key_form` say how the key goes along, `headers` what else does; `takes` says which
-    attachments may be sent; `writes_calls_as_text` turns the fallbacks for small models on."""
+    """One provider. `path` follows the base URL. `limit` names the field that limits the answer's length on the
+    provider's own host, `limit_elsewhere` on compatible hosts. `extra` is always sent, `official_extra` only to
+    `official_host`, and `reasoning_extra` only there for reasoning models. `key_header` and `key_form` say how the key
+    is sent; `headers` are sent too. `takes` lists the types of attachments that may be sent. `writes_calls_as_text`
+    turns on the fallbacks for small models."""
 
     name: str
     path: str
@@ -83,7 +83,7 @@ _ROWS = (
         wire=openai_responses,
         limit="max_output_tokens",
         limit_elsewhere="max_output_tokens",
-        # History is always sent whole, so nothing need stay there; reasoning then comes back encrypted.
+        # Requests send the whole history, so the provider need not store it; reasoning then comes back encrypted.
         official_extra={"store": False},
         reasoning_extra={"include": ["reasoning.encrypted_content"]},
         default_model=_OPENAI_MODEL,
@@ -145,7 +145,7 @@ _FAMILIES = tomllib.loads((files(__package__) / "models.toml").read_text("utf-8"
 
 
 def provider(name: str) -> Provider:
-    """Return the row of a provider or alias. Raises UsageError for any other name."""
+    """Returns the row of a provider or alias. Raises UsageError for any other name."""
     row = PROVIDERS.get(_ALIASES.get(name, name))
     if row is None:
         known = ", ".join(sorted((*PROVIDERS, *_ALIASES)))
@@ -154,6 +154,6 @@ def provider(name: str) -> Provider:
 
 
 def is_reasoning(model: str) -> bool:
-    """Whether a model reasons before it answers, and so refuses a temperature (`models.toml`)."""
+    """Returns whether a model reasons before it answers, and so refuses a temperature (`models.toml`)."""
     name = model.rpartition("/")[2].lower()
     return any(fnmatchcase(name, pattern) for pattern in _FAMILIES["reasoning"])

@@ -1,7 +1,7 @@
-"""Who must wait because somebody else was told to: one gate for each address and key.
+"""Rate limits: one gate for each endpoint (address and key), which closes after a refusal.
 
 Invariant: after a refusal for its rate (429) no other request with the same key goes to the same address before the
-time that the refusal named. Where a key may be used again is decided by the provider, not by whoever asks next.
+time that the refusal named. The provider decides when a key may be used again.
 """
 
 from __future__ import annotations
@@ -15,21 +15,21 @@ Endpoint = tuple[str, str | None]
 
 
 class RateLimitGate:
-    """The doors of one client. A door that nobody closed is open."""
+    """The gates of one client, by endpoint. An endpoint that was never closed is open."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._closed: dict[Endpoint, int] = {}
 
-    def close(self, door: Endpoint, seconds: float) -> None:
-        """Keep a door closed for `seconds` from now, or as long as it is already."""
+    def close(self, endpoint: Endpoint, seconds: float) -> None:
+        """Closes an endpoint for `seconds` from now, or leaves it closed until a later time already set."""
         until = self._clock.monotonic_ns() + int(seconds * 1e9)
-        self._closed[door] = max(until, self._closed.get(door, until))
+        self._closed[endpoint] = max(until, self._closed.get(endpoint, until))
 
-    def closed_until(self, door: Endpoint) -> int:
-        """When a door opens, on the clock's monotonic hand in nanoseconds; 0 when it is open."""
-        until = self._closed.get(door, 0)
+    def closed_until(self, endpoint: Endpoint) -> int:
+        """Returns when an endpoint opens, in nanoseconds of the clock's monotonic time; 0 if it is open."""
+        until = self._closed.get(endpoint, 0)
         if until <= self._clock.monotonic_ns():
-            self._closed.pop(door, None)
+            self._closed.pop(endpoint, None)
             return 0
         return until

@@ -1,4 +1,4 @@
-"""One request to a language model, as data: what effect `llm.generate` asks for.
+"""One request to a language model, as data: the request of the effect `llm.generate`.
 
 Invariant: `api_key` is the only secret here; it is left out of `repr`, so that a request may be logged.
 """
@@ -15,9 +15,9 @@ __all__ = ["GenerateRequest"]
 
 @dataclass(frozen=True, slots=True)
 class GenerateRequest:
-    """`temperature` is decimal text ("0", "0.7") or None for the provider's own; `max_tokens` >= 1 bounds
-    the answer; `base_url` None means the provider's usual address; `timeout_s` bounds the whole of it,
-    retries included."""
+    """A request. `temperature` is decimal text ("0", "0.7") or None for the provider's default; `max_tokens` >= 1
+    limits the answer; `base_url` None means the provider's usual address; `timeout_s` limits the whole request, retries
+    included."""
 
     provider: str
     model: str

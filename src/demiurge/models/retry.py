@@ -1,8 +1,8 @@
-"""When to try a request again, and how long to wait. Pure but for the random spread of the waits.
+"""Decides whether a request is retried, and after which wait. Pure but for the random jitter of the waits.
 
-Invariant: `None` means never: only refusals that come before any work (a connection that was not made; 429,
-500, 502, 503, 529 in place of an answer) have a wait at all. This is the only place that decides it: neither the HTTP
-library nor anything above the client tries a request again.
+Invariant: `None` means no retry. Only refusals before any work have a wait at all (a failed connection; 429, 500, 502,
+503, 529 in place of an answer). This is the only place that decides it: neither the HTTP library nor any code above the
+client retries a request.
 """
 
 from __future__ import annotations
@@ -28,9 +28,8 @@ _SPREAD = 0.1
 
 @dataclass(frozen=True, slots=True)
 class Retry:
-    """At most `retries` tries after the first. Waits in seconds: 0.5, 1, 2, ... up to 8, each spread over
-    [half, whole]; what the provider's own headers ask for counts instead, unless it is over a minute: then the error is
-    better news."""
+    """At most `retries` retries. The waits in seconds are 0.5, 1, 2, ... up to 8, each with jitter over [half, whole].
+    A wait that the provider's headers ask for is used instead, unless it exceeds a minute: then the error is raised."""
 
     clock: Clock
     entropy: Entropy
@@ -49,7 +48,8 @@ class Retry:
         return asked if asked <= _PATIENCE_S else None
 
     def spread(self, seconds: float) -> float:
-        """`seconds` and up to a tenth more, so that those who wait for the same moment don't all come at once."""
+        """Returns `seconds` plus up to a tenth, so that requests that wait for the same moment do not all come at
+        once."""
         return seconds * (1 + _SPREAD * self._fraction())
 
     def _backoff(self, attempt: int) -> float:

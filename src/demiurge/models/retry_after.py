@@ -1,6 +1,6 @@
-"""When a provider says that it will take requests again: a header of its refusal, in one of six spellings.
+"""Reads the wait that a provider asks for from the headers of its refusal, in one of six spellings.
 
-Invariant: what can't be read says nothing; no header makes a wait negative, and none is believed beyond its words.
+Invariant: an unreadable header counts as absent; no wait is negative, and none is longer than the header says.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ _LONG_AGO_S = 1e9
 
 
 def seconds_asked(headers: Mapping[str, str], now_ns: int) -> float | None:
-    """The wait that a refusal's headers ask for: `retry-after-ms`, else `Retry-After` (seconds or an HTTP date), else
-    the last reset of the limits that are used up (`x-ratelimit-reset-*`, `anthropic-ratelimit-*-reset`: durations such
-    as `6m0s`, seconds, or times). None when they ask for none that can be read."""
+    """Returns the wait in seconds: `retry-after-ms`, else `Retry-After` (seconds or an HTTP date), else the last reset
+    of the limits that are used up (`x-ratelimit-reset-*`, `anthropic-ratelimit-*-reset`: durations such as `6m0s`,
+    seconds, or times). None if no header can be read."""
     for name, unit in (("retry-after-ms", 1000.0), ("retry-after", 1.0)):
         if _NUMBER.fullmatch(text := headers.get(name, "").strip()):
             return float(text) / unit
@@ -38,7 +38,7 @@ def seconds_asked(headers: Mapping[str, str], now_ns: int) -> float | None:
 
 
 def _resets(headers: Mapping[str, str], now_ns: int) -> Iterator[float]:
-    """Of the limits that nothing remains of, or that don't say what remains."""
+    """Returns the reset times of the limits whose remaining count is zero or missing."""
     for remaining, reset in _FORMS:
         for kind in _KINDS:
             if headers.get(remaining.format(kind), "0").strip() == "0":

@@ -1,7 +1,7 @@
-"""A model that says what a script says, for tests of what is built around one.
+"""A model that gives scripted answers, for tests.
 
-Invariant: it is asked as a real one is and shows its answers as one does, text before the completion that holds it; it
-keeps every request, so that a test can say what the model was told.
+Invariant: it is called as a real model is and emits events as one does, text before the completion that holds it. It
+keeps every request, so that a test can assert on what the model was told.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ Answer: TypeAlias = Completion | Sequence[AiEvent] | Exception
 
 
 class ScriptedModel:
-    """Gives the answers in their order, one for each request; a `LanguageModel`.
+    """A `LanguageModel` that gives the answers in order, one for each request.
 
-    A Completion is shown as one piece of text and a status for each call. Events are shown as they are, and the answer
-    is their text. An exception is raised. `requests` are those that came. Raises UsageError (`script_over`) when
-    there is no answer left.
+    A Completion is shown as one piece of text and a status for each call. A list of events is shown as it is, and the
+    answer is their text. An exception is raised. `requests` are the requests so far. Raises UsageError (`script_over`)
+    if no answer is left.
     """
 
     def __init__(self, answers: Iterable[Answer] = ()) -> None:

@@ -1,9 +1,8 @@
-"""Keep the key out of what others say: providers quote it, whole, in another spelling, or cut short by a limit of
-length.
+"""Removes the key from texts of others: providers quote it, whole, in another encoding, or cut by a length limit.
 
 Invariant: no text that passed through `scrub` holds the key, its form in a URL, in base64, in hexadecimal or in JSON,
-or, at the end, a piece of its beginning that is long enough to matter. A short key is masked where it stands as a word
-of its own and nowhere else: its letters are in ordinary words too.
+or, at the end, a beginning of it that is long enough to matter. A short key is masked only where it stands as a word of
+its own: its letters occur in ordinary words too.
 """
 
 from __future__ import annotations
@@ -20,19 +19,19 @@ __all__ = ["SHORT_SECRET", "scrub", "scrub_error", "written_forms"]
 _MASK = "[key]"
 _PIECE = 6
 SHORT_SECRET = f"shorter than {SHORTEST} characters, so it is masked as a whole word only, and a plain word not at all"
-"""What a user is told of such a secret."""
+"""The warning to a user about such a secret."""
 _PERCENT = re.compile(r"%[0-9A-F]{2}")
 
 
 def written_forms(key: str) -> tuple[str, ...]:
-    """The ways in which a key may be quoted, the longest first."""
+    """Returns the encodings in which a key may be quoted, the longest first."""
     quoted = quote(key, safe="")
     forms = {*spellings(key), quoted, _PERCENT.sub(lambda found: found[0].lower(), quoted), quote(key)}
     return tuple(sorted(forms, key=lambda form: (-len(form), form)))
 
 
 def scrub(text: str, key: str | None) -> str:
-    """Return `text` without `key`."""
+    """Returns `text` without `key`."""
     if not key:
         return text
     if is_short(key):
@@ -49,7 +48,7 @@ def scrub(text: str, key: str | None) -> str:
 
 
 def scrub_error(error: ProviderError, key: str | None) -> ProviderError:
-    """Return an equal error whose texts don't hold the key."""
+    """Returns an equal error whose texts do not hold the key."""
     message, detail = scrub(error.message, key), scrub(error.detail, key)
     if message == error.message and detail == error.detail:
         return error

@@ -1,6 +1,6 @@
-"""One answer of a model that may write its calls as text: what to show meanwhile, and what it was in the end.
+"""One answer of a model that may write its calls as text: the preview, and the final answer.
 
-Invariant: what turns out to be a call is never shown as text, and what is shown is never turned into a call.
+Invariant: text that turns out to be a call is never shown, and text that was shown is never turned into a call.
 """
 
 from __future__ import annotations
@@ -18,8 +18,7 @@ __all__ = ["TextCalls"]
 
 
 class TextCalls:
-    """`see` takes the events of the answer, `settle` the answer itself. `names` are the tools that were
-    sent."""
+    """`see` takes the events of the answer, `settle` the answer itself. `names` are the tools that were sent."""
 
     def __init__(self, names: frozenset[str], guided: bool, entropy: Entropy, emit: Callable[[AiEvent], None]) -> None:
         self._names = names
@@ -35,8 +34,7 @@ class TextCalls:
             self._emit(TextDelta(shown))
 
     def settle(self, completion: Completion) -> Completion:
-        """Return the answer with its call where it was one. Raises ProviderError when a guided answer is
-        none."""
+        """Returns the answer, with its call if the text is one. Raises ProviderError if a guided answer is no call."""
         if completion.tool_calls or not self._names:
             return self._as_text(completion)
         if self._guided:

@@ -1,8 +1,8 @@
-"""The local model: real weights, an engine in a process of its own, our own chat template.
+"""The local model: weights, an engine in a process of its own, and a chat template.
 
-For a machine without a key: `fetch` brings the weights, `LocalEngine` serves them on loopback, and the
-provider "local" talks to it like to any other. Imports from `demiurge.values`, `tools` and `wire` (for the
-fallback); the native engine is imported in that process alone.
+For a machine without a key: `fetch` downloads the weights, `LocalEngine` serves them on loopback, and the provider
+"local" uses it like any other provider. Imports from `demiurge.values`, `tools` and `wire` (for the fallback); only the
+engine's process imports the native engine.
 """
 
 from demiurge.models.local.engine import LocalEngine

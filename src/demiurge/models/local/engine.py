@@ -1,8 +1,8 @@
-"""The local engine: a process of its own that serves the local model on loopback (`serve.py`).
+"""The local engine: a separate process that serves the local model on loopback (`serve.py`).
 
-Invariant: the engine's life is its owner's. It is apart because native code that stops, crashes or hangs must not
-take a durable world with it, and because loading holds an interpreter for seconds. Its messages stay off the
-user's terminal unless `verbose`; its random key is known to this object alone.
+Invariant: the engine ends with its owner. It is a separate process because native code that stops, crashes or hangs
+must not take a durable world with it, and because loading blocks an interpreter for seconds. Its messages stay off the
+user's terminal unless `verbose`; only this object knows its random key.
 """
 
 from __future__ import annotations
@@ -31,11 +31,10 @@ _LEAVE_SECONDS = 2.0
 
 
 class LocalEngine:
-    """The engine of one model file. `start` loads it (seconds; 2 GB of memory), `stop` frees it; both may be
+    """The engine of one model file. `start` loads it (takes seconds and 2 GB of memory), `stop` frees it; both may be
     repeated.
 
-    Shapes: `base_url` is `http://127.0.0.1:PORT/v1`, `api_key` 32 hex digits, new at every start, `context`
-    tokens.
+    `base_url` is `http://127.0.0.1:PORT/v1`, `api_key` 32 hex digits, new at every start; `context` is in tokens.
     """
 
     def __init__(
@@ -57,13 +56,12 @@ class LocalEngine:
 
     @property
     def running(self) -> bool:
-        """Whether the process is there; one that died is started again by `start`."""
+        """Returns whether the process runs; `start` restarts one that died."""
         return self._process is not None and self._process.poll() is None
 
     def start(self, progress: Callable[[Progress], None] = lambda _: None) -> None:
-        """Load the model and listen. Raises Unavailable without the weights, the `local` extra, or memory
-        enough. Blocks for the seconds of loading.
-        """
+        """Loads the model and listens; blocks while it loads. Raises Unavailable if the weights, the `local` extra, or
+        free memory are missing."""
         if self.running:
             return
         self.stop()
@@ -82,7 +80,7 @@ class LocalEngine:
             stdout=subprocess.PIPE,
             stderr=None if self._verbose else subprocess.DEVNULL,
             text=True,
-            start_new_session=True,  # Ctrl-C is for us: the engine ends when its input closes
+            start_new_session=True,  # Ctrl-C must not reach the engine, which ends when its input closes
         )
         self._process = process
         try:
@@ -98,7 +96,7 @@ class LocalEngine:
         progress(Progress("load", size, size))
 
     def stop(self) -> None:
-        """End the process, by force where it does not leave, and free the memory."""
+        """Ends the process, by force if need be, and frees the memory."""
         process, self._process = self._process, None
         self.base_url = self.api_key = ""
         if process is None:
@@ -128,7 +126,7 @@ class LocalEngine:
 
 
 def _ask(process: subprocess.Popen[str], request: str) -> dict[str, str]:
-    """Send the one request and return the one answer; an empty one where the process died instead."""
+    """Sends the one request and returns the one answer; an empty one if the process died."""
     assert process.stdin is not None
     assert process.stdout is not None
     with suppress(OSError):
@@ -152,7 +150,7 @@ def _refusal(code: str | None, path: Path) -> Unavailable:
 
 
 def _memory() -> int:
-    """Return the bytes of memory that are free for use, or all there are where the system does not say."""
+    """Returns the free memory in bytes, or all memory if the system does not report it."""
     try:
         for line in Path("/proc/meminfo").read_text("ascii").splitlines():
             if line.startswith("MemAvailable:"):

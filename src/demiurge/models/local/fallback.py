@@ -1,4 +1,4 @@
-"""Calls that a small local model writes as text, and calls that it is made to write.
+"""Remedies for small local models: calls that the model writes as text, and calls that it is forced to write.
 
 Two separate remedies, both for the local provider only; a paid provider's text is never read as a call:
 
@@ -38,7 +38,7 @@ Call = tuple[str, str]
 
 
 def call_in_text(text: str, names: Container[str]) -> Call | None:
-    """Return the call that `text` as a whole is, or None."""
+    """Returns the call that `text` consists of, or None."""
     match = _WRAPPED.fullmatch(text.strip())
     if match is None:
         return None
@@ -54,8 +54,7 @@ def call_in_text(text: str, names: Container[str]) -> Call | None:
 
 
 def guided_format(specs: Sequence[ToolSpec], choice: ToolChoice | None) -> dict[str, Any] | None:
-    """Return the `response_format` that allows nothing but one call, or None where the choice leaves the
-    model free."""
+    """Returns the `response_format` that allows only one call, or None if the choice does not force a call."""
     if isinstance(choice, NamedTool):
         allowed = [spec for spec in specs if spec.name == choice.name]
         if not allowed:
@@ -80,9 +79,9 @@ def guided_format(specs: Sequence[ToolSpec], choice: ToolChoice | None) -> dict[
 
 
 def guided_call(text: str, names: Container[str]) -> tuple[Call, bool] | None:
-    """Return the call of a guided answer and whether it is whole; None when not even its name is there.
+    """Returns the call of a guided answer and whether it is complete; None if not even its name is there.
 
-    A cut answer keeps what stands after the name as its arguments, verbatim, to be marked invalid.
+    A cut answer keeps the text after the name as its arguments, verbatim, to be marked invalid.
     """
     whole = call_in_text(text, names)
     if whole is not None:
@@ -95,9 +94,9 @@ def guided_call(text: str, names: Container[str]) -> tuple[Call, bool] | None:
 
 
 class HeldText:
-    """Keeps text from the screen while it may still turn out to be a call.
+    """Holds text back from the screen while it may still turn out to be a call.
 
-    `feed` returns what may be shown now; `rest` returns what is still held, once the answer proved to be
+    `feed` returns the text that may be shown now; `rest` returns the text still held back, once the answer proved to be
     text.
     """
 

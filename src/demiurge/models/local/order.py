@@ -1,10 +1,9 @@
-"""The order of a tool's arguments, as a small model needs it.
+"""Reorders a tool's arguments for small models.
 
-A model writes arguments in the order of the schema, and a small one can't take back what it wrote: asked for the
-state of a module and offered `key` before `module`, it puts the module's name into `key` (0 of 4 right; in this order
-3 of 4). Schemas arrive with sorted names, so the order is made here: what is required comes first, and an argument
-whose description speaks of another one comes after that one. Only the order changes; the schema's meaning and the
-spec's hash do not.
+A model writes arguments in the order of the schema, and a small one does not correct itself: asked for the state of a
+module and offered `key` before `module`, it puts the module's name into `key` (0 of 4 right; in this order 3 of 4).
+Schemas arrive with sorted names. So required arguments come first here, and an argument whose description mentions
+another one comes after that one. Only the order changes; the schema's meaning and the spec's hash stay.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ __all__ = ["in_natural_order"]
 
 
 def in_natural_order(specs: Sequence[ToolSpec]) -> tuple[ToolSpec, ...]:
-    """Return the same specs with the top properties of their schemas reordered."""
+    """Returns the same specs with the top-level properties of their schemas reordered."""
     return tuple(replace(spec, input_schema=_ordered(spec.input_schema)) for spec in specs)
 
 

