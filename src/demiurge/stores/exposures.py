@@ -1,8 +1,8 @@
-"""The index from a blob to the rows that give it to a unit; and which blobs a row gives, found in its bytes without a
-look at their form.
+"""The index from a blob to the rows that give it to a unit; and the blobs that a row gives, found by scanning its
+bytes.
 
-Invariant: of a row that gives something, no blob is left out. A row whose body holds the same bytes by chance or on
-purpose adds entries that lead to a record which does not name the blob; whoever follows an entry reads that record.
+Invariant: if a row gives a blob, the scan finds it. A row may hold equal bytes by chance or on purpose; its entry then
+leads to a record that does not name the blob. So a reader of the index checks each record.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ class Given(NamedTuple):
 class Exposures(Protocol):
     """The index from a blob to the records that give it to a unit (`gives`).
 
-    It is derived from the journal and written in the transaction of the append. It says where to look and grants
-    nothing: an entry may be of another blob, or changed by damage, so whoever follows it reads the record.
+    It is derived from the journal and written in the transaction of the append. It only helps to find records and
+    grants nothing: an entry may belong to another blob, or be damaged, so its reader checks the record.
     """
 
     def find(self, digest: bytes, unit: str | None = None) -> Iterator[tuple[str, int]]:
@@ -46,12 +46,12 @@ class Exposures(Protocol):
         ...
 
     def indexed_from(self) -> int:
-        """The position from which on all records are in the index. It is 1, but in a world of an older program whose
-        old records can't be read, or that can't be written to."""
+        """The position from which on all records are in the index. It is 1, except in a world of an older program whose
+        old records cannot be read, or that cannot be written to."""
         ...
 
     def lacking(self, found: Sequence[Given]) -> Given | None:
-        """Returns the first of these that should be in the index and is not."""
+        """Returns the first of these entries that should be in the index and is not."""
         ...
 
 

@@ -356,7 +356,7 @@ class _MemoryWaitingList:
 
 
 class _MemoryExposures:
-    """See `exposures.Exposures`: what is in memory can't be damaged."""
+    """An `exposures.Exposures` in memory, which cannot be damaged."""
 
     def __init__(self, store: MemoryStore) -> None:
         self._store = store

@@ -1,11 +1,11 @@
 """The index from a blob to the records that give it to a unit, as SQL.
 
 Invariant: an entry is written in the transaction of its row, so every row from the position `indexed_from` on has its
-entries. The rows before that position were written by an older program; the first question indexes them, a page at a
-time and from the last one down, as far as their bytes are here.
+entries. An older program wrote the rows before that position; the first look-up indexes them, a page at a time and from
+the last one down, as far as their bytes are here.
 
-An entry has the first 8 bytes of the blob's digest. Two blobs may share them, and damage may change an entry: an entry
-says where to look, and the record that it leads to decides.
+An entry has the first 8 bytes of the blob's digest. Two blobs may share them, and damage may change an entry: the
+record that an entry leads to decides.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ __all__ = ["SqliteExposures", "add", "forget"]
 
 _PAGE: Final = 256
 _FILLED: Final = 2000
-"""So many older rows are indexed in one transaction."""
+"""The number of older rows that are indexed in one transaction."""
 
 _INSERT: Final = "INSERT OR IGNORE INTO exposure (blob, unit, seq) VALUES (?, ?, ?)"
 _OF_UNIT: Final = """SELECT ?1, seq FROM exposure WHERE blob = ?2 AND unit = (SELECT id FROM unit WHERE name = ?1)
@@ -46,16 +46,16 @@ def add(db: sqlite3.Connection, unit: int, rows: Iterable[Row]) -> None:
 
 
 def forget(db: sqlite3.Connection) -> None:
-    """Empties the index, in the transaction that is open: the next question makes it anew."""
+    """Empties the index in the open transaction; the next look-up builds it again."""
     db.execute("DELETE FROM exposure")
     schema.set_indexed_from(db, schema.next_position(db))
 
 
 class SqliteExposures:
-    """See `demiurge.stores.exposures.Exposures`. Any thread may ask."""
+    """The `demiurge.stores.exposures.Exposures` of a database. Any thread may call."""
 
-    def __init__(self, connections: Database, journal: JournalStore) -> None:
-        self._db, self._journal = connections, journal
+    def __init__(self, database: Database, journal: JournalStore) -> None:
+        self._db, self._journal = database, journal
         self._filling = threading.Lock()
 
     def find(self, digest: bytes, unit: str | None = None) -> Iterator[tuple[str, int]]:
@@ -88,7 +88,7 @@ class SqliteExposures:
             return schema.indexed_from(db)
 
     def _fill(self) -> None:
-        """Indexes what an older program wrote, as far as it can be read and written here."""
+        """Indexes the rows of an older program, as far as they can be read and the index can be written."""
         if self.indexed_from() == 1:
             return
         with self._filling, suppress(Unavailable):

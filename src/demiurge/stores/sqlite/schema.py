@@ -89,7 +89,7 @@ _FOURTH: Final = (
         blob INTEGER NOT NULL, unit INTEGER NOT NULL, seq INTEGER NOT NULL,
         PRIMARY KEY (blob, unit, seq)) WITHOUT ROWID""",
 )
-"""What format 4 added: which records give a unit a blob (`exposures`)."""
+"""The tables of format 4: the records that give a unit a blob (`exposures`)."""
 
 _INDEXED_FROM: Final = "indexed_from"
 

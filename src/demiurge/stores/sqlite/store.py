@@ -1,9 +1,8 @@
 """A world in one folder: `journal.db` (SQLite), `blobs/` (a file for each blob over 16 KiB), `archives/`, `lock`.
 
-Only their user can read or write these files, and none of them is a link (see private.py).
-
 Invariant: a process that has a SqliteStore owns the world (see lock.py), so the methods need no defence against other
 writers; protocol.py states what they promise. An append costs one fsync, however many units and small blobs it carries.
+Only the files' user can read or write them, and none of them is a link (see private.py).
 """
 
 from __future__ import annotations
