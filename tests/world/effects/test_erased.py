@@ -12,7 +12,7 @@ from demiurge.values.refs import Ref, ref_of
 from demiurge.values.vector import Vector
 from demiurge.wire import anthropic, openai_chat, openai_responses
 from demiurge.wire.items import Item, Message, Opaque, Reasoning, Text, ToolCall, ToolOutput
-from demiurge.world.effects.erased import Gone, erased_message, mended, unless_erased
+from demiurge.world.effects.erased import Erased, erased_message, unless_erased, without_erased
 
 ASKED: list[Item] = [Message("user", (Text("Do it."),))]
 CALLED: list[Item] = [Reasoning(("I should",)), ToolCall("c1", "a", "{}"), ToolCall("c2", "b", "{}")]
@@ -20,47 +20,63 @@ ANSWERS: list[list[Item]] = [[ToolOutput("c1", "one")], [ToolOutput("c2", "two")
 DONE: list[Item] = [Opaque({"type": "web_search_call"}), Message("assistant", (Text("Done."),))]
 SAID = "(This message was erased.)"
 USERS, MODELS, SYSTEMS = (Message(role, (Text(SAID),)) for role in ("user", "assistant", "system"))
-RESULT = Gone("tool", "c2")
+RESULT = Erased("tool", "c2")
 
 
 def test_a_whole_conversation_is_as_it_was() -> None:
     whole = [ASKED, CALLED, *ANSWERS, DONE]
-    assert mended(whole) == tuple(item for message in whole for item in message)
+    assert without_erased(whole) == tuple(item for message in whole for item in message)
 
 
 @pytest.mark.parametrize(
-    ("gone", "stand_in"), [(Gone(), USERS), (Gone("assistant"), MODELS), (Gone("system"), SYSTEMS)]
+    ("gone", "stand_in"),
+    [(Erased(), USERS), (Erased("assistant"), MODELS), (Erased("system"), SYSTEMS)],
 )
-def test_in_the_place_of_what_is_gone_stands_that_it_is_in_the_same_role(gone: Gone, stand_in: Message) -> None:
-    assert mended([ASKED, gone, ASKED]) == (*ASKED, stand_in, *ASKED)
+def test_in_the_place_of_what_is_gone_stands_that_it_is_in_the_same_role(gone: Erased, stand_in: Message) -> None:
+    assert without_erased([ASKED, gone, ASKED]) == (*ASKED, stand_in, *ASKED)
 
 
 def test_an_erased_result_stays_the_answer_to_its_call() -> None:
     said = (*ASKED, CALLED[1], CALLED[2], *ANSWERS[0], ToolOutput("c2", SAID), DONE[1])
-    assert mended([ASKED, CALLED, ANSWERS[0], RESULT, DONE]) == said
+    assert without_erased([ASKED, CALLED, ANSWERS[0], RESULT, DONE]) == said
 
 
 def test_a_call_without_its_answer_is_left_out() -> None:
-    assert mended([ASKED, CALLED, ANSWERS[0], Gone(), DONE]) == (*ASKED, CALLED[1], *ANSWERS[0], USERS, DONE[1])
+    assert without_erased([ASKED, CALLED, ANSWERS[0], Erased(), DONE]) == (
+        *ASKED,
+        CALLED[1],
+        *ANSWERS[0],
+        USERS,
+        DONE[1],
+    )
 
 
 def test_answers_without_their_calls_are_left_out() -> None:
-    assert mended([ASKED, Gone("assistant"), *ANSWERS, DONE]) == (*ASKED, MODELS, DONE[1])
-    assert mended([ASKED, Gone("assistant"), ANSWERS[0], RESULT, DONE]) == (*ASKED, MODELS, DONE[1])
+    assert without_erased([ASKED, Erased("assistant"), *ANSWERS, DONE]) == (*ASKED, MODELS, DONE[1])
+    assert without_erased([ASKED, Erased("assistant"), ANSWERS[0], RESULT, DONE]) == (*ASKED, MODELS, DONE[1])
 
 
 def test_a_request_does_not_end_with_the_line_of_an_erased_answer() -> None:
-    assert mended([ASKED, Gone("assistant"), *ANSWERS]) == (*ASKED, USERS)
+    assert without_erased([ASKED, Erased("assistant"), *ANSWERS]) == (*ASKED, USERS)
 
 
 WHOLE: list[list[Item]] = [ASKED, CALLED, *ANSWERS, DONE, ASKED]
-IN_PLACE = [Gone(), Gone("assistant"), Gone("tool", "c1"), RESULT, Gone("assistant"), Gone()]
+IN_PLACE = [
+    Erased(),
+    Erased("assistant"),
+    Erased("tool", "c1"),
+    RESULT,
+    Erased("assistant"),
+    Erased(),
+]
 
 
 @pytest.mark.parametrize("erased", list(itertools.product((False, True), repeat=len(WHOLE))), ids=str)
 def test_every_format_gets_a_conversation_that_it_takes(erased: tuple[bool, ...]) -> None:
     """Of each conversation that is left: a call is followed by its results at once, and each result has its call."""
-    items = mended(gone if is_erased else said for is_erased, gone, said in zip(erased, IN_PLACE, WHOLE, strict=True))
+    items = without_erased(
+        gone if is_erased else said for is_erased, gone, said in zip(erased, IN_PLACE, WHOLE, strict=True)
+    )
     roles = [(item.role, bool(item.text)) for item in items if isinstance(item, Message)]
     assert roles == [(role, True) for role in ("user", "assistant", "assistant", "user")][-len(roles) :] or (
         roles == [("user", True), ("assistant", True), ("user", True)]
@@ -104,23 +120,23 @@ MESSAGES = Vector.of(
 @pytest.mark.parametrize(
     ("named", "gone"),
     [
-        (b"1", Gone("user")),
-        (b"2", Gone("assistant")),
-        (b"3", Gone("tool", "c2")),
-        (b"4", Gone()),
-        (b"5", Gone()),
-        (b"6", Gone()),
-        (b"system", Gone("system")),
+        (b"1", Erased("user")),
+        (b"2", Erased("assistant")),
+        (b"3", Erased("tool", "c2")),
+        (b"4", Erased()),
+        (b"5", Erased()),
+        (b"6", Erased()),
+        (b"system", Erased("system")),
     ],
 )
-def test_the_state_of_a_chat_says_what_an_erased_message_was(named: bytes, gone: Gone) -> None:
+def test_the_state_of_a_chat_says_what_an_erased_message_was(named: bytes, gone: Erased) -> None:
     settings = {"system_ref": ref_of(b"system")}
     assert erased_message({"messages": MESSAGES}, settings, ref_of(named)) == gone
 
 
 @pytest.mark.parametrize("cell", [None, {}, {"messages": "none"}, {"messages": Vector.of(["x"])}])
 def test_of_an_app_that_keeps_no_such_list_an_erased_message_counts_as_a_users(cell: Any) -> None:
-    assert erased_message(cell, {}, ref_of(b"1")) == Gone()
+    assert erased_message(cell, {}, ref_of(b"1")) == Erased()
 
 
 def test_only_what_was_erased_may_be_missing() -> None:

@@ -1,8 +1,8 @@
 """Which addresses a request may go to: the public internet, and what a grant adds.
 
-A name says nothing about where it leads, so the decision is about the address that is connected to (SSRF). An IPv6
-address that only wraps an IPv4 one is refused unless a grant names the wrapping, and then what is wrapped has to be
-allowed as well.
+A name says nothing about where it leads, so the decision is about the address that is connected to; this prevents
+server-side request forgery (SSRF). An IPv6 address that wraps an IPv4 address is refused unless a grant names the
+wrapping, and then the wrapped address must be allowed as well.
 """
 
 from __future__ import annotations
@@ -31,19 +31,20 @@ _SPECIAL = {
     "reserved": "192.0.0.0/24 192.0.2.0/24 198.18.0.0/15 198.51.100.0/24 203.0.113.0/24 240.0.0.0/4 "
     "100::/64 2001::/23 2001:db8::/32 3fff::/20 5f00::/16",
 }
-"""What is not the public internet (IANA's registries of special-purpose addresses); the first that fits names it."""
+"""Networks outside the public internet (IANA's registries of special-purpose addresses). The first that holds an
+address names it."""
 
 _NAMED = [(kind, ip_network(text)) for kind, texts in _SPECIAL.items() for text in texts.split()]
 _GLOBAL_V6 = ip_network("2000::/3")
 
 
 def networks(texts: Sequence[str]) -> list[Network]:
-    """Raises ValueError for a text that is no network."""
+    """Parses networks. Raises ValueError for a text that is not a network."""
     return [ip_network(text) for text in texts]
 
 
 def refused(address: str, granted: Sequence[Network]) -> str | None:
-    """Why no request may go to `address`; None when it may."""
+    """Returns why no request may go to `address`; None if it may."""
     return _refused(ip_address(address), granted)
 
 
@@ -64,7 +65,7 @@ def _holds(network: Network, address: Address) -> bool:
 
 
 def _wrapped(address: IPv6Address) -> IPv4Address | None:
-    """The IPv4 address that this one stands for."""
+    """Returns the IPv4 address that this IPv6 address wraps, or None."""
     number = int(address)
     if address.sixtofour is not None:
         return address.sixtofour

@@ -1,8 +1,8 @@
 """`ask`: how a capability of a running tool asks the kernel for an effect.
 
-The capabilities of `tools.capabilities` are bound to the kernel in the modules of their effects: each method asks for
-effects, so a handler can do exactly what the caps and the policy of its world let its open `tool.call` do, and each use
-is journaled.
+The capabilities of `tools.capabilities` are implemented beside the adapters of their effects. Each method asks for
+effects, so a handler can do exactly what the caps and the world's policy let its open `tool.call` do, and each use is
+journaled.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from demiurge.world.effect import EffectCall
 __all__ = ["ask"]
 
 _ENDS = (ToolErrorCode.POLICY_DENIED, ToolErrorCode.BUDGET_EXCEEDED, ToolErrorCode.DEADLINE_EXCEEDED)
-"""What the kernel refuses an effect of a running tool with; any other failure is the effect's own."""
+"""Codes with which the kernel refuses an effect of a running tool; any other failure is the effect's own."""
 
 
 async def ask(call: EffectCall, kind: str, **params: Any) -> Mapping[str, Any]:
-    """Returns the receipt's payload. Raises ToolFailure when the effect was refused, had no budget left or is in doubt,
-    else ToolUserError with what it said."""
+    """Returns the receipt's payload. Raises ToolFailure if the effect was refused, had no budget left or is in doubt,
+    else ToolUserError with the failure's message."""
     result = await call.request(kind, params)
     payload: Mapping[str, Any] = result["payload"]
     if result["status"] != "ok":

@@ -1,6 +1,6 @@
 """Makes the adapters and the capabilities that the effect kinds name, for one world.
 
-A composition root calls `shipped_adapters` once with what its world has; a tool call gets its capabilities from
+A composition root calls `shipped_adapters` once with the parts of its world; a tool call gets its capabilities from
 `capabilities`.
 """
 
@@ -71,7 +71,7 @@ def shipped_adapters(parts: WorldParts) -> list[Adapter]:
 
 def capabilities(call: EffectCall, sealing: Sealing | None) -> dict[type[Any], Any]:
     """Returns the capabilities of a running tool, by the protocols that its handler asks for. A capability that seals
-    is left out where there is no `sealing`."""
+    values is left out without `sealing`."""
     found = [family.capability for family in tables().families.values() if family.capability is not None]
     plain = {c.protocol: _named(c.entry_point)(call) for c in found if not c.seals}
     return plain | {c.protocol: _named(c.entry_point)(call, sealing) for c in found if c.seals and sealing is not None}

@@ -1,7 +1,7 @@
-"""`blob.put` and `blob.get`: bytes by address, for plans and tools that have no other way to them.
+"""`blob.put` and `blob.get`: bytes by address, for plans and tools that have no other access to them.
 
-A ref in the parameters is text, not a `hash`: what a unit names it does not thereby hold (`world.blob_access`). One
-that it may not read is answered as one that does not exist.
+A ref in the parameters is text, not a `hash`: naming a blob does not give a unit access to it (`world.blob_access`). A
+blob that the unit may not read is answered as one that does not exist.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ __all__ = ["BlobEffects", "WorldBlobs", "require_readable", "resolve_input_blob"
 
 
 async def require_readable(call: EffectCall, text: str) -> Ref:
-    """The ref that `text` is, if the unit that asks was given it. Raises NotFound, InvalidValue (not a ref)."""
+    """Parses a ref. Raises NotFound if the asking unit was not given the blob, InvalidValue if `text` is not a ref."""
     ref = parse_ref(text)
     if await call.services.granting_record(call.unit, ref) is None:
         raise NotFound(f"There is no blob {ref} here.")
@@ -30,12 +30,14 @@ async def require_readable(call: EffectCall, text: str) -> Ref:
 
 
 async def resolve_input_blob(call: EffectCall, text: str) -> Ref:
-    """The address of bytes that an effect takes along. A tool's come from its capability, which has just stored them;
-    whoever else asks can only name what its unit was given. Raises as `readable`."""
+    """Returns the address of bytes that an effect takes as input. A tool's bytes were just stored by its capability;
+    any other asker can only name what its unit was given. Raises as `require_readable`."""
     return parse_ref(text) if call.intent.origin["kind"] == "tool" else await require_readable(call, text)
 
 
 class BlobEffects:
+    """The adapter of `blob.put` and `blob.get`."""
+
     kinds = BLOB.names
 
     @classmethod
@@ -43,7 +45,7 @@ class BlobEffects:
         return cls()
 
     def restart(self, intent: OpenIntent, manifest: Manifest) -> Restart:
-        """The same bytes have the same address, however often they are put."""
+        """Returns "retry": the same bytes have the same address, however often they are put."""
         return "retry"
 
     async def perform(self, call: EffectCall) -> Result:
@@ -54,7 +56,7 @@ class BlobEffects:
 
 
 async def _put(call: EffectCall) -> Result:
-    """Store bytes, or make sure of what is stored; with `blob_ref`, only if that is their address."""
+    """Stores bytes, or confirms a stored blob; with `blob_ref`, only if that is their address."""
     wanted, content = call.intent.params["blob_ref"], call.intent.params["content"]
     if content["$tag"] == "bytes":
         data: bytes = content["$value"]
@@ -67,7 +69,8 @@ async def _put(call: EffectCall) -> Result:
 
 
 async def _get(call: EffectCall) -> Result:
-    """A blob's bytes, or those of `range`: `start` inclusive, `end` exclusive. `size` is the whole blob's."""
+    """Returns a blob's bytes, or those of `range`: `start` inclusive, `end` exclusive. `size` is the whole blob's
+    size."""
     ref = await require_readable(call, call.intent.params["blob_ref"])
     data = call.get_blob(ref)
     size, part = len(data), call.intent.params["range"]
@@ -88,6 +91,8 @@ def _check_size(call: EffectCall, size: int) -> None:
 
 
 class WorldBlobs:
+    """The `BlobAccess` capability of a running tool."""
+
     def __init__(self, call: EffectCall) -> None:
         self._call = call
 

@@ -1,4 +1,4 @@
-"""Reading what a server sends, never more of it than is allowed: neither on the wire nor unpacked.
+"""Reads a server's answer, never more of it than is allowed, neither on the wire nor unpacked.
 
 A few kilobytes of gzip can unpack to gigabytes, so unpacking stops at the limit and not after it.
 """
@@ -13,17 +13,17 @@ from demiurge.errors import DemiurgeError
 __all__ = ["BodyRefused", "read_body"]
 
 SLACK = 1024
-"""What packing may add to a body that packs badly."""
+"""How many bytes packing may add to a body that does not compress."""
 
 
 class BodyRefused(DemiurgeError):
-    """A body that is too large or can't be unpacked."""
+    """A body is too large or cannot be unpacked."""
 
     code = "response_too_large"
 
 
 async def read_body(chunks: AsyncIterable[bytes], encoding: str, limit: int) -> bytes:
-    """The unpacked body of at most `limit` bytes; `encoding` is the value of Content-Encoding.
+    """Returns the unpacked body of at most `limit` bytes; `encoding` is the value of Content-Encoding.
 
     Raises BodyRefused (`response_too_large`, `bad_encoding`).
     """
@@ -57,7 +57,7 @@ class _Plain:
 
 
 class _Zlib:
-    """Unpacks gzip (any number of members) or deflate, which some send in zlib's frame and some without."""
+    """Unpacks gzip (any number of members) or deflate, which servers send with or without zlib's frame."""
 
     def __init__(self, *, gzip: bool) -> None:
         self._gzip, self._stream = gzip, zlib.decompressobj(31)
@@ -68,7 +68,7 @@ class _Zlib:
         return self._stream.eof or not (self._begun or self._held)
 
     def feed(self, data: bytes, most: int) -> bytes:
-        """At most `most` bytes, and then the caller gives up."""
+        """Returns the next unpacked bytes, at most `most`; the caller stops once it got that many."""
         if not self._gzip and not self._begun:
             data = self._held = self._held + data
             if len(data) < 2:

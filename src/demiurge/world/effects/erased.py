@@ -1,8 +1,8 @@
-"""What a model is told of a chat some of whose messages were erased.
+"""The request to a model for a chat some of whose messages were erased.
 
-A chat outlives its messages. In the place of an erased message stands a line in the same role that says so, and in the
-place of an erased result such a line as the answer to its call. A call whose answer is not there, or the other way
-round, is left out, and so is what a provider binds to either, since no provider takes half.
+A chat outlives its messages. An erased message is replaced by a line in the same role that says so, an erased result by
+such a line as the answer to its call. A call without its answer, or an answer without its call, is left out, and so are
+provider items bound to either, since no provider accepts half of a pair.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from demiurge.values.vector import Vector
 from demiurge.wire.items import Item, Message, Opaque, Reasoning, Text, ToolCall, ToolOutput
 from demiurge.world.cell import Cell
 
-__all__ = ["Gone", "erased_message", "mended", "unless_erased"]
+__all__ = ["Erased", "erased_message", "unless_erased", "without_erased"]
 
-_SAID = "(This message was erased.)"
+_STAND_IN_TEXT = "(This message was erased.)"
 _ROLES = ("system", "developer", "user", "assistant")
 
 
 @dataclass(frozen=True, slots=True)
-class Gone:
-    """A message that was erased; `call_id` is the call that it answered, None for one that is no tool's result."""
+class Erased:
+    """An erased message. `call_id` is the call that it answered, None if it is not a tool's result."""
 
     role: str = "user"
     call_id: str | None = None
@@ -34,12 +34,12 @@ class Gone:
     def stand_in(self) -> Item:
         """The item that is sent in its place."""
         if self.call_id is not None:
-            return ToolOutput(self.call_id, _SAID)
-        return Message(self.role, (Text(_SAID),))
+            return ToolOutput(self.call_id, _STAND_IN_TEXT)
+        return Message(self.role, (Text(_STAND_IN_TEXT),))
 
 
 def unless_erased(read: Callable[[Ref], bytes], ref: Ref) -> bytes | None:
-    """The blob; None for one that was erased. Raises NotFound for any other that is missing."""
+    """Returns the blob, or None if it was erased. Raises NotFound if it is missing for another reason."""
     try:
         return read(ref)
     except NotFound as error:
@@ -48,27 +48,27 @@ def unless_erased(read: Callable[[Ref], bytes], ref: Ref) -> bytes | None:
         return None
 
 
-def erased_message(cell: Cell | None, settings: Mapping[str, Any], ref: Ref) -> Gone:
-    """What a chat still knows of its message at `ref`: its state keeps the role of each message, and the call that a
-    result answers. A message that the state does not name counts as a user's."""
+def erased_message(cell: Cell | None, settings: Mapping[str, Any], ref: Ref) -> Erased:
+    """Returns what a chat still knows of its message at `ref`: its state keeps the role of each message, and the call
+    that a result answers. A message that the state does not name counts as a user's."""
     if ref == settings.get("system_ref"):
-        return Gone("system")
+        return Erased("system")
     messages = (cell or {}).get("messages")
     for message in messages if isinstance(messages, Vector) else ():
         if isinstance(message, Mapping) and message.get("message_ref") == ref:
             role, tool = message.get("role"), message.get("tool")
-            return Gone("tool", tool["id"]) if tool else Gone(role if role in _ROLES else "user")
-    return Gone()
+            return Erased("tool", tool["id"]) if tool else Erased(role if role in _ROLES else "user")
+    return Erased()
 
 
-def mended(messages: Iterable[Sequence[Item] | Gone]) -> tuple[Item, ...]:
-    """The items of messages, some of which are gone. What comes of it never ends with an assistant's line in the place
-    of a message: some providers take no request that does."""
+def without_erased(messages: Iterable[Sequence[Item] | Erased]) -> tuple[Item, ...]:
+    """Returns the items of messages, with stand-ins for those that are gone. They never end with an assistant's
+    stand-in, because some providers accept no such request."""
     known = list(messages)
     items: list[Item] = []
     for message in known:
-        items += [message.stand_in] if isinstance(message, Gone) else message
-    if not any(isinstance(message, Gone) for message in known):
+        items += [message.stand_in] if isinstance(message, Erased) else message
+    if not any(isinstance(message, Erased) for message in known):
         return tuple(items)
     calls = {item.id for item in items if isinstance(item, ToolCall)}
     answers = {item.id for item in items if isinstance(item, ToolOutput)}
@@ -79,6 +79,6 @@ def mended(messages: Iterable[Sequence[Item] | Gone]) -> tuple[Item, ...]:
         if not isinstance(item, Reasoning | Opaque)
         and (not isinstance(item, ToolCall | ToolOutput) or item.id in whole)
     ]
-    if kept and kept[-1] == Gone("assistant").stand_in:
-        kept[-1] = Gone().stand_in
+    if kept and kept[-1] == Erased("assistant").stand_in:
+        kept[-1] = Erased().stand_in
     return tuple(kept)

@@ -1,10 +1,10 @@
 """`http.request`: one request to one checked address.
 
-A name is resolved once, what it stands for is checked, and the connection goes to exactly that address: the name is
-only told to the server (Host, and SNI with its certificate). So a name that means something else a moment later leads
-nowhere new. Redirects are followed only as far as asked, and each hop is checked like a first request. No proxies, no
-cookies, no connection that is used twice. What broke after it may have been carried out is `unknown_outcome`, unless it
-may be repeated.
+A name is resolved once, its addresses are checked, and the connection goes to exactly one of them; the name itself is
+only sent to the server (in Host, and in SNI with its certificate). So a name that resolves differently a moment later
+leads nowhere new. Redirects are followed only as far as asked, and each hop is checked like a first request. No
+proxies, no cookies, no reused connections. If a request fails after the server may have acted on it, the outcome is
+`unknown_outcome`, unless the request may be repeated.
 """
 
 from __future__ import annotations
@@ -47,25 +47,25 @@ _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 _KEPT_ELSEWHERE = frozenset(
     {"accept", "accept-language", "content-language", "content-type", "idempotency-key", "range", "user-agent"}
 )
-"""What goes along to another origin: nothing that says who asks."""
+"""Headers that are sent on to another origin: none that identifies the sender."""
 _NOT_KEPT = frozenset({"set-cookie", "set-cookie2", "authentication-info", "proxy-authenticate"})
-"""Headers of an answer that never get into a receipt: they let their reader act as somebody."""
+"""Headers of an answer that never get into a receipt: they let their reader act for somebody else."""
 
-_NOBODY = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-"""Trusts no one; for http, which asks nobody."""
+_TRUSTS_NONE = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+"""Trusts no certificate; for http, which uses none."""
 
 Resolve = Callable[[str, int], Awaitable[Sequence[str]]]
-"""The addresses of a name, best first. Raises OSError."""
+"""Returns the addresses of a name, best first. Raises OSError."""
 
 
 class HttpRefused(DemiurgeError):
-    """A request that is not made, or whose answer is not taken."""
+    """A request is not made, or its answer is not accepted."""
 
     code = "request_refused"
 
 
 async def resolve(host: str, port: int) -> Sequence[str]:
-    """As the machine does it (`Resolve`)."""
+    """Resolves a name as the machine does (`Resolve`)."""
     found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
     return list(dict.fromkeys(str(entry[4][0]) for entry in found))
 
@@ -88,7 +88,7 @@ class _Answer:
 
 @dataclass(slots=True)
 class _Journey:
-    """What one performance is bound by, and how far it has come: `sent` once a server may have acted on it."""
+    """The limits of one performance, and its progress: `sent` is true once a server may have acted on it."""
 
     grant: Mapping[str, Any]
     limit: int
@@ -96,7 +96,8 @@ class _Journey:
 
 
 class HttpRequests:
-    """The adapter. `tls` is what https trusts; `resolve` and `connect_s` (seconds) are for tests and odd networks."""
+    """The adapter of `http.request`. `tls` says which certificates https trusts; `resolve` and `connect_s` (seconds)
+    are for tests and unusual networks."""
 
     kinds = HTTP.names
 
@@ -117,7 +118,7 @@ class HttpRequests:
         return cls(parts.secrets, parts.clock)
 
     def restart(self, intent: OpenIntent, manifest: Manifest) -> Restart:
-        """A read may be repeated, and so may what the server recognises by a key; nobody knows of anything else."""
+        """Returns "retry" for a read, and for a request with an `Idempotency-Key`; "in_doubt" for any other."""
         names = {name.lower() for name in intent.params["headers"] or ()}
         harmless = intent.params["method"].upper() in SAFE_METHODS or "idempotency-key" in names
         return "retry" if harmless else "in_doubt"
@@ -154,7 +155,7 @@ class HttpRequests:
         return failed(code, message)
 
     async def _first(self, call: EffectCall, journey: _Journey) -> _Hop:
-        """The request as it was asked for, with its secrets and its body. Raises DemiurgeError."""
+        """Returns the request as it was asked for, with its secrets and its body. Raises DemiurgeError."""
         params = call.intent.params
         headers = {"accept": "*/*", "user-agent": "demiurge"}
         for name, value in (params["headers"] or {}).items():
@@ -176,7 +177,7 @@ class HttpRequests:
         return f"Bearer {secret}" if name == "authorization" and " " not in secret else secret
 
     async def _follow(self, journey: _Journey, hop: _Hop, redirects: int) -> _Answer:
-        """The last answer; one that redirects is an answer like any other when none are to be followed."""
+        """Returns the last answer. If no redirects are to be followed, a redirect is an answer like any other."""
         for _ in range(redirects + 1):
             answer = await self._exchange(journey, hop, follows=redirects > 0)
             location = answer.headers.get("location")
@@ -186,7 +187,7 @@ class HttpRequests:
         raise HttpRefused(f"There were more than {redirects} redirects.", code="too_many_redirects")
 
     async def _exchange(self, journey: _Journey, hop: _Hop, *, follows: bool) -> _Answer:
-        """One request to the first checked address that takes a connection."""
+        """Sends one request to the first checked address that accepts a connection."""
         addresses = await self._addresses(journey.grant, hop.url)
         for address in addresses:
             try:
@@ -198,7 +199,7 @@ class HttpRequests:
         raise HttpRefused(f"No connection to {hop.url.host} could be made.", code="connect_failed")
 
     async def _addresses(self, grant: Mapping[str, Any], url: WebUrl) -> list[str]:
-        """Where the request may go. One answer of the resolver is all that counts."""
+        """Returns the addresses that the request may go to. The name is resolved once only."""
         granted = networks(sorted(grant.get("internal_networks") or ()))
         try:
             ip_address(url.host)
@@ -222,12 +223,12 @@ class HttpRequests:
         extensions: dict[str, Any] = {
             "timeout": limits,
             "sni_hostname": url.host,
-            "target": url.target.encode(),  # as it was checked, whatever another reader makes of it
+            "target": url.target.encode(),  # exactly as it was checked
             "trace": _noting(journey),
         }
         there = httpx.URL(scheme=url.scheme, host=address, port=url.port)
         request = httpx.Request(hop.method, there, headers=headers, content=hop.body, extensions=extensions)
-        trust = self._trust() if url.scheme == "https" else _NOBODY
+        trust = self._trust() if url.scheme == "https" else _TRUSTS_NONE
         async with httpx.AsyncHTTPTransport(verify=trust, trust_env=False) as transport:
             response = await transport.handle_async_request(request)
             try:
@@ -239,7 +240,8 @@ class HttpRequests:
         return _Answer(response.status_code, url, kept, body)
 
     def _trust(self) -> ssl.SSLContext:
-        """Made once, and only when it is needed: it reads every certificate of the machine's authorities."""
+        """Returns the TLS context, made when first needed: making it reads every certificate of the machine's
+        authorities."""
         if self._tls is None:
             self._tls = httpx.create_ssl_context(trust_env=False)
         return self._tls
@@ -270,7 +272,7 @@ async def _body(journey: _Journey, response: httpx.Response) -> bytes:
 
 
 def _kept(headers: httpx.Headers) -> dict[str, str]:
-    """An answer's headers as a receipt holds them. Raises HttpRefused when there are too many."""
+    """Returns an answer's headers as a receipt holds them. Raises HttpRefused if there are too many."""
     if len(headers.raw) > HEADERS or sum(len(name) + len(value) for name, value in headers.raw) > HEADER_BYTES:
         raise HttpRefused("The answer's headers are too long.", code="headers_too_large")
     kept: dict[str, str] = {}
@@ -281,7 +283,7 @@ def _kept(headers: httpx.Headers) -> dict[str, str]:
 
 
 def _next_hop(grant: Mapping[str, Any], hop: _Hop, status: int, location: str) -> _Hop:
-    """The request that a redirect asks for, under the same grant. Raises HttpRefused."""
+    """Returns the request that a redirect asks for, under the same grant. Raises HttpRefused."""
     try:
         url = joined(hop.url, location)
     except InvalidValue:
@@ -297,11 +299,13 @@ def _next_hop(grant: Mapping[str, Any], hop: _Hop, status: int, location: str) -
         following = replace(following, headers=headers)
     problem = http_problem(grant, following.method, url)
     if problem is not None:
-        raise HttpRefused(f"A redirect leads to what the grant does not cover: {problem}.", code="redirect_refused")
+        raise HttpRefused(f"A redirect leads where the grant does not reach: {problem}.", code="redirect_refused")
     return following
 
 
 class WorldHttp:
+    """The `HttpAccess` capability of a running tool."""
+
     def __init__(self, call: EffectCall) -> None:
         self._call = call
 

@@ -1,7 +1,7 @@
-"""`introspect.*`: a world looking at itself. The host reads, the receipt names what it saw.
+"""`introspect.*`: lets a world inspect itself. The host reads; the receipt names what it read.
 
-Of a cell it names unit, number and state hash; of a definition, the manifest it stands in. A state hash of a cell that
-was only counted is text: to be told that a state exists is not to be shown it.
+Of a cell it names unit, number and state hash; of a definition, the manifest it is in. The state hash of a cell that
+was only listed is text: knowing that a state exists gives no access to it.
 """
 
 from __future__ import annotations
@@ -26,10 +26,12 @@ from demiurge.world.unit import Unit
 __all__ = ["Introspect", "WorldIntrospection"]
 
 CELLS, MAX_CELLS = 100, 1000
-"""How many cells one answer lists, if nothing is said and at most."""
+"""How many cells one answer lists by default, and at most."""
 
 
 class Introspect:
+    """The adapter of `introspect.*`."""
+
     kinds = INTROSPECT.names
 
     @classmethod
@@ -67,7 +69,7 @@ async def _state(call: EffectCall, params: Mapping[str, Any]) -> Result:
 
 
 async def _journal_head(call: EffectCall, params: Mapping[str, Any]) -> Result:
-    """Where a unit's chain stands; of the unit that asks, when no module is named."""
+    """Returns the head of a unit's chain; of the asking unit if no module is named."""
     name = params["module"]
     unit = call.unit if name is None else Unit(_module(call.manifest, name).name, params["key"] or "")
     reading = await call.services.read_cell(unit)
@@ -75,7 +77,8 @@ async def _journal_head(call: EffectCall, params: Mapping[str, Any]) -> Result:
 
 
 async def _list_cells(call: EffectCall, params: Mapping[str, Any]) -> Result:
-    """A page of a module's cells by key, after `cursor`. A unit that can't be read is listed with its problem."""
+    """Returns a page of a module's cells by key, after `cursor`. A unit that cannot be read is listed with its
+    problem."""
     module, after = _module(call.manifest, params["module"]), params["cursor"]
     most = min(params["limit"] or CELLS, MAX_CELLS)
     keys = (key for key in call.services.keys(module.name) if after is None or key > after)
@@ -98,7 +101,7 @@ async def _cell(call: EffectCall, unit: Unit) -> dict[str, Any] | None:
 
 
 async def _schemas(call: EffectCall, params: Mapping[str, Any]) -> Result:
-    """The types whose names begin with `prefix`, as a JSON blob `{name: type}`."""
+    """Stores the types whose names begin with `prefix` as a JSON blob `{name: type}`."""
     manifest, prefix = call.services.manifest, params["prefix"] or ""
     found = {name: manifest.schemas.get(name) for name in manifest.schemas.names if name.startswith(prefix)}
     ref = await call.put_blob(canonical_json.encode(found))
@@ -106,7 +109,7 @@ async def _schemas(call: EffectCall, params: Mapping[str, Any]) -> Result:
 
 
 async def _one_module(call: EffectCall, params: Mapping[str, Any]) -> Result:
-    """What a module declares, as a JSON blob; `source` is the address that its code is pinned to."""
+    """Stores a module's declaration as a JSON blob; `source` is the address that its code is pinned to."""
     manifest = call.services.manifest
     module = _module(manifest, params["name"])
     view = {
@@ -140,12 +143,12 @@ _NAMED = {
     "secrets": "defsecret",
     "toolsets": "deftoolset",
 }
-"""What a manifest shows by name alone, and the kind of its definitions."""
+"""Parts of a manifest that are shown by name alone -> the kind of their definitions."""
 
 
 def _policy_view(policy: Mapping[str, Any], caller: Caller) -> Mapping[str, Any]:
-    """The tool policy as far as `caller` may know it: of its rules those for this caller, without whom else they are
-    for."""
+    """Returns the tool policy as far as `caller` may know it: its lists, and the rules that match this caller, without
+    the roles, tenants and actors that they name."""
     if "rules" not in policy:
         return policy
     context = ToolPolicyContext.of(caller)
@@ -173,11 +176,13 @@ def _manifest_view(node: Mapping[str, Any], caller: Caller) -> dict[str, Any]:
 
 
 class WorldIntrospection:
+    """The `Introspection` capability of a running tool."""
+
     def __init__(self, call: EffectCall) -> None:
         self._call = call
 
     async def manifest(self) -> Mapping[str, Any]:
-        """What this world is made of: definitions by name, and in full what may happen in it and who decides."""
+        """Returns the manifest: definitions by name, and in full what may happen in the world and who decides."""
         found = await ask(self._call, "introspect.manifest")
         node = cbor.decode(self._call.get_blob(Ref(found["manifest_ref"])))
         return {**_manifest_view(node, self._call.caller), "ref": found["manifest_ref"]}

@@ -1,9 +1,8 @@
-"""`llm.generate`: messages and a toolset by address in, an answer by address out.
+"""`llm.generate`: takes messages and a toolset by address, returns an answer by address.
 
-Only tools of the manifest's own toolset, in the wording that it pins, are ever sent to a model: an entry of a
-`tools_ref` blob with another name or another schema is an error receipt. Whatever a provider does
-wrong becomes a receipt with a code. Attachments are expanded here, for one request, and only those that the asking unit
-was given (`world.messages`).
+Only tools of the manifest's own toolset, in the wording that it pins, are sent to a model: an entry of a `tools_ref`
+blob with another name or another schema becomes an error receipt. Any fault of a provider becomes a receipt with a
+code. Attachments are expanded here, for one request, and only those that the asking unit was given (`world.messages`).
 """
 
 from __future__ import annotations
@@ -47,7 +46,7 @@ from demiurge.world.effect import EffectCall, Restart, Result, failed, succeeded
 from demiurge.world.effect_kinds.llm import MODELS
 from demiurge.world.effects.binding import WorldParts
 from demiurge.world.effects.blob import require_readable
-from demiurge.world.effects.erased import erased_message, mended, unless_erased
+from demiurge.world.effects.erased import erased_message, unless_erased, without_erased
 from demiurge.world.manifest import Manifest
 from demiurge.world.messages import assistant_blob, attachment_refs, call_blob, expand, items_blob
 from demiurge.world.secrets import Secrets
@@ -65,11 +64,12 @@ UNDECLARED_KEY = (
 
 
 class LlmGenerate:
-    """The adapter. `addresses`: where this process asks a provider, by its name; its usual address when absent.
+    """The adapter of `llm.generate`. `addresses` holds this process's address for a provider, by its name; its usual
+    address if absent.
 
-    A key goes only where `models.address` says: to a vendor's own the secret that the intent names, but from no place
-    of another vendor's key; elsewhere LLM_API_KEY, or none. An intent that names no secret takes the one that is usual
-    for its provider, if the manifest declares it and under the same rules; if not, no key is sent.
+    A key goes only where `models.address` says: to a vendor's own address the secret that the intent names, but never
+    from a place of another vendor's key; elsewhere LLM_API_KEY, or none. An intent that names no secret uses the usual
+    one of its provider, if the manifest declares it and under the same rules; else no key is sent.
     """
 
     kinds = MODELS.names
@@ -136,7 +136,7 @@ class LlmGenerate:
     def _key(self, call: EffectCall, row: Provider, address: Address) -> str | None:
         if row.key_variable is None:
             return None
-        named = call.intent.params["api_key"] or _usual(call, row)
+        named = call.intent.params["api_key"] or _usual_key(call, row)
         if named is None:
             return None
         if address.is_vendors:
@@ -145,9 +145,9 @@ class LlmGenerate:
 
 
 def _items(message: bytes | None, get: Callable[[Ref], bytes]) -> list[Item] | None:
-    """What a message says; None of one that was erased, or part of which was."""
+    """Returns the items of a message; None if it, or a part of it, was erased."""
     try:
-        return _said(expand(message, get)) if message is not None else None
+        return _unless_blank(expand(message, get)) if message is not None else None
     except NotFound as error:
         if error.code != "erased":
             raise
@@ -155,18 +155,18 @@ def _items(message: bytes | None, get: Callable[[Ref], bytes]) -> list[Item] | N
 
 
 async def _whole(call: EffectCall, messages: Sequence[list[Item] | None]) -> tuple[Item, ...]:
-    """The items of a request, with a line in the place of each message that was erased."""
+    """Returns the items of a request, with a stand-in for each erased message."""
     refs = call.intent.params["message_refs"]
     cell = (await call.services.read_cell(call.unit)).cell if None in messages else None
-    return mended(
+    return without_erased(
         erased_message(cell, call.manifest.settings, ref) if items is None else items
         for ref, items in zip(refs, messages, strict=True)
     )
 
 
-def _said(items: list[Item]) -> list[Item]:
-    """The items of a message; none of an empty answer, which may hold the model's thoughts: providers refuse blank text
-    and thoughts that lead to nothing."""
+def _unless_blank(items: list[Item]) -> list[Item]:
+    """Returns the items of a message; none of an empty answer, which may hold the model's thoughts: providers refuse
+    blank text and thoughts that lead to nothing."""
     says = [
         item
         for item in items
@@ -176,15 +176,15 @@ def _said(items: list[Item]) -> list[Item]:
     return items if says else []
 
 
-def _usual(call: EffectCall, row: Provider) -> Mapping[str, Any] | None:
-    """The secret that a provider's key usually is, as a parameter would name it; None if this world has none."""
+def _usual_key(call: EffectCall, row: Provider) -> Mapping[str, Any] | None:
+    """Returns the usual secret of a provider's key, in the form of a parameter; None if this world declares none."""
     if row.alias is None or call.services.manifest.secret(row.alias, 1) is None:
         return None
     return {"$tag": "secret", "$value": {"alias": row.alias, "version": 1}}
 
 
 def _places_for(row: Provider) -> Callable[[str], bool]:
-    """Whether the key of a provider may be looked for at a place: not where the key of another vendor is."""
+    """Returns a filter of the places where a provider's key may be searched: not where another vendor's key is."""
     theirs = {
         place
         for other in PROVIDERS.values()
@@ -207,11 +207,11 @@ def _choice(value: Mapping[str, Any]) -> ToolChoice:
 
 
 def _tools(
-    call: EffectCall, ref: Ref | None, asked: Mapping[str, Any] | None
+    call: EffectCall, ref: Ref | None, requested: Mapping[str, Any] | None
 ) -> tuple[tuple[ToolSpec, ...], ToolChoice | None]:
-    """The specs of a toolset, each as the catalog has it, and the choice: the one asked for, else the blob's. Raises
-    InvalidValue: `bad_toolset`, `unknown_tool` for a stranger, `bad_tool_choice`."""
-    chosen = _choice(asked) if asked is not None else None
+    """Returns the specs of a toolset, each as the catalog has it, and the tool choice: `requested`, else the blob's.
+    Raises InvalidValue: `bad_toolset`, `unknown_tool`, `bad_tool_choice`."""
+    chosen = _choice(requested) if requested is not None else None
     if ref is None:
         specs: tuple[ToolSpec, ...] = ()
     else:
@@ -228,17 +228,18 @@ def _tools(
 
 
 def _catalogued(call: EffectCall, provider: str, name: str, entry: Mapping[str, Any]) -> ToolSpec:
-    """The spec of this world's catalog that an entry says. Raises InvalidValue (`unknown_tool`), with what differs."""
+    """Returns the spec in this world's catalog that an entry matches. Raises InvalidValue (`unknown_tool`) with the
+    difference."""
     spec = call.manifest.toolset.get(name)
     again = "make it again with `demiurge tools ref`"
     if spec is None:
         kind = f" ({entry['type']})" if not name and isinstance(entry.get("type"), str) else ""
-        said = f"{name!r}, which is not in this world's catalog" if name else f"an entry that names no tool{kind}"
-        raise InvalidValue(f"The toolset offers {said}: take it out, or {again}.", code="unknown_tool")
+        entry_text = f"{name!r}, which is not in this world's catalog" if name else f"an entry that names no tool{kind}"
+        raise InvalidValue(f"The toolset offers {entry_text}: take it out, or {again}.", code="unknown_tool")
     if decide_tool(call.manifest, name, caller=call.caller).verdict == "deny":
         raise InvalidValue(
-            f"The toolset offers {name!r}, which is not allowed now by the tool policy; the next message takes the "
-            "tools of then.",
+            f"The toolset offers {name!r}, which the tool policy does not allow now; the next message takes the "
+            "tools that are allowed then.",
             code="unknown_tool",
         )
     [wanted] = canonical_json.parse_object(encode_toolset(provider, [spec]))["tools"]
@@ -263,7 +264,7 @@ async def _receipt(call: EffectCall, request: GenerateRequest, completion: Compl
     details = {**await _account(request, completion, asked_ns), "prompt_hash": _prompt_hash(call, request)}
     tokens = {"prompt": details["prompt"], "completion": details["completion"]}
     receipt = call.manifest.schemas.get(call.manifest.effects[call.intent.kind].receipt)
-    knows_empty = "empty" in receipt["record"]  # not in manifests of older versions
+    knows_empty = "empty" in receipt["record"]  # older manifests lack the field
     return succeeded(
         output_ref=await call.put_blob(assistant_blob(completion, calls, items_ref)),
         token_usage=tokens,
@@ -278,11 +279,11 @@ async def _receipt(call: EffectCall, request: GenerateRequest, completion: Compl
 
 
 async def _account(request: GenerateRequest, completion: Completion, asked_ns: int) -> dict[str, Any]:
-    """What an answer took, and the ids under which its provider knows it. `response_id` is what a request could name as
-    its `previous_response_id`; none does, since history is always sent whole."""
+    """Returns what an answer used, and the ids by which its provider knows it. `response_id` is what a request could
+    name as its `previous_response_id`; no request does, because history is always sent whole."""
     usage = completion.usage if completion.usage is not None else Usage(0, 0)
     delivery = completion.delivery if completion.delivery is not None else Delivery()
-    # in a thread: the first one reads the price list, which takes a tenth of a second
+    # in a thread: the first call reads the price list, which takes a tenth of a second
     cost = await asyncio.to_thread(
         cost_of,
         completion,
@@ -309,8 +310,8 @@ async def _account(request: GenerateRequest, completion: Completion, asked_ns: i
 
 
 def _prompt_hash(call: EffectCall, request: GenerateRequest) -> Ref:
-    """Of what was asked, so that equal prompts can be found. Messages go in by their addresses,
-    which say as much as their bytes; the graph is the module that asked."""
+    """Returns the hash of the request, by which equal prompts are found. Messages are hashed by their addresses, which
+    identify their bytes; the graph is the module that asked."""
     name, _, version = call.unit.module.partition("@")
     return prompt_hash(
         model=request.model,

@@ -1,7 +1,7 @@
-"""`timer.set`: a receipt at a given time, and the time is all it says.
+"""`timer.set`: a receipt at a given time, which holds only the time.
 
-The host holds the intent until then (`world.host.timers`), so nothing is attempted before, a restart changes nothing,
-and `settle` does not wait for it: time goes on by itself.
+The host holds the intent until then (`world.host.timers`), so no attempt begins earlier, a restart changes nothing, and
+`settle` does not wait for it.
 """
 
 from __future__ import annotations
@@ -18,6 +18,8 @@ __all__ = ["TimerEffects", "WorldTimer"]
 
 
 class TimerEffects:
+    """The adapter of `timer.set`."""
+
     kinds = TIMER.names
 
     def __init__(self, clock: Clock) -> None:
@@ -39,6 +41,8 @@ class TimerEffects:
 
 
 class WorldTimer:
+    """The `Timer` capability of a running tool."""
+
     def __init__(self, call: EffectCall) -> None:
         self._call = call
 

@@ -1,22 +1,23 @@
-"""`tool.call`: one proposed call through the one runner, with capabilities that are bound to the kernel.
+"""`tool.call`: runs one proposed call through the tool runner, with capabilities that are bound to the kernel.
 
-The kernel has decided before this runs, and a person where the policy asks for one; the runner decides again and takes
-that decision once, so a call that changed in between is refused.
+The kernel has decided before this runs, and a person if the policy asks for one. The runner decides again and takes the
+person's decision once, so a call that changed in between is refused.
 
-A call works on a copy of its unit's session. Its receipt names the events that it folded, and from time to time the
-whole state before it (`world.sessions`).
+A call works on a copy of its unit's session. Its receipt names the events that it folded, and from time to time a
+checkpoint of the state before it (`world.sessions`).
 
-With a ledger a tool that has an `idempotency` does the same thing once in its world. What the ledger knows is the
-answer when an attempt has no receipt, and when a call waits for a person. An attempt that it does not know is in doubt.
+With a ledger, a tool that has an `idempotency` runs once for equal calls of its world. The ledger's result is the
+answer if an attempt has no receipt, and if a call waits for a person. An attempt that the ledger does not know is in
+doubt.
 
-A decision that the journal holds need not be this user's: `is_ours` says which are. A call that another one approved is
-not begun, and one that it had begun is in doubt.
+A decision in the journal need not be this user's: `is_ours` tells which are. A call that somebody else approved is not
+begun, and is in doubt if it had begun.
 
-A call that was refused, by whomever, is answered by the same runner, which runs nothing for it: so it has a start and a
-result, a record and the text for the model like any other.
+The same runner answers a refused call, without running it, so a refused call has a start, a result, a record and a text
+for the model like any other.
 
-Before a person is asked, a call has gone through the runner up to there: one that would be refused whatever they say is
-answered at once.
+Before a person is asked, the call has gone through the runner up to that point: a call that would be refused whatever
+the person says is answered at once.
 """
 
 from __future__ import annotations
@@ -66,9 +67,10 @@ log = logging.getLogger("demiurge.world")
 
 
 class ToolCalls:
-    """The adapter. `source` holds every tool that this process can run. Without `sessions` handlers have none, without
-    a `ledger` equal calls of different turns are different calls, without `sealing` they can't put into the vault.
-    `errors`: where an author reads why a tool failed; `observers`: who hears of each call that is answered here."""
+    """The adapter of `tool.call`. `source` holds every tool that this process can run. Without `sessions` handlers have
+    none, without a `ledger` equal calls of different turns are different calls, without `sealing` they cannot put into
+    the secret vault. `errors` is where an author reads why a tool failed; `observers` hear of each call that is
+    answered here."""
 
     kinds = TOOLS.names
 
@@ -104,8 +106,8 @@ class ToolCalls:
         )
 
     def restart(self, intent: OpenIntent, manifest: Manifest) -> Restart:
-        """A read may be repeated, and so may what the record answers; else only the ledger or the tool itself can find
-        out."""
+        """Returns "retry" for a read, and for a tool that works through capabilities alone, because the records answer
+        those; for any other tool "reconcile" if the ledger or the tool itself can find out, else "in_doubt"."""
         spec = manifest.toolset.get(intent.params["tool"])
         if spec is not None and spec.effect is ToolEffect.READ_ONLY:
             return "retry"
@@ -116,18 +118,19 @@ class ToolCalls:
         return "reconcile" if can_find_out or self._may_know(intent) else "in_doubt"
 
     def claims(self, intent: OpenIntent) -> bool:
-        """Whether a claim in the ledger is made before the tool's handler runs."""
+        """Returns whether a claim in the ledger is made before the tool's handler runs."""
         return self._may_know(intent)
 
     def _may_know(self, intent: OpenIntent) -> bool:
-        """Whether the ledger may know what an equal call did."""
+        """Returns whether the ledger may know the result of an equal call."""
         tool = self._source.get(intent.params["tool"])
         config = tool.idempotency if tool is not None else None
         return self._ledger is not None and config is not None and config.strategy is not IdempotencyStrategy.NONE
 
     async def preflight(self, call: EffectCall) -> Result | None:
-        """The answer to a call that waits for a person, when the ledger has it or the call would be refused whatever
-        they say: then nobody needs to be asked. A call whose tool another process has is left for that one."""
+        """Returns the answer to a call that waits for a person, if the ledger has it or the call would be refused
+        whatever the person says: then nobody needs to be asked. A call whose tool only another process has is left to
+        that process."""
         name = call.intent.params["tool"]
         is_elsewhere = name in call.manifest.toolset and self._source.get(name) is None
         if is_elsewhere or self._is_other(call):
@@ -158,13 +161,13 @@ class ToolCalls:
         return await self._answer(call, ran)
 
     async def refuse(self, call: EffectCall, code: str, message: str) -> Result:
-        """The answer to a call that is not run: what is wrong with it in the runner's words, else `message`."""
+        """Returns the answer to a refused call: the runner's words for what is wrong with it, else `message`."""
         proposed, sink, limits = _proposed(call), _Sink(), ToolLimits(call, self._clock)
         runner = ToolRunner(
             self._source,
             policy=_policy(call),
             resources=self._observers.resources,
-            approvals=_Nobody(),
+            approvals=_NoApprovals(),
             emit=self._observers.emit_after(call.progress),
             blobs=sink,
             clock=self._clock,
@@ -180,13 +183,13 @@ class ToolCalls:
         return await self._answer(call, _Ran(result, None, sink, limits))
 
     def _is_other(self, call: EffectCall) -> bool:
-        """Whether the tool at hand is not the one that the call was proposed for."""
+        """Returns whether the tool at hand differs from the one that the call was proposed for."""
         name = call.intent.params["tool"]
         tool, pinned = self._source.get(name), call.manifest.toolset.get(name)
         return tool is not None and (pinned is None or tool.spec.spec_hash != pinned.spec_hash)
 
     async def _run(self, call: EffectCall, recorder: Recorder | None, observers: Observers, *, asks: bool) -> _Ran:
-        """Through the runner; unless it `asks`, no further than to what a person has to decide."""
+        """Runs the call through the runner; without `asks` only up to the decision of a person."""
         proposed = _proposed(call)
         sink, limits, connection = _Sink(), ToolLimits(call, self._clock), await self._connection(call)
         runner = ToolRunner(
@@ -194,7 +197,7 @@ class ToolCalls:
             policy=_policy(call),
             resources={**capabilities(call, self._sealing), **limits.resources, **observers.resources},
             ledger=self._ledger_for(call, asks),
-            approvals=_Decision(call, self._clock, connection) if asks else _Nobody(),
+            approvals=_Decision(call, self._clock, connection) if asks else _NoApprovals(),
             connections=connection.access if connection is not None else None,
             session=recorder.session if recorder is not None else None,
             emit=observers.emit_after(call.progress),
@@ -227,7 +230,7 @@ class ToolCalls:
         return tool is not None and tool.requires_connection and refused
 
     async def _answer(self, call: EffectCall, ran: _Ran) -> Result:
-        """What the receipt says."""
+        """Returns the receipt's result."""
         result = ran.result
         for data in ran.sink.kept:
             await call.put_blob(data)
@@ -254,13 +257,13 @@ class ToolCalls:
         return self._ledger if is_free else ReadOnlyLedger(self._ledger)
 
     def _recorder(self, call: EffectCall) -> Recorder | None:
-        """None where the receipt has no place for events, as under the manifest of an older version."""
+        """Returns a recorder; None if the receipt has no field for events, as under an older manifest."""
         if self._sessions is None or not _has_field(call, "events_ref"):
             return None
         return Recorder(self._sessions.of(call.unit), self._sessions.codec)
 
     async def _recorded(self, call: EffectCall, recorder: Recorder | None, is_ok: bool) -> dict[str, Ref]:
-        """What the receipt says of the session."""
+        """Returns the receipt's fields about the session."""
         if recorder is None or self._sessions is None:
             return {}
         named: dict[str, Ref] = {}
@@ -295,11 +298,11 @@ _FINAL = frozenset(
         ToolErrorCode.UNKNOWN_OUTCOME,
     }
 )
-"""What a call is refused with that no decision of a person could let run."""
+"""Codes of refusals that no decision of a person could lift."""
 
 
 def _has_field(call: EffectCall, name: str) -> bool:
-    """Whether the receipt of this call has the field, which that of an older manifest may lack."""
+    """Returns whether the receipt schema of this call has the field, which an older manifest may lack."""
     return name in call.manifest.schemas.get(call.manifest.effects[call.intent.kind].receipt)["record"]
 
 
@@ -307,22 +310,22 @@ _STRICTNESS = ("allow", "require_approval", "deny")
 
 
 def _policy(call: EffectCall) -> ToolPolicy:
-    """The stricter of the policy that the call was admitted under and the one in force now."""
+    """Returns the stricter of two tool policies: the one that the call was admitted under and the one in force now."""
     manifests = (call.manifest, call.services.manifest)
     verdicts = [decide_tool(manifest, call.intent.params["tool"], caller=call.caller).verdict for manifest in manifests]
     then, now = (_STRICTNESS.index(verdict) for verdict in verdicts)
     return manifests[now > then].tool_policy
 
 
-class _Nobody:
-    """Has decided nothing (`tools.approvals.ApprovalStore`)."""
+class _NoApprovals:
+    """An approval store without decisions (`tools.approvals.ApprovalStore`)."""
 
     def take(self, request: ApprovalRequest) -> ApprovalDecision | None:
         return None
 
 
 class _Sink:
-    """Keeps large results until the runner is done."""
+    """Collects large results until the runner is done."""
 
     def __init__(self) -> None:
         self.kept: list[bytes] = []
@@ -333,15 +336,15 @@ class _Sink:
 
 
 class _Decision:
-    """The journaled decision on this very call, handed out once (`tools.approvals.ApprovalStore`)."""
+    """The journaled decision on one exact call, handed out once (`tools.approvals.ApprovalStore`)."""
 
     def __init__(self, call: EffectCall, clock: Clock, connection: ChosenConnection | None) -> None:
         self._call, self._intent, self._clock, self._taken = call, call.intent, clock, False
         self._connection = connection
 
     def take(self, request: ApprovalRequest) -> ApprovalDecision | None:
-        asked, given = self._intent.approval, self._intent.approved
-        if self._taken or asked is None or given is None:
+        question, decision = self._intent.approval, self._intent.approved
+        if self._taken or question is None or decision is None:
             return None
         bound = {
             "tool": request.tool_id,
@@ -351,34 +354,35 @@ class _Decision:
             "rule_digest": request.rule_digest,
             "actor": request.actor,
         }
-        if any(asked[name] != value for name, value in bound.items()):
+        if any(question[name] != value for name, value in bound.items()):
             return None
         self._taken = True
-        late = self._clock.now_ns() >= asked["expires_ns"] or self._asks_by_another_rule(asked["rule_digest"])
-        if self._connection is not None and self._connection.changed_after(asked_ns(asked)):
+        late = self._clock.now_ns() >= question["expires_ns"] or self._asks_by_another_rule(question["rule_digest"])
+        if self._connection is not None and self._connection.changed_after(asked_ns(question)):
             late = True  # it was asked about a call with another connection
         return ApprovalDecision(
             approval_id=self._intent.id.hex(),
             outcome="expired" if late else "approved",
-            by=given["by"],
-            reason=given["reason"],
-            decided_at_ms=given["at_ms"],
-            expires_at_ms=asked["expires_ns"] // 1_000_000,
-            roles=tuple(given.get("roles", ())),
+            by=decision["by"],
+            reason=decision["reason"],
+            decided_at_ms=decision["at_ms"],
+            expires_at_ms=question["expires_ns"] // 1_000_000,
+            roles=tuple(decision.get("roles", ())),
         )
 
-    def _asks_by_another_rule(self, asked: str) -> bool:
-        """Whether the policy in force asks for another reason; of a call that was begun its first attempt has seen."""
+    def _asks_by_another_rule(self, rule_digest: str) -> bool:
+        """Returns whether the policy in force asks by another rule than `rule_digest`. For a call that was begun, its
+        first attempt has checked that."""
         manifest, tool, caller = self._call.services.manifest, self._intent.params["tool"], self._call.caller
         if self._call.restart is not None or manifest.ref == self._call.manifest.ref:
             return False
         asks = decide_tool(manifest, tool, caller=caller).verdict == "require_approval"
         effect, context = tool_effect(manifest, tool), ToolPolicyContext.of(caller)
-        return asks and manifest.tool_policy.rule_digest(tool, effect, context) != asked
+        return asks and manifest.tool_policy.rule_digest(tool, effect, context) != rule_digest
 
 
 class _Proposed(NamedTuple):
-    """A call as it goes into the runner; one that was cut has no arguments that could be read."""
+    """A call as the runner takes it. The arguments of a call that was cut off are empty, since they cannot be read."""
 
     tool: str
     raw_args: str

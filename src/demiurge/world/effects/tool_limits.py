@@ -1,7 +1,7 @@
-"""What is left of a run, as a tool finds it in its context, and what it says that it used of that itself.
+"""`ToolLimits`: the rest of a run's budget, as a tool finds it in its context, and the use that the tool reports.
 
-The kernel keeps the budget (`demiurge.world.budget`). A handler that asks a model of its own reports what that took to
-the tracker in its context; the receipt says it, and from there it counts.
+The kernel keeps the budget (`demiurge.world.budget`). A handler that calls a model itself reports the use to the
+tracker in its context; the receipt carries it, and from then on it counts.
 """
 
 from __future__ import annotations
@@ -20,19 +20,20 @@ _NOTHING_LEFT = "nothing was left"
 
 
 class ToolLimits:
-    """`resources` are for the runner: a Deadline when the run has one, a BudgetTracker when tokens or money are
-    bounded."""
+    """The limits of one tool call. `resources` are for the runner: a Deadline if the run has one, a BudgetTracker if
+    tokens or money are bounded."""
 
     def __init__(self, call: EffectCall, clock: Clock) -> None:
         self._call = call
         self._tokens, self._cost = self._left("total_tokens"), self._left("cost_micros")
-        self._tracker = self._made()
-        ends_ns = call.intent.deadline_ns if call.restart != "reconcile" else None  # to find out is never too late
+        self._tracker = self._new_tracker()
+        ends_ns = call.intent.deadline_ns if call.restart != "reconcile" else None  # reconciling has no deadline
         deadline = Deadline.handed_on(ends_ns, clock=clock) if ends_ns is not None else None
         self.resources: Mapping[Any, Any] = {Deadline: deadline, BudgetTracker: self._tracker}
 
     def used(self) -> dict[str, Any]:
-        """The receipt's part, empty when there is nothing to say, or no place for it under the call's manifest."""
+        """Returns the receipt's `usage` field; empty if nothing was used, or if the call's manifest has no such
+        field."""
         tracker = self._tracker
         receipt = self._call.manifest.schemas.get(self._call.manifest.effects[self._call.intent.kind].receipt)
         if tracker is None or "usage" not in receipt["record"]:
@@ -45,8 +46,8 @@ class ToolLimits:
         limits = (self._call.intent.left or {}).values()
         return min((part[dimension] for part in limits if dimension in part), default=None)
 
-    def _made(self) -> BudgetTracker | None:
-        """A budget is of at least 1: where nothing is left, that 1 is used up."""
+    def _new_tracker(self) -> BudgetTracker | None:
+        """Returns a tracker of the rest. A budget is at least 1, so if nothing is left, that 1 is used up."""
         if self._tokens is None and self._cost is None:
             return None
         most = [None if left is None else max(1, left) for left in (self._tokens, self._cost)]

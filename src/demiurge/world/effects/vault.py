@@ -1,8 +1,8 @@
-"""`vault.put` and `vault.rotate`: a new version of a secret in the user's vault, for plans and tools.
+"""`vault.put` and `vault.rotate`: a new version of a secret in the user's secret vault, for plans and tools.
 
-Invariant: no value is in what is asked for or answered. `vault.put` names a blob that is sealed (`world.sealing`), and
-`vault.rotate` draws a value here. A version is kept with the id of its intent, so an attempt without a receipt finds
-out whether it was made: one intent never makes two.
+Invariant: no parameter and no receipt holds a value. `vault.put` names a sealed blob (`world.sealing`), and
+`vault.rotate` draws a value here. The vault stores each version with the id of its intent, so an attempt without a
+receipt finds out whether the version was made: one intent never makes two.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ from demiurge.world.state import OpenIntent
 __all__ = ["VaultEffects", "WorldVaultAccess"]
 
 LEAST, MOST, USUAL = 16, 256, 32
-"""How many random bytes `vault.rotate` draws."""
+"""How many random bytes `vault.rotate` draws: at least, at most, by default."""
 
 
 class VaultEffects:
-    """The adapter. `entropy` is where fresh values come from; digests are those of `secrets`."""
+    """The adapter of `vault.*`. `entropy` gives fresh values; `secrets` computes digests."""
 
     kinds = VAULT.names
 
@@ -49,7 +49,7 @@ class VaultEffects:
         return cls(parts.secrets, parts.sealing, parts.entropy)
 
     def restart(self, intent: OpenIntent, manifest: Manifest) -> Restart:
-        """The vault knows whether it has the version of this intent."""
+        """Returns "reconcile": the vault knows whether it has the version of this intent."""
         return "reconcile"
 
     async def perform(self, call: EffectCall) -> Result:
@@ -65,7 +65,7 @@ class VaultEffects:
         vault, rotates = self._sealing.vault, call.intent.kind == "vault.rotate"
         version = vault.version_of(intent)
         if version is None:
-            value = self._fresh(call) if rotates else await self._given(call)
+            value = self._fresh(call) if rotates else await self._unsealed(call)
             version = await to_the_end(partial(vault.add, alias, value, intent, self._entropy, first=not rotates))
         kept = vault.get(alias, version)
         if kept is None:
@@ -73,15 +73,15 @@ class VaultEffects:
         previous = {"previous_version": version - 1} if rotates else {}
         return succeeded(**self._secrets.receipt_entry(call, alias, version, kept), **previous)
 
-    async def _given(self, call: EffectCall) -> Secret:
-        """What the blob holds, if it is the value that the plan expects."""
+    async def _unsealed(self, call: EffectCall) -> Secret:
+        """Returns the value in the blob, if it is the value that the plan expects."""
         params = call.intent.params
         value = self._sealing.open(params["alias"], call.get_blob(await resolve_input_blob(call, params["value_ref"])))
         expected = params["expected_digest"]
         if expected is not None:
             digest = self._secrets.digest_for(call, params["alias"], value) or ""
             if not hmac.compare_digest(digest.encode(), expected.encode()):
-                message = "The sealed value has another digest: expect the one that `secrets seal --json` told of it."
+                message = "The sealed value has another digest: expect the one that `secrets seal --json` prints."
                 raise InvalidValue(message, code="digest_mismatch")
         return value
 
@@ -94,11 +94,14 @@ class VaultEffects:
 
 
 class WorldVaultAccess:
+    """The `VaultAccess` capability of a running tool."""
+
     def __init__(self, call: EffectCall, sealing: Sealing) -> None:
         self._call, self._sealing = call, sealing
 
     async def put(self, alias: str, value: Secret) -> SecretName:
-        """Sealed with the call as its salt, so that a handler that is run again asks for the same."""
+        """Stores a new version of a secret. The call's id is the salt of the sealed value, so a handler that runs again
+        asks for the same."""
         try:
             sealed = await asyncio.to_thread(self._sealing.seal, alias, value, self._call.intent.id)
         except DemiurgeError as error:

@@ -1,8 +1,8 @@
-"""`workspace.*`: versioned trees of files, addressed by name so that the cap can check what is touched.
+"""`workspace.*`: versioned trees of files, addressed by name so that the grant can check which are touched.
 
-Reads name the version they saw. A write makes a new root and changes nothing; a commit publishes it when the head is
-the expected one, and a conflict is a result. Only a root that an effect made for this workspace and this
-unit can be committed: a tree that somebody wrote by hand could name any blob of the world, and so show it.
+Reads name the version they saw. A write makes a new root and changes nothing; a commit publishes it if the head is the
+expected one, and a conflict is a result. Only a root that an effect made for this workspace and this unit can be
+committed: a hand-written tree could name any blob of the world, and so reveal it.
 """
 
 from __future__ import annotations
@@ -32,10 +32,12 @@ from demiurge.world.workspace import WORKSPACE
 __all__ = ["WorkspaceEffects", "WorldWorkspaces"]
 
 ENTRIES = 10_000
-"""Most entries that one listing or comparison returns; a grant may say less."""
+"""The most entries that one listing or comparison returns; a grant may set a lower limit."""
 
 
 class WorkspaceEffects:
+    """The adapter of `workspace.*`."""
+
     kinds = WORKSPACE_FILES.names
 
     @classmethod
@@ -43,7 +45,7 @@ class WorkspaceEffects:
         return cls()
 
     def restart(self, intent: OpenIntent, manifest: Manifest) -> Restart:
-        """All are repeatable: a commit's event is taken once, whatever happens."""
+        """Returns "retry": all are repeatable, and a commit's event is taken once."""
         return "retry"
 
     async def perform(self, call: EffectCall) -> Result:
@@ -54,14 +56,14 @@ class WorkspaceEffects:
 
 
 class _Versions(NamedTuple):
-    """A workspace as it was read: its versions' roots, oldest first; version 0 is empty."""
+    """A workspace as it was read: the roots of its versions, oldest first; version 0 is empty."""
 
     name: str
     reading: CellReading
     roots: list[Ref]
 
     def pick(self, version: int | None) -> tuple[int, Ref]:
-        """A version's number and root, None being the newest. Raises TreeError."""
+        """Returns a version's number and root; None is the newest. Raises TreeError."""
         number = len(self.roots) if version is None else version
         if number > len(self.roots):
             raise TreeError(f"Workspace {self.name} has no version {number}.", code="not_found")
@@ -75,13 +77,13 @@ async def _versions(call: EffectCall, name: str) -> _Versions:
 
 
 async def _root(call: EffectCall, params: Mapping[str, Any]) -> tuple[CellReading, int, Ref]:
-    """The tree to work on: (what was read, version, root)."""
+    """Returns the tree to work on: (what was read, version, root)."""
     versions = await _versions(call, params["workspace"])
     return versions.reading, *versions.pick(params["version"])
 
 
 def _limit(call: EffectCall, name: str, size: int, what: str, otherwise: int | None = None) -> None:
-    """Raises TreeError (`too_large`) for more than the grant's `name` allows."""
+    """Raises TreeError (`too_large`) if `size` is more than the grant's field `name`, or `otherwise`, allows."""
     granted = call.grant.get(name)
     most = min((limit for limit in (granted, otherwise) if limit is not None), default=None)
     if most is not None and size > most:
@@ -92,7 +94,7 @@ def _limit(call: EffectCall, name: str, size: int, what: str, otherwise: int | N
 
 
 async def _resolve(call: EffectCall, params: Mapping[str, Any]) -> Result:
-    """Whether a workspace has a version, and its root: text, because it shows nothing by itself."""
+    """Returns whether a workspace has a version, and its root as text, because the root alone gives no access."""
     versions = await _versions(call, params["workspace"])
     reading, head = versions.reading.to_node(), len(versions.roots)
     version = head if params["version"] is None else params["version"]
@@ -116,7 +118,7 @@ async def _list(call: EffectCall, params: Mapping[str, Any]) -> Result:
 
 
 async def _read_ref(call: EffectCall, params: Mapping[str, Any]) -> Result:
-    """What lies at a path, by address; None when nothing does."""
+    """Returns the entry at a path, by address; None if there is none."""
     reading, version, root = await _root(call, params)
     entry = trees.find(call.get_blob, root, params["path"])
     node = None
@@ -137,7 +139,7 @@ async def _read(call: EffectCall, params: Mapping[str, Any]) -> Result:
 
 
 async def _diff(call: EffectCall, params: Mapping[str, Any]) -> Result:
-    """What differs between two versions at and below a path."""
+    """Returns the differences between two versions at and below a path."""
     versions = await _versions(call, params["workspace"])
     (a, old), (b, new) = versions.pick(params["version_a"]), versions.pick(params["version_b"])
     entries = (trees.find(call.get_blob, root, params["path"]) for root in (old, new))
@@ -200,9 +202,9 @@ async def _commit(call: EffectCall, params: Mapping[str, Any]) -> Result:
 
 
 async def _checked_head(call: EffectCall, params: Mapping[str, Any]) -> int | None:
-    """The head to expect. Raises TreeError for a root that may not be committed.
+    """Returns the head to expect. Raises TreeError for a root that may not be committed.
 
-    Under a grant for some paths only those may differ from the head, so then there is always one that is expected.
+    Under a grant for some paths only those may differ from the head, so then a head is always expected.
     """
     versions = await _versions(call, params["workspace"])
     root, expected = Ref(params["root_hash"]), params["expected_head"]
@@ -247,6 +249,8 @@ _ANSWERS: Mapping[str, Callable[[EffectCall, Mapping[str, Any]], Awaitable[Resul
 
 
 class WorldWorkspaces:
+    """The `Workspaces` capability of a running tool."""
+
     def __init__(self, call: EffectCall) -> None:
         self._call = call
 
