@@ -88,7 +88,7 @@ def as_source(tools: Tools) -> ToolSource:
     if isinstance(tools, ToolSource):
         return tools
     if not isinstance(tools, Iterable):
-        raise PromptValidationError("tools are given as a list: put this tool into a list", placeholder="tools")
+        raise PromptValidationError("tools are given as a list: put this one into a list", placeholder="tools")
     return StaticToolSource(tools)
 
 

@@ -54,7 +54,7 @@ def test_a_partial_and_an_object_are_tools_under_a_name() -> None:
 
 @pytest.mark.parametrize("function", [functools.partial(add, b=2), Adding()])
 def test_what_has_no_name_is_asked_for_one(function: Any) -> None:
-    with pytest.raises(PromptValidationError, match="give it name= and description="):
+    with pytest.raises(PromptValidationError, match="pass name= and description="):
         Tool.wrap(function)
 
 
@@ -91,7 +91,7 @@ async def yields_later(a: int) -> AsyncIterator[int]:
 @pytest.mark.parametrize(
     ("function", "advice"),
     [
-        (wordless, "tool 'wordless': write a docstring or give description="),
+        (wordless, "tool 'wordless': write a docstring or pass description="),
         (other_name, "other_name: the parameter 'ctx' is a ToolContext; name it context"),
         (other_name_by_keyword, "'ctx' is a ToolContext; name it context"),
         (Owner.method, "write Tool.wrap(owner.method)"),

@@ -421,11 +421,11 @@ def test_a_reconcile_returns_what_it_likes() -> None:
     ("option", "value", "advice"),
     [
         ("effect", "readonly", "an effect is one of read_only, state_change, external_side_effect, not 'readonly'"),
-        ("capabilities", "x", "'capabilities' are types"),
-        ("capabilities", ("x",), "'capabilities' are types"),
-        ("capabilities", int, "'capabilities' are types"),
-        ("inline", "x", "'inline' is True or False"),
-        ("requires_connection", 1, "'requires_connection' is True or False"),
+        ("capabilities", "x", "'capabilities' must be a tuple of types"),
+        ("capabilities", ("x",), "'capabilities' must be a tuple of types"),
+        ("capabilities", int, "'capabilities' must be a tuple of types"),
+        ("inline", "x", "'inline' must be True or False"),
+        ("requires_connection", 1, "'requires_connection' must be True or False"),
     ],
 )
 def test_an_option_of_another_kind_is_refused(option: str, value: Any, advice: str) -> None:

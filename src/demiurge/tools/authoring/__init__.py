@@ -1,5 +1,6 @@
-"""Writing a tool: from a function or a class to a spec and a typed edge.
+"""Authoring of tools: from a function or a class to a spec and typed parameters and results.
 
-`tool.py` is what users write; `function.py`, `signature.py` and `docstring.py` read Python, `schema.py` compiles the
-parameters for a model, `params.py` reads arguments and results strictly. Everything wrong is found here, once.
+Users write what `tool.py` defines. `function.py`, `signature.py` and `docstring.py` inspect Python functions,
+`schema.py` compiles the parameters for a model, `params.py` parses arguments and results strictly. Every mistake in
+a tool is found here, once.
 """

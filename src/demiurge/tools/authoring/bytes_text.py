@@ -1,6 +1,6 @@
-"""Bytes as the text that stands for them in JSON: as UTF-8 where they are that, else `base64:` and their base64.
+"""Encodes bytes as text for JSON: as UTF-8 if they are valid UTF-8, else `base64:` and their base64.
 
-Text that begins with `base64:` itself is written in base64 too, so each text stands for one value.
+Bytes whose text itself begins with `base64:` are written in base64 too, so each text stands for one value.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _MARK = "base64:"
 
 def _text(value: Any) -> Any:
     if not isinstance(value, bytes):
-        raise TypeError(f"{type(value).__name__} is no bytes")
+        raise TypeError(f"{type(value).__name__} is not bytes")
     try:
         text = value.decode()
     except UnicodeDecodeError:
@@ -34,11 +34,11 @@ def _bytes(value: Any) -> Any:
 
 
 TextBytes = Annotated[bytes, PlainSerializer(_text, when_used="json"), BeforeValidator(_bytes)]
-"""Bytes of any content, to be written as JSON and read back."""
+"""Bytes of any content, which can be written as JSON and read back."""
 
 
 def with_text_bytes(kind: Any) -> Any:
-    """The type with TextBytes for `bytes` and `bytes | None`; any other type as it is."""
+    """Returns the type with TextBytes in place of `bytes` and `bytes | None`; any other type unchanged."""
     named = named_type(kind)
     if named is bytes:
         return TextBytes

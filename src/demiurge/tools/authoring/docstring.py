@@ -1,4 +1,4 @@
-"""What a docstring says about a function and its parameters, so that it is written once.
+"""Reads the description of a function and its parameters from its docstring, so that it is written once.
 
 Reads the first paragraph, and the parameter lists of Google (`Args:`) and Sphinx (`:param name:`) style.
 """
@@ -15,7 +15,7 @@ _SPHINX = re.compile(r"^:(?:param|ivar|var)\s+(?:[^:\s]+\s+)?(\w+)\s*:\s*(.*)$")
 
 
 def summary(doc: str) -> str:
-    """The first paragraph on one line; empty when there is none. `doc` has its indentation removed."""
+    """Returns the first paragraph on one line; "" if there is none. `doc` has its indentation removed."""
     lines: list[str] = []
     for line in doc.strip().splitlines():
         if not line.strip() or _SECTION.match(line.strip()) or _SPHINX.match(line.strip()):
@@ -25,7 +25,7 @@ def summary(doc: str) -> str:
 
 
 def parameter_texts(doc: str) -> dict[str, str]:
-    """Description of each documented parameter, continuation lines joined."""
+    """Returns the description of each documented parameter, continuation lines joined."""
     texts: dict[str, str] = {}
     current: str | None = None
     base: int | None = None  # indentation of the entries of the open `Args:` section; None outside one

@@ -1,8 +1,8 @@
-"""What strict pydantic takes although the schema, which is all that the model was shown, does not.
+"""Finds arguments that strict pydantic accepts although the schema, which is all that the model saw, does not.
 
-Python thinks that true is 1, that a set has no duplicates by nature, and that a number is as good as the text of a
-decimal, though its digits are lost on the way; digits pass for a date, and `12:00` for a duration. The arguments
-are looked at once more for just these; a schema that has none of them is known when the tool is made.
+In Python true equals 1, a set silently drops duplicates, and a number is accepted for the text of a decimal,
+although it lost digits on the way. pydantic accepts digits for a date, and `12:00` for a duration. The arguments are
+checked once more for these cases alone. Whether a schema has any of them is computed when the tool is made.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from demiurge.tools.authoring.schema import DECIMAL
 __all__ = ["Fault", "inexact", "may_be_inexact"]
 
 Fault: TypeAlias = tuple[tuple[int | str, ...], str]
-"""Where, and what kind, in pydantic's words."""
+"""The location of a fault, and its kind as pydantic names it."""
 
 _DECIMAL = re.compile(DECIMAL)
 _DATE = r"[0-9]{4}-[0-9]{2}-[0-9]{2}"
@@ -27,11 +27,11 @@ _FORMATS = {
     "duration": re.compile(r"[+-]?P.*", re.DOTALL),
     "time": re.compile(r"[0-9]{2}:[0-9]{2}.*", re.DOTALL),
 }
-"""What the text of a format looks like; whether it is one, pydantic has seen to."""
+"""The form of the text of each format. Whether the text is valid in detail, pydantic has already checked."""
 
 
 def may_be_inexact(schema: Any) -> bool:
-    """Is there anything in a compiled schema that pydantic takes too lightly?"""
+    """Returns whether a compiled schema has anything that pydantic checks too loosely."""
     if not isinstance(schema, Mapping):
         return False
     if schema.get("uniqueItems") or schema.get("pattern") == DECIMAL or schema.get("format") in _FORMATS:
@@ -43,7 +43,7 @@ def may_be_inexact(schema: Any) -> bool:
 
 
 def inexact(schema: Any, value: Any, location: tuple[int | str, ...] = ()) -> Iterator[Fault]:
-    """The faults of `value`, JSON that pydantic took for `schema`."""
+    """Yields the faults of `value`, JSON that pydantic accepted for `schema`."""
     if not isinstance(schema, Mapping):
         return
     if isinstance(value, int | float) and not any(_equal(value, option) for option in schema.get("enum", (value,))):
@@ -72,5 +72,5 @@ def _equal(one: Any, other: Any) -> bool:
 
 
 def _identity(item: Any) -> Any:
-    """Equal for items that are equal in JSON."""
+    """Returns a key that is equal for items that are equal in JSON."""
     return json.dumps(item, sort_keys=True) if isinstance(item, list | dict) else (isinstance(item, bool), item)

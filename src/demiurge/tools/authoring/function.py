@@ -1,6 +1,8 @@
-"""A plain Python function as a tool's parts: parameters become a dataclass, the docstring its words.
+"""Reads a plain Python function as the parts of a tool: its parameters become a dataclass, its docstring the
+descriptions.
 
-The adapter around the function is generated once, when the tool is made; a call only unpacks and repacks.
+The adapter around the function is generated once, when the tool is made; a call only unpacks the parameters and
+wraps the result.
 """
 
 from __future__ import annotations
@@ -30,7 +32,7 @@ _VARIADIC = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
 
 class FunctionTool(NamedTuple):
-    """What `Tool` needs to know about a function. `name` and `description` are empty where it has none."""
+    """The parts that `Tool` needs of a function. `name` and `description` are empty if it has none."""
 
     name: str
     description: str
@@ -40,22 +42,22 @@ class FunctionTool(NamedTuple):
 
 
 def plain_tool(function: Callable[..., Any]) -> FunctionTool:
-    """Reads a function, a partial of one or an object that can be called. What a partial gives by name is no argument
-    any more. Raises ValueError for parameters that can't be arguments of a tool."""
+    """Reads a function, a partial of one or a callable object. A parameter that a partial binds by name is not an
+    argument any more. Raises ValueError for parameters that cannot be arguments of a tool."""
     if not callable(function):
         raise ValueError(f"{function!r} can't be called")
     name = getattr(function, "__name__", "")
     doc = _doc(function)
     hints = resolve_hints(function)
-    given = function.keywords if isinstance(function, functools.partial) else {}
-    parameters = [entry for entry in inspect.signature(function).parameters.values() if entry.name not in given]
+    bound_by_name = function.keywords if isinstance(function, functools.partial) else {}
+    parameters = [entry for entry in inspect.signature(function).parameters.values() if entry.name not in bound_by_name]
     if problem := _problem(function, parameters, hints):
         raise ValueError(f"{name or 'the function'}: {problem}")
     wants_context = any(entry.name == "context" for entry in parameters)
     arguments = [entry for entry in parameters if entry.name != "context"]
     first = _unannotated(hints.get(arguments[0].name, UNKNOWN)) if len(arguments) == 1 else UNKNOWN
-    whole = first is not UNKNOWN and first not in (None, type(None)) and is_params_type(first)
-    params_type = first if whole else _params_class(name, arguments, hints, parameter_texts(doc))
+    takes_object = first is not UNKNOWN and first not in (None, type(None)) and is_params_type(first)
+    params_type = first if takes_object else _params_class(name, arguments, hints, parameter_texts(doc))
     result_type = payload_of(hints.get("return", Any))
     result_type = Any if result_type is UNKNOWN else result_type
     by_position = [entry.name for entry in arguments if entry.kind is inspect.Parameter.POSITIONAL_ONLY]
@@ -63,13 +65,13 @@ def plain_tool(function: Callable[..., Any]) -> FunctionTool:
 
     def unpack(params: Any, context: ToolContext) -> tuple[list[Any], dict[str, Any]]:
         keywords: dict[str, Any] = {"context": context} if wants_context else {}
-        if whole:
+        if takes_object:
             return [params], keywords
         positions = [getattr(params, entry) for entry in by_position]
         keywords.update((entry, getattr(params, entry)) for entry in by_name)
         return positions, keywords
 
-    if whole and arguments[0].kind is inspect.Parameter.KEYWORD_ONLY:
+    if takes_object and arguments[0].kind is inspect.Parameter.KEYWORD_ONLY:
         raise ValueError(f"{name}: the one parameter object must be positional")
     return FunctionTool(name, summary(doc), params_type, result_type, _adapter(function, unpack))
 
@@ -82,7 +84,7 @@ def _doc(function: Callable[..., Any]) -> str:
 
 
 def _problem(function: Callable[..., Any], parameters: list[inspect.Parameter], hints: Mapping[str, Any]) -> str | None:
-    """Why a function can't be a tool; None if it can, as far as this is seen from its head."""
+    """Returns why a function cannot be a tool, as far as its signature shows; None if it can."""
     if is_generator(function):
         return "a tool must not yield; let it return a list"
     if any(entry.kind in _VARIADIC for entry in parameters):
@@ -98,15 +100,15 @@ def _problem(function: Callable[..., Any], parameters: list[inspect.Parameter], 
 def _adapter(
     function: Callable[..., Any], unpack: Callable[[Any, ToolContext], tuple[list[Any], dict[str, Any]]]
 ) -> Callable[..., Any]:
-    async def waits(params: Any, *, context: ToolContext) -> ToolResult[Any]:
+    async def async_handler(params: Any, *, context: ToolContext) -> ToolResult[Any]:
         positions, keywords = unpack(params, context)
         return _as_result(await function(*positions, **keywords))
 
-    def returns(params: Any, *, context: ToolContext) -> ToolResult[Any]:
+    def sync_handler(params: Any, *, context: ToolContext) -> ToolResult[Any]:
         positions, keywords = unpack(params, context)
         return _as_result(function(*positions, **keywords))
 
-    handler: Callable[..., Any] = waits if is_async_callable(function) else returns
+    handler: Callable[..., Any] = async_handler if is_async_callable(function) else sync_handler
     for name in ("__module__", "__name__", "__qualname__", "__doc__"):
         if hasattr(function, name):
             setattr(handler, name, getattr(function, name))
@@ -118,7 +120,7 @@ def _as_result(value: Any) -> ToolResult[Any]:
 
 
 def _params_class(name: str, arguments: list[inspect.Parameter], hints: dict[str, Any], texts: dict[str, str]) -> type:
-    """A dataclass with one field per parameter, descriptions included. Raises ValueError."""
+    """Returns a dataclass with one field per parameter, descriptions included. Raises ValueError."""
     fields: list[Any] = []
     for entry in arguments:
         hint = hints.get(entry.name, UNKNOWN)
@@ -130,8 +132,8 @@ def _params_class(name: str, arguments: list[inspect.Parameter], hints: dict[str
         elif entry.default is None:
             fields.append((entry.name, hint, field(default=None, metadata=metadata)))
         else:
-            kept = functools.partial(_same, entry.default)
-            fields.append((entry.name, hint, field(default_factory=kept, metadata=metadata)))
+            make_default = functools.partial(_same, entry.default)
+            fields.append((entry.name, hint, field(default_factory=make_default, metadata=metadata)))
     title = "".join(part.capitalize() for part in name.split("_")) + "Params"
     return make_dataclass(title, fields, frozen=True, kw_only=True)
 

@@ -1,9 +1,10 @@
-"""Text that is what it looks like: nothing in it is hidden from a person and told to a model.
+"""Finds invisible characters in text, so that nothing is hidden from a person and visible to a model.
 
-Control characters move terminals, bidi overrides turn words around, and characters without a shape (tags,
-fillers, variation selectors) carry whole instructions that no reviewer sees. Letters of every script stay.
+Control characters move the cursor of terminals, bidi overrides reorder words, and characters without a shape (tags,
+fillers, variation selectors) can carry whole instructions that no reviewer sees. Letters of every script are kept.
 
-The ranges are written out and not taken from `unicodedata`: a spec's hash must not depend on the Python version.
+The ranges are written out and not taken from `unicodedata`, because a spec's hash must not depend on the Python
+version.
 """
 
 from __future__ import annotations
@@ -19,26 +20,27 @@ _HIDDEN = (
     "\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"  # direction
     "\u2028\u2029"
     "\ufe00-\ufe0d"  # variation selectors; the two of emoji are below
-    "\ud800-\udfff\ue000-\uf8ff\ufffe\uffff"  # no characters, and private ones
+    "\ud800-\udfff\ue000-\uf8ff\ufffe\uffff"  # code points that are not characters, and private ones
     "\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U0010ffff"
 )
 _SHAPING = "\u200c\u200d\ufe0e\ufe0f"
-"""Joiners and emoji selectors: Persian, Hindi and emoji are written with them."""
+"""Joiners and emoji selectors, which Persian, Hindi and emoji need."""
 
 _ALL = re.compile(f"[{_HIDDEN}{_SHAPING}]")
 _UNSHAPED = re.compile(f"[{_HIDDEN}]")
 
 
 def hidden_character(text: str) -> str | None:
-    """The first character of an author's `text` that must not be there, as `U+202E`; None if there is none. Tab,
-    line feed and what shapes letters and emoji may be there."""
+    """Returns the first forbidden character of an author's `text`, as `U+202E`; None if there is none. Tab, line
+    feed, and what shapes letters and emoji are allowed."""
     found = _UNSHAPED.search(text)
     return f"U+{ord(found[0]):04X}" if found else None
 
 
 def hidden_in(node: Any, path: str = "#") -> tuple[str, str] | None:
-    """Where in a schema a text or a name has such a character, and which: `("#/properties/q", "U+202E")`; None if
-    there is none. Hidden characters are left out of the place. A line may end in CR LF."""
+    """Returns the place of a text or name in a schema that has a forbidden character, and the character:
+    `("#/properties/q", "U+202E")`; None if there is none. The place leaves hidden characters out. A line may end in
+    CR LF."""
     if isinstance(node, str):
         found = hidden_character(node.replace("\r\n", "\n"))
         return (path, found) if found else None
@@ -51,5 +53,5 @@ def hidden_in(node: Any, path: str = "#") -> tuple[str, str] | None:
 
 
 def without_hidden(text: str) -> str:
-    """A stranger's `text` without any of them. Line breaks of every kind become line feeds."""
+    """Returns a foreign `text` without hidden characters. Line breaks of every kind become line feeds."""
     return _ALL.sub("", "\n".join(text.splitlines()))

@@ -1,7 +1,8 @@
-"""What a value of a type can hold, known when a tool is made, so that no call looks for what can't be there.
+"""The kinds of values that a type can hold, computed when a tool is made, so that no call searches for the
+impossible.
 
-It is read from pydantic's own description of the type (its core schema). Whatever that leaves open (`Any`, a
-serializer of one's own, fields that aren't declared) counts as `any`, which can hold everything.
+They are read from pydantic's own description of the type (its core schema). Whatever the description leaves open
+(`Any`, a custom serializer, undeclared fields) counts as `any`, which can hold everything.
 """
 
 from __future__ import annotations
@@ -28,11 +29,11 @@ _SCALARS = [{"type": kind} for kind in _TYPES]
 
 
 def kinds_of(core_schema: Any) -> frozenset[str]:
-    """pydantic's names for the type and all types within it, `any` among them if there may be others."""
+    """Returns pydantic's names for the type and all types within it, with `any` if there may be others."""
     found: set[str] = set()
     for node in _nodes(core_schema):
         kind = node.get("type")
-        if not isinstance(kind, str):  # fields by their names, or a class's configuration
+        if not isinstance(kind, str):  # a map of fields by name, or a class's configuration
             found.update({ANY} if node.get("extra_fields_behavior") == "allow" else ())
         else:
             found.add(kind if kind in _CLOSED and not _is_open(node) else ANY)
@@ -40,13 +41,13 @@ def kinds_of(core_schema: Any) -> frozenset[str]:
 
 
 def has_sent_only_fields(core_schema: Any) -> bool:
-    """Returns whether a constructor of the type, or of a type within it, takes a value that the object made does not
+    """Returns whether a constructor of the type, or of a type within it, takes a value that the object does not
     keep: an `InitVar` of a dataclass."""
     return any(node.get("init_only") is True and node.get("type") == "dataclass-field" for node in _nodes(core_schema))
 
 
 def unwritable(core_schema: Any) -> str | None:
-    """Says what JSON can't hold in a type, and what to return instead; None if there is nothing of that kind."""
+    """Returns what in a type JSON cannot hold, and what to return instead; None if there is nothing of that kind."""
     pending: list[tuple[Any, Mapping[str, Any]]] = [(core_schema, {})]
     while pending:
         node, config = pending.pop()
@@ -56,9 +57,9 @@ def unwritable(core_schema: Any) -> str | None:
             continue
         kind = node.get("type")
         if kind == "bytes" and config.get("ser_json_bytes") not in ("base64", "hex"):
-            return "bytes within a value are no JSON; return them alone, or as text, in base64 if need be"
+            return "bytes within a value are not JSON; return them alone, or as text, in base64 if need be"
         if kind in ("callable", "is-subclass") or (kind == "is-instance" and node.get("cls") is type):
-            return "a function or a class is no JSON; return a value"
+            return "a function or a class is not JSON; return a value"
         inner = (node.get("config") or {}) if kind in ("dataclass", "model", "typed-dict") else config
         named = isinstance(kind, str)
         pending.extend((part, inner) for key, part in node.items() if not named or key not in _NO_SCHEMAS)
@@ -66,13 +67,13 @@ def unwritable(core_schema: Any) -> str | None:
 
 
 def has_open_dataclasses(core_schema: Any) -> bool:
-    """Returns whether the type is a dataclass that takes extras, or has one within it."""
+    """Returns whether the type is a dataclass that takes extra fields, or has one within it."""
     configs = (node.get("config") or {} for node in _nodes(core_schema) if node.get("type") == "dataclass")
     return any(config.get("extra_fields_behavior") == "allow" for config in configs)
 
 
 def _nodes(core_schema: Any) -> Iterator[dict[Any, Any]]:
-    """The descriptions of a type and of all types within it, and what they hold: fields, configurations."""
+    """Yields the descriptions of a type and of all types within it, and their parts: fields, configurations."""
     pending = [core_schema]
     while pending:
         node = pending.pop()
@@ -86,15 +87,16 @@ def _nodes(core_schema: Any) -> Iterator[dict[Any, Any]]:
 
 
 def _is_open(node: Mapping[str, Any]) -> bool:
-    """Is there more in it than its fields, or a map whose keys aren't text, two of which JSON may write alike?"""
+    """Returns whether a type may hold more than its fields, or is a map whose keys are not text, two of which may be
+    equal in JSON."""
     if node["type"] == "dict" and node.get("keys_schema", {}).get("type") != "str":
         return True
     return node.get("extra_behavior") == "allow" or any(node.get(key) for key in _OPENING)
 
 
 def is_flat(core_schema: Any) -> bool:
-    """Is it a dataclass of nothing but `bool`, `int` and `str`, and without code of its own? Its JSON is the whole
-    value."""
+    """Returns whether the type is a dataclass of `bool`, `int` and `str` fields only, without code of its own. Its
+    JSON is the whole value."""
     own_code = core_schema.get("post_init") or core_schema.get("serialization")
     if core_schema["type"] != "dataclass" or own_code or set(core_schema.get("config", ())) - {"title"}:
         return False
@@ -104,7 +106,7 @@ def is_flat(core_schema: Any) -> bool:
 
 
 def flat_types(core_schema: Any) -> dict[str, type]:
-    """The fields of a flat type, and what each holds."""
+    """Returns the fields of a flat type and the type of each."""
     entries = {entry["name"]: entry["schema"] for entry in core_schema["schema"]["fields"]}
     return {name: _TYPES[inner.get("schema", inner)["type"]] for name, inner in entries.items()}
 

@@ -1,4 +1,4 @@
-"""Which type an annotation is about, whatever name it has there: an alias, a NewType, a note around it, a subclass."""
+"""Resolves the type behind an annotation: an alias, a NewType, Annotated, a subclass."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ __all__ = ["argument_of", "is_union", "named_type"]
 
 
 def named_type(annotation: Any) -> Any:
-    """The type behind `Annotated[T, ...]`, `NewType("N", T)`, `type N = T` and `Literal[None]`; NoneType for None;
-    anything else as it is."""
+    """Returns the type behind `Annotated[T, ...]`, `NewType("N", T)`, `type N = T` and `Literal[None]`; NoneType for
+    None; anything else unchanged."""
     try:
-        found = _behind(annotation)
+        found = _resolve(annotation)
     except NameError:
         return annotation
-    return annotation if isinstance(found, str) else found  # an alias of what is not there yet
+    return annotation if isinstance(found, str) else found  # an alias of a type that is not defined yet
 
 
-def _behind(annotation: Any) -> Any:
+def _resolve(annotation: Any) -> Any:
     while True:
         origin = get_origin(annotation)
         if annotation is None or (origin is Literal and get_args(annotation) == (None,)):
@@ -31,7 +31,7 @@ def _behind(annotation: Any) -> Any:
         elif _is_alias(annotation):
             annotation = annotation.__value__
         elif _is_alias(origin):
-            annotation = _filled(origin, get_args(annotation))
+            annotation = _alias_value(origin, get_args(annotation))
         else:
             return annotation
 
@@ -41,19 +41,20 @@ def is_union(kind: Any) -> bool:
 
 
 def argument_of(base: type, cls: type, given: tuple[Any, ...]) -> Any:
-    """What stands for the parameter of `base[P]` in its subclass `cls[given]`; a TypeVar or None if nothing does."""
+    """Returns the argument for the parameter of `base[P]` in its subclass `cls[given]`; a TypeVar or None if there
+    is none."""
     if cls is base:
         return given[0] if given else None
     known = dict(zip(getattr(cls, "__parameters__", ()), given, strict=False))
     for parent in cls.__dict__.get("__orig_bases__", cls.__bases__):
         origin = get_origin(parent) or parent
         if isinstance(origin, type) and issubclass(origin, base):
-            return argument_of(base, origin, tuple(_with(known, argument) for argument in get_args(parent)))
+            return argument_of(base, origin, tuple(_substitute(known, argument) for argument in get_args(parent)))
     return None
 
 
-def _with(known: Mapping[Any, Any], kind: Any) -> Any:
-    """The type with its parameters filled in."""
+def _substitute(known: Mapping[Any, Any], kind: Any) -> Any:
+    """Returns the type with its parameters filled in."""
     if kind in known:
         return known[kind]
     wanted = getattr(kind, "__parameters__", ())
@@ -61,10 +62,10 @@ def _with(known: Mapping[Any, Any], kind: Any) -> Any:
 
 
 def _is_alias(kind: Any) -> bool:
-    """`type N = T` of Python 3.12, or typing_extensions' form of it."""
+    """Returns whether this is `type N = T` of Python 3.12, or the same from typing_extensions."""
     return type(kind).__name__ == "TypeAliasType"
 
 
-def _filled(alias: Any, given: tuple[Any, ...]) -> Any:
-    """The value of a generic alias with its parameters filled in."""
-    return _with(dict(zip(alias.__type_params__, given, strict=False)), alias.__value__)
+def _alias_value(alias: Any, given: tuple[Any, ...]) -> Any:
+    """Returns the value of a generic alias with its parameters filled in."""
+    return _substitute(dict(zip(alias.__type_params__, given, strict=False)), alias.__value__)

@@ -1,8 +1,8 @@
-"""The typed edge of a tool: JSON text in, a value of the declared type; a value out, JSON.
+"""Converts a tool's parameters and results: JSON text into a value of the declared type, and a value into JSON.
 
-Both directions are strict: no `"5"` for 5, no unknown fields, no value that its own type would not accept
-back. What a failure may say is decided here too: the path of a *declared* field and a fixed phrase, never a
-value, a key that the model made up, or an exception's text.
+Both directions are strict: no `"5"` for 5, no unknown fields, no value that its own type would not accept back. The
+text of a failure is decided here too: the path of a *declared* field and a fixed phrase, never a value, a key that
+the model invented, or the text of an exception.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ from demiurge.tools.errors import ToolValidationError
 
 __all__ = ["ParamsCodec", "ParamsDump", "ResultCodec", "has_params_names", "params_names"]
 
-_MOST_FIELDS = 8
-_MOST_EXPLAINED = 1_000
-"""How many faults are looked at; each costs some microseconds."""
+_MAX_FIELDS = 8
+_MAX_EXPLAINED = 1_000
+"""The maximum number of faults that are inspected; each costs some microseconds."""
 _PHRASES: Mapping[str, str] = {
     "missing": "is required",
     "missing_argument": "is required",
@@ -75,10 +75,10 @@ _UNKNOWN_FIELD = frozenset(["extra_forbidden", "unexpected_keyword_argument", "u
 
 
 class ParamsCodec:
-    """Parses a tool's arguments. `schema` is the compiled input schema: it says which names may be told. `extra`:
-    what becomes of fields that the type doesn't have.
+    """Parses a tool's arguments. `schema` is the compiled input schema; only its names may be shown. `extra`: what
+    to do with fields that the type does not have.
 
-    Raises InvalidValue when pydantic can't handle the type."""
+    Raises InvalidValue if pydantic does not support the type."""
 
     def __init__(
         self, params_type: Any, schema: Mapping[str, Any], *, extra: Literal["forbid", "ignore"] = "forbid"
@@ -91,18 +91,18 @@ class ParamsCodec:
         self._dump = None if self._empty else ParamsDump(params_type)
 
     def parse(self, text: str | bytes) -> Any:
-        """The arguments as a value of the declared type; None for a tool without parameters.
+        """Returns the arguments as a value of the declared type; None for a tool without parameters.
 
-        `text` is one JSON object already parsed strictly. Raises ToolValidationError with safe `fields`."""
+        `text` is one JSON object that was already parsed strictly. Raises ToolValidationError with safe `fields`."""
         try:
             value = self._validate(text, strict=True, extra=self._extra, by_alias=True, by_name=False)
         except ValidationError as error:
-            raise ToolValidationError("arguments break their type", fields=self._explained(error)) from error
-        except Exception as error:  # of a validator; pydantic lets all but ValueError and AssertionError through
+            raise ToolValidationError("arguments break their type", fields=self._explain(error)) from error
+        except Exception as error:  # raised by a validator; pydantic wraps only ValueError and AssertionError
             fields = (_phrase(self._schema, (), ""),)
             raise ToolValidationError("a validator broke", fields=fields) from error
         if self._may_be_inexact:
-            faults = list(islice(inexact(self._schema, from_json(text)), _MOST_EXPLAINED))
+            faults = list(islice(inexact(self._schema, from_json(text)), _MAX_EXPLAINED))
             if faults:
                 raise ToolValidationError("arguments break their schema", fields=self._phrases(faults))
         if self._empty:
@@ -112,36 +112,36 @@ class ParamsCodec:
         return value
 
     def dump(self, value: Any) -> tuple[Any, bool]:
-        """See ParamsDump; None for a tool without parameters."""
+        """Does the same as ParamsDump; returns `(None, True)` for a tool without parameters."""
         return (None, True) if self._dump is None else self._dump(value)
 
-    def _explained(self, error: ValidationError) -> tuple[str, ...]:
-        if error.error_count() > _MOST_EXPLAINED:
+    def _explain(self, error: ValidationError) -> tuple[str, ...]:
+        if error.error_count() > _MAX_EXPLAINED:
             return ("the object has too many faults to list",)
         details = error.errors(include_url=False, include_context=False, include_input=False)
         return self._phrases((entry["loc"], entry["type"]) for entry in details)
 
     def _phrases(self, faults: Iterable[Fault]) -> tuple[str, ...]:
         phrases = dict.fromkeys(_phrase(self._schema, location, kind) for location, kind in faults)
-        listed = tuple(phrases)[:_MOST_FIELDS]
-        return listed if len(phrases) <= _MOST_FIELDS else (*listed, "and more")
+        listed = tuple(phrases)[:_MAX_FIELDS]
+        return listed if len(phrases) <= _MAX_FIELDS else (*listed, "and more")
 
 
 class ParamsDump:
-    """Parameters back to JSON, to tell calls apart by: `dump(value) -> (tree, whole)`.
+    """Converts parameters back to JSON, to tell calls apart: `dump(value) -> (tree, whole)`.
 
     `params_type`: a dataclass or a pydantic model with fields (`has_params_names`). `tree` has the value's fields by
-    their names in Python, and a model's extras; sets in one order whatever the process. A field that its type doesn't
-    give back as it was (a masked secret, one left out of dumps) is not in `tree`, and then `whole` is False; so it is
-    where a constructor took what the value doesn't hold. Raises InvalidValue when pydantic can't handle the type,
-    ToolValidationError for a value it can't write."""
+    their names in Python, and a model's extras; sets are in an order that does not depend on the process. A field
+    that its type does not read back unchanged (a masked secret, a field excluded from dumps) is not in `tree`, and
+    then `whole` is False. `whole` is also False if a constructor took values that the object does not keep. Raises
+    InvalidValue if pydantic does not support the type, ToolValidationError for a value that cannot be written."""
 
     def __init__(self, params_type: Any) -> None:
         self._adapter = _adapter(params_type)
         self._names = params_names(params_type)
         self._may_hold_sets = not kinds_of(self._adapter.core_schema).isdisjoint((ANY, "frozenset", "set"))
         self._is_flat = is_flat(self._adapter.core_schema)
-        self._is_exactly = _exactly(self._adapter)
+        self._is_exactly = _exact_type_test(self._adapter)
         self._may_hide = has_sent_only_fields(self._adapter.core_schema)
         self._may_be_open = has_open_dataclasses(self._adapter.core_schema)
 
@@ -161,11 +161,11 @@ class ParamsDump:
             return tree, True
         kept = self._kept(value, encoded, tree, plain)
         extras = _extras(value).keys()
-        is_told = extras.isdisjoint(self._names) and kept.keys() == {*self._names, *extras}
-        return kept, is_told and not self._may_hide and not (self._may_be_open and _has_unwritten(value))
+        is_complete = extras.isdisjoint(self._names) and kept.keys() == {*self._names, *extras}
+        return kept, is_complete and not self._may_hide and not (self._may_be_open and _has_unwritten_extras(value))
 
     def _kept(self, value: Any, encoded: bytes, tree: Any, plain: Any) -> dict[str, Any]:
-        """The fields and extras of `tree` that are read back as they were."""
+        """Returns the fields and extras of `tree` that are read back unchanged."""
         try:
             again = self._adapter.validator.validate_json(encoded, strict=True, by_alias=False, by_name=True)
             before, after = self._parts(value), self._parts(again)
@@ -174,17 +174,17 @@ class ParamsDump:
                 for name, part in before.items()
                 if name in tree and name in after and bool(after[name] == part)
             }
-        except Exception:  # noqa: BLE001  (of a validator, or of a value's own `==`)
+        except Exception:  # noqa: BLE001  (a validator, or a value's own `==`, may raise anything)
             return {}
 
     def _parts(self, value: Any) -> dict[str, Any]:
-        """Fields and extras by their names."""
+        """Returns fields and extras by their names."""
         return {**_extras(value), **{name: getattr(value, name) for name in self._names}}
 
 
 class ResultCodec:
-    """Checks a tool's result and turns it into JSON. `problem`: what JSON can't hold in the type; None if there is
-    nothing of that kind. Raises InvalidValue when pydantic can't handle the type."""
+    """Checks a tool's result and converts it to JSON. `problem`: what in the type JSON cannot hold, None if nothing.
+    Raises InvalidValue if pydantic does not support the type."""
 
     def __init__(self, result_type: Any) -> None:
         adapter = _adapter(type(None) if result_type is None else with_text_bytes(result_type))
@@ -195,12 +195,12 @@ class ResultCodec:
         self._may_hold_nan = not kinds.isdisjoint((ANY, "float"))
         self._plain: Callable[..., Any] = adapter.serializer.to_python
         self._dump: Callable[..., bytes] = adapter.serializer.to_json
-        self._is_exactly = _exactly(adapter)
+        self._is_exactly = _exact_type_test(adapter)
         self._class = _class_of(get_args(result_type)[0] if self._container is not None else result_type)
         self._validate = adapter.validator.validate_json
 
     def dump(self, value: Any) -> bytes:
-        """The value as JSON bytes that its own type accepts back; a list and a tuple stand for each other.
+        """Returns the value as JSON bytes that its own type accepts back; a list and a tuple stand for each other.
         Raises ToolValidationError."""
         try:
             if self._is_exactly(value):
@@ -210,26 +210,26 @@ class ResultCodec:
             if self._container is not None and isinstance(value, list | tuple):
                 value = self._container(value)
             if self._class is not None:
-                self._refuse_others(value)
+                self._refuse_other_classes(value)
             encoded = self._dump(value, warnings="error", by_alias=True)
             self._validate(encoded, strict=True)
-            if self._may_repeat_keys and to_json(from_json(encoded)) != encoded:  # a quick way to know of most
+            if self._may_repeat_keys and to_json(from_json(encoded)) != encoded:  # a quick test that rules out most
                 _WITHOUT_REPEATS.decode(encoded.decode())
-            if self._may_hold_nan and b"null" in encoded:  # that is how NaN and infinity are written
+            if self._may_hold_nan and b"null" in encoded:  # NaN and infinity are written as null
                 _refuse_infinite(self._plain(value, warnings="error", by_alias=True))
         except (PydanticSerializationError, ValidationError, ValueError, TypeError, RecursionError) as error:
             raise ToolValidationError("the result breaks its declared type") from error
         return encoded
 
-    def _refuse_others(self, value: Any) -> None:
-        """Pydantic writes any dataclass that has the fields. Raises TypeError for one of another class."""
+    def _refuse_other_classes(self, value: Any) -> None:
+        """Raises TypeError for an object of another class: pydantic would write any dataclass that has the fields."""
         assert self._class is not None
         for item in value if self._container is not None else (value,):
             if not isinstance(item, self._class):
-                raise TypeError(f"{type(item).__name__} is no {self._class.__name__}")
+                raise TypeError(f"{type(item).__name__} is not a {self._class.__name__}")
 
     def load(self, encoded: bytes) -> Any:
-        """A value of the declared type from what `dump` made. Raises ToolValidationError."""
+        """Returns a value of the declared type from the output of `dump`. Raises ToolValidationError."""
         try:
             return self._validate(encoded, strict=True)
         except ValidationError as error:
@@ -237,7 +237,8 @@ class ResultCodec:
 
 
 def _without_repeats(pairs: list[tuple[str, Any]]) -> None:
-    """Raises ValueError for `{1: "a", "1": "b"}` in JSON: readers would take one of them, and not all the same."""
+    """Raises ValueError for `{1: "a", "1": "b"}` in JSON: a reader takes one of the two, and not all readers the
+    same."""
     if len(dict(pairs)) < len(pairs):
         raise ValueError("two keys are the same as text")
 
@@ -257,7 +258,7 @@ def _refuse_infinite(value: Any) -> None:
 
 
 def _container(kind: Any) -> Callable[[Any], Any] | None:
-    """`list`, `tuple` or `iter` for a type of any number of items."""
+    """Returns `list`, `tuple` or `iter` for a type of any number of items, else None."""
     if get_origin(kind) is Iterable:
         return iter
     if get_origin(kind) is list or (get_origin(kind) is tuple and get_args(kind)[1:] == (...,)):
@@ -266,14 +267,14 @@ def _container(kind: Any) -> Callable[[Any], Any] | None:
 
 
 def _class_of(kind: Any) -> type | None:
-    """The class of a dataclass or a pydantic model, also of one with type arguments; None for anything else."""
+    """Returns the class of a dataclass or a pydantic model, also of one with type arguments; None for anything else."""
     kind = get_origin(kind) or kind
     is_one = isinstance(kind, type) and (dataclasses.is_dataclass(kind) or issubclass(kind, BaseModel))
     return kind if is_one else None
 
 
 def params_names(kind: Any) -> tuple[str, ...]:
-    """The fields of a dataclass or a pydantic model; none of anything else."""
+    """Returns the fields of a dataclass or a pydantic model; none for any other type."""
     if isinstance(kind, type) and issubclass(kind, BaseModel):
         return tuple(kind.model_fields)
     if isinstance(kind, type) and dataclasses.is_dataclass(kind):
@@ -282,36 +283,37 @@ def params_names(kind: Any) -> tuple[str, ...]:
 
 
 def has_params_names(value: Any) -> bool:
-    """Returns whether a value is parameters by name: of a dataclass, or of a pydantic model with fields."""
+    """Returns whether a value has named parameters: it is a dataclass, or a pydantic model with fields."""
     if isinstance(value, type | Enum | RootModel):
         return False
     return isinstance(value, BaseModel) or dataclasses.is_dataclass(value)
 
 
 def _extras(value: Any) -> dict[str, Any]:
-    """What a pydantic model holds besides its fields; empty for anything else."""
+    """Returns what a pydantic model holds besides its fields; empty for anything else."""
     return (value.model_extra or {}) if isinstance(value, BaseModel) else {}
 
 
-def _has_unwritten(value: Any) -> bool:
-    """Returns whether a dataclass holds more than its fields, or one within it does: pydantic takes extras there, and
-    doesn't write them."""
+def _has_unwritten_extras(value: Any) -> bool:
+    """Returns whether a dataclass, or one within it, holds more than its fields: pydantic accepts extras there, but
+    does not write them."""
     if dataclasses.is_dataclass(value):
         content = dict(getattr(value, "__dict__", {}))
         takes_extras = getattr(type(value), "__pydantic_config__", {}).get("extra") == "allow"
         if takes_extras and not content.keys() <= set(params_names(type(value))):
             return True
-        return any(_has_unwritten(getattr(value, name)) for name in params_names(type(value)))
+        return any(_has_unwritten_extras(getattr(value, name)) for name in params_names(type(value)))
     if isinstance(value, BaseModel):
-        return any(_has_unwritten(part) for part in (*value.__dict__.values(), *_extras(value).values()))
+        return any(_has_unwritten_extras(part) for part in (*value.__dict__.values(), *_extras(value).values()))
     if isinstance(value, Mapping):
-        return any(_has_unwritten(part) for part in value.values())
-    return isinstance(value, list | tuple | set | frozenset) and any(map(_has_unwritten, value))
+        return any(_has_unwritten_extras(part) for part in value.values())
+    return isinstance(value, list | tuple | set | frozenset) and any(map(_has_unwritten_extras, value))
 
 
-def _exactly(adapter: TypeAdapter[Any]) -> Callable[[Any], bool]:
-    """Is a value of a flat type exactly what the type says? Then pydantic has nothing to warn of when it writes it, and
-    telling it that warnings are errors would take longer than the rest. False for all other types."""
+def _exact_type_test(adapter: TypeAdapter[Any]) -> Callable[[Any], bool]:
+    """Returns a test whether a value of a flat type has exactly the types of its fields; it is always False for any
+    other type. For such a value pydantic has no warnings when it writes it, and turning warnings into errors takes
+    longer than all the rest."""
     if not is_flat(adapter.core_schema):
         return lambda value: False
     kind, fields = adapter.core_schema["cls"], flat_types(adapter.core_schema)
@@ -320,7 +322,7 @@ def _exactly(adapter: TypeAdapter[Any]) -> Callable[[Any], bool]:
 
 
 def _in_order(plain: Any, tree: Any) -> Any:
-    """`tree`, the JSON of `plain`, with the items of sets sorted."""
+    """Returns `tree`, the JSON of `plain`, with the items of sets sorted."""
     if isinstance(tree, list) and isinstance(plain, set | frozenset | list | tuple) and len(plain) == len(tree):
         items = [_in_order(*pair) for pair in zip(plain, tree, strict=True)]
         return sorted(items, key=repr) if isinstance(plain, set | frozenset) else items
@@ -332,14 +334,14 @@ def _in_order(plain: Any, tree: Any) -> Any:
 def _adapter(kind: Any) -> TypeAdapter[Any]:
     try:
         adapter = TypeAdapter(kind)
-        _ = adapter.core_schema["type"]  # a type that names what can't be found says so only when it is used
+        _ = adapter.core_schema["type"]  # a type with an unresolved name raises only when it is used
     except (PydanticSchemaGenerationError, PydanticUserError, NameError, TypeError) as error:
         raise InvalidValue(f"{kind!r} can't be checked: {reason(error)}") from error
     return adapter
 
 
 def _phrase(schema: Mapping[str, Any], location: Sequence[int | str], kind: str) -> str:
-    """`items[2].n must be an integer`: declared names and indexes only."""
+    """Returns for example `items[2].n must be an integer`, with declared names and indexes only."""
     unknown = kind in _UNKNOWN_FIELD
     place = _path(schema, location[:-1] if unknown else location)
     if unknown:

@@ -1,7 +1,8 @@
-"""Does a result, or a call, have what its redaction lets through? A misspelt path would hide what was meant to be seen.
+"""Checks that a result, or a call, has the fields that its redaction makes public. A misspelled path would hide what
+was meant to be visible.
 
-The result's type is asked as pydantic would write it: aliases, computed fields, optional and nested types are as in
-the JSON that the redaction is applied to. Where a type does not say what it holds, every path is taken.
+The check uses pydantic's JSON Schema of the result's type, so aliases, computed fields, optional and nested types
+are as in the JSON that the redaction is applied to. If a type leaves its content open, every path is accepted.
 """
 
 from __future__ import annotations
@@ -19,14 +20,14 @@ __all__ = ["missing_argument", "missing_path"]
 
 
 def missing_path(result_type: Any, redaction: Redaction) -> str | None:
-    """The first field of `redaction` that no value of the type has; None when each may be there."""
+    """Returns the first field of `redaction` that no value of the type has; None if each may be present."""
     if not redaction.fields:
         return None
     try:
         adapter = TypeAdapter(type(None) if result_type is None else result_type)
         schema = adapter.json_schema(mode="serialization", schema_generator=_Quiet)
     except (PydanticUserError, KeyError, NameError):
-        return None  # no JSON Schema can say it
+        return None  # JSON Schema cannot describe the type
     for name in redaction.fields:
         if not _may_have(schema, name.split("."), schema.get("$defs", {})):
             return name
@@ -34,19 +35,21 @@ def missing_path(result_type: Any, redaction: Redaction) -> str | None:
 
 
 def missing_argument(schema: Mapping[str, Any], redaction: Redaction) -> str | None:
-    """The first of a redaction's `arguments` that no call of a tool with this input schema has; None when each may be
-    there."""
+    """Returns the first of a redaction's `arguments` that no call of a tool with this input schema has; None if each
+    may be present."""
     defs = schema.get("$defs", {})
     return next((path for path in redaction.arguments if not _may_have(schema, path.split("."), defs)), None)
 
 
 class _Quiet(GenerateJsonSchema):
+    """A generator that does not warn about what JSON Schema cannot describe."""
+
     def emit_warning(self, kind: JsonSchemaWarningKind, detail: str) -> None:
-        """What can't be said here was left out, and that is all right."""
+        """Ignores the warning: what cannot be described is left out."""
 
 
 def _may_have(node: Any, segments: Sequence[str], defs: Mapping[str, Any]) -> bool:
-    """Lists are walked through, `*` is any key."""
+    """Returns whether a value of the schema `node` may have this path. A list stands for its items, `*` for any key."""
     while isinstance(node, Mapping) and "$ref" in node:
         node = defs[str(node["$ref"]).rpartition("/")[2]]
     if not segments or not isinstance(node, Mapping):

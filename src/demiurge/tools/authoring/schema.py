@@ -1,13 +1,13 @@
-"""The one compiler from a Python type to the JSON Schema that a model sees.
+"""The compiler from a Python type to the JSON Schema that a model sees. There is no other.
 
-pydantic describes the type; this module narrows that to the subset every provider accepts: no `oneOf`,
-`anyOf`, `allOf`, `not`, `if`, `patternProperties` or `$ref`. Nested types are inlined, an optional field is
-simply not required, every object is closed, keys are sorted, and titles, defaults and `$schema` are
-dropped. A type that can't be said in the subset, or that JSON can't give, is refused where the tool is made, not
-when a provider refuses the request.
+pydantic describes the type; this module narrows the description to the subset that every provider accepts: no
+`oneOf`, `anyOf`, `allOf`, `not`, `if`, `patternProperties` or `$ref`. Nested types are inlined, an optional field is
+simply not required, every object is closed, keys are sorted, and titles, defaults and `$schema` are dropped. A type
+that the subset cannot express, or whose values JSON cannot hold, is refused when the tool is made, not when a
+provider refuses the request.
 
-null is said where it means something: not for an optional field whose default is None, which is left out instead.
-The values of a Literal are sorted; those of an Enum stay in their order.
+null is allowed only if it has a meaning: an optional field whose default is None is left out instead. The values of
+a Literal are sorted; those of an Enum keep their order.
 """
 
 from __future__ import annotations
@@ -99,13 +99,14 @@ _INSTEAD = {
     **dict.fromkeys(("AsyncGenerator", "AsyncIterable", "AsyncIterator", "Collection", "Iterator"), "list"),
     **dict.fromkeys(("Awaitable", "Coroutine"), "the type of what it comes to, with `async def`"),
 }
-"""What to write for a type that pydantic does not know."""
+"""The type to write in place of one that pydantic does not support."""
 
 
 def compile_schema(params_type: Any) -> dict[str, Any]:
-    """JSON Schema 7 of a dataclass or pydantic model; an empty object for None. Equal types give equal bytes.
+    """Returns the JSON Schema (draft 7) of a dataclass or pydantic model; an empty object for None. Equal types give
+    equal bytes.
 
-    Raises InvalidValue when the type can't be said in the subset, naming the field."""
+    Raises InvalidValue, naming the field, if the subset cannot express the type."""
     if params_type is None or params_type is type(None):
         return {**EMPTY_OBJECT, "properties": {}}
     try:
@@ -121,7 +122,8 @@ def compile_schema(params_type: Any) -> dict[str, Any]:
 
 
 def reason(error: Exception) -> str:
-    """Why pydantic can't handle a type, in a line that says what to do where its own does not fit a tool."""
+    """Returns why pydantic does not support a type, in one line. If pydantic's own line does not fit a tool, it says
+    what to do."""
     if getattr(error, "code", None) in ("class-not-fully-defined", "undefined-annotation"):
         return "it names a type that can't be found from there; define it at module level"
     line = str(error).splitlines()[0]
@@ -132,9 +134,9 @@ def reason(error: Exception) -> str:
 
 
 def validate_tool_schema_p0(schema: object) -> None:
-    """Checks a tool's input schema against the subset for tools (docs/tools.md): the top is a closed object, no
-    forbidden keyword anywhere, no property that names a connection (#26). Raises InvalidValue with all that
-    is wrong."""
+    """Checks a tool's input schema against the subset for tools (docs/tools.md): the top is a closed object, there
+    is no forbidden keyword anywhere, and no property names a connection. Raises InvalidValue that lists all
+    mistakes."""
     if not isinstance(schema, Mapping):
         raise InvalidValue("a tool's input schema is an object", code="tool_schema")
     problems = list(_problems(schema, "$"))
@@ -172,14 +174,14 @@ def _problems(node: Any, path: str) -> Iterator[str]:
 
 
 def _names_connection(name: object) -> bool:
-    """`connection_id`, `connectionIds`, `Connection-ID` and whatever else reads the same."""
+    """Returns whether the name reads as `connection_id`, `connectionIds`, `Connection-ID` or the like."""
     letters = "".join(filter(str.isalnum, unicodedata.normalize("NFKD", str(name)))).casefold()
     return letters in ("connectionid", "connectionids")
 
 
 class _Describer(GenerateJsonSchema):
-    """pydantic's generator, plus the field descriptions it does not look for: `Annotated[str, "text"]` and
-    the class docstring; and decimals as text, so that they need no union. What JSON can't give is refused."""
+    """pydantic's generator, with two additions: the field descriptions of `Annotated[str, "text"]` and of the class
+    docstring, and decimals as text, so that they need no union. It refuses types whose values JSON cannot hold."""
 
     def dataclass_schema(self, schema: core_schema.DataclassSchema) -> JsonSchemaValue:
         return _described(super().dataclass_schema(schema), schema["cls"], _core_fields(schema))
@@ -192,14 +194,14 @@ class _Describer(GenerateJsonSchema):
 
     def dict_schema(self, schema: core_schema.DictSchema) -> JsonSchemaValue:
         if schema.get("keys_schema", {"type": "any"})["type"] not in ("any", "str"):
-            raise InvalidValue("the keys of a map are text")
+            raise InvalidValue("the keys of a map must be text")
         return super().dict_schema(schema)
 
     def generator_schema(self, schema: core_schema.GeneratorSchema) -> JsonSchemaValue:
         raise InvalidValue("an Iterable would be checked while the handler runs; use a list")
 
     def is_subclass_schema(self, schema: core_schema.IsSubclassSchema) -> JsonSchemaValue:
-        raise InvalidValue("a class can't be given in JSON")
+        raise InvalidValue("a class can't be written in JSON")
 
     def literal_schema(self, schema: core_schema.LiteralSchema) -> JsonSchemaValue:
         if any(isinstance(value, Enum) and not isinstance(value, int | str) for value in schema["expected"]):
@@ -212,12 +214,12 @@ class _Describer(GenerateJsonSchema):
 
     def model_field_schema(self, schema: core_schema.ModelField) -> JsonSchemaValue:
         if not isinstance(schema.get("validation_alias", ""), str):
-            raise InvalidValue("a field has one name, not AliasChoices or AliasPath")
+            raise InvalidValue("a field must have one name, not AliasChoices or AliasPath")
         return super().model_field_schema(schema)
 
 
 def _core_fields(schema: Any) -> dict[str, Any]:
-    """pydantic's description of each field of a class, from within the validators around it."""
+    """Returns pydantic's description of each field of a class, from within the validators around it."""
     while schema["type"] not in ("dataclass-args", "model-fields") and "schema" in schema:
         schema = schema["schema"]
     fields = schema.get("fields", {})
@@ -225,8 +227,8 @@ def _core_fields(schema: Any) -> dict[str, Any]:
 
 
 def _described(schema: JsonSchemaValue, cls: type, fields: Mapping[str, Any]) -> JsonSchemaValue:
-    """With the texts of its fields, its own docstring cut to the first paragraph, and without the fields that can't
-    be given (`init=False`)."""
+    """Returns the schema with the descriptions of its fields, with its own docstring cut to the first paragraph, and
+    without the fields that a call cannot set (`init=False`)."""
     doc = inspect.cleandoc(cls.__doc__ or "")
     if schema.get("description") == doc:
         schema["description"] = summary(doc)
@@ -242,7 +244,7 @@ def _described(schema: JsonSchemaValue, cls: type, fields: Mapping[str, Any]) ->
 
 
 def field_texts(cls: type) -> dict[str, str]:
-    """Descriptions of a class's fields that pydantic does not read, by field name."""
+    """Returns the descriptions of a class's fields that pydantic does not read, by field name."""
     texts = parameter_texts(inspect.getdoc(cls) or "")
     try:
         hints = get_type_hints(cls, include_extras=True)
@@ -262,7 +264,7 @@ def field_texts(cls: type) -> dict[str, str]:
 
 
 def _narrow(node: Any, defs: Mapping[str, Any], path: str, seen: tuple[str, ...]) -> tuple[dict[str, Any], bool]:
-    """The node in the subset, and whether null is also a value of it."""
+    """Returns the node narrowed to the subset, and whether null is also a value of it."""
     if not isinstance(node, Mapping):
         return {}, False
     if "$ref" in node:
@@ -287,7 +289,7 @@ def _narrow(node: Any, defs: Mapping[str, Any], path: str, seen: tuple[str, ...]
 def _close(
     result: dict[str, Any], node: Mapping[str, Any], defs: Mapping[str, Any], path: str, seen: tuple[str, ...]
 ) -> None:
-    """Properties and `additionalProperties` of an object: closed if it has named fields, else a map."""
+    """Sets the properties and `additionalProperties` of an object: closed if it has named fields, else a map."""
     values = node.get("additionalProperties", False)
     if "properties" not in node and values is not False:
         result["additionalProperties"] = _strict(values, defs, f"{path}[*]", seen) or True
@@ -315,7 +317,7 @@ def _strict(node: Any, defs: Mapping[str, Any], path: str, seen: tuple[str, ...]
 
 
 def _with_null(schema: dict[str, Any]) -> dict[str, Any]:
-    """The same schema, null allowed too, said with a list of types."""
+    """Returns the schema with null allowed too, as a list of types."""
     if "type" not in schema:
         return schema
     kinds = schema["type"] if isinstance(schema["type"], list) else [schema["type"]]
@@ -342,8 +344,8 @@ def _inline(
 def _collapse(
     node: Mapping[str, Any], defs: Mapping[str, Any], path: str, seen: tuple[str, ...]
 ) -> tuple[dict[str, Any], bool]:
-    """A union: null makes it optional, bare scalars become a list of types, enums are joined; nothing else
-    fits."""
+    """Narrows a union: null makes it optional, bare scalars become a list of types, enums are joined. Any other
+    union is refused."""
     arms = []
     nullable = False
     for arm in node["anyOf"]:
@@ -368,7 +370,8 @@ def _collapse(
 
 
 def _order(value: Any) -> tuple[str, Any]:
-    """Python thinks that Literals and unions are equal in any order, and hands out the one that it met first."""
+    """Returns a sort key for values of Literals and unions: Python treats them as equal in any order, and returns
+    the order that it saw first."""
     return type(value).__name__, "" if value is None else value
 
 

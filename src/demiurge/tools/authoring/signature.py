@@ -1,8 +1,7 @@
-"""What a Python function says about itself: parameters, types, sync or async.
+"""Inspects the signature of a Python function: parameters, types, sync or async.
 
-Annotations may be strings (`from __future__ import annotations`) and may name classes local to the calling
-function, so names are looked up in the function's own scope and, failing that, in the frames that are
-defining it.
+Annotations may be strings (`from __future__ import annotations`) and may name classes local to the calling function.
+So names are looked up in the function's own scope and then in the frames that define the function.
 """
 
 from __future__ import annotations
@@ -46,7 +45,7 @@ class _Unknown:
 
 
 UNKNOWN: Any = _Unknown()
-"""Stands for an annotation that is missing or can't be resolved."""
+"""Stands for an annotation that is missing or cannot be resolved."""
 
 _NO_RESULT: Any = object()
 _PACKAGE = __name__.partition(".")[0]
@@ -54,27 +53,27 @@ _ARRAYS = (list, tuple, Sequence)
 
 
 def is_async_callable(function: Callable[..., Any]) -> bool:
-    """True for `async def`, also behind functools.partial or as `__call__`."""
+    """Returns whether this is an `async def`, also behind functools.partial or as `__call__`."""
     call = function if inspect.isroutine(function) else type(function).__call__
     return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(call)
 
 
 def is_generator(function: Callable[..., Any]) -> bool:
-    """True for a function that yields, sync or async: a call of it gives no result, and runs nothing."""
+    """Returns whether the function yields, sync or async: a call of it runs nothing and returns no result."""
     call = function if inspect.isroutine(function) else type(function).__call__
     kinds = (inspect.isgeneratorfunction, inspect.isasyncgenfunction)
     return any(is_kind(each) for is_kind in kinds for each in (function, call))
 
 
 def is_params_type(kind: Any) -> bool:
-    """True for what can describe a tool's arguments: a dataclass, a pydantic model, or None."""
+    """Returns whether the type can describe a tool's arguments: a dataclass, a pydantic model, or None."""
     if kind is None or kind is type(None):
         return True
     return isinstance(kind, type) and (is_dataclass(kind) or issubclass(kind, BaseModel))
 
 
 def resolve_hints(function: Callable[..., Any], known: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """Resolved annotations by parameter name; a name that can't be resolved is UNKNOWN."""
+    """Returns the resolved annotations by parameter name; a name that cannot be resolved is UNKNOWN."""
     target = function
     while hasattr(target, "func"):  # functools.partial
         target = target.func
@@ -94,7 +93,7 @@ def resolve_hints(function: Callable[..., Any], known: Mapping[str, Any] | None 
 
 
 def _caller_locals() -> dict[str, Any]:
-    """Local names of the code that is defining a tool: the frames outside this package, innermost first."""
+    """Returns the local names of the code that defines a tool: of the frames outside this package, innermost first."""
     scopes = []
     frame: types.FrameType | None = sys._getframe(1)
     while frame is not None:
@@ -108,8 +107,8 @@ def _caller_locals() -> dict[str, Any]:
 
 
 def payload_of(annotation: Any) -> Any:
-    """R of `ToolResult[R]`, also behind Annotated, an alias, a NewType or a subclass, and in a union with a ToolResult;
-    the annotation itself when it is no ToolResult; UNKNOWN for a bare ToolResult."""
+    """Returns R of `ToolResult[R]`, also behind Annotated, an alias, a NewType or a subclass, and in a union with a
+    ToolResult; the annotation itself if it is not a ToolResult; UNKNOWN for a bare ToolResult."""
     payload = _payload(annotation)
     if payload is not _NO_RESULT:
         return payload
@@ -117,11 +116,11 @@ def payload_of(annotation: Any) -> Any:
     if not is_union(kind) or all(_payload(arm) is _NO_RESULT for arm in get_args(kind)):
         return annotation
     payloads = [payload_of(arm) for arm in get_args(kind) if arm is not type(None)]
-    return UNKNOWN if UNKNOWN in payloads else Union[tuple(payloads)]  # noqa: UP007  (of any number of arms)
+    return UNKNOWN if UNKNOWN in payloads else Union[tuple(payloads)]  # noqa: UP007  (any number of arms)
 
 
 def _payload(annotation: Any) -> Any:
-    """R of a ToolResult[R] under whatever name; _NO_RESULT for anything else."""
+    """Returns R of a ToolResult[R] under any name; _NO_RESULT for anything else."""
     kind = named_type(annotation)
     origin = get_origin(kind) or kind
     if not (isinstance(origin, type) and issubclass(origin, ToolResult)):
@@ -131,10 +130,10 @@ def _payload(annotation: Any) -> Any:
 
 
 def check_handler(handler: Callable[..., Any], params_type: Any, result_type: Any) -> None:
-    """Is a handler `(params: P, *, context: ToolContext) -> ToolResult[R]` for these P and R?
+    """Checks that a handler is `(params: P, *, context: ToolContext) -> ToolResult[R]` for these P and R.
 
-    A missing annotation is taken as right, a contradicting one is not. Raises ValueError with a sentence that says
-    what to write, ReturnMismatch where that is about the return annotation."""
+    A missing annotation is accepted, a contradicting one is not. Raises ValueError with a sentence that says what to
+    write, ReturnMismatch if the return annotation is wrong."""
     known = {kind.__name__: kind for kind in (params_type, result_type) if isinstance(kind, type)}
     result_hint = check_parameters(handler, params_type, known, role="handler").get("return", UNKNOWN)
     if result_hint is not UNKNOWN and _payload(result_hint) is _NO_RESULT:
@@ -146,9 +145,11 @@ def check_handler(handler: Callable[..., Any], params_type: Any, result_type: An
 def check_parameters(
     function: Callable[..., Any], params_type: Any, known: Mapping[str, Any] | None = None, *, role: str
 ) -> dict[str, Any]:
-    """Is a function `(params: P, *, context: ToolContext)`, whatever it returns? Gives its annotations.
+    """Checks that a function is `(params: P, *, context: ToolContext)`, with any return type. Returns its
+    annotations.
 
-    `known`: types that they may name besides those in its scope; `role`: what it is called in a ValueError."""
+    `known`: types that the annotations may name besides those in the function's scope; `role`: the function's name
+    in a ValueError."""
     if not callable(function):
         raise ValueError(f"the {role} must be callable")
     if is_generator(function):
@@ -180,7 +181,8 @@ def _agree(declared: Any, hinted: Any) -> bool:
 
 
 def _plain(kind: Any) -> Any:
-    """list[T], tuple[T, ...] and Sequence[T] stand for the same result, another name for what it names."""
+    """Returns a form in which list[T], tuple[T, ...] and Sequence[T] are equal, and a named type equals the type
+    behind it."""
     kind = named_type(kind)
     if _is_fixed(kind):
         return kind
@@ -189,12 +191,12 @@ def _plain(kind: Any) -> Any:
 
 
 def item_of(kind: Any) -> Any:
-    """T of list[T], tuple[T, ...] and Sequence[T]; UNKNOWN for anything else."""
+    """Returns T of list[T], tuple[T, ...] and Sequence[T]; UNKNOWN for anything else."""
     return get_args(kind)[0] if get_origin(kind) in _ARRAYS and not _is_fixed(kind) else UNKNOWN
 
 
 def result_problem(kind: Any) -> str | None:
-    """Why a type can't be the payload of a result; None if it can."""
+    """Returns why a type cannot be the payload of a result; None if it can."""
     if _is_fixed(kind):
         return "a tuple of fixed length can't be a result; use tuple[T, ...], a list or a dataclass"
     item = item_of(kind)

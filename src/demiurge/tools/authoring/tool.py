@@ -1,8 +1,8 @@
-"""A tool, written once, next to its handler.
+"""The class `Tool`: a tool, written once, next to its handler.
 
-Everything that can be wrong with a tool is found when it is made: its name, its words, its handler's
-signature, a schema outside the subset, an allowlisted field that does not exist, an example that does not
-fit. So the runner, which trusts tools to be whole, never has to guess.
+Every mistake in a tool is found when it is made: in its name, its description, its handler's signature, a schema
+outside the subset, an allowlisted field that does not exist, an example that does not fit. So the runner can rely on
+every tool being complete.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class ToolExample(Generic[ParamsT, ResultT]):
 
 @dataclass(frozen=True)
 class _ToolOf(Generic[_ToolT]):
-    """What `Tool[P, R]` is: the constructor that knows both types before any check runs."""
+    """The value of `Tool[P, R]`: a constructor that knows both types before any check runs."""
 
     origin: Callable[..., _ToolT]
     args: tuple[Any, Any]
@@ -68,7 +68,7 @@ class _ToolOf(Generic[_ToolT]):
         return self.origin(*args, params_type=self.args[0], result_type=self.args[1], **kwargs)
 
     def __mro_entries__(self, bases: tuple[Any, ...]) -> tuple[Any, ...]:
-        """The subclass finds the types in its `__orig_bases__`."""
+        """Returns the base for a subclass, which finds the types in its `__orig_bases__`."""
         return (self.origin,)
 
     def __or__(self, other: Any) -> Any:
@@ -79,13 +79,13 @@ class _ToolOf(Generic[_ToolT]):
 
 @dataclass(frozen=True)  # not slotted: it is subscripted and called
 class Tool(Generic[ParamsT, ResultT]):
-    """`Tool[P, R](name=..., description=..., handler=...)`. P: dataclass, pydantic model or None. R: anything
-    pydantic can serialise.
+    """`Tool[P, R](name=..., description=..., handler=...)`. P: dataclass, pydantic model or None. R: any type that
+    pydantic can serialize.
 
-    `name` `^[a-z0-9_-]{1,64}$`, not under a reserved prefix; `description` 1 to 200 characters; `handler`
-    `(params: P, *, context: ToolContext) -> ToolResult[R]`, `def` or `async def`. An undeclared `effect` is
-    `external_side_effect`; an undeclared `redaction` is message only. `timeout`: seconds or timedelta.
-    `capabilities`: the Protocols it needs. Raises PromptValidationError."""
+    `name` `^[a-z0-9_-]{1,64}$`, without a reserved prefix; `description` 1 to 200 characters; `handler` `(params: P,
+    *, context: ToolContext) -> ToolResult[R]`, `def` or `async def`. The default `effect` is `external_side_effect`;
+    the default `redaction` shows the message only. `timeout`: seconds or timedelta. `capabilities`: the Protocols
+    that the handler needs. Raises PromptValidationError."""
 
     name: str
     description: str
@@ -106,13 +106,13 @@ class Tool(Generic[ParamsT, ResultT]):
     bound: BoundTool = field(init=False, repr=False, compare=False)
 
     may_use_reserved_prefixes: ClassVar[bool] = False
-    """Only the shipped core tools' own class sets this."""
+    """Only the class of the shipped core tools sets this."""
 
     _declared: ClassVar[tuple[Any, Any] | None] = None
     """The types of a subclass of `Tool[P, R]`."""
 
     works_through_capabilities: ClassVar[bool] = False
-    """See `BoundTool`; only the shipped core tools are known to."""
+    """See `BoundTool`; only shipped tools are known to do so."""
 
     if not TYPE_CHECKING:
 
@@ -121,13 +121,13 @@ class Tool(Generic[ParamsT, ResultT]):
                 raise TypeError("Tool takes two types: Tool[Params, Result]")
             item = tuple(None if named_type(kind) is type(None) else kind for kind in item)
             if not (item[0] is None or isinstance(item[0], type | TypeVar)):
-                raise TypeError("Params is a class, or None")
+                raise TypeError("Params must be a class, or None")
             if any(isinstance(kind, TypeVar) for kind in item):
                 return super().__class_getitem__(item)
             return _ToolOf(cls, item)
 
     def __init_subclass__(cls, **options: Any) -> None:
-        """`class T(Tool[P, R])` declares the types for all its tools."""
+        """Takes the types that `class T(Tool[P, R])` declares for all its tools."""
         super().__init_subclass__(**options)
         for base in cls.__dict__.get("__orig_bases__", ()):
             if isinstance(base, _ToolOf):
@@ -135,13 +135,13 @@ class Tool(Generic[ParamsT, ResultT]):
 
     def __post_init__(self) -> None:
         self._take_declared()
-        self._freeze("description", self._checked_words())
+        self._freeze("description", self._checked_texts())
         self._freeze("examples", _tuple(self.examples))
         self._check_options()
         self._freeze("capabilities", _tuple(self.capabilities))
         if AuthCapability in self.capabilities and not self.requires_connection:
             self._refuse("only a tool with requires_connection=True gets an AuthCapability", "capabilities")
-        self._settle_types()
+        self._check_types()
         part = "effect"
         try:
             self._freeze("effect", ToolEffect(self.effect))
@@ -164,11 +164,12 @@ class Tool(Generic[ParamsT, ResultT]):
 
     @staticmethod
     def wrap(function: Callable[..., Any], **options: Any) -> Tool[Any, Any]:
-        """A tool from a function: its name, docstring and annotations, unless `options` (fields of Tool)
-        say otherwise.
+        """Makes a tool from a function: with its name, docstring and annotations, or with the fields of Tool in
+        `options`.
 
         The function may take `params` and `context`, take one dataclass or pydantic model, or plain parameters; a
-        `context: ToolContext` parameter is optional. It may return a ToolResult or the bare value."""
+        `context: ToolContext` parameter is optional. It may return a ToolResult or the bare value. Raises
+        PromptValidationError."""
         try:
             parts = plain_tool(function)
         except (InvalidValue, ValueError) as error:
@@ -181,9 +182,9 @@ class Tool(Generic[ParamsT, ResultT]):
             **options,
         }
         if not fields["name"]:
-            raise PromptValidationError(f"{function!r} has no name: give it name= and description=", placeholder="name")
+            raise PromptValidationError(f"{function!r} has no name: pass name= and description=", placeholder="name")
         if not fields["description"]:
-            message = f"tool {fields['name']!r}: write a docstring or give description="
+            message = f"tool {fields['name']!r}: write a docstring or pass description="
             raise PromptValidationError(message, placeholder="description")
         return Tool(handler=parts.handler, **fields)
 
@@ -196,7 +197,7 @@ class Tool(Generic[ParamsT, ResultT]):
         kind = kind if isinstance(kind, type) else None
         raise PromptValidationError(f"tool {self.name!r}: {message}", dataclass_type=kind, placeholder=placeholder)
 
-    def _checked_words(self) -> str:
+    def _checked_texts(self) -> str:
         if not is_authored_id(self.name):
             self._refuse("a name is 1 to 64 of a-z, 0-9, '_' and '-'", str(self.name))
         if is_reserved(self.name) and not self.may_use_reserved_prefixes:
@@ -208,22 +209,22 @@ class Tool(Generic[ParamsT, ResultT]):
         if hidden := hidden_character(description):
             self._refuse(f"the description has the invisible character {hidden}", "description")
         if not isinstance(self.redaction, Redaction):
-            self._refuse("'redaction' is a Redaction", "redaction")
+            self._refuse("'redaction' must be a Redaction", "redaction")
         return description
 
     def _take_declared(self) -> None:
-        """The types that the class declares are those of its tools. Raises PromptValidationError for others."""
+        """Takes the types that the class declares. Raises PromptValidationError for other types."""
         for name, declared in zip(("params_type", "result_type"), self._declared or (), strict=False):
             if getattr(self, name) is UNKNOWN:
                 self._freeze(name, declared)
             elif getattr(self, name) != declared:
                 self._refuse(f"its class declares another type than {getattr(self, name)!r}", "type_arguments")
 
-    def _settle_types(self) -> None:
+    def _check_types(self) -> None:
         if self.params_type is UNKNOWN or self.result_type is UNKNOWN:
             self._refuse("name its types: Tool[Params, Result](...)", "type_arguments")
         if not is_params_type(self.params_type):
-            self._refuse("the parameters are a dataclass, a pydantic model or None", "ParamsT")
+            self._refuse("the parameters must be a dataclass, a pydantic model or None", "ParamsT")
         if problem := result_problem(self.result_type):
             self._refuse(problem, "ResultT")
         self._freeze("params_type", None if self.params_type is type(None) else self.params_type)
@@ -244,10 +245,10 @@ class Tool(Generic[ParamsT, ResultT]):
     def _check_options(self) -> None:
         for name in ("accepts_overrides", "inline", "requires_connection"):
             if not isinstance(getattr(self, name), bool):
-                self._refuse(f"{name!r} is True or False", name)
+                self._refuse(f"{name!r} must be True or False", name)
         kinds: Any = self.capabilities
         if isinstance(kinds, str) or not isinstance(kinds, Iterable) or any(isinstance(kind, str) for kind in kinds):
-            self._refuse("'capabilities' are types, in a tuple", "capabilities")
+            self._refuse("'capabilities' must be a tuple of types", "capabilities")
 
     def _check_redaction(self) -> None:
         if (missing := missing_path(self.result_type, self.redaction)) is not None:
@@ -260,7 +261,7 @@ class Tool(Generic[ParamsT, ResultT]):
         if config is None:
             return
         if not isinstance(config, IdempotencyConfig):
-            self._refuse("'idempotency' is an IdempotencyConfig", "idempotency")
+            self._refuse("'idempotency' must be an IdempotencyConfig", "idempotency")
         unknown = [name for name in config.param_keys if name not in params_names(self.params_type)]
         if unknown:
             self._refuse(f"param_keys names {unknown[0]!r}, which the parameters do not have", "idempotency")
@@ -268,15 +269,15 @@ class Tool(Generic[ParamsT, ResultT]):
     def _check_examples(self, params: ParamsCodec, results: ResultCodec) -> None:
         for example in self.examples:
             if not isinstance(example, ToolExample):
-                self._refuse("examples are ToolExample", "examples")
+                self._refuse("examples must be ToolExamples", "examples")
             words = example.description.strip() if isinstance(example.description, str) else ""
             if not 1 <= len(words) <= _MAX_DESCRIPTION or hidden_character(words):
                 self._refuse(f"an example's description has 1 to {_MAX_DESCRIPTION} visible characters", "examples")
             expected = type(None) if self.params_type is None else self.params_type
             if type(example.input) is not expected:
-                self._refuse(f"an example's input is {expected.__name__}", "examples")
+                self._refuse(f"an example's input must be {expected.__name__}", "examples")
             if not _is_exactly(self.result_type, example.output):
-                self._refuse("an example's output is exactly of the result's type", "examples")
+                self._refuse("an example's output must be exactly of the result's type", "examples")
             try:
                 params.parse(b"{}" if example.input is None else ResultCodec(expected).dump(example.input))
                 results.dump(example.output)
@@ -308,7 +309,7 @@ class Tool(Generic[ParamsT, ResultT]):
             return None
         seconds = self.timeout.total_seconds() if isinstance(self.timeout, timedelta) else self.timeout
         if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not 0.001 <= seconds < 1e9:
-            self._refuse("'timeout' is seconds above 0, or a timedelta", "timeout")
+            self._refuse("'timeout' must be seconds above 0, or a timedelta", "timeout")
         return round(seconds * 1000)
 
 
@@ -317,14 +318,15 @@ def tool(function: Callable[..., Any], /) -> Tool[Any, Any]: ...
 @overload
 def tool(**options: Any) -> Callable[[Callable[..., Any]], Tool[Any, Any]]: ...
 def tool(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
-    """Decorator form of `Tool.wrap`: `@tool` or `@tool(effect=..., redaction=...)`."""
+    """The decorator form of `Tool.wrap`: `@tool` or `@tool(effect=..., redaction=...)`."""
     if function is not None:
         return Tool.wrap(function, **options)
     return lambda wrapped: Tool.wrap(wrapped, **options)
 
 
 def tool_problem(entry: object) -> str:
-    """What to do about something that is given as a tool and is none; to go after "tools are Tools, "."""
+    """Returns what to do about an object that was passed as a tool and is not one. The text follows "tools are
+    Tools, "."""
     name = getattr(entry, "__name__", None) or type(entry).__name__
     if isinstance(entry, type) or not callable(entry):
         return f"not {name}"
@@ -340,8 +342,8 @@ def _tuple(value: Iterable[Any]) -> tuple[Any, ...]:
 
 
 def _is_exactly(kind: Any, value: Any) -> bool:
-    """Is `value` of just this dataclass or model, no subclass, or a sequence of such items? The codec sees to the
-    rest."""
+    """Returns whether `value` is of exactly this dataclass or model, not a subclass, or a sequence of such items.
+    The codec checks the rest."""
     item = item_of(kind)
     if item is not UNKNOWN:
         is_array = isinstance(value, Sequence) and not isinstance(value, str | bytes)

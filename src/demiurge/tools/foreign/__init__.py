@@ -1,4 +1,4 @@
-"""Tools whose schema was written elsewhere: an MCP server, a catalog (architecture, 4).
+"""Foreign tools, whose schema was written elsewhere: by an MCP server or in a catalog.
 
-The schema stays as it is, bounded; arguments are checked by a real validator that can't be made to hang.
+The schema is kept as it is, within limits. Arguments are checked by a full validator whose work is bounded.
 """

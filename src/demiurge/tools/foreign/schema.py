@@ -1,12 +1,13 @@
-"""A JSON Schema that somebody else wrote, used as a validator by a process that must outlive it.
+"""Validates arguments against a JSON Schema that somebody else wrote, without risk to the process.
 
-It is bounded when it is taken and every check of a value is bounded before it begins (`schema_graph`): no
-`$ref` is fetched, patterns run on an engine whose time is linear in the text, and formats are annotations unless
-asked for. What a failure may say is what `params` says of an authored tool: declared names and indexes, never a
-value or a key that the model made up.
+The schema's size is limited when it is accepted, and the work of every check is bounded before it begins
+(`schema_graph`): no `$ref` is fetched, patterns run on an engine whose time is linear in the text, and formats are
+annotations unless `check_formats` is set. A failure says what `params` says for an authored tool: declared names and
+indexes, never a value or a key that the model invented.
 
-A pattern that the linear engine can't take (lookaround, a backreference, a program over 64 KiB) is not checked here;
-whoever wrote it checks it. Where leaving it out would refuse what the schema accepts, the schema is refused instead.
+A pattern that the linear engine does not support (lookaround, a backreference, a program over 64 KiB) is not checked
+here; the author of the schema checks it. If leaving the pattern out would refuse what the schema accepts, the schema
+is refused instead.
 """
 
 from __future__ import annotations
@@ -28,19 +29,19 @@ if TYPE_CHECKING:
 __all__ = ["MAX_SCHEMA_BYTES", "MAX_SCHEMA_DEPTH", "MAX_SCHEMA_VALUES", "ForeignSchema"]
 
 MAX_SCHEMA_BYTES = 131_072
-"""The longest schema, in UTF-8 bytes of compact JSON."""
+"""The maximum size of a schema, in UTF-8 bytes of compact JSON."""
 MAX_SCHEMA_DEPTH = 64
 MAX_SCHEMA_VALUES = 10_000
-"""How many JSON values a schema may consist of."""
+"""The maximum number of JSON values in a schema."""
 _MAX_PATTERNS = 256
 
 _MAX_STEPS = 1_000_000
-"""Work for one value, in the steps of `SchemaGraph`."""
+"""The maximum work for one value, in the steps of `SchemaGraph`."""
 _MAX_EXPLAINED = 4_000
-"""The same, for a value whose faults are listed: that costs a thousand times as much."""
+"""The maximum work for a value whose faults are listed, which costs a thousand times as much."""
 _PATTERN_BYTES = 65_536
-_MOST_FIELDS = 8
-_LONGEST_NAME = 64
+_MAX_FIELDS = 8
+_MAX_NAME = 64
 
 _PHRASES: Mapping[str, str] = {
     "additionalItems": "has too many items",
@@ -80,24 +81,24 @@ _TYPES: Mapping[str, str] = {
 
 
 class ForeignSchema:
-    """`verbatim`: the schema as it was given, copied. The draft is the one that `$schema` names; without it 2020-12,
-    or the newest of 2020-12, 7 and 4 in which it is a schema.
+    """A schema and its validator. `verbatim`: a copy of the schema as it was given. The draft is the one that
+    `$schema` names; without it 2020-12, or the newest of 2020-12, 7 and 4 in which the schema is valid.
 
-    `check_formats`: is `format` a rule. Raises InvalidValue for what is not a schema, is not of type object at the
-    top, is too large, or hides a character from its readers; Unavailable without the extra `foreign`."""
+    `check_formats`: whether `format` is a rule. Raises InvalidValue for data that is not a schema, is not of type
+    object at the top, is too large, or has hidden characters; Unavailable without the extra `foreign`."""
 
     def __init__(self, schema: Mapping[str, Any], *, check_formats: bool = False) -> None:
-        text = _bounded(schema)
+        text = _checked_text(schema)
         self.verbatim: dict[str, Any] = json.loads(text)
         if self.verbatim.get("type") != "object":
             raise InvalidValue("the top of the schema must have type 'object'")
         checked: dict[str, Any] = json.loads(text)
         self._graph = SchemaGraph(checked)
         self._names = self._graph.names()
-        self._validator = _compiled(checked, self._graph, check_formats)
+        self._validator = _compile(checked, self._graph, check_formats)
 
     def check(self, value: Any, size: int) -> None:
-        """`value` is JSON, `size` the length of its text. Raises ToolValidationError with safe `fields`."""
+        """Checks `value`, which is JSON with a text of length `size`. Raises ToolValidationError with safe `fields`."""
         unfolded = self._graph.unfolded
         known_small = unfolded is not None and unfolded * size <= _MAX_STEPS
         if not known_small and self._graph.steps(value, _MAX_STEPS) > _MAX_STEPS:
@@ -108,7 +109,7 @@ class ForeignSchema:
             fields: tuple[str, ...] = ("the object is not valid, and too large to say where",)
         else:
             found = dict.fromkeys(self._phrases(self._validator.iter_errors(value), value))
-            fields = tuple(islice(found, _MOST_FIELDS)) + (("and more",) if len(found) > _MOST_FIELDS else ())
+            fields = tuple(islice(found, _MAX_FIELDS)) + (("and more",) if len(found) > _MAX_FIELDS else ())
         raise ToolValidationError("arguments break their schema", fields=fields)
 
     def _phrases(self, errors: Iterable[ValidationError], value: Any) -> Iterator[str]:
@@ -116,36 +117,36 @@ class ForeignSchema:
             place = self._path(error.instance_path, value)
             match error.kind.name:
                 case "anyOf" | "oneOf":
-                    yield from self._of_arms(error, place, value)
+                    yield from self._explain_union(error, place, value)
                 case "required":
                     missing = error.kind.as_dict()["property"]
                     name = missing if _can_be_shown(missing) else "a field"
                     yield f"{place}.{name} is required" if place else f"{name} is required"
                 case "type":
-                    yield _said(place, f"must be {_listed(error.kind.as_dict()['types'])}")
+                    yield _sentence(place, f"must be {_listed(error.kind.as_dict()['types'])}")
                 case kind:
-                    yield _said(place, _PHRASES.get(kind, "is not valid"))
+                    yield _sentence(place, _PHRASES.get(kind, "is not valid"))
 
-    def _of_arms(self, error: ValidationError, place: str, value: Any) -> Iterator[str]:
-        """A union is explained by the one arm that was meant: the only one whose type, or whose constants, fit."""
+    def _explain_union(self, error: ValidationError, place: str, value: Any) -> Iterator[str]:
+        """Explains a failed union by the one arm that was meant: the only one whose type, or whose constants, fit."""
         arms: list[list[ValidationError]] = error.kind.as_dict()["context"]
         depth = len(error.instance_path)
         meant = [arm for arm in arms if not any(_is_type(fault, depth) for fault in arm)]
         if len(meant) > 1:
             meant = [arm for arm in meant if not any(_is_constant(fault, depth) for fault in arm)]
         if not all(arms):
-            yield _said(place, "fits more than one of its forms")
+            yield _sentence(place, "fits more than one of its forms")
         elif len(meant) == 1:
             yield from self._phrases(meant[0], value)
         elif all(len(arm) == 1 and _is_type(arm[0], depth) for arm in arms):
             types = [name for arm in arms for name in arm[0].kind.as_dict()["types"]]
-            yield _said(place, f"must be {_listed(types)}")
+            yield _sentence(place, f"must be {_listed(types)}")
         else:
-            yield _said(place, "fits none of its forms")
+            yield _sentence(place, "fits none of its forms")
 
     def _path(self, location: Sequence[str | int], value: Any) -> str:
-        """`location` names a property that looks like a number by that number (`007` by 7), so it is read along
-        `value`."""
+        """Returns the path of `location` in `value`. The validator writes a property that looks like a number as
+        that number (`007` as 7), so the path follows `value`."""
         path = ""
         for segment in location:
             if isinstance(value, list) and isinstance(segment, int):
@@ -161,10 +162,10 @@ class ForeignSchema:
         return path
 
 
-def _bounded(schema: Mapping[str, Any]) -> bytes:
-    """The schema as JSON. Raises InvalidValue if it is none, or over a limit."""
+def _checked_text(schema: Mapping[str, Any]) -> bytes:
+    """Returns the schema as JSON text. Raises InvalidValue if it is not JSON, or exceeds a limit."""
     if not isinstance(schema, Mapping):
-        raise InvalidValue("a schema is an object")
+        raise InvalidValue("a schema must be an object")
     try:
         text = json.dumps(dict(schema), allow_nan=False, ensure_ascii=False, separators=(",", ":")).encode()
     except (TypeError, ValueError, RecursionError):
@@ -185,11 +186,11 @@ def _bounded(schema: Mapping[str, Any]) -> bytes:
     return text
 
 
-def _compiled(schema: dict[str, Any], graph: SchemaGraph, check_formats: bool) -> Validator:
-    try:  # here, and in an extra: 15 MB on disk and 25 ms that only a process with foreign tools pays
+def _compile(schema: dict[str, Any], graph: SchemaGraph, check_formats: bool) -> Validator:
+    try:  # imported here, from an extra: only a process with foreign tools needs its 15 MB and 25 ms
         import jsonschema_rs
     except ModuleNotFoundError:
-        raise Unavailable("Tools with schemas of others need one more package: demiurge-runtime[foreign]") from None
+        raise Unavailable("Foreign tools need one more package: pip install 'demiurge-runtime[foreign]'") from None
 
     patterns = jsonschema_rs.RegexOptions(size_limit=_PATTERN_BYTES, dfa_size_limit=_PATTERN_BYTES)
     _leave_out_patterns(graph, patterns)
@@ -210,18 +211,18 @@ def _compiled(schema: dict[str, Any], graph: SchemaGraph, check_formats: bool) -
         except jsonschema_rs.ValidationError as error:
             first = first or error
     assert first is not None
-    place = "/".join(["#", *(_shown(segment) for segment in first.instance_path)])
+    place = "/".join(["#", *(_shown_segment(segment) for segment in first.instance_path)])
     raise InvalidValue(f"not a valid JSON Schema at {place}")
 
 
 def _leave_out_patterns(graph: SchemaGraph, options: RegexOptions) -> None:
-    """Takes the patterns that can't be checked out of the schemas of `graph`. Raises InvalidValue."""
+    """Removes the patterns that cannot be checked from the schemas of `graph`. Raises InvalidValue."""
     patterned = [node for node in graph.nodes if isinstance(node.schema.get("pattern"), str)]
     keys = [key for node in graph.nodes for key in node.schema.get("patternProperties", ())]
     if len(patterned) + len(keys) > _MAX_PATTERNS:
         raise InvalidValue(f"the schema has more than {_MAX_PATTERNS} patterns")
     if not all(_is_linear(key, options) for key in keys):
-        raise InvalidValue("a pattern for names needs lookaround, a backreference or too much room")
+        raise InvalidValue("a pattern for names needs lookaround, a backreference or too much memory")
     exact = graph.exact()
     for node in patterned:
         if not _is_linear(node.schema["pattern"], options):
@@ -248,7 +249,7 @@ def _is_constant(fault: ValidationError, depth: int) -> bool:
     return fault.kind.name in ("const", "enum") and len(fault.instance_path) <= depth + 1
 
 
-def _said(place: str, phrase: str) -> str:
+def _sentence(place: str, phrase: str) -> str:
     if place:
         return f"{place} {phrase}"
     return "there is an unknown field" if phrase == "has an unknown field" else f"the object {phrase}"
@@ -260,9 +261,9 @@ def _listed(types: list[str]) -> str:
 
 
 def _can_be_shown(name: str) -> bool:
-    return 0 < len(name) <= _LONGEST_NAME and name.isprintable() and without_hidden(name) == name
+    return 0 < len(name) <= _MAX_NAME and name.isprintable() and without_hidden(name) == name
 
 
-def _shown(segment: str | int) -> str:
+def _shown_segment(segment: str | int) -> str:
     text = str(segment)
     return text if _can_be_shown(text) else "?"

@@ -1,10 +1,10 @@
-"""How much work a stranger's JSON Schema can make of a value, known before any of it is done.
+"""Computes how much work a foreign JSON Schema can cause for a value, before any of it is done.
 
-Forty lines of schema can ask for 2^40 steps: definitions that refer to each other twice, arms of a union that go
-on into the same union. A validator starts and doesn't come back. So the schema is read as a graph of
-subschemas, and the steps are counted on it: the count multiplies where the work would, and costs little.
+Forty lines of schema can ask for 2^40 steps: definitions that refer to each other twice, arms of a union that
+contain the same union. A validator that begins such a check never ends. So the schema is read as a graph of
+subschemas, and the steps are counted on the graph. The count multiplies where the work would, and costs little.
 
-The count is an upper bound in steps of some ten nanoseconds. It does not know what a subschema decides, so it takes
+The count is an upper bound, in steps of some ten nanoseconds. It ignores what a subschema decides, so it includes
 every arm of a union, and for a key both its own subschema and those for other keys.
 """
 
@@ -22,23 +22,23 @@ from demiurge.errors import InvalidValue
 __all__ = ["SchemaGraph", "SchemaNode", "as_uri", "json_depth", "json_size"]
 
 _HERE = ("$ref", "allOf", "anyOf", "dependencies", "dependentSchemas", "else", "if", "not", "oneOf", "then")
-"""Keywords whose subschemas look at the same value."""
+"""Keywords whose subschemas check the same value."""
 _MEMBERS = ("additionalProperties", "patternProperties", "propertyNames", "unevaluatedProperties")
 _ITEMS = ("additionalItems", "contains", "items", "prefixItems", "unevaluatedItems")
 _MAPS = ("dependencies", "dependentSchemas", "patternProperties")
-"""Keywords whose value is not a schema or a list of them but a map to schemas."""
+"""Keywords whose value is a map to schemas, not a schema or a list of schemas."""
 _EXACT = ("contains", "if", "not", "oneOf")
-"""Keywords under which a subschema that accepts more than it says makes the whole accept less."""
+"""Keywords for which a laxer subschema makes the whole schema stricter."""
 _LISTS = ("const", "dependentRequired", "enum", "required")
 _PER_CHARACTER = 8
-"""Steps that a pattern may take for a character."""
+"""The steps that a pattern may take for a character."""
 _ESCAPES = re.compile(r"(?:%[0-9A-Fa-f]{2})+")
 _NOT_IN_URI = re.compile(r"[^A-Za-z0-9#/%!$&'()*+,;=:@?._~-]+")
 
 
 @dataclass(eq=False, slots=True)
 class SchemaNode:
-    """One subschema. `schema` is its own dictionary, not a copy. `rank`: higher than that of any in its `here`.
+    """One subschema. `schema` is its own dictionary, not a copy. `rank`: higher than that of any node in its `here`.
 
     `here`, `named`, `members`, `items`: subschemas for the same value, for the property of that name, for any
     property, for any item. `exact`: those of them that must not be made laxer."""
@@ -54,6 +54,7 @@ class SchemaNode:
     exact: list[SchemaNode] = field(default_factory=list)
 
     def below(self) -> Iterator[SchemaNode]:
+        """Yields all direct subschemas."""
         yield from self.here
         yield from self.named.values()
         yield from self.members
@@ -61,10 +62,10 @@ class SchemaNode:
 
 
 class SchemaGraph:
-    """The subschemas that a value can meet, by `$ref` and by keyword.
+    """The subschemas that apply to a value and its parts, linked by `$ref` and by keyword.
 
     Raises InvalidValue for a `$ref` that does not lead to a place in this document, for `$dynamicRef` and
-    `$recursiveRef`, and for a subschema that refers to itself without looking at a part of the value."""
+    `$recursiveRef`, and for a subschema that refers to itself for the same value."""
 
     def __init__(self, document: dict[str, Any]) -> None:
         self._document = document
@@ -80,18 +81,18 @@ class SchemaGraph:
                     self._refuse_other_base(node.schema)
         self._rank()
         self.unfolded = self._unfold()
-        """Steps for a value of which every part is met once; None if the schema contains itself."""
+        """The steps for a value if every node is visited once; None if the schema contains itself."""
 
     @property
     def nodes(self) -> Iterable[SchemaNode]:
         return self._nodes.values()
 
     def names(self) -> frozenset[str]:
-        """Every property that the schema declares somewhere."""
+        """Returns every property that the schema declares anywhere."""
         return frozenset(name for node in self.nodes for name in node.named)
 
     def exact(self) -> set[SchemaNode]:
-        """The nodes that must not be made laxer, and all below them."""
+        """Returns the nodes that must not be made laxer, and all nodes below them."""
         found: set[SchemaNode] = set()
         waiting = [node for each in self.nodes for node in each.exact]
         while waiting:
@@ -102,8 +103,8 @@ class SchemaGraph:
         return found
 
     def steps(self, value: Any, limit: int, *, matching: bool = True) -> int:
-        """Steps for `value`, which is JSON; some number above `limit` if there are more. Without `matching`, those of
-        patterns are not counted."""
+        """Returns the steps for `value`, which is JSON; some number above `limit` if there are more. Without
+        `matching`, the steps of patterns are not counted."""
         total = 0
         waiting: list[tuple[Any, dict[SchemaNode, int]]] = [(value, {self.root: 1})]
         while waiting and total <= limit:
@@ -121,7 +122,7 @@ class SchemaGraph:
         if isinstance(schema, bool):
             return self._any
         if not isinstance(schema, dict):
-            raise InvalidValue("a subschema is an object or a boolean")
+            raise InvalidValue("a subschema must be an object or a boolean")
         node = self._nodes.get(id(schema))
         if node is None:
             node = self._nodes[id(schema)] = SchemaNode(schema)
@@ -141,7 +142,7 @@ class SchemaGraph:
                     node.exact.extend(found)
         node.named.update((name, self._node(child)) for name, child in _map(schema, "properties").items())
         if "unevaluatedProperties" in schema or "unevaluatedItems" in schema:
-            node.here *= 3  # looked at again, and slowly, to see what they cover
+            node.here *= 3  # evaluated again, and slowly, to find what they cover
         node.key_patterns = len(_map(schema, "patternProperties"))
         node.cost += sum(json_size(schema[keyword]) for keyword in _LISTS if keyword in schema)
         node.cost += _PER_CHARACTER * (node.key_patterns + ("pattern" in schema))
@@ -161,7 +162,7 @@ class SchemaGraph:
 
     def _target(self, reference: Any) -> Any:
         if not isinstance(reference, str) or not (reference == "#" or reference.startswith("#/")):
-            raise InvalidValue("a '$ref' leads to a place in the same schema, written '#/...'")
+            raise InvalidValue("a '$ref' must lead to a place in the same schema, written '#/...'")
         place: Any = self._document
         for part in _unescaped(reference).split("/")[1:]:
             key = part.replace("~1", "/").replace("~0", "~")
@@ -175,7 +176,7 @@ class SchemaGraph:
         return place
 
     def _refuse_other_base(self, place: Any) -> None:
-        """Below an inner `$id` (`id` in draft 4) a reference means something else."""
+        """Raises InvalidValue for an inner `$id` (`id` in draft 4), below which a reference has another base."""
         if isinstance(place, dict) and any(isinstance(place.get(keyword), str) for keyword in ("$id", "id")):
             raise InvalidValue("a '$ref' in a schema with an inner '$id' is not supported")
 
@@ -210,17 +211,17 @@ def _unescaped(reference: str) -> str:
 
 
 def as_uri(reference: str) -> str:
-    """A `$ref` as many write it, with names of other scripts as they are, in the letters that a URI may have."""
+    """Returns a `$ref` with characters that a URI may not have, such as letters of other scripts, percent-encoded."""
     return _NOT_IN_URI.sub(lambda found: "".join(f"%{byte:02X}" for byte in found[0].encode()), reference)
 
 
 def json_size(value: Any) -> int:
-    """How many values a JSON value consists of, itself included."""
+    """Returns how many values a JSON value consists of, itself included."""
     return sum(map(len, _levels(value)))
 
 
 def json_depth(value: Any) -> int:
-    """How many arrays and objects are nested in it, itself included: 0 for a scalar."""
+    """Returns how deeply arrays and objects are nested in a JSON value, itself included: 0 for a scalar."""
     return sum(any(isinstance(node, dict | list) for node in level) for level in _levels(value))
 
 
@@ -233,7 +234,8 @@ def _levels(value: Any) -> Iterator[list[Any]]:
 
 
 def _spread(counts: dict[SchemaNode, int]) -> dict[SchemaNode, int]:
-    """With everything that looks at the same value. A node's count is complete before it is passed on."""
+    """Returns the counts with all nodes that check the same value. A node's count is complete before it is added to
+    its children."""
     if not any(node.here for node in counts):
         return counts
     spread = dict(counts)

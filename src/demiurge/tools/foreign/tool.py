@@ -1,12 +1,13 @@
-"""Tools whose schema was written elsewhere: by an MCP server, in a catalog.
+"""Makes foreign tools, whose schema was written elsewhere: by an MCP server, in a catalog.
 
-They run on the same path as authored ones; what differs is trust. The schema is kept as it came, so that a hash
-names exactly what was reviewed, and is checked with a real validator (`foreign.schema`). What is told to a model
-may hide nothing from a reader: it is taken out of a description, and a schema with it is refused. What a source
-does not say is taken at its strictest: the effect is `external_side_effect`, and without a redaction there is no tool.
+They run on the same path as authored tools; the difference is trust. The schema is kept as it came, so that a hash
+names exactly what was reviewed, and arguments are checked with a full validator (`foreign.schema`). A text for a
+model may hide nothing from a reader: hidden characters are removed from a description, and a schema that has some is
+refused. What a source does not declare has the strictest value: the effect is `external_side_effect`, and a tool
+without a redaction is refused.
 
-A property named `connection_id` is the server's own word and stays: the connection of a call comes from the caller,
-reaches the tool in its context only, and is never taken from arguments or put into them (#26).
+A property named `connection_id` belongs to the server and is kept: the connection of a call comes from the caller,
+reaches the tool in its context only, and is never read from arguments or written into them.
 """
 
 from __future__ import annotations
@@ -33,11 +34,11 @@ from demiurge.tools.spec import ToolSpec
 __all__ = ["MAX_FOREIGN_DESCRIPTION", "foreign_id", "foreign_tool"]
 
 MAX_FOREIGN_DESCRIPTION = 8192
-"""The longest description of a foreign tool, in characters; a longer one is cut."""
+"""The maximum length of a foreign tool's description, in characters; a longer one is cut."""
 
-_LONGEST = 64
-_OUTSIDE = re.compile(r"[^a-zA-Z0-9_-]+")
-_LIKE_A_STAND_IN = re.compile(r"_[0-9a-f]{8}$")
+_MAX_ID = 64
+_NOT_IN_ID = re.compile(r"[^a-zA-Z0-9_-]+")
+_DIGEST_ENDING = re.compile(r"_[0-9a-f]{8}$")
 _RESULTS = ResultCodec(Any)
 
 
@@ -51,11 +52,12 @@ def foreign_tool(
     effect: ToolEffect = ToolEffect.EXTERNAL_SIDE_EFFECT,
     check_formats: bool = False,
 ) -> BoundTool:
-    """A tool that runs `call(arguments, context)`, `def` or `async def`, which gives a ToolResult whose value is JSON.
+    """Returns a tool that runs `call(arguments, context)`, `def` or `async def`, which returns a ToolResult whose
+    value is JSON.
 
     `name`: a tool id, made by `foreign_id`; of the reserved prefixes only `mcp__`. `check_formats`: refuse arguments
-    that break a `format`. Raises PromptValidationError: `redaction_missing`, `tool_schema` for a schema that is
-    none, hides characters or is too large (`MAX_SCHEMA_BYTES`, `MAX_SCHEMA_DEPTH`, `MAX_SCHEMA_VALUES`)."""
+    that break a `format`. Raises PromptValidationError: `redaction_missing`; `tool_schema` for a schema that is not
+    valid, hides characters or is too large (`MAX_SCHEMA_BYTES`, `MAX_SCHEMA_DEPTH`, `MAX_SCHEMA_VALUES`)."""
     if not is_tool_id(name) or (is_reserved(name) and not name.startswith("mcp__")):
         raise PromptValidationError(f"a foreign tool can't have the id {name!r}", placeholder="name")
     if not isinstance(redaction, Redaction):
@@ -64,9 +66,9 @@ def foreign_tool(
         )
     if not callable(call) or is_generator(call):
         raise PromptValidationError(
-            f"tool {name!r}: 'call' is a function that returns a ToolResult", placeholder="call"
+            f"tool {name!r}: 'call' must be a function that returns a ToolResult", placeholder="call"
         )
-    words = _words(name, description)
+    words = _checked_description(name, description)
     try:
         effect = ToolEffect(effect)
     except ValueError as error:
@@ -94,27 +96,29 @@ def foreign_tool(
 
 
 def foreign_id(*names: str) -> str:
-    """A tool id for any names, outermost first: `foreign_id("mcp", server, tool)` is `mcp__<server>__<tool>`.
+    """Returns a tool id for any names, outermost first: `foreign_id("mcp", server, tool)` is
+    `mcp__<server>__<tool>`.
 
-    Equal names give equal ids. Names that can be read back from the joined id stay as they are. All others (other
-    characters, too long, a `__` in all but the last) are mapped, cut, and end in `_` and 8 hex digits of
-    their SHA-256, so two of them meet by accident once in four billion; then the source raises. A source keeps the
-    map from ids back to names."""
+    Equal names give equal ids. Names that can be read back from the joined id are unchanged. All others (other
+    characters, too long, a `__` in all but the last) are mapped, cut, and end in `_` and 8 hex digits of their
+    SHA-256, so two of them collide by accident once in four billion; then the source raises. A source keeps the map
+    from ids back to names."""
     plain = "__".join(names)
-    if is_tool_id(plain) and _can_be_split(names) and not _LIKE_A_STAND_IN.search(plain):
+    if is_tool_id(plain) and _can_be_split(names) and not _DIGEST_ENDING.search(plain):
         return plain
     digest = sha256(json.dumps(names).encode()).hexdigest()[:8]
-    mapped = "__".join(_OUTSIDE.sub("_", name) for name in names)
-    return f"{mapped[: _LONGEST - 9]}_{digest}"
+    mapped = "__".join(_NOT_IN_ID.sub("_", name) for name in names)
+    return f"{mapped[: _MAX_ID - 9]}_{digest}"
 
 
 def _can_be_split(names: tuple[str, ...]) -> bool:
-    """Is each name but the last followed by the first `__` after it?"""
+    """Returns whether the names can be read back from the joined id: no name but the last contains `__` or ends with
+    `_`."""
     return all(names) and not any("__" in name or name.endswith("_") for name in names[:-1])
 
 
-def _words(name: str, description: str | None) -> str:
+def _checked_description(name: str, description: str | None) -> str:
     if description is not None and not isinstance(description, str):
-        raise PromptValidationError(f"tool {name!r}: a description is text", placeholder="description")
+        raise PromptValidationError(f"tool {name!r}: a description must be text", placeholder="description")
     text = without_hidden(description or "").strip()
     return text if len(text) <= MAX_FOREIGN_DESCRIPTION else f"{text[: MAX_FOREIGN_DESCRIPTION - 1]}…"
