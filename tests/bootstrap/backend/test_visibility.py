@@ -25,6 +25,7 @@ from demiurge.errors import Conflict, DemiurgeError, NotFound, UsageError
 from demiurge.stores import SqliteStore, Store
 from demiurge.values import canonical_json
 from demiurge.values.caller import Caller
+from demiurge.values.projection import Only
 from demiurge.values.refs import Ref, ref_of
 from demiurge.world.unit import Unit
 
@@ -310,3 +311,23 @@ async def test_the_state_of_a_world_s_own_module_is_withheld(tmp_path: Path) -> 
         assert await here.world.acting_as(AGENT).state("sys/Workspace@1", key) == await here.world.state(
             "sys/Workspace@1", key
         )
+
+
+async def test_no_error_says_what_is_in_a_state_that_is_withheld(tmp_path: Path) -> None:
+    async with room(tmp_path / "w") as here:
+        [key] = await here.world.keys("sys/Workspace@1")
+        parts: tuple[Only, ...] = ({"head": "all"}, {"strange": "all"}, "length", {"versions": (0, 1)})
+        for only in parts:
+            assert await here.world.acting_as(VIEWER).state("sys/Workspace@1", key, only=only) == {"$redacted": True}
+        assert await here.world.acting_as(VIEWER).state("sys/Workspace@1", "nobody") is None
+
+
+async def test_only_a_user_names_files_of_the_machine(tmp_path: Path) -> None:
+    async with room(tmp_path / "w") as here:
+        for caller in (VIEWER, APPROVER, AGENT, CHIEF):
+            world = here.world.acting_as(caller)
+            assert world.journal.verify().ok
+            with pytest.raises(UsageError, match="files of this machine"):
+                world.journal.verify(archives=["/etc/passwd"])
+        with pytest.raises(DemiurgeError, match="/etc/passwd"):
+            here.world.journal.verify(archives=["/etc/passwd"])

@@ -220,7 +220,8 @@ class KeepCalls(Protocol):
     @only_reads
     @needs(*VIEWER)
     def verify(self, seal: str | None = None, archives: Sequence[str] = ()) -> Verified:
-        """Checks every record and blob. `archives`: absolute paths of archive files to read too."""
+        """Checks every record and blob. `archives`: absolute paths of archive files to read too; only a `user` may
+        name any."""
         ...
 
     @only_reads

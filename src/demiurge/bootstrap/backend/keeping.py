@@ -14,6 +14,7 @@ from demiurge.bootstrap.backend.owner import Owner
 from demiurge.bootstrap.backend.retention import archive_records, collect_garbage, erase_blob
 from demiurge.bootstrap.fork import make_fork
 from demiurge.bootstrap.manifest import ManifestInForce, copy_definitions, require_same
+from demiurge.errors import UsageError
 from demiurge.stores.protocol import Store
 from demiurge.values.caller import Caller
 from demiurge.values.clock import SystemEntropy
@@ -97,6 +98,8 @@ class Keeping:
         return await archive_records(self._owner.store, self._owner.clock, before, keep_days, dry_run)
 
     def verify(self, seal: str | None = None, archives: Sequence[str] = ()) -> Verified:
+        if archives and not self._caller.has("user"):
+            raise UsageError("Only a caller with the role user may name files of this machine.", code="role_missing")
         store = self._owner.store
         with store.archives.reading_from([Path(path) for path in archives]):
             done = verify(store, seal)

@@ -41,6 +41,7 @@ class Reading:
         self._sight = owner.visibility(caller)
 
     async def state(self, module: str, key: str, at: int | None = None, only: Only = "all") -> dict[str, Any] | None:
+        only = self._sight.part(module, only)
         if at is not None:
             then = await asyncio.to_thread(self._state_at, Unit(module, key), at, only)
             return self._sight.cell(module, then)

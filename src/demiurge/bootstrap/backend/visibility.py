@@ -24,6 +24,7 @@ from demiurge.stores.protocol import Store
 from demiurge.tools.approvals import may_decide
 from demiurge.values import canonical_json
 from demiurge.values.caller import Caller
+from demiurge.values.projection import Only
 from demiurge.values.refs import Ref, parse_ref, ref_from_digest
 from demiurge.world.authority.approval import approvers_of
 from demiurge.world.blob_access import exposing_records, granting_records
@@ -104,12 +105,16 @@ class Visibility:
             return None
         return self._effect_of(intent) if intent is not None and intent.kind == "intent" else None
 
+    def part(self, module: str, only: Only) -> Only:
+        """The part of a unit's state to read for this caller: nothing of a module whose state is withheld, so that no
+        error says what is there."""
+        return only if self.sees_records or cell_fields(module) else {}
+
     def cell(self, module: str, view: dict[str, Any] | None) -> dict[str, Any] | None:
         """A unit's state, or a part of it. A redacted one has the field `$redacted`."""
         if self.sees_records or view is None:
             return view
-        fields = cell_fields(module)
-        return {MARK: True, **(public_part(view, fields) if fields else {})}
+        return {MARK: True, **(public_part(view, cell_fields(module)) if view else {})}
 
     def frame(self, shown: Mapping[str, Any]) -> Mapping[str, Any] | None:
         """A frame of an effect that runs; None for one that is not shown to this caller."""
