@@ -127,7 +127,7 @@ async def test_the_state_of_a_position_is_the_state_of_its_fork(tmp_path: Path, 
         last = max(record.position or 0 for record in world.journal.read())
         assert await world.state(CHAT, "main", at=0) is None
         assert await world.state(CHAT, "main", at=last) == await world.state(CHAT, "main")
-        early = await world.state(CHAT, "main", at=1)
+        early = await world.state(CHAT, "main", at=3)
         assert early is not None
         assert early["messages"] == []
         with pytest.raises(NotFound, match=f"Name one from 0 to {last}"):
@@ -203,8 +203,8 @@ async def test_a_process_that_joined_can_fork_the_world(
         "async def main():\n"
         "    async with World.open('w') as world:\n"
         "        assert not world.owned\n"
-        "        fork = await world.fork('f', at=3)\n"
-        "        print(fork.folder, fork.position, (await world.state('demiurge/Demiurge@1', 'main', at=1))['title'])\n"
+        "        fork = await world.fork('f', at=5)\n"
+        "        print(fork.folder, fork.position, (await world.state('demiurge/Demiurge@1', 'main', at=3))['title'])\n"
         "asyncio.run(main())\n"
     )
     async with opened(tmp_path / "w", provider) as world:
@@ -214,7 +214,7 @@ async def test_a_process_that_joined_can_fork_the_world(
         )
         out, _ = await process.communicate()
     assert process.returncode == 0
-    assert out.decode().split()[:2] == [str(tmp_path / "f"), "3"]
+    assert out.decode().split()[:2] == [str(tmp_path / "f"), "5"]
     await whole(tmp_path / "f", provider)
 
 

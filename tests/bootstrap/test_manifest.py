@@ -191,15 +191,15 @@ async def test_problems_of_a_manifest_are_told_before_a_world_is_made(
     assert not (tmp_path / "w").exists()
 
 
-def test_a_process_that_joins_must_bring_the_same_manifest(shop: Path, tmp_path: Path) -> None:
-    """The owner is another process: this one would be told that it is itself."""
+async def test_who_joins_can_not_set_a_manifest_whose_code_the_owner_lacks(shop: Path, tmp_path: Path) -> None:
     child = subprocess.Popen(
         [sys.executable, "-c", OWNER, str(tmp_path / "w")], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     )
     with child:
         assert child.stdout is not None
         assert child.stdout.readline() == "open\n"
-        with pytest.raises(Conflict, match="other tools, policy or manifest") as refused:
-            World.open(tmp_path / "w", manifest=shop, reducers={ORDER: import_module("shop_order").reduce})
-        assert refused.value.code == "owned"
+        with pytest.raises(Conflict, match="lacks the code of shop/Order@1") as refused:
+            async with World.open(tmp_path / "w", manifest=shop, reducers={ORDER: import_module("shop_order").reduce}):
+                raise AssertionError
+        assert refused.value.code == "no_code"
         child.communicate("")

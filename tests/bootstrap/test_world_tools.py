@@ -27,6 +27,7 @@ from demiurge.tools import (
 )
 from demiurge.tools.foreign.tool import foreign_tool
 from demiurge.tools.spec import ToolSpec
+from demiurge.world.manifest_log import MANIFESTS
 
 ANY = {"type": "object", "properties": {"n": {"type": "integer"}}}
 YES = Provider.answer(Provider.text("Done."))
@@ -105,8 +106,8 @@ async def catalog(world: World) -> set[str]:
 
 
 def manifests(world: World) -> list[str]:
-    """The manifests that units took, in order."""
-    return [record.body["ref"] for record in world.journal.read() if record.kind == "manifest"]
+    """The manifests that units took, in order; without the unit that is the log of them."""
+    return [r.body["ref"] for r in world.journal.read() if r.kind == "manifest" and r.unit != str(MANIFESTS)]
 
 
 async def test_a_world_takes_tools_bound_tools_and_sources_together(tmp_path: Path) -> None:

@@ -17,6 +17,8 @@ CHATS = ("anna",)
 ELSEWHERE = {"meta.after_commit", "meta.before_commit", "outbox.before_delivery"} | {
     "snapshot.after_commit",
     "snapshot.before_commit",
+    "manifest.accepted",
+    "manifest.kept",
     "connections.after_commit",
     "connections.before_commit",
     "store.after_rewrite",
@@ -26,7 +28,8 @@ ELSEWHERE = {"meta.after_commit", "meta.before_commit", "outbox.before_delivery"
 }
 """Points that a chat does not pass; their own tests are in tests/stores (`test_erasing_crash.py` kills at each of
 `erase.` and `erased.`), tests/filesystems, tests/chaos/test_accept_loss_kill.py, tests/bootstrap/test_fork.py,
-tests/bootstrap/test_doubts.py (which kills at each of `doubt.`) and tests/world/host/test_host.py."""
+tests/bootstrap/test_doubts.py (which kills at each of `doubt.`), tests/bootstrap/test_manifest_of_others.py and
+tests/world/host/test_host.py."""
 
 QUICK = ((1, 2), (3, 1))
 FULL = ((1, 1), (2, 1), (3, 1), (3, 2, 1), (5, 3), (8, 2), (13, 1), (21,))

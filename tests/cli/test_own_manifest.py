@@ -194,9 +194,10 @@ def test_who_looks_on_is_not_joined_to_take_it(elsewhere: Any, process: Any, tmp
     with Popen([sys.executable, "-c", LOOKER, "copy"], stdin=PIPE, stdout=PIPE, text=True) as looker:
         assert looker.stdout is not None
         assert looker.stdout.readline() == "open\n"
-        for taking in (("adopt", "--yes"), ("set", "shop", "--tools", "shop_code")):
+        takings = {"owned": ("adopt", "--yes"), "no_code": ("set", "shop", "--tools", "shop_code")}
+        for code, taking in takings.items():
             done = process("-w", "copy", "--json", "manifest", *taking)
-            assert (done.status, done.document["error"]["code"]) == (1, "owned")
+            assert (done.status, done.document["error"]["code"]) == (1, code)
         looker.communicate("")
 
 

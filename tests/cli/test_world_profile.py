@@ -156,7 +156,8 @@ def test_a_command_joins_an_owner_that_has_other_tools(process: Any, provider: A
     owner = process.start("chat", "-m", "Think hard.", "--policy", "none.toml")
     assert provider.asked.wait(20)
     joined = process("--json", "tools", "ls")
-    refused = process("--json", "tools", "ls", "--tools", "kept_bell")
+    (tmp_path / "bell.toml").write_text('allowed_tools = ["kept_bell"]\n')
+    refused = process("--json", "tools", "ls", "--policy", "bell.toml")
     provider.let_go.set()
     assert process.finish(owner).status == 0
     assert joined.document["tools"] == []

@@ -15,9 +15,10 @@ from os import PathLike
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from demiurge import faults
 from demiurge.apps.demiurge import CHAT, app
 from demiurge.bootstrap.trust.adoption import Adoption
-from demiurge.errors import Conflict, DemiurgeError, InvalidValue
+from demiurge.errors import DemiurgeError, InvalidValue
 from demiurge.stores.protocol import Store
 from demiurge.tools.core import CORE_TOOLS
 from demiurge.tools.effect import ToolEffect
@@ -44,7 +45,7 @@ __all__ = [
     "load_manifest",
     "read_definitions",
     "reducers_of",
-    "require_same",
+    "set_definitions",
     "stored_definitions",
 ]
 
@@ -113,18 +114,27 @@ class ProcessConfig:
         BadManifest. Others were taken once, and are not checked again."""
         folder = Folder.of(given.definitions, given.root)
         modules = given.modules()
-        code = {name: reducer for name, reducer in self.code.items() if name in modules}
         settings, blobs = self._prompt(given, modules)
         manifest = Manifest.build(
             given.definitions,
             given.root,
-            {**code, **system_reducers()},
+            self._code_of(modules),
             tool_policy=self.policy or folder.tool_policy() or default_policy(self.source),
             toolset=folder.toolset() if given.root.get("toolsets") else self.source.specs(),
             settings=settings,
             check=new,
         )
-        return ManifestInForce(manifest, tuple(sorted(set(modules) - set(code))), blobs)
+        return ManifestInForce(manifest, tuple(sorted(set(modules) - set(self.code))), blobs)
+
+    def load(self, node: bytes) -> ManifestInForce:
+        """The manifest of a stored node, with the code at hand."""
+        modules = Definitions.of_node(node).modules()
+        manifest = Manifest.load(node, self._code_of(modules))
+        return ManifestInForce(manifest, tuple(sorted(set(modules) - set(self.code))), ())
+
+    def _code_of(self, modules: Sequence[str]) -> dict[str, Reducer]:
+        code = {name: reducer for name, reducer in self.code.items() if name in modules}
+        return {**code, **system_reducers()}
 
     def _prompt(self, given: Definitions, modules: Sequence[str]) -> tuple[Mapping[str, Any], tuple[bytes, ...]]:
         """What chats are told first, where there are chats and the definitions don't say it."""
@@ -133,14 +143,6 @@ class ProcessConfig:
             return {}, ()
         prompt = user_blob(app().system_prompt if said is None else said, role="system")
         return {"system_ref": ref_of(prompt)}, (prompt,)
-
-
-def require_same(theirs: Ref, ours: Ref) -> None:
-    """Raises Conflict unless the owner of a world runs it with our manifest."""
-    if theirs != ours:
-        raise Conflict(
-            "Another process has this world open with other tools, policy or manifest; stop it first.", code="owned"
-        )
 
 
 def read_definitions(folder: str | PathLike[str]) -> Definitions:
@@ -164,11 +166,33 @@ def _parsed(kept: str) -> Definitions:
 
 
 def keep_definitions(store: Store, given: Definitions) -> None:
-    """Make them the world's. Durable on return."""
+    """Makes these definitions the world's; durable on return."""
+    store.set_meta(KEY, _text(given))
+
+
+def _text(given: Definitions) -> str:
     node = {"definitions": list(given.definitions), "root": dict(given.root)}
     shipped = Definitions.shipped()
     is_shipped = node == {"definitions": list(shipped.definitions), "root": dict(shipped.root)}
-    store.set_meta(KEY, "" if is_shipped else canonical_json.encode(node).decode())
+    return "" if is_shipped else canonical_json.encode(node).decode()
+
+
+def set_definitions(store: Store, given: Definitions, adoption: Adoption) -> tuple[Ref | None, str | None]:
+    """Makes these definitions the world's, and records that the user accepts them; durable on return. A process that is
+    killed in between leaves a world with the old definitions or the new ones, and either count. Returns the hash of
+    what the world keeps (None: the shipped app's), and a warning if the user's record could not be written."""
+    text = _text(given)
+    own = ref_of(text.encode()) if text else None
+    warning = adoption.take(own, _kept_hash(store)) if own is not None else None
+    faults.point("manifest.accepted")
+    keep_definitions(store, given)
+    faults.point("manifest.kept")
+    return own, warning if own is not None else adoption.take(None)
+
+
+def _kept_hash(store: Store) -> Ref | None:
+    kept = store.get_meta(KEY)
+    return ref_of(kept.encode()) if kept else None
 
 
 def load_manifest(
@@ -176,15 +200,13 @@ def load_manifest(
 ) -> ManifestInForce:
     """The manifest in force in a world: of the definitions `given`, which it keeps from then on, else of its own, if
     they were taken here before or are now (`adopt`)."""
-    if given is not None:
-        keep_definitions(store, given)
-    kept = store.get_meta(KEY)
-    own = ref_of(kept.encode()) if kept else None
-    ruled = means.rule(_parsed(kept) if kept else Definitions.shipped())
+    own, told = set_definitions(store, given, adoption) if given is not None else (_kept_hash(store), None)
+    ruled = means.rule(stored_definitions(store) or Definitions.shipped())
     if means.policy is None:
         ruled = ruled._replace(refused=adoption.policy_not_recalled())
-    if given is not None or adopt:
+    if given is None and adopt:
         told = adoption.take(own)
+    if given is not None or adopt:
         return ruled._replace(own=own, notices=(told,) if told is not None else ())
     return ruled._replace(own=own, adopted=own is None or adoption.holds(own))
 

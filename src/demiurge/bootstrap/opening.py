@@ -14,6 +14,7 @@ from demiurge.bootstrap.backend.ownership import own
 from demiurge.bootstrap.backend.remote import Remote
 from demiurge.bootstrap.backend.silence import Silence, holder
 from demiurge.bootstrap.backend.socket import Gateway, socket_path
+from demiurge.bootstrap.joined import Joined
 from demiurge.bootstrap.losses import Losses
 from demiurge.bootstrap.manifest import (
     Definitions,
@@ -22,20 +23,18 @@ from demiurge.bootstrap.manifest import (
     load_manifest,
     read_definitions,
     reducers_of,
-    require_same,
 )
 from demiurge.bootstrap.models import Choice, addresses, choose
 from demiurge.bootstrap.secrets import open_secrets
 from demiurge.bootstrap.trust.adoption import Adoption
 from demiurge.bootstrap.world_options import WorldOptions
 from demiurge.bootstrap.world_tools import WorldTools
-from demiurge.errors import Conflict, Unavailable
+from demiurge.errors import Conflict, DemiurgeError, Unavailable
 from demiurge.sessions.codec import EventCodec
 from demiurge.stores import SqliteStore
 from demiurge.tools.execution.error_log import ToolErrorLog
 from demiurge.tools.execution.observers import Observers
 from demiurge.values.clock import SystemClock
-from demiurge.values.refs import ref_of
 
 __all__ = ["Opening"]
 
@@ -80,24 +79,39 @@ class Opening:
 
     def backend(self) -> Backend:
         """Raises as `World.open`."""
+        store = self._own()
+        return self._embedded(store) if store is not None else self._guest()
+
+    def _own(self) -> SqliteStore | None:
         options = self.options
-        store = own(options.folder, create=options.create, accepts_losses=self.losses.accepts, tell=options.tell)
-        if store is not None:
-            return self._embedded(store)
+        return own(options.folder, create=options.create, accepts_losses=self.losses.accepts, tell=options.tell)
+
+    def _guest(self) -> Remote:
+        """Joins the owner, whose successor this process may become."""
+        options = self.options
         path = socket_path(options.folder)
         silence = Silence(path, options.folder, options.tell)
-        connection = Connection(path, _no_successor if options.looks else self.backend, self._look, silence)
-        if self._must_match and not self.source.is_waiting:
-            connection.agree(self._require_same)
+        names_tools = self.source.any_given and not self.source.is_waiting
+        joined = Joined(options, self.config, names_tools=names_tools)
+        succeed = replace(self, given=None, adopts=False)._succeed
+        open_anew = _no_successor if options.looks else lambda: succeed(joined)
+        connection = Connection(path, open_anew, self._look, silence, self._look_on)
+        if not options.looks:
+            connection.agree(joined.agree, now=self._names_means)
         return Remote(connection, options.caller)
 
+    def _succeed(self, joined: Joined) -> Backend:
+        """Opens the world when its owner has gone: as its owner, or as a guest of the next one. Raises LacksCode, and
+        as `World.open`."""
+        store = self._own()
+        return self._embedded(store, joined) if store is not None else self._guest()
+
     @property
-    def _must_match(self) -> bool:
-        """True if the options name tools, a policy, a manifest or code: another process that owns the world must then
-        run it with the same."""
+    def _names_means(self) -> bool:
+        """True if the options name tools, a policy, a prompt or code, which have to be those of the owner."""
         options = self.options
-        named = (options.policy, self.given, options.reducers, options.adapters)
-        return self.source.any_given or options.system_prompt is not None or any(named)
+        tools = self.source.any_given and not self.source.is_waiting
+        return tools or options.system_prompt is not None or bool(options.policy or options.reducers)
 
     def _look(self) -> Backend:
         """Reads the world while its owner is silent. Raises Unavailable, Damaged, UsageError, NotFound."""
@@ -108,13 +122,20 @@ class Opening:
             raise Unavailable("The process that had this world open has gone.", code="owner_gone")
         return replace(self, given=None, adopts=False)._embedded(store)
 
-    def _embedded(self, store: SqliteStore) -> Embedded:
+    def _look_on(self, why: DemiurgeError) -> Embedded:
+        """Reads the world, which has no owner, for one call. Raises as `_look`."""
+        store = SqliteStore.open_read_only(self.options.folder, why)
+        return replace(self, given=None, adopts=False)._embedded(store)
+
+    def _embedded(self, store: SqliteStore, joined: Joined | None = None) -> Embedded:
         options, folder, environment = self.options, self.options.folder, self.options.environment
         adoption = Adoption(environment, folder)
         try:
             if store.read_only is None:
                 self.losses.begin()
-            ruled = load_manifest(store, self.config, self.given, adoption, adopt=self.adopts)
+            ruled, config = load_manifest(store, self.config, self.given, adoption, adopt=self.adopts), self.config
+            if joined is not None:
+                ruled, config = joined.followed(store, ruled, config)
             if store.read_only is None:
                 self.losses.settle(store, ruled.manifest, self.source)
         except BaseException:
@@ -125,7 +146,7 @@ class Opening:
             store,
             ruled,
             adoption,
-            self.source,
+            config,
             secrets=open_secrets(environment, folder, store),
             addresses=addresses(environment, self.choice.provider, options.base_url),
             clock=SystemClock(),
@@ -137,12 +158,10 @@ class Opening:
             tools_may_change=self.source.may_change,
             observers=self.observers,
             errors=ToolErrorLog(environment=environment) if errors is True else errors or None,
+            opened_by=options.caller,
+            sets_manifest=self.given is not None,
         )
         return Embedded(owner, None if options.looks else Gateway(socket_path(folder)), options.caller)
-
-    def _require_same(self, theirs: bytes) -> None:
-        """Raises Conflict unless what is named here is what the owner, whose manifest this is, runs the world with."""
-        require_same(ref_of(theirs), self.config.rule(self.given or Definitions.of_node(theirs)).manifest.ref)
 
 
 def _no_successor() -> Any:

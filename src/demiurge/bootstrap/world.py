@@ -20,7 +20,8 @@ from demiurge.bootstrap.call import CallOutcome, call_tool
 from demiurge.bootstrap.chat import Chat
 from demiurge.bootstrap.fork import Fork, absolute
 from demiurge.bootstrap.journal import Journal
-from demiurge.bootstrap.manifest import Code
+from demiurge.bootstrap.manifest import Code, Definitions, read_definitions
+from demiurge.bootstrap.manifest_change import MANIFEST_SET, POLICY_SET, ManifestChange, sources_of
 from demiurge.bootstrap.opening import Opening
 from demiurge.bootstrap.secrets import open_vault
 from demiurge.bootstrap.shown_records import ShownRecords
@@ -163,8 +164,10 @@ class World:
     async def __aenter__(self) -> World:
         try:
             if self.opening.source.is_waiting:
-                await self.opening.source.refresh(self.opening.config, self.backend.of(USER))
+                await self.opening.source.refresh(self.backend.of(USER))
             await self.backend.serve()
+            if self.opening.given is not None and not self.owned:
+                await self._set_definitions(self.opening.given)
             if self.opening.adopts and not (await self.backend.of(USER).read.info())["adopted"]:
                 raise Conflict("Another process has this world open, to look at; stop it first.", code="owned")
         except BaseException:
@@ -217,7 +220,7 @@ class World:
         a person was asked). Raises PromptValidationError (two tools with one id), Unavailable (`tools_unlisted`),
         Conflict (`owned`: another process runs the world with other tools); then nothing has changed.
         """
-        return await self.opening.source.refresh(self.opening.config, self.backend)
+        return await self.opening.source.refresh(self.backend)
 
     # -- events and state ---------------------------------------------------------------------------------------------
 
@@ -386,6 +389,28 @@ class World:
         """The manifest in force, or that would be: `{root, definitions, sources, tool_policy, toolset}`."""
         manifest: dict[str, Any] = cbor.decode(self.backend.read.manifest())
         return manifest
+
+    def manifest_log(self) -> list[dict[str, Any]]:
+        """Every change of the manifest in force, oldest first: `{seq, at_ns, caller, how, manifest, old, changed}`.
+
+        `how` is `opened with`, `manifest set`, `policy set` or `tools refreshed`; `changed` names the parts, some of
+        `code`, `definitions`, `policy` and `tools`, and is None for the first one. Empty until the first event."""
+        return self.backend.read.manifest_log()
+
+    async def set_manifest(self, folder: str | os.PathLike[str]) -> None:
+        """Gives the world the manifest in the JSON files of `folder`, also when another process owns the world; each
+        unit takes it at its next event. Raises BadManifest, Conflict (`no_code`: the owner lacks code for it),
+        Unavailable; then nothing has changed."""
+        await self._set_definitions(read_definitions(folder))
+
+    async def _set_definitions(self, given: Definitions) -> None:
+        sources = sources_of(given, self.opening.config.code)
+        await self.backend.keep.replace_manifest(ManifestChange(MANIFEST_SET, given, sources=sources))
+
+    async def set_policy(self, policy: ToolPolicy) -> None:
+        """Puts another tool policy in force, also when another process owns the world, until the world is closed; each
+        unit takes it at its next event. The process that opens the world next names its own. Raises Unavailable."""
+        await self.backend.keep.replace_manifest(ManifestChange(POLICY_SET, policy=policy))
 
     def replay_risks(self) -> list[dict[str, Any]]:
         """Where the code of the reducers may differ at a replay: `{module, line, name, why}`, which is a warning and no

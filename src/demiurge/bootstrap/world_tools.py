@@ -9,11 +9,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any, TypeAlias
 
 from demiurge.bootstrap.backend import Backend
-from demiurge.bootstrap.manifest import Definitions, ProcessConfig
+from demiurge.bootstrap.manifest_change import TOOLS_REFRESHED, ManifestChange
 from demiurge.errors import DemiurgeError, Unavailable
 from demiurge.tools.authoring.tool import Tool
 from demiurge.tools.bound import BoundTool
@@ -66,7 +65,7 @@ class WorldTools:
         answers = {at: await _asked(source) for at, source in asked.items()}
         return StaticToolSource((*CORE_TOOLS, *_present(self._given, answers)))
 
-    async def refresh(self, means: ProcessConfig, backend: Backend) -> bool:
+    async def refresh(self, backend: Backend) -> bool:
         """Lists the sources again and puts what they list in force. Returns whether a spec differs.
 
         Raises PromptValidationError (two tools with one id), Unavailable (`tools_unlisted`: a source failed), Conflict
@@ -75,8 +74,8 @@ class WorldTools:
         async with self._refreshing:
             listed = await self.listed()
             is_other = listed.specs() != self._listed.specs()
-            theirs = await asyncio.to_thread(backend.read.manifest)
-            await backend.keep.replace_manifest(replace(means, source=listed).rule(Definitions.of_node(theirs)))
+            change = ManifestChange(TOOLS_REFRESHED, tools=listed.specs(), listed=listed)
+            await backend.keep.replace_manifest(change)
             self._listed, self.is_waiting = listed, False
             return is_other
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import sys
 from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -63,18 +65,35 @@ def set_(folder: Path | None, shipped: bool, **running: object) -> None:
     """Give the world the manifest in the JSON files of DIR. --tools names the Python of its reducers.
 
     It applies to each unit with the next thing that happens in it; open plans end under the manifest that they began
-    with. No other process may have the world open.
+    with. If another process has the world open it takes the manifest, provided that it has the same code.
     """
     if (folder is None) != shipped:
         raise click.UsageError("Say either DIR or --shipped.")
     means = RunOptions(**running)  # type: ignore[arg-type]
     own = resources.as_file(resources.files("demiurge.apps.demiurge").joinpath("air"))
-    with own as app, opened(means, manifest=folder or app) as (world, portal):
-        _only_here(world)
+    with own as app, opened(means) as (world, portal):
+        portal.run(world.set_manifest(folder or app))
         found, ref = world.manifest(), portal.run(world.info())["manifest"]
         doubtful = world.replay_risks()
     keep(means)
     _tell(f"The manifest {ref} is in force", ref, (*found["definitions"], *found["system"]), doubtful)
+
+
+@command.command(name="log", cls=Command)
+def log() -> None:
+    """List every change of the manifest in force, oldest first: when, who, how (opened with, manifest set, policy set,
+    tools refreshed), which parts changed, and the manifest."""
+    with opened() as (world, portal):
+        entries = portal.run(asyncio.to_thread(world.manifest_log))
+    lines = [_entry_line(entry) for entry in entries]
+    output.result(entries, *lines or ["Nothing has happened in this world yet, so no manifest was put in force."])
+
+
+def _entry_line(entry: Mapping[str, Any]) -> str:
+    when = datetime.fromtimestamp(entry["at_ns"] / 1e9, UTC).strftime("%Y-%m-%d %H:%M:%SZ")
+    parts = entry["changed"]
+    what = f" ({', '.join(parts) or 'nothing changed'})" if parts is not None else ""
+    return f"{when}  {entry['caller']['actor']}: {entry['how']}{what}  {entry['manifest']}"
 
 
 @command.command(name="adopt", cls=Command)

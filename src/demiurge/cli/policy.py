@@ -17,7 +17,7 @@ from demiurge.cli.code import tool_names
 from demiurge.cli.command import Command, Group
 from demiurge.cli.failure import OutcomeError
 from demiurge.cli.settings import with_world
-from demiurge.cli.world import RunOptions, opened, running_options
+from demiurge.cli.world import RunOptions, keep, opened, running_options
 from demiurge.errors import DemiurgeError, InvalidValue, NotFound
 from demiurge.tools.effect import ToolEffect
 from demiurge.tools.ids import canonical_id, checked_id
@@ -81,6 +81,26 @@ def _all_of_it(file: str, first: InvalidValue) -> DemiurgeError:
     lines = "".join(f"\n  {': '.join(filter(None, problem.values()))}" for problem in shown)
     document = {"ok": False, "problems": shown}
     return OutcomeError(first.code, f"The policy file {file} has {len(found)} problems:{lines}", document)
+
+
+@command.command(name="set", cls=Command)
+@click.argument("file")
+@click.option("--tools", metavar="PKG.MOD", multiple=True, help="A Python module whose tools to offer as well.")
+def set_(file: str, tools: tuple[str, ...]) -> None:
+    """Put the tool policy in FILE in force, and remember it for this world.
+
+    If another process has the world open it goes on under the policy at once. The policy applies to each unit with the
+    next thing that happens in it. A call that waits for a person still waits, and runs only if both policies let it.
+    """
+    policy = ToolPolicy.load(file)
+    with opened(RunOptions(tools=tools)) as (world, portal):
+        portal.run(world.set_policy(policy))
+        known = {spec["name"] for spec in world.manifest()["toolset"]}
+        ref = portal.run(world.info())["manifest"]
+    keep(RunOptions(tools=tools, policy=file))
+    for name in sorted({*policy.allowed_to_some, *policy.require_approval_for_tools} - known):
+        output.notice(f"The policy names {name}, which is no tool of this world.")
+    output.result({"ok": True, "digest": policy.digest, "manifest": ref}, f"The policy in {file} is in force.")
 
 
 @command.command(name="explain", cls=Command)

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from demiurge import World
+from demiurge import ToolPolicy, World
 from demiurge.bootstrap.backend.calls import KeepCalls, ReadCalls, RunCalls
 from demiurge.bootstrap.backend.connection import Connection
 from demiurge.bootstrap.backend.keeping import Keeping
@@ -18,9 +18,9 @@ from demiurge.bootstrap.backend.reading import Reading
 from demiurge.bootstrap.backend.remote import Remote
 from demiurge.bootstrap.backend.running import Running
 from demiurge.bootstrap.backend.socket import socket_path
+from demiurge.bootstrap.manifest_change import POLICY_SET, ManifestChange
 from demiurge.errors import Conflict, InvalidValue, UsageError
 from demiurge.values.caller import ROLES, USER, Caller
-from demiurge.values.refs import Ref, ref_of
 from demiurge.world.history.verify import Verified
 from demiurge.world.retention.garbage import Garbage
 
@@ -44,7 +44,7 @@ ARGUMENTS: dict[str, tuple[Any, ...]] = {
     "keep.erase": ("sha256:", "why", True),
     "keep.archive": (None, 1.0, True),
     "keep.prove": (1,),
-    "keep.replace_manifest": (ref_of(b"another"),),
+    "keep.replace_manifest": (ManifestChange(POLICY_SET, policy=ToolPolicy()),),
 }
 
 
@@ -147,15 +147,18 @@ async def test_dataclasses_travel_as_dataclasses(tmp_path: Path) -> None:
         assert verified == world.journal.verify()
 
 
-async def test_of_another_manifest_only_the_address_travels(tmp_path: Path) -> None:
-    """The code for it does not: the owner says whether it runs the world with that manifest."""
+async def test_of_a_change_of_the_manifest_everything_but_code_travels(tmp_path: Path) -> None:
     async with World.open(tmp_path / "w", environment={}) as world:
         remote = Remote(Connection(socket_path(tmp_path / "w"), no_successor))
-        await remote.keep.replace_manifest(Ref((await world.info())["manifest"]))
-        with pytest.raises(Conflict, match="other tools, policy or manifest"):
-            await remote.keep.replace_manifest(ref_of(b"another"))
-        with pytest.raises(InvalidValue):
-            await remote.keep.replace_manifest(Ref("no address"))
+        policy = ToolPolicy(allowed_tools=("core__get_current_time",))
+        await remote.keep.replace_manifest(ManifestChange(POLICY_SET, policy=policy))
+        assert ToolPolicy.from_json(world.manifest()["tool_policy"]) == policy
+
+
+@pytest.mark.parametrize("node", ["sha256:00", {"how": "manifest set"}, {"how": "opened with"}, {}])
+def test_what_is_no_change_of_a_manifest_is_refused(node: object) -> None:
+    with pytest.raises(InvalidValue, match="does not take these arguments"):
+        OPERATIONS["keep.replace_manifest"].load_arguments([node])
 
 
 def test_arguments_of_another_form_are_refused() -> None:

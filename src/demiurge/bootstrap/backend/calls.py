@@ -12,11 +12,11 @@ from typing import Annotated, Any, Protocol, TypeAlias, TypeVar
 
 from pydantic import PlainSerializer, PlainValidator
 
-from demiurge.bootstrap.manifest import ManifestInForce
+from demiurge.bootstrap.manifest_change import ManifestChange
 from demiurge.stores.protocol import Head
 from demiurge.values.caller import Caller
 from demiurge.values.projection import Only
-from demiurge.values.refs import Ref, parse_ref
+from demiurge.values.refs import Ref
 from demiurge.world.fork import Forked
 from demiurge.world.history.seal import Proof
 from demiurge.world.history.verify import Verified
@@ -35,12 +35,10 @@ Frames = AsyncGenerator[Shown, None]
 OnFrame = Callable[[Shown], None]
 
 
-def _address(new: ManifestInForce | Ref) -> Ref:
-    return new.manifest.ref if isinstance(new, ManifestInForce) else new
-
-
-NewManifest: TypeAlias = Annotated[ManifestInForce | Ref, PlainValidator(parse_ref), PlainSerializer(_address)]
-"""A manifest with the code for it. Code does not travel: over the owner's socket goes the address of the manifest."""
+NewManifest: TypeAlias = Annotated[
+    ManifestChange, PlainValidator(ManifestChange.from_node), PlainSerializer(ManifestChange.to_node)
+]
+"""A change of the manifest in force. It travels over the owner's socket as data, without code."""
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -147,6 +145,12 @@ class ReadCalls(Protocol):
         ...
 
     @needs(*VIEWER)
+    def manifest_log(self) -> list[dict[str, Any]]:
+        """Every change of the manifest in force, oldest first: `{seq, at_ns, caller, how, manifest, old, changed}`.
+        `changed` names the parts, None where the manifests can't be compared."""
+        ...
+
+    @needs(*VIEWER)
     def replay_risks(self) -> list[dict[str, Any]]:
         """The places in the reducers' code that may differ at a replay: `{module, line, name, why}`."""
         ...
@@ -194,9 +198,9 @@ class KeepCalls(Protocol):
     """The calls that check, seal, copy and clean up a world, and the one that gives it another manifest."""
 
     @needs("user")
-    async def replace_manifest(self, manifest: NewManifest) -> None:
-        """Puts another manifest in force; each unit takes it at its next ingress. Raises Conflict (`owned`) when
-        another process owns the world and runs it with another manifest."""
+    async def replace_manifest(self, change: NewManifest) -> None:
+        """Puts another manifest in force; each unit takes it at its next ingress. Raises Conflict when the owner lacks
+        code for it (`no_code`) or has other tools (`owned`), BadManifest, Unavailable; then nothing has changed."""
         ...
 
     @needs("user")

@@ -10,10 +10,10 @@ import asyncio
 import socket
 import threading
 import time
-from collections.abc import Callable, Coroutine, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Coroutine, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from demiurge.bootstrap.backend.calls import Backend, Frames
 from demiurge.bootstrap.backend.error_codec import decode_error
@@ -24,12 +24,16 @@ from demiurge.errors import Conflict, DemiurgeError
 from demiurge.values import cbor
 from demiurge.values.caller import USER, Caller
 from demiurge.values.clock import SystemClock
+from demiurge.world.manifest_log import MANIFESTS
 
-__all__ = ["Connection", "OwnerSilent"]
+if TYPE_CHECKING:
+    from demiurge.bootstrap.backend.embedded import Embedded
+
+__all__ = ["Connection", "LacksCode", "OwnerSilent"]
 
 AGAIN_S = 0.05
 
-MANIFEST = OPERATIONS["read.manifest"]
+MANIFEST, HEADS = OPERATIONS["read.manifest"], OPERATIONS["read.heads"]
 
 
 class OwnerSilent(Exception):
@@ -40,10 +44,21 @@ class OwnerSilent(Exception):
         self.reader = reader
 
 
+class LacksCode(Conflict):
+    """The owner has gone, and this process can't be the next one: it lacks code of the manifest in force."""
+
+    def __init__(self, lacking: Sequence[str]) -> None:
+        super().__init__(
+            f"This process only looks on: it lacks {', '.join(lacking)}, which the manifest in force needs. Open the "
+            "world with the Python modules that have it (--tools).",
+            code="no_code",
+        )
+
+
 class Connection:
     """The way to a world's owner. Each call has a socket of its own, so calls may overlap. `open_anew` opens the world
     when its owner has gone: `successor` is what it returned. `look` opens the world for reading while the owner gives
-    no sign of life, which `silence` notices."""
+    no sign of life, which `silence` notices, and `look_on` while it has none and this process can't be the next one."""
 
     def __init__(
         self,
@@ -51,22 +66,28 @@ class Connection:
         open_anew: Callable[[], Backend],
         look: Callable[[], Backend] | None = None,
         silence: Silence | None = None,
+        look_on: Callable[[DemiurgeError], Embedded] | None = None,
     ) -> None:
         self._path, self._open_anew, self._look = path, open_anew, look
         self._silence = silence if silence is not None else Silence(path, path.parent)
         self._looked: Backend | None = None
         self._looking = threading.Lock()
-        self._require: Callable[[bytes], None] | None = None
+        self._look_on = look_on
+        self.lacks: LacksCode | None = None
+        """Why this process can't be the next owner, if the last one has gone."""
+        self._require: Callable[[bytes, int], None] | None = None
         self.successor: Backend | None = None
         self.closed = False
         self._taking_over = threading.Lock()
         self._wires: set[socket.socket | asyncio.StreamWriter] = set()
 
-    def agree(self, require: Callable[[bytes], None]) -> None:
-        """Calls `require` with the owner's manifest; of an owner that does not answer, before it is given a call."""
+    def agree(self, require: Callable[[bytes, int], None], *, now: bool) -> None:
+        """Calls `require` with the owner's manifest and the number of records in the log of manifests: `now`, if the
+        owner answers, else before it is given a call."""
         self._require = require
         try:
-            self._settle_manifest(only_reads=True)
+            if now:
+                self._settle_manifest(only_reads=True)
         except OwnerSilent:
             pass
         except OSError as error:  # the next owner is asked when it is joined
@@ -78,7 +99,22 @@ class Connection:
             if self.closed:
                 raise Conflict("This world is closed: open it again.", code="closed") from cause
             if self.successor is None:
-                self.successor = self._open_anew()
+                try:
+                    self.successor = self._open_anew()
+                except LacksCode as lacks:
+                    self.lacks = lacks
+                    raise
+
+    @contextmanager
+    def looking_on(self, lacks: LacksCode, operation: Operation, args: Sequence[Any]) -> Iterator[Backend]:
+        """The world's files for one call that only reads. Raises LacksCode for any other call."""
+        if self._look_on is None or operation.kind == "stream" or not operation.only_reads(args):
+            raise lacks
+        reader = self._look_on(lacks)
+        try:
+            yield reader
+        finally:
+            reader.state.close_files()
 
     def ask(self, operation: Operation, caller: Caller, args: Sequence[Any]) -> Any:
         """The owner's answer. Raises OSError when the owner has gone, OwnerSilent when the call only reads and the
@@ -102,7 +138,9 @@ class Connection:
 
     def _settle_manifest(self, *, only_reads: bool) -> None:
         if self._require is not None:
-            self._require(self._put(MANIFEST, USER, (), only_reads=only_reads))
+            heads = self._put(HEADS, USER, (str(MANIFESTS), 1), only_reads=only_reads)
+            length = heads[0].next_seq if heads else 0
+            self._require(self._put(MANIFEST, USER, (), only_reads=only_reads), length)
             self._require = None
 
     def _put(self, operation: Operation, caller: Caller, args: Sequence[Any], *, only_reads: bool) -> Any:
@@ -123,6 +161,7 @@ class Connection:
                 answer = cbor.decode(_receive(wire, LENGTH.unpack(_receive(wire, LENGTH.size, waiting))[0], waiting))
             finally:
                 self._wires.discard(wire)
+        self.lacks = None  # there is an owner
         if "error" in answer:
             raise decode_error(answer["error"])
         return operation.load_result(answer["result"])

@@ -13,7 +13,7 @@ from demiurge.bootstrap.backend.calls import NewManifest
 from demiurge.bootstrap.backend.owner import Owner
 from demiurge.bootstrap.backend.retention import archive_records, collect_garbage, erase_blob
 from demiurge.bootstrap.fork import make_fork
-from demiurge.bootstrap.manifest import ManifestInForce, copy_definitions, require_same
+from demiurge.bootstrap.manifest import copy_definitions
 from demiurge.errors import UsageError
 from demiurge.stores.protocol import Store
 from demiurge.values.caller import Caller
@@ -37,11 +37,8 @@ class Keeping:
     def __init__(self, owner: Owner, caller: Caller) -> None:
         self._owner, self._caller = owner, caller
 
-    async def replace_manifest(self, manifest: NewManifest) -> None:
-        if isinstance(manifest, ManifestInForce):
-            await self._owner.replace_manifest(manifest)
-        else:  # the process that asks has the code for it, and this one has only its own
-            require_same(self._owner.manifest.ref, manifest)
+    async def replace_manifest(self, change: NewManifest) -> None:
+        await self._owner.replace_manifest(change, self._caller)
 
     async def fork(self, folder: str, at: int | None) -> Forked:
         owner = self._owner

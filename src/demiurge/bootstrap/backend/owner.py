@@ -16,12 +16,19 @@ from demiurge.bootstrap.backend.visibility import Visibility
 from demiurge.bootstrap.digest_key import WorldDigestKey
 from demiurge.bootstrap.doubts import Doubts
 from demiurge.bootstrap.ledger import WorldLedger
-from demiurge.bootstrap.manifest import ManifestInForce
+from demiurge.bootstrap.manifest import (
+    Definitions,
+    ManifestInForce,
+    ProcessConfig,
+    set_definitions,
+    stored_definitions,
+)
+from demiurge.bootstrap.manifest_change import MANIFEST_SET, OPENED, ManifestChange, changed
 from demiurge.bootstrap.models import Models
 from demiurge.bootstrap.trust.adoption import Adoption, not_adopted
 from demiurge.bootstrap.trust.local_approvals import LocalApprovals
 from demiurge.bootstrap.trust.trusted_code import TrustedCode
-from demiurge.errors import NotFound
+from demiurge.errors import Damaged, Divergence, NotFound
 from demiurge.models.address import Address
 from demiurge.sessions.codec import EventCodec
 from demiurge.stores.errors import OR_ACCEPT, lost
@@ -30,7 +37,7 @@ from demiurge.tools.execution.error_log import ToolErrorLog
 from demiurge.tools.execution.observers import Observers
 from demiurge.tools.ledger.ledger import Ledger
 from demiurge.tools.source import ToolSource
-from demiurge.values.caller import Caller
+from demiurge.values.caller import USER, Caller
 from demiurge.values.clock import Clock, SystemEntropy
 from demiurge.world.connection_credentials import ConnectionCredentials
 from demiurge.world.effect import Adapter
@@ -57,7 +64,7 @@ class Owner:
         store: Store,
         ruled: ManifestInForce,
         adoption: Adoption,
-        source: ToolSource,
+        means: ProcessConfig,
         *,
         secrets: Secrets,
         addresses: Mapping[str, Address],
@@ -70,8 +77,12 @@ class Owner:
         errors: ToolErrorLog | None = None,
         tools_may_change: bool = False,
         observers: Observers | None = None,
+        opened_by: Caller = USER,
+        sets_manifest: bool = False,
     ) -> None:
-        self.store, self.ruled, self.adoption, self.source = store, ruled, adoption, source
+        self.store, self.ruled, self.adoption, self.means = store, ruled, adoption, means
+        self.source: ToolSource = means.source
+        self._begins_as = MANIFEST_SET if sets_manifest else OPENED, opened_by
         self.manifest, self.clock, self.secrets = ruled.manifest, clock, secrets
         self.ledger = WorldLedger(folder, clock, store) if folder is not None else None
         self.digest_key = WorldDigestKey(adoption.folder, store)
@@ -79,7 +90,7 @@ class Owner:
         self.own_code = TrustedCode(adoption.environment, adoption.folder)
         self.kept_code: KeptCode = (lambda _source: True) if kept_code else self.own_code.holds
         self.sessions = Sessions(StoredRecords(store), events if events is not None else EventCodec())
-        self.doubts = Doubts(store, source, self.ledger, clock)
+        self.doubts = Doubts(store, self.source, self.ledger, clock)
         self.broadcast, self.appends = Broadcast(store.find_ingress), Appends(store)
         self.notices = list(ruled.notices)
         self.running: Host | None = None
@@ -101,10 +112,12 @@ class Owner:
         self.require_means()
         async with self.changing:
             if self.running is None:
-                self.running = await self._started()
+                self.running = await self._started(*self._begins_as)
             return self.running
 
-    async def _started(self) -> Host:
+    async def _started(self, how: str, caller: Caller) -> Host:
+        """The log of manifests says that the one in force was put in force so by `caller`, unless the log's last entry
+        is that one."""
         ledger = None
         if self.ledger is not None:
             ledger = self.ledger.opened(self.source, may_change=self._tools_may_change)
@@ -120,6 +133,10 @@ class Owner:
         await asyncio.to_thread(self.own_code.add, self.manifest.reducers.values())
         self.store.put_blobs(self.ruled.blobs)
         await host.start()
+        try:
+            await host.replace_manifest(self.manifest, how, caller)
+        except (Damaged, Divergence) as problem:  # other units are not concerned
+            host.notices.append(f"The log of manifests can't be written: {problem}")
         await self.doubts.finish(host)
         return host
 
@@ -184,16 +201,42 @@ class Owner:
     def _reader(self, adapters: Sequence[Adapter]) -> Host:
         return Host(self.store, self.manifest, adapters, clock=self.clock, kept_code=self.kept_code)
 
-    async def replace_manifest(self, ruled: ManifestInForce) -> None:
-        """Puts another manifest in force; each unit takes it at its next ingress."""
+    async def replace_manifest(self, change: ManifestChange, caller: Caller) -> None:
+        """Puts another manifest in force, as `caller` asks for; each unit takes it at its next ingress. Raises as
+        `KeepCalls.replace_manifest`."""
+        self.require_writable()
         async with self.changing:
+            means, then = changed(self.means, self.manifest, change)
             # the settings of the manifest that it replaces may still name some of its blobs
-            blobs = tuple(dict.fromkeys((*self.ruled.blobs, *ruled.blobs)))
-            if self.running is not None:
-                self.store.put_blobs(blobs)
-                await self.running.replace_manifest(ruled.manifest)
-            self.ruled = self.ruled._replace(manifest=ruled.manifest, missing=ruled.missing, blobs=blobs)
-            self.manifest = ruled.manifest
+            blobs = tuple(dict.fromkeys((*self.ruled.blobs, *then.blobs)))
+            ruled = self.ruled._replace(manifest=then.manifest, missing=then.missing, blobs=blobs)
+            if change.policy is not None:
+                ruled = ruled._replace(refused=None)
+            before = self.ruled, self.means, stored_definitions(self.store)
+            if change.definitions is not None:
+                own, warning = await asyncio.to_thread(set_definitions, self.store, change.definitions, self.adoption)
+                ruled = ruled._replace(own=own, adopted=True)
+                self.notices += [warning] if warning is not None else []
+            try:
+                await self._put_in_force(ruled, means, change, caller)
+            except BaseException:
+                self.ruled, self.means, former = before
+                self.manifest = self.ruled.manifest
+                if change.definitions is not None:
+                    await asyncio.to_thread(set_definitions, self.store, former or Definitions.shipped(), self.adoption)
+                raise
+
+    async def _put_in_force(
+        self, ruled: ManifestInForce, means: ProcessConfig, change: ManifestChange, caller: Caller
+    ) -> None:
+        if self.running is not None:
+            await asyncio.to_thread(self.own_code.add, ruled.manifest.reducers.values())
+            await asyncio.to_thread(self.store.put_blobs, ruled.blobs)
+            await self.running.replace_manifest(ruled.manifest, change.how, caller)
+        self.ruled, self.manifest, self.means = ruled, ruled.manifest, means
+        if self.running is None and change.tools is None:  # what is listed when the world is opened is no change of it
+            self.require_means()
+            self.running = await self._started(change.how, caller)
 
     def stamp(self, caller: Caller) -> Stamp:
         """A stamp of now, for what `caller` does."""
@@ -210,6 +253,10 @@ class Owner:
         if self.running is not None:
             await self.running.close()
         await self._models.aclose()
+        self.close_files()
+
+    def close_files(self) -> None:
+        """Closes the files of a world in which nothing runs."""
         if self.ledger is not None:
             self.ledger.close()
         self.store.close()

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import asdict
 from itertools import islice
 from typing import Any
 
@@ -11,8 +13,9 @@ from demiurge.bootstrap.backend.calls import Frames
 from demiurge.bootstrap.backend.owner import Owner
 from demiurge.bootstrap.backend.waiting_calls import waiting_calls
 from demiurge.bootstrap.chat_fields import lacking_fields
+from demiurge.bootstrap.manifest_change import changed_parts
 from demiurge.bootstrap.trust.world_profile import MOVED, recall
-from demiurge.errors import DemiurgeError, NotFound
+from demiurge.errors import Damaged, DemiurgeError, NotFound
 from demiurge.stores.protocol import Head, Row
 from demiurge.tools.catalog import ToolCatalog
 from demiurge.tools.policy import ToolPolicyContext
@@ -24,6 +27,7 @@ from demiurge.world.history.seal import Seal
 from demiurge.world.host.loader import Loader
 from demiurge.world.manifest import Manifest
 from demiurge.world.manifest.lint import replay_risks
+from demiurge.world.manifest_log import manifest_entries
 from demiurge.world.moment import length_at, moment
 from demiurge.world.origin import origins
 from demiurge.world.record import decode_row
@@ -100,6 +104,25 @@ class Reading:
 
     def manifest(self) -> bytes:
         return self._owner.manifest.node
+
+    def manifest_log(self) -> list[dict[str, Any]]:
+        store, found = self._owner.store, []
+        for entry in manifest_entries(store):
+            changed: list[str] | None = None
+            with suppress(NotFound, Damaged):  # of an entry without a former one, too
+                changed = changed_parts(store.get_blob(entry.old), store.get_blob(entry.ref)) if entry.old else None
+            found.append(
+                {
+                    "seq": entry.seq,
+                    "at_ns": entry.at_ns,
+                    "caller": {**asdict(entry.caller), "roles": list(entry.caller.roles)},
+                    "how": entry.how,
+                    "manifest": entry.ref,
+                    "old": entry.old,
+                    "changed": changed,
+                }
+            )
+        return found
 
     def replay_risks(self) -> list[dict[str, Any]]:
         reducers = sorted(self._owner.manifest.reducers.items())

@@ -12,7 +12,7 @@ from contextlib import aclosing
 from typing import Any, cast
 
 from demiurge.bootstrap.backend.calls import Backend, Frames, KeepCalls, ReadCalls, RunCalls, Shown
-from demiurge.bootstrap.backend.connection import Connection, OwnerSilent
+from demiurge.bootstrap.backend.connection import Connection, LacksCode, OwnerSilent
 from demiurge.bootstrap.backend.operations import OPERATIONS, Operation, client
 from demiurge.values.caller import USER, Caller
 from demiurge.values.clock import SystemEntropy, new_id
@@ -41,7 +41,9 @@ class Remote:
     @property
     def read_only(self) -> str | None:
         successor = self._connection.successor
-        return successor.read_only if successor is not None else None
+        if successor is not None:
+            return successor.read_only
+        return self._connection.lacks.message if self._connection.lacks is not None else None
 
     def of(self, caller: Caller) -> Remote:
         return Remote(self._connection, caller)
@@ -67,7 +69,11 @@ class Remote:
             except OwnerSilent as silent:
                 return self._call_on(silent.reader, operation)(*args)
             except OSError as error:
-                connection.take_over(error)
+                try:
+                    connection.take_over(error)
+                except LacksCode as lacks:
+                    with connection.looking_on(lacks, operation, args) as reader:
+                        return self._call_on(reader, operation)(*args)
         assert connection.successor is not None
         return self._call_on(connection.successor, operation)(*args)
 
@@ -80,7 +86,11 @@ class Remote:
             except OwnerSilent as silent:
                 return await self._call_on(silent.reader, operation)(*args)
             except OSError as error:
-                await asyncio.to_thread(connection.take_over, error)
+                try:
+                    await asyncio.to_thread(connection.take_over, error)
+                except LacksCode as lacks:
+                    with connection.looking_on(lacks, operation, args) as reader:
+                        return await self._call_on(reader, operation)(*args)
         assert connection.successor is not None
         await connection.successor.serve()
         return await self._call_on(connection.successor, operation)(*args)

@@ -31,7 +31,7 @@ class Adoption:
             kept = recall(self.environment, self.folder)
         except DemiurgeError:
             return False
-        return kept is not None and kept.manifest == ref
+        return kept is not None and ref in (kept.manifest, kept.former_manifest)
 
     def policy_not_recalled(self) -> NotRecalled | None:
         """Why the policy that was remembered for this world can't be told, if one was: it is not to be dropped for the
@@ -44,14 +44,16 @@ class Adoption:
             return None
         return None
 
-    def take(self, ref: str | None) -> str | None:
-        """Records that the user accepts the definitions with this hash, or none. Returns a warning for the user if the
-        record could not be written, else None."""
+    def take(self, ref: str | None, former: str | None = None) -> str | None:
+        """Records that the user accepts the definitions with this hash, or none. `former`: those that the world has
+        until it keeps the new ones; if they were accepted they still count, so that a process killed in between leaves
+        a world that runs. Returns a warning for the user if the record could not be written, else None."""
         try:
             kept = recall(self.environment, self.folder)
             if (kept.manifest if kept is not None else None) == ref:
                 return None
-            if remember(self.environment, self.folder, lambda kept: replace(kept, manifest=ref)) is not None:
+            still = former if former is not None and self.holds(former) else None
+            if remember(self.environment, self.folder, lambda kept: replace(kept, manifest=ref, former_manifest=still)):
                 return None
             why = "There is no home folder: set HOME."
         except DemiurgeError as error:

@@ -52,8 +52,8 @@ LOOKED_AT = 32
 @dataclass(frozen=True, slots=True)
 class WorldProfile:
     """`tools`: dotted module names, looked for in `folders`; `policy`: an absolute path; `manifest`: the hash of the
-    world's own definitions; `addresses`: see `chat_address`; `approved`: see `approved.LocalApprovals`; `code`: see
-    `own_code.TrustedCode`. Nothing of it is code."""
+    world's own definitions, and `former_manifest` that of the ones before; `addresses`: see `chat_address`; `approved`:
+    see `approved.LocalApprovals`; `code`: see `own_code.TrustedCode`. Nothing of it is code."""
 
     folders: tuple[str, ...] = ()
     tools: tuple[str, ...] = ()
@@ -62,6 +62,7 @@ class WorldProfile:
     addresses: tuple[ModelAddress, ...] = ()
     approved: tuple[str, ...] = ()
     code: tuple[str, ...] = ()
+    former_manifest: str | None = None
 
 
 class NotRecalled(Unavailable):
@@ -242,6 +243,7 @@ def _read(place: Path) -> _Record | None:
             tuple(ModelAddress(*map(str, each)) for each in found.get("addresses", ())),
             tuple(found.get("approved", ())),
             tuple(found.get("code", ())),
+            found.get("former_manifest"),
         )
         return _Record(place, kept, found["mark"], found["world"], found.get("file"))
     except (DemiurgeError, LookupError, TypeError) as error:

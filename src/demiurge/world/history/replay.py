@@ -48,6 +48,10 @@ class Manifests:
         self.needed: set[Ref] = set()
         """Addresses of manifests whose history the code at hand could not compute."""
 
+    def add(self, manifest: Manifest) -> None:
+        """Lets steps run under another manifest, with its own code, before it is the current one."""
+        self._known[manifest.ref] = manifest
+
     def replace(self, manifest: Manifest) -> None:
         """Makes another manifest the current one; earlier manifests stay known."""
         self._known[manifest.ref] = self.current = manifest

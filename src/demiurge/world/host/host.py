@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple, TypeVar
 
+from demiurge import faults
 from demiurge.errors import Conflict, DemiurgeError, InvalidValue, NotFound, UsageError
 from demiurge.stores.protocol import Attempt, Store
 from demiurge.tools.approvals import require_approver
@@ -33,6 +34,7 @@ from demiurge.world.host.units import Units, decision_id
 from demiurge.world.host.waiting import WaitingIntents
 from demiurge.world.kernel.ingress import Ingress
 from demiurge.world.manifest import Manifest
+from demiurge.world.manifest_log import MANIFESTS, REPLACED, last_entry, replaced
 from demiurge.world.record import Cause, Record, Stamp, decode_row
 from demiurge.world.routing import event_digest, routed
 from demiurge.world.state import OpenIntent, UnitState
@@ -127,11 +129,21 @@ class Host:
         self.notices += self.store.notices
         self.notices += [f"{unit} is left alone: {problem}" for unit, problem in self.store.damaged.items()]
 
-    async def replace_manifest(self, manifest: Manifest) -> None:
-        """Put another manifest in force: what comes in from now on is stamped with it, so each unit takes it at its
-        next ingress, and its journal says so. Raises Unavailable; then the old one stays in force."""
+    async def replace_manifest(self, manifest: Manifest, how: str, caller: Caller) -> None:
+        """Puts a manifest in force: what comes in from now on is stamped with it, so each unit takes it at its next
+        ingress, and its journal says so. Before that the log of manifests has it (`manifest_log`), unless it is the
+        log's last one. Raises Unavailable, Damaged (the log); then the old one stays in force."""
         sources = [reducer.source for reducer in manifest.reducers.values()]
         await self._committer.write(self.store.put_blobs, [manifest.node, *sources])
+        faults.point("manifest.stored")
+        last = last_entry(self.store)
+        if last is None or last.ref != manifest.ref:
+            self._manifests.add(manifest)
+            body = replaced(manifest.ref, last.ref if last is not None else None, how)
+            stamp = _Stamp(self._clock.now_ns(), self._entropy.token(16), caller, manifest.ref)
+            ingress_id = f"{FRESH}{self._entropy.token(16).hex()}"
+            await self._units.awake(MANIFESTS).offer(_Ingress(REPLACED, ingress_id, body, stamp, None, (manifest.ref,)))
+            faults.point("manifest.recorded")
         self._manifests.replace(manifest)
 
     async def close(self) -> None:

@@ -113,13 +113,9 @@ def _on_fork(step: StepContext) -> None:
     step.state.world = step.ingress.body["world"]
 
 
-def _on_erased(step: StepContext) -> None:
-    """Records that a blob was erased. Nothing is computed from the record."""
-    step.record_ingress()
-
-
-def _on_loss(step: StepContext) -> None:
-    """Records that a part of the world was lost and a person accepted the loss. Nothing is computed from the record."""
+def _on_note(step: StepContext) -> None:
+    """Records what happened to the world itself: a blob was erased, a loss accepted, a manifest replaced. Nothing is
+    computed from that."""
     step.record_ingress()
 
 
@@ -129,8 +125,9 @@ _INGRESS = {
     "approval": _on_approval,
     "capability_request": _on_capability_request,
     "fork": _on_fork,
-    "erased": _on_erased,
+    "erased": _on_note,
     "doubt_decided": on_doubt_decided,
     "doubt_settled": on_doubt_settled,
-    "loss": _on_loss,
+    "loss": _on_note,
+    "manifest_replaced": _on_note,
 }

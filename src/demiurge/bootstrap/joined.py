@@ -1,0 +1,77 @@
+"""What a process that joined a world agrees on with the owner, and what it goes on with when the owner has gone.
+
+The process that joins has to run the world as the owner does only in what it names: tools, policy, prompt, code. If it
+becomes the owner it takes over the manifest in force, with its policy, if it has the code. Without the code it is no
+owner: it looks on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from demiurge.bootstrap.backend.connection import LacksCode
+from demiurge.bootstrap.manifest import Definitions, ManifestInForce, ProcessConfig, default_policy
+from demiurge.bootstrap.manifest_change import lacking_code
+from demiurge.bootstrap.world_options import WorldOptions
+from demiurge.errors import Conflict
+from demiurge.stores.protocol import Store
+from demiurge.values import cbor
+from demiurge.values.refs import Ref, ref_of
+from demiurge.world.manifest_log import last_entry
+
+__all__ = ["Joined"]
+
+
+class Joined:
+    """The manifest that the owner had when this process joined. `names_tools`: the options name tools, which are listed
+    already."""
+
+    def __init__(self, options: WorldOptions, config: ProcessConfig, *, names_tools: bool) -> None:
+        self._options, self._config, self._names_tools = options, config, names_tools
+        self._ref: Ref | None = None
+        self._log_length = 0
+
+    def agree(self, node: bytes, log_length: int) -> None:
+        """Notes the owner's manifest, and how many records its log has. Raises Conflict (`owned`) if the options name
+        tools, a policy, a prompt or code that differ from the owner's."""
+        others = list(self._differences(node))
+        if others:
+            raise Conflict(
+                f"Another process has this world open with {' and '.join(others)}. Join it without naming them, "
+                "change them for both (`demiurge policy set`, `demiurge manifest set`), or stop it first.",
+                code="owned",
+            )
+        self._ref, self._log_length = ref_of(node), log_length
+
+    def _differences(self, node: bytes) -> Iterator[str]:
+        theirs, options, config = cbor.decode(node), self._options, self._config
+        if self._names_tools and theirs["toolset"] != [spec.to_json() for spec in config.source.specs()]:
+            yield "other tools"
+        if config.policy is not None and theirs["tool_policy"] != config.policy.to_json():
+            yield "another policy"
+        if options.system_prompt is not None:
+            ours = config.rule(Definitions.of_node(node)).manifest
+            if ours.settings.get("system_ref") != theirs["root"].get("settings", {}).get("system_ref"):
+                yield "another system prompt"
+        own = {name: ref_of(config.code[name].source) for name in options.reducers if name in theirs["sources"]}
+        if options.manifest is None and any(theirs["sources"][name] != ref for name, ref in own.items()):
+            yield "other code"
+
+    def followed(
+        self, store: Store, ruled: ManifestInForce, config: ProcessConfig
+    ) -> tuple[ManifestInForce, ProcessConfig]:
+        """Returns what this process runs the world with as the owner's successor. That is what it brings itself
+        (`ruled`, `config`) unless the log has a manifest that was in force since it joined. Raises LacksCode."""
+        entry = last_entry(store) if self._ref is not None else None
+        if entry is None or (entry.seq < self._log_length and entry.ref != self._ref):
+            return ruled, config
+        if entry.ref == ruled.manifest.ref:
+            return ruled, config
+        then = config.load(store.get_blob(entry.ref))
+        lacking = lacking_code(then.manifest, config.source)
+        if lacking:
+            raise LacksCode(lacking)
+        if then.manifest.tool_policy != default_policy(config.source):
+            config = replace(config, policy=then.manifest.tool_policy)
+        return ruled._replace(manifest=then.manifest, missing=then.missing, refused=None), config

@@ -1,0 +1,149 @@
+"""A change of the manifest in force: the parts that are replaced, as data, and the manifest that it leads to.
+
+Code does not travel. A process that asks for a change says by digest which code it means, and the owner of the world
+makes the change only if it has that very code.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+from typing import Any, Final
+
+from demiurge.bootstrap.manifest import Definitions, ManifestInForce, ProcessConfig
+from demiurge.errors import Conflict
+from demiurge.tools.policy import ToolPolicy
+from demiurge.tools.source import ToolSource
+from demiurge.tools.spec import ToolSpec
+from demiurge.values import cbor
+from demiurge.values.refs import Ref, parse_ref, ref_of
+from demiurge.world.manifest import Manifest
+from demiurge.world.reducer import Reducer
+
+__all__ = [
+    "MANIFEST_SET",
+    "NO_CODE",
+    "OPENED",
+    "POLICY_SET",
+    "TOOLS_REFRESHED",
+    "ManifestChange",
+    "changed",
+    "changed_parts",
+    "lacking_code",
+    "sources_of",
+]
+
+OPENED: Final = "opened with"
+MANIFEST_SET: Final = "manifest set"
+POLICY_SET: Final = "policy set"
+TOOLS_REFRESHED: Final = "tools refreshed"
+"""How a manifest comes into force, as the log of manifests says it."""
+
+NO_CODE: Final = "no_code"
+"""The code of an error: a process lacks the code of a manifest."""
+
+_PARTS: Final = MappingProxyType(
+    {"definitions": "definitions", "root": "definitions", "system": "definitions", "sources": "code"}
+    | {"tool_policy": "policy", "toolset": "tools"}
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ManifestChange:
+    """The parts of the manifest in force that are replaced; None: that part stays. `sources`: digests of the reducers
+    that the asking process means, by module. `listed`: what has the new tools, in the owner's own process."""
+
+    how: str
+    definitions: Definitions | None = None
+    policy: ToolPolicy | None = None
+    tools: tuple[ToolSpec, ...] | None = None
+    sources: Mapping[str, Ref] = field(default_factory=dict)
+    listed: ToolSource | None = None
+
+    def to_node(self) -> dict[str, Any]:
+        """Returns the change as it travels: without code."""
+        given = self.definitions
+        return {
+            "how": self.how,
+            "definitions": list(given.definitions) if given is not None else None,
+            "root": dict(given.root) if given is not None else None,
+            "policy": self.policy.to_json() if self.policy is not None else None,
+            "tools": [spec.to_json() for spec in self.tools] if self.tools is not None else None,
+            "sources": dict(self.sources),
+        }
+
+    @classmethod
+    def from_node(cls, node: object) -> ManifestChange:
+        """The inverse of `to_node`. Raises InvalidValue, ValueError."""
+        if not isinstance(node, dict) or node.get("how") not in (MANIFEST_SET, POLICY_SET, TOOLS_REFRESHED):
+            raise ValueError("this is no change of a manifest")
+        try:
+            return cls(
+                node["how"],
+                Definitions(node["definitions"], node["root"]) if node["definitions"] is not None else None,
+                ToolPolicy.from_json(node["policy"]) if node["policy"] is not None else None,
+                tuple(map(ToolSpec.from_json, node["tools"])) if node["tools"] is not None else None,
+                {str(name): parse_ref(ref) for name, ref in node["sources"].items()},
+            )
+        except (LookupError, TypeError, AttributeError) as error:
+            raise ValueError("this is no change of a manifest") from error
+
+
+def sources_of(given: Definitions, code: Mapping[str, Reducer]) -> dict[str, Ref]:
+    """Returns the digests of the code at hand for the modules of these definitions."""
+    return {name: ref_of(code[name].source) for name in given.modules() if name in code}
+
+
+def changed(means: ProcessConfig, manifest: Manifest, change: ManifestChange) -> tuple[ProcessConfig, ManifestInForce]:
+    """Returns what a process runs a world with after a change, of which it has all the code, and the manifest then.
+
+    Raises Conflict (`no_code`, `owned`: it has other tools), BadManifest."""
+    source = change.listed if change.listed is not None else means.source
+    if change.tools is not None and _named(change.tools) != _named(source.specs()):
+        others = _other_tools(change.tools, source.specs())
+        raise Conflict(
+            f"The process that has this world open has other tools than this one ({others}). Refresh the tools there, "
+            "or stop it and open the world here.",
+            code="owned",
+        )
+    given = change.definitions
+    if given is not None:
+        lacking = [name for name in given.modules() if name not in means.code]
+        lacking += [
+            f"{name} (it has another version)"
+            for name, ref in change.sources.items()
+            if name in means.code and ref_of(means.code[name].source) != ref
+        ]
+        if lacking:
+            raise Conflict(
+                f"The process that has this world open lacks the code of {', '.join(lacking)}. Code does not travel: "
+                "stop that process, or start it again with the Python modules that have the code (--tools).",
+                code=NO_CODE,
+            )
+    after = replace(means, policy=change.policy) if change.policy is not None else means
+    ruling = replace(after, source=source)
+    return after, ruling.rule(given or Definitions.of_node(manifest.node), new=given is not None)
+
+
+def lacking_code(manifest: Manifest, source: ToolSource) -> list[str]:
+    """Returns what a process with the code of `manifest.reducers` and the tools of `source` lacks to run the world
+    under a manifest: modules and tools that it has not, or in another version."""
+    own = {spec.name: spec.spec_hash for spec in source.specs()}
+    tools = [name for name, spec in manifest.toolset.items() if own.get(name) != spec.spec_hash]
+    return [*manifest.unchecked_modules(), *(f"the tool {name}" for name in tools)]
+
+
+def changed_parts(old: bytes, new: bytes) -> list[str]:
+    """Returns in which parts the nodes of two manifests differ: of `code`, `definitions`, `policy` and `tools`."""
+    before, after = cbor.decode(old), cbor.decode(new)
+    return sorted({part for key, part in _PARTS.items() if before.get(key) != after.get(key)})
+
+
+def _named(specs: Sequence[ToolSpec]) -> list[tuple[str, str]]:
+    return [(spec.name, spec.spec_hash) for spec in specs]
+
+
+def _other_tools(theirs: Sequence[ToolSpec], ours: Sequence[ToolSpec]) -> str:
+    differing = set(_named(theirs)) ^ set(_named(ours))
+    return ", ".join(sorted({name for name, _ in differing})) or "in another order"
