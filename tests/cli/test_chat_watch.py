@@ -96,7 +96,7 @@ def test_a_watcher_never_becomes_the_owner(process: Any, provider: Any, demiurge
     following = process.start("chat", "show", "-f")
     lines_until(following, "One.")
     talked = demiurge("chat", "-m", "Again", "--base-url", provider.url)
-    assert talked.status == 0
+    assert talked.status == 0, talked.err
     assert talked.out.startswith("Two.")
     assert "Another process" not in talked.err
     lines_until(following, "Two.")
@@ -111,7 +111,7 @@ def test_a_change_right_after_a_poll_is_seen(tmp_path: Path, monkeypatch: pytest
 
     @contextmanager
     def opened(**_: Any) -> Iterator[Any]:
-        yield SimpleNamespace(world=SimpleNamespace(owned=True))
+        yield SimpleNamespace(world=SimpleNamespace(joined=False))
         journal.write_text("a turn")
         os.utime(journal, ns=(1, time.time_ns()))
 

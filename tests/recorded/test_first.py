@@ -302,7 +302,7 @@ async def test_a_timer_that_was_set_stays_set(recording: Recording) -> None:
 @pytest.mark.parametrize("world", WORLDS)
 async def test_kept_sources_can_be_run_though_their_imports_are_of_today(recording: Recording, world: str) -> None:
     """`kept_code` keeps a module's own source: the names of this package that it imports must stay importable."""
-    async with World.open(recording.world(world), create=False, looks=True) as found:
+    async with World.open(recording.world(world), create=False, read_only=True) as found:
         manifests = {r.stamp.manifest for r in found.journal.read() if r.stamp.manifest is not None}
         nodes = [cbor.decode(found.blobs.get(ref)) for ref in manifests]
         sources = {ref for node in nodes for ref in node["sources"].values()}
@@ -333,7 +333,7 @@ async def test_every_reducer_that_was_shipped_is_known_by_its_digest(recording: 
     own = {name for world in ("shop", "keys", "reminders") for name in recording.module(f"{world}_code").REDUCERS}
     known = {ref_of(reducer.source) for reducer in (*app().reducers.values(), workspace_reducer())} | EARLIER
     for world in WORLDS:
-        async with World.open(recording.world(world), create=False, looks=True) as found:
+        async with World.open(recording.world(world), create=False, read_only=True) as found:
             manifests = {r.stamp.manifest for r in found.journal.read() if r.stamp.manifest is not None}
             nodes = [cbor.decode(found.blobs.get(ref)) for ref in manifests]
             assert {ref for node in nodes for name, ref in node["sources"].items() if name not in own} <= known

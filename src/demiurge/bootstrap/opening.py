@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -13,7 +14,7 @@ from demiurge.bootstrap.backend.owner import Owner
 from demiurge.bootstrap.backend.ownership import own
 from demiurge.bootstrap.backend.remote import Remote
 from demiurge.bootstrap.backend.silence import Silence, holder
-from demiurge.bootstrap.backend.socket import Gateway, socket_path
+from demiurge.bootstrap.backend.socket import Gateway, answers, socket_path
 from demiurge.bootstrap.joined import Joined
 from demiurge.bootstrap.losses import Losses
 from demiurge.bootstrap.manifest import (
@@ -37,6 +38,8 @@ from demiurge.tools.execution.observers import Observers
 from demiurge.values.clock import SystemClock
 
 __all__ = ["Opening"]
+
+OPENED_READ_ONLY = "This world was opened with read_only=True: open it without, to change it."
 
 
 @dataclass(frozen=True)
@@ -79,6 +82,8 @@ class Opening:
 
     def backend(self) -> Backend:
         """Raises as `World.open`."""
+        if self.options.read_only:
+            return self._reader()
         store = self._own()
         return self._embedded(store) if store is not None else self._guest()
 
@@ -89,16 +94,24 @@ class Opening:
     def _guest(self) -> Remote:
         """Joins the owner, whose successor this process may become."""
         options = self.options
-        path = socket_path(options.folder)
-        silence = Silence(path, options.folder, options.tell)
-        names_tools = self.source.any_given and not self.source.is_waiting
-        joined = Joined(options, self.config, names_tools=names_tools)
+        joined = Joined(options, self.config, names_tools=self.source.any_given and not self.source.is_waiting)
         succeed = replace(self, given=None, adopts=False)._succeed
-        open_anew = _no_successor if options.looks else lambda: succeed(joined)
-        connection = Connection(path, open_anew, self._look, silence, self._look_on)
-        if not options.looks:
-            connection.agree(joined.agree, now=self._names_means)
+        connection = self._connection(lambda: succeed(joined))
+        connection.agree(joined.agree, now=self._names_means)
         return Remote(connection, options.caller)
+
+    def _reader(self) -> Backend:
+        """Returns a backend that refuses what would write: that of a guest, or one that reads the world's files while
+        nobody owns it."""
+        folder, why = self.options.folder, Unavailable(OPENED_READ_ONLY, code="read_only")
+        if answers(socket_path(folder)):
+            return Remote(self._connection(_no_successor), self.options.caller, why)
+        return self._embedded(SqliteStore.open_read_only(folder, why))
+
+    def _connection(self, open_anew: Callable[[], Backend]) -> Connection:
+        path = socket_path(self.options.folder)
+        silence = Silence(path, self.options.folder, self.options.tell)
+        return Connection(path, open_anew, self._look, silence, self._look_on)
 
     def _succeed(self, joined: Joined) -> Backend:
         """Opens the world when its owner has gone: as its owner, or as a guest of the next one. Raises LacksCode, and
@@ -161,7 +174,7 @@ class Opening:
             opened_by=options.caller,
             sets_manifest=self.given is not None,
         )
-        return Embedded(owner, None if options.looks else Gateway(socket_path(folder)), options.caller)
+        return Embedded(owner, None if options.read_only else Gateway(socket_path(folder)), options.caller)
 
 
 def _no_successor() -> Any:

@@ -82,7 +82,7 @@ class World:
         environment: Mapping[str, str] | None = None,
         create: bool = True,
         perform: bool = True,
-        looks: bool = False,
+        read_only: bool = False,
         session_types: Sequence[type[Any]] = (),
         manifest: str | os.PathLike[str] | None = None,
         adopt: bool = False,
@@ -107,8 +107,9 @@ class World:
         - `environment`: the variables that hold keys and folders; None is `os.environ`.
         - `create`: False raises NotFound if there is no world.
         - `perform`: False takes events in and leaves their effects to the process that opens the world next.
-        - `looks`: True opens the world for a short look. The process never becomes the successor of an owner that it
-          joined (Unavailable, `owner_gone`), and no other process can join it.
+        - `read_only`: True opens the world to read it. Each call that would write is refused (Unavailable,
+          `read_only`), no world is made, and this process never becomes the owner: when the owner that it joined
+          exits, its calls raise Unavailable (`owner_gone`). No other process can join it.
         - `session_types`: dataclasses and pydantic models that tools broadcast in sessions, and types with `@reducer`
           methods. The result types of `tools` need not be named.
         - `manifest`: a folder with definitions that replace those of the world. The world keeps them, and the user's
@@ -145,7 +146,7 @@ class World:
                 base_url=base_url,
                 create=create,
                 perform=perform,
-                looks=looks,
+                read_only=read_only,
                 session_types=session_types,
                 manifest=manifest,
                 adopt=adopt,
@@ -163,7 +164,7 @@ class World:
 
     async def __aenter__(self) -> World:
         try:
-            if self.opening.source.is_waiting:
+            if self.opening.source.is_waiting and not self.opening.options.read_only:
                 await self.opening.source.refresh(self.backend.of(USER))
             await self.backend.serve()
             if self.opening.given is not None and not self.owned:
@@ -202,6 +203,11 @@ class World:
     def owned(self) -> bool:
         """True when this process owns the world; else another process does what is asked of it here."""
         return self.backend.owner
+
+    @property
+    def joined(self) -> bool:
+        """True while this process asks another one, the owner, for everything."""
+        return self.backend.joined
 
     @property
     def read_only(self) -> str | None:

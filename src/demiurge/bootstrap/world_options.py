@@ -23,7 +23,7 @@ __all__ = ["WorldOptions", "chosen_caller"]
 @dataclass(frozen=True, kw_only=True, slots=True)
 class WorldOptions:
     """The arguments of one `World.open`, which documents each of them. `folder` is its `path`. Raises UsageError
-    (`bad_policy`)."""
+    (`bad_policy`, `read_only`)."""
 
     folder: Path
     environment: Mapping[str, str]
@@ -35,7 +35,7 @@ class WorldOptions:
     base_url: str | None
     create: bool
     perform: bool
-    looks: bool
+    read_only: bool
     session_types: Sequence[type[Any]]
     manifest: str | PathLike[str] | None
     adopt: bool
@@ -52,6 +52,11 @@ class WorldOptions:
         given: object = self.policy
         if given is not None and not isinstance(given, ToolPolicy):
             raise UsageError("policy is a ToolPolicy; ToolPolicy.load(file) reads one.", code="bad_policy")
+        if self.read_only and (self.adopt or self.manifest is not None or self.accept_losses is not None):
+            raise UsageError(
+                "manifest, adopt and accept_losses write to the world: leave them out, or leave out read_only.",
+                code="read_only",
+            )
 
 
 def chosen_caller(caller: Caller | None, actor: str | None, tenant: str | None) -> Caller:

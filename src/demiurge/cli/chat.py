@@ -292,7 +292,7 @@ def _follow(chat_id: str) -> None:
     with suppress(KeyboardInterrupt):
         for world, portal in visits():
             with while_it_lasts():
-                portal.run(follower.look(world.chat(chat_id), stays=not world.owned))
+                portal.run(follower.look(world.chat(chat_id), stays=world.joined))
 
 
 @_verbs.command(name="export", cls=Command)

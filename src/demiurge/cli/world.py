@@ -76,15 +76,15 @@ def opened(
     *,
     create: bool = False,
     perform: bool = True,
-    looks: bool = False,
+    read_only: bool = False,
     manifest: Path | None = None,
     accept_losses: str | None = None,
 ) -> Iterator[Opened]:
     """The world that the global options name, closed at the end. Raises as `World.open`.
 
     What is not said is taken from what is remembered of this world. Commands that only look (no `running`) go on
-    without it when it can't be had, and join whoever has the world open, whatever that one's tools are; who only
-    `looks` (see `World.open`) needs none of it.
+    without it when it can't be had, and join whoever has the world open, whatever that one's tools are. `read_only`
+    (see `World.open`) needs none of it.
     """
     wanted = running or RunOptions()
     chosen = settings()
@@ -92,7 +92,7 @@ def opened(
     if chosen.folder().is_file():
         raise InvalidValue(f"{chosen.folder()} is a file: name the folder of a world with -w.", code="bad_world")
     system = read_text(wanted.system) if wanted.system is not None else None
-    means = _LoadedOptions() if looks else _means(wanted, looking=running is None or accept_losses is not None)
+    means = _LoadedOptions() if read_only else _means(wanted, looking=running is None or accept_losses is not None)
 
     def begin(means: _LoadedOptions) -> World:
         return World.open(
@@ -105,7 +105,7 @@ def opened(
             base_url=wanted.base_url,
             create=create,
             perform=perform,
-            looks=looks,
+            read_only=read_only,
             manifest=manifest,
             reducers=means.code.reducers,
             adapters=means.code.adapters,
@@ -131,15 +131,14 @@ def opened(
 
 
 def visits() -> Iterator[Opened]:
-    """The world, again and again: now, and whenever somebody has it open or has left it changed. For those who look on:
-    as its owner they would perform what others ask for, with their own keys and addresses, so they own it for a moment
-    at most, and are told (`while_it_lasts`) when the one whose guests they are goes."""
+    """Yields the world, opened to be read, again and again: now, and whenever a process has it open or has left it
+    changed. `while_it_lasts` tells when the owner that was joined exits."""
     folder = settings().folder()
     while True:
         alone, before = False, last_change(folder)  # what changes from here on may not have been seen
-        with while_it_lasts(), opened(looks=True) as found:
+        with while_it_lasts(), opened(read_only=True) as found:
             yield found
-            alone = found.world.owned or found.world.read_only is not None
+            alone = not found.world.joined
         while alone and last_change(folder) == before and not is_open(folder):  # a guest may have missed the last of it
             time.sleep(LOOK_AGAIN_S)
 

@@ -19,7 +19,7 @@ from demiurge.errors import Conflict
 from demiurge.stores.errors import unavailable
 from demiurge.stores.private import open_file
 
-__all__ = ["OwnerLock"]
+__all__ = ["OwnerLock", "held_here"]
 
 
 class OwnerLock:
@@ -94,6 +94,17 @@ class OwnerLock:
 
 
 _held: weakref.WeakSet[OwnerLock] = weakref.WeakSet()
+
+
+def held_here(path: Path) -> bool:
+    """Returns whether this process holds a lock on the file `path`. The pid in the file may be that of an earlier
+    owner."""
+    try:
+        there = path.stat()
+    except OSError:
+        return False
+    files = [lock._file for lock in list(_held) if lock._file is not None]
+    return any(os.path.samestat(os.fstat(file), there) for file in files)
 
 
 def _forget_in_child() -> None:

@@ -77,7 +77,7 @@ def test_which_calls_only_read() -> None:
     reads = {name for name, each in OPERATIONS.items() if each.only_reads(each.bound(*ARGUMENTS.get(name, ())))}
     dry_runs = {"keep.gc", "keep.erase", "keep.archive"}
     checks = {"keep.replay", "keep.verify", "keep.seal", "keep.prove"}
-    assert reads == {name for name in OPERATIONS if name.startswith("read.")} | checks | dry_runs
+    assert reads == {name for name in OPERATIONS if name.startswith("read.")} | checks | dry_runs | {"run.watch"}
     for name, args in (("gc", (1.0, False)), ("erase", ("sha256:", "why", False)), ("archive", (None, 1.0, False))):
         assert not OPERATIONS[f"keep.{name}"].only_reads(args)
 

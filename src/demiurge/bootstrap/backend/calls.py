@@ -54,8 +54,8 @@ def needs(*roles: str) -> Callable[[F], F]:
 
 
 def only_reads(call: F) -> F:
-    """Marks a call of `KeepCalls` that changes nothing. A call with a parameter `dry_run` needs no mark: it changes
-    nothing if that is true."""
+    """Marks a call that changes nothing, of `KeepCalls` or `RunCalls`. A call with a parameter `dry_run` needs no mark:
+    it changes nothing if that is true."""
     call.__dict__["reads"] = True
     return call
 
@@ -79,6 +79,7 @@ class RunCalls(Protocol):
         """The frames of `watch` until the unit has settled (`settle`)."""
         ...
 
+    @only_reads
     @needs(*VIEWER)
     def watch(self, unit: str | None, after: Sequence[Shown] = ()) -> Frames:
         """The frames of the effects that run in a unit (None: in all), for ever. Starts nothing. Frames that `after`,
@@ -252,6 +253,11 @@ class Backend(Protocol):
     @property
     def owner(self) -> bool:
         """True when this process owns the world."""
+        ...
+
+    @property
+    def joined(self) -> bool:
+        """True while another process, which owns the world, answers the calls."""
         ...
 
     @property

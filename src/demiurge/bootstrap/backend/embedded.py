@@ -34,6 +34,10 @@ class Embedded:
         return self.state.read_only is None
 
     @property
+    def joined(self) -> bool:
+        return False
+
+    @property
     def read_only(self) -> str | None:
         return self.state.read_only
 

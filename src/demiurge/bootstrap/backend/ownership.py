@@ -11,6 +11,7 @@ from demiurge.bootstrap.backend.silence import WAITS, holder
 from demiurge.bootstrap.backend.socket import answers, socket_path
 from demiurge.errors import Conflict, DemiurgeError, NotFound, Unavailable
 from demiurge.stores import SqliteStore
+from demiurge.stores.lock import held_here
 from demiurge.stores.read_only import NO_WRITES
 from demiurge.stores.sqlite.world_folder import DATABASE, remains
 from demiurge.values.clock import SystemClock, SystemEntropy, new_id
@@ -39,7 +40,7 @@ def own(
             if (store := _taken(folder, create=create, accepts_losses=accepts_losses)) is not None:
                 return store
         except Conflict as conflict:
-            if conflict.code != "owned" or f"process {os.getpid()}:" in conflict.message:
+            if conflict.code != "owned" or held_here(folder / "lock"):
                 raise
             if answers(socket_path(folder)):
                 return None

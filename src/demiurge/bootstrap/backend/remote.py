@@ -14,6 +14,7 @@ from typing import Any, cast
 from demiurge.bootstrap.backend.calls import Backend, Frames, KeepCalls, ReadCalls, RunCalls, Shown
 from demiurge.bootstrap.backend.connection import Connection, LacksCode, OwnerSilent
 from demiurge.bootstrap.backend.operations import OPERATIONS, Operation, client
+from demiurge.errors import DemiurgeError
 from demiurge.values.caller import USER, Caller
 from demiurge.values.clock import SystemEntropy, new_id
 from demiurge.world.host import Accepted
@@ -25,10 +26,11 @@ WATCH, SETTLING = OPERATIONS["run.watch"], OPERATIONS["run.settling"]
 
 
 class Remote:
-    """The calls of one caller on the owner at the other end of a connection."""
+    """The calls of one caller on the owner at the other end of a connection. `refusal` is raised in place of each call
+    that would write; None refuses none."""
 
-    def __init__(self, connection: Connection, caller: Caller = USER) -> None:
-        self.caller, self._connection = caller, connection
+    def __init__(self, connection: Connection, caller: Caller = USER, refusal: DemiurgeError | None = None) -> None:
+        self.caller, self._connection, self._refusal = caller, connection, refusal
         self.run = cast("RunCalls", _Run(client("run", self._call), self))
         self.read: ReadCalls = client("read", self._call)
         self.keep: KeepCalls = client("keep", self._call)
@@ -39,14 +41,21 @@ class Remote:
         return successor is not None and successor.owner
 
     @property
+    def joined(self) -> bool:
+        successor = self._connection.successor
+        return successor is None or successor.joined
+
+    @property
     def read_only(self) -> str | None:
+        if self._refusal is not None:
+            return self._refusal.message
         successor = self._connection.successor
         if successor is not None:
             return successor.read_only
         return self._connection.lacks.message if self._connection.lacks is not None else None
 
     def of(self, caller: Caller) -> Remote:
-        return Remote(self._connection, caller)
+        return Remote(self._connection, caller, self._refusal)
 
     async def serve(self) -> None:
         if self._connection.successor is not None:
@@ -56,9 +65,14 @@ class Remote:
         await self._connection.close()
 
     def _call(self, operation: Operation, *args: Any) -> Any:
+        self._require_reading(operation, args)
         if operation.kind == "stream":
             return self.stream(operation, lambda: args)
         return self._now(operation, *args) if operation.kind == "now" else self._later(operation, *args)
+
+    def _require_reading(self, operation: Operation, args: Sequence[Any]) -> None:
+        if self._refusal is not None and not operation.only_reads(args):
+            raise type(self._refusal)(self._refusal.message, code=self._refusal.code)
 
     def _now(self, operation: Operation, *args: Any) -> Any:
         """A call that waits."""
@@ -122,6 +136,7 @@ class Remote:
 
     async def frames(self, operation: Operation, unit: str | None, after: Sequence[Shown]) -> Frames:
         """The frames of `run.watch` or `run.settling`; none twice, from one owner to the next."""
+        self._require_reading(operation, (unit, after))
         seen: dict[str, Shown] = {}
         places_of(after := list(after))
         for shown in after:
