@@ -266,7 +266,7 @@ async def test_a_snapshot_that_is_wrong_is_passed_over_and_told(spoil: Callable[
     spoil(store)
     host = Host(store, tiny(), [])
     assert plain(host.state(A)) == good
-    assert "is passed over" in host.notices[0]
+    assert "is skipped" in host.notices[0]
     assert not verify(store).ok
     with pytest.raises(DemiurgeError):
         list(Host(store, tiny(), []).replay())

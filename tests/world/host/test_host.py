@@ -123,7 +123,7 @@ async def test_an_event_that_names_a_missing_blob_is_refused(memory: MemoryStore
 async def test_an_idempotency_key_is_one_event_s(store: Store) -> None:
     async with running(store, tiny(), []) as host:
         first = await say(host, "one", idempotency_key="k")
-        with pytest.raises(Conflict, match=f"key 'k' is another event's, ex/Room@1/a #{first.seq}") as taken:
+        with pytest.raises(Conflict, match=f"key 'k' belongs to another event, ex/Room@1/a #{first.seq}") as taken:
             await say(host, "other words", idempotency_key="k")
         assert taken.value.code == "key_taken"
         for bad in ("", 5, b"k"):

@@ -222,7 +222,7 @@ async def test_the_past_can_be_forked_and_what_can_t_be_known_of_it_comes_as_rec
         await host.settle()
         for work in (lambda: host.submit("ex/Ev@1", poke("there", "b")), lambda: host.read_cell(B)):
             with pytest.raises(
-                NotFound, match="What ex/Room@1/b was from its first record on can't be known"
+                NotFound, match="The state of ex/Room@1/b from its first record on can't be known"
             ) as caught:
                 await work()
             assert caught.value.code == "erased"

@@ -1,8 +1,8 @@
-"""Group commit: what many units have to write at once is one transaction and one fsync.
+"""Group commit: the writes of many units are one transaction and one fsync.
 
-While a transaction is being written the next one gathers, so under load the price of an fsync is shared by all that
-wait for it, and alone a unit waits for no timer. Who waits is called back: a task and a future for
-each of them would cost as much as the step that is written.
+While a transaction is being written the next one gathers. So under load all waiting units share the price of an fsync,
+and a unit that is alone waits for no timer. Waiting callers get a callback: a task and a future for each of them would
+cost as much as the step that is written.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ __all__ = ["Committer"]
 HELD_BYTES = 1 << 20
 
 SMALL, RECENT = 4096, 4096
-"""Blobs of up to so many bytes are kept in memory once they were read or held, and so many of them: a step's blobs are
-read soon, and each turn of a chat reads the turns before it again."""
+"""The largest blob, in bytes, and the most blobs that stay in memory once they were read or held: a step's blobs are
+read soon, and each turn of a chat reads the earlier turns again."""
 
 _OF_ONE_UNIT = (UnitConflict, DamagedRow, InvalidValue)
 
 Done = Callable[[BaseException | None], None]
-"""Called in the event loop; it must not raise."""
+"""Called in the event loop with the error of a failed write, or None. It must not raise."""
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -56,18 +56,18 @@ class Committer:
         self._ready: list[Callable[[], None]] = []
         self._pending: list[_Pending] = []
         self._apart: list[_Pending] = []
-        """Of a transaction that failed for one of them: each is tried by itself."""
+        """The parts of a transaction that failed because of one of them: each is written by itself."""
         self._is_writing = self._is_closed = False
         self._idle: asyncio.Future[None] | None = None
         self._alone = asyncio.Lock()
 
     async def write(self, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Run another store call on the writer's thread."""
+        """Runs another store call on the writer's thread."""
         return await asyncio.get_running_loop().run_in_executor(self._thread, lambda: work(*args, **kwargs))
 
     async def alone(self, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """The same while no unit takes a step: what is computed is written before, and all else waits (`soon`), also
-        for the end of `work` when whoever called is gone."""
+        """Runs a store call while no unit takes a step: computed steps are written before it, and later ones wait
+        (`soon`) until it has ended, also if the caller is cancelled."""
         async with self._alone:
             try:
                 await self._until_idle()
@@ -76,7 +76,7 @@ class Committer:
                 asyncio.get_running_loop().call_soon(self._compute)
 
     def soon(self, compute: Callable[[], None]) -> None:
-        """Have a step computed, which is handed to `append` at once; never while somebody is `alone`."""
+        """Schedules the computation of a step, which is passed to `append` at once. It never runs during `alone`."""
         self._ready.append(compute)
         if len(self._ready) == 1:
             asyncio.get_running_loop().call_soon(self._compute)
@@ -88,8 +88,8 @@ class Committer:
                 compute()
 
     async def hold(self, data: bytes) -> Ref:
-        """Keep a blob until the next append, which stores it in its transaction: for what nobody can know of before a
-        record names it. Many of them are not waited for, but stored now."""
+        """Keeps a blob until the next append, which stores it in its transaction: for blobs that nobody can name before
+        a record does. If held blobs exceed 1 MiB, all are stored now. Returns the blob's address."""
         ref = ref_of(data)
         if ref not in self._held:
             self._held[ref] = data
@@ -101,7 +101,7 @@ class Committer:
         return ref
 
     def get_blob(self, ref: Ref) -> bytes:
-        """One that is stored or held. Raises as `Blobs.get_blob`."""
+        """Returns a stored or held blob. Raises as `Blobs.get_blob`."""
         found = self._held.get(ref, self._recent.get(ref))
         if found is None:
             found = self._store.get_blob(ref)
@@ -115,7 +115,7 @@ class Committer:
             self._recent[ref] = data
 
     def forget_all(self) -> None:
-        """Don't answer from memory what may be erased in the store."""
+        """Drops the blobs in memory, some of which may be erased in the store."""
         self._recent.clear()
 
     def has_blob(self, ref: Ref) -> bool:
@@ -129,12 +129,12 @@ class Committer:
                 self._remember(ref, data)
 
     def append(self, batch: Batch, blobs: Sequence[bytes], done: Done, attempts: Sequence[Attempt] = ()) -> None:
-        """Write a batch, the blobs it names, and attempts; then call `done`, with what `Store.append` raised if it was
-        not written."""
+        """Writes a batch, the blobs it names, and attempts; then calls `done`, with the error of `Store.append` if the
+        write failed."""
         self._gather(_Pending((batch,), blobs, attempts, done))
 
     def begin(self, attempt: Attempt) -> asyncio.Future[None]:
-        """Write an attempt; durable once the future is done. Raises what `Store.append` raises."""
+        """Writes an attempt, which is durable once the future is done. The future raises what `Store.append` raises."""
         durable: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._gather(_Pending((), (), (attempt,), partial(_tell, durable)))
         return durable
@@ -149,7 +149,7 @@ class Committer:
             asyncio.get_running_loop().call_soon(self._write_next)
 
     def _write_next(self) -> None:
-        """Write what has gathered, or the next of those that are written by themselves."""
+        """Writes the gathered parts, or the next part that is written by itself."""
         taken = [self._apart.pop(0)] if self._apart else self._pending
         if not taken:
             self._is_writing = False
@@ -166,14 +166,14 @@ class Committer:
         loop = asyncio.get_running_loop()
 
         def written(work: Future[Any]) -> None:
-            with suppress(RuntimeError):  # nobody waits in a loop that is closed
+            with suppress(RuntimeError):  # the loop is closed, so nobody waits
                 loop.call_soon_threadsafe(self._written, taken, held, work.exception())
 
         self._thread.submit(self._store.append, batches, blobs=blobs, attempts=attempts).add_done_callback(written)
 
     def _written(self, taken: Sequence[_Pending], held: Iterable[Ref], error: BaseException | None) -> None:
         try:
-            if isinstance(error, _OF_ONE_UNIT) and len(taken) > 1:  # the others must not suffer for it
+            if isinstance(error, _OF_ONE_UNIT) and len(taken) > 1:  # retry each by itself, so that the others succeed
                 self._apart += taken
                 return
             if error is None:
@@ -190,17 +190,17 @@ class Committer:
             await asyncio.shield(self._idle)
 
     async def close(self) -> None:
-        """Finish what has begun."""
+        """Finishes the writes that have begun, and stops the thread."""
         await self._until_idle()
         self._is_closed = True
         self._thread.shutdown()
 
 
 def _tell(durable: asyncio.Future[None], error: BaseException | None) -> None:
-    if durable.done():  # whoever waited was cancelled
+    if durable.done():  # the waiting task was cancelled
         return
     if error is None:
         durable.set_result(None)
     else:
         durable.set_exception(error)
-        durable.exception()  # looked at, also when nobody waits any more
+        durable.exception()  # retrieved, so that asyncio does not warn if nobody waits

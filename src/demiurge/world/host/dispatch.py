@@ -1,7 +1,7 @@
-"""Dispatch: intents become effects, and what came of them becomes receipts.
+"""Dispatch: performs intents as effects, and turns their results into receipts.
 
-An attempt is durable before anything is done outside, so a crash leaves one of three traces: no attempt (nothing was
-done), an attempt without a receipt (the adapter says what that means), or a receipt (docs/architecture.md, rule 3).
+An attempt is durable before anything is done outside. So a crash leaves one of three traces: no attempt (nothing was
+done), an attempt without a receipt (the adapter decides what to do), or a receipt (docs/architecture.md, rule 3).
 """
 
 from __future__ import annotations
@@ -49,7 +49,8 @@ __all__ = ["Dispatcher", "attempt_key"]
 log = logging.getLogger("demiurge.world")
 
 MAX_ATTEMPTS = 8
-"""An effect that ends its process each time is given up, so that it can't keep a world from being used."""
+"""The most attempts of an effect. An effect that ends its process each time is then given up, so that the world stays
+usable."""
 
 MAX_REQUESTS = 1000
 
@@ -60,7 +61,7 @@ OVER = failed("deadline_exceeded", "The time of this run is over.")
 
 
 class Dispatcher:
-    """Performs the intents of a host's units, and shows what happens meanwhile; the end of an effect is shown when its
+    """Performs the intents of a host's units, and shows watchers the progress. The end of an effect is shown once its
     receipt is durable."""
 
     def __init__(
@@ -88,7 +89,7 @@ class Dispatcher:
         self.closing = False
 
     def start(self, live: LiveUnit, intent: OpenIntent, *, tried: bool) -> None:
-        """Perform an intent in the background; `tried` says that an earlier process began to."""
+        """Performs an intent in the background. `tried` says that an earlier process made an attempt."""
         self._run(live, intent.id, self._perform(live, intent, tried))
 
     def _run(self, live: LiveUnit, key: bytes, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
@@ -101,25 +102,26 @@ class Dispatcher:
         task.add_done_callback(forget)
         return task
 
-    def recall(self, live: LiveUnit, intent: OpenIntent) -> None:
-        """See in the background whether an intent that waits for a person has its answer already."""
-        adapter, key = self._preflights.get(intent.kind), b"recall:" + intent.id
+    def preflight(self, live: LiveUnit, intent: OpenIntent) -> None:
+        """Checks in the background whether an intent that waits for a person has its answer already."""
+        adapter, key = self._preflights.get(intent.kind), b"preflight:" + intent.id
         if adapter is not None and not live.is_doing(key):
-            self._run(live, key, self._recall(adapter, live, intent))
+            self._run(live, key, self._preflight(adapter, live, intent))
 
     def answer(self, intent: bytes, result: Result) -> None:
-        """Hand a durable receipt to the running tool that waits for it."""
+        """Gives a durable receipt to the running tool that waits for it."""
         waiting = self._answers.get(intent)
         if waiting is not None and not waiting.done():
             waiting.set_result(result)
 
     def is_repeatable(self, intent: OpenIntent) -> bool:
-        """Whether the effect may be tried again without asking."""
+        """Returns whether the effect may be tried again without reconciling."""
         adapter = self._adapters.get(intent.kind)
         return adapter is None or adapter.restart(intent, self._manifests[intent.manifest]) == "retry"
 
     def due_ns(self, intent: OpenIntent) -> int | None:
-        """When the effect may begin, or is answered because its run is over; None when it may at once."""
+        """Returns when the effect may begin, or when its run is over if that is earlier, in nanoseconds since 1970;
+        None if it may begin at once."""
         adapter, ends_ns = self._deferring.get(intent.kind), intent.deadline_ns
         if adapter is None:
             return None
@@ -127,7 +129,7 @@ class Dispatcher:
         return due_ns if ends_ns is None else min(due_ns, ends_ns)
 
     def withdraw(self, live: LiveUnit, intent: OpenIntent) -> asyncio.Task[None]:
-        """Answer an intent that nobody performs; nobody begins to meanwhile."""
+        """Answers an intent that nobody performs; nobody can begin to perform it meanwhile."""
         return self._run(live, intent.id, self._withdraw(live, intent))
 
     async def _withdraw(self, live: LiveUnit, intent: OpenIntent) -> None:
@@ -139,7 +141,8 @@ class Dispatcher:
         await self._settle(live, intent, self._receipt(intent, result, call))
 
     async def request(self, live: LiveUnit, call: EffectCall, kind: str, params: Mapping[str, Any]) -> Result:
-        """A capability request of a running tool; a re-run tool is answered from what was recorded, in order."""
+        """Answers a running tool's request for an effect. A tool that runs again gets the recorded answers, in
+        order."""
         ordinal, call.requests = call.requests, call.requests + 1
         parent = live.state.intents.get(call.intent.id)
         digest = cbor.digest(params)
@@ -148,7 +151,7 @@ class Dispatcher:
             return failed("too_many_requests", f"One call may ask for at most {MAX_REQUESTS} effects.")
         if parent is None or (known is not None and (known.kind, known.params_digest) != (kind, digest)):
             call.in_doubt = True
-            return failed("unknown_outcome", "The tool asked for something else than it did before.")
+            return failed("unknown_outcome", "The tool asked for something else than in its first run.")
         if known is not None and known.answer is not None:
             return known.answer
         intent_id = cbor.digest([parent.id, ordinal, kind, digest])
@@ -158,7 +161,7 @@ class Dispatcher:
         ingress = Ingress("capability_request", ingress_id, body, self._stamp(call.caller), parent.seq)
         try:
             if known is None and await live.offer(ingress) is None:
-                return failed("cancelled", "The call that asks is over.")
+                return failed("cancelled", "The call that asked is over.")
             faults.point("request.taken")
             answered = await answer
             faults.point("request.answered")
@@ -167,8 +170,9 @@ class Dispatcher:
             self._answers.pop(intent_id, None)
 
     async def _perform(self, live: LiveUnit, intent: OpenIntent, tried: bool) -> None:
-        """From an intent to its durable receipt. What the store refuses is kept until it is taken up again, and no tool
-        runs before it is: the next call of a unit sees what the last one did by its receipt."""
+        """Brings an intent to its durable receipt. If the store refuses the receipt, it is kept until the intent is
+        taken up again, and no other tool of the unit runs before that: the next call sees the effects of the last one
+        through its receipt."""
         is_tool = intent.kind == TOOL
         try:
             async with self._alone_in_unit(live, intent, tried) if is_tool else nullcontext():
@@ -181,7 +185,7 @@ class Dispatcher:
                 await self._settle(live, intent, self._unstored[intent.id])
                 del self._unstored[intent.id]
                 faults.point("effect.received")
-        except Exception as fault:  # noqa: BLE001 - whoever waits is told
+        except Exception as fault:  # noqa: BLE001 - the waiting tool gets the error
             error = live.fail(fault)
             waiting = self._answers.get(intent.id)
             if waiting is not None and not waiting.done():
@@ -189,7 +193,7 @@ class Dispatcher:
 
     @asynccontextmanager
     async def _alone_in_unit(self, live: LiveUnit, intent: OpenIntent, tried: bool) -> AsyncIterator[None]:
-        """When no other tool of the unit runs."""
+        """The context in which no other tool of the unit runs."""
         live.calls[intent.id] = None if tried or intent.refused is not None else intent
         try:
             await live.one_call.acquire()
@@ -200,8 +204,8 @@ class Dispatcher:
         finally:
             live.one_call.release()
 
-    async def _recall(self, adapter: Preflight, live: LiveUnit, intent: OpenIntent) -> None:
-        """When it can't be seen, a person is asked as before."""
+    async def _preflight(self, adapter: Preflight, live: LiveUnit, intent: OpenIntent) -> None:
+        """Answers the intent if its adapter has an answer. If the adapter fails, the person is asked as before."""
         unit = live.state.unit
         shown: list[AiEvent] = []
         call = EffectCall(unit, intent, self._manifests[intent.manifest], intent.caller, self._services, shown.append)
@@ -214,12 +218,12 @@ class Dispatcher:
                 for event in shown:
                     strip.show(event)
                 await self._settle(live, intent, self._receipt(intent, result, call))
-        except Exception as fault:  # noqa: BLE001 - nothing was done
-            log.warning("whether %s has its answer can't be seen: %s", intent.kind, type(fault).__name__)
+        except Exception as fault:  # noqa: BLE001 - nothing was done outside
+            log.warning("the preflight of %s failed: %s", intent.kind, type(fault).__name__)
 
     async def _settle(self, live: LiveUnit, intent: OpenIntent, receipt: Ingress) -> None:
-        """Make a receipt durable, and with it that the next call of the unit begins; then let those who look on
-        know."""
+        """Makes a receipt durable, and in the same transaction the attempt of the unit's next call; then tells watchers
+        that the effect has ended."""
         following = next(iter(live.calls.values()), None) if intent.kind == TOOL else None
         if following is not None and following.id in self._unstored:
             following = None
@@ -227,7 +231,8 @@ class Dispatcher:
         self._broadcast.close(live.state.unit, intent.id, await live.offer(receipt, begins=begins))
 
     async def _result(self, live: LiveUnit, intent: OpenIntent, tried: bool) -> tuple[Result, EffectCall | None]:
-        """What came of an intent, and the performance, if there was one. Raises Unavailable: there is no result yet."""
+        """Returns the result of an intent, and its performance if there was one. Raises Unavailable: there is no result
+        yet."""
         manifest = self._manifests[intent.manifest]
         adapter = self._adapters.get(intent.kind)
         if intent.refused is not None:
@@ -272,8 +277,8 @@ class Dispatcher:
         return await self._outcome(adapter, call, strip, masking), call
 
     async def _answered(self, live: LiveUnit, intent: OpenIntent, result: Result) -> tuple[Result, EffectCall | None]:
-        """The answer to an intent that is not performed, as its adapter gives it: shown like any other. No attempt is
-        needed, because nothing is done outside. Where the adapter can't, `result`."""
+        """Returns the answer to an intent that is not performed: the adapter's, if it words such answers, else
+        `result`. Watchers see it like any other. It needs no attempt, because nothing is done outside."""
         adapter = self._refusing.get(intent.kind)
         if adapter is None:
             return result, None
@@ -283,7 +288,7 @@ class Dispatcher:
             return await adapter.refuse(call, **result["payload"]), call
         except Unavailable:
             raise
-        except Exception as error:  # noqa: BLE001 - it is refused, whatever the adapter makes of that
+        except Exception as error:  # noqa: BLE001 - the refusal stands if the adapter fails
             log.error("the adapter of %s failed: %s", intent.kind, type(error).__name__)
             return result, None
 
@@ -294,8 +299,9 @@ class Dispatcher:
         return Attempt(key, str(live.state.unit), self._token, self._clock.now_ns(), changes, claims)
 
     def _refused(self, intent: OpenIntent) -> Result | None:
-        """Why the grants in force don't cover an effect that others let in: what was withdrawn is not begun any more,
-        and a world from elsewhere brings no permission. A tool's call is decided again by its runner."""
+        """Returns why the grants in force do not cover an effect that was admitted under another manifest; None if they
+        do. So an effect whose grant was withdrawn does not begin, and a world from elsewhere brings no permission. For
+        a tool's call, its runner decides again."""
         manifest = self._manifests.current
         if intent.manifest == manifest.ref or intent.kind == TOOL:
             return None
@@ -310,12 +316,13 @@ class Dispatcher:
         return failed(denied.code, denied.message) if denied is not None else None
 
     def _attempts(self, intent: OpenIntent) -> int:
-        """How many attempts have been begun."""
+        """Returns how many attempts have been made."""
         return len(self._store.attempts([attempt_key(intent, number) for number in range(MAX_ATTEMPTS)]))
 
     async def _outcome(self, adapter: Adapter, call: EffectCall, strip: Strip, masking: Masking) -> Result:
-        """What the adapter answers; when it can't, what is known: nothing happened, or nobody knows. It is stopped when
-        its run is over; a tool is by its runner, which knows more about it."""
+        """Returns the adapter's answer. If it fails to answer, the outcome is what is known: nothing happened, or
+        nobody knows. The effect is stopped when its run is over; a tool is stopped by its runner, which knows more
+        about it."""
         harmless = adapter.restart(call.intent, call.manifest) == "retry"
         limit = asyncio.timeout(None if call.intent.kind == TOOL else self._left_s(call.intent))
         try:
@@ -331,30 +338,32 @@ class Dispatcher:
             result = failed(error.code, error.message) if harmless else IN_DOUBT
         except (KeyboardInterrupt, SystemExit):
             raise
-        except BaseException as error:  # noqa: BLE001 - an adapter's fault is an outcome, whatever it is
+        except BaseException as error:  # noqa: BLE001 - any fault of an adapter is an outcome
             if limit.expired():
                 result = OVER if harmless else IN_DOUBT
             else:
                 log.error("the adapter of %s failed: %s", call.intent.kind, type(error).__name__)
                 result = failed("effect_failed", type(error).__name__) if harmless else IN_DOUBT
-        if call.stalled is not None:  # whatever the adapter made of it
+        if call.stalled is not None:  # also if the adapter handled it
             raise call.stalled
         if result["status"] == "error":
             await self._keep_shown(call, strip)
         return IN_DOUBT if call.in_doubt else {**result, "payload": call.injections.masked(result["payload"])}
 
     def _left_s(self, intent: OpenIntent) -> float | None:
-        """What is left of the time of its run, in seconds; None when that has no end."""
+        """Returns how many seconds the intent's run has left; None if it has no deadline."""
         return None if intent.deadline_ns is None else (intent.deadline_ns - self._clock.now_ns()) / 1e9
 
     async def _keep_shown(self, call: EffectCall, strip: Strip) -> None:
-        """What people have read of an answer that then failed is no answer, but not lost: the receipt names it."""
+        """Stores the text that was shown of an answer that then failed. It is no answer, but the receipt names it, so
+        it is not lost."""
         if text := strip.text:
             with suppress(Unavailable):
                 call.refs.append(await self._committer.hold(text.encode("utf-8", "replace")))
 
     def _receipt(self, intent: OpenIntent, result: Result, call: EffectCall | None = None) -> Ingress:
-        """The receipt of a result: the blobs that it exposes, and the secrets that were handed out for it."""
+        """Returns the receipt of a result, with the blobs that it exposes and the secrets that were handed out for
+        it."""
         manifest = self._manifests[intent.manifest]
         schema = manifest.effects[intent.kind].receipt if result["status"] == "ok" else "sys/EffectError@1"
         validator = manifest.schemas.validator(schema)
@@ -378,5 +387,5 @@ class Dispatcher:
 
 
 def attempt_key(intent: OpenIntent, number: int) -> bytes:
-    """Where attempt `number` of an intent is kept; each of them is kept."""
+    """Returns the key under which attempt `number` of an intent is stored; each attempt has its own."""
     return intent.id if number == 0 else cbor.digest([intent.id, number])

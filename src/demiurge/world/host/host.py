@@ -1,7 +1,7 @@
 """The embedded host: it runs units and effects in this process, on one store.
 
-The kernel decides, a `LiveUnit` makes its decisions durable, the `Dispatcher` performs them; the host is who they all
-belong to, and what the outside talks to.
+The kernel decides, a `LiveUnit` makes its decisions durable, and the `Dispatcher` performs them. The host owns them all
+and is the interface to the outside.
 """
 
 from __future__ import annotations
@@ -52,11 +52,11 @@ _Ingress, _Stamp = fast_constructor(Ingress), fast_constructor(Stamp)
 
 MAX_REASON = 2000
 TAIL_BYTES = 1 << 16
-"""A unit's records since its last snapshot may reach this size before the next one is taken."""
+"""How large a unit's records since its last snapshot may be before the next one is taken, in bytes."""
 
 
 class Accepted(NamedTuple):
-    """An event that is durable: where it lies, and its identity."""
+    """A durable event: its unit and number, and its identity."""
 
     unit: str
     seq: int
@@ -64,7 +64,7 @@ class Accepted(NamedTuple):
 
 
 class Host:
-    """Owns a store: there must be no other writer (see `stores.lock`). Use it from one event loop."""
+    """Owns a store, which must have no other writer (see `stores.lock`). Use it from one event loop."""
 
     def __init__(
         self,
@@ -80,9 +80,9 @@ class Host:
         kept_code: KeptCode = no_code,
         broadcast: Broadcast | None = None,
     ) -> None:
-        """Without `perform` events are taken in and effects are left to whoever starts next. `tail_bytes`: see
-        `TAIL_BYTES`; `sleep` takes seconds. What the code at hand can't compute is computed with the code that it ran
-        on, a program out of the store, where `kept_code` lets it. `broadcast`: where effects are shown."""
+        """Without `perform`, events are taken and effects are left to the next process. `tail_bytes`: see `TAIL_BYTES`;
+        `sleep` takes seconds. `kept_code` says which code out of the store may run, to compute history that the code at
+        hand cannot compute. `broadcast` is where effects are shown."""
         self.store = store
         self.broadcast = broadcast if broadcast is not None else Broadcast(store.find_ingress)
         self.notices: list[str] = []
@@ -123,16 +123,16 @@ class Host:
         return self._manifests.current
 
     async def start(self) -> None:
-        """Store the manifest, and note what is damaged."""
+        """Stores the manifest, and notes damaged units."""
         sources = [reducer.source for reducer in self.manifest.reducers.values()]
         await self._committer.write(self.store.put_blobs, [self.manifest.node, *sources])
         self.notices += self.store.notices
         self.notices += [f"{unit} is left alone: {problem}" for unit, problem in self.store.damaged.items()]
 
     async def replace_manifest(self, manifest: Manifest, how: str, caller: Caller) -> None:
-        """Puts a manifest in force: what comes in from now on is stamped with it, so each unit takes it at its next
-        ingress, and its journal says so. Before that the log of manifests has it (`manifest_log`), unless it is the
-        log's last one. Raises Unavailable, Damaged (the log); then the old one stays in force."""
+        """Puts a manifest in force. Each ingress from now on is stamped with it, so each unit takes it at its next
+        ingress, and its journal says so. Before that the manifest is added to the log of manifests (`manifest_log`),
+        unless it is the log's last one. Raises Unavailable, Damaged (the log); then the old one stays in force."""
         sources = [reducer.source for reducer in manifest.reducers.values()]
         await self._committer.write(self.store.put_blobs, [manifest.node, *sources])
         faults.point("manifest.stored")
@@ -147,7 +147,7 @@ class Host:
         self._manifests.replace(manifest)
 
     async def close(self) -> None:
-        """Stop: see `Units.close`."""
+        """Stops the host: see `Units.close`."""
         await self._units.close()
         await self._committer.close()
 
@@ -162,11 +162,11 @@ class Host:
         idempotency_key: str | None = None,
         caller: Caller = USER,
     ) -> Accepted:
-        """Take an event in; it is durable when this returns.
+        """Takes an event; it is durable on return.
 
-        The same `idempotency_key`, a text, again in the same unit answers with the first event. Raises InvalidValue
-        (schema, or a workspace's name), NotFound (a blob that it names), UsageError (no route, `key` is not the
-        event's, no key for idempotency), Conflict (`key_taken`: that one is another event's), Unavailable (the disk).
+        A repeated `idempotency_key` in the same unit returns the first event. Raises InvalidValue (schema, or a
+        workspace's name), NotFound (a blob that it names), UsageError (no route, `key` is not the event's, a key that
+        is not a text), Conflict (`key_taken`: the key belongs to another event), Unavailable (the disk).
         """
         if idempotency_key is not None and (not isinstance(idempotency_key, str) or not idempotency_key):
             raise UsageError("An idempotency key is a text that is not empty; None is for none.", code="bad_key")
@@ -180,14 +180,16 @@ class Host:
         if is_keyed:
             first = next(self.records(unit, seq)).body
             if event_digest(first["schema"], first["value"], unit.key) != digest:
-                message = f"The idempotency key {idempotency_key!r} is another event's, {unit} #{seq}; use another."
+                message = (
+                    f"The idempotency key {idempotency_key!r} belongs to another event, {unit} #{seq}; use another."
+                )
                 raise Conflict(message, code="key_taken")
         return Accepted(str(unit), seq, ref_from_digest(digest))
 
     async def send(
         self, schema: str, value: Any, *, ingress_id: str, caller: Caller, cause: Mapping[str, Any]
     ) -> list[Record]:
-        """Submit an event once and return the records of its step, also when it was submitted before."""
+        """Submits an event once. Returns the records of its step, also if the event was submitted before."""
         unit, target, value, refs = self._checked(schema, value, None)
         body = {"value": value, "schema": target}
         seq = await self._units[unit].offer(_Ingress("event", ingress_id, body, self._stamp(caller), cause, refs))
@@ -200,7 +202,8 @@ class Host:
         return step
 
     def _checked(self, schema: str, value: Any, key: str | None) -> tuple[Unit, str, Any, tuple[Ref, ...]]:
-        """An event before it is taken: its unit, its schema and value as the unit will see them, its blobs."""
+        """Checks an event before it is taken. Returns its unit, its schema and value as the unit will see them, and its
+        blobs."""
         manifest = self.manifest
         if schema not in manifest.schemas:
             raise NotFound(
@@ -212,7 +215,7 @@ class Host:
         if target is None:
             raise UsageError(f"No module takes {schema} events.", code="unroutable")
         unit, target_schema, target_value = target
-        if unit.module == WORKSPACE:  # at the door: what was taken in before stays as it was
+        if unit.module == WORKSPACE:  # checked for new events only: recorded ones stay valid
             check_new_name(unit.key)
         if key is not None and key != unit.key:
             raise UsageError(f"The event's own key is {unit.key!r}, not {key!r}.", code="wrong_key")
@@ -225,17 +228,18 @@ class Host:
     # -- people -------------------------------------------------------------------------------------------------------
 
     def approvals(self, of: Unit | None = None) -> list[tuple[Unit, OpenIntent]]:
-        """Every intent that waits for a person, of one unit or of all, but for those that waited too long: they are
-        answered when somebody turns to their unit, or settles."""
+        """Returns every intent that waits for a person, in one unit or in all. Requests whose time is over are left
+        out; they are answered when their unit is next used, or by `settle`."""
         return self.waiting(of)[0]
 
     def waiting(self, of: Unit | None = None) -> tuple[list[tuple[Unit, OpenIntent]], dict[Unit, DemiurgeError]]:
-        """The same; and the units that may hold more and can't be read, with what is wrong with each."""
-        return self._waiting.look(of, self._clock.now_ns())
+        """Returns the same as `approvals`, and the units that may hold more and cannot be read, with the error of
+        each."""
+        return self._waiting.find(of, self._clock.now_ns())
 
     def intent(self, intent_id: bytes) -> tuple[Unit | None, OpenIntent | None]:
-        """The unit in which an intent waits for a person, or in which it was decided; and the intent, if it is open and
-        the unit can be read."""
+        """Returns the unit in which an intent waits for a person or was decided, and the intent if it is open and the
+        unit can be read."""
         unit = self._waiting.unit_of(intent_id)
         try:
             return unit, self._units[unit].state.intents.get(intent_id) if unit is not None else None
@@ -243,11 +247,11 @@ class Host:
             return unit, None
 
     def begun(self, of: Unit | None = None) -> list[tuple[Unit, OpenIntent, Attempt]]:
-        """Every open effect, of one unit or of all, that may change something, that an earlier process began, and that
-        nobody performs now. What a running tool asked for is left out: its call is among them."""
+        """Returns every open effect, of one unit or of all, that may change something, that an earlier process began,
+        and that nobody performs now. Requests of running tools are left out, since their calls are included."""
         found: list[tuple[Unit, OpenIntent]] = []
         for unit in [Unit.parse(head.unit) for head in self.store.heads(open_only=True)] if of is None else [of]:
-            with suppress(DemiurgeError):  # a unit that can't be read: what is wrong with it is told by other calls
+            with suppress(DemiurgeError):  # other calls report units that cannot be read
                 live = self._units[unit]
                 intents = [i for i in live.state.intents.values() if i.origin["kind"] != "tool"]
                 found += [(unit, intent) for intent in intents if not live.is_begun_here(intent.id)]
@@ -258,17 +262,18 @@ class Host:
         ]
 
     async def decide(self, intent: bytes, *, approve: bool, reason: str, caller: Caller) -> None:
-        """Answer a request for approval; the same decision again changes nothing, so whoever lost the answer may ask.
+        """Answers a request for approval. Repeating the same decision changes nothing, so a caller that lost the answer
+        may repeat the call.
 
-        Raises NotFound when there is no request with this id, Conflict when it was decided otherwise or has expired
-        (`approval_expired`), UsageError (`not_an_approver`) when the policy wants another role for it, InvalidValue for
-        a reason of more than 2000 characters.
+        Raises NotFound if there is no request with this id, Conflict if it was decided otherwise or has expired
+        (`approval_expired`), UsageError (`not_an_approver`) if the policy asks for another role, InvalidValue for a
+        reason of more than 2000 characters.
         """
         self.require_approver(intent, caller)
         await self._decide(intent, approve=approve, reason=reason, caller=caller)
 
     def require_approver(self, intent: bytes, caller: Caller) -> None:
-        """Raises UsageError (`not_an_approver`) when `caller` may not decide on the call that waits under this id."""
+        """Raises UsageError (`not_an_approver`) if `caller` may not decide on the call that waits under this id."""
         _, waiting = self.intent(intent)
         if waiting is not None:
             require_approver(caller.roles, approvers_of(waiting), intent.hex())
@@ -292,9 +297,10 @@ class Host:
             raise Conflict("This call has been decided otherwise.", code="decided")
 
     async def cancel(self, unit: Unit, *, reason: str, caller: Caller) -> None:
-        """Stop the effects that run for a unit, and withdraw its requests for approval, whoever may decide on them."""
+        """Stops the running effects of a unit, and withdraws its requests for approval, regardless of who may decide on
+        them."""
         for intent_id in self._units[unit].state.waiting:
-            with suppress(Conflict, NotFound):  # a person was quicker
+            with suppress(Conflict, NotFound):  # a person decided first
                 await self._decide(intent_id, approve=False, reason=reason, caller=caller)
         live = self._units[unit]
         running = dict(live.effects)
@@ -317,17 +323,17 @@ class Host:
         cause: Cause = None,
         refs: tuple[Ref, ...] = (),
     ) -> None:
-        """Take in an ingress that a person's decision makes (see `kernel.ingress`); durable on return. One with an id
-        that was taken in before changes nothing. Raises Unavailable."""
+        """Takes an ingress that a person's decision makes (see `kernel.ingress`); durable on return. An id that was
+        taken before changes nothing. Raises Unavailable."""
         await self._units.awake(unit).offer(_Ingress(kind, ingress_id, body, self._stamp(caller), cause, refs))
 
     def deliver_from(self, unit: Unit) -> None:
-        """Send on what an earlier process did not deliver of the unit's messages."""
+        """Sends the unit's messages that an earlier process did not deliver."""
         if self.store.outbox(str(unit)):
             self._units.awake(unit)
 
     async def at_rest(self, units: Iterable[str]) -> None:
-        """Wait until these units have taken what they were sent; their effects may go on."""
+        """Waits until these units have taken all messages that were sent to them; their effects may still run."""
         for unit in map(Unit.parse, units):
             live = self._units.known(unit)
             if live is not None:
@@ -336,13 +342,13 @@ class Host:
     # -- reading ------------------------------------------------------------------------------------------------------
 
     def state(self, unit: Unit) -> UnitState:
-        """The unit's state as of its last durable record. Raises Damaged, Divergence."""
+        """Returns the unit's state as of its last durable record. Raises Damaged, Divergence."""
         return self._units[unit].state
 
     async def read_cell(self, unit: Unit) -> CellReading:
-        """A unit's cell with its digest, whose nodes are stored so that it can be followed."""
+        """Returns a unit's cell with its digest, and stores its nodes, so that the digest can be followed."""
         live = self._units[unit]
-        if live.failure is not None and not live.is_moving:  # chunks that were not stored with a step that failed
+        if live.failure is not None and not live.is_moving:  # a failed step may have left chunks that are not stored
             self._units.recover(live)
         state = live.state
         if state.cell is None:
@@ -357,14 +363,14 @@ class Host:
     async def granting_record(
         self, unit: Unit, ref: Ref, accept: Callable[[Record], bool] = lambda _record: True
     ) -> Record | None:
-        """A record that gave `unit` the blob `ref` (`effect.Services`)."""
+        """Returns a record that gave `unit` access to the blob `ref` (`effect.Services`)."""
         return await asyncio.to_thread(lambda: next(filter(accept, granting_records(self.store, unit, ref)), None))
 
     def records(self, unit: Unit, from_seq: int = 0) -> Iterator[Record]:
         return map(decode_row, self.store.read(str(unit), from_seq))
 
     async def hold_blob(self, data: bytes) -> Ref:
-        """Store a blob with the next records (`Committer.hold`)."""
+        """Stores a blob with the next records (`Committer.hold`)."""
         return await self._committer.hold(data)
 
     async def put_blob(self, data: bytes) -> Ref:
@@ -374,23 +380,21 @@ class Host:
         return self._committer.get_blob(ref)
 
     async def erasing(self, work: Callable[[], T]) -> T:
-        """Run what erases blobs in the store while no unit takes a step: none may read one after `work` has looked
-        which ones did."""
+        """Runs `work`, which erases blobs in the store, while no unit takes a step: no unit may read a blob after
+        `work` has looked up its readers."""
         try:
             return await self._committer.alone(work)
         finally:
             self._committer.forget_all()
 
     def loaded(self) -> list[Unit]:
-        """The units that are in memory."""
+        """Returns the units that are in memory."""
         return [live.state.unit for live in self._units]
 
     async def settle(self, unit: Unit | None = None) -> None:
-        """Wait until nothing goes on by itself in `unit` (or anywhere): only a person, or a time that has not come yet,
-        can move it on. Raises what kept a unit from going on.
-
-        What the store refused before is tried once more.
-        """
+        """Waits until nothing goes on by itself in `unit` (or in any unit): only a person, or a time still to come, can
+        move it on. Writes that the store refused before are tried once more. Raises the error that keeps a unit from
+        going on."""
         self._units.go_off()
         for name in self._units.unsettled() if unit is None else [unit]:
             live = self._units.awake(name)
@@ -407,15 +411,15 @@ class Host:
                 raise live.failure
 
     def replay(self, unchecked: Counter[Unit] | None = None) -> Iterator[UnitState]:
-        """Compute every unit again from its ingress: its state after each. `unchecked` is told how many records of a
-        unit could not be (see `Loader.replay`). Raises Divergence, Damaged."""
+        """Computes every unit again from its ingress. Yields its state after each ingress. `unchecked` counts the
+        records of each unit that could not be computed (see `Loader.replay`). Raises Divergence, Damaged."""
         for problem in self.store.damaged.values():
             raise problem
         for head in list(self.store.heads()):
             yield from self._loader.replay(Unit.parse(head.unit), unchecked)
 
     async def request(self, call: EffectCall, kind: str, params: Mapping[str, Any]) -> Result:
-        """A running tool's capability request (`effect.Services`)."""
+        """Answers a running tool's request for an effect (`effect.Services`)."""
         return await self._dispatcher.request(self._units[call.unit], call, kind, params)
 
     def _stamp(self, caller: Caller) -> Stamp:
@@ -423,5 +427,6 @@ class Host:
 
 
 def _idle(live: LiveUnit) -> list[OpenIntent]:
-    """Open intents that nobody performs: no task was begun for them, or it was stopped before it had begun."""
+    """Returns the open intents that nobody performs: no task was started for them, or it was stopped before it
+    began."""
     return [i for i in live.state.intents.values() if not i.awaits_approval and not live.is_doing(i.id)]

@@ -1,7 +1,7 @@
-"""A unit in memory: its state, its mailbox, and how it moves on.
+"""`LiveUnit`: a unit in memory, with its state and its mailbox.
 
-One ingress after the other; all that waits in the mailbox becomes one batch of records. The state in memory moves on
-only when that batch is durable, and only then is anything acknowledged, delivered or dispatched.
+It takes one ingress after the other; all that wait in the mailbox become one batch of records. The state in memory
+moves on only when that batch is durable, and only then is anything acknowledged, delivered or dispatched.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ __all__ = ["FRESH", "LiveUnit", "outgoing_of", "read_outgoing", "rows_of"]
 log = logging.getLogger("demiurge.world")
 
 FRESH = "new:"
-"""How the id of an ingress begins that was drawn for it: nobody can have offered it before."""
+"""The prefix of an ingress id that was drawn at random: nobody can have offered it before."""
 
 
 _Row = fast_constructor(Row)
 
 
 class _Waiting(NamedTuple):
-    """An ingress, who waits for its record, and what is written with it: see `LiveUnit.offer`."""
+    """An ingress, the future of its record's number, and what is written with it: see `LiveUnit.offer`."""
 
     ingress: Ingress
     taken: asyncio.Future[int | None]
@@ -51,7 +51,7 @@ class _Waiting(NamedTuple):
 
 
 class _Moved(NamedTuple):
-    """What became of all that was in the mailbox; nobody knows of it before it is durable."""
+    """The outcome of a whole mailbox, which nobody sees before it is durable."""
 
     taken: Sequence[_Waiting]
     numbers: Sequence[int | None]
@@ -64,9 +64,10 @@ class _Moved(NamedTuple):
 
 @dataclass(slots=True)
 class LiveUnit:
-    """`publish` is called with each step's outcome once it is durable; `failure` is what last kept one from being.
+    """A unit in memory. `publish` is called with each step's outcome once it is durable; `failure` is the error that
+    kept the last step from being durable.
 
-    A write that failed may yet have reached the disk, so after one `recover` reads the unit again before it goes on.
+    A failed write may still have reached the disk, so after one `recover` reads the unit again before it goes on.
     """
 
     state: UnitState
@@ -80,33 +81,34 @@ class LiveUnit:
     publish: Callable[[LiveUnit, Advance], None]
     recover: Callable[[LiveUnit], None]
     awake: bool = False
-    """Whether what an earlier process left open in it was taken up."""
+    """True once the work that an earlier process left open in the unit was taken up."""
     mailbox: list[_Waiting] = field(default_factory=list)
     effects: dict[bytes, asyncio.Task[None]] = field(default_factory=dict)
     one_call: asyncio.Lock = field(default_factory=asyncio.Lock)
-    """Tools of one unit run one after the other: what one call changes, the next one sees."""
+    """Tools of one unit run one after the other, so that each call sees the changes of the one before."""
     calls: dict[bytes, OpenIntent | None] = field(default_factory=dict)
-    """Those that wait for their turn, in order; None for one that an earlier process began."""
+    """The calls that wait for their turn, in order; None for a call that an earlier process began."""
     begun: set[bytes] = field(default_factory=set)
-    """Intents whose attempt is durable already, while nobody has begun to perform them."""
+    """Intents whose attempt is durable already, before anybody has begun to perform them."""
     snapshot_bytes: int = 0
-    """Size of the last snapshot: the next one waits for a tail as long, so that it is never the larger part."""
+    """Size of the last snapshot in bytes: the next one waits for a tail of that size, so that snapshots are never the
+    larger part."""
     failure: DemiurgeError | None = None
     is_moving: bool = False
-    """Whether a step is to be taken, or is not durable yet."""
+    """True while a step is to be taken or is not durable yet."""
     is_closed: bool = False
     _rest: asyncio.Future[None] | None = None
 
     @property
     def is_idle(self) -> bool:
-        """Whether all that is known of this unit in memory can be read again: nothing goes on in it or waits for its
-        turn, and nothing failed."""
+        """True if the store holds everything known of this unit: nothing runs in it or waits for its turn, and nothing
+        failed."""
         is_busy = self.is_moving or self.mailbox or self.effects or self.calls or self.begun
         return not is_busy and self.failure is None
 
     @property
     def going_on(self) -> list[asyncio.Future[None]]:
-        """What goes on in this unit now."""
+        """The running effects of this unit, and the step that is being taken."""
         going: list[asyncio.Future[None]] = list(self.effects.values())
         if self.is_moving:
             if self._rest is None:
@@ -115,27 +117,28 @@ class LiveUnit:
         return going
 
     async def at_rest(self) -> None:
-        """Wait until no step of this unit is to be taken; its effects may go on."""
+        """Waits until no step of this unit is to be taken; its effects may still run."""
         while self.is_moving:
             if self._rest is None:
                 self._rest = asyncio.get_running_loop().create_future()
             await asyncio.shield(self._rest)
 
     def is_begun_here(self, key: bytes) -> bool:
-        """Whether this process began to perform an intent, or is about to."""
+        """Returns whether this process performs an intent, or is about to."""
         return key in self.begun or self.is_doing(key)
 
     def is_doing(self, key: bytes) -> bool:
-        """Whether a task goes on for an intent; one that has ended may still be among `effects`."""
+        """Returns whether a task for an intent is running; an ended task may still be in `effects`."""
         return key in self.effects and not self.effects[key].done()
 
     def offer(
         self, ingress: Ingress, *, delivers: str | None = None, begins: Attempt | None = None
     ) -> asyncio.Future[int | None]:
-        """Take an ingress in; the number of its record once durable, None when it changed nothing. In the same
-        transaction the message `delivers` is taken out of the outbox, and `begins` is written if there are records.
+        """Takes an ingress. The future gives the number of its record once durable, None if it changed nothing. The
+        same transaction removes the message `delivers` from the outbox, and writes the attempt `begins` if there are
+        records.
 
-        One that was taken before (by its id) answers with its first record. Raises Unavailable.
+        An ingress whose id was taken before gives its first record. Raises Unavailable.
         """
         taken: asyncio.Future[int | None] = asyncio.get_running_loop().create_future()
         self.mailbox.append(_Waiting(ingress, taken, delivers, begins))
@@ -145,14 +148,15 @@ class LiveUnit:
         return taken
 
     def close(self) -> None:
-        """Take nothing more, and tell whoever still waits; the tasks have ended. What is being written ends first."""
+        """Stops taking ingress, and fails those that still wait; the unit's tasks have ended. A running write ends
+        first."""
         self.is_closed = True
         taken, self.mailbox = self.mailbox, []
         for waiting in taken:
             _tell(waiting, Unavailable("This world is being closed.", code="closing"))
 
     def fail(self, fault: BaseException) -> DemiurgeError:
-        """Note what keeps this unit from going on, for whoever settles it."""
+        """Notes the error that keeps this unit from going on, so that `settle` can raise it. Returns the error."""
         if isinstance(fault, DemiurgeError):
             self.failure = fault
         else:
@@ -161,13 +165,13 @@ class LiveUnit:
         return self.failure
 
     def _move(self) -> None:
-        """Compute what the mailbox comes to, and have it written."""
+        """Computes the outcome of the mailbox, and has it written."""
         taken, self.mailbox = self.mailbox, []
         try:
             if self.failure is not None:
                 self.recover(self)
             self._advance(taken)
-        except Exception as fault:  # noqa: BLE001 - whoever waits is told
+        except Exception as fault:  # noqa: BLE001 - the waiting callers get the error
             self._failed(taken, fault)
 
     def _advance(self, taken: Sequence[_Waiting]) -> None:
@@ -187,7 +191,7 @@ class LiveUnit:
                 continue
             try:
                 outcome = self._step(state, ingress)
-            except DemiurgeError as error:  # of this ingress alone: the others go on
+            except DemiurgeError as error:  # concerns this ingress alone: the others go on
                 refused = error
                 numbers.append(None)
                 _tell(waiting, error)
@@ -216,13 +220,13 @@ class LiveUnit:
         self.committer.append(batch, blobs, partial(self._moved, moved), attempts)
 
     def _step(self, state: UnitState, ingress: Ingress) -> Advance:
-        """Take a step under the manifest that was in force when the ingress came in."""
+        """Takes a step under the manifest that was in force when the ingress came in."""
         manifest = ingress.stamp.manifest
         assert manifest is not None
         return advance_with_blobs(self.manifests[manifest], state, ingress, self.committer.get_blob, self.loader.lost)
 
     def _moved(self, moved: _Moved, error: BaseException | None) -> None:
-        """Let the world know of what is durable, or of what kept it from being."""
+        """Publishes what is durable now, or the error that kept it from being durable."""
         if error is not None:
             self._failed(moved.taken, error)
             return
@@ -238,7 +242,7 @@ class LiveUnit:
             faults.point("unit.acknowledged")
             for outcome in moved.steps if not self.is_closed else ():
                 self.publish(self, outcome)
-        except Exception as fault:  # noqa: BLE001 - whoever waits is told
+        except Exception as fault:  # noqa: BLE001 - the waiting callers get the error
             self._failed(moved.taken, fault)
         else:
             self._go_on()
@@ -267,7 +271,8 @@ class LiveUnit:
 
 
 def _is_new(ingress: Ingress, state: UnitState) -> bool:
-    """Whether it can't have been taken before: its id was drawn, or what it answers is still open."""
+    """Returns whether an ingress cannot have been taken before: its id was drawn at random, or the intent that it
+    answers is still open."""
     return ingress.id.startswith(FRESH) or (ingress.kind == "receipt" and ingress.body["intent"] in state.intents)
 
 
@@ -278,7 +283,7 @@ def _tell(waiting: _Waiting, error: DemiurgeError) -> None:
 
 
 def rows_of(records: Sequence[Record], ingress_id: str) -> list[Row]:
-    """Only a step's first record, the ingress itself, carries its id."""
+    """Returns a step's records as rows. Only the first, the ingress itself, carries the ingress id."""
     return [
         _Row(record.unit, record.unit_seq, record.kind, record.hash, record.data, None if index else ingress_id)
         for index, record in enumerate(records)
@@ -286,7 +291,7 @@ def rows_of(records: Sequence[Record], ingress_id: str) -> list[Row]:
 
 
 def outgoing_of(sent: Sent) -> Outgoing:
-    """A message as it is stored."""
+    """Returns a message in its stored form."""
     source, caller = str(sent.cause["unit"]), sent.caller.to_node()
     node = {"schema": sent.schema, "value": sent.value, "cause": dict(sent.cause)}
     data = cbor.encode(node if caller == source else node | {"caller": caller})
@@ -294,7 +299,7 @@ def outgoing_of(sent: Sent) -> Outgoing:
 
 
 def read_outgoing(outgoing: Outgoing) -> Sent:
-    """The inverse: a stored message as it was sent."""
+    """Reads a stored message."""
     node = cbor.decode(outgoing.data)
     caller = Caller.from_node(node.get("caller", node["cause"]["unit"]))
     return Sent(outgoing.id, Unit.parse(outgoing.target), node["schema"], node["value"], node["cause"], caller)

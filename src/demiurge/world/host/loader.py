@@ -1,8 +1,8 @@
-"""Loading a unit: its newest good snapshot, and the records after it fed to the kernel again.
+"""`Loader`: loads a unit from its newest good snapshot, and feeds the records after it to the kernel again.
 
-A snapshot that is damaged, or that does not fit the chain where it stands, is passed over for an older one, in the end
-for the very beginning, and the user is told. So loading costs the tail, however long the history is, and no loss of a
-snapshot is a loss (docs/architecture.md, rule 5).
+A snapshot that is damaged, or that does not fit its place in the chain, is skipped for an older one, at last for the
+first record, and the user is told. So loading costs as much as the tail, however long the history is, and losing a
+snapshot loses no state (docs/architecture.md, rule 5).
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ __all__ = ["Loaded", "Loader"]
 
 
 class Loaded(NamedTuple):
-    """A unit's state as of its last record; `tail` is the size in bytes of the records after its snapshot: as large as
-    can be when other code than that at hand had to compute them, so that the next step takes one. `snapshot_bytes` is
-    the size of that snapshot, 0 without one."""
+    """A unit's state as of its last record. `tail` is the size in bytes of the records after its snapshot; it is the
+    largest possible number if kept code had to compute them, so that the next step takes a snapshot. `snapshot_bytes`
+    is the size of that snapshot, 0 without one."""
 
     state: UnitState
     tail: int
@@ -37,7 +37,7 @@ class Loaded(NamedTuple):
 
 
 class Loader:
-    """Loads the units of one store. `notices` takes sentences for the user; `get` reads blobs in the store's place."""
+    """Loads the units of one store. `notices` takes sentences for the user; `get` reads blobs in place of the store."""
 
     def __init__(
         self, store: Store, manifests: Manifests, notices: list[str], get: Callable[[Ref], bytes] | None = None
@@ -45,41 +45,41 @@ class Loader:
         self._store, self._manifests, self._notices = store, manifests, notices
         self._get = get or store.get_blob
         self.lost: list[DemiurgeError] = []
-        """Errors of lists that were looked at and could not be read; whoever runs a step looks here (see `step`)."""
+        """Errors of lists that could not be read when used. The caller of a step checks it (`advance_with_blobs`)."""
 
     def load(self, unit: Unit, length: int | None = None) -> Loaded:
-        """The unit as it is, or as it was when it had `length` records.
+        """Returns the unit as it is, or as it was when it had `length` records.
 
-        Raises Damaged, Divergence, NotFound when the journal itself, or a blob that a step reads, is at fault: `erased`
-        when it is one that was erased, after the last good snapshot.
+        Raises Damaged, Divergence or NotFound if the journal itself, or a blob that a step reads, is at fault; its code
+        is `erased` if that blob was erased, after the last good snapshot.
         """
-        passed: DemiurgeError | None = None
+        skipped: DemiurgeError | None = None
         for snapshot in self.snapshots(unit, length):
             try:
                 return self._from(unit, snapshot, length)
             except (Damaged, Divergence, NotFound) as problem:
-                if problem.code == "erased":  # by a step that comes after older ones too
-                    raise (passed or problem) from None
-                passed = passed or problem
+                if problem.code == "erased":  # older snapshots come before that step too
+                    raise (skipped or problem) from None
+                skipped = skipped or problem
                 place = f"the snapshot of {unit} after record {snapshot.unit_seq}"
-                self._notices.append(f"{place} is passed over: {problem}")
+                self._notices.append(f"{place} is skipped: {problem}")
         try:
             return self._folded(newborn(self._store, unit), self._store.read(str(unit), 0, length))
         except NotFound as problem:
-            raise (passed if passed is not None and problem.code == "erased" else problem) from None
+            raise (skipped if skipped is not None and problem.code == "erased" else problem) from None
 
     def snapshots(self, unit: Unit, before: int | None = None) -> Iterator[Snapshot]:
-        """Newest first; those of records with a lower number than `before`."""
+        """Yields the unit's snapshots, newest first; with `before`, only those after records with a lower number."""
         found = self._store.latest_snapshot(str(unit), before)
         while found is not None:
             yield found
             found = self._store.latest_snapshot(str(unit), found.unit_seq)
 
     def replay(self, unit: Unit, unchecked: Counter[Unit] | None = None) -> Iterator[UnitState]:
-        """The unit computed from its first record, and every snapshot of it compared: its state after each ingress.
+        """Computes the unit from its first record, and compares every snapshot. Yields its state after each ingress.
 
-        A step that needs a blob which was erased can't be computed, nor can those after it up to the next snapshot;
-        `unchecked` is told how many records they have. Raises Divergence, Damaged.
+        A step that needs an erased blob cannot be computed, nor can the steps after it up to the next snapshot; their
+        records are counted in `unchecked`. Raises Divergence, Damaged.
         """
         kept = {snapshot.unit_seq + 1: snapshot for snapshot in self.snapshots(unit)}
         state = newborn(self._store, unit)
@@ -99,8 +99,8 @@ class Loader:
             raise Divergence(f"the snapshot of {unit} after record {snapshot.unit_seq} is of no moment of its history")
 
     def _checked(self, state: UnitState, kept: dict[int, Snapshot]) -> Generator[UnitState, None, int | None]:
-        """The states after `state`, whose snapshots are taken out of `kept`. Returns how many records there are before
-        the step that an erased blob keeps from being computed; None at the end."""
+        """Yields the states after `state`, and removes their snapshots from `kept`. Returns the number of records
+        before the step that an erased blob keeps from being computed; None at the end."""
         number = state.seq
         rows = self._store.read(str(state.unit), number)
         try:
@@ -124,7 +124,7 @@ class Loader:
     def _from(self, unit: Unit, snapshot: Snapshot, length: int | None) -> Loaded:
         anchor = self._anchor(unit, snapshot.unit_seq)
         if anchor is None or anchor.hash != snapshot.hash:
-            raise Damaged("there is another record at that place")
+            raise Damaged("another record is at that place")
         get = self._chunks(unit, snapshot)
         state = read_snapshot(snapshot, self._store.world_id, unit, get, self.lost.append)
         limit = None if length is None else length - snapshot.unit_seq - 1
@@ -132,7 +132,7 @@ class Loader:
         return loaded._replace(snapshot_bytes=self._store.blob_size(snapshot.ref))
 
     def _anchor(self, unit: Unit, seq: int) -> Row | None:
-        """The record that a snapshot follows; of one in an archive that is away, what is known without its bytes."""
+        """Returns the record that a snapshot follows; if its archive is away, its outline without the bytes."""
         try:
             return next(self._store.read(str(unit), seq, 1), None)
         except Archived:
@@ -156,11 +156,12 @@ class Loader:
             if gone.code != "erased":
                 raise
             where = f"after record {state.seq - 1}" if state.seq else "from its first record on"
-            raise NotFound(f"What {state.unit} was {where} can't be known: {gone}", code="erased") from gone
+            raise NotFound(f"The state of {state.unit} {where} can't be known: {gone}", code="erased") from gone
         return Loaded(state, tail)
 
     def _chunks(self, unit: Unit, snapshot: Snapshot) -> Callable[[Ref], bytes]:
-        """Reads the nodes of a snapshot; a list's that is damaged or lost is computed again, and put back."""
+        """Returns a reader of a snapshot's nodes. A list's node that is damaged or lost is computed again, and stored
+        again."""
 
         def get(ref: Ref) -> bytes:
             try:

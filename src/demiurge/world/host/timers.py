@@ -1,8 +1,7 @@
-"""What waits for its time: an open intent in the journal, or the end of a request for approval. This is only who wakes
-up for it.
+"""Timers: wake held intents at their time, and end requests for approval. The journal holds both; a timer only wakes.
 
-An intent that is held has no attempt and no task: a restart holds it again, any number of times, and one whose time
-went by while nobody ran is late and goes at once.
+A held intent has no attempt and no task. So a restart holds it again, any number of times, and an intent whose time
+passed while no process ran begins at once.
 """
 
 from __future__ import annotations
@@ -19,28 +18,28 @@ __all__ = ["Sleep", "Timers"]
 log = logging.getLogger("demiurge.world")
 
 LONGEST_S = 60.0
-"""Wall time can jump and a machine can sleep, so the clock is looked at this often while something waits."""
+"""How often the clock is read while something is held, in seconds: wall time can jump and a machine can sleep."""
 
 RELEASED = 64
-"""So many times that were released may stay in the heap."""
+"""How many released entries may stay in the heap."""
 
 Sleep = Callable[[float], Awaitable[None]]
 
 
 class Timers:
-    """One task that sleeps until the earliest time; none when nothing waits."""
+    """One task that sleeps until the earliest time; no task if nothing is held."""
 
     def __init__(self, clock: Clock, sleep: Sleep = asyncio.sleep) -> None:
         self._clock, self._sleep = clock, sleep
         self._heap: list[tuple[int, bytes]] = []
         self._held: dict[bytes, tuple[int, Callable[[], None]]] = {}
-        """By key: when, and what is called. What the heap has beside these was released."""
+        """Key -> its time, and the callback. Other entries of the heap were released."""
         self._task: asyncio.Task[None] | None = None
 
     def hold(self, key: bytes, due_ns: int, wake: Callable[[], None]) -> bool:
-        """Call `wake` once it is `due_ns` (wall time); False, and no call, when it is that late already.
+        """Calls `wake` at `due_ns` (wall time). Returns False, without a call, if that time has passed.
 
-        The same key again only replaces what is called.
+        Holding the same key again only replaces the callback.
         """
         if due_ns <= self._clock.now_ns():
             return False
@@ -54,7 +53,7 @@ class Timers:
         return True
 
     def release(self, key: bytes) -> None:
-        """Call nothing for `key`, which need not be held."""
+        """Cancels the callback of `key`, if it is held."""
         if self._held.pop(key, None) is not None and len(self._heap) > 2 * len(self._held) + RELEASED:
             self._heap = [(due_ns, held) for due_ns, held in self._heap if self._is_held(held, due_ns)]
             heapq.heapify(self._heap)
@@ -63,7 +62,7 @@ class Timers:
         return key in self._held and self._held[key][0] == due_ns
 
     def go_off(self) -> None:
-        """Wake whoever's time has come; the task does so at the latest when it next looks at the clock."""
+        """Calls every callback whose time has come; the task does the same when it next reads the clock."""
         while self._heap and self._heap[0][0] <= self._clock.now_ns():
             due_ns, key = heapq.heappop(self._heap)
             if not self._is_held(key, due_ns):
@@ -71,8 +70,8 @@ class Timers:
             _, wake = self._held.pop(key)
             try:
                 wake()
-            except Exception as error:  # noqa: BLE001 - one unit's trouble must not keep the others waiting
-                log.warning("a timer could not go off: %s", type(error).__name__)
+            except Exception as error:  # noqa: BLE001 - one unit's failure must not stop the other timers
+                log.warning("the callback of a timer failed: %s", type(error).__name__)
 
     async def close(self) -> None:
         if self._task is not None:
@@ -82,7 +81,7 @@ class Timers:
     def _restart(self) -> None:
         if self._task is not None:
             if self._task is asyncio.current_task():
-                return  # it is about to look at what is the earliest now
+                return  # the task itself looks up the earliest time next
             self._task.cancel()
         self._task = asyncio.create_task(self._run())
 

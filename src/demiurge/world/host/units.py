@@ -1,11 +1,11 @@
-"""The units that are in memory: loaded when somebody turns to them, moved on by what they bring forth, and evicted when
-they are idle and others are turned to.
+"""`Units`: the units in memory. They are loaded when used, move on by their own consequences, and are evicted when
+idle.
 
-An evicted unit is as one that this process never loaded: all of it is in the store. So nobody may keep a `LiveUnit`
-across an `await`, except an effect that runs, which keeps its unit from being idle.
+Everything about an evicted unit is in the store, as if this process had never loaded it. So no code may keep a
+`LiveUnit` across an `await`, except a running effect, which keeps its unit from being idle.
 
-What an earlier process left open in a unit is taken up when the unit is awoken, so a process only works on what it was
-asked about: it may lack the tools or the key that others need (docs/architecture.md, rule 3).
+Work that an earlier process left open in a unit is taken up when the unit is awoken. So a process works only on units
+that it was asked about: it may lack the tools or the key that others need (docs/architecture.md, rule 3).
 """
 
 from __future__ import annotations
@@ -34,17 +34,17 @@ from demiurge.world.unit import Unit
 __all__ = ["Units", "decision_id"]
 
 KEPT_IDLE = 128
-"""So many idle units stay in memory, those that were turned to last. They are counted when so many more were loaded."""
+"""How many idle units stay in memory, those used last. Idle units are evicted whenever this many more were loaded."""
 
 GRACE_S = 5.0
-"""How long closing waits for a running effect that could not be repeated."""
+"""How many seconds closing waits for running effects that cannot be repeated."""
 
 HOST = "host"
-"""Who answers a request for approval when its time is over."""
+"""The actor that answers a request for approval when its time is over."""
 
 
 class Units:
-    """`units[unit]` loads one; without `perform` intents are left to whoever starts next."""
+    """The units in memory. `units[unit]` loads one; without `perform`, intents are left to the next process."""
 
     def __init__(
         self,
@@ -66,14 +66,14 @@ class Units:
         self._performs, self._tail_bytes = perform, tail_bytes
         self._timers = Timers(clock, sleep)
         self._known: dict[Unit, LiveUnit] = {}
-        """Those that somebody turned to last come last."""
+        """The loaded units, the one used last at the end."""
         self._evict_at = 2 * KEPT_IDLE
 
     def __iter__(self) -> Iterator[LiveUnit]:
         return iter(list(self._known.values()))
 
     def __getitem__(self, unit: Unit) -> LiveUnit:
-        """The unit. Raises Damaged, Divergence, NotFound (`erased`: what it is can't be known)."""
+        """Returns the unit. Raises Damaged, Divergence, NotFound (`erased`: its state cannot be known)."""
         live = self._known.pop(unit, None)
         if live is None:
             loaded = self._load(unit)
@@ -95,18 +95,19 @@ class Units:
         return live
 
     def _evict(self) -> None:
-        """Lets go of idle units but for the last ones."""
+        """Evicts idle units, except for those used last."""
         idle = [unit for unit, live in self._known.items() if live.is_idle]
         for unit in idle[: len(idle) - KEPT_IDLE]:
             del self._known[unit]
         self._evict_at = len(self._known) + KEPT_IDLE
 
     def known(self, unit: Unit) -> LiveUnit | None:
-        """The unit, if it is in memory."""
+        """Returns the unit if it is in memory."""
         return self._known.get(unit)
 
     def durable(self, unit: Unit) -> UnitState:
-        """The state of a unit as of its last durable record, without keeping it in memory. Raises as `[unit]` does."""
+        """Returns the state of a unit as of its last durable record, without keeping the unit in memory. Raises as
+        `[unit]` does."""
         live = self._known.get(unit)
         if live is not None and not live.is_moving and live.failure is None:
             return live.state
@@ -116,24 +117,24 @@ class Units:
         if str(unit) in self._store.damaged:
             raise self._store.damaged[str(unit)]
         loaded = self._loader.load(unit)
-        if loaded.state.world != self._store.world_id:  # what is open in it may be done in its own
+        if loaded.state.world != self._store.world_id:  # its open effects may run in its own world
             raise NotFound(f"{unit} came with the fork as records alone: a blob was erased.", code="erased")
         return loaded
 
     def awake(self, unit: Unit) -> LiveUnit:
-        """The unit, with what an earlier process left open in it taken up."""
+        """Returns the unit, after taking up the work that an earlier process left open in it."""
         live = self[unit]
         if not live.awake:
             if live.failure is None:
                 self._take_up(live)
-            elif not live.is_moving:  # it may be older than what is durable
+            elif not live.is_moving:  # the state may be older than what is durable
                 self.recover(live)
             live.awake = True
         return live
 
     def unsettled(self) -> Iterator[Unit]:
-        """Every unit in which something may still happen, in memory when it comes out; one that can't be read is told
-        and left alone."""
+        """Yields every unit in which something may still happen, loaded. A unit that cannot be read is reported and
+        left alone."""
         yield from list(self._known)
         for head in list(self._store.heads(open_only=True)):
             unit = Unit.parse(head.unit)
@@ -147,28 +148,29 @@ class Units:
             source = Unit.parse(outgoing.source)
             try:
                 self[source]
-            except DemiurgeError:  # what it has sent is durable, and whole
+            except DemiurgeError:  # its messages are durable, and whole
                 self._deliver(read_outgoing(outgoing))
             else:
                 yield source
 
     def go_off(self) -> None:
-        """Let what was held until now go on."""
+        """Lets held intents whose time has come go on."""
         self._timers.go_off()
 
     def decision(self, intent: OpenIntent, verdict: str, *, by: str, caller: Caller, reason: str = "") -> Ingress:
-        """The answer to a request for approval; the first one is taken."""
+        """Returns the answer to a request for approval as an ingress; the first answer counts."""
         body = {"intent": intent.id, "verdict": verdict, "reason": reason, "by": by}
         return Ingress("approval", decision_id(intent.id), body, self._stamp(caller), intent.seq)
 
     def recover(self, live: LiveUnit) -> None:
-        """Read a unit again after a write that failed, and go on with it."""
+        """Reads a unit again after a failed write, and goes on with it."""
         live.state, live.tail, live.snapshot_bytes = self._loader.load(live.state.unit)
         self._take_up(live)
         live.failure = None
 
     async def close(self) -> None:
-        """Stop: what changes something gets a moment to end, all else that is open is taken up another time."""
+        """Stops the units. Effects that change something get a moment to end; everything else that is open is taken up
+        by the next process."""
         changing = [
             task
             for live in self
@@ -187,35 +189,36 @@ class Units:
             live.close()
 
     def _take_up(self, live: LiveUnit) -> None:
-        """Perform what is open and not being performed, and send what was not delivered."""
+        """Performs open intents that nobody performs, and sends undelivered messages."""
         for outgoing in self._store.outbox(str(live.state.unit)):
             self._deliver(read_outgoing(outgoing))
         ready = [i for i in live.state.intents.values() if not i.awaits_approval and not live.is_doing(i.id)]
         tried = self._store.attempts([intent.id for intent in ready])
         for intent in ready:
             self._perform(live, intent, tried=intent.id in tried and intent.id not in live.begun)
-        self._recall(live, live.state.intents.values())
+        self._check_waiting(live, live.state.intents.values())
 
-    def _recall(self, live: LiveUnit, intents: Iterable[OpenIntent]) -> None:
-        """See whether those that wait for a person need one, and that none waits for ever."""
+    def _check_waiting(self, live: LiveUnit, intents: Iterable[OpenIntent]) -> None:
+        """Checks whether intents that wait for a person need one, and ends requests whose time is over."""
         waiting = [intent for intent in intents if intent.awaits_approval] if self._performs else []
         for intent in waiting:
-            self._dispatcher.recall(live, intent)
+            self._dispatcher.preflight(live, intent)
         if waiting:
             self._expire(live)
 
     def _expire(self, live: LiveUnit) -> None:
-        """Answer the requests for approval whose time is over; the next one to come is held, one for each unit."""
+        """Answers the requests for approval whose time is over, and holds a timer for the next one, one for each
+        unit."""
         unit = live.state.unit
         waiting = [intent for intent in live.state.intents.values() if intent.awaits_approval]
-        asked = [(intent.approval["expires_ns"], intent) for intent in waiting if intent.approval]
-        for expires_ns, intent in sorted(asked, key=itemgetter(0)):
+        expiring = [(intent.approval["expires_ns"], intent) for intent in waiting if intent.approval]
+        for expires_ns, intent in sorted(expiring, key=itemgetter(0)):
             if self._timers.hold(_expiry_of(unit), expires_ns, lambda: self._expire(self.awake(unit))):
                 break
             live.offer(self.decision(intent, "expire", by=HOST, caller=intent.caller))
 
     def _perform(self, live: LiveUnit, intent: OpenIntent, *, tried: bool) -> None:
-        """Begin an effect, or hold it until its time."""
+        """Begins an effect, or holds it until its time."""
         if not self._performs:
             return
         due_ns, unit = self._dispatcher.due_ns(intent), live.state.unit
@@ -223,14 +226,14 @@ class Units:
             self._dispatcher.start(live, intent, tried=tried)
 
     def _wake(self, unit: Unit, intent_id: bytes, tried: bool) -> None:
-        """The time of a held intent has come; one that was withdrawn meanwhile is left alone."""
+        """Starts a held intent at its time, unless it was withdrawn meanwhile."""
         live = self.awake(unit)
         intent = live.state.intents.get(intent_id)
         if intent is not None and not live.is_doing(intent_id):
             self._dispatcher.start(live, intent, tried=tried)
 
     def _publish(self, live: LiveUnit, outcome: Advance) -> None:
-        """What may happen only now that the records are durable."""
+        """Carries out the consequences of a step whose records are durable now."""
         for intent_id, result in outcome.answers:
             self._dispatcher.answer(intent_id, result)
         for sent in outcome.outbox:
@@ -240,10 +243,10 @@ class Units:
                 self._perform(live, intent, tried=False)
         if not live.state.intents:
             self._timers.release(_expiry_of(live.state.unit))
-        self._recall(live, outcome.asks)
+        self._check_waiting(live, outcome.asks)
 
     def _deliver(self, sent: Sent) -> None:
-        """Put an event into its target's mailbox; one that can't be stays in the outbox."""
+        """Puts an event into its target's mailbox; if that fails, the event stays in the outbox."""
         faults.point("outbox.before_delivery")
         try:
             target = self[sent.target]
@@ -257,10 +260,10 @@ class Units:
 
 
 def _expiry_of(unit: Unit) -> bytes:
-    """The key of the time at which the unit's next request for approval is over."""
+    """Returns the timer key of the unit's next request for approval to expire."""
     return b"expiry:" + str(unit).encode()
 
 
 def decision_id(intent: bytes) -> str:
-    """Of whatever answers a request for approval, so that one answer counts."""
+    """Returns the ingress id of every answer to a request for approval, so that one answer counts."""
     return f"approval:{intent.hex()}"

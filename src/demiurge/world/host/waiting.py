@@ -1,7 +1,7 @@
-"""Finds the intents that wait for a person by the store's list of them, and reads no other unit.
+"""`WaitingIntents`: finds the intents that wait for a person by the store's list of them, and reads no other unit.
 
 Invariant: no damage to the list hides an intent. A store gives no list rather than one that may lack an entry (see
-`WaitingList`); then every open unit is read, and the list is put back if all of them could be read.
+`WaitingList`). Then every open unit is read, and the list is stored again if all of them could be read.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ from demiurge.world.unit import Unit
 __all__ = ["WaitingIntents"]
 
 TRIES = 3
-"""An append that was on its way when the open units were read makes the list old; after it none begins before the list
-is written, because both are the work of one event loop."""
+"""How often the list is computed. An append in flight while the open units are read makes the list stale; after it no
+other append begins before the list is written, because both run in one event loop."""
 
 
 class WaitingIntents:
-    """Those of the units of one store."""
+    """The waiting intents of one store."""
 
     def __init__(self, store: Store, units: Units) -> None:
         self._store, self._units = store, units
 
-    def look(self, of: Unit | None, now_ns: int) -> tuple[list[tuple[Unit, OpenIntent]], dict[Unit, DemiurgeError]]:
-        """Returns the intents that wait in the unit `of`, or in all, without those whose time is over by `now_ns`; and
-        the units that may have more and can't be read, each with the reason."""
+    def find(self, of: Unit | None, now_ns: int) -> tuple[list[tuple[Unit, OpenIntent]], dict[Unit, DemiurgeError]]:
+        """Returns the intents that wait in the unit `of`, or in all, except those whose time is over by `now_ns`; and
+        the units that may hold more and cannot be read, each with the error."""
         found: list[tuple[Unit, OpenIntent]] = []
         problems: dict[Unit, DemiurgeError] = {}
         for unit in self._places() if of is None else [of]:
@@ -40,12 +40,12 @@ class WaitingIntents:
                 problems[unit] = problem
                 continue
             waiting = ((intent, intent.approval) for intent in intents if intent.awaits_approval)
-            found += [(unit, intent) for intent, asked in waiting if asked and asked["expires_ns"] > now_ns]
+            found += [(unit, intent) for intent, request in waiting if request and request["expires_ns"] > now_ns]
         return found, problems
 
     def unit_of(self, intent: bytes) -> Unit | None:
-        """Returns the unit in which an intent waits, or in which it was decided; None for one that nobody was asked
-        about, or that is in a unit that can't be read."""
+        """Returns the unit in which an intent waits or was decided; None if nobody was asked about it, or its unit
+        cannot be read."""
         name = self._store.waiting.find(intent)
         if name is None and (decided := self._store.find_approval(decision_id(intent))) is not None:
             name = decided[0]
@@ -58,12 +58,12 @@ class WaitingIntents:
         return [Unit.parse(name) for name in sorted({*waiting.values(), *unread, *self._store.damaged})]
 
     def _list(self) -> tuple[Mapping[bytes, str], list[str]]:
-        """The unit of each intent that waits; and the units that may have more and can't be read."""
+        """Returns the unit of each waiting intent, and the units that may hold more and cannot be read."""
         known = self._store.waiting.read()
         return (known, []) if known is not None else self._compute()
 
     def _compute(self) -> tuple[Mapping[bytes, str], list[str]]:
-        """The same by every open unit, not by the index of them. The list is put back if it is whole."""
+        """Returns the same, by reading every open unit instead of the list. The list is stored again if it is whole."""
         found: dict[bytes, str] = {}
         unread: list[str] = []
         for _ in range(TRIES):
@@ -77,7 +77,7 @@ class WaitingIntents:
                     else:
                         found |= dict.fromkeys(state.waiting, head.unit)
             is_kept = bool(unread)
-            with suppress(DemiurgeError):  # then it is computed again the next time
+            with suppress(DemiurgeError):  # the next call computes it again
                 is_kept = is_kept or self._store.waiting.replace(found, length)
             if is_kept:
                 break
