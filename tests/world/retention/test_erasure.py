@@ -301,7 +301,7 @@ async def test_a_damaged_snapshot_is_named_as_what_is_wrong(memory: MemoryStore)
     snapshot = memory.latest_snapshot(str(A))
     assert snapshot is not None
     memory.put_snapshot(replace(snapshot, hash=bytes(32)))
-    with pytest.raises(Damaged, match="another record at that place"):
+    with pytest.raises(Damaged, match="another record is at that place"):
         await told(memory, "two")
 
 
