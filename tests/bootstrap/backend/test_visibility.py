@@ -6,15 +6,16 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import aclosing, asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
 from tests.canaries.search import found
 from tests.provider import Provider, serving
+from tests.wire.test_attachments import PNG
 
-from demiurge import Redaction, ToolEffect, ToolPolicy, World, tool
+from demiurge import Redaction, ToolContext, ToolEffect, ToolPolicy, World, tool
 from demiurge.bootstrap.backend import Backend
 from demiurge.bootstrap.backend.connection import Connection
 from demiurge.bootstrap.backend.embedded import Embedded
@@ -23,6 +24,7 @@ from demiurge.bootstrap.backend.remote import Remote
 from demiurge.bootstrap.backend.socket import socket_path
 from demiurge.errors import Conflict, DemiurgeError, NotFound, UsageError
 from demiurge.stores import SqliteStore, Store
+from demiurge.tools.capabilities import BlobAccess
 from demiurge.values import canonical_json
 from demiurge.values.caller import Caller
 from demiurge.values.projection import Only
@@ -31,7 +33,7 @@ from demiurge.world.unit import Unit
 
 CANARIES = {
     name: f"canary-{name}-0123456789"
-    for name in ("argument", "result", "raised", "waiting", "file", "upload", "direct")
+    for name in ("argument", "result", "raised", "waiting", "file", "upload", "direct", "inline")
 }
 PUBLIC = ("say-this-0123456789", "shown-kind-0123456789", "shown-name-0123456789", "done-0123456789")
 USERS, VIEWER, APPROVER = Caller("u", roles=("user",)), Caller("v", roles=("viewer",)), Caller("a", roles=("approver",))
@@ -58,11 +60,24 @@ def send_mail(text: str) -> str:
     return "sent"
 
 
+@tool(effect=ToolEffect.READ_ONLY)
+async def store_bytes(context: ToolContext) -> str:
+    """Store bytes, which stand in the record of what the tool asked for."""
+    blobs = context.resources.get(BlobAccess)
+    assert blobs is not None
+    return await blobs.put(CANARIES["inline"].encode())
+
+
+TOOLS = ("look_up", "send_mail", "store_bytes", "workspace__write")
 POLICY = ToolPolicy(
-    ("look_up", "send_mail", "workspace__write"),
+    TOOLS,
     require_approval_for_tools=("send_mail",),
     approvers=("approver", "user"),
 )
+
+
+UPLOAD, PICTURE = ref_of(CANARIES["upload"].encode()), ref_of(PNG)
+MAIL = f"{CANARIES['waiting']} {PICTURE} {UPLOAD}"
 
 
 def no_successor() -> Any:
@@ -76,7 +91,6 @@ class Room(NamedTuple):
     backends: tuple[Backend, ...]
     store: Store
     frames: Mapping[str, list[Any]]
-    upload: Ref
     approval: str
 
     def refs(self) -> Iterator[Ref]:
@@ -93,11 +107,11 @@ async def room(folder: Path, policy: ToolPolicy = POLICY) -> AsyncIterator[Room]
                 Provider.call("look_up", {"kind": PUBLIC[1], "secret": CANARIES["argument"]}, "call_1"),
                 Provider.call("look_up", {"kind": "raise", "secret": CANARIES["argument"]}, "call_2"),
             ),
-            (Provider.call("send_mail", {"text": CANARIES["waiting"]}, "call_3"),),
+            (Provider.call("send_mail", {"text": MAIL}, "call_3"),),
         ]
         provider.say(*(Provider.answer(*answer) for answer in answers))
         environment = {"LLM_API_KEY": "sk-test", "OPENAI_BASE_URL": provider.url}
-        async with World.open(folder, [look_up, send_mail], policy, environment=environment) as world:
+        async with World.open(folder, [look_up, send_mail, store_bytes], policy, environment=environment) as world:
             joined = Remote(Connection(socket_path(folder), no_successor))
             frames: dict[str, list[Any]] = {"v": [], "u": [], "joined": []}
             watching = [
@@ -108,21 +122,24 @@ async def room(folder: Path, policy: ToolPolicy = POLICY) -> AsyncIterator[Room]
                     ("joined", joined.of(VIEWER)),
                 )
             ]
-            reply = await world.chat("main").send(PUBLIC[0])
+            reply = await world.chat("main").send(PUBLIC[0], attachments=[PNG])
             assert reply.status == "awaiting_approval"
             written = await world.call("workspace__write", f'{{"path": "a.txt", "text": "{CANARIES["file"]}"}}', "c1")
             assert written.status == "done", written
             direct = f'{{"kind": "direct", "secret": "{CANARIES["direct"]}"}}'
             assert (await world.call("look_up", direct, "c2")).ok
-            upload = world.blobs.put(CANARIES["upload"].encode())
-            await asyncio.sleep(0.05)
+            assert (await world.call("store_bytes", "{}", "c3")).status == "failed", "no grant covers it"
+            assert world.blobs.put(CANARIES["upload"].encode()) == UPLOAD
+            async with asyncio.timeout(60):
+                while not all(any(frame["unit"].endswith("/c3") for frame in seen) for seen in frames.values()):
+                    await asyncio.sleep(0.01)
             for task in watching:
                 task.cancel()
             await asyncio.gather(*watching, return_exceptions=True)
             assert isinstance(world.backend, Embedded)
             store = world.backend.state.store
             assert isinstance(store, SqliteStore)
-            yield Room(world, (world.backend, joined), store, frames, upload, reply.approvals[0])
+            yield Room(world, (world.backend, joined), store, frames, reply.approvals[0])
 
 
 async def watch(backend: Backend, seen: list[Any]) -> None:
@@ -179,13 +196,16 @@ async def asked(here: Room, backend: Backend) -> list[str]:
     return told
 
 
-async def test_a_viewer_is_shown_no_private_part_by_any_call(tmp_path: Path) -> None:
-    async with room(tmp_path / "w") as here:
+@pytest.mark.parametrize("approvers", [("approver", "user"), ()])
+async def test_a_viewer_is_shown_no_private_part_by_any_call(tmp_path: Path, approvers: tuple[str, ...]) -> None:
+    async with room(tmp_path / "w", replace(POLICY, approvers=approvers)) as here:
         for backend in here.backends:
             told = await asked(here, backend.of(VIEWER))
             assert found(CANARIES.values(), *told) == []
             whole = "\n".join(told)
             assert [public for public in PUBLIC if public not in whole] == [], "what is public is shown"
+            with pytest.raises(NotFound):
+                await asyncio.to_thread(backend.of(VIEWER).read.get_blob, PICTURE)
         for name in ("v", "joined"):
             assert found(CANARIES.values(), repr(here.frames[name])) == []
             assert {"text_delta", "tool_call_start", "tool_call_result"} <= {each["type"] for each in here.frames[name]}
@@ -207,22 +227,26 @@ async def test_an_approver_is_shown_the_calls_that_wait_and_nothing_else_that_is
             told = await asked(here, backend.of(APPROVER))
             assert found(others, *told) == []
             [call] = await backend.of(APPROVER).read.approvals()
-            assert canonical_json.parse_object(call["arguments_json"].encode()) == {"text": CANARIES["waiting"]}
+            assert canonical_json.parse_object(call["arguments_json"].encode()) == {"text": MAIL}
             assert call["withheld"] is False
         state = await here.world.state("demiurge/Demiurge@1", "main")
         assert state is not None
         call_ref = state["turn"]["calls"][0]["call_ref"]
         approver = here.world.acting_as(APPROVER)
         assert CANARIES["waiting"].encode() in approver.blobs.get(call_ref)
+        assert approver.blobs.get(PICTURE) == PNG, "the call names it, and its chat was given it"
+        with pytest.raises(NotFound):
+            approver.blobs.get(UPLOAD)
         await approver.decide(here.approval, approve=False, reason="no")
         await here.world.settle()
-        with pytest.raises(NotFound):
-            approver.blobs.get(call_ref)
+        for ref in (call_ref, PICTURE):
+            with pytest.raises(NotFound):
+                approver.blobs.get(ref)
         assert found(others, *await asked(here, here.backends[0].of(APPROVER))) == []
 
 
 async def test_a_call_for_others_to_decide_has_no_arguments(tmp_path: Path) -> None:
-    policy = ToolPolicy(POLICY.allowed_tools, require_approval_for_tools=("send_mail",), approvers=("chief",))
+    policy = ToolPolicy(TOOLS, require_approval_for_tools=("send_mail",), approvers=("chief",))
     async with room(tmp_path / "w", policy) as here:
         for backend in here.backends:
             assert found(CANARIES.values(), *await asked(here, backend.of(APPROVER))) == []
@@ -236,12 +260,12 @@ async def test_an_address_alone_grants_nothing(tmp_path: Path) -> None:
         for backend in here.backends:
             for caller in (VIEWER, APPROVER, AGENT, CHIEF):
                 said = []
-                for ref in (here.upload, ref_of(b"nowhere")):
+                for ref in (UPLOAD, ref_of(b"nowhere")):
                     with pytest.raises(NotFound) as refused:
                         await asyncio.to_thread(backend.of(caller).read.get_blob, ref)
                     said.append(str(refused.value).replace(ref, "?"))
                 assert said[0] == said[1]
-            assert await asyncio.to_thread(backend.of(USERS).read.get_blob, here.upload) == CANARIES["upload"].encode()
+            assert await asyncio.to_thread(backend.of(USERS).read.get_blob, UPLOAD) == CANARIES["upload"].encode()
 
 
 async def test_an_agent_and_a_chief_read_every_record_and_what_records_give(tmp_path: Path) -> None:
