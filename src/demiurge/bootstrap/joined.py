@@ -51,7 +51,7 @@ class Joined:
         if config.policy is not None and theirs["tool_policy"] != config.policy.to_json():
             yield "another policy"
         if options.system_prompt is not None:
-            ours = config.rule(Definitions.of_node(node)).manifest
+            ours = config.manifest_of(Definitions.of_node(node)).manifest
             if ours.settings.get("system_ref") != theirs["root"].get("settings", {}).get("system_ref"):
                 yield "another system prompt"
         own = {name: ref_of(config.code[name].source) for name in options.reducers if name in theirs["sources"]}
@@ -59,19 +59,19 @@ class Joined:
             yield "other code"
 
     def followed(
-        self, store: Store, ruled: ManifestInForce, config: ProcessConfig
+        self, store: Store, in_force: ManifestInForce, config: ProcessConfig
     ) -> tuple[ManifestInForce, ProcessConfig]:
         """Returns what this process runs the world with as the owner's successor. That is what it brings itself
-        (`ruled`, `config`) unless the log has a manifest that was in force since it joined. Raises LacksCode."""
+        (`in_force`, `config`) unless the log has a manifest that was in force since it joined. Raises LacksCode."""
         entry = last_entry(store) if self._ref is not None else None
         if entry is None or (entry.seq < self._log_length and entry.ref != self._ref):
-            return ruled, config
-        if entry.ref == ruled.manifest.ref:
-            return ruled, config
+            return in_force, config
+        if entry.ref == in_force.manifest.ref:
+            return in_force, config
         then = config.load(store.get_blob(entry.ref))
         lacking = lacking_code(then.manifest, config.source)
         if lacking:
             raise LacksCode(lacking)
         if then.manifest.tool_policy != default_policy(config.source):
             config = replace(config, policy=then.manifest.tool_policy)
-        return ruled._replace(manifest=then.manifest, missing=then.missing, refused=None), config
+        return in_force._replace(manifest=then.manifest, missing=then.missing, refused=None), config

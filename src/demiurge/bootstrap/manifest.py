@@ -109,7 +109,7 @@ class ProcessConfig:
     system_prompt: str | None
     code: Mapping[str, Reducer]
 
-    def rule(self, given: Definitions, *, new: bool = False) -> ManifestInForce:
+    def manifest_of(self, given: Definitions, *, new: bool = False) -> ManifestInForce:
         """The manifest of these definitions. Those that are `new` are checked, and need all their code: raises
         BadManifest. Others were taken once, and are not checked again."""
         folder = Folder.of(given.definitions, given.root)
@@ -196,19 +196,19 @@ def _kept_hash(store: Store) -> Ref | None:
 
 
 def load_manifest(
-    store: Store, means: ProcessConfig, given: Definitions | None, adoption: Adoption, *, adopt: bool = False
+    store: Store, config: ProcessConfig, given: Definitions | None, adoption: Adoption, *, adopt: bool = False
 ) -> ManifestInForce:
     """The manifest in force in a world: of the definitions `given`, which it keeps from then on, else of its own, if
     they were taken here before or are now (`adopt`)."""
     own, told = set_definitions(store, given, adoption) if given is not None else (_kept_hash(store), None)
-    ruled = means.rule(stored_definitions(store) or Definitions.shipped())
-    if means.policy is None:
-        ruled = ruled._replace(refused=adoption.policy_not_recalled())
+    in_force = config.manifest_of(stored_definitions(store) or Definitions.shipped())
+    if config.policy is None:
+        in_force = in_force._replace(refused=adoption.policy_not_recalled())
     if given is None and adopt:
         told = adoption.take(own)
     if given is not None or adopt:
-        return ruled._replace(own=own, notices=(told,) if told is not None else ())
-    return ruled._replace(own=own, adopted=own is None or adoption.holds(own))
+        return in_force._replace(own=own, notices=(told,) if told is not None else ())
+    return in_force._replace(own=own, adopted=own is None or adoption.holds(own))
 
 
 def copy_definitions(source: Store, target: Store) -> None:

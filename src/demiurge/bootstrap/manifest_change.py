@@ -95,11 +95,11 @@ def sources_of(given: Definitions, code: Mapping[str, Reducer]) -> dict[str, Ref
     return {name: ref_of(code[name].source) for name in given.modules() if name in code}
 
 
-def changed(means: ProcessConfig, manifest: Manifest, change: ManifestChange) -> tuple[ProcessConfig, ManifestInForce]:
+def changed(config: ProcessConfig, manifest: Manifest, change: ManifestChange) -> tuple[ProcessConfig, ManifestInForce]:
     """Returns what a process runs a world with after a change, of which it has all the code, and the manifest then.
 
     Raises Conflict (`no_code`, `owned`: it has other tools), BadManifest."""
-    source = change.listed if change.listed is not None else means.source
+    source = change.listed if change.listed is not None else config.source
     if change.tools is not None and _named(change.tools) != _named(source.specs()):
         others = _other_tools(change.tools, source.specs())
         raise Conflict(
@@ -109,11 +109,11 @@ def changed(means: ProcessConfig, manifest: Manifest, change: ManifestChange) ->
         )
     given = change.definitions
     if given is not None:
-        lacking = [name for name in given.modules() if name not in means.code]
+        lacking = [name for name in given.modules() if name not in config.code]
         lacking += [
             f"{name} (it has another version)"
             for name, ref in change.sources.items()
-            if name in means.code and ref_of(means.code[name].source) != ref
+            if name in config.code and ref_of(config.code[name].source) != ref
         ]
         if lacking:
             raise Conflict(
@@ -121,9 +121,9 @@ def changed(means: ProcessConfig, manifest: Manifest, change: ManifestChange) ->
                 "stop that process, or start it again with the Python modules that have the code (--tools).",
                 code=NO_CODE,
             )
-    after = replace(means, policy=change.policy) if change.policy is not None else means
+    after = replace(config, policy=change.policy) if change.policy is not None else config
     ruling = replace(after, source=source)
-    return after, ruling.rule(given or Definitions.of_node(manifest.node), new=given is not None)
+    return after, ruling.manifest_of(given or Definitions.of_node(manifest.node), new=given is not None)
 
 
 def lacking_code(manifest: Manifest, source: ToolSource) -> list[str]:

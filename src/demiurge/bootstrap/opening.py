@@ -11,7 +11,7 @@ from demiurge.bootstrap.backend import Backend
 from demiurge.bootstrap.backend.connection import Connection
 from demiurge.bootstrap.backend.embedded import Embedded
 from demiurge.bootstrap.backend.owner import Owner
-from demiurge.bootstrap.backend.ownership import own
+from demiurge.bootstrap.backend.ownership import take_ownership
 from demiurge.bootstrap.backend.remote import Remote
 from demiurge.bootstrap.backend.silence import Silence, holder
 from demiurge.bootstrap.backend.socket import Gateway, answers, socket_path
@@ -67,7 +67,7 @@ class Opening:
         check_adapters(options.adapters)
         given = read_definitions(options.manifest) if options.manifest is not None else None
         if given is not None:
-            config.rule(given, new=True)
+            config.manifest_of(given, new=True)
         return cls(
             options,
             source,
@@ -84,12 +84,14 @@ class Opening:
         """Raises as `World.open`."""
         if self.options.read_only:
             return self._reader()
-        store = self._own()
+        store = self._take_ownership()
         return self._embedded(store) if store is not None else self._guest()
 
-    def _own(self) -> SqliteStore | None:
+    def _take_ownership(self) -> SqliteStore | None:
         options = self.options
-        return own(options.folder, create=options.create, accepts_losses=self.losses.accepts, tell=options.tell)
+        return take_ownership(
+            options.folder, create=options.create, accepts_losses=self.losses.accepts, tell=options.tell
+        )
 
     def _guest(self) -> Remote:
         """Joins the owner, whose successor this process may become."""
@@ -97,7 +99,7 @@ class Opening:
         joined = Joined(options, self.config, names_tools=self.source.any_given and not self.source.is_waiting)
         succeed = replace(self, given=None, adopts=False)._succeed
         connection = self._connection(lambda: succeed(joined))
-        connection.agree(joined.agree, now=self._names_means)
+        connection.agree(joined.agree, now=self._must_match_owner)
         return Remote(connection, options.caller)
 
     def _reader(self) -> Backend:
@@ -111,22 +113,22 @@ class Opening:
     def _connection(self, open_anew: Callable[[], Backend]) -> Connection:
         path = socket_path(self.options.folder)
         silence = Silence(path, self.options.folder, self.options.tell)
-        return Connection(path, open_anew, self._look, silence, self._look_on)
+        return Connection(path, open_anew, self._read_silent_owner, silence, self._read_without_owner)
 
     def _succeed(self, joined: Joined) -> Backend:
         """Opens the world when its owner has gone: as its owner, or as a guest of the next one. Raises LacksCode, and
         as `World.open`."""
-        store = self._own()
+        store = self._take_ownership()
         return self._embedded(store, joined) if store is not None else self._guest()
 
     @property
-    def _names_means(self) -> bool:
+    def _must_match_owner(self) -> bool:
         """True if the options name tools, a policy, a prompt or code, which have to be those of the owner."""
         options = self.options
         tools = self.source.any_given and not self.source.is_waiting
         return tools or options.system_prompt is not None or bool(options.policy or options.reducers)
 
-    def _look(self) -> Backend:
+    def _read_silent_owner(self) -> Backend:
         """Reads the world while its owner is silent. Raises Unavailable, Damaged, UsageError, NotFound."""
         why = Conflict(holder(self.options.folder), code="owned")
         store = SqliteStore.open_read_only(self.options.folder, why)
@@ -135,8 +137,8 @@ class Opening:
             raise Unavailable("The process that had this world open has gone.", code="owner_gone")
         return replace(self, given=None, adopts=False)._embedded(store)
 
-    def _look_on(self, why: DemiurgeError) -> Embedded:
-        """Reads the world, which has no owner, for one call. Raises as `_look`."""
+    def _read_without_owner(self, why: DemiurgeError) -> Embedded:
+        """Reads the world, which has no owner, for one call. Raises as `_read_silent_owner`."""
         store = SqliteStore.open_read_only(self.options.folder, why)
         return replace(self, given=None, adopts=False)._embedded(store)
 
@@ -146,18 +148,18 @@ class Opening:
         try:
             if store.read_only is None:
                 self.losses.begin()
-            ruled, config = load_manifest(store, self.config, self.given, adoption, adopt=self.adopts), self.config
+            in_force, config = load_manifest(store, self.config, self.given, adoption, adopt=self.adopts), self.config
             if joined is not None:
-                ruled, config = joined.followed(store, ruled, config)
+                in_force, config = joined.followed(store, in_force, config)
             if store.read_only is None:
-                self.losses.settle(store, ruled.manifest, self.source)
+                self.losses.settle(store, in_force.manifest, self.source)
         except BaseException:
             store.close()
             raise
         errors = options.log_tool_errors
         owner = Owner(
             store,
-            ruled,
+            in_force,
             adoption,
             config,
             secrets=open_secrets(environment, folder, store),

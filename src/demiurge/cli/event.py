@@ -43,13 +43,13 @@ def send(schema: str, value: str, key: str | None, no_wait: bool, **running: obj
     or failed at what it led to, or the wait was stopped; the event is in the journal all the same.
     """
     event = read_json(value)
-    means = RunOptions(**running)  # type: ignore[arg-type]  # click's own names
+    options = RunOptions(**running)  # type: ignore[arg-type]  # click's own names
     taken: list[Accepted] = []
     try:
-        with opened(means, create=True, perform=not no_wait) as (world, portal):
+        with opened(options, create=True, perform=not no_wait) as (world, portal):
             taken.append(_submitted(portal, world.submit(schema, event, key), schema))
             if not no_wait:
-                _wait(world, portal, taken[0], means)
+                _wait(world, portal, taken[0], options)
     except OutcomeError:
         raise
     except (DemiurgeError, KeyboardInterrupt) as error:
@@ -73,13 +73,13 @@ def _submitted(portal: Portal, work: Coroutine[Any, Any, Accepted], schema: str)
         raise InvalidValue(f"VALUE is no {schema}: {error.message}.") from error
 
 
-def _wait(world: World, portal: Portal, accepted: Accepted, means: RunOptions) -> None:
+def _wait(world: World, portal: Portal, accepted: Accepted, options: RunOptions) -> None:
     portal.run(world.settle(accepted.unit))
     failed = portal.run(failure(world.backend, accepted))
     if failed is not None:
         raise _outcome(accepted, failed.code, failed.message)
     waiting = [asked for asked in portal.run(world.approvals()) if asked["unit"] == accepted.unit]
-    for text in pending_lines(waiting, means):
+    for text in pending_lines(waiting, options):
         output.notice(text)
 
 

@@ -69,13 +69,13 @@ def set_(folder: Path | None, shipped: bool, **running: object) -> None:
     """
     if (folder is None) != shipped:
         raise click.UsageError("Say either DIR or --shipped.")
-    means = RunOptions(**running)  # type: ignore[arg-type]
+    options = RunOptions(**running)  # type: ignore[arg-type]
     own = resources.as_file(resources.files("demiurge.apps.demiurge").joinpath("air"))
-    with own as app, opened(means) as (world, portal):
+    with own as app, opened(options) as (world, portal):
         portal.run(world.set_manifest(folder or app))
         found, ref = world.manifest(), portal.run(world.info())["manifest"]
         doubtful = world.replay_risks()
-    keep(means)
+    keep(options)
     _tell(f"The manifest {ref} is in force", ref, (*found["definitions"], *found["system"]), doubtful)
 
 

@@ -97,12 +97,12 @@ def call(tool_id: str, arguments: str, call_id: str | None, **running: Any) -> N
     No chat sees it. Fails when the call fails, and when a person has to decide first; then it prints how, and the call
     runs when it is approved.
     """
-    text, means = read_text(arguments), RunOptions(**running)
+    text, options = read_text(arguments), RunOptions(**running)
     where = "ARGS" if not arguments.startswith("@") else arguments
     if not isinstance(parse_json(text, where), dict):
         raise InvalidValue(f'{where}: a tool takes a JSON object, such as {{"city": "Rome"}}.', code="invalid_json")
-    with opened(means, create=True) as (world, portal):
-        show_call(portal.run(world.call(tool_id, text, call_id)), portal.run(world.approvals()), means)
+    with opened(options, create=True) as (world, portal):
+        show_call(portal.run(world.call(tool_id, text, call_id)), portal.run(world.approvals()), options)
 
 
 def _tools(running: RunOptions, *, with_schema: bool = False) -> list[dict[str, Any]]:

@@ -92,13 +92,15 @@ def opened(
     if chosen.folder().is_file():
         raise InvalidValue(f"{chosen.folder()} is a file: name the folder of a world with -w.", code="bad_world")
     system = read_text(wanted.system) if wanted.system is not None else None
-    means = _LoadedOptions() if read_only else _means(wanted, looking=running is None or accept_losses is not None)
+    loaded = (
+        _LoadedOptions() if read_only else _load_options(wanted, looking=running is None or accept_losses is not None)
+    )
 
-    def begin(means: _LoadedOptions) -> World:
+    def begin(loaded: _LoadedOptions) -> World:
         return World.open(
             chosen.folder(),
-            means.code.tools,
-            means.policy,
+            loaded.code.tools,
+            loaded.policy,
             system,
             provider=wanted.provider,
             model=wanted.model,
@@ -107,8 +109,8 @@ def opened(
             perform=perform,
             read_only=read_only,
             manifest=manifest,
-            reducers=means.code.reducers,
-            adapters=means.code.adapters,
+            reducers=loaded.code.reducers,
+            adapters=loaded.code.adapters,
             log_tool_errors=logs.tool_errors(chosen),
             accept_losses=accept_losses,
             tell=output.notice,
@@ -116,9 +118,9 @@ def opened(
 
     with Portal() as portal:
         try:
-            world = begin(means)
+            world = begin(loaded)
         except Conflict as conflict:
-            if conflict.code != "owned" or not means.remembered or manifest is not None:
+            if conflict.code != "owned" or not loaded.remembered or manifest is not None:
                 raise
             world = begin(_LoadedOptions())
         try:
@@ -172,7 +174,7 @@ def recalled(wanted: RunOptions) -> WorldProfile:
         return WorldProfile()
 
 
-def _means(wanted: RunOptions, *, looking: bool) -> _LoadedOptions:
+def _load_options(wanted: RunOptions, *, looking: bool) -> _LoadedOptions:
     said = bool(wanted.tools or wanted.policy)
     try:
         kept = recalled(wanted)

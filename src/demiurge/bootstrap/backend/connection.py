@@ -57,22 +57,23 @@ class LacksCode(Conflict):
 
 class Connection:
     """The way to a world's owner. Each call has a socket of its own, so calls may overlap. `open_anew` opens the world
-    when its owner has gone: `successor` is what it returned. `look` opens the world for reading while the owner gives
-    no sign of life, which `silence` notices, and `look_on` while it has none and this process can't be the next one."""
+    when its owner has gone: `successor` is what it returned. `read_silent_owner` opens the world for reading while the
+    owner gives no sign of life, which `silence` notices, and `read_without_owner` while it has none and this process
+    can't be the next one."""
 
     def __init__(
         self,
         path: Path,
         open_anew: Callable[[], Backend],
-        look: Callable[[], Backend] | None = None,
+        read_silent_owner: Callable[[], Backend] | None = None,
         silence: Silence | None = None,
-        look_on: Callable[[DemiurgeError], Embedded] | None = None,
+        read_without_owner: Callable[[DemiurgeError], Embedded] | None = None,
     ) -> None:
-        self._path, self._open_anew, self._look = path, open_anew, look
+        self._path, self._open_anew, self._read_silent_owner = path, open_anew, read_silent_owner
         self._silence = silence if silence is not None else Silence(path, path.parent)
-        self._looked: Backend | None = None
-        self._looking = threading.Lock()
-        self._look_on = look_on
+        self._reader: Backend | None = None
+        self._reader_lock = threading.Lock()
+        self._read_without_owner = read_without_owner
         self.lacks: LacksCode | None = None
         """Why this process can't be the next owner, if the last one has gone."""
         self._require: Callable[[bytes, int], None] | None = None
@@ -106,11 +107,11 @@ class Connection:
                     raise
 
     @contextmanager
-    def looking_on(self, lacks: LacksCode, operation: Operation, args: Sequence[Any]) -> Iterator[Backend]:
+    def without_owner(self, lacks: LacksCode, operation: Operation, args: Sequence[Any]) -> Iterator[Backend]:
         """The world's files for one call that only reads. Raises LacksCode for any other call."""
-        if self._look_on is None or operation.kind == "stream" or not operation.only_reads(args):
+        if self._read_without_owner is None or operation.kind == "stream" or not operation.only_reads(args):
             raise lacks
-        reader = self._look_on(lacks)
+        reader = self._read_without_owner(lacks)
         try:
             yield reader
         finally:
@@ -121,13 +122,13 @@ class Connection:
         owner gives no sign of life."""
         only_reads = operation.only_reads(args)
         if not only_reads:
-            self._await_life()
+            self._await_answer()
         elif self._silence.lasts:
-            self._go_without()
+            self._read_files()
         self._settle_manifest(only_reads=only_reads)
-        return self._put(operation, caller, args, only_reads=only_reads)
+        return self._exchange(operation, caller, args, only_reads=only_reads)
 
-    def _await_life(self) -> None:
+    def _await_answer(self) -> None:
         """Waits while the owner gives no sign of life: a call that was sent would be done later, also if whoever made
         it has long left."""
         while self._silence.begins():
@@ -138,18 +139,18 @@ class Connection:
 
     def _settle_manifest(self, *, only_reads: bool) -> None:
         if self._require is not None:
-            heads = self._put(HEADS, USER, (str(MANIFESTS), 1), only_reads=only_reads)
+            heads = self._exchange(HEADS, USER, (str(MANIFESTS), 1), only_reads=only_reads)
             length = heads[0].next_seq if heads else 0
-            self._require(self._put(MANIFEST, USER, (), only_reads=only_reads), length)
+            self._require(self._exchange(MANIFEST, USER, (), only_reads=only_reads), length)
             self._require = None
 
-    def _put(self, operation: Operation, caller: Caller, args: Sequence[Any], *, only_reads: bool) -> Any:
+    def _exchange(self, operation: Operation, caller: Caller, args: Sequence[Any], *, only_reads: bool) -> Any:
         def waiting() -> None:
             if self.closed:
                 raise ConnectionError
             if self._silence.begins():
                 if only_reads:
-                    self._go_without()
+                    self._read_files()
                 self._silence.tell(WAITS)
 
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as wire:
@@ -166,18 +167,18 @@ class Connection:
             raise decode_error(answer["error"])
         return operation.load_result(answer["result"])
 
-    def _go_without(self) -> None:
+    def _read_files(self) -> None:
         """Raises OwnerSilent with what reads the world's files; returns when they can't be read soundly now."""
-        with self._looking:
-            if self._looked is None:
-                if self._look is None:
+        with self._reader_lock:
+            if self._reader is None:
+                if self._read_silent_owner is None:
                     return
                 try:
-                    self._looked = self._look()
+                    self._reader = self._read_silent_owner()
                 except DemiurgeError:
                     return
         self._silence.tell(READS)
-        raise OwnerSilent(self._looked)
+        raise OwnerSilent(self._reader)
 
     async def relay(self, operation: Operation, caller: Caller, args: Sequence[Any]) -> Frames:
         """The frames that the owner sends. Raises OSError when the owner has gone."""
@@ -217,7 +218,7 @@ class Connection:
             with suppress(OSError):
                 wire.close() if isinstance(wire, asyncio.StreamWriter) else wire.shutdown(socket.SHUT_RDWR)
         self._silence.close()
-        for backend in (self.successor, self._looked):
+        for backend in (self.successor, self._reader):
             if backend is not None:
                 await backend.close()
 

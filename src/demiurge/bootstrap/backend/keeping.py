@@ -42,7 +42,7 @@ class Keeping:
 
     async def fork(self, folder: str, at: int | None) -> Forked:
         owner = self._owner
-        owner.require_means()
+        owner.require_runnable()
 
         def build(target: Store, share: Callable[[Ref], object]) -> Forked:
             copy_definitions(owner.store, target)
@@ -53,17 +53,17 @@ class Keeping:
                 owner.stamp,
                 at=at,
                 caller=self._caller,
-                blobs=owner.ruled.blobs,
+                blobs=owner.in_force.blobs,
                 share=share,
                 kept_code=owner.kept_code,
             )
 
         beside = [owner.ledger.copy_to] if owner.ledger is not None else []
         made = await asyncio.to_thread(make_fork, owner.store, Path(folder), SystemEntropy(), build, *beside)
-        await asyncio.to_thread(owner.own_code.copy_to, Path(folder))
-        if owner.ruled.own is not None:
+        await asyncio.to_thread(owner.trusted_code.copy_to, Path(folder))
+        if owner.in_force.own is not None:
             adoption = replace(owner.adoption, folder=Path(folder))
-            warning = await asyncio.to_thread(adoption.take, owner.ruled.own)
+            warning = await asyncio.to_thread(adoption.take, owner.in_force.own)
             owner.notices += [warning] if warning is not None else []
         return made
 
@@ -76,7 +76,7 @@ class Keeping:
     async def gc(self, keep_days: float, dry_run: bool) -> Garbage:
         owner = self._owner
         owner.require_writable(dry_run=dry_run)
-        parts = owner.store, owner.manifest, owner.ruled.blobs, owner.running, owner.clock
+        parts = owner.store, owner.manifest, owner.in_force.blobs, owner.running, owner.clock
         return await collect_garbage(*parts, keep_days, dry_run)
 
     async def erase(self, ref: str, why: str, dry_run: bool) -> Erasure:

@@ -62,9 +62,9 @@ class Owner:
     def __init__(
         self,
         store: Store,
-        ruled: ManifestInForce,
+        in_force: ManifestInForce,
         adoption: Adoption,
-        means: ProcessConfig,
+        config: ProcessConfig,
         *,
         secrets: Secrets,
         addresses: Mapping[str, Address],
@@ -80,19 +80,19 @@ class Owner:
         opened_by: Caller = USER,
         sets_manifest: bool = False,
     ) -> None:
-        self.store, self.ruled, self.adoption, self.means = store, ruled, adoption, means
-        self.source: ToolSource = means.source
+        self.store, self.in_force, self.adoption, self.config = store, in_force, adoption, config
+        self.source: ToolSource = config.source
         self._begins_as = MANIFEST_SET if sets_manifest else OPENED, opened_by
-        self.manifest, self.clock, self.secrets = ruled.manifest, clock, secrets
+        self.manifest, self.clock, self.secrets = in_force.manifest, clock, secrets
         self.ledger = WorldLedger(folder, clock, store) if folder is not None else None
         self.digest_key = WorldDigestKey(adoption.folder, store)
-        self.approved = LocalApprovals(adoption.environment, adoption.folder)
-        self.own_code = TrustedCode(adoption.environment, adoption.folder)
-        self.kept_code: KeptCode = (lambda _source: True) if kept_code else self.own_code.holds
+        self.local_approvals = LocalApprovals(adoption.environment, adoption.folder)
+        self.trusted_code = TrustedCode(adoption.environment, adoption.folder)
+        self.kept_code: KeptCode = (lambda _source: True) if kept_code else self.trusted_code.holds
         self.sessions = Sessions(StoredRecords(store), events if events is not None else EventCodec())
         self.doubts = Doubts(store, self.source, self.ledger, clock)
         self.broadcast, self.appends = Broadcast(store.find_ingress), Appends(store)
-        self.notices = list(ruled.notices)
+        self.notices = list(in_force.notices)
         self.running: Host | None = None
         """The host, once something had to run."""
         self.serve: Callable[[], Awaitable[None]] = _serve_nobody
@@ -109,7 +109,7 @@ class Owner:
         (`not_adopted`), and what `require_writable` and a policy that was not recalled raise."""
         self.require_writable()
         await self.serve()
-        self.require_means()
+        self.require_runnable()
         async with self.changing:
             if self.running is None:
                 self.running = await self._started(*self._begins_as)
@@ -130,8 +130,8 @@ class Owner:
             kept_code=self.kept_code,
             broadcast=self.broadcast,
         )
-        await asyncio.to_thread(self.own_code.add, self.manifest.reducers.values())
-        self.store.put_blobs(self.ruled.blobs)
+        await asyncio.to_thread(self.trusted_code.add, self.manifest.reducers.values())
+        self.store.put_blobs(self.in_force.blobs)
         await host.start()
         try:
             await host.replace_manifest(self.manifest, how, caller)
@@ -152,7 +152,7 @@ class Owner:
             source=self.source,
             sessions=self.sessions,
             ledger=ledger,
-            is_ours=self.approved.holds,
+            is_ours=self.local_approvals.holds,
             errors=self._errors,
             observers=self._observers,
         )
@@ -168,19 +168,19 @@ class Owner:
         if self.store.read_only is not None and not dry_run:
             self.store.read_only.refuse()
 
-    def require_means(self) -> None:
+    def require_runnable(self) -> None:
         """Raises what keeps events from being taken in: nothing may run that would end as a recorded failure for want
         of code, or under a manifest that its user has not taken here."""
-        if not self.ruled.adopted:
+        if not self.in_force.adopted:
             raise not_adopted()
-        if self.ruled.refused is not None:
-            raise self.ruled.refused
+        if self.in_force.refused is not None:
+            raise self.in_force.refused
         if self.store.lost:
             raise lost(self.store.lost[0])
         if self.running is None and (gone := self.digest_key.lost()):
             raise lost(gone[0].removesuffix(f" {OR_ACCEPT}"))
-        if self.ruled.missing:
-            names = ", ".join(self.ruled.missing)
+        if self.in_force.missing:
+            names = ", ".join(self.in_force.missing)
             raise NotFound(
                 f"The code of {names} is not here: name the Python module that has it (--tools), or give `reducers`.",
                 code="no_code",
@@ -206,36 +206,36 @@ class Owner:
         `KeepCalls.replace_manifest`."""
         self.require_writable()
         async with self.changing:
-            means, then = changed(self.means, self.manifest, change)
+            config, then = changed(self.config, self.manifest, change)
             # the settings of the manifest that it replaces may still name some of its blobs
-            blobs = tuple(dict.fromkeys((*self.ruled.blobs, *then.blobs)))
-            ruled = self.ruled._replace(manifest=then.manifest, missing=then.missing, blobs=blobs)
+            blobs = tuple(dict.fromkeys((*self.in_force.blobs, *then.blobs)))
+            in_force = self.in_force._replace(manifest=then.manifest, missing=then.missing, blobs=blobs)
             if change.policy is not None:
-                ruled = ruled._replace(refused=None)
-            before = self.ruled, self.means, stored_definitions(self.store)
+                in_force = in_force._replace(refused=None)
+            before = self.in_force, self.config, stored_definitions(self.store)
             if change.definitions is not None:
                 own, warning = await asyncio.to_thread(set_definitions, self.store, change.definitions, self.adoption)
-                ruled = ruled._replace(own=own, adopted=True)
+                in_force = in_force._replace(own=own, adopted=True)
                 self.notices += [warning] if warning is not None else []
             try:
-                await self._put_in_force(ruled, means, change, caller)
+                await self._put_in_force(in_force, config, change, caller)
             except BaseException:
-                self.ruled, self.means, former = before
-                self.manifest = self.ruled.manifest
+                self.in_force, self.config, former = before
+                self.manifest = self.in_force.manifest
                 if change.definitions is not None:
                     await asyncio.to_thread(set_definitions, self.store, former or Definitions.shipped(), self.adoption)
                 raise
 
     async def _put_in_force(
-        self, ruled: ManifestInForce, means: ProcessConfig, change: ManifestChange, caller: Caller
+        self, in_force: ManifestInForce, config: ProcessConfig, change: ManifestChange, caller: Caller
     ) -> None:
         if self.running is not None:
-            await asyncio.to_thread(self.own_code.add, ruled.manifest.reducers.values())
-            await asyncio.to_thread(self.store.put_blobs, ruled.blobs)
-            await self.running.replace_manifest(ruled.manifest, change.how, caller)
-        self.ruled, self.manifest, self.means = ruled, ruled.manifest, means
+            await asyncio.to_thread(self.trusted_code.add, in_force.manifest.reducers.values())
+            await asyncio.to_thread(self.store.put_blobs, in_force.blobs)
+            await self.running.replace_manifest(in_force.manifest, change.how, caller)
+        self.in_force, self.manifest, self.config = in_force, in_force.manifest, config
         if self.running is None and change.tools is None:  # what is listed when the world is opened is no change of it
-            self.require_means()
+            self.require_runnable()
             self.running = await self._started(change.how, caller)
 
     def stamp(self, caller: Caller) -> Stamp:

@@ -16,7 +16,7 @@ from demiurge.stores.read_only import NO_WRITES
 from demiurge.stores.sqlite.world_folder import DATABASE, remains
 from demiurge.values.clock import SystemClock, SystemEntropy, new_id
 
-__all__ = ["is_open", "last_change", "own"]
+__all__ = ["is_open", "last_change", "take_ownership"]
 
 OWNER_WAIT_NS = 10 * 10**9
 """How long to wait for a process that is just starting or stopping to own the world."""
@@ -25,7 +25,7 @@ TELL_NS = 3 * 10**9
 READERS = "Another process only reads the world in {folder}, whose disk takes no writes: end it, or make room."
 
 
-def own(
+def take_ownership(
     folder: Path, *, create: bool, accepts_losses: bool = False, tell: Callable[[str], None] = lambda _: None
 ) -> SqliteStore | None:
     """The store, owned by this process; None when another process owns it and listens. `accepts_losses`: see
@@ -37,7 +37,7 @@ def own(
     begun, is_told, is_last = clock.monotonic_ns(), False, False
     while True:
         try:
-            if (store := _taken(folder, create=create, accepts_losses=accepts_losses)) is not None:
+            if (store := _opened(folder, create=create, accepts_losses=accepts_losses)) is not None:
                 return store
         except Conflict as conflict:
             if conflict.code != "owned" or held_here(folder / "lock"):
@@ -49,13 +49,13 @@ def own(
                 is_told = True
                 tell(f"{holder(folder)} {WAITS}")
             if waited_ns > OWNER_WAIT_NS:
-                if (store := _looked_at(folder, is_last=is_last)) is not None:
+                if (store := _read_silent_owner(folder, is_last=is_last)) is not None:
                     return store
                 is_last = True
         time.sleep(0.05)
 
 
-def _taken(folder: Path, *, create: bool, accepts_losses: bool) -> SqliteStore | None:
+def _opened(folder: Path, *, create: bool, accepts_losses: bool) -> SqliteStore | None:
     """The store, owned, or only read where the disk takes no writes; None when somebody else makes a world there."""
     try:
         return SqliteStore.open(folder, accepts_losses=accepts_losses)
@@ -75,7 +75,7 @@ def _taken(folder: Path, *, create: bool, accepts_losses: bool) -> SqliteStore |
         return None
 
 
-def _looked_at(folder: Path, *, is_last: bool) -> SqliteStore | None:
+def _read_silent_owner(folder: Path, *, is_last: bool) -> SqliteStore | None:
     """The store of an owner that does not listen, only to be read; None when that has gone, unless this `is_last`: then
     those who keep others from owning it only read it too."""
     why = Conflict(holder(folder), code="owned")

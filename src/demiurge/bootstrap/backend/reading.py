@@ -95,10 +95,10 @@ class Reading:
             "catalog": [{**spec.to_json(), "spec_hash": spec.spec_hash} for spec in catalog.specs()],
             "tools": [spec.name for spec in owner.source.specs()],
             "notices": [*owner.notices, *(owner.running.notices if owner.running else ())],
-            "missing": list(owner.ruled.missing),
+            "missing": list(owner.in_force.missing),
             "origin": {"world_id": known[-1].world, "position": known[-1].until} if known else None,
-            "own_manifest": owner.ruled.own,
-            "adopted": owner.ruled.adopted,
+            "own_manifest": owner.in_force.own,
+            "adopted": owner.in_force.adopted,
             "lacking": lacking_fields(owner.manifest.schemas),
         }
 

@@ -86,7 +86,7 @@ class Remote:
                 try:
                     connection.take_over(error)
                 except LacksCode as lacks:
-                    with connection.looking_on(lacks, operation, args) as reader:
+                    with connection.without_owner(lacks, operation, args) as reader:
                         return self._call_on(reader, operation)(*args)
         assert connection.successor is not None
         return self._call_on(connection.successor, operation)(*args)
@@ -103,7 +103,7 @@ class Remote:
                 try:
                     await asyncio.to_thread(connection.take_over, error)
                 except LacksCode as lacks:
-                    with connection.looking_on(lacks, operation, args) as reader:
+                    with connection.without_owner(lacks, operation, args) as reader:
                         return await self._call_on(reader, operation)(*args)
         assert connection.successor is not None
         await connection.successor.serve()

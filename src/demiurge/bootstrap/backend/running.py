@@ -71,7 +71,7 @@ class Running:
         """Notes the approval for this user before it is journaled; also when it is given once more by who was not told
         that it was."""
         owner = self._owner
-        warning = await asyncio.to_thread(owner.approved.add, asked) if asked is not None else None
+        warning = await asyncio.to_thread(owner.local_approvals.add, asked) if asked is not None else None
         if warning is not None and warning not in owner.notices:
             owner.notices.append(warning)
 
