@@ -239,3 +239,24 @@ async def test_a_policy_that_was_asked_of_a_killed_process_is_asked_of_its_succe
             assert [entry["how"] for entry in joined.manifest_log()] == ["opened with", "policy set"]
             assert (await joined.call("ring_bell", '{"times": 1}')).status == "awaiting_approval"
             await whole(joined)
+
+
+async def test_who_follows_a_policy_joins_the_next_owner_under_it(tmp_path: Path) -> None:
+    folder = tmp_path / "w"
+    with owning(folder) as owner:
+        joined = joining(folder, [ring_bell], ALLOWS)
+        other = joining(folder, [ring_bell], ALLOWS)
+        await joined.set_policy(ASKS)
+        assert len(other.manifest_log()) == 2
+        owner.leave()
+    try:
+        await joined.backend.serve()
+        assert (await joined.call("ring_bell", '{"times": 1}')).status == "awaiting_approval"
+        assert joined.owned
+        assert len(await other.approvals()) == 1
+        assert not other.owned
+    finally:
+        await other.close()
+        await joined.close()
+    with owning(folder), pytest.raises(Conflict, match="another policy"):
+        joining(folder, [ring_bell], ASKS)

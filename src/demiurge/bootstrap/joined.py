@@ -7,12 +7,13 @@ owner: it looks on.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
+from typing import Any
 
 from demiurge.bootstrap.backend.connection import LacksCode
 from demiurge.bootstrap.manifest import Definitions, ManifestInForce, ProcessConfig, default_policy
-from demiurge.bootstrap.manifest_change import lacking_code
+from demiurge.bootstrap.manifest_change import OPENED, lacking_code
 from demiurge.bootstrap.world_options import WorldOptions
 from demiurge.errors import Conflict
 from demiurge.stores.protocol import Store
@@ -27,22 +28,33 @@ class Joined:
     """The manifest that the owner had when this process joined. `names_tools`: the options name tools, which are listed
     already."""
 
-    def __init__(self, options: WorldOptions, config: ProcessConfig, *, names_tools: bool) -> None:
-        self._options, self._config, self._names_tools = options, config, names_tools
+    def __init__(
+        self, options: WorldOptions, config: ProcessConfig, *, names_tools: bool, former: Joined | None = None
+    ) -> None:
+        self._options, self._config, self._names_tools, self._former = options, config, names_tools, former
         self._ref: Ref | None = None
         self._log_length = 0
 
-    def agree(self, node: bytes, log_length: int) -> None:
+    def agree(self, node: bytes, log_length: int, log: Callable[[], list[dict[str, Any]]]) -> None:
         """Notes the owner's manifest, and how many records its log has. Raises Conflict (`owned`) if the options name
-        tools, a policy, a prompt or code that differ from the owner's."""
+        tools, a policy, a prompt or code that differ from the owner's, and were not replaced since this process joined
+        a `former` owner."""
         others = list(self._differences(node))
-        if others:
+        if others and not (self._former is not None and self._former._is_replaced(ref_of(node), log())):
             raise Conflict(
                 f"Another process has this world open with {' and '.join(others)}. Join it without naming them, "
                 "change them for both (`demiurge policy set`, `demiurge manifest set`), or stop it first.",
                 code="owned",
             )
         self._ref, self._log_length = ref_of(node), log_length
+
+    def _is_replaced(self, ref: Ref, log: list[dict[str, Any]]) -> bool:
+        """Returns whether this manifest is in force because somebody changed the one that this process joined."""
+        last = log[-1] if log and self._ref is not None else None
+        return last is not None and last["manifest"] == ref and self._is_after(last["seq"], last["how"])
+
+    def _is_after(self, seq: int, how: str) -> bool:
+        return seq >= self._log_length and how != OPENED
 
     def _differences(self, node: bytes) -> Iterator[str]:
         theirs, options, config = cbor.decode(node), self._options, self._config
@@ -64,9 +76,9 @@ class Joined:
         """Returns what this process runs the world with as the owner's successor. That is what it brings itself
         (`in_force`, `config`) unless the log has a manifest that was in force since it joined. Raises LacksCode."""
         entry = last_entry(store) if self._ref is not None else None
-        if entry is None or (entry.seq < self._log_length and entry.ref != self._ref):
+        if entry is None or entry.ref == in_force.manifest.ref:
             return in_force, config
-        if entry.ref == in_force.manifest.ref:
+        if entry.ref != self._ref and not self._is_after(entry.seq, entry.how):
             return in_force, config
         then = config.load(store.get_blob(entry.ref))
         lacking = lacking_code(then.manifest, config.source)

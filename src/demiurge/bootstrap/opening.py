@@ -93,10 +93,12 @@ class Opening:
             options.folder, create=options.create, accepts_losses=self.losses.accepts, tell=options.tell
         )
 
-    def _guest(self) -> Remote:
-        """Joins the owner, whose successor this process may become."""
+    def _guest(self, former: Joined | None = None) -> Remote:
+        """Joins the owner, whose successor this process may become. `former`: what was agreed on with the owner before
+        this one."""
         options = self.options
-        joined = Joined(options, self.config, names_tools=self.source.any_given and not self.source.is_waiting)
+        names_tools = self.source.any_given and not self.source.is_waiting
+        joined = Joined(options, self.config, names_tools=names_tools, former=former)
         succeed = replace(self, given=None, adopts=False)._succeed
         connection = self._connection(lambda: succeed(joined))
         connection.agree(joined.agree, now=self._must_match_owner)
@@ -119,7 +121,7 @@ class Opening:
         """Opens the world when its owner has gone: as its owner, or as a guest of the next one. Raises LacksCode, and
         as `World.open`."""
         store = self._take_ownership()
-        return self._embedded(store, joined) if store is not None else self._guest()
+        return self._embedded(store, joined) if store is not None else self._guest(joined)
 
     @property
     def _must_match_owner(self) -> bool:

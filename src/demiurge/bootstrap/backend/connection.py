@@ -34,6 +34,10 @@ __all__ = ["Connection", "LacksCode", "OwnerSilent"]
 AGAIN_S = 0.05
 
 MANIFEST, HEADS = OPERATIONS["read.manifest"], OPERATIONS["read.heads"]
+MANIFEST_LOG = OPERATIONS["read.manifest_log"]
+
+Agree = Callable[[bytes, int, Callable[[], list[dict[str, Any]]]], None]
+"""Is given the owner's manifest, the number of records in the log of manifests, and what reads that log."""
 
 
 class OwnerSilent(Exception):
@@ -76,15 +80,14 @@ class Connection:
         self._read_without_owner = read_without_owner
         self.lacks: LacksCode | None = None
         """Why this process can't be the next owner, if the last one has gone."""
-        self._require: Callable[[bytes, int], None] | None = None
+        self._require: Agree | None = None
         self.successor: Backend | None = None
         self.closed = False
         self._taking_over = threading.Lock()
         self._wires: set[socket.socket | asyncio.StreamWriter] = set()
 
-    def agree(self, require: Callable[[bytes, int], None], *, now: bool) -> None:
-        """Calls `require` with the owner's manifest and the number of records in the log of manifests: `now`, if the
-        owner answers, else before it is given a call."""
+    def agree(self, require: Agree, *, now: bool) -> None:
+        """Calls `require` `now`, if the owner answers, else before the owner is given a call."""
         self._require = require
         try:
             if now:
@@ -141,7 +144,8 @@ class Connection:
         if self._require is not None:
             heads = self._exchange(HEADS, USER, (str(MANIFESTS), 1), only_reads=only_reads)
             length = heads[0].next_seq if heads else 0
-            self._require(self._exchange(MANIFEST, USER, (), only_reads=only_reads), length)
+            manifest = self._exchange(MANIFEST, USER, (), only_reads=only_reads)
+            self._require(manifest, length, lambda: self._exchange(MANIFEST_LOG, USER, (), only_reads=only_reads))
             self._require = None
 
     def _exchange(self, operation: Operation, caller: Caller, args: Sequence[Any], *, only_reads: bool) -> Any:

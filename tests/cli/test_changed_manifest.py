@@ -1,0 +1,76 @@
+"""`demiurge policy set`, `manifest set` and `manifest log`, alone and while another process has the world open."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+NOTHING = "allowed_tools = []\n"
+
+
+@pytest.fixture
+def nothing(tmp_path: Path) -> str:
+    (tmp_path / "nothing.toml").write_text(NOTHING)
+    return "nothing.toml"
+
+
+def log(demiurge: Any) -> list[tuple[str, list[str] | None]]:
+    return [(entry["how"], entry["changed"]) for entry in demiurge("--json", "manifest", "log").document]
+
+
+def test_the_log_of_a_world_in_which_nothing_happened_is_empty(demiurge: Any) -> None:
+    demiurge("init")
+    assert log(demiurge) == []
+    assert "Nothing has happened" in demiurge("manifest", "log").out
+
+
+def test_a_policy_that_is_set_is_in_force_remembered_and_logged(demiurge: Any, nothing: str) -> None:
+    demiurge("init")
+    done = demiurge("--json", "policy", "set", nothing)
+    assert (done.status, done.document["ok"]) == (0, True)
+    assert log(demiurge) == [("policy set", None)]
+    assert demiurge("--json", "tools", "ls").document["tools"] == []
+    assert demiurge("--json", "manifest", "get").document["tool_policy"]["allowed_tools"] == []
+    call = demiurge("--json", "tools", "call", "core.get_current_time", "{}")
+    assert call.document["error_code"] == "policy_denied"
+    assert log(demiurge) == [("policy set", None)]
+    assert demiurge("journal", "verify").status == 0
+    assert demiurge("replay", "--check").status == 0
+
+
+def test_names_of_no_tool_are_told_and_a_bad_file_changes_nothing(demiurge: Any, tmp_path: Path) -> None:
+    demiurge("init")
+    (tmp_path / "odd.toml").write_text('allowed_tools = ["no_such_tool"]\n')
+    assert "names no_such_tool, which is no tool of this world" in demiurge("policy", "set", "odd.toml").err
+    (tmp_path / "bad.toml").write_text("allow = 1\n")
+    assert demiurge("policy", "set", "bad.toml").status == 1
+    assert len(log(demiurge)) == 1
+
+
+def test_the_log_says_when_who_how_and_what(demiurge: Any, nothing: str) -> None:
+    demiurge("init")
+    demiurge("tools", "call", "core.get_current_time", "{}")
+    demiurge("policy", "set", nothing)
+    first, second = demiurge("manifest", "log").out.splitlines()
+    assert "Z  user: opened with  sha256:" in first
+    assert "Z  user: policy set (policy)  sha256:" in second
+
+
+def test_the_manifest_and_the_policy_change_while_a_chat_has_the_world_open(
+    process: Any, provider: Any, nothing: str
+) -> None:
+    app = Path(__file__).parents[2] / "src/demiurge/apps/demiurge/air"
+    provider.say(provider.answer(provider.text("Done."), held=True))
+    owner = process.start("chat", "-m", "Think hard.")
+    assert provider.asked.wait(20)
+    assert process("policy", "set", nothing).status == 0
+    assert process("--json", "tools", "ls").document["tools"] == []
+    assert process("manifest", "set", str(app)).status == 0
+    provider.let_go.set()
+    assert process.finish(owner).status == 0
+    assert log(process) == [("opened with", None), ("policy set", ["policy"])]
+    verified = process("--json", "journal", "verify").document
+    assert verified["ok"], json.dumps(verified)
