@@ -23,7 +23,6 @@ TO_DO = {
     "sessions",
     "tools",
     "wire",
-    "world",
 }
 """Packages with docstrings that still open with such a word. A package leaves this set for good."""
 

@@ -1,7 +1,7 @@
-"""The credentials of a world's connections, in the user's secret vault and nowhere in the world.
+"""The credentials of a world's connections, which are in the user's secret vault and nowhere in the world.
 
-An entry is kept for one connection of one world, together with a digest of what that connection may be used for. So a
-fork or another world has no credentials for it, and a journal that somebody rewrote to allow more opens nothing.
+An entry belongs to one connection of one world and holds a digest of what that connection may be used for. So a fork or
+another world has no credentials for it, and a journal that was rewritten to allow more opens nothing.
 """
 
 from __future__ import annotations
@@ -20,25 +20,25 @@ from demiurge.values.clock import Entropy
 __all__ = ["CONNECTION_ALIASES", "ConnectionCredentials"]
 
 CONNECTION_ALIASES: Final = "connection/"
-"""How the alias of an entry begins; no secret of a manifest may be kept under such an alias."""
+"""The prefix of an entry's alias. No secret of a manifest may have such an alias."""
 
 _VERSION = 1
 _TERMS = ("provider", "credential_type", "tenant", "scopes", "tools", "expires_at_ms")
 
 
 class ConnectionCredentials:
-    """The credentials of one world's connections. `state` is the connection's, as its unit has it. Methods raise
-    Unavailable without a vault or its key, and wait for a disk."""
+    """The credentials of one world's connections. `state` is the connection's state in its unit. Methods block on the
+    disk, and raise Unavailable without a vault or its key."""
 
     def __init__(self, vault: SecretVault | None, world_id: str) -> None:
         self._vault, self._prefix = vault, f"{CONNECTION_ALIASES}{world_id}/"
 
     def put(self, connection_id: str, state: Mapping[str, Any], credentials: Credentials, entropy: Entropy) -> None:
-        """Keeps them in place of those before; durable on return."""
+        """Stores the credentials in place of earlier ones; durable on return."""
         self._there.put(self._prefix + connection_id, _VERSION, _sealable(state, credentials), entropy)
 
     def get(self, connection_id: str, state: Mapping[str, Any]) -> Credentials:
-        """Raises NotFound, and Damaged for what is not the credentials of a connection with these terms."""
+        """Returns the credentials. Raises NotFound, and Damaged if they belong to a connection with other terms."""
         found = self._there.get(self._prefix + connection_id, _VERSION)
         if found is None:
             raise NotFound(f"The vault has no credentials for the connection {connection_id}.", code="no_credentials")
@@ -48,23 +48,23 @@ class ConnectionCredentials:
         return credentials
 
     def discard(self, connection_id: str) -> bool:
-        """Takes them out of the vault; False when there are none."""
+        """Removes the credentials from the vault. Returns whether there were any."""
         return self._there.discard(self._prefix + connection_id, _VERSION)
 
     def ids(self) -> frozenset[str]:
-        """The connections of this world for which the vault has credentials; needs no key."""
+        """Returns the connections of this world for which the vault has credentials; needs no key."""
         names = self._vault.names() if self._vault is not None else ()
         return frozenset(alias.removeprefix(self._prefix) for alias, _ in names if alias.startswith(self._prefix))
 
     @property
     def _there(self) -> SecretVault:
         if self._vault is None:
-            raise Unavailable("There is no home folder to keep a vault in.", code=CODE)
+            raise Unavailable("There is no home folder for the secret vault. Set HOME.", code=CODE)
         return self._vault
 
 
 def _terms(state: Mapping[str, Any]) -> str:
-    """A digest of what a connection may be used for."""
+    """Returns a digest of what a connection may be used for."""
     tools = state["tools"]
     terms = {name: state[name] for name in _TERMS}
     terms |= {"scopes": list(state["scopes"]), "tools": None if tools is None else sorted(tools)}

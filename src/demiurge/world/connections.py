@@ -37,11 +37,11 @@ CHOOSE = "sys/ConnectionChoose@1"
 CONNECTION_REFUSED = "sys/ConnectionRefused@1"
 
 ANY_TOOL = ""
-"""In a choice: the tools for which no connection of their own is chosen."""
+"""In a choice: stands for the tools for which no other connection is chosen."""
 
 
 def reduce_connection(state: Mapping[str, Any] | None, event: Mapping[str, Any], context: ReducerContext) -> Step:
-    """One step of a connection: it is added once, and revoked once."""
+    """Takes one step of a connection, which is added once and revoked once."""
     value = event["$value"]
     if not _is_user(context):
         return _refused(context.key, "not_allowed", "Only a user adds and revokes connections.")
@@ -60,8 +60,8 @@ def reduce_connection(state: Mapping[str, Any] | None, event: Mapping[str, Any],
 
 
 def reduce_choice(state: Mapping[str, Any] | None, event: Mapping[str, Any], context: ReducerContext) -> Step:
-    """One step of a unit's choice: `chosen` maps tools to connections. `changed_at` says since when all of it is as it
-    is, so that an approval from before counts for no other connection."""
+    """Takes one step of a unit's choice: `chosen` maps tools to connections. `changed_at` is the time of the last
+    change, so that an earlier approval counts for no other connection."""
     if not _is_user(context):
         return _refused(event["connection_id"] or "", "not_allowed", "Only a user chooses connections.")
     before = state["chosen"] if state is not None else {}
@@ -75,7 +75,7 @@ def reduce_choice(state: Mapping[str, Any] | None, event: Mapping[str, Any], con
 
 
 def _is_user(context: ReducerContext) -> bool:
-    """Whether the event comes from a user and from no unit."""
+    """Returns whether the event comes from a user and from no unit."""
     return context.origin == "external" and "user" in context.stamp.caller.roles
 
 
@@ -85,6 +85,6 @@ def _refused(connection_id: str, code: str, message: str) -> Step:
 
 
 def connection_reducers() -> dict[str, Reducer]:
-    """The code of both modules."""
+    """Returns the code of both modules, by module name."""
     source = inspect.getsource(sys.modules[__name__]).encode()
     return {CONNECTION: Reducer(reduce_connection, source), CHOICE: Reducer(reduce_choice, source)}

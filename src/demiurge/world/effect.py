@@ -135,7 +135,7 @@ class EffectCall:
     injections: Injections = field(default_factory=Injections)
     """The secrets that the adapter was handed. They are masked in whatever it stores or answers."""
     connection: Mapping[str, Any] | None = None
-    """What the receipt says of the connection that the call asked for (`effects.chosen_connection`)."""
+    """The receipt's entry for the connection that the call uses (`effects.chosen_connection`)."""
     requests: int = 0
     """How many capability requests the running tool has made."""
     in_doubt: bool = False

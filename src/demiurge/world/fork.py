@@ -135,10 +135,10 @@ class _Copy:
         self.source, self.target, self._share = source, target, share
         self.records = 0
         self.origins = [Origin(origin.world, 0) for origin in origins(source)]
-        """The source's, by the positions that the target gives."""
+        """The origins of the source, in the positions of the target."""
         self.erased = [ref for ref in source.erasures() if not source.has_blob(ref)]
         self.bytes: dict[str, int] = defaultdict(int)
-        """Of each unit's records."""
+        """Size in bytes of each unit's records."""
         self._batches: list[Batch] = []
         self._blobs: list[bytes] = []
         self._size = 0
@@ -260,7 +260,7 @@ class _Mover:
         made: dict[Ref, bytes] = {}
 
         def get(ref: Ref) -> bytes:
-            """What replay will find in the new world, and nothing else."""
+            """Reads a blob that replay will find in the new world, and no other."""
             return made[ref] if ref in made else self.copy.target.get_blob(ref)
 
         fork = Ingress("fork", f"fork:{world}", body, self.stamp(self.caller))

@@ -34,20 +34,22 @@ class Injections(Uncopyable):
     __slots__ = ("_forms", "_shortest", "_words", "journaled")
 
     def __init__(self) -> None:
-        self._forms: Callable[[], tuple[str, ...]] = lambda: ()  # a closure, which no listing of attributes shows
+        self._forms: Callable[[], tuple[str, ...]] = (
+            lambda: ()
+        )  # a closure, so that no listing of attributes shows the values
         self._words: Callable[[], tuple[str, ...]] = lambda: ()
-        """Short values, which are masked as words only."""
+        """Short values, which are masked only as whole words."""
         self._shortest = 0
         self.journaled: list[Mapping[str, Any]] = []
-        """`{alias, version, digest?}` each: what the receipt says."""
+        """The receipt's `secrets`, `{alias, version, digest?}` each."""
 
-    def add(self, said: Mapping[str, Any], secret: Secret) -> None:
-        if said not in self.journaled:
-            self.journaled.append(said)
+    def add(self, entry: Mapping[str, Any], secret: Secret) -> None:
+        if entry not in self.journaled:
+            self.journaled.append(entry)
             self.hide(secret)
 
     def hide(self, secret: Secret) -> None:
-        """Masks a value of which the receipt's `secrets` say nothing."""
+        """Masks a value that is not among the receipt's `secrets`."""
         value = secret.reveal()
         short = is_short(value)
         if short and _PLAIN_WORD.fullmatch(value):
@@ -61,11 +63,11 @@ class Injections(Uncopyable):
         self._shortest = min(map(len, (*self._forms(), *self._words())), default=0)
 
     def are_in(self, value: Any) -> bool:
-        """Whether one of the values is in a text of `value`."""
+        """Returns whether a text in `value` holds one of the values."""
         return bool(self.masked(value) != value)
 
     def masked_bytes(self, data: bytes) -> bytes:
-        """`data` with `[secret]` in place of each value."""
+        """Returns `data` with `[secret]` in place of each value."""
         for form in self._forms():
             data = data.replace(form.encode(), MASK.encode())
         for form in self._words():
@@ -82,7 +84,7 @@ class Injections(Uncopyable):
                 text = as_word(form, more_follows=more_follows).sub(MASK, text)
         return text
 
-    def begun(self, text: str) -> int:
+    def unfinished(self, text: str) -> int:
         """Returns how many characters at the end of `text` may belong to an unfinished value: to the beginning of one,
         or to a short value of which it is not known yet whether the word ends there."""
         ends = [*((form, len(form) - 1) for form in self._forms()), *((form, len(form)) for form in self._words())]

@@ -20,7 +20,7 @@ from demiurge.world.unit import Unit
 __all__ = ["MANIFESTS", "REPLACED", "ManifestEntry", "last_entry", "manifest_entries", "replaced"]
 
 MANIFESTS: Final = Unit("sys/World@1", "manifest")
-"""The unit that `manifest_replaced` records are in; nothing else is."""
+"""The unit that holds the `manifest_replaced` records and nothing else."""
 
 REPLACED: Final = "manifest_replaced"
 PAGE: Final = 8
@@ -28,8 +28,8 @@ PAGE: Final = 8
 
 @dataclass(frozen=True, slots=True)
 class ManifestEntry:
-    """A change of the manifest in force. `seq`: of its record; `old`: the manifest before, None for the first one that
-    the log has; `how`: what was done, such as `manifest set`."""
+    """A change of the manifest in force. `seq` is the number of its record; `old` is the manifest before, None for the
+    first entry of the log; `how` says what was done, such as `manifest set`."""
 
     seq: int
     at_ns: int
@@ -53,7 +53,7 @@ def manifest_entries(store: Store, from_seq: int = 0) -> Iterator[ManifestEntry]
 
 
 def last_entry(store: Store) -> ManifestEntry | None:
-    """Returns the last change, None if there is none; at the same cost however long the log is. Raises Damaged."""
+    """Returns the last change, None if there is none. The cost does not grow with the log. Raises Damaged."""
     head = store.head(str(MANIFESTS))
     end = head.next_seq if head is not None else 0
     while end > 0:

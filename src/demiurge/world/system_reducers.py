@@ -10,5 +10,5 @@ __all__ = ["system_reducers"]
 
 
 def system_reducers() -> dict[str, Reducer]:
-    """The reducers of the built-in modules, by module name."""
+    """Returns the reducers of the built-in modules, by module name."""
     return {WORKSPACE: workspace_reducer(), **connection_reducers()}

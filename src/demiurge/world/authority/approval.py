@@ -1,7 +1,7 @@
 """Approvals: the question to a person, bound to one exact call, and whether the person's answer lets the call run.
 
-A decision never weakens the rules: when it arrives, the policy in force is request again and may still deny. A decision
-counts only if its caller has a role that the policy asks for.
+A decision never weakens the rules: when it arrives, the policies in force are asked again and may still deny. A
+decision counts only if its caller has a role that the tool policy asks for.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def question(manifest: Manifest, params: Mapping[str, Any], call: bytes, stamp: 
 
 
 def asked_ns(approval: Mapping[str, Any]) -> int:
-    """When a person was first asked, by the clock on the wall."""
+    """Returns when a person was first asked, in nanoseconds of wall time."""
     return int(approval["expires_ns"]) - LIFETIME_NS
 
 

@@ -20,7 +20,7 @@ def _used(_params: Mapping[str, Any], receipt: Mapping[str, Any], _read: ReadBlo
 
 
 def allows_connection(grant: Mapping[str, Any], tool: str, connection_id: str, provider: str) -> bool:
-    """Whether calls of `tool` under a grant of type `tool` may use this connection. A list that the grant does not have
+    """Returns whether calls of `tool` under a grant of type `tool` may use this connection. A list that the grant lacks
     allows all; an empty one allows none."""
     tools, connections = grant.get("tools"), grant.get("connections")
     if tools is not None and tool not in tools:

@@ -1,4 +1,4 @@
-"""Which addresses a request may go to: the public internet, and what a grant adds.
+"""The addresses that a request may go to: those of the public internet, and those that a grant adds.
 
 A name says nothing about where it leads, so the decision is about the address that is connected to; this prevents
 server-side request forgery (SSRF). An IPv6 address that wraps an IPv4 address is refused unless a grant names the

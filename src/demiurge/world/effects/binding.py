@@ -32,8 +32,8 @@ __all__ = ["Bindable", "WorldParts", "capabilities", "shipped_adapters"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorldParts:
-    """What a world has for the adapters of its effects. `is_ours` tells whether this user gave the approval of an
-    intent; the other fields are as the adapters describe them."""
+    """The parts of a world that the adapters of its effects need. `is_ours` tells whether this user gave the approval
+    of an intent; the adapters describe the other fields."""
 
     clock: Clock
     entropy: Entropy

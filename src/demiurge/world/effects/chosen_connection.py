@@ -1,8 +1,8 @@
-"""The connection that one tool call may use, as it stands at this attempt.
+"""`ChosenConnection`: the connection that one tool call may use, as it stands at this attempt.
 
-The unit's choice names it; the connection itself, the grant that the call was admitted under and the same grant in the
-manifest in force all have to allow it. All of that is read when the call is about to run and again when its credentials
-are opened, so a revocation counts that came while a person was asked. The receipt says what was found.
+The unit's choice names the connection. The connection itself, the grant that the call was admitted under and the same
+grant in the manifest in force must all allow it. All of that is read when the call is about to run and again when its
+credentials are opened, so a revocation that came while a person was asked counts. The receipt names what was read.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ _MS = 1_000_000
 
 
 class ChosenConnection:
-    """What a call gets of a connection; made by `read`. `connection_id` is None when the call can have none: none is
-    chosen, or the chosen one is revoked, expired, of another tenant or not there. `access` is for the call's runner."""
+    """The connection of one call; made by `read`. `connection_id` is None if the call can have none: none is chosen, or
+    the chosen one is revoked, expired, of another tenant or unknown. `access` is for the call's runner."""
 
     def __init__(self, call: EffectCall, credentials: ConnectionCredentials, clock: Clock) -> None:
         self._call, self._credentials, self._clock = call, credentials, clock
@@ -42,20 +42,21 @@ class ChosenConnection:
 
     @classmethod
     async def read(cls, call: EffectCall, credentials: ConnectionCredentials, clock: Clock) -> ChosenConnection:
+        """Returns the connection of `call`, as its unit's choice and the grants stand now."""
         found = cls(call, credentials, clock)
         await found._read()
         return found
 
     def changed_after(self, time_ns: int) -> bool:
-        """Whether the unit's choice is another one since then."""
+        """Returns whether the unit's choice changed after `time_ns` (wall time)."""
         return self._changed_ns > time_ns
 
     def lease(self, connection_id: str, *, tenant: str, actor: str, wait_ms: int | None = None) -> Lease:
-        """As `tools.connections.access.Lender`."""
+        """Returns the lease of a connection (`tools.connections.access.Lender`)."""
         return Lease(connection_id, self._opened)
 
     async def _opened(self) -> Credentials:
-        """Raises Unavailable, NotFound, Damaged: then the call does not run."""
+        """Returns the credentials. Raises Unavailable, NotFound, Damaged: then the call does not run."""
         state = await self._read()
         if state is None or self.connection_id is None or not self.access.permits(self.connection_id):
             raise Unavailable("The connection was revoked or changed.", code="connection_unavailable")
@@ -68,7 +69,7 @@ class ChosenConnection:
         return credentials
 
     async def _read(self) -> Mapping[str, Any] | None:
-        """Reads choice and connection anew; returns the state of a connection that the call may be lent."""
+        """Reads choice and connection again. Returns the connection's state if the call may be lent it, else None."""
         choice = await self._cell(CHOICE, str(self._call.unit))
         chosen = choice.cell["chosen"] if choice.cell is not None else {}
         self._changed_ns = choice.cell["changed_at"] if choice.cell is not None else 0
@@ -92,7 +93,7 @@ class ChosenConnection:
         return await self._call.services.read_cell(Unit(module, key))
 
     def _grants(self) -> list[Grant | None]:
-        """The grant of the call, as it was when the call was admitted and as it is in force."""
+        """Returns the grant of the call, as it was when the call was admitted and as it is in force."""
         manifests = (self._call.manifest, self._call.services.manifest)
         cap_type = manifests[0].effects[self._call.intent.kind].cap_type
         found = [manifest.grants.get(self._call.intent.grant) for manifest in manifests]
@@ -108,14 +109,15 @@ class ChosenConnection:
         )
 
     def _ends_ms(self, state: Mapping[str, Any] | None) -> int | None:
-        """When the right to use it ends; None: never."""
+        """Returns when the right to use the connection ends, in milliseconds since 1970; None if never."""
         ends_ns = [grant.expires_ns for grant in self._grants() if grant is not None]
         ends = [None if end is None else end // _MS for end in ends_ns]
         ends.append(state["expires_at_ms"] if state is not None else None)
         return min((end for end in ends if end is not None), default=None)
 
     def _note(self, connection_id: str, state: Mapping[str, Any] | None, readings: list[CellReading]) -> None:
-        """Puts into the receipt: which connection, by which grants, for whom, and what was read of it."""
+        """Writes the receipt's entry: which connection, by which grants, for which caller, and the cells that were
+        read."""
         tools = [state["tools"] if state is not None else None]
         tools += [grant.params.get("tools") for grant in self._grants() if grant is not None]
         limits = [set(listed) for listed in tools if listed is not None]

@@ -217,14 +217,15 @@ class ToolCalls:
         return _Ran(result, recorder, sink, limits)
 
     async def _connection(self, call: EffectCall) -> ChosenConnection | None:
-        """What there is of a connection for a call of a tool that needs one."""
+        """Returns the connection chosen for a call, as it stands now; None if the call's tool needs none."""
         tool = self._source.get(call.intent.params["tool"])
         if self._credentials is None or tool is None or not tool.requires_connection:
             return None
         return await ChosenConnection.read(call, self._credentials, self._clock)
 
     def _is_without_connection(self, call: EffectCall, result: ToolExecResult) -> bool:
-        """Whether the call was refused for its connection. Then an earlier attempt may have had it all the same."""
+        """Returns whether the call was refused because of its connection. An earlier attempt may have had the
+        connection all the same."""
         tool = self._source.get(call.intent.params["tool"])
         refused = result.error_code in (ToolErrorCode.CONNECTION_UNAVAILABLE, ToolErrorCode.POLICY_DENIED)
         return tool is not None and tool.requires_connection and refused
@@ -359,7 +360,7 @@ class _Decision:
         self._taken = True
         late = self._clock.now_ns() >= question["expires_ns"] or self._asks_by_another_rule(question["rule_digest"])
         if self._connection is not None and self._connection.changed_after(asked_ns(question)):
-            late = True  # it was asked about a call with another connection
+            late = True  # the person was asked about a call with another connection
         return ApprovalDecision(
             approval_id=self._intent.id.hex(),
             outcome="expired" if late else "approved",

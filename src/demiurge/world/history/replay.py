@@ -49,7 +49,7 @@ class Manifests:
         """Addresses of manifests whose history the code at hand could not compute."""
 
     def add(self, manifest: Manifest) -> None:
-        """Lets steps run under another manifest, with its own code, before it is the current one."""
+        """Adds a manifest with its own code, so that steps can run under it before it is the current one."""
         self._known[manifest.ref] = manifest
 
     def replace(self, manifest: Manifest) -> None:

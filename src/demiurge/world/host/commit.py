@@ -55,7 +55,7 @@ class Committer:
         self._thread = ThreadPoolExecutor(1, "demiurge-store")
         self._ready: list[Callable[[], None]] = []
         self._pending: list[_Pending] = []
-        self._apart: list[_Pending] = []
+        self._one_by_one: list[_Pending] = []
         """The parts of a transaction that failed because of one of them: each is written by itself."""
         self._is_writing = self._is_closed = False
         self._idle: asyncio.Future[None] | None = None
@@ -150,7 +150,7 @@ class Committer:
 
     def _write_next(self) -> None:
         """Writes the gathered parts, or the next part that is written by itself."""
-        taken = [self._apart.pop(0)] if self._apart else self._pending
+        taken = [self._one_by_one.pop(0)] if self._one_by_one else self._pending
         if not taken:
             self._is_writing = False
             if self._idle is not None:
@@ -174,7 +174,7 @@ class Committer:
     def _written(self, taken: Sequence[_Pending], held: Iterable[Ref], error: BaseException | None) -> None:
         try:
             if isinstance(error, _OF_ONE_UNIT) and len(taken) > 1:  # retry each by itself, so that the others succeed
-                self._apart += taken
+                self._one_by_one += taken
                 return
             if error is None:
                 self._stored(held)

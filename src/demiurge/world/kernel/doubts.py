@@ -1,5 +1,5 @@
 """Settling doubts: a person's decision on an effect with an unknown outcome is recorded, then the units concerned are
-recipient.
+told.
 
 Settling takes two ingresses of the unit `sys/World@1/doubts`, because the ledger, which is not part of the journal,
 changes between them. `doubt_decided` records what the person found out, before the ledger changes. `doubt_settled`

@@ -35,8 +35,8 @@ Type = TypeExpr | None
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """What an expression may read: the plan's `input`, the variables and steps that are set by then, and the event.
-    `later` holds variables that other steps set."""
+    """The names that an expression may read: the plan's `input`, the variables and steps that are set by then, and the
+    event. `later` holds variables that other steps set."""
 
     schemas: Mapping[str, TypeExpr]
     input: Type

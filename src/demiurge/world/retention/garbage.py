@@ -35,8 +35,8 @@ _BATCH: Final = 500
 
 @dataclass(frozen=True, slots=True)
 class Garbage:
-    """What was removed, or would be in a dry run: `blobs` of `bytes` in all, and `snapshots`. `kept` counts the blobs
-    that stay."""
+    """The removed garbage, or in a dry run the garbage found: `blobs` of `bytes` in all, and `snapshots`. `kept` counts
+    the blobs that stay."""
 
     blobs: int
     bytes: int

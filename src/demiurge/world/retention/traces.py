@@ -39,9 +39,9 @@ class Mention(NamedTuple):
 
 @dataclass(slots=True)
 class Traces:
-    """What was found. `records` of the `units` name the blob; `copies` are erased with it; `quotes` are other messages
-    and blobs; `inline` is what holds the words and cannot be erased; `sessions` are the units whose folded session
-    holds a result of it."""
+    """The outcome of a search. `records` of the `units` name the blob; `copies` are erased with it; `quotes` are other
+    messages and blobs; `inline` is what holds the words and cannot be erased; `sessions` are the units whose folded
+    session holds a result of it."""
 
     records: int = 0
     units: list[str] = field(default_factory=list)

@@ -95,7 +95,7 @@ class Watcher:
         self.unit = unit
         self._places, self._leave = dict(places), leave
         self._behind: dict[bytes, Strip] = {}
-        """Strips that hold something it has not read, the one that had it first before the others."""
+        """Strips with unread frames, in the order in which they got them."""
         self._ended = self._ended_size = 0
         self._is_lagged = self._is_over = False
         self._more = asyncio.Event()
