@@ -31,7 +31,7 @@ class Masking:
             self._show(event)
         else:
             text = self._masked(self._held + event.delta, more_follows=True)
-            shown = len(text) - self._injections.begun(text)
+            shown = len(text) - self._injections.unfinished(text)
             self._held = text[shown:]
             self._before = text[:shown][-1:] or self._before
             self._show(TextDelta(text[:shown]))
