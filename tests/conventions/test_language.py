@@ -15,7 +15,6 @@ OBLIQUE = re.compile(r"(That|What|Who|Whoever|Whom|Whose|Whether|Those|One (that
 TO_DO = {
     "agents",
     "apps",
-    "bootstrap",
     "cli",
     "faults.py",
     "filesystems",

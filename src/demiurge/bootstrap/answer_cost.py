@@ -22,9 +22,9 @@ __all__ = ["cost_of_answers"]
 
 
 def cost_of_answers(backend: Backend, unit: Unit, request_id: int, answers: Sequence[ChatMessage]) -> Decimal | None:
-    """Exact millionths of a dollar that the answers of one turn cost together; 0 for none, None when one of them has no
-    known cost. `answers` are the turn's messages of the model, oldest first. Of messages that older versions recorded,
-    the receipts name the usage blobs."""
+    """Returns the exact millionths of a dollar that the answers of one turn cost together; 0 for none, None when one of
+    them has no known cost. `answers` are the turn's messages of the model, oldest first. Of messages that older
+    versions recorded, the receipts name the usage blobs."""
     if all(answer.usage_ref for answer in answers):
         refs = [answer.usage_ref for answer in answers]
     else:
@@ -35,7 +35,8 @@ def cost_of_answers(backend: Backend, unit: Unit, request_id: int, answers: Sequ
 
 
 def _cost(backend: Backend, ref: str | None) -> Decimal | None:
-    """Exact where the usage blob has `cost_usd`; blobs of older versions have whole `cost_micros` alone."""
+    """Returns the cost in a usage blob: exact if it has `cost_usd`; blobs of older versions have whole `cost_micros`
+    alone."""
     if ref is None:
         return None
     try:
@@ -50,7 +51,7 @@ def _cost(backend: Backend, ref: str | None) -> Decimal | None:
 
 
 def _recorded(backend: Backend, unit: Unit, request_id: int, outputs: Sequence[str]) -> Iterator[str | None]:
-    """The usage blob of each output of the turn, from its receipt."""
+    """Yields the usage blob of each output of the turn, from its receipt."""
     waiting, begun = list(outputs), False
     try:
         for record in Journal(backend).read(unit):

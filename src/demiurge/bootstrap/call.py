@@ -25,9 +25,9 @@ __all__ = ["CallOutcome", "call_outcome", "call_tool"]
 
 @dataclass(frozen=True, slots=True)
 class CallOutcome:
-    """What came of a call so far. `value` is the redacted public view, `content` the text that a model would be given;
-    `approval` is the id that a person has to decide while it waits. `ok` is None until it has ended.
-    `replayed`: the ledger answered with what an equal call did."""
+    """The outcome of a call so far. `value` is the redacted public view, `content` the text that a model would be
+    given; `approval` is the id that a person has to decide while it waits. `ok` is None until it has ended. `replayed`:
+    the ledger answered with what an equal call did."""
 
     call_id: str
     unit: Unit
@@ -45,7 +45,7 @@ class CallOutcome:
 async def call_tool(
     backend: Backend, tool: str, arguments_json: str, call_id: str | None = None, on_frame: OnFrame | None = None
 ) -> CallOutcome:
-    """Ask for a call, and wait until it has ended or only a person can go on.
+    """Asks for a call, and waits until it has ended or only a person can go on.
 
     Raises InvalidValue (no tool id, no call id), Conflict (`exists`: another call has this id), NotFound (the world's
     manifest has no such calls), Unavailable.
@@ -63,7 +63,7 @@ async def call_tool(
 
 
 async def call_outcome(backend: Backend, call_id: str) -> CallOutcome:
-    """What came of a call so far. Raises NotFound."""
+    """Returns the outcome of a call so far. Raises NotFound."""
     state = await backend.read.state(CALLS, call_id)
     if state is None:
         raise NotFound(f"There is no call {call_id}; `demiurge state ls {CALLS}` lists them.", code="no_call")

@@ -78,7 +78,7 @@ class Chat:
         return await asyncio.to_thread(self.sessions.of, self.unit)
 
     async def create(self, title: str = "") -> None:
-        """Make the chat; a second time changes nothing."""
+        """Creates the chat; a second time changes nothing."""
         now_ms = SystemClock().now_ns() // 1_000_000
         value = {"chat_id": self.id, "title": title or self.id, "created_at_ms": now_ms}
         try:
@@ -97,7 +97,7 @@ class Chat:
         tool_choice: ToolChoice | None = None,
         on_frame: OnFrame | None = None,
     ) -> Reply:
-        """Say something and wait until the turn is over or only a person can go on.
+        """Sends a message and waits until the turn is over or only a person can go on.
 
         `attachments` are images (PNG, JPEG, GIF, WebP) and sounds (WAV, MP3) that go with it, as paths or as bytes;
         their first bytes say what they are. `max_tokens`, at least 1, bounds each answer of the model from now on in
@@ -139,7 +139,7 @@ class Chat:
         raise self._busy()
 
     async def use_tools(self, tools: Sequence[str] | None, *, tool_choice: ToolChoice | None = None) -> None:
-        """Let the model call these tools alone, from now on in this chat; None: all that the tool policy allows.
+        """Lets the model call these tools alone, from now on in this chat; None: all that the tool policy allows.
 
         `tool_choice` ("auto", "none", "required", a `NamedTool`) is for the first request of each message that makes
         no choice of its own; None clears the chat's. Both take the place of what was set before. A chat that is not
@@ -185,7 +185,7 @@ class Chat:
         request_id: int,
         settings: Mapping[str, Any],
     ) -> Accepted:
-        """The words are in the message's blob alone, so that they can be erased: an event stays for ever."""
+        """Submits the message. Its words are in its blob alone, so that they can be erased: an event stays for ever."""
         value = {
             "chat_id": self.id,
             "request_id": request_id,
@@ -196,8 +196,7 @@ class Chat:
         return await self.backend.run.submit("demiurge/UserMessage@1", value, None, None)
 
     def _put(self, message: bytes, request_id: int) -> Ref:
-        """Store a message. One with the words of a message that was erased gets an address of its own, so that only
-        this one has them."""
+        """Stores a message. If a message with the same words was erased, this one gets an address of its own."""
         try:
             return self.backend.run.put_blob(message)
         except Conflict as conflict:
@@ -222,7 +221,7 @@ class Chat:
         await settle(self.backend, str(self.unit), on_frame)
 
     async def _settled(self, request_id: int, on_frame: OnFrame | None) -> Reply:
-        """The reply once nothing goes on: another process may have decided what it would ask a person for."""
+        """Returns the reply once nothing goes on: another process may have decided what a person was asked."""
         before, reply = None, await self.reply(request_id)
         while reply.is_running and reply != before:
             await self.resume(on_frame)
@@ -256,13 +255,12 @@ class Chat:
         return await failures_of(self._cell, since)
 
     async def messages(self, since: int = 0) -> list[dict[str, Any]]:
-        """The whole conversation, or what was said from the request id `since` on: `{request_id, role, ref, text,
-        attachments?, tool_calls?, tool?, erased?}`, oldest first.
+        """Returns the whole conversation, or the messages from the request id `since` on: `{request_id, role, ref,
+        text, attachments?, tool_calls?, tool?, erased?}`, oldest first.
 
-        `ref` is the address of the message's blob, which `demiurge erase` takes. `attachments` is a list of
-        `{type, mime, bytes_ref}`. A message that was erased has no text, and `erased` says by whom, why and when:
-        `{actor, why, at_ms}`.
-        """
+        `ref` is the address of the message's blob, which `demiurge erase` takes. `attachments` is a list of `{type,
+        mime, bytes_ref}`. A message that was erased has no text, and `erased` says by whom, why and when: `{actor, why,
+        at_ms}`."""
         messages = await messages_from(self._cell, since)
         if messages is None:
             raise NotFound(f"There is no chat {self.id}; `demiurge chat ls` lists them.", code="chat_unknown")
@@ -280,8 +278,8 @@ class Chat:
         return shown
 
     async def _settings(self, max_tokens: int | None) -> dict[str, Any]:
-        """Model, provider and limit for the next message. `max_tokens`: the chat's own, None for the setting of the
-        manifest."""
+        """Returns the model, provider and limit for the next message. `max_tokens`: the chat's own, None for the
+        setting of the manifest."""
         info = await self.backend.read.info()
         own = {"own_max_tokens": True if max_tokens is not None else None}
         return {

@@ -1,6 +1,6 @@
-"""Where a chat asks its model, if its user said so: what goes on with its turn later asks there too.
+"""The address at which a chat asks its model, if its user named one; a later command asks there too.
 
-No key is ever in it: an address with a user name, a password or a query is not kept, for that may be one.
+Invariant: no address holds a key. One with a user name, a password or a query is not kept.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ MOST, LONGEST_URL = 32, 512
 
 
 class ModelAddress(NamedTuple):
-    """That this chat asks a provider at an address of its user's own."""
+    """The address of a provider that the user named for one chat."""
 
     chat: str
     provider: str
@@ -25,14 +25,15 @@ class ModelAddress(NamedTuple):
 def with_address(
     kept: tuple[ModelAddress, ...], chat: str, provider: str, base_url: str | None
 ) -> tuple[ModelAddress, ...]:
-    """The same, with where this chat asks from now on, the latest last; None: at the usual place."""
+    """Returns the addresses with that of this chat, the latest last. `base_url` None: the chat asks at the usual
+    place."""
     others = tuple(address for address in kept if address.chat != chat)
     own = (ModelAddress(chat, provider, base_url),) if base_url is not None and _holds_no_key(base_url) else ()
     return (*others, *own)[-MOST:]
 
 
 def address_of_chat(kept: Iterable[ModelAddress], chat: str) -> ModelAddress | None:
-    """Where this chat was last said to ask; None: at the usual place."""
+    """Returns the address that was last named for this chat; None: the usual one."""
     return next((address for address in kept if address.chat == chat), None)
 
 

@@ -1,4 +1,4 @@
-"""Which newer parts of the chat's definitions a manifest lacks: one of a world's own may be a copy of an older app's.
+"""The newer fields of the chat's definitions, which a world's own manifest may lack if it copies an older app's.
 
 A chat goes on without them. An option that needs one is refused, by its name, before anything is recorded.
 """
@@ -26,7 +26,7 @@ _NEEDED: Final = {
 
 
 def lacking_fields(schemas: Schemas) -> list[str]:
-    """The newer fields that these schemas do not have, each as `schema.field`."""
+    """Returns the newer fields that these schemas do not have, each as `schema.field`."""
     lacking = []
     for schema, names in _NEWER.items():
         found = schemas.get(schema).get("record", {}) if schema in schemas.names else {}
@@ -35,7 +35,7 @@ def lacking_fields(schemas: Schemas) -> list[str]:
 
 
 def require_fields(option: str, lacking: Container[str]) -> None:
-    """Raises InvalidValue (`older_definitions`) if the manifest can't hold what this option of a chat is about."""
+    """Raises InvalidValue (`older_definitions`) if the manifest lacks a field that this option of a chat needs."""
     missing = [name for name in _NEEDED[option] if name in lacking]
     if missing:
         raise InvalidValue(

@@ -30,7 +30,8 @@ class WorldDigestKey:
         self._path, self._store = folder / DIGEST_KEY, store
 
     def read(self) -> bytes:
-        """The key, made and noted when it is first needed. Raises Unavailable (`lost`: it was another key before)."""
+        """Returns the key, which is made and noted when it is first needed. Raises Unavailable (`lost`: it was another
+        key before)."""
         lost = self.lost()
         if lost:
             raise Unavailable(lost[0], code="lost")
@@ -40,7 +41,7 @@ class WorldDigestKey:
         return bytes.fromhex(key.reveal())
 
     def lost(self) -> tuple[str, ...]:
-        """A sentence that names the file, if the key that the world had is not there."""
+        """Returns a sentence that names the file, if the world's key is lost."""
         known = self._store.get_meta(_META) if self._store is not None else None
         if not known:
             return ()
@@ -53,7 +54,7 @@ class WorldDigestKey:
         return () if _name(key) == known else (f"{self._path} is not the one that this world had. {OR_ACCEPT}",)
 
     def accept_loss(self) -> None:
-        """Go on with the key that is there, or with a new one: digests from here on match none before."""
+        """Goes on with the key that is there, or with a new one: digests from here on match none before."""
         if self._store is not None:
             try:
                 read_key(self._path)

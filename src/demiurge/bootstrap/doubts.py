@@ -73,8 +73,8 @@ class Doubts:
         self._settling = asyncio.Lock()
 
     def begun(self, host: Host, of: Unit | None = None) -> list[dict[str, Any]]:
-        """The effects, of one unit or of all, that a process began and did not end before it was gone, as `found` has
-        them; their code is `begun`."""
+        """Returns the effects, of one unit or of all, that a process began and did not end before it was gone, as
+        `found` has them; their code is `begun`."""
         found = []
         for unit, intent, attempt in host.begun(of):
             params = intent.params if intent.kind == "tool.call" else {}
@@ -139,7 +139,7 @@ class Doubts:
         return found
 
     def _arguments(self, doubt: Doubt) -> str | None:
-        """None when they can't be had, as when they were erased."""
+        """Returns the exact arguments; None if they can't be read, as when they were erased."""
         if doubt.call_ref is None:
             return None
         try:
@@ -149,7 +149,8 @@ class Doubts:
         return str(call["arguments_json"])
 
     def _slots(self, doubt: Doubt, arguments: str | None) -> list[LedgerSlot]:
-        """Where the ledger may have an entry for it: under the chat's session or, of a call that had none, its run."""
+        """Returns the slots in which the ledger may have its entry: under the chat's session or, without one, its
+        run."""
         tool = self._source.get(doubt.tool) if doubt.tool is not None else None
         if tool is None or arguments is None:
             return []
@@ -174,7 +175,7 @@ class Doubts:
     async def settle(
         self, host: Host, doubt_id: str, *, done: bool, reason: str, result_json: str | None, caller: Caller
     ) -> dict[str, Any]:
-        """Settle a doubt: `World.settle_doubt`. The same again changes nothing."""
+        """Settles a doubt (`World.settle_doubt`). The same decision again changes nothing."""
         if type(done) is not bool:
             raise UsageError("A doubt is settled as done (true) or not done (false).", code="bad_decision")
         if not isinstance(reason, str) or not 1 <= len(reason.strip()) <= MAX_REASON:
@@ -205,7 +206,7 @@ class Doubts:
         return next(wanted, {"id": doubt_id, "settled": settlement.public()})
 
     async def finish(self, host: Host) -> None:
-        """Carry out the decisions that an earlier process recorded, before anything else happens in the world."""
+        """Carries out the decisions that an earlier process recorded, before anything else happens in the world."""
         async with self._settling:
             for settlement in await asyncio.to_thread(settlements, self._store):
                 if not settlement.is_whole:
@@ -213,7 +214,7 @@ class Doubts:
         host.deliver_from(DOUBTS)
 
     def _result(self, one: _Found, result_json: str | None) -> bytes | None:
-        """The result in canonical JSON, read by the tool's own type where the tool is here."""
+        """Returns the result in canonical JSON, checked by the tool's own type if the tool is here."""
         if result_json is None:
             return None
         try:
@@ -249,7 +250,7 @@ class Doubts:
     async def _decide(
         self, host: Host, one: _Found, equal: Sequence[_Found], said: Mapping[str, Any], caller: Caller
     ) -> Settlement:
-        """Record the decision; durable on return."""
+        """Records the decision; durable on return."""
         slot, doubts = one.slot, [other.doubt for other in (one, *equal) if other.doubt is not None]
         tool = self._source.get(slot.tool_name) if slot is not None else None
         ttl_ns = tool.idempotency.ttl_ns if tool is not None and tool.idempotency is not None else None
@@ -267,7 +268,7 @@ class Doubts:
         return next(s for s in await asyncio.to_thread(settlements, self._store) if s.id == one.id)
 
     async def _carry_out(self, host: Host, settlement: Settlement) -> None:
-        """Make the ledger agree, then record that and tell the units."""
+        """Changes the ledger, then records that and tells the units."""
         if settlement.is_whole:
             return
         await asyncio.to_thread(self._change_ledger, settlement)
@@ -287,7 +288,8 @@ class Doubts:
         await host.at_rest(call["unit"] for call in body["calls"])
 
     def _change_ledger(self, settlement: Settlement) -> None:
-        """A second time changes nothing: the entry is no longer in doubt, or is not there."""
+        """Settles the entry of the ledger. A second time changes nothing: the entry is no longer in doubt, or not
+        there."""
         entry, done = settlement.body["entry"], settlement.body["done"]
         ledger = self._ledger.existing() if self._ledger is not None and entry is not None else None
         if ledger is None or entry is None:
@@ -307,7 +309,7 @@ class Doubts:
 
 
 def _equal(one: _Found, found: Sequence[_Found]) -> list[_Found]:
-    """The other open doubts that have the same entry of the ledger."""
+    """Returns the other open doubts that have the same entry of the ledger."""
     return [
         other
         for other in found
@@ -324,7 +326,7 @@ def _same(
 
 
 def _faults(error: BaseException | None) -> str:
-    """Where a value breaks its type, and how; the value itself is not quoted."""
+    """Returns the fields in which a value breaks its type, and how, without quoting the value."""
     if not isinstance(error, ValidationError):
         return "it breaks its declared type"
     details = error.errors(include_url=False, include_context=False, include_input=False)

@@ -63,15 +63,15 @@ def _nothing(_folder: Path) -> None:
 
 
 def absolute(path: str | os.PathLike[str]) -> Path:
-    """Where `path` leads from here."""
+    """Returns `path` as an absolute path."""
     return Path(path).absolute()
 
 
 def make_fork(
     source: Store, folder: Path, entropy: Entropy, build: Build, beside: Callable[[Path], object] = _nothing
 ) -> Forked:
-    """Have `build` fill the store of a new world with what is in `source`, and put it in `folder`, which is empty or
-    not there. `beside` puts what else the world has into the folder that it is given.
+    """Lets `build` fill the store of a new world from `source`, and puts it in `folder`, which is empty or not there.
+    `beside` adds the world's other files.
 
     Raises Conflict (`exists`: something is there), Unavailable, and what `build` raises.
     """

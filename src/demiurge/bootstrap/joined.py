@@ -1,4 +1,4 @@
-"""What a process that joined a world agrees on with the owner, and what it goes on with when the owner has gone.
+"""The manifest of a process that joined a world: agreed with the owner, and in force when this process succeeds it.
 
 The process that joins has to run the world as the owner does only in what it names: tools, policy, prompt, code. If it
 becomes the owner it takes over the manifest in force, with its policy, if it has the code. Without the code it is no

@@ -20,7 +20,7 @@ __all__ = ["Journal"]
 
 
 PAGE = 1000
-"""So many records are read at once."""
+"""The number of records that are read at once."""
 
 
 class Journal(NamedTuple):
@@ -29,7 +29,8 @@ class Journal(NamedTuple):
     backend: Backend
 
     def read(self, unit: str | Unit | None = None, from_seq: int = 0) -> Iterator[Record]:
-        """A unit's records by sequence number; all units' by position when `unit` is None. Raises Damaged."""
+        """Yields a unit's records by sequence number; those of all units by position if `unit` is None. Raises
+        Damaged."""
         name = str(unit) if unit is not None else None
         while True:
             rows = self.backend.read.rows(name, from_seq, PAGE)
@@ -41,9 +42,9 @@ class Journal(NamedTuple):
                 return
 
     def views(self, unit: str | Unit | None = None, from_seq: int = 0) -> Iterator[dict[str, Any]]:
-        """The same records as data, as the caller may see them: `{redacted, position, unit, seq, kind, cause, time_ns,
-        caller, hash, refs, body}`. In a redacted one `{"$withheld": true}` stands in the place of what is not public.
-        """
+        """Yields the same records as data, as the caller may see them: `{redacted, position, unit, seq, kind, cause,
+        time_ns, caller, hash, refs, body}`. In a redacted one `{"$withheld": true}` stands in the place of what is not
+        public."""
         name = str(unit) if unit is not None else None
         while True:
             views = self.backend.read.records(name, from_seq, PAGE)
@@ -65,27 +66,27 @@ class Journal(NamedTuple):
                         yield decode_record(data, position=position)
 
     def head(self) -> list[tuple[str, int, str]]:
-        """(unit, number of records, hash of the last one) of every unit."""
+        """Returns (unit, number of records, hash of the last one) for every unit."""
         return [(head.unit, head.next_seq, ref_from_digest(head.hash)) for head in self.backend.read.heads()]
 
     def verify(self, seal: str | None = None, archives: Iterable[str | os.PathLike[str]] = ()) -> Verified:
-        """Check every record and every blob; the outcome names the first that is damaged. `archives`: files that were
+        """Checks every record and every blob; the outcome names the first that is damaged. `archives`: files that were
         moved away, to be read as if they were here. Raises NotFound, InvalidValue, Damaged for one that is none."""
         return self.backend.keep.verify(seal, [str(absolute(path)) for path in archives])
 
     def seal(self, size: int | None = None) -> str:
-        """The seal of the first `size` records, now or whenever there were so many; of all for None. Reads what is new
-        since the last seal and checks nothing. Raises NotFound, Damaged, Unavailable."""
+        """Returns the seal of the first `size` records, now or whenever there were so many; of all for None. Reads what
+        is new since the last seal and checks nothing. Raises NotFound, Damaged, Unavailable."""
         return self.backend.keep.seal(size)
 
     def prove(self, position: int, seal: str | None = None) -> Proof:
-        """That the record at `position` is under `seal`, one that this world had, or under its newest.
+        """Returns the proof that the record at `position` is under `seal`, one that this world had, or under its
+        newest.
 
-        Raises NotFound, InvalidValue (`invalid_seal`), Conflict (`seal`: it never had that), Damaged, Unavailable.
-        """
+        Raises NotFound, InvalidValue (`invalid_seal`), Conflict (`seal`: it never had that), Damaged, Unavailable."""
         return self.backend.keep.prove(position, seal)
 
     def archives(self) -> list[dict[str, Any]]:
-        """What was archived, oldest first: `{first, last, records, bytes, packed, seal, file, here}`. The first two are
-        positions, `packed` is the size of the file, and `here` is false while it is away."""
+        """Returns the archives, oldest first: `{first, last, records, bytes, packed, seal, file, here}`. The first two
+        are positions, `packed` is the size of the file, and `here` is false while it is away."""
         return self.backend.read.archives()

@@ -30,7 +30,7 @@ __all__ = ["WorldLedger"]
 
 _NAME = "ledger.db"
 _ID = "ledger"
-"""In the world's meta data: the id of its ledger."""
+"""The entry of the world's meta data with the id of its ledger."""
 _ERASED = "This call was done before, and is not run again; its result was erased."
 
 
@@ -45,7 +45,7 @@ class WorldLedger:
         self._looked: SqliteEffectLedger | None = None
 
     def opened(self, source: ToolSource, *, may_change: bool = False) -> SqliteEffectLedger | None:
-        """None when no tool of `source` has an `idempotency`, and none will have (`may_change`)."""
+        """Opens the ledger; None if no tool of `source` has an `idempotency`, and none will have (`may_change`)."""
         bound = (source.get(spec.name) for spec in source.specs())
         configs = [tool.idempotency for tool in bound if tool is not None and tool.idempotency is not None]
         if may_change or any(config.strategy is not IdempotencyStrategy.NONE for config in configs):
@@ -53,7 +53,7 @@ class WorldLedger:
         return self._open
 
     def existing(self) -> SqliteEffectLedger | None:
-        """The ledger if the world has one, whatever tools are here; only to be read where its disk takes no writes."""
+        """Returns the ledger, None if the world has none. It is only read if the disk takes no writes."""
         if self._open is None and not (self._path.exists() or self._known()):
             return None
         with self._opening:
@@ -68,7 +68,7 @@ class WorldLedger:
             return self._looked
 
     def lost(self) -> tuple[str, ...]:
-        """A sentence that names the file when what the ledger knew is lost; nothing where it can't be looked at."""
+        """Returns a sentence that names the file, if entries of the ledger are lost; none if it can't be read."""
         if self._open is not None or not (self._path.exists() or self._known()):
             return ()
         try:
@@ -80,7 +80,7 @@ class WorldLedger:
         return ()
 
     def accept_losses(self, source: ToolSource) -> None:
-        """Go on with the entries that are whole. Calls of the tools in `source` that the journal tells of, and that
+        """Goes on with the entries that are whole. Calls of the tools in `source` that the journal tells of, and that
         have none, are in doubt."""
         with self._made(accepts_losses=True) as ledger:
             if self._store is not None:
@@ -94,7 +94,7 @@ class WorldLedger:
             return self._open
 
     def copy_to(self, folder: Path) -> None:
-        """Give another world all that is known here."""
+        """Copies all entries to the ledger of another world."""
         if self._open is not None:
             self._open.copy_to(folder / _NAME)
         elif self._path.exists() or self._known():

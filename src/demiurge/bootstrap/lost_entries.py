@@ -35,7 +35,7 @@ _NOTHING_DONE = frozenset(
         ToolErrorCode.EXECUTION,
     }
 )
-"""With what a call ends that left nothing in the ledger."""
+"""The codes with which a call ends that left nothing in the ledger."""
 
 
 def doubt_again(store: Store, source: ToolSource, ledger: SqliteEffectLedger, clock: Clock) -> int:
@@ -67,7 +67,8 @@ def _did_nothing(receipt: Mapping[str, Any]) -> bool:
 
 
 def _slots(store: Store, source: ToolSource, intent: Record) -> list[tuple[LedgerSlot, int | None]]:
-    """Where a ledger has the entry of a call, under its unit's session or its run, and for how long."""
+    """Returns the slots in which a ledger has the entry of a call, under its unit's session or its run, with the time
+    to live."""
     params = intent.body["params"]
     tool = source.get(params["tool"])
     if tool is None or tool.idempotency is None:

@@ -50,10 +50,10 @@ __all__ = [
 ]
 
 KEY = "definitions"
-"""In the store's meta data; empty or missing: those of the shipped app."""
+"""The entry of the store's meta data with the world's own definitions; empty or missing: the shipped app's."""
 
 Code = Mapping[str, Reducer | Callable[..., Any]]
-"""By module name; of a plain function, its module is the source that is kept."""
+"""Reducers by module name. The source that is kept of a plain function is that of its Python module."""
 
 
 def default_policy(source: ToolSource) -> ToolPolicy:
@@ -65,7 +65,7 @@ def default_policy(source: ToolSource) -> ToolPolicy:
 
 
 class Definitions(NamedTuple):
-    """What a manifest folder holds: `root` has defaults, routing, triggers, settings, tool policy, toolsets."""
+    """The content of a manifest folder: `root` has defaults, routing, triggers, settings, tool policy, toolsets."""
 
     definitions: Sequence[Mapping[str, Any]]
     root: Mapping[str, Any]
@@ -110,7 +110,7 @@ class ProcessConfig:
     code: Mapping[str, Reducer]
 
     def manifest_of(self, given: Definitions, *, new: bool = False) -> ManifestInForce:
-        """The manifest of these definitions. Those that are `new` are checked, and need all their code: raises
+        """Returns the manifest of these definitions. Those that are `new` are checked, and need all their code: raises
         BadManifest. Others were taken once, and are not checked again."""
         folder = Folder.of(given.definitions, given.root)
         modules = given.modules()
@@ -127,7 +127,7 @@ class ProcessConfig:
         return ManifestInForce(manifest, tuple(sorted(set(modules) - set(self.code))), blobs)
 
     def load(self, node: bytes) -> ManifestInForce:
-        """The manifest of a stored node, with the code at hand."""
+        """Returns the manifest of a stored node, with the code at hand."""
         modules = Definitions.of_node(node).modules()
         manifest = Manifest.load(node, self._code_of(modules))
         return ManifestInForce(manifest, tuple(sorted(set(modules) - set(self.code))), ())
@@ -137,7 +137,8 @@ class ProcessConfig:
         return {**code, **system_reducers()}
 
     def _prompt(self, given: Definitions, modules: Sequence[str]) -> tuple[Mapping[str, Any], tuple[bytes, ...]]:
-        """What chats are told first, where there are chats and the definitions don't say it."""
+        """Returns the settings and the blob of the system prompt, if there are chats and the definitions don't name
+        one."""
         said = self.system_prompt
         if CHAT not in modules or (said is None and "system_ref" in given.root.get("settings", {})):
             return {}, ()
@@ -198,8 +199,8 @@ def _kept_hash(store: Store) -> Ref | None:
 def load_manifest(
     store: Store, config: ProcessConfig, given: Definitions | None, adoption: Adoption, *, adopt: bool = False
 ) -> ManifestInForce:
-    """The manifest in force in a world: of the definitions `given`, which it keeps from then on, else of its own, if
-    they were taken here before or are now (`adopt`)."""
+    """Returns the manifest in force in a world: of the definitions `given`, which it keeps from then on, else of its
+    own, if they were taken here before or are now (`adopt`)."""
     own, told = set_definitions(store, given, adoption) if given is not None else (_kept_hash(store), None)
     in_force = config.manifest_of(stored_definitions(store) or Definitions.shipped())
     if config.policy is None:
@@ -212,14 +213,14 @@ def load_manifest(
 
 
 def copy_definitions(source: Store, target: Store) -> None:
-    """Let a fork have those of the world that it comes from."""
+    """Copies the definitions of a world to its fork."""
     kept = source.get_meta(KEY)
     if kept:
         target.set_meta(KEY, kept)
 
 
 def reducers_of(code: Code) -> dict[str, Reducer]:
-    """Raises InvalidValue for a function whose source can't be had."""
+    """Returns the reducers by module name. Raises InvalidValue for a function whose source can't be read."""
     return {name: found if isinstance(found, Reducer) else _reducer(name, found) for name, found in code.items()}
 
 
@@ -236,7 +237,7 @@ def _reducer(name: str, function: Callable[..., Any]) -> Reducer:
 
 
 def check_adapters(adapters: Sequence[Adapter]) -> None:
-    """Raises InvalidValue for one that would stand in for a built-in effect's."""
+    """Raises InvalidValue for an adapter that performs a built-in effect."""
     for kind in (kind for adapter in adapters for kind in adapter.kinds):
         if kind in tables().kinds:
             raise InvalidValue(f"{kind} is built in, and has its own adapter", code="bad_code")

@@ -22,7 +22,7 @@ __all__ = ["LOCAL", "MODEL_KEYS", "Choice", "Models", "addresses", "choose"]
 
 LOCAL = "local"
 COMPATIBLE = "openai-chat"
-"""What servers at an address of the user's own speak, if nothing else is said."""
+"""The provider whose format a server at the user's own address speaks, if no other is named."""
 
 BY_KEY = ("openai-responses", "anthropic")
 """The providers that a key chooses, the first one first: LLM_API_KEY alone chooses that."""
@@ -41,8 +41,8 @@ class Choice(NamedTuple):
 def choose(
     environment: Mapping[str, str], *, wanted: str | None = None, model: str | None = None, base_url: str | None = None
 ) -> Choice:
-    """The provider that is asked for; else the one whose key is set, in the environment before the vault; else what is
-    at `base_url`; else the local model. Raises UsageError."""
+    """Returns the provider that is asked for; else the one whose key is set, in the environment before the vault; else
+    what is at `base_url`; else the local model. Raises UsageError."""
     row = provider(wanted or _keyed(environment) or (COMPATIBLE if base_url else LOCAL))
     if base_url and row.name == LOCAL:
         raise UsageError(
@@ -53,7 +53,7 @@ def choose(
 
 
 def addresses(environment: Mapping[str, str], chosen: str, base_url: str | None = None) -> dict[str, Address]:
-    """Where each provider is asked, by its name; `base_url` is for the chosen one alone."""
+    """Returns the address of each provider, by its name; `base_url` is for the chosen one alone."""
     return {
         name: address_of(row, environment, base_url if name == chosen else None)
         for name, row in PROVIDERS.items()

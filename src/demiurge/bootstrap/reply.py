@@ -11,7 +11,7 @@ __all__ = ["Reply", "ToolCallView"]
 
 @dataclass(frozen=True, slots=True)
 class ToolCallView:
-    """A proposed call and what came of it. `result` is the redacted public view; `ok` is None while it waits.
+    """A proposed call and its outcome. `result` is the redacted public view; `ok` is None while it waits.
     `replayed`: the ledger answered with what an equal call did."""
 
     id: str

@@ -1,8 +1,8 @@
-"""Where secrets are on this machine: the environment, files, the user's vault and its key; and a world's digest key.
+"""The places of secrets on this machine: the environment, files, the user's vault and its key; and a world's digest
+key.
 
 The vault is the user's, not a world's: a world's folder may be copied, shared or found. Its key lies in another folder
-than the vault, or in the environment alone. An environment that names no home has no vault.
-"""
+than the vault, or in the environment alone. An environment that names no home has no vault."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ class VaultPlaces(NamedTuple):
 
 
 def vault_places(environment: Mapping[str, str]) -> VaultPlaces | None:
-    """`$DEMIURGE_VAULT`, else `vault.json` in the user's data folder; the key is `$DEMIURGE_VAULT_KEY`, else in
-    `vault.key` in the user's config folder. None: no home is known."""
+    """Returns the places of the vault: `$DEMIURGE_VAULT`, else `vault.json` in the user's data folder; the key is
+    `$DEMIURGE_VAULT_KEY`, else in `vault.key` in the user's config folder. None: no home is known."""
     data = _folder(environment, "XDG_DATA_HOME", ".local/share")
     config = config_folder(environment)
     chosen = environment.get("DEMIURGE_VAULT")
@@ -49,7 +49,7 @@ def vault_places(environment: Mapping[str, str]) -> VaultPlaces | None:
 
 
 def open_vault(environment: Mapping[str, str], entropy: Entropy | None = None) -> SecretVault | None:
-    """The user's vault, which need not be there yet; its key file is made by the first `put`."""
+    """Returns the user's vault, which need not be there yet; its key file is made by the first `put`."""
     places = vault_places(environment)
     if places is None:
         return None
@@ -60,12 +60,12 @@ def open_vault(environment: Mapping[str, str], entropy: Entropy | None = None) -
 
 
 def open_secrets(environment: Mapping[str, str], folder: Path, store: Store | None = None) -> Secrets:
-    """What the effects of the world in `folder` ask for secrets."""
+    """Returns the secrets for the effects of the world in `folder`."""
     return Secrets(environment, vault=open_vault(environment), digest_key=WorldDigestKey(folder, store).read)
 
 
 def read_secrets(environment: Mapping[str, str], folder: Path) -> Secrets:
-    """The same for looking on: a world that has no digest key yet gets none, and its secrets no digests."""
+    """Returns the secrets for reading alone: a world without a digest key gets none, and its secrets no digests."""
     key = read_key(folder / DIGEST_KEY)
     known = None if key is None else bytes.fromhex(key.reveal())
     return Secrets(environment, vault=open_vault(environment), digest_key=None if known is None else lambda: known)
@@ -82,7 +82,7 @@ def holds(environment: Mapping[str, str], alias: str, version: int) -> bool:
 
 
 def config_folder(environment: Mapping[str, str]) -> Path | None:
-    """Where this user's own settings are; None: no home is known."""
+    """Returns the folder of this user's settings; None: no home is known."""
     return _folder(environment, "XDG_CONFIG_HOME", ".config")
 
 

@@ -19,16 +19,16 @@ class ShownRecords(NamedTuple):
     backend: Backend
 
     def count(self, unit: Unit) -> int:
-        """How many records the unit has. No name that begins with its own comes before it."""
+        """Returns the number of records of the unit. No name that begins with its own comes before it."""
         return next((head.next_seq for head in self.backend.read.heads(str(unit), 1) if head.unit == str(unit)), 0)
 
     def receipts(self, unit: Unit, start: int, limit: int) -> Iterator[Record]:
-        """The receipts among at most `limit` records from `start` on."""
+        """Returns the receipts among at most `limit` records from `start` on."""
         records = (decode_record(data, position=at) for at, data in self.backend.read.rows(str(unit), start, limit))
         return (record for record in records if record.kind == "receipt")
 
     def record(self, unit: Unit, seq: int) -> Record:
-        """Record number `seq` of the unit."""
+        """Returns record number `seq` of the unit."""
         [(position, data)] = self.backend.read.rows(str(unit), seq, 1)
         return decode_record(data, position=position)
 

@@ -19,7 +19,7 @@ __all__ = ["message_tools", "store_toolset", "toolset_event"]
 
 
 async def store_toolset(backend: Backend, tools: Sequence[str], provider: str, tool_choice: ToolChoice | None) -> Ref:
-    """See `World.tools_ref`."""
+    """Stores a toolset, as `World.tools_ref` describes."""
     specs = await _specs(backend, tools or None)
     return _stored(backend, specs, provider, _checked_choice(specs, tool_choice))
 
@@ -27,8 +27,8 @@ async def store_toolset(backend: Backend, tools: Sequence[str], provider: str, t
 async def toolset_event(
     backend: Backend, tools: Sequence[str] | None, provider: str, tool_choice: ToolChoice | None
 ) -> dict[str, Any]:
-    """The fields `tools_ref` and `tool_choice` of `demiurge/ChatTools@1`: for a toolset of these tools, None for a chat
-    that has none of its own."""
+    """Returns the fields `tools_ref` and `tool_choice` of `demiurge/ChatTools@1`: for a toolset of these tools, None
+    for a chat that has none of its own."""
     specs = await _specs(backend, tools)
     choice = _checked_choice(specs, tool_choice)
     return {
@@ -40,8 +40,8 @@ async def toolset_event(
 async def message_tools(
     backend: Backend, own: str | None, tools: Sequence[str] | None, provider: str, tool_choice: ToolChoice | None
 ) -> dict[str, Any]:
-    """The fields `tools_ref` and `tool_choice` of a message that offers `tools`; None: all that a model may see. A chat
-    with a toolset of its `own` offers nothing else. Raises as `Chat.send`."""
+    """Returns the fields `tools_ref` and `tool_choice` of a message that offers `tools`; None: all that a model may
+    see. A chat with a toolset of its `own` offers nothing else. Raises as `Chat.send`."""
     specs = await _specs(backend, tools)
     if own is not None:
         within = narrowed(backend.read.get_blob(parse_ref(own)))
@@ -62,7 +62,7 @@ async def message_tools(
 
 
 async def _specs(backend: Backend, tools: Sequence[str] | None) -> list[ToolSpec]:
-    """The specs of these tools, each once; of all that a model may see if None."""
+    """Returns the specs of these tools, each once; of all that a model may see if None."""
     info = await backend.read.info()
     catalog = {spec.name: spec for spec in map(ToolSpec.from_json, info["catalog"])}
     if tools is None:

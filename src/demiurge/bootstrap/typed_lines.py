@@ -30,7 +30,7 @@ _OCTAL: Final = re.compile(rb"\\([0-7]{3})")
 
 
 def message_of_line(line: str) -> str:
-    """The address of the message that a typed line became."""
+    """Returns the address of the message that a typed line became."""
     return ref_of(user_blob(line.strip()))
 
 
@@ -42,21 +42,21 @@ class TypedLines:
         self.path = folder / NAME
 
     def read(self) -> list[str]:
-        """Oldest first; none where there is no file."""
+        """Returns the lines, oldest first; none if there is no file."""
         if not os.path.lexists(self.path):
             return []
         with self._open() as file:
             return _read(file)
 
     def add(self, lines: Iterable[str]) -> None:
-        """Keep these after the others, and the newest 1000 of all."""
+        """Appends these lines, and keeps the newest 1000 of all."""
         given = list(lines)
         if given:
             with self._open() as file:
                 _write(file, [*_read(file), *given][-MOST:])
 
     def forget(self, says: Callable[[str], bool], *, dry_run: bool = False) -> int:
-        """Remove the lines of which `says` is true; how many there are."""
+        """Removes the lines of which `says` is true. Returns their number."""
         if not os.path.lexists(self.path):
             return 0
         with self._open() as file:
@@ -91,7 +91,7 @@ def _read(file: int) -> list[str]:
 
 
 def _write(file: int, lines: Iterable[str]) -> None:
-    """In place, so that no copy of what is gone is left in the folder."""
+    """Writes the file in place, so that no copy of a removed line is left in the folder."""
     data = "".join(f"{line}\n" for line in lines).encode("utf-8", "replace")
     os.ftruncate(file, 0)
     os.pwrite(file, data, 0)

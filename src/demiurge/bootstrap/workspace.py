@@ -24,7 +24,7 @@ __all__ = ["Version", "Workspace"]
 
 @dataclass(frozen=True, slots=True)
 class Version:
-    """`number` from 1; `created_ns` is wall time, in nanoseconds since 1970."""
+    """One version of a workspace: `number` from 1; `created_ns` is wall time, in nanoseconds since 1970."""
 
     number: int
     root: Ref
@@ -41,12 +41,12 @@ class Workspace:
     name: str
 
     async def versions(self) -> list[Version]:
-        """All of them, oldest first."""
+        """Returns all versions, oldest first."""
         versions: list[Any] = await self._versions((0, None))
         return [_version(number, version) for number, version in enumerate(versions, 1)]
 
     async def version(self, number: int | None = None) -> Version:
-        """That version, or the newest."""
+        """Returns the version with this number, or the newest."""
         count: int = await self._versions("length")
         at = count if number is None else number
         if not 1 <= at <= count:
@@ -55,7 +55,7 @@ class Workspace:
         return _version(at, found)
 
     async def _versions(self, only: Only) -> Any:
-        """A part of the list of versions."""
+        """Returns a part of the list of versions."""
         state = await self.world.state(WORKSPACE, self.name, only={"versions": only})
         if state is None:
             names = ", ".join(await self.world.keys(WORKSPACE)) or "none"
@@ -63,7 +63,7 @@ class Workspace:
         return state["versions"]
 
     async def find(self, path: str, number: int | None = None) -> TreeEntry:
-        """The file or folder at `path` ("" is the root)."""
+        """Returns the file or folder at `path` ("" is the root)."""
         version = await self.version(number)
         entry = trees.find(self._get, version.root, path)
         if entry is None:
@@ -72,12 +72,12 @@ class Workspace:
         return entry
 
     async def children(self, path: str, number: int | None = None) -> Sequence[TreeEntry]:
-        """What is in a folder, by name; a file is by itself."""
+        """Returns the entries of a folder, by name; of a file, the file alone."""
         entry = await self.find(path, number)
         return (entry,) if entry.kind == "file" else tuple(trees.walk(self._get, entry))
 
     async def read(self, path: str, number: int | None = None) -> bytes:
-        """What is in a file."""
+        """Returns the bytes of a file."""
         entry = await self.find(path, number)
         if entry.kind != "file":
             where = "/".join(part for part in (self.name, path) if part)
@@ -85,13 +85,13 @@ class Workspace:
         return self._get(entry.ref)
 
     async def diff(self, old: int, new: int | None = None, path: str = "") -> list[Change]:
-        """What differs between two versions at and below `path`, sorted by it."""
+        """Returns the differences between two versions at and below `path`, sorted by path."""
         roots = [(await self.version(number)).root for number in (old, new)]
         before, after = (trees.find(self._get, root, path) for root in roots)
         return sorted(trees.diff(self._get, before, after), key=lambda change: (change.path, change.new is not None))
 
     async def write(self, path: str, data: bytes, expected: int | None = None) -> Version:
-        """Put `data` at `path`, in a new version after the newest, which must be `expected` (0: no version yet; None:
+        """Puts `data` at `path`, in a new version after the newest, which must be `expected` (0: no version yet; None:
         whichever it is). The workspace, and folders, are made when they are missing; what was there is replaced.
 
         At most 16 MiB. Raises Conflict (`version_conflict`), TreeError, InvalidValue
@@ -104,7 +104,7 @@ class Workspace:
         return await self._edit(path, self.world.blobs.put(data), expected)
 
     async def remove(self, path: str, expected: int | None = None) -> Version:
-        """Take the file or empty folder at `path` away, in a new version. Raises as `write`."""
+        """Removes the file or empty folder at `path`, in a new version. Raises as `write`."""
         trees.check_new_name(self.name)
         trees.split(path)
         return await self._edit(path, None, expected)

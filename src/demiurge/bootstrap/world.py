@@ -185,8 +185,8 @@ class World:
         return self.backend.caller
 
     def acting_as(self, caller: Caller) -> World:
-        """The same open world for another caller, whose roles bound what it may ask (UsageError, `role_missing`).
-        Close the world that was opened, not this one."""
+        """Returns the same open world for another caller, whose roles bound what it may ask (UsageError,
+        `role_missing`). Close the world that was opened, not this one."""
         return World(self.backend.of(caller), self.opening)
 
     @property
@@ -215,7 +215,7 @@ class World:
         return self.backend.read_only
 
     async def close(self) -> None:
-        """Stop; what is open is taken up by whoever opens the world next."""
+        """Closes the world. The next process that opens it goes on with what is open."""
         await self.backend.close()
 
     async def refresh_tools(self) -> bool:
@@ -233,7 +233,7 @@ class World:
     async def submit(
         self, schema: str, value: Any, key: str | None = None, idempotency_key: str | None = None
     ) -> Accepted:
-        """Take an event in; durable on return. The same `idempotency_key` again answers with the first event.
+        """Takes an event in; durable on return. The same `idempotency_key` again answers with the first event.
 
         Raises InvalidValue, NotFound (schema, or a blob it names), UsageError (unroutable, or a key that is empty or no
         text), Conflict (`key_taken`: the key is another event's), Unavailable.
@@ -241,37 +241,37 @@ class World:
         return await self.backend.run.submit(schema, value, key, idempotency_key)
 
     async def settle(self, unit: str | Unit | None = None, on_frame: OnFrame | None = None) -> None:
-        """Wait until only a person, or a time that has not come, can move things on. `on_frame` sees what happens
+        """Waits until only a person, or a time that has not come, can move things on. `on_frame` sees what happens
         meanwhile; frames are not stored."""
         await settle(self.backend, str(unit) if unit is not None else None, on_frame)
 
     def watch(self, unit: str | Unit | None = None, after: Iterable[Shown] = ()) -> Frames:
-        """What effects show while they run, in a unit or in all: `{unit, intent, attempt, offset, end, type, ...}`.
+        """Yields what effects show while they run, in a unit or in all: `{unit, intent, attempt, offset, end, type,
+        ...}`.
 
-        First what those that run have shown so far, then what comes, without gap or duplicate, also when the process
-        that owns the world ends and another takes over. Types are those of `tools.events` and: `began` (`kind`), the
-        first of each attempt, which makes void what earlier attempts of its intent showed; `closed` (`seq`): the
-        receipt is record `seq` of the unit, and durable; `lagged`: frames were left out because they were not taken in
-        time, so look at the records. `after`: frames that were taken before, of which nothing is shown again; the last
-        one of each intent will do. Nothing is started by watching. Ends when the world is closed. Raises InvalidValue
-        for a unit or frames that are none.
-        """
+        First come the frames that running effects have shown so far, then new ones, without gap or duplicate, also when
+        the process that owns the world ends and another takes over. Types are those of `tools.events` and: `began`
+        (`kind`), the first of each attempt, which makes void what earlier attempts of its intent showed; `closed`
+        (`seq`): the receipt is record `seq` of the unit, and durable; `lagged`: frames were left out because they were
+        not taken in time, so look at the records. `after`: frames that were taken before, of which nothing is shown
+        again; the last one of each intent will do. Nothing is started by watching. Ends when the world is closed.
+        Raises InvalidValue for a unit or frames that are none."""
         return self.backend.run.watch(str(unit) if unit is not None else None, list(after))
 
     async def state(
         self, module: str, key: str | None = None, at: int | None = None, *, only: Only = "all"
     ) -> Mapping[str, Any] | None:
-        """A cell as JSON-ready data, None when there is none; with `at` as it was at that position of the journal.
+        """Returns a cell as JSON-ready data, None if there is none; with `at` as it was at that position of the
+        journal.
 
         `only` names the part to read, and the cost is that of the part: `only={"title": "all", "messages": (-2, None)}`
         is the title and the last two messages; `"length"` in place of a range is how many there are. Raises NotFound
         for an unknown module, and for a position that the journal does not reach; InvalidValue (`bad_part`) where the
-        cell has no such part.
-        """
+        cell has no such part."""
         return await self.backend.read.state(module, key or "", at, only)
 
     async def keys(self, module: str) -> list[str]:
-        """The keys of a module's units."""
+        """Returns the keys of a module's units."""
         return await self.backend.read.keys(module)
 
     def lost(self) -> list[str]:
@@ -279,7 +279,7 @@ class World:
         return self.backend.read.lost()
 
     async def replay(self, check: bool = True) -> dict[str, Any]:
-        """Compute every unit again from what came in, and compare every derived record: `{units, records, ok}`, and
+        """Computes every unit again from what came in, and compares every derived record: `{units, records, ok}`, and
         `unchecked` if records could not be for want of what was erased.
 
         Where the two differ it raises Divergence or Damaged, naming the record; without `check` it says so in place of
@@ -293,7 +293,7 @@ class World:
             return {"ok": False, "error": {"code": problem.code, "message": problem.message}}
 
     async def fork(self, path: str | os.PathLike[str], at: int | None = None) -> Fork:
-        """Make a new world in `path`, an empty folder or none yet, that has this one's past up to position `at` (None:
+        """Makes a new world in `path`, an empty folder or none yet, that has this one's past up to position `at` (None:
         now) and goes its own way from there. `World.open` takes what this returns.
 
         A position inside a step stands for the step's end. What was open there, calls that wait for a person among it,
@@ -304,7 +304,7 @@ class World:
         return Fork(folder, **asdict(await self.backend.keep.fork(str(folder), at)))
 
     async def gc(self, keep_days: float = KEEP_DAYS, *, dry_run: bool = False) -> Garbage:
-        """Remove blobs that nothing leads to and snapshots that are superseded, but for those of the last `keep_days`
+        """Removes blobs that nothing leads to and snapshots that are superseded, but for those of the last `keep_days`
         (an hour at least); with `dry_run` only say what that would be.
 
         Raises UsageError, Conflict (`collecting`), Damaged (and nothing was removed), Unavailable.
@@ -312,7 +312,7 @@ class World:
         return await self.backend.keep.gc(keep_days, dry_run)
 
     async def erase(self, ref: str, why: str, *, dry_run: bool = False) -> Erasure:
-        """Let the bytes of a blob and of its copies go for good, and record that, with `why`; with `dry_run` only say
+        """Removes the bytes of a blob and of its copies for good, and records that, with `why`; with `dry_run` only say
         what that would be. Not `done` while something that can't be erased holds the words: `inline` names it.
 
         Raises InvalidValue, NotFound, UsageError (`needed`: a node or code of the world), Conflict (`busy`), Damaged,
@@ -326,7 +326,7 @@ class World:
     async def archive(
         self, keep_days: float = ARCHIVE_DAYS, *, before: int | None = None, dry_run: bool = False
     ) -> Archiving:
-        """Move the bytes of records older than `keep_days`, or with a position below `before`, to compressed files in
+        """Moves the bytes of records older than `keep_days`, or with a position below `before`, to compressed files in
         the world's folder; with `dry_run` only say what that would be. They are read from there as before.
 
         Raises UsageError, Conflict (`archiving`), Damaged, Unavailable: then the next call goes on.
@@ -334,17 +334,18 @@ class World:
         return await self.backend.keep.archive(before, keep_days, dry_run)
 
     async def approvals(self, unit: Unit | None = None) -> list[dict[str, Any]]:
-        """Calls that wait for a person, in `unit` or anywhere: `{id, unit, tool, tool_call_id, arguments_json, damaged,
-        expires_ns, ...}`. `arguments_json` are the exact arguments. `damaged` is None, or says what can't be read; then
-        `arguments_json` may be None, and so may `id` where the records of a whole unit can't be read."""
+        """Returns the calls that wait for a person, in `unit` or anywhere: `{id, unit, tool, tool_call_id,
+        arguments_json, damaged, expires_ns, ...}`. `arguments_json` are the exact arguments. `damaged` is None, or says
+        what can't be read; then `arguments_json` may be None, and so may `id` where the records of a whole unit can't
+        be read."""
         return await self.backend.read.approvals(str(unit) if unit is not None else None)
 
     async def decide(self, approval_id: str, *, approve: bool, reason: str = "") -> None:
-        """Answer one of them; a rejection goes to the model with `reason`. Raises NotFound."""
+        """Decides a call that waits; a rejection goes to the model with `reason`. Raises NotFound."""
         await self.backend.run.decide(approval_id, approve, reason)
 
     async def doubts(self, *, settled: bool = False) -> list[dict[str, Any]]:
-        """Effects of which nobody knows whether they took effect, oldest first: `{id, unit, kind, tool, tool_call_id,
+        """Returns the effects of unknown outcome, oldest first: `{id, unit, kind, tool, tool_call_id,
         arguments_json, code, message, actor, at_ns, ledger, equal, settled}`.
 
         `ledger` is the state of the entry that equal calls find (`claimed`, `in_doubt`, `done`; None: no entry),
@@ -356,7 +357,7 @@ class World:
         return await self.backend.read.doubts(settled)
 
     async def settle_doubt(self, doubt_id: str, *, done: bool, reason: str, result: Any = None) -> dict[str, Any]:
-        """Say what a person found out about a doubt; nothing runs. Returns the doubt as `doubts` does.
+        """Records what a person found out about a doubt; nothing runs. Returns the doubt as `doubts` does.
 
         The decision is journaled with its actor, `reason` (1 to 2000 characters) and time, and the model of a chat is
         told at its next turn. With `done` the ledger answers equal calls with `result`, JSON-ready data (None: a
@@ -371,7 +372,7 @@ class World:
     async def call(
         self, tool: str, arguments_json: str, call_id: str | None = None, *, on_frame: OnFrame | None = None
     ) -> CallOutcome:
-        """Call a tool without a chat: under the same policies, limits and approvals, recorded in a unit of its own. A
+        """Calls a tool without a chat: under the same policies, limits and approvals, recorded in a unit of its own. A
         call id that was given before answers with what came of that call.
 
         Raises InvalidValue, Conflict (`exists`: another call has this id), NotFound, Unavailable.
@@ -379,25 +380,27 @@ class World:
         return await call_tool(self.backend, tool, arguments_json, call_id, on_frame)
 
     async def tools_ref(self, *tools: str, provider: str | None = None, tool_choice: ToolChoice | None = None) -> Ref:
-        """Store a toolset of these tools (none named: all that a model may see) and return its address, for `tools_ref`
-        of a `demiurge/UserMessage@1`. It is worded for `provider` (default: this world's).
+        """Stores a toolset of these tools (none named: all that a model may see) and returns its address, for
+        `tools_ref` of a `demiurge/UserMessage@1`. It is worded for `provider` (default: this world's).
 
         Raises InvalidValue (`bad_tool_id`, `policy_denied`, `bad_tool_choice`), NotFound (`no_tool`), UsageError."""
         return await store_toolset(self.backend, tools, provider or self.choice.provider, tool_choice)
 
     async def seal(self, alias: str, value: Secret) -> Ref:
-        """Store `value` sealed for `alias`, as `vault.put` takes it: in this world, for that name, this user's vault
+        """Stores `value` sealed for `alias`, as `vault.put` takes it: in this world, for that name, this user's vault
         opens it. Raises InvalidValue, Unavailable (no vault)."""
         sealing = Sealing(open_vault(self.opening.options.environment), (await self.info())["world_id"])
         return self.blobs.put(sealing.seal(alias, value, SystemEntropy().token(16)))
 
     def manifest(self) -> dict[str, Any]:
-        """The manifest in force, or that would be: `{root, definitions, sources, tool_policy, toolset}`."""
+        """Returns the manifest in force, or the one that would be: `{root, definitions, sources, tool_policy,
+        toolset}`."""
         manifest: dict[str, Any] = cbor.decode(self.backend.read.manifest())
         return manifest
 
     def manifest_log(self) -> list[dict[str, Any]]:
-        """Every change of the manifest in force, oldest first: `{seq, at_ns, caller, how, manifest, old, changed}`.
+        """Returns every change of the manifest in force, oldest first: `{seq, at_ns, caller, how, manifest, old,
+        changed}`.
 
         `how` is `opened with`, `manifest set`, `policy set` or `tools refreshed`; `changed` names the parts, some of
         `code`, `definitions`, `policy` and `tools`, and is None for the first one. Empty until the first event."""
@@ -419,18 +422,18 @@ class World:
         await self.backend.keep.replace_manifest(ManifestChange(POLICY_SET, policy=policy))
 
     def replay_risks(self) -> list[dict[str, Any]]:
-        """Where the code of the reducers may differ at a replay: `{module, line, name, why}`, which is a warning and no
-        proof; `replay(check=True)` finds out."""
+        """Returns the places at which the code of the reducers may differ at a replay, `{module, line, name, why}`: a
+        warning and no proof; `replay(check=True)` finds out."""
         return self.backend.read.replay_risks()
 
     async def info(self) -> dict[str, Any]:
-        """`{world_id, manifest, settings, catalog, tools, notices, missing, origin, own_manifest, adopted}`: `tools`
-        names all that this process can run, `catalog` is what the policy lets a model see; `missing` are modules whose
-        code is not here, `origin` is the `{world_id, position}` that this is a fork of, or None,
+        """Returns `{world_id, manifest, settings, catalog, tools, notices, missing, origin, own_manifest, adopted}`:
+        `tools` names all that this process can run, `catalog` is what the policy lets a model see; `missing` are
+        modules whose code is not here, `origin` is the `{world_id, position}` that this is a fork of, or None,
         `own_manifest` the hash of the definitions that the world keeps, None for the shipped app's, and `adopted` says
-        whether they count here."""
+        whether the user accepted them here."""
         return await self.backend.read.info()
 
     def chat(self, chat_id: str = "main") -> Chat:
-        """A chat by its id; it is made by its first message."""
+        """Returns the chat with this id; its first message creates it."""
         return Chat(self.backend, chat_id, self.choice, self.sessions)

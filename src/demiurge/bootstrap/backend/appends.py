@@ -14,7 +14,7 @@ __all__ = ["Appends"]
 
 
 class Appends:
-    """Use it from one event loop; the store may be written to from any thread."""
+    """The followers of a store. Use it from one event loop; any thread may write to the store."""
 
     def __init__(self, store: Store) -> None:
         self._store, self._ended = store, False
@@ -41,7 +41,7 @@ class Appends:
             self._followers.discard(grown)
 
     def end(self) -> None:
-        """Nothing more is told: the world is closed."""
+        """Ends every follower, since the world is closed."""
         self._ended = True
         for grown in self._followers:
             grown.set()

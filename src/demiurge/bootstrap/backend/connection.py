@@ -111,7 +111,7 @@ class Connection:
 
     @contextmanager
     def without_owner(self, lacks: LacksCode, operation: Operation, args: Sequence[Any]) -> Iterator[Backend]:
-        """The world's files for one call that only reads. Raises LacksCode for any other call."""
+        """Yields a backend on the world's files, for one call that only reads. Raises LacksCode for any other call."""
         if self._read_without_owner is None or operation.kind == "stream" or not operation.only_reads(args):
             raise lacks
         reader = self._read_without_owner(lacks)
@@ -121,8 +121,8 @@ class Connection:
             reader.state.close_files()
 
     def ask(self, operation: Operation, caller: Caller, args: Sequence[Any]) -> Any:
-        """The owner's answer. Raises OSError when the owner has gone, OwnerSilent when the call only reads and the
-        owner gives no sign of life."""
+        """Returns the owner's answer. Raises OSError when the owner has gone, OwnerSilent when the call only reads and
+        the owner gives no sign of life."""
         only_reads = operation.only_reads(args)
         if not only_reads:
             self._await_answer()
@@ -185,7 +185,7 @@ class Connection:
         raise OwnerSilent(self._reader)
 
     async def relay(self, operation: Operation, caller: Caller, args: Sequence[Any]) -> Frames:
-        """The frames that the owner sends. Raises OSError when the owner has gone."""
+        """Yields the frames that the owner sends. Raises OSError when the owner has gone."""
         await asyncio.to_thread(self._settle_manifest, only_reads=False)
         reader, writer = await asyncio.open_unix_connection(self._path)
         self._wires.add(writer)

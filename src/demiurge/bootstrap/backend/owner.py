@@ -98,15 +98,15 @@ class Owner:
         self.serve: Callable[[], Awaitable[None]] = _serve_nobody
         """Lets other processes in; the backend sets it."""
         self.changing = asyncio.Lock()
-        """Held by who starts the host, replaces the manifest or erases: one at a time."""
+        """A lock for starting the host, replacing the manifest and erasing: one at a time."""
         self._adapters, self._addresses, self._performs = adapters, addresses, perform
         self._models = Models()
         self._tools_may_change, self._observers = tools_may_change, observers or Observers()
         self._errors = errors and replace(errors, secrets=lambda: secrets.values(self.manifest))
 
     async def host(self) -> Host:
-        """The running host, started by the first call. Raises Damaged (`lost`), NotFound (`no_code`), UsageError
-        (`not_adopted`), and what `require_writable` and a policy that was not recalled raise."""
+        """Returns the running host, which the first call starts. Raises Damaged (`lost`), NotFound (`no_code`),
+        UsageError (`not_adopted`), and what `require_writable` and a policy that was not recalled raise."""
         self.require_writable()
         await self.serve()
         self.require_runnable()
@@ -116,8 +116,7 @@ class Owner:
             return self.running
 
     async def _started(self, how: str, caller: Caller) -> Host:
-        """The log of manifests says that the one in force was put in force so by `caller`, unless the log's last entry
-        is that one."""
+        """Records in the log of manifests that `caller` put the one in force, unless it is the log's last entry."""
         ledger = None
         if self.ledger is not None:
             ledger = self.ledger.opened(self.source, may_change=self._tools_may_change)
@@ -164,12 +163,12 @@ class Owner:
         return self.store.read_only.why.message if self.store.read_only is not None else None
 
     def require_writable(self, *, dry_run: bool = False) -> None:
-        """Raises what says why the store is only read here; nothing for a dry run."""
+        """Raises the reason why the store is only read here; nothing for a dry run."""
         if self.store.read_only is not None and not dry_run:
             self.store.read_only.refuse()
 
     def require_runnable(self) -> None:
-        """Raises what keeps events from being taken in: nothing may run that would end as a recorded failure for want
+        """Raises the reason why no event may be taken in: nothing may run that would end as a recorded failure for want
         of code, or under a manifest that its user has not taken here."""
         if not self.in_force.adopted:
             raise not_adopted()
@@ -187,15 +186,15 @@ class Owner:
             )
 
     def visibility(self, caller: Caller) -> Visibility:
-        """What `caller` may see of this world."""
+        """Returns the part of this world that `caller` may see."""
         return Visibility(self.store, caller, lambda: self.reader().approvals(), lambda: self.manifest.settings)
 
     def reader(self) -> Host:
-        """A host that only reads: looking at a world starts nothing."""
+        """Returns a host that only reads, so that nothing starts."""
         return self.running or self._reader([])
 
     def reader_of_effects(self) -> Host:
-        """A host that only reads, and knows which effects may be repeated."""
+        """Returns a host that only reads, and knows which effects may be repeated."""
         return self.running or self._reader(self._every_adapter(None))
 
     def _reader(self, adapters: Sequence[Adapter]) -> Host:
@@ -239,11 +238,11 @@ class Owner:
             self.running = await self._started(change.how, caller)
 
     def stamp(self, caller: Caller) -> Stamp:
-        """A stamp of now, for what `caller` does."""
+        """Returns a stamp with the time of now, for an act of `caller`."""
         return Stamp(self.clock.now_ns(), SystemEntropy().token(16), caller, self.manifest.ref)
 
     def lost(self) -> list[str]:
-        """The losses of the journal and the ledger, as sentences."""
+        """Returns the losses of the journal and the ledger, as sentences."""
         ledger = self.ledger.lost() if self.ledger is not None else ()
         return [*(lost(what).message for what in self.store.lost), *ledger]
 

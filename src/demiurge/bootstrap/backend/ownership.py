@@ -1,4 +1,4 @@
-"""Taking a world's folder: one process owns its store, and whoever comes while it does is told to join it."""
+"""Taking a world's folder: one process owns its store, and a process that comes later joins it."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ __all__ = ["is_open", "last_change", "take_ownership"]
 OWNER_WAIT_NS = 10 * 10**9
 """How long to wait for a process that is just starting or stopping to own the world."""
 TELL_NS = 3 * 10**9
-"""After how long the user is told of the wait."""
+"""The time after which the user is told of the wait."""
 READERS = "Another process only reads the world in {folder}, whose disk takes no writes: end it, or make room."
 
 
 def take_ownership(
     folder: Path, *, create: bool, accepts_losses: bool = False, tell: Callable[[str], None] = lambda _: None
 ) -> SqliteStore | None:
-    """The store, owned by this process; None when another process owns it and listens. `accepts_losses`: see
+    """Returns the store, owned by this process; None if another process owns it and listens. `accepts_losses`: see
     `SqliteStore.open`; where the journal is gone a new world is made.
 
     Where the disk takes no writes, or the owner does not listen for long, the store is one that only reads. `tell` is
@@ -56,7 +56,8 @@ def take_ownership(
 
 
 def _opened(folder: Path, *, create: bool, accepts_losses: bool) -> SqliteStore | None:
-    """The store, owned, or only read where the disk takes no writes; None when somebody else makes a world there."""
+    """Returns the store, owned, or only read if the disk takes no writes; None if another process makes a world
+    there."""
     try:
         return SqliteStore.open(folder, accepts_losses=accepts_losses)
     except NotFound:
@@ -99,6 +100,6 @@ def is_open(folder: Path) -> bool:
 
 
 def last_change(folder: Path) -> tuple[int, ...]:
-    """Another one when the journal was written to, by whomever."""
+    """Returns a value that differs once any process has written to the journal."""
     files = (folder / name for name in ("journal.db", "journal.db-wal"))
     return tuple(file.stat().st_mtime_ns if file.exists() else 0 for file in files)

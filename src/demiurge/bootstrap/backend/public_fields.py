@@ -156,8 +156,8 @@ def _event_fields(schema: object, value: object) -> Fields:
 
 
 def public_part(value: Any, fields: Fields | None) -> Any:
-    """What of a value is public; `WITHHELD` stands in the place of the rest. A number in the place of a list is how
-    many items there are."""
+    """Returns the public part of a value, with `WITHHELD` in the place of the rest. A number in the place of a list is
+    how many items there are."""
     if fields is None or value is None:
         return value
     if isinstance(value, Mapping) and fields:

@@ -54,7 +54,7 @@ class Reading:
         return self._sight.cell(module, now)
 
     def _state_at(self, unit: Unit, at: int, only: Only) -> dict[str, Any] | None:
-        """A cell as it was, seen under the manifest that it was made under."""
+        """Returns a cell as it was, seen under the manifest that it was made under."""
         owner = self._owner
         length = length_at(owner.store, str(unit), moment(owner.store, at))
         manifests = Manifests(owner.manifest, owner.store.get_blob, owner.kept_code)

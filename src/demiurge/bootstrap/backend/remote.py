@@ -75,7 +75,7 @@ class Remote:
             raise type(self._refusal)(self._refusal.message, code=self._refusal.code)
 
     def _now(self, operation: Operation, *args: Any) -> Any:
-        """A call that waits."""
+        """Makes a call and waits for the answer."""
         connection = self._connection
         if connection.successor is None:
             try:
@@ -92,7 +92,7 @@ class Remote:
         return self._call_on(connection.successor, operation)(*args)
 
     async def _later(self, operation: Operation, *args: Any) -> Any:
-        """A call that lets others go on meanwhile."""
+        """Makes a call in a thread."""
         connection = self._connection
         if connection.successor is None:
             try:
@@ -110,7 +110,7 @@ class Remote:
         return await self._call_on(connection.successor, operation)(*args)
 
     def _call_on(self, backend: Backend, operation: Operation) -> Callable[..., Any]:
-        """The call on another backend, for the same caller."""
+        """Returns the call of another backend, for the same caller."""
         calls = getattr(backend.of(self.caller), operation.group)
         found: Callable[..., Any] = getattr(calls, operation.function.__name__)
         return found
@@ -135,7 +135,7 @@ class Remote:
                 yield shown
 
     async def frames(self, operation: Operation, unit: str | None, after: Sequence[Shown]) -> Frames:
-        """The frames of `run.watch` or `run.settling`; none twice, from one owner to the next."""
+        """Yields the frames of `run.watch` or `run.settling`; none twice, from one owner to the next."""
         self._require_reading(operation, (unit, after))
         seen: dict[str, Shown] = {}
         places_of(after := list(after))
@@ -157,7 +157,8 @@ class _Run:
         return getattr(self._calls, name)
 
     async def submit(self, schema: str, value: Any, key: str | None, idempotency_key: str | None) -> Accepted:
-        """With a key, so that an event which was taken in and not acknowledged is not taken in twice."""
+        """Submits an event with a key, so that an event which was taken in and not acknowledged is not taken in
+        twice."""
         chosen = idempotency_key if idempotency_key is not None else new_id("event", SystemEntropy())
         return await self._calls.submit(schema, value, key, chosen)
 

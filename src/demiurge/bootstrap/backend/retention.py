@@ -31,7 +31,7 @@ __all__ = ["archive_records", "collect_garbage", "erase_blob"]
 
 DAY_S = 24 * 3600
 MOST_DAYS = 100_000
-"""More than all the time since 1970, from which ages are counted: whoever says more keeps everything."""
+"""More days than since 1970, from which ages are counted: a larger number keeps everything."""
 
 _OURS = frozenset(("journal.db", "ledger.db", "history", "blobs", "archives", "ledger.db-owners", "lock", "owner.sock"))
 """Files and folders of a world that have a search of their own."""
@@ -107,7 +107,7 @@ def _beside(
 
 
 def _strangers(folder: Path, words: ErasedWords) -> Iterator[Mention]:
-    """Other files in the world's folder that hold the words, such as a ledger that was set aside."""
+    """Yields other files in the world's folder that hold the words, such as a ledger that was set aside."""
     if not words.texts:
         return
     for path in sorted(folder.rglob("*")):

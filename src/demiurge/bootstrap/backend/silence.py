@@ -18,14 +18,15 @@ from demiurge.bootstrap.backend.socket import PING, frame
 __all__ = ["PATIENCE_S", "READS", "WAITS", "Silence", "holder"]
 
 PATIENCE_S: Final = 1.5
-"""How long an answer may take before the owner is asked for a sign of life, and how long that may take."""
+"""The time that an answer may take before the owner is asked for a sign of life, and how long that may take."""
 
 READS: Final = "This command reads the world's files without it."
 WAITS: Final = "This command waits for it; Ctrl-C, twice if need be, ends the wait."
 
 
 def holder(folder: Path) -> str:
-    """A sentence that names the process which owns the world in `folder` and does not answer, and says what to do."""
+    """Returns a sentence that names the process which owns the world in `folder` and does not answer, and says what to
+    do."""
     lock, pid, since = folder / "lock", "", ""
     try:
         pid = lock.read_bytes()[:20].decode("ascii", "replace").strip()

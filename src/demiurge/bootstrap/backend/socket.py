@@ -44,7 +44,8 @@ LENGTH = struct.Struct(">I")
 
 
 def socket_path(folder: Path) -> Path:
-    """Where the owner of the world in `folder` listens. Raises Unavailable when no safe place is short enough."""
+    """Returns the socket path at which the owner of the world in `folder` listens. Raises Unavailable when no safe
+    place is short enough."""
     direct = folder.resolve() / "owner.sock"
     if len(os.fsencode(direct)) <= MAX_PATH:
         return direct
@@ -100,8 +101,8 @@ class Gateway:
                 asyncio.get_running_loop().add_reader(wire, self._accept, wire)
 
     async def close(self) -> None:
-        """Let every client go, and nobody in any more: afterwards the backend may close what a call would need. Who
-        was not let in by then finds a closed connection, and asks the next owner."""
+        """Disconnects every client and accepts no more, so that the backend may close what a call would need. A
+        client that was not accepted by then finds a closed connection, and asks the next owner."""
         wire, self._listening = self._listening, None
         if wire is not None:
             asyncio.get_running_loop().remove_reader(wire)
@@ -113,7 +114,7 @@ class Gateway:
                 _remove_socket(self._path)
 
     def _accept(self, wire: socket.socket) -> None:
-        """Let one client in. asyncio's own server knows a client only some turns of the loop later, so that one that
+        """Accepts one client. asyncio's own server knows a client only some turns of the loop later, so that one that
         came just before `close` was missed: it was left open, or asked a backend that was closed."""
         try:
             connection, _ = wire.accept()
@@ -188,7 +189,7 @@ class Gateway:
 
 
 async def _relay(frames: Frames, writer: asyncio.StreamWriter) -> None:
-    """Send each frame on. Who does not read them makes nobody wait but this."""
+    """Sends each frame on. A client that does not read them holds up this task alone."""
     async with aclosing(frames):
         async for shown in frames:
             writer.write(frame({"frame": dict(shown)}))
@@ -196,7 +197,7 @@ async def _relay(frames: Frames, writer: asyncio.StreamWriter) -> None:
 
 
 async def _until_gone(reader: asyncio.StreamReader, work: Coroutine[Any, Any, None]) -> None:
-    """Await `work`; leave it when whoever asked has gone. Raises ConnectionError then."""
+    """Awaits `work`, and cancels it when the client has gone. Raises ConnectionError then."""
     working, leaving = asyncio.create_task(work), asyncio.create_task(reader.read(1))
     try:
         await asyncio.wait((working, leaving), return_when=asyncio.FIRST_COMPLETED)
@@ -234,7 +235,7 @@ def _remove_socket(path: Path) -> None:
 
 
 def frame(message: Mapping[str, Any]) -> bytes:
-    """A message as it goes over the socket."""
+    """Returns the bytes of a message on the socket."""
     data = cbor.encode(message)
     return LENGTH.pack(len(data)) + data
 

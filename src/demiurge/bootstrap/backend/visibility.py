@@ -1,15 +1,15 @@
-"""What a caller may see of a world: records, states, frames, waiting calls and blobs. Decided here and nowhere else.
+"""The rules of what a caller may see of a world: records, states, frames, waiting calls and blobs. They stand here
+alone.
 
 `calls` says which roles may make a call at all; this says what the answer shows. Three degrees:
 
 * a `user` sees everything;
 * an `agent` and a `chief` see every record, and each blob that a record gives a unit: to know an address is not enough;
 * a `viewer` and an `approver` see the public fields (`public_fields`), the words of chats, and the public views of tool
-  calls. An `approver` sees besides, of each call that waits for a decision that it may give, the exact arguments and
-  the blobs that these name.
+calls. An `approver` sees besides, of each call that waits for a decision that it may give, the exact arguments and the
+blobs that these name.
 
-A redacted answer says so: it has another form than what it is made from, and what is withheld is marked.
-"""
+A redacted answer says so: it has another form than what it is made from, and what is withheld is marked."""
 
 from __future__ import annotations
 
@@ -59,8 +59,8 @@ Waiting = Callable[[], Iterable[tuple[Unit, OpenIntent]]]
 
 
 class Visibility:
-    """What `caller` sees of the world in `store`. `waiting` lists the calls that wait for a person; `settings` are
-    those of the manifest in force, whose blobs are part of the definitions."""
+    """The part of the world in `store` that `caller` may see. `waiting` lists the calls that wait for a person;
+    `settings` are those of the manifest in force, whose blobs are part of the definitions."""
 
     def __init__(
         self, store: Store, caller: Caller, waiting: Waiting, settings: Callable[[], Mapping[str, Any]]
@@ -167,17 +167,16 @@ class Visibility:
         return islice(exposing_records(self._store, ref), MOST_LOOKED_AT)
 
     def _says(self, ref: Ref) -> bool:
-        """Whether a chat says this message: a person's words, or the model's."""
+        """Returns whether a blob is a message of a chat: a person's words, or the model's."""
         return any(ref in _words(record, self._effect_of(record)) for record in self._exposing(ref))
 
     def _is_plain_message(self, ref: Ref) -> bool:
-        """Whether it is a message of a chat that proposes no calls."""
+        """Returns whether a blob is a message of a chat that proposes no calls."""
         message = _message(self._store.get_blob(ref)) if self._says(ref) else None
         return message is not None and not message["tool_calls"]
 
     def _waits_for(self, ref: Ref) -> bool:
-        """Whether it is a call that this caller may decide on, or a blob of the unit that such a call's arguments
-        name."""
+        """Returns whether a blob is a call that this caller may decide on, or is named in such a call's arguments."""
         for unit, intent in self._waiting():
             call = intent.params.get("call_ref")
             if call is None or not may_decide(self._caller.roles, approvers_of(intent)):

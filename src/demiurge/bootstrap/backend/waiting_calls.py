@@ -24,7 +24,8 @@ __all__ = ["require_readable", "waiting_calls"]
 
 
 def waiting_calls(host: Host, store: Store, of: Unit | None, now_ns: int) -> list[dict[str, Any]]:
-    """Calls that wait in the unit `of`, or in all: `{id, unit, arguments_json, damaged, tool, expires_ns, ...}`.
+    """Returns the calls that wait in the unit `of`, or in all: `{id, unit, arguments_json, damaged, tool, expires_ns,
+    ...}`.
 
     `damaged` is None, or a sentence that says what can't be read: the arguments (then `arguments_json` is None), the
     unit around the call, or, where `id` is None, records that may hold more calls."""
@@ -36,8 +37,8 @@ def waiting_calls(host: Host, store: Store, of: Unit | None, now_ns: int) -> lis
 
 
 def require_readable(host: Host, store: Store, intent: bytes, now_ns: int, *, approve: bool) -> OpenIntent | None:
-    """The open intent with this id, if there is one. Raises Damaged when a call with this id waits and nobody can see
-    what it is; one in a unit that can be read may be rejected all the same."""
+    """Returns the open intent with this id, if there is one. Raises Damaged when a call with this id waits and nobody
+    can see what it is; one in a unit that can be read may be rejected all the same."""
     unit, found = host.intent(intent)
     if found is None:
         calls = [asked for asked in waiting_calls(host, store, unit, now_ns) if asked["id"] == intent.hex()]
@@ -51,8 +52,8 @@ def require_readable(host: Host, store: Store, intent: bytes, now_ns: int, *, ap
 
 
 def _recorded(store: Store, unit: Unit, problem: DemiurgeError, now_ns: int) -> Iterator[dict[str, Any]]:
-    """The calls that wait by the records of a unit that can't be computed. What a fork took over waits in the world
-    that it came from."""
+    """Yields the calls that wait by the records of a unit that can't be computed. What a fork took over waits in the
+    world that it came from."""
     known = origins(store)
     first = known[-1].until if known else -1
     waiting: dict[bytes, Mapping[str, Any]] = {}

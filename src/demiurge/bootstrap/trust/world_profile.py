@@ -88,7 +88,7 @@ def recall(environment: Mapping[str, str], world: Path) -> WorldProfile | None:
 
 
 def disown(environment: Mapping[str, str], world: Path) -> str | None:
-    """Forget what is remembered of another world in this folder, or of this one before its mark was lost: a sentence
+    """Forgets what is remembered of another world in this folder, or of this one before its mark was lost: a sentence
     about it; None where there is nothing of that kind. Raises Unavailable."""
     place = _place(environment, world)
     if place is None or not (place.exists() or (world / MARK).exists()):
@@ -117,9 +117,9 @@ def disown(environment: Mapping[str, str], world: Path) -> str | None:
 def remember(
     environment: Mapping[str, str], world: Path, change: Callable[[WorldProfile], WorldProfile]
 ) -> WorldProfile | None:
-    """Keep what `change` makes of what is kept, and return it; None where no home folder is known. `change` is called
-    while nobody else can write, so it must not wait. Of a copy nothing is kept without a policy. Raises NotRecalled,
-    Unavailable."""
+    """Keeps the profile that `change` makes of the one that is kept, and returns it; None if no home folder is known.
+    `change` is called while nobody else can write, so it must not wait. Of a copy nothing is kept without a policy.
+    Raises NotRecalled, Unavailable."""
     place = _place(environment, world)
     if place is None:
         return None
@@ -141,7 +141,7 @@ def remember(
 
 
 def forget(environment: Mapping[str, str], world: Path) -> None:
-    """Remember no tools, no policy and no addresses of the world in this folder; with a record that can't be read,
+    """Removes the tools, the policy and the addresses of the world in this folder; with a record that can't be read,
     nothing. Raises Unavailable."""
     place = _place(environment, world)
     if place is None or not (place.exists() or (world / MARK).exists()):
@@ -162,7 +162,7 @@ def forget(environment: Mapping[str, str], world: Path) -> None:
 
 
 def remembered_words(kept: WorldProfile) -> str:
-    """The options of the command line that say the same."""
+    """Returns the options of the command line that say the same."""
     policy = ["--policy", kept.policy] if kept.policy else []
     return shlex.join([*(word for name in kept.tools for word in ("--tools", name)), *policy])
 
@@ -179,7 +179,7 @@ class _Record(NamedTuple):
 
 
 def _find(place: Path, world: Path) -> _Record | None:
-    """The record of the world in this folder, whose own place is `place`. Raises as `recall`."""
+    """Returns the record of the world in this folder, whose own place is `place`. Raises as `recall`."""
     here = _read(place)
     problem = mark = None
     try:
@@ -215,7 +215,7 @@ def _find(place: Path, world: Path) -> _Record | None:
 
 
 def _alike(place: Path, world: Path) -> list[_Record]:
-    """The records of worlds in other places that have the same mark."""
+    """Yields the records of worlds in other places that have the same mark."""
     mark = _digest(world)
     return [record for record in _others(place) if record.mark == mark] if mark is not None else []
 
@@ -278,7 +278,7 @@ def _set_aside(place: Path) -> None:
 
 
 def _drop_gone(place: Path) -> None:
-    """Look at the records that follow this one, which are others for each world."""
+    """Moves on to the records that follow this one, which are others for each world."""
     names = sorted(path.name for path in place.parent.glob("*.json"))
     after = bisect(names, place.name)
     for name in (names[after:] + names[:after])[:LOOKED_AT]:
@@ -310,7 +310,7 @@ def _digest(world: Path) -> str | None:
 
 
 def _file(world: Path) -> str | None:
-    """Which file the world's mark is: another one, also a copy, differs."""
+    """Returns a name of the file that is the world's mark; another file, also a copy, has another name."""
     try:
         found = os.stat(world / MARK)
     except OSError:
