@@ -66,7 +66,7 @@ def test_a_question_that_answers_later_is_refused() -> None:
     async def enabled() -> bool:
         return True
 
-    with pytest.raises(PromptValidationError, match="at once"):
+    with pytest.raises(PromptValidationError, match="not async and not a generator"):
         section(enabled=enabled)
 
 
@@ -170,7 +170,7 @@ ARGUMENTS = [
 @pytest.mark.parametrize("made", [lambda self: (), property(lambda self: ()), staticmethod(lambda: ())])
 def test_a_method_by_the_name_of_an_argument_is_refused(name: str, made: Any) -> None:
     """A section that defines `tools()` would have no tools, one that defines `enabled()` would always be there."""
-    words = rf"Mine defines '{name}' as a method: give {name}=\.\.\. to super\(\)\.__init__\(\) instead"
+    words = rf"Mine defines '{name}' as a method: pass {name}=\.\.\. to super\(\)\.__init__\(\) instead"
     with pytest.raises(TypeError, match=words):
         type("Mine", (MarkdownSection,), {name: made})
 
@@ -188,7 +188,7 @@ def test_a_method_by_the_name_of_an_argument_is_refused(name: str, made: Any) ->
 )
 def test_an_attribute_that_would_be_lost_is_refused(name: str, value: Any) -> None:
     kind = type("Mine", (MarkdownSection,), {name: value})
-    with pytest.raises(TypeError, match=f"Mine has an attribute '{name}' that nobody reads: give {name}="):
+    with pytest.raises(TypeError, match=f"Mine has an attribute '{name}' that is never read: pass {name}="):
         section(kind=kind)
     options = {"default_params": Guest("Ada")} if name == "default_params" else {name: value}
     assert getattr(section(kind=kind, **options), name) is not None

@@ -1,4 +1,4 @@
-"""What the model is told, and what it may do there, in one place: sections carry their tools.
+"""Prompts: what a model is told, and the tools it may use there, in one place: sections hold their tools.
 
 Imports only what is below it: `sessions`, `filesystems`, `tools`, `values`, `errors`.
 """

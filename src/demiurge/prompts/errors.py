@@ -1,11 +1,11 @@
-"""What can go wrong with a prompt, and the two things that a handler may say to the loop around it.
+"""The errors of prompts, and the two messages that a handler may send to the loop around it.
 
-PromptError                          section_path, dataclass_type, placeholder: where it is
-├── PromptValidationError            written wrongly: found when the template or the section is made
-├── PromptRenderError                can't be rendered with these parameters and this session
-├── OutputParseError                 the model's answer is not what the prompt asked for
-└── VisibilityExpansionRequired      render again with these sections open (a LoopSignal)
-PromptEvaluationError                the turn is over: no time, no budget, no answer (a LoopSignal)
+PromptError                          section_path, dataclass_type, placeholder: the place of the fault ├──
+PromptValidationError            written wrongly: found when the template or the section is made ├──
+PromptRenderError                cannot be rendered with these parameters and this session ├── OutputParseError
+the model's answer does not have the form that the prompt asks for └── VisibilityExpansionRequired      render again
+with these sections open (a LoopSignal) PromptEvaluationError                the evaluation ends: no time, no budget,
+no answer (a LoopSignal)
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ EvaluationPhase: TypeAlias = Literal["request", "response", "tool", "budget"]
 
 
 class PromptRenderError(PromptError):
-    """A prompt that can't be rendered: parameters are missing, a predicate or a section's own code raised."""
+    """A prompt that cannot be rendered: parameters are missing, or a predicate or a section's own code raised."""
 
     code = "prompt_render"
 
 
 class OutputParseError(PromptError, ValueError):
-    """An answer that breaks the prompt's output type. `fields` are phrases such as `steps[2].id is required`, made
-    of declared names, so they may be told to the model."""
+    """An answer that does not fit the prompt's output type. `fields` are phrases such as `steps[2].id is required`,
+    made of declared names, so the model may see them."""
 
     code = "output_parse"
 
@@ -50,8 +50,8 @@ class OutputParseError(PromptError, ValueError):
 
 
 class PromptEvaluationError(LoopSignal, RuntimeError):
-    """An evaluation of a prompt that ends here. `phase`: what it was at;
-    `provider_payload`: what the provider said, or what explains the end."""
+    """Ends an evaluation of a prompt. `phase`: the step at which it ended; `provider_payload`: what the provider
+    sent, or what explains the end."""
 
     code = "prompt_evaluation"
 
@@ -72,7 +72,7 @@ class PromptEvaluationError(LoopSignal, RuntimeError):
 class VisibilityExpansionRequired(PromptError, LoopSignal):
     """The model asks to see sections in full: render again with `requested_overrides`.
 
-    `section_keys`: what it asked for, as dotted paths; `reason`: why, in its words."""
+    `section_keys`: the requested sections, as dotted paths; `reason`: the model's reason."""
 
     code = "visibility_expansion"
 

@@ -1,12 +1,13 @@
-"""Runs the calls that a model makes in answer to a rendered prompt.
+"""Runs the tool calls that a model makes in answer to a rendered prompt.
 
-What can run is what the prompt shows and the policy allows, never more. Everything goes through `ToolRunner`; this adds
+Only tools that the prompt shows and the policy allows can run. All calls go through `ToolRunner`; the executor adds
 what a loop around a prompt needs: the prompt and its session in the handler's context, tool messages for the next
-request, and the table of exceptions in docs/prompts.md. A call that can't be run is answered; only what ends the
-evaluation is raised: VisibilityExpansionRequired, PromptEvaluationError, and a deadline that is over as the latter.
-Each carries the tool messages of the batch (`tool_messages`), so that what ran before the end is not lost. A
-cancellation or a Ctrl-C carries nothing, so a loop that keeps answers over these takes each message once it stands
-(`answered`)."""
+request, and the table of exceptions in docs/prompts.md. A call that cannot run is answered. Only what ends the
+evaluation is raised: VisibilityExpansionRequired, PromptEvaluationError, and an expired deadline as the latter. Each
+carries the tool messages of the batch (`tool_messages`), so that what ran before the end is not lost. A cancellation
+or a Ctrl-C carries nothing, so a loop that has to keep the answers takes each message as soon as it is final
+(`answered`).
+"""
 
 from __future__ import annotations
 
@@ -38,7 +39,7 @@ ToolMessage: TypeAlias = dict[str, str]
 
 
 class ProviderFunction(Protocol):
-    """The function of a provider's call, its arguments as the JSON text that came."""
+    """The function of a provider's call. `arguments`: the JSON text as it came."""
 
     @property
     def name(self) -> str: ...
@@ -48,7 +49,7 @@ class ProviderFunction(Protocol):
 
 
 class ProviderCall(Protocol):
-    """A call as Chat Completions libraries give it."""
+    """A call in the form of Chat Completions libraries."""
 
     @property
     def id(self) -> str: ...
@@ -58,19 +59,19 @@ class ProviderCall(Protocol):
 
 
 AnyProposedCall: TypeAlias = ProposedCall | ProviderCall | Mapping[str, Any] | tuple[str, str, RawArgs]
-"""A Mapping: a call as Chat Completions sends it, `{"id", "function": {"name", "arguments"}}`."""
+"""A Mapping is a call as Chat Completions sends it, `{"id", "function": {"name", "arguments"}}`."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ToolExecutionContext:
-    """What the calls of one evaluation share.
+    """The settings that the calls of one evaluation share.
 
-    `rendered_prompt` holds the tools there are; without it `prompt` is rendered for the session. `tool_registry`, by
-    name, and `policy` narrow them down. `adapter`, or `adapter_name` where it is nothing but a name: who speaks with
-    the provider. `deadline`: the rendered prompt's, if it is not given. `effect_ledger`: where calls of tools with an
-    `idempotency` are remembered. `resources`: by their type, for the handlers; the prompt's own files are among them.
-    `provider_payload`: kept in a PromptEvaluationError. `caller`: who asks. `log_tool_errors`: as for ToolRunner.
-    Raises PromptValidationError without a prompt, and for a tool that can't be registered."""
+    `rendered_prompt` holds the tools; without it `prompt` is rendered for the session. `tool_registry`, by name, and
+    `policy` restrict them. `adapter`, or `adapter_name` if it is only a name: what speaks with the provider.
+    `deadline`: by default the rendered prompt's. `effect_ledger`: where results of tools with an `idempotency` are
+    stored. `resources`: by their type, for the handlers; the prompt's own files are added. `provider_payload`: kept
+    in a PromptEvaluationError. `caller`: the caller of all calls. `log_tool_errors`: as for ToolRunner. Raises
+    PromptValidationError without a prompt, and for a tool that cannot be registered."""
 
     prompt: Prompt[Any] | NullPrompt = field(default_factory=NullPrompt)
     rendered_prompt: RenderedPrompt[Any] | None = None
@@ -90,15 +91,17 @@ class ToolExecutionContext:
     caller: ToolPolicyContext = field(default_factory=ToolPolicyContext)
     log_tool_errors: bool | ToolErrorLog = False
     tool_context: ToolContext = field(init=False, repr=False, compare=False)
-    """What every handler is given, but for the id of its call."""
+    """The context of every handler, except for the id of its call."""
     runner: ToolRunner = field(init=False, repr=False, compare=False)
-    """The one way in which tools run."""
+    """The runner of all calls."""
 
     def __post_init__(self) -> None:
         rendered = self.rendered_prompt
         if rendered is None:
             if not isinstance(self.prompt, Prompt):
-                raise PromptValidationError("give a prompt: a Prompt, or a rendered one", placeholder="rendered_prompt")
+                raise PromptValidationError(
+                    "there is no prompt: pass a Prompt or a rendered prompt", placeholder="rendered_prompt"
+                )
             rendered = self.prompt.render(session=self.session)
             object.__setattr__(self, "rendered_prompt", rendered)
         if isinstance(self.prompt, NullPrompt):
@@ -127,12 +130,12 @@ class ToolExecutionContext:
     def _runner(self, rendered: RenderedPrompt[Any]) -> ToolRunner:
         registry = self.tool_registry
         if not (registry is None or isinstance(registry, Mapping)):
-            raise PromptValidationError("'tool_registry' maps names to tools", placeholder="tool_registry")
+            raise PromptValidationError("'tool_registry' must map names to tools", placeholder="tool_registry")
         tools = [tool for tool in rendered.tools if registry is None or tool.name in registry]
-        all_of_them = ToolPolicy(allowed_tools=tuple(tool.name for tool in tools))
+        allow_all = ToolPolicy(allowed_tools=tuple(tool.name for tool in tools))
         return ToolRunner(
             tools,
-            policy=all_of_them if self.policy is None else self.policy,
+            policy=allow_all if self.policy is None else self.policy,
             ledger=self.effect_ledger,
             approvals=self.approvals,
             connections=self.connections,
@@ -141,9 +144,10 @@ class ToolExecutionContext:
 
 
 class ToolExecutor(ToolExecutionContext):
-    """`ToolExecutor(rendered_prompt=..., session=..., effect_ledger=...)`: takes what its base takes, and runs calls.
+    """`ToolExecutor(rendered_prompt=..., session=..., effect_ledger=...)`: has the arguments of its base class, and
+    runs calls.
 
-    One at a time, in the order asked, so that each sees what the one before it did."""
+    Calls run one at a time, in the order of the request, so that each sees the effects of the one before it."""
 
     def execute(
         self,
@@ -152,19 +156,20 @@ class ToolExecutor(ToolExecutionContext):
         *,
         answered: Callable[[ToolMessage], object] | None = None,
     ) -> tuple[list[ToolMessage], str]:
-        """The tool messages for the next request, in the order of the calls, and its tool choice, which is `auto`.
+        """Returns the tool messages for the next request, in the order of the calls, and its tool choice, which is
+        `auto`.
 
-        Async handlers run in a loop of their own. `provider_payload`: in place of the context's. `answered` is given
-        each message once it stands, one for every call, also when a cancellation, a Ctrl-C or an error ends the
-        batch."""
-        asked, stood = [_to_proposed_call(call) for call in tool_calls], list[ToolExecResult]()
-        told = _telling(stood, answered)
+        Async handlers run in a new event loop. `provider_payload`: used instead of the context's. `answered` is
+        called with each message as soon as it is final, one for every call, also if a cancellation, a Ctrl-C or an
+        error ends the batch."""
+        proposed, finished = [_to_proposed_call(call) for call in tool_calls], list[ToolExecResult]()
+        report = _reporter(finished, answered)
         try:
-            answers = self.runner.exec_many_sync(asked, ctx=self.tool_context, answered=told)
+            answers = self.runner.exec_many_sync(proposed, ctx=self.tool_context, answered=report)
         except LoopSignal as signal:
-            signal.tool_messages = _messages(stood)
+            signal.tool_messages = _messages(finished)
             raise
-        return self._answered(answers, provider_payload)
+        return self._messages_or_raise(answers, provider_payload)
 
     async def execute_async(
         self,
@@ -173,17 +178,17 @@ class ToolExecutor(ToolExecutionContext):
         *,
         answered: Callable[[ToolMessage], object] | None = None,
     ) -> tuple[list[ToolMessage], str]:
-        """The same within an event loop, with `def` handlers in threads."""
-        asked, stood = [_to_proposed_call(call) for call in tool_calls], list[ToolExecResult]()
-        told = _telling(stood, answered)
+        """Does the same as `execute` within an event loop, with `def` handlers in threads."""
+        proposed, finished = [_to_proposed_call(call) for call in tool_calls], list[ToolExecResult]()
+        report = _reporter(finished, answered)
         try:
-            answers = await self.runner.exec_many(asked, ctx=self.tool_context, answered=told)
+            answers = await self.runner.exec_many(proposed, ctx=self.tool_context, answered=report)
         except LoopSignal as signal:
-            signal.tool_messages = _messages(stood)
+            signal.tool_messages = _messages(finished)
             raise
-        return self._answered(answers, provider_payload)
+        return self._messages_or_raise(answers, provider_payload)
 
-    def _answered(
+    def _messages_or_raise(
         self, answers: Sequence[ToolExecResult], provider_payload: Mapping[str, Any] | None
     ) -> tuple[list[ToolMessage], str]:
         for answer in answers:
@@ -208,17 +213,17 @@ def _messages(answers: Sequence[ToolExecResult]) -> tuple[ToolMessage, ...]:
     return tuple({"role": "tool", "tool_call_id": a.tool_call_id, "content": a.content} for a in answers)
 
 
-def _telling(
-    stood: list[ToolExecResult], answered: Callable[[ToolMessage], object] | None
+def _reporter(
+    finished: list[ToolExecResult], answered: Callable[[ToolMessage], object] | None
 ) -> Callable[[ToolExecResult], object]:
-    """A function that keeps an answer, and hands its message on."""
+    """Returns a function that stores an answer and passes its message on."""
 
-    def told(answer: ToolExecResult) -> None:
-        stood.append(answer)
+    def report(answer: ToolExecResult) -> None:
+        finished.append(answer)
         if answered is not None:
             answered(*_messages([answer]))
 
-    return told
+    return report
 
 
 def _to_proposed_call(call: AnyProposedCall) -> ProposedCall | tuple[str, str, RawArgs]:

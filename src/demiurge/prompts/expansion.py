@@ -1,7 +1,7 @@
-"""The two tools that a rendering adds where a section is summarised.
+"""The two tools that a rendering adds if it summarizes sections.
 
-`open_sections` ends the turn's rendering: the loop renders again with the sections open, and so with their tools.
-`read_section` gives the text of a section that has no tools, there and then.
+`open_sections` ends the evaluation: the loop renders again with the sections shown in full, and so with their tools.
+`read_section` returns the text of a section without tools at once.
 """
 
 from __future__ import annotations
@@ -34,11 +34,12 @@ class ReadSection:
 
 
 def expansion_tools(rendering: Rendering, summarized: Iterable[Summarized]) -> tuple[Tool[Any, Any], ...]:
-    """`open_sections` for these sections, `read_section` for those without tools; none where there is none."""
+    """Returns `open_sections` for these sections and `read_section` for those without tools; each only if it applies
+    to a section."""
     by_key = {dotted(entry.node.path): entry for entry in summarized}
     readable = {key: entry for key, entry in by_key.items() if not entry.node.has_tools}
-    made: list[Tool[Any, Any]] = [_open_sections(by_key)] if by_key else []
-    return (*made, _read_section(rendering, readable)) if readable else tuple(made)
+    open_tools: list[Tool[Any, Any]] = [_open_sections(by_key)] if by_key else []
+    return (*open_tools, _read_section(rendering, readable)) if readable else tuple(open_tools)
 
 
 def _open_sections(by_key: dict[str, Summarized]) -> Tool[Any, Any]:
@@ -47,7 +48,7 @@ def _open_sections(by_key: dict[str, Summarized]) -> Tool[Any, Any]:
         if not keys:
             raise ToolUserError(f"Name at least one section: {', '.join(by_key)}.")
         for key in keys:
-            _known(by_key, key)
+            _find_section(by_key, key)
         raise VisibilityExpansionRequired(
             f"The model asks to see {', '.join(keys)} in full.",
             requested_overrides={by_key[key].node.path: SectionVisibility.FULL for key in keys},
@@ -67,7 +68,7 @@ def _open_sections(by_key: dict[str, Summarized]) -> Tool[Any, Any]:
 
 def _read_section(rendering: Rendering, by_key: dict[str, Summarized]) -> Tool[Any, Any]:
     def read_section(params: ReadSection, *, context: ToolContext) -> ToolResult[None]:
-        return ToolResult(message=rendering.in_full(_known(by_key, params.section_key)))
+        return ToolResult(message=rendering.in_full(_find_section(by_key, params.section_key)))
 
     return Tool[ReadSection, None](
         name="read_section",
@@ -79,7 +80,7 @@ def _read_section(rendering: Rendering, by_key: dict[str, Summarized]) -> Tool[A
     )
 
 
-def _known(by_key: dict[str, Summarized], key: str) -> Summarized:
+def _find_section(by_key: dict[str, Summarized], key: str) -> Summarized:
     if key not in by_key:
         raise ToolUserError(f"There is no summarised section with this key. There are: {', '.join(by_key)}.")
     return by_key[key]

@@ -1,4 +1,4 @@
-"""A section whose text is a `string.Template` over the fields of its parameters."""
+"""`MarkdownSection`: a section whose text is a `string.Template` with the fields of its parameters as placeholders."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ class MarkdownSection(Section[ParamsT]):
     """`MarkdownSection[Params](title=..., template="Look after $name.", key=...)`; without `[Params]` it has no
     parameters, or those of `default_params`.
 
-    `template` is dedented and stripped. A value is put in as `str(value)`, once: a `$` or a heading in it is text.
-    The other keywords: see Section."""
+    `template` is dedented and stripped. A value is inserted as `str(value)`, once: a `$` or a heading in it is plain
+    text. The other keywords: see Section."""
 
     def __init__(
         self,
@@ -48,7 +48,7 @@ class MarkdownSection(Section[ParamsT]):
             visibility=visibility,
         )
         if not isinstance(template, str):
-            raise self._refusal("a template is text", "template")
+            raise self._refusal("a template must be text", "template")
         self.template = tidy(template)
 
     def render_body(self, params: ParamsT, *, session: Any = None, template: str | None = None) -> str:
@@ -67,7 +67,7 @@ class MarkdownSection(Section[ParamsT]):
 
 
 def params_values(params: Any) -> dict[str, Any]:
-    """What placeholders stand for: the fields of a dataclass; nothing for None."""
+    """Returns the values of placeholders: the fields of a dataclass; `{}` for None."""
     if params is None:
         return {}
     return {entry.name: getattr(params, entry.name) for entry in dataclasses.fields(params)}

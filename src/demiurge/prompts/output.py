@@ -1,7 +1,7 @@
-"""The form that a prompt asks its answer to have: a schema for the model, and a strict reader of what it says.
+"""The structured output of a prompt: a JSON Schema for the model, and a strict parser of its answer.
 
-Nothing is repaired: no fence is cut off, no `"5"` becomes 5. What a complaint says is made of declared names only, so
-a loop may send it back to the model.
+Nothing is repaired: no code fence is removed, no `"5"` becomes 5. An error message is made of declared names only,
+so a loop may send it back to the model.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ OutputContainer: TypeAlias = Literal["object", "array"]
 
 @dataclass(frozen=True, slots=True)
 class StructuredOutput:
-    """`output_type`: the class of the answer, or of its items when `container` is `array`. `schema`: JSON Schema 7 in
-    the subset of a tool's parameters; extra keys are allowed in it exactly when they are in the answer, where they
-    are dropped."""
+    """The form of an answer. `output_type`: the class of the answer, or of its items if `container` is `array`.
+    `schema`: JSON Schema (draft 7) in the subset of a tool's parameters; it allows extra keys if `allow_extra_keys`,
+    and the parser then drops them."""
 
     output_type: type
     container: OutputContainer
@@ -37,7 +37,7 @@ class StructuredOutput:
     codec: ParamsCodec = field(repr=False, compare=False)
 
     def parse(self, text: str | bytes) -> Any:
-        """The answer as a value of the type. Raises OutputParseError."""
+        """Returns the answer as a value of the type. Raises OutputParseError."""
         try:
             canonical_json.parse(text)
             value = self.codec.parse(text)
@@ -49,7 +49,7 @@ class StructuredOutput:
         return value
 
     def instructions(self) -> str:
-        """What a prompt says of it, below its heading."""
+        """Returns the text about the answer's form, which a prompt shows below its heading."""
         form = (
             "one JSON array, and nothing before or after it"
             if self.container == "array"
@@ -60,11 +60,11 @@ class StructuredOutput:
 
 
 def structured_output(declared: Any, *, allow_extra_keys: bool) -> StructuredOutput:
-    """Of a dataclass, a pydantic model, or `list[...]` of one. Raises PromptValidationError."""
+    """Returns the form for a dataclass, a pydantic model, or `list[...]` of one. Raises PromptValidationError."""
     container: OutputContainer = "array" if get_origin(declared) in (list, tuple, Sequence) else "object"
     item = get_args(declared)[0] if container == "array" and _is_open_ended(declared) else declared
     if not (isinstance(item, type) and (is_dataclass(item) or issubclass(item, BaseModel))):
-        message = f"an output is a dataclass, a pydantic model, or a list of one, not {declared!r}"
+        message = f"an output must be a dataclass, a pydantic model, or a list of one, not {declared!r}"
         kind = item if isinstance(item, type) else None
         raise PromptValidationError(message, dataclass_type=kind, placeholder="OutputT")
     try:
@@ -84,7 +84,7 @@ def _is_open_ended(kind: Any) -> bool:
 
 
 def _opened(schema: Any) -> Any:
-    """The schema with every object open to keys that it does not name."""
+    """Returns the schema with every object open to keys that it does not name."""
     if isinstance(schema, list):
         return [_opened(entry) for entry in schema]
     if not isinstance(schema, dict):

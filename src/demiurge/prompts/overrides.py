@@ -1,8 +1,8 @@
-"""Other words for a prompt's sections and tools, kept outside the code.
+"""Overrides: other texts for a prompt's sections and tools, kept outside the code.
 
-An override names the text that it replaces by its hash. When the code's text changes, the override is stale: it was
-written about something else, so it is left out, logged, and listed on the rendered prompt. An override changes words
-only: which tools there are, what they take and what they do is the code's.
+An override names the text that it replaces by its hash. If the text in the code changes, the override is stale: it
+was written for something else, so it is not applied, is logged, and is listed on the rendered prompt. An override
+changes texts only; which tools there are, what they take and what they do is decided by the code.
 """
 
 from __future__ import annotations
@@ -31,20 +31,21 @@ __all__ = [
     "ToolDescriptor",
     "ToolOverride",
     "describe",
-    "reworded",
+    "with_override",
 ]
 
 _MAX_DESCRIPTION = 200
-"""As a Tool has it: what is refused here can't fail when the tool is made."""
+"""The limit of Tool: a description that passes here cannot fail when the tool is made."""
 
 OverrideFault: TypeAlias = Literal["unknown", "refused", "stale", "invalid"]
 """`unknown`: the prompt has no such part; `refused`: it does not accept overrides; `stale`: its text has changed;
-`invalid`: the new words can't be used there."""
+`invalid`: the new text cannot be used there."""
 
 
 @dataclass(frozen=True, slots=True)
 class SectionDescriptor:
-    """`content_hash`: `sha256:<hex>` of the text that an override replaces. `placeholders`: what that may use."""
+    """A section's text. `content_hash`: `sha256:<hex>` of the text that an override replaces. `placeholders`: those
+    that the new text may use."""
 
     path: SectionPath
     content_hash: str
@@ -54,7 +55,8 @@ class SectionDescriptor:
 
 @dataclass(frozen=True, slots=True)
 class ToolDescriptor:
-    """`path`: its section. `contract_hash`: `sha256:<hex>` of description and schema. `params`: names in the schema."""
+    """A tool's texts. `path`: its section. `contract_hash`: `sha256:<hex>` of description and schema. `params`:
+    names in the schema."""
 
     path: SectionPath
     name: str
@@ -65,7 +67,8 @@ class ToolDescriptor:
 
 @dataclass(frozen=True, slots=True)
 class SectionOverride:
-    """`body` in place of the text whose hash is `expected_hash`; dedented and stripped, placeholders as there."""
+    """`body` replaces the text whose hash is `expected_hash`; it is dedented and stripped, and may use the same
+    placeholders."""
 
     path: SectionPath
     expected_hash: str
@@ -74,8 +77,8 @@ class SectionOverride:
 
 @dataclass(frozen=True, slots=True)
 class ToolOverride:
-    """A `description` (None: as it is) and descriptions of parameters in place of the contract whose hash is
-    `expected_hash`."""
+    """A `description` (None: unchanged) and descriptions of parameters, which replace those of the contract whose
+    hash is `expected_hash`."""
 
     name: str
     expected_hash: str
@@ -88,8 +91,8 @@ class ToolOverride:
 
 @dataclass(frozen=True, slots=True)
 class PromptOverride:
-    """All other words for one prompt under one tag. Raises PromptValidationError for a part that is in it twice, and
-    for an ns, a key or a tag that is none."""
+    """All overrides of one prompt under one tag. Raises PromptValidationError if a part is named twice, and for an
+    invalid ns, key or tag."""
 
     ns: str
     prompt_key: str
@@ -111,8 +114,8 @@ class PromptOverride:
 
 @dataclass(frozen=True, slots=True)
 class IgnoredOverride:
-    """A part of a stored override that a rendering left out. `name`: a dotted path, or a tool's name;
-    `section_path`: of the section or of the tool's, None for a tool that isn't there."""
+    """A part of a stored override that a rendering did not apply. `name`: a dotted path, or a tool's name;
+    `section_path`: the path of the section or of the tool's section, None for an unknown tool."""
 
     kind: Literal["section", "tool"]
     name: str
@@ -123,7 +126,7 @@ class IgnoredOverride:
 
 @dataclass(frozen=True, slots=True)
 class PromptDescriptor:
-    """Which parts a prompt has, and in which words: what overrides are written against."""
+    """The parts of a prompt and the hashes of their texts; overrides are written against it."""
 
     ns: str
     key: str
@@ -131,7 +134,7 @@ class PromptDescriptor:
     tools: tuple[ToolDescriptor, ...] = ()
 
     def section_override(self, path: SectionPath, body: str) -> SectionOverride:
-        """An override of the present text. Raises PromptValidationError for one that can't be."""
+        """Returns an override of the section's present text. Raises PromptValidationError if it cannot be applied."""
         found = self.section(path)
         made = SectionOverride(path, found.content_hash if found is not None else "", tidy(body))
         _raise(_section_fault(found, made))
@@ -140,7 +143,7 @@ class PromptDescriptor:
     def tool_override(
         self, name: str, description: str | None = None, param_descriptions: Mapping[str, str] | None = None
     ) -> ToolOverride:
-        """An override of the present contract. Raises PromptValidationError for one that can't be."""
+        """Returns an override of the tool's present contract. Raises PromptValidationError if it cannot be applied."""
         found = self.tool(name)
         expected = found.contract_hash if found is not None else ""
         made = ToolOverride(name, expected, description, dict(param_descriptions or {}))
@@ -148,11 +151,11 @@ class PromptDescriptor:
         return made
 
     def section(self, path: SectionPath) -> SectionDescriptor | None:
-        """None for one that isn't there, or has no text to override."""
+        """Returns the section's descriptor; None if it does not exist, or has no text to override."""
         return next((part for part in self.sections if part.path == path), None)
 
     def tool(self, name: str) -> ToolDescriptor | None:
-        """None for one that isn't there."""
+        """Returns the tool's descriptor; None if it does not exist."""
         return next((part for part in self.tools if part.name == name), None)
 
     def check(self, override: PromptOverride) -> None:
@@ -164,14 +167,14 @@ class PromptDescriptor:
             _raise(ignored)
 
     def ignored(self, override: PromptOverride) -> tuple[IgnoredOverride, ...]:
-        """The parts of `override` that can't be applied, and why."""
+        """Returns the parts of `override` that cannot be applied, and why."""
         sections = [_section_fault(self.section(part.path), part) for part in override.sections]
         tools = [_tool_fault(self.tool(part.name), part) for part in override.tools]
         return tuple(fault for fault in (*sections, *tools) if fault is not None)
 
 
 def describe(template: PromptTemplate[Any]) -> PromptDescriptor:
-    """The descriptor of a template. Sections without a text of their own are not in it."""
+    """Returns the descriptor of a template. Sections without a text of their own are left out."""
     sections: list[SectionDescriptor] = []
     tools: list[ToolDescriptor] = []
     for node in template.walk():
@@ -182,8 +185,9 @@ def describe(template: PromptTemplate[Any]) -> PromptDescriptor:
     return PromptDescriptor(template.ns, template.key, tuple(sections), tuple(tools))
 
 
-def reworded(tool: Tool[Any, Any], override: ToolOverride) -> Tool[Any, Any]:
-    """The same tool in the override's words, with another spec hash. Raises PromptValidationError."""
+def with_override(tool: Tool[Any, Any], override: ToolOverride) -> Tool[Any, Any]:
+    """Returns the tool with the override's descriptions, and so with another spec hash. Raises
+    PromptValidationError."""
     schema = dict(tool.spec.input_schema)
     texts = override.param_descriptions
     schema["properties"] = {
@@ -230,7 +234,7 @@ def _tool_fault(found: ToolDescriptor | None, override: ToolOverride) -> Ignored
         fault = "refused", "it does not accept overrides"
     elif found.contract_hash != override.expected_hash:
         fault = "stale", "its description or its schema has changed since the override was written"
-    elif problem := _words_problem(override, found.params):
+    elif problem := _description_problem(override, found.params):
         fault = "invalid", problem
     if fault is None:
         return None
@@ -250,17 +254,17 @@ def _body_problem(body: str, placeholders: tuple[str, ...]) -> str | None:
     return f"the new text has ${unknown[0]}, which no parameter fills" if unknown else None
 
 
-def _words_problem(override: ToolOverride, params: tuple[str, ...]) -> str | None:
+def _description_problem(override: ToolOverride, params: tuple[str, ...]) -> str | None:
     unknown = sorted(set(override.param_descriptions) - set(params))
     if unknown:
         return f"it has no parameter {unknown[0]!r}"
     texts = list(override.param_descriptions.values())
     if override.description is not None:
         if not 1 <= len(override.description.strip()) <= _MAX_DESCRIPTION:
-            return f"a description has 1 to {_MAX_DESCRIPTION} characters"
+            return f"a description must have 1 to {_MAX_DESCRIPTION} characters"
         texts.append(override.description)
     if not all(text.strip() for text in texts):
-        return "a parameter's description is text"
+        return "a parameter's description must not be empty"
     hidden = next(filter(None, map(hidden_character, texts)), None)
     return f"the new words have the invisible character {hidden}" if hidden else None
 

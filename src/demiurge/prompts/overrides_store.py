@@ -1,7 +1,7 @@
-"""Where overrides are kept: in memory, or in a folder of JSON files that a person can read and a repository can hold.
+"""Stores of overrides: in memory, or in a folder of JSON files that people can read and a repository can hold.
 
-Both refuse, when it is set, what can't be applied to the prompt as it is now: parts that it doesn't have or that don't
-accept overrides, hashes of another text, placeholders that nothing fills.
+Both refuse an override that cannot be applied to the prompt as it is now: for parts that it does not have or that do
+not accept overrides, with the hash of another text, or with unknown placeholders.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ _FORM = TypeAdapter(PromptOverride)
 
 
 class PromptOverridesStore(Protocol):
-    """Overrides by prompt and tag. `descriptor`: of the prompt as it is now."""
+    """Overrides by prompt and tag. `descriptor`: the prompt's present one."""
 
     def get(self, ns: str, prompt_key: str, tag: str = "latest") -> PromptOverride | None: ...
 
     def put(self, descriptor: PromptDescriptor, override: PromptOverride) -> None:
-        """Keeps `override` in place of the one with its tag. Raises PromptValidationError."""
+        """Stores `override` in place of the one with its tag. Raises PromptValidationError."""
 
     def delete(self, ns: str, prompt_key: str, tag: str = "latest") -> bool:
-        """Was there one?"""
+        """Removes an override. Returns whether there was one."""
 
 
 class InMemoryOverrides:
-    """Overrides as long as the process lives."""
+    """Overrides for the lifetime of the process."""
 
     def __init__(self) -> None:
         self._kept: dict[tuple[str, str, str], PromptOverride] = {}
@@ -55,14 +55,14 @@ class InMemoryOverrides:
 
 
 class FolderOverrides:
-    """Overrides as `<folder>/<ns>/<key>/<tag>.json`, a `/` in ns written as `+`. A file is replaced as a whole or not
-    at all; of two that write at once, the last one wins. Raises OSError where the disk does."""
+    """Overrides as `<folder>/<ns>/<key>/<tag>.json`, with a `/` in ns written as `+`. A file is replaced atomically;
+    of two concurrent writes the last one wins. Raises OSError if the disk does."""
 
     def __init__(self, folder: str | Path) -> None:
         self.folder = Path(folder)
 
     def get(self, ns: str, prompt_key: str, tag: str = "latest") -> PromptOverride | None:
-        """Raises Damaged for a file that is none of these."""
+        """Returns the override or None. Raises Damaged for a file that is not an override of this prompt and tag."""
         path = self._path(ns, prompt_key, tag)
         try:
             text = path.read_bytes()
@@ -71,7 +71,9 @@ class FolderOverrides:
         try:
             found = _FORM.validate_json(text, strict=True, extra="forbid")
         except ValidationError as error:
-            raise Damaged(f"{path} is no override of a prompt: mend or remove it.", code="override_file") from error
+            raise Damaged(
+                f"{path} is not an override of a prompt: repair or remove it.", code="override_file"
+            ) from error
         if (found.ns, found.prompt_key, found.tag) != _address(ns, prompt_key, tag):
             raise Damaged(f"{path} is the override of another prompt or tag: move it.", code="override_file")
         return found
@@ -99,7 +101,7 @@ def _address(ns: str, prompt_key: str, tag: str) -> tuple[str, str, str]:
 
 
 def _replace(path: Path, data: bytes) -> None:
-    """Writes a file beside `path`, and gives it that name when it is on disk."""
+    """Writes a file beside `path`, syncs it to disk, and renames it to `path`."""
     descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
         with os.fdopen(descriptor, "wb") as file:

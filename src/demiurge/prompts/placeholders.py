@@ -1,7 +1,7 @@
-"""Texts with `$placeholders`: `string.Template`, and nothing that is put in is ever read again.
+"""Texts with `$placeholders`: a `string.Template` whose inserted values are never parsed again.
 
-A text is dedented and stripped before anything is put in, so the lines of a value stay as they are. `$$` is a dollar
-sign. What is wrong with a text is found without its values.
+A text is dedented and stripped before values are inserted, so the lines of a value stay unchanged. `$$` is a dollar
+sign. Faults of a text are found without its values.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ __all__ = ["fill", "names_in", "tidy"]
 
 
 def tidy(text: str) -> str:
-    """`text` as it is hashed, overridden and filled: without common indentation and outer white space."""
+    """Returns `text` as it is hashed, overridden and filled: without common indentation and outer white space."""
     return dedent(text).strip()
 
 
 def names_in(text: str) -> tuple[str, ...]:
-    """The placeholders of `text`, each once, in order. Raises ValueError for a `$` that begins none."""
+    """Returns the placeholders of `text`, each once, in order. Raises ValueError for a `$` that begins none."""
     template = Template(text)
     if not template.is_valid():
         position = next(found.start() for found in template.pattern.finditer(text) if found["invalid"] is not None)
@@ -30,5 +30,6 @@ def names_in(text: str) -> tuple[str, ...]:
 
 
 def fill(text: str, values: Mapping[str, Any]) -> str:
-    """`text` with `str(value)` for each placeholder. Raises KeyError, ValueError, and what a `__str__` raises."""
+    """Returns `text` with `str(value)` for each placeholder. Raises KeyError, ValueError, and what a `__str__`
+    raises."""
     return Template(text).substitute(values)

@@ -1,6 +1,7 @@
-"""A section's questions: functions of the parameters, the session, both or neither, called in one way.
+"""Predicates: functions with which a section decides about itself, called with the parameters, the session, both or
+neither.
 
-How to call one is read from its signature when the section is made, so a mistake is found there and not in a turn.
+The signature is inspected when the section is made, so a mistake is found there and not in a turn.
 """
 
 from __future__ import annotations
@@ -15,23 +16,24 @@ __all__ = ["Predicate", "predicate"]
 
 
 class Predicate(NamedTuple):
-    """`takes_params`: it has to be asked with the section's parameters."""
+    """A function and how to call it. `takes_params`: it is called with the section's parameters."""
 
     function: Callable[..., Any]
     takes_params: bool
     takes_session: bool
 
     def __call__(self, params: Any, session: Any) -> Any:
-        given = (params,) if self.takes_params else ()
-        return self.function(*given, session=session) if self.takes_session else self.function(*given)
+        arguments = (params,) if self.takes_params else ()
+        return self.function(*arguments, session=session) if self.takes_session else self.function(*arguments)
 
 
 def predicate(function: Callable[..., Any]) -> Predicate:
-    """Raises ValueError for a function that takes anything else, or answers later."""
+    """Returns the predicate for a function. Raises ValueError for a function with other parameters, and for one that
+    is async or yields."""
     if not callable(function):
-        raise ValueError("is a function")
+        raise ValueError("must be a function")
     if is_async_callable(function) or is_generator(function):
-        raise ValueError("answers at once: it is no coroutine and no generator")
+        raise ValueError("must be a plain function, not async and not a generator")
     try:
         parameters = list(inspect.signature(function).parameters.values())
     except (TypeError, ValueError):
@@ -39,7 +41,7 @@ def predicate(function: Callable[..., Any]) -> Predicate:
     positional = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
     others = [p for p in parameters if p not in positional]
     if len(positional) > 1 or any(p.kind is not p.KEYWORD_ONLY or p.name != "session" for p in others):
-        raise ValueError("takes nothing or the parameters, and a keyword-only 'session' if it wants")
+        raise ValueError("must take nothing or the parameters, and may take a keyword-only 'session'")
     if positional and positional[0].name == "session":
-        raise ValueError("takes 'session' by keyword only: write (*, session)")
+        raise ValueError("must take 'session' by keyword only: write (*, session)")
     return Predicate(function, bool(positional), bool(others))

@@ -1,4 +1,4 @@
-"""A template with its parameters: what is rendered before each turn.
+"""A prompt: a template with its parameters, rendered before each turn.
 
 The same template, parameters, overrides, session state and visibility give the same bytes and the same tools.
 """
@@ -18,7 +18,7 @@ from demiurge.prompts.overrides import (
     PromptOverride,
     ToolOverride,
     describe,
-    reworded,
+    with_override,
 )
 from demiurge.prompts.overrides_store import PromptOverridesStore
 from demiurge.prompts.placeholders import tidy
@@ -38,8 +38,8 @@ _LOG = logging.getLogger("demiurge.prompts")
 
 
 class Prompt(Generic[OutputT]):
-    """`Prompt(template).bind(params).render(session=session)`. With an `overrides_store`, in the words that it has
-    for this prompt under `overrides_tag`."""
+    """`Prompt(template).bind(params).render(session=session)`. With an `overrides_store`, it uses the texts that the
+    store has for this prompt under `overrides_tag`."""
 
     def __init__(
         self,
@@ -53,7 +53,7 @@ class Prompt(Generic[OutputT]):
         self.overrides_store = overrides_store
         self.overrides_tag = checked_key(overrides_tag, "tag")
         self._params: Mapping[type, Any] = {}
-        self._reworded: dict[str, tuple[ToolOverride, Tool[Any, Any]]] = {}
+        self._overridden_tools: dict[str, tuple[ToolOverride, Tool[Any, Any]]] = {}
 
     @property
     def ns(self) -> str:
@@ -65,27 +65,27 @@ class Prompt(Generic[OutputT]):
 
     @property
     def name(self) -> str:
-        """The template's name; `ns/key` if it has none."""
+        """The template's name, or `ns/key` if it has none."""
         return self.template.name or f"{self.ns}/{self.key}"
 
     @property
     def tools(self) -> tuple[Tool[Any, Any], ...]:
-        """Every tool that the template declares, shown or not."""
+        """All tools that the template declares, shown or not."""
         return self.template.tools
 
     @property
     def params(self) -> tuple[Any, ...]:
-        """What is bound."""
+        """The bound parameters."""
         return tuple(self._params.values())
 
     @cached_property
     def descriptor(self) -> PromptDescriptor:
-        """What overrides are written against."""
+        """The descriptor that overrides are written against."""
         return describe(self.template)
 
     def bind(self, *params: Any) -> Self:
-        """Parameters for the sections that take them, by their class; those of a class that was bound before are
-        replaced. Raises PromptValidationError, and then nothing is bound."""
+        """Binds parameters for the sections that take them, by their class; a value replaces one of the same class
+        that was bound before. Raises PromptValidationError, and then nothing is bound."""
         given: dict[type, Any] = {}
         for value in params:
             kind = type(value)
@@ -109,8 +109,8 @@ class Prompt(Generic[OutputT]):
         visibility_overrides: Mapping[SectionPath, SectionVisibility] | None = None,
         deadline: Deadline | None = None,
     ) -> RenderedPrompt[OutputT]:
-        """Text and tools for these parameters and this session. `visibility_overrides`: by path, before those of the
-        session. `deadline`: handed on. Raises PromptRenderError."""
+        """Returns text and tools for these parameters and this session. `visibility_overrides`: by path, with
+        precedence over the session's. `deadline`: passed on. Raises PromptRenderError."""
         session = NullSession() if session is None else session
         override = self._override()
         ignored = self.descriptor.ignored(override)
@@ -136,7 +136,7 @@ class Prompt(Generic[OutputT]):
         )
 
     def filesystem(self) -> Any:
-        """The files of the first section that has any (an attribute `filesystem`); None without one."""
+        """Returns the attribute `filesystem` of the first section that has one; None if none has."""
         found = (getattr(node.section, "filesystem", None) for node in self.template.walk())
         return next((files for files in found if files is not None), None)
 
@@ -157,17 +157,19 @@ class Prompt(Generic[OutputT]):
         )
 
     def _tool(self, override: ToolOverride) -> Tool[Any, Any]:
-        """The tool in these words; made once, for it takes as long as making a tool."""
-        kept = self._reworded.get(override.name)
+        """Returns the tool with the override's descriptions. It is cached, because it takes as long as making a
+        tool."""
+        kept = self._overridden_tools.get(override.name)
         if kept is None or kept[0] != override:
             original = next(tool for tool in self.tools if tool.name == override.name)
-            kept = self._reworded[override.name] = (override, reworded(original, override))
+            kept = self._overridden_tools[override.name] = (override, with_override(original, override))
         return kept[1]
 
     def _visibility(
         self, session: Any, given: Mapping[SectionPath, SectionVisibility] | None
     ) -> Mapping[SectionPath, SectionVisibility]:
-        """What the session says, and over it what is given, which has to be of this prompt."""
+        """Returns the session's settings, replaced by `given` where it has a path. Raises PromptRenderError for a
+        path that the prompt does not have."""
         known = self.template.by_path
         for path in given or ():
             if path not in known:

@@ -1,4 +1,4 @@
-"""What one rendering of a prompt gives: text for the model, and the tools that go with just this text."""
+"""The result of rendering a prompt: text for the model, and the tools that belong to this text."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ __all__ = ["RenderedPrompt"]
 
 @dataclass(frozen=True)
 class RenderedPrompt(Generic[OutputT]):
-    """`tools`: those of the sections that are shown in full, in declaration order, in their overridden words, then the
-    prompt's own that open summaries; only these may run. `tool_param_descriptions`: what an override says of
-    parameters, by tool and parameter; it is in the tools' schemas already. `ignored_overrides`: stored, but not
-    applied, and why."""
+    """A rendered prompt. `tools`: those of the sections that are shown in full, in declaration order and with their
+    overridden descriptions, then the prompt's own tools that open summaries; only these may run.
+    `tool_param_descriptions`: the overridden descriptions of parameters, by tool and parameter; the tools' schemas
+    already contain them. `ignored_overrides`: stored overrides that were not applied, and why."""
 
     text: str
     descriptor: PromptDescriptor
@@ -39,17 +39,17 @@ class RenderedPrompt(Generic[OutputT]):
 
     @property
     def container(self) -> OutputContainer | None:
-        """Is the answer one `object` or an `array` of them? None for an answer in prose."""
+        """`object` for one answer, `array` for a list of them; None for an answer in prose."""
         return self.structured_output.container if self.structured_output is not None else None
 
     @property
     def allow_extra_keys(self) -> bool:
-        """May the answer have keys that its type does not have?"""
+        """True if the answer may have keys that its type does not have."""
         return self.structured_output is not None and self.structured_output.allow_extra_keys
 
     def parse_output(self, text: str | bytes) -> OutputT:
-        """The model's final answer as the prompt's output type. Raises OutputParseError, also for a prompt that asks
-        for prose."""
+        """Returns the model's final answer as the prompt's output type. Raises OutputParseError, also for a prompt
+        without an output type."""
         if self.structured_output is None:
             raise OutputParseError("The prompt asks for no structured answer.")
         return cast("OutputT", self.structured_output.parse(text))

@@ -1,7 +1,8 @@
-"""One rendering: which sections show, how much of each, and what follows from it, decided in one walk.
+"""One rendering of a prompt: it decides in one walk which sections show, how much of each, and which tools they
+bring.
 
-A section that is not enabled is not asked for anything else, nor is anything below it. A summarised one is asked for
-its parameters, and nothing below it is. Whatever a section's own code raises names the section.
+For a section that is not enabled, nothing else of it is evaluated, nor of the sections below it. For a summarized
+one, its parameters are evaluated, and nothing below it. An error of a section's own code names the section.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ ValueT = TypeVar("ValueT")
 
 @dataclass(frozen=True, slots=True)
 class OverrideWords:
-    """What overrides say instead: bodies by path, tools by name, and of those what is said of parameters."""
+    """The texts of overrides: bodies by path, tools by name, and by tool name the descriptions of parameters."""
 
     bodies: Mapping[SectionPath, str] = field(default_factory=dict)
     tools: Mapping[str, Tool[Any, Any]] = field(default_factory=dict)
@@ -36,21 +37,23 @@ class OverrideWords:
 
 
 class Summarized(NamedTuple):
-    """A section that shows its summary; `number` is that of its heading."""
+    """A section that shows its summary; `number` is the number in its heading."""
 
     node: SectionNode
     number: str
 
 
 class Parts(NamedTuple):
+    """The text of a rendering, its tools, and its summarized sections."""
+
     text: str
     tools: tuple[Tool[Any, Any], ...]
     summarized: tuple[Summarized, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class _Found:
-    """What a walk has come across so far."""
+class _Collected:
+    """The parts that a walk has collected so far."""
 
     texts: list[str] = field(default_factory=list)
     tools: list[Tool[Any, Any]] = field(default_factory=list)
@@ -59,7 +62,8 @@ class _Found:
 
 @dataclass(frozen=True, slots=True)
 class Rendering:
-    """`params` by their class; `visibility` by path, over what sections say themselves."""
+    """The inputs of one rendering. `params` by their class; `visibility` by path, which takes precedence over the
+    sections' own."""
 
     template: PromptTemplate[Any]
     params: Mapping[type, Any]
@@ -68,47 +72,47 @@ class Rendering:
     words: OverrideWords
 
     def parts(self) -> Parts:
-        """Raises PromptRenderError."""
-        found = _Found()
-        count = self._siblings(self.template.nodes, "", found, in_full=False)
+        """Renders the prompt. Raises PromptRenderError."""
+        collected = _Collected()
+        count = self._siblings(self.template.nodes, "", collected, in_full=False)
         if (output := self.template.structured_output) is not None:
-            found.texts.append(f"## {count + 1}. Response format\n\n{output.instructions()}")
-        return Parts("\n\n".join(found.texts), tuple(found.tools), tuple(found.summarized))
+            collected.texts.append(f"## {count + 1}. Response format\n\n{output.instructions()}")
+        return Parts("\n\n".join(collected.texts), tuple(collected.tools), tuple(collected.summarized))
 
     def in_full(self, summarized: Summarized) -> str:
-        """The text of a section, and of all that is enabled below it, none of it summarised."""
-        found = _Found()
-        self._section(summarized.node, summarized.number, found, in_full=True)
-        return "\n\n".join(found.texts)
+        """Returns the text of a section and of everything enabled below it, none of it summarized."""
+        collected = _Collected()
+        self._section(summarized.node, summarized.number, collected, in_full=True)
+        return "\n\n".join(collected.texts)
 
-    def _siblings(self, nodes: Iterable[SectionNode], above: str, found: _Found, *, in_full: bool) -> int:
+    def _siblings(self, nodes: Iterable[SectionNode], above: str, collected: _Collected, *, in_full: bool) -> int:
         shown = [node for node in nodes if self._is_enabled(node)]
         for index, node in enumerate(shown, 1):
-            self._section(node, f"{above}{index}.", found, in_full=in_full)
+            self._section(node, f"{above}{index}.", collected, in_full=in_full)
         return len(shown)
 
-    def _section(self, node: SectionNode, number: str, found: _Found, *, in_full: bool) -> None:
+    def _section(self, node: SectionNode, number: str, collected: _Collected, *, in_full: bool) -> None:
         section = node.section
         params = self._params(node)
         heading = f"{'#' * (len(node.path) + 1)} {number} {section.title} ({dotted(node.path)})"
         if not in_full and self._visibility(node) is SectionVisibility.SUMMARY:
             summary = _guarded(node, "summary", lambda: fill(section.summary or "", params_values(params)))
-            found.texts.extend([heading, _text(node, summary), _how_to_open(node)])
-            found.summarized.append(Summarized(node, number))
+            collected.texts.extend([heading, _text(node, summary), _how_to_open(node)])
+            collected.summarized.append(Summarized(node, number))
             return
-        found.texts.append(heading)
+        collected.texts.append(heading)
         template = self.words.bodies.get(node.path)
         body = _guarded(node, "text", lambda: section.render_body(params, session=self.session, template=template))
         if _text(node, body).strip():
-            found.texts.append(body)
+            collected.texts.append(body)
         tools = [self.words.tools.get(tool.name, tool) for tool in section.tools]
         if block := tools_block(tools, self.template.examples):
-            found.texts.append(block)
-        found.tools.extend(tools)
-        self._siblings(node.children, number, found, in_full=in_full)
+            collected.texts.append(block)
+        collected.tools.extend(tools)
+        self._siblings(node.children, number, collected, in_full=in_full)
 
     def _is_enabled(self, node: SectionNode) -> bool:
-        answer = self._answer(node, node.section.asks_enabled, "enabled", default=True)
+        answer = self._evaluate(node, node.section.asks_enabled, "enabled", default=True)
         if not isinstance(answer, bool):
             raise _refusal(node, f"'enabled' gave {type(answer).__name__}, not True or False")
         return answer
@@ -117,7 +121,7 @@ class Rendering:
         section = node.section
         answer = self.visibility.get(node.path)
         if answer is None:
-            answer = self._answer(node, section.asks_visibility, "visibility", default=section.visibility)
+            answer = self._evaluate(node, section.asks_visibility, "visibility", default=section.visibility)
         try:
             visibility = SectionVisibility(answer)
         except ValueError:
@@ -127,11 +131,11 @@ class Rendering:
             raise _refusal(node, "it has no summary to show")
         return visibility
 
-    def _answer(self, node: SectionNode, question: Predicate | None, name: str, *, default: Any) -> Any:
-        if question is None:
+    def _evaluate(self, node: SectionNode, predicate: Predicate | None, name: str, *, default: Any) -> Any:
+        if predicate is None:
             return default
-        params = self._params(node) if question.takes_params else None
-        return _guarded(node, f"'{name}'", lambda: question(params, self.session))
+        params = self._params(node) if predicate.takes_params else None
+        return _guarded(node, f"'{name}'", lambda: predicate(params, self.session))
 
     def _params(self, node: SectionNode) -> Any:
         kind = node.section.params_type
@@ -158,19 +162,19 @@ def _how_to_open(node: SectionNode) -> str:
 
 
 def _text(node: SectionNode, text: Any) -> str:
-    """`text`, if it is one that UTF-8 can write."""
+    """Returns `text`. Raises PromptRenderError unless it is text that UTF-8 can encode."""
     if not isinstance(text, str):
         raise _refusal(node, f"its text is {type(text).__name__}, not str")
     try:
         text.encode()
     except UnicodeEncodeError as error:
-        raise _refusal(node, "its text has characters that UTF-8 can't write") from error
+        raise _refusal(node, "its text has characters that UTF-8 can't encode") from error
     return text
 
 
 def _guarded(node: SectionNode, what: str, call: Callable[[], ValueT]) -> ValueT:
-    """What `call`, code of the section's author, gives. Raises PromptRenderError for all that it raises, but for
-    what is meant for the loop."""
+    """Returns the result of `call`, which is code of the section's author. Raises PromptRenderError for everything
+    it raises except a LoopSignal."""
     try:
         return call()
     except LoopSignal:

@@ -1,10 +1,10 @@
-"""A prompt as it is written: sections in a tree, checked as a whole when it is made.
+"""A prompt template: sections in a tree, checked as a whole when it is made.
 
-Everything that does not depend on parameters or a session is found here: keys and tool names used twice, placeholders
-that no field fills, a `$` that begins none, parameters that are no dataclass, defaults of another type, an output that
-can't be described. So rendering only has to ask for what is missing.
+Every fault that does not depend on parameters or a session is found here: duplicate keys and tool names,
+placeholders without a field, a `$` that begins none, parameters that are not a dataclass, defaults of another type,
+an output that cannot be described. So rendering only has to check for missing values.
 
-A dotted path names one section: `a.b` may be the key of one section or the path of another, and not both in one
+A dotted path names one section: `a.b` may be the key of one section or the path of another, but not both in one
 template.
 """
 
@@ -36,21 +36,21 @@ else:
 __all__ = ["RESERVED_TOOL_NAMES", "PromptTemplate", "SectionNode", "checked_ns"]
 
 RESERVED_TOOL_NAMES = frozenset({"open_sections", "read_section"})
-"""Tools that a rendering adds itself where a section is summarised."""
+"""Tools that a rendering adds itself if it summarizes a section."""
 
 _MAX_NS = 200
 
 
 @dataclass(frozen=True, slots=True)
 class SectionNode:
-    """A section at its place."""
+    """A section at its place in the tree."""
 
     section: Section[Any]
     path: SectionPath
     children: tuple[SectionNode, ...]
 
     def walk(self) -> Iterator[SectionNode]:
-        """This one and all below it, in the order of the text."""
+        """Yields this node and all below it, in the order of the text."""
         yield self
         for child in self.children:
             yield from child.walk()
@@ -63,13 +63,13 @@ class SectionNode:
 
     @property
     def has_tools(self) -> bool:
-        """Is there a tool in it or below?"""
+        """True if this section or one below it has a tool."""
         return any(node.section.tools for node in self.walk())
 
 
 @dataclass(frozen=True)
 class _TemplateOf:
-    """What `PromptTemplate[Out]` is: the constructor that knows the output before any check runs."""
+    """The value of `PromptTemplate[Out]`: a constructor that knows the output type before any check runs."""
 
     origin: Callable[..., Any]
     output: Any
@@ -78,7 +78,7 @@ class _TemplateOf:
         return self.origin(*args, output=self.output, **kwargs)
 
     def __mro_entries__(self, bases: tuple[Any, ...]) -> tuple[Any, ...]:
-        """The subclass finds the output in its `__orig_bases__`."""
+        """Returns the base for a subclass, which finds the output type in its `__orig_bases__`."""
         return (self.origin,)
 
     def __or__(self, other: Any) -> Any:
@@ -92,8 +92,8 @@ class PromptTemplate(Generic[OutputT]):
     """`PromptTemplate(ns="support", key="triage", sections=[...])`; `PromptTemplate[Out]` also asks for an answer of
     that form: a dataclass, a pydantic model, or `list[...]` of one.
 
-    `ns`: keys joined by `/`; `key`: as a section's; `name`: for people, `ns/key` when left out. `allow_extra_keys`:
-    the answer may have fields that Out does not have. Raises PromptValidationError."""
+    `ns`: keys joined by `/`; `key`: as a section's; `name`: for people, by default `ns/key`. `allow_extra_keys`: the
+    answer may have fields that Out does not have. Raises PromptValidationError."""
 
     ns: str
     key: str
@@ -105,7 +105,7 @@ class PromptTemplate(Generic[OutputT]):
     structured_output: StructuredOutput | None = field(init=False, repr=False, compare=False)
 
     _declared: ClassVar[Any] = None
-    """The output of a subclass of `PromptTemplate[Out]`."""
+    """The output type of a subclass of `PromptTemplate[Out]`."""
 
     if not TYPE_CHECKING:
 
@@ -115,7 +115,7 @@ class PromptTemplate(Generic[OutputT]):
             return _TemplateOf(cls, item)
 
     def __init_subclass__(cls, **options: Any) -> None:
-        """`class T(PromptTemplate[Out])` declares the output of all its prompts."""
+        """Takes the output type that `class T(PromptTemplate[Out])` declares for all its prompts."""
         super().__init_subclass__(**options)
         for base in cls.__dict__.get("__orig_bases__", ()):
             if isinstance(base, _TemplateOf):
@@ -127,7 +127,7 @@ class PromptTemplate(Generic[OutputT]):
         object.__setattr__(self, "key", checked_key(self.key, "prompt"))
         name = self.name.strip() if isinstance(self.name, str) else self.name
         if name is not None and not (isinstance(name, str) and name):
-            raise PromptValidationError(f"prompt {self.key!r}: a name is text", placeholder="name")
+            raise PromptValidationError(f"prompt {self.key!r}: a name must not be empty", placeholder="name")
         object.__setattr__(self, "name", name)
         if isinstance(self.sections, Section):
             raise TypeError(f"prompt {self.key!r}: sections are several Sections: put this one into a list")
@@ -147,7 +147,7 @@ class PromptTemplate(Generic[OutputT]):
         object.__setattr__(self, "structured_output", made)
 
     def _take_declared(self) -> None:
-        """The output that the class declares is that of its prompts. Raises PromptValidationError for another."""
+        """Takes the output type that the class declares. Raises PromptValidationError for another one."""
         if self.output is None:
             object.__setattr__(self, "output", self._declared)
         elif self._declared is not None and self.output != self._declared:
@@ -155,7 +155,7 @@ class PromptTemplate(Generic[OutputT]):
             raise PromptValidationError(message, placeholder="OutputT")
 
     def walk(self) -> Iterator[SectionNode]:
-        """Every section at its place, in the order of the text."""
+        """Yields every section at its place, in the order of the text."""
         for node in self.nodes:
             yield from node.walk()
 
@@ -165,7 +165,7 @@ class PromptTemplate(Generic[OutputT]):
 
     @cached_property
     def params_types(self) -> frozenset[type]:
-        """The dataclasses that `bind` takes."""
+        """The dataclasses that `bind` accepts."""
         return frozenset(node.section.params_type for node in self.walk()) - {None}
 
     @cached_property
@@ -175,7 +175,7 @@ class PromptTemplate(Generic[OutputT]):
 
     @property
     def tools(self) -> tuple[Tool[Any, Any], ...]:
-        """Every tool of every section, in declaration order."""
+        """The tools of all sections, in declaration order."""
         return tuple(tool for node in self.walk() for tool in node.section.tools)
 
 
@@ -185,9 +185,9 @@ def _node(section: Section[Any], above: SectionPath) -> SectionNode:
 
 
 def checked_ns(ns: object) -> str:
-    """Keys joined by `/`, each as `checked_key` has it. Raises PromptValidationError."""
+    """Returns keys joined by `/`, each checked by `checked_key`. Raises PromptValidationError."""
     if not isinstance(ns, str) or len(ns) > _MAX_NS:
-        raise PromptValidationError(f"an ns is at most {_MAX_NS} characters", placeholder="ns")
+        raise PromptValidationError(f"an ns must have at most {_MAX_NS} characters", placeholder="ns")
     return "/".join(checked_key(part, "ns") for part in ns.strip().split("/"))
 
 
@@ -205,15 +205,17 @@ def _check_params(node: SectionNode) -> None:
     if kind is None:
         return
     if not (isinstance(kind, type) and is_dataclass(kind)):
-        raise _refusal(node, f"the parameters are a dataclass, not {kind!r}", placeholder="ParamsT")
+        raise _refusal(node, f"the parameters must be a dataclass, not {kind!r}", placeholder="ParamsT")
     if default is not None and type(default) is not kind:
-        raise _refusal(node, f"the default parameters are {with_article(kind.__name__)}", placeholder="default_params")
+        raise _refusal(
+            node, f"the default parameters must be {with_article(kind.__name__)}", placeholder="default_params"
+        )
 
 
 def _check_texts(node: SectionNode) -> None:
     section = node.section
     if section.visibility is SectionVisibility.SUMMARY and section.summary is None:
-        raise _refusal(node, "what is shown as a summary has one", placeholder="summary")
+        raise _refusal(node, "its visibility is SUMMARY, but it has no summary", placeholder="summary")
     for what, text in (("template", section.original_body()), ("summary", section.summary)):
         if text is None:
             continue
@@ -242,7 +244,7 @@ def _check_tools(nodes: Iterable[SectionNode]) -> None:
                 message = f"there is another tool {tool.name!r}, in section {first!r}"
                 raise _refusal(node, message, placeholder=tool.name, kind=tool.params_type)
             if tool.name in RESERVED_TOOL_NAMES:
-                message = f"the tool name {tool.name!r} is taken: prompts have such a tool of their own"
+                message = f"the tool name {tool.name!r} is reserved: prompts have a tool of their own with this name"
                 raise _refusal(node, message, placeholder=tool.name, kind=tool.params_type)
             seen[tool.name] = node
 

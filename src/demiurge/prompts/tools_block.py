@@ -1,7 +1,7 @@
-"""How a section's tools read in its text: names, words, and calls to go by.
+"""Describes a section's tools in its text: names, descriptions, and example calls.
 
-The schema is not repeated here; it goes to the provider. What examples show is exactly what a call would send and
-what the model would be told.
+The schema is not repeated here, because the provider gets it. Examples show exactly what a call would send and what
+the model would get.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ __all__ = ["examples_text", "tools_block"]
 
 
 def tools_block(tools: Iterable[Tool[Any, Any]], examples: Mapping[str, str]) -> str:
-    """The block, empty without tools. `examples`: `examples_text` of each tool, by name."""
+    """Returns the block; "" without tools. `examples`: `examples_text` of each tool, by name."""
     entries = [_entry(tool, examples[tool.name]) for tool in tools]
     return "\n".join(["Tools:", "", *entries]) if entries else ""
 
 
 def examples_text(tool: Tool[Any, Any]) -> str:
-    """The examples of a tool as nested list items; empty without any."""
+    """Returns the examples of a tool as nested list items; "" if it has none."""
     if not tool.examples:
         return ""
     inputs = ResultCodec(tool.params_type)
@@ -36,7 +36,8 @@ def examples_text(tool: Tool[Any, Any]) -> str:
 
 
 def _arguments(tool: Tool[Any, Any], params: Any, inputs: ResultCodec) -> str:
-    """As a model would write them: what is None by default is left out, for the schema knows no null."""
+    """Returns the arguments as a model would write them: what is None by default is left out, because the schema has
+    no null."""
     if params is None:
         return "{}"
     tree = from_json(inputs.dump(params))
@@ -70,7 +71,7 @@ def _example(tool: Tool[Any, Any], example: ToolExample[Any, Any], inputs: Resul
 
 
 def _code(text: str) -> str:
-    """As code in an item of a list two levels down, whatever is in it."""
+    """Returns the text as code in a list item two levels down; it may contain anything."""
     if "`" not in text and "\n" not in text and text == text.strip():
         return f" `{text}`"
     fence = "`" * max(3, 1 + max(map(len, re.findall("`+", text)), default=0))

@@ -1,8 +1,8 @@
-"""How much of a section a prompt shows: all of it, or a summary that the model may ask to have opened.
+"""Visibility: whether a prompt shows a section in full, or a summary that the model may ask to open.
 
-A prompt has a section's own setting, over that what the session holds, over that what is given to `render`. A session
-keeps settings as one value, `VisibilityOverrides`, that `SetVisibilityOverride` and `ClearVisibilityOverride` change:
-plain data, so a snapshot or a journal can hold it.
+The argument of `render` takes precedence over the session's setting, and the session's over the section's own. A
+session keeps its settings as one value, `VisibilityOverrides`, which `SetVisibilityOverride` and
+`ClearVisibilityOverride` change: plain data, so a snapshot or a journal can hold it.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ SectionPath: TypeAlias = tuple[str, ...]
 
 
 def dotted(path: SectionPath) -> str:
-    """A path as people and models read it. It names one section of a template: see PromptTemplate."""
+    """Returns a path as people and models read it. It names one section of a template: see PromptTemplate."""
     return ".".join(path)
 
 
@@ -45,26 +45,26 @@ class SectionVisibility(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class SetVisibilityOverride:
-    """From now on, show the section at `path` so. Raises TypeError for a path that is no tuple."""
+    """Sets the visibility of the section at `path` from now on. Raises TypeError for a path that is not a tuple."""
 
     path: SectionPath
     visibility: SectionVisibility
 
     def __post_init__(self) -> None:
         if not isinstance(self.path, tuple):
-            raise TypeError(f"a path is a tuple of keys, such as ('guidance',), not {self.path!r}")
+            raise TypeError(f"a path must be a tuple of keys, such as ('guidance',), not {self.path!r}")
 
 
 @dataclass(frozen=True, slots=True)
 class ClearVisibilityOverride:
-    """Leave the section at `path` to itself again."""
+    """Removes the session's setting for the section at `path`."""
 
     path: SectionPath
 
 
 @dataclass(frozen=True, slots=True)
 class VisibilityOverrides:
-    """What a session says about sections: at most one entry for each path, the latest last."""
+    """The settings of a session: at most one entry for each path, the latest last."""
 
     entries: tuple[SetVisibilityOverride, ...] = ()
 
@@ -77,6 +77,7 @@ class VisibilityOverrides:
         return VisibilityOverrides(self._without(event.path))
 
     def by_path(self) -> Mapping[SectionPath, SectionVisibility]:
+        """Returns the visibility by path."""
         return {entry.path: entry.visibility for entry in self.entries}
 
     def _without(self, path: SectionPath) -> tuple[SetVisibilityOverride, ...]:
@@ -84,19 +85,18 @@ class VisibilityOverrides:
 
 
 _REDUCERS = MappingProxyType(reducers_of(VisibilityOverrides, VisibilityOverrides()))
-"""Made once: a session tells reducers apart by identity."""
+"""Made once, because a session compares reducers by identity."""
 
 
 def fold_visibility(session: Session) -> None:
-    """From now on `session[VisibilityOverrides]` is what the events about visibility come to. Asking twice is asking
-    once."""
+    """Registers the reducers of `VisibilityOverrides` in the session; a second call does nothing."""
     for event_type, fold in _REDUCERS.items():
         session[VisibilityOverrides].register(event_type, fold)
 
 
 def set_visibility(session: Session, overrides: Mapping[SectionPath, SectionVisibility]) -> None:
-    """Keeps these settings in the session, as a loop does that grants what a model asked to see: every prompt that is
-    rendered for the session has them."""
+    """Stores these settings in the session, so that every prompt rendered for it uses them. A loop calls it to open
+    the sections that a model asked for."""
     fold_visibility(session)
     for path, visibility in overrides.items():
         session.broadcast(SetVisibilityOverride(path, visibility))

@@ -1,7 +1,7 @@
-"""A to-do list that the model keeps in its session: the plan as a fold of events, four
-tools, and a section that brings both.
+"""Session plans: a to-do list that the model keeps in its session. The plan is a fold of events; four tools change
+and show it, and a section adds them to a prompt.
 
-Imports what `prompts` may import, and nothing of `prompts` but the sections.
+Imports what `prompts` may import, and of `prompts` only the sections.
 """
 
 from demiurge.prompts.planning.plan import (

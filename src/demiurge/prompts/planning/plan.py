@@ -1,11 +1,11 @@
-"""A plan and the events that make it: a pure fold, so a plan can be had again from its events.
+"""A session plan and the events that make it: a pure fold, so a plan can be computed again from its events.
 
-One function says what an event does to a plan, or why it does nothing: a tool asks it before it answers, the fold
-after. So a tool never promises what the fold then leaves out, and the fold never raises: an event that can't be is
-ignored, today and when it is read back.
+One function, `Plan.after`, applies an event to a plan or says why it cannot. A tool calls it before it answers, the
+fold calls it afterwards. So a tool never promises what the fold then ignores, and the fold never raises: it ignores
+an event that cannot be applied, also when the event is read back later.
 
-Ids are given by the fold and not by the events, in one row for as long as the session keeps its plan: a new plan goes
-on where the last one ended, because what was said of step 3 in the conversation is still there when its plan is not.
+The fold assigns ids, not the events, in one sequence for as long as the session keeps its plan. A new plan continues
+the sequence of the last one, because the conversation may still mention step 3 of the old plan.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ StepStatus = Literal["pending", "in_progress", "done"]
 PlanStatus = Literal["active", "completed"]
 
 MAX_TEXT = 500
-"""Characters of an objective, a title or a note, after its outer white space is taken off."""
+"""The maximum length of an objective, a title or a note, in characters without outer white space."""
 
-_MOST_FAULTS = 8
+_MAX_FAULTS = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,8 @@ class SetupPlan:
     )
 
     def checked(self) -> SetupPlan:
-        """With every text stripped. Raises ToolValidationError for one that is empty or longer than `MAX_TEXT`."""
+        """Returns the event with every text stripped. Raises ToolValidationError for a text that is empty or longer
+        than `MAX_TEXT`."""
         _require([("objective", self.objective), *_numbered("initial_steps", self.initial_steps)])
         return SetupPlan(self.objective.strip(), _stripped(self.initial_steps))
 
@@ -68,9 +69,9 @@ class AddStep:
     steps: tuple[str, ...] = field(metadata={"description": "Titles of the new steps, in order; at least one."})
 
     def checked(self) -> AddStep:
-        """As `SetupPlan.checked`; there has to be a step."""
+        """Does the same as `SetupPlan.checked`; there has to be at least one step."""
         if not self.steps:
-            raise _misfit("steps is empty; give at least one title")
+            raise _validation_error("steps is empty; give at least one title")
         _require(_numbered("steps", self.steps))
         return AddStep(_stripped(self.steps))
 
@@ -80,7 +81,7 @@ class AddStep:
 
 @dataclass(frozen=True, slots=True)
 class UpdateStep:
-    """Changes a step; what is None stays as it is."""
+    """Changes a step; fields that are None stay unchanged."""
 
     step_id: int = field(metadata={"description": "Number of the step, as the plan shows it."})
     title: str | None = field(default=None, metadata={"description": "New title. Leave out to keep it."})
@@ -90,10 +91,10 @@ class UpdateStep:
     )
 
     def checked(self) -> UpdateStep:
-        """As `SetupPlan.checked`; something has to change."""
+        """Does the same as `SetupPlan.checked`; at least one field has to change."""
         given = [(name, text) for name, text in (("title", self.title), ("note", self.note)) if text is not None]
         if not given and self.status is None:
-            raise _misfit("nothing to update; give a title, a status or a note")
+            raise _validation_error("nothing to update; give a title, a status or a note")
         _require(given)
         texts = {name: text.strip() for name, text in given}
         return UpdateStep(self.step_id, texts.get("title"), self.status, texts.get("note"))
@@ -106,7 +107,7 @@ class UpdateStep:
 
 @dataclass(frozen=True, slots=True)
 class ReadPlan:
-    """Asks for the plan; there is nothing to say."""
+    """Asks for the plan; it has no arguments."""
 
     def render(self) -> str:
         return ""
@@ -117,7 +118,7 @@ PlanEvent: TypeAlias = SetupPlan | AddStep | UpdateStep
 
 @dataclass(frozen=True, slots=True)
 class PlanStep:
-    """`step_id` is 1 or more, and is never another step's. `notes`: oldest first."""
+    """`step_id` is 1 or more, and is never used for another step. `notes`: oldest first."""
 
     step_id: int
     title: str
@@ -131,10 +132,10 @@ class PlanStep:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """`steps` in the order of work. `status` is `completed` from the moment that all steps are done.
+    """`steps` in the order of work. `status` is `completed` as soon as all steps are done.
 
-    A completed plan is closed: it can be read and replaced, no more. `next_step_id`, the id of the step that comes
-    next, outlives the plan; never below the ids in `steps`, whatever is given."""
+    A completed plan is closed: it can only be read and replaced. `next_step_id`, the id of the next new step, is
+    kept when a plan is replaced; it is always above the ids in `steps`, whatever value is passed."""
 
     objective: str
     status: PlanStatus
@@ -142,14 +143,14 @@ class Plan:
     next_step_id: int = 1
 
     def __post_init__(self) -> None:
-        past = max((step.step_id for step in self.steps), default=0) + 1
-        object.__setattr__(self, "next_step_id", max(self.next_step_id, past))
+        highest = max((step.step_id for step in self.steps), default=0) + 1
+        object.__setattr__(self, "next_step_id", max(self.next_step_id, highest))
 
     def after(self, event: PlanEvent) -> Plan:
-        """This plan with the event done.
+        """Returns this plan with the event applied.
 
-        Raises ToolValidationError for an event that can't be, ToolUserError for one that can't be now; both say to
-        the model what to do."""
+        Raises ToolValidationError for an invalid event, ToolUserError for one that does not fit the plan's present
+        state; both tell the model what to do."""
         match event.checked():
             case SetupPlan() as setup:
                 empty = Plan(setup.objective, "active", next_step_id=self.next_step_id)
@@ -162,7 +163,7 @@ class Plan:
                 return self._updated(update)
 
     def require(self) -> None:
-        """Raises ToolUserError if this is `NO_PLAN`, or another without an objective."""
+        """Raises ToolUserError if this is `NO_PLAN`, or another plan without an objective."""
         if not self.objective:
             raise ToolUserError("There is no plan yet. Make one with planning_setup_plan first.")
 
@@ -180,7 +181,7 @@ class Plan:
 
     @classmethod
     def fold_into(cls, session: Session) -> None:
-        """As `fold_plans`; a world asks for it."""
+        """Does the same as `fold_plans`; a world calls it."""
         fold_plans(session)
 
     def render(self) -> str:
@@ -221,25 +222,29 @@ class Plan:
 
 
 NO_PLAN = Plan("", "completed")
-"""What the first event is folded onto, and what is left when that is refused."""
+"""The plan before the first event."""
 
 
 def fold_plans(session: Session) -> None:
-    """From now on `session[Plan].latest()` is what the planning events of the session come to, None before the first.
+    """Makes `session[Plan].latest()` the plan of the session's planning events from now on, None before the first
+    event.
 
-    A Plan is an event too: the value of `planning_read_plan`. It was read before it is told, so it is taken only where
-    there is no plan, and never for a newer one; to set a plan by hand, `session[Plan].seed(plan)`. Asking twice is
-    asking once."""
+    A Plan is an event too: the value of `planning_read_plan`. It may be older than the session's plan when the
+    session gets it, so it is used only if there is no plan yet. To set a plan by hand, call
+    `session[Plan].seed(plan)`. A second call of this function does nothing."""
     for event_type, fold in _REDUCERS.items():
         session[Plan].register(event_type, fold)
 
 
-def _known_first(plans: tuple[Plan, ...], read: Plan, *, context: object) -> tuple[Plan, ...]:
+def _keep_known_plan(plans: tuple[Plan, ...], read: Plan, *, context: object) -> tuple[Plan, ...]:
     return plans if plans and plans[-1].objective else (read,)
 
 
-_REDUCERS: Mapping[type[object], SessionReducer] = MappingProxyType({**reducers_of(Plan, NO_PLAN), Plan: _known_first})
-"""Made once: a session tells reducers apart by identity, and a section may be cloned into a session that was cloned."""
+_REDUCERS: Mapping[type[object], SessionReducer] = MappingProxyType(
+    {**reducers_of(Plan, NO_PLAN), Plan: _keep_known_plan}
+)
+"""Made once, because a session compares reducers by identity, and a section may be cloned into a session that was
+cloned."""
 
 
 def _changed(step: PlanStep, update: UpdateStep) -> PlanStep:
@@ -254,7 +259,7 @@ def _changed(step: PlanStep, update: UpdateStep) -> PlanStep:
 def _require(texts: Iterable[tuple[str, str]]) -> None:
     faults = [f"{name} {fault}" for name, text in texts if (fault := _fault(text))]
     if faults:
-        raise _misfit(*faults[:_MOST_FAULTS])
+        raise _validation_error(*faults[:_MAX_FAULTS])
 
 
 def _fault(text: str) -> str:
@@ -264,7 +269,7 @@ def _fault(text: str) -> str:
     return f"is longer than {MAX_TEXT} characters" if length > MAX_TEXT else ""
 
 
-def _misfit(*faults: str) -> ToolValidationError:
+def _validation_error(*faults: str) -> ToolValidationError:
     return ToolValidationError(SAFE_MESSAGES[ToolErrorCode.VALIDATION], fields=faults)
 
 
@@ -281,5 +286,5 @@ def _listed(lines: Iterable[str]) -> list[str]:
 
 
 def _line(text: str) -> str:
-    """On one line, so that nothing in a title looks like another step."""
+    """Returns the text on one line, so that nothing in a title looks like another step."""
     return " ".join(text.split())

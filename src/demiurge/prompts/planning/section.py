@@ -1,4 +1,4 @@
-"""The section that gives a prompt the planning tools, and its session the plan."""
+"""The section that adds the planning tools to a prompt, and the plan to its session."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["PlanningConfig", "PlanningToolsSection"]
 
 @dataclass(frozen=True, slots=True)
 class PlanningConfig:
-    """What a planning section is like, wherever it is put. Raises ValueError for a strategy that there is not."""
+    """The options of a planning section. Raises ValueError for an unknown strategy."""
 
     strategy: PlanningStrategy = PlanningStrategy.REACT
     accepts_overrides: bool = False
@@ -26,10 +26,11 @@ class PlanningConfig:
 
 
 class PlanningToolsSection(MarkdownSection[None]):
-    """Instructions and four tools; `session[Plan].latest()` is the plan. `config`, when given, stands for the other
-    two. `accepts_overrides` holds for the text and for the tools.
+    """Instructions and four tools; `session[Plan].latest()` is the plan. `config` replaces the other two options if
+    it is passed. `accepts_overrides` applies to the text and to the tools.
 
-    The tools work in the session of their call, whichever that is. Raises TypeError for what is no session."""
+    The tools work in the session of their call, which may be another one. Raises TypeError for an object that is not
+    a Session."""
 
     def __init__(
         self,
@@ -53,7 +54,7 @@ class PlanningToolsSection(MarkdownSection[None]):
         fold_plans(session)
 
     def clone(self, *, session: Session | None = None, **context: Any) -> PlanningToolsSection:
-        """The same for another session. Raises TypeError without one."""
+        """Returns the same section for another session. Raises TypeError without a session."""
         if session is None:
             raise TypeError("a planning section is cloned into a session: clone(session=...)")
         return PlanningToolsSection(session=session, config=self.config)

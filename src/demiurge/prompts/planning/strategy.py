@@ -1,7 +1,7 @@
-"""How the model is told to think while it keeps a plan.
+"""Planning strategies: how the model is told to think while it keeps a plan.
 
-One text with one gap: only the paragraph on the mindset differs, so a change of strategy never changes what is said of
-the tools.
+There is one text with one gap: only the paragraph on the way of thinking differs, so a change of strategy does not
+change the text about the tools.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ __all__ = ["PlanningStrategy", "instructions"]
 
 class PlanningStrategy(Enum):
     """`REACT`: think, act and observe in turns. `PLAN_ACT_REFLECT`: the whole plan first, then a reflection on each
-    step. `GOAL_DECOMPOSE_ROUTE_SYNTHESISE`: understand, split, choose tools, put together."""
+    step. `GOAL_DECOMPOSE_ROUTE_SYNTHESISE`: understand, split, choose tools, combine."""
 
     REACT = "react"
     PLAN_ACT_REFLECT = "plan_act_reflect"
@@ -69,5 +69,5 @@ that stays with this session; nothing but these tools changes it.
 
 
 def instructions(strategy: PlanningStrategy) -> str:
-    """The body of the planning section, in Markdown."""
+    """Returns the body of the planning section, in Markdown."""
     return _INSTRUCTIONS.format(mindset=_MINDSETS[strategy], most=MAX_TEXT)

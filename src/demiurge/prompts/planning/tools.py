@@ -1,8 +1,8 @@
-"""The four planning tools. They change nothing but the session they are called in.
+"""The four planning tools. They change nothing but the session in which they are called.
 
-Not even that by themselves: a tool checks its event against the plan of `context.session` and gives it as its value,
-and the session folds it when it hears of the call. So a call that fails, for whatever reason, has changed no plan, and
-who stores the values of successful calls can fold the plan from them.
+A tool does not even change the session itself. It checks its event against the plan of `context.session` and returns
+the event as its value; the session folds the event when it hears of the call. So a failed call has changed no plan,
+and the plan can be folded from the stored values of the successful calls.
 
 The texts of a plan come from a conversation, so they are private; numbers and statuses are public.
 """
@@ -36,9 +36,9 @@ ResultT = TypeVar("ResultT")
 
 
 def planning_tools(*, accepts_overrides: bool = False) -> tuple[Tool[Any, Any], ...]:
-    """`planning_setup_plan`, `planning_add_step`, `planning_update_step`, `planning_read_plan`.
+    """Returns `planning_setup_plan`, `planning_add_step`, `planning_update_step`, `planning_read_plan`.
 
-    They work in the session of their call, and fail with `unavailable` where there is none."""
+    They work in the session of their call, and fail with `unavailable` if there is none."""
     return (
         _setup_tool(accepts_overrides),
         _add_tool(accepts_overrides),
@@ -72,21 +72,21 @@ def _read(params: ReadPlan, *, context: ToolContext) -> ToolResult[Plan]:
 def _plan(context: ToolContext) -> Plan:
     if isinstance(context.session, NullSession):
         raise ToolFailure(ToolErrorCode.UNAVAILABLE, safe_message="There is no session here to keep a plan in.")
-    fold_plans(context.session)  # one that nobody prepared would keep the events and no plan
+    fold_plans(context.session)  # an unprepared session would keep the events and no plan
     plan: Plan | None = context.session[Plan].latest()
     return plan or NO_PLAN
 
 
 def _named(steps: Sequence[PlanStep]) -> str:
-    """`step 3`, or `4 steps, 3 to 6`; nothing for none."""
+    """Returns `step 3`, or `4 steps, 3 to 6`; "" for no steps."""
     if len(steps) < 2:
         return f"step {steps[0].step_id}" if steps else ""
     return f"{len(steps)} steps, {steps[0].step_id} to {steps[-1].step_id}"
 
 
 class _PlanningTool(Tool[ParamsT, ResultT], Generic[ParamsT, ResultT]):
-    """What it does is its value, which a world has when it has the receipt: a call that was interrupted may be made
-    again."""
+    """A tool whose only effect is its value, which a world has as soon as it has the receipt; so a world may repeat
+    a call that was interrupted."""
 
     works_through_capabilities: ClassVar[bool] = True
 

@@ -1,4 +1,4 @@
-"""Tools for text files, and the section that brings them into a prompt."""
+"""Tools for text files, and the workspace section that adds them to a prompt."""
 
 from __future__ import annotations
 

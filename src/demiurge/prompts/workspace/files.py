@@ -1,6 +1,7 @@
-"""What the workspace tools take and give, and how it reads for the model.
+"""The parameters and results of the tools for files, and their text for the model.
 
-Texts are private, paths and counts public; see `tools`. Every list says whether it is whole, and if not, how to go on.
+File contents are private, paths and counts public; see `tools`. Every list says whether it is complete and, if not,
+how to get the rest.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ __all__ = [
 ]
 
 LINE_CHARACTERS = 2_000
-"""As much of a line is shown."""
+"""The maximum number of characters shown of a line."""
 
 _FOLDER = {"description": "Folder to look in. Left out: the top folder."}
 _FILE = {"description": "Path of the file, from the top folder."}
@@ -50,7 +51,7 @@ class Listed:
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """`more`: the folder holds more than this."""
+    """The entries of a folder. `more`: the folder holds more than these."""
 
     path: str
     entries: tuple[Listed, ...]
@@ -69,8 +70,8 @@ class ReadFile:
 
 @dataclass(frozen=True, slots=True)
 class FileLines:
-    """`text` is the exact text of `lines` lines from `first_line` on; the model reads them with their numbers.
-    `next_line`: where to go on, None at the end."""
+    """`text` is the exact text of `lines` lines from `first_line` on; the model sees them with their numbers.
+    `next_line`: the first line after these, None at the end of the file."""
 
     path: str
     first_line: int
@@ -116,7 +117,7 @@ class EditFile:
 
 @dataclass(frozen=True, slots=True)
 class Edited:
-    """`replaced` places, the first of them in `first_line`."""
+    """The outcome of an edit: `replaced` places, the first of them in line `first_line`."""
 
     path: str
     replaced: int
@@ -140,7 +141,7 @@ class FoundFile:
 
 @dataclass(frozen=True, slots=True)
 class FoundFiles:
-    """`more`: there are more than these."""
+    """The files that a glob found. `more`: there are more than these."""
 
     files: tuple[FoundFile, ...]
     more: bool
@@ -169,7 +170,7 @@ class FoundLine:
 
 @dataclass(frozen=True, slots=True)
 class FoundLines:
-    """`more`: there are more than these."""
+    """The lines that a search found. `more`: there are more than these."""
 
     matches: tuple[FoundLine, ...]
     more: bool

@@ -1,7 +1,7 @@
-"""The section that gives a prompt files, and the tools to work on them.
+"""The workspace section: it gives a prompt files, and the tools to work on them.
 
-What it says of the files (their top folder) is from when it was made, so that a prompt says the same in every turn; and
-it isn't part of what an override replaces, so that an override written for one tree fits another.
+What it says of the files (their top folder) is read when it is made, so that a prompt is the same in every turn. An
+override does not replace this part, so an override written for one tree fits another.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from demiurge.tools.filesystem import FileEntry, Filesystem
 
 __all__ = ["WorkspaceToolsSection"]
 
-_NAMED: Final = 30
+_MAX_NAMED: Final = 30
 
 _TEXT: Final = """
 You have a folder of text files to work in. Paths are relative to its top folder, with / between names: docs/notes.md.
@@ -29,10 +29,10 @@ _READING: Final = "The files can't be changed."
 
 
 class WorkspaceToolsSection(MarkdownSection[None]):
-    """Instructions, a glance at the top folder of `filesystem`, and six tools; four where it is read-only.
+    """Instructions, an overview of the top folder of `filesystem`, and six tools; four if it is read-only.
 
-    `Prompt.filesystem()` finds `filesystem` here, and an executor binds it for the tools. `session`: whom the section
-    belongs to, if anybody. `accepts_overrides` holds for the text and for the tools."""
+    `Prompt.filesystem()` finds `filesystem` here, and an executor binds it for the tools. `session`: the session
+    that the section belongs to, if any. `accepts_overrides` applies to the text and to the tools."""
 
     def __init__(
         self,
@@ -52,16 +52,16 @@ class WorkspaceToolsSection(MarkdownSection[None]):
             tools=workspace_tools(read_only=filesystem.read_only, accepts_overrides=accepts_overrides),
             accepts_overrides=accepts_overrides,
         )
-        self._glance = _glance(filesystem)
+        self._overview = _overview(filesystem)
 
     def render_body(self, params: None, *, session: Any = None, template: str | None = None) -> str:
         """See Section."""
-        return f"{super().render_body(params, session=session, template=template)}\n\n{self._glance}"
+        return f"{super().render_body(params, session=session, template=template)}\n\n{self._overview}"
 
     def clone(
         self, *, session: Any = None, filesystem: Filesystem | None = None, **context: Any
     ) -> WorkspaceToolsSection:
-        """The same for another session, over the same files unless others are given."""
+        """Returns the same section for another session, over the same files unless others are passed."""
         return WorkspaceToolsSection(
             session=self.session if session is None else session,
             filesystem=self.filesystem if filesystem is None else filesystem,
@@ -71,13 +71,13 @@ class WorkspaceToolsSection(MarkdownSection[None]):
         )
 
 
-def _glance(filesystem: Filesystem) -> str:
-    """What is in the top folder, in a sentence."""
-    found = filesystem.list(limit=_NAMED + 1)
+def _overview(filesystem: Filesystem) -> str:
+    """Returns a sentence that lists the top folder."""
+    found = filesystem.list(limit=_MAX_NAMED + 1)
     if not found:
         return "At the beginning there are no files."
-    names = ", ".join(_names(found[:_NAMED]))
-    return f"At the beginning the top folder holds {names}{' and more' if len(found) > _NAMED else ''}."
+    names = ", ".join(_names(found[:_MAX_NAMED]))
+    return f"At the beginning the top folder holds {names}{' and more' if len(found) > _MAX_NAMED else ''}."
 
 
 def _names(found: Iterable[FileEntry]) -> Iterator[str]:

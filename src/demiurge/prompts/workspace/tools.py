@@ -1,7 +1,7 @@
 """Six tools over `context.filesystem`: ls, read_file, write_file, edit_file, glob, grep.
 
-They add words and portions, and nothing else: which paths there are and what may be done is the filesystem's, which
-takes a failed call's changes back, too. Public are paths and counts, never a file's text.
+They only split results into portions and describe them. The filesystem decides which paths exist and what may be
+done, and rolls back the changes of a failed call. Paths and counts are public, the text of a file never is.
 """
 
 from __future__ import annotations
@@ -38,17 +38,18 @@ from demiurge.tools.result import ToolResult
 
 __all__ = ["workspace_tools"]
 
-_ENTRIES = 200
-_MATCHES = 100
-_MATCH_CHARACTERS = 300
-_MOST_LINES = 2_000
-_READ_CHARACTERS = 60_000
+_MAX_ENTRIES = 200
+_MAX_MATCHES = 100
+_MAX_MATCH_CHARACTERS = 300
+_MAX_LINES = 2_000
+_MAX_READ_CHARACTERS = 60_000
 
 
 def workspace_tools(*, read_only: bool = False, accepts_overrides: bool = False) -> tuple[Tool[Any, Any], ...]:
-    """`ls`, `read_file`, `write_file`, `edit_file`, `glob`, `grep`; with `read_only` without the two that write.
+    """Returns `ls`, `read_file`, `write_file`, `edit_file`, `glob`, `grep`; with `read_only` without the two that
+    write.
 
-    They work on the Filesystem of their call's resources, and fail with `unavailable` where there is none."""
+    They work on the Filesystem of their call's resources, and fail with `unavailable` if there is none."""
     makers = (_ls_tool, _read_tool, _write_tool, _edit_tool, _glob_tool, _grep_tool)
     made = (make(accepts_overrides) for make in makers)
     return tuple(tool for tool in made if not read_only or tool.effect is ToolEffect.READ_ONLY)
@@ -56,15 +57,15 @@ def workspace_tools(*, read_only: bool = False, accepts_overrides: bool = False)
 
 def _ls(params: ListFolder, *, context: ToolContext) -> ToolResult[Listing]:
     with _files(context) as files:
-        found = files.list(params.path, limit=_ENTRIES + 1)
-    entries = tuple(Listed(entry.path, entry.kind, entry.size) for entry in found[:_ENTRIES])
-    value = Listing(params.path, entries, len(found) > _ENTRIES)
+        found = files.list(params.path, limit=_MAX_ENTRIES + 1)
+    entries = tuple(Listed(entry.path, entry.kind, entry.size) for entry in found[:_MAX_ENTRIES])
+    value = Listing(params.path, entries, len(found) > _MAX_ENTRIES)
     return ToolResult(f"{_counted(value.entries, 'entry', 'entries', value.more)} in {_folder(params.path)}.", value)
 
 
 def _read(params: ReadFile, *, context: ToolContext) -> ToolResult[FileLines]:
-    if params.first_line < 1 or not 1 <= params.lines <= _MOST_LINES:
-        raise ToolUserError(f"first_line counts from 1, and lines is 1 to {_MOST_LINES}.")
+    if params.first_line < 1 or not 1 <= params.lines <= _MAX_LINES:
+        raise ToolUserError(f"first_line counts from 1, and lines is 1 to {_MAX_LINES}.")
     with _files(context) as files:
         found = files.read(params.path, offset=params.first_line - 1, limit=params.lines)
     if found.lines == 0 and params.first_line > 1:
@@ -86,10 +87,10 @@ def _read(params: ReadFile, *, context: ToolContext) -> ToolResult[FileLines]:
 
 
 def _portion(text: str, lines: int) -> tuple[str, int]:
-    """As many whole lines as fit into one answer, and how many they are; at least the first."""
-    if len(text) <= _READ_CHARACTERS:
+    """Returns as many whole lines as fit into one answer, at least the first, and their number."""
+    if len(text) <= _MAX_READ_CHARACTERS:
         return text, lines
-    end = text.rfind("\n", 0, _READ_CHARACTERS) + 1 or text.find("\n") + 1 or len(text)
+    end = text.rfind("\n", 0, _MAX_READ_CHARACTERS) + 1 or text.find("\n") + 1 or len(text)
     return text[:end], text.count("\n", 0, end) or 1
 
 
@@ -110,24 +111,24 @@ def _edit(params: EditFile, *, context: ToolContext) -> ToolResult[Edited]:
 
 def _glob(params: Glob, *, context: ToolContext) -> ToolResult[FoundFiles]:
     with _files(context) as files:
-        found = files.glob(params.pattern, path=params.path, limit=_ENTRIES + 1)
-    listed = tuple(FoundFile(entry.path, entry.size) for entry in found[:_ENTRIES])
-    value = FoundFiles(listed, len(found) > _ENTRIES)
+        found = files.glob(params.pattern, path=params.path, limit=_MAX_ENTRIES + 1)
+    listed = tuple(FoundFile(entry.path, entry.size) for entry in found[:_MAX_ENTRIES])
+    value = FoundFiles(listed, len(found) > _MAX_ENTRIES)
     return ToolResult(f"{_counted(value.files, 'file', 'files', value.more)} in {_folder(params.path)}.", value)
 
 
 def _grep(params: Grep, *, context: ToolContext) -> ToolResult[FoundLines]:
     pattern = f"(?i){params.pattern}" if params.ignore_case and params.pattern else params.pattern
     with _files(context) as files:
-        found = files.grep(pattern, path=params.path, glob=params.glob, limit=_MATCHES + 1)
-    matches = tuple(FoundLine(match.path, match.line, _shortened(match.text)) for match in found[:_MATCHES])
-    value = FoundLines(matches, len(found) > _MATCHES)
+        found = files.grep(pattern, path=params.path, glob=params.glob, limit=_MAX_MATCHES + 1)
+    matches = tuple(FoundLine(match.path, match.line, _shortened(match.text)) for match in found[:_MAX_MATCHES])
+    value = FoundLines(matches, len(found) > _MAX_MATCHES)
     return ToolResult(f"{_counted(matches, 'line', 'lines', value.more)} in {_folder(params.path)}.", value)
 
 
 @contextmanager
 def _files(context: ToolContext) -> Iterator[Filesystem]:
-    """The call's files; a disk that fails is told to the model in the disk's words."""
+    """Provides the call's files; a disk error is shown to the model with its own message."""
     files = context.filesystem
     if files is None:
         raise ToolFailure(ToolErrorCode.UNAVAILABLE)
@@ -147,7 +148,7 @@ def _folder(path: str) -> str:
 
 
 def _shortened(line: str) -> str:
-    return line if len(line) <= _MATCH_CHARACTERS else f"{line[:_MATCH_CHARACTERS]}…"
+    return line if len(line) <= _MAX_MATCH_CHARACTERS else f"{line[:_MAX_MATCH_CHARACTERS]}…"
 
 
 def _ls_tool(accepts_overrides: bool) -> Tool[ListFolder, Listing]:
@@ -180,13 +181,13 @@ def _read_tool(accepts_overrides: bool) -> Tool[ReadFile, FileLines]:
 
 
 def _write_tool(accepts_overrides: bool) -> Tool[WriteFile, Written]:
-    given = WriteFile("docs/todo.md", "- check the links\n", "create")
+    example_input = WriteFile("docs/todo.md", "- check the links\n", "create")
     return Tool[WriteFile, Written](
         name="write_file",
         description="Write a whole text file, or add to its end. Folders are made as needed. To change a part of a "
         "file, use edit_file.",
         handler=_write,
-        examples=(ToolExample("A new file.", given, Written("docs/todo.md", 18)),),
+        examples=(ToolExample("A new file.", example_input, Written("docs/todo.md", 18)),),
         accepts_overrides=accepts_overrides,
         effect=ToolEffect.STATE_CHANGE,
         capabilities=(Filesystem,),
@@ -195,13 +196,13 @@ def _write_tool(accepts_overrides: bool) -> Tool[WriteFile, Written]:
 
 
 def _edit_tool(accepts_overrides: bool) -> Tool[EditFile, Edited]:
-    given = EditFile("docs/todo.md", "check the links", "check all links")
+    example_input = EditFile("docs/todo.md", "check the links", "check all links")
     return Tool[EditFile, Edited](
         name="edit_file",
         description="Replace an exact piece of a text file. It has to be there exactly once, or replace_all is true. "
         "Read the file first.",
         handler=_edit,
-        examples=(ToolExample("One place.", given, Edited("docs/todo.md", 1, 1, 18)),),
+        examples=(ToolExample("One place.", example_input, Edited("docs/todo.md", 1, 1, 18)),),
         accepts_overrides=accepts_overrides,
         effect=ToolEffect.STATE_CHANGE,
         capabilities=(Filesystem,),

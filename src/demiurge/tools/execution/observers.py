@@ -2,7 +2,8 @@
 are for a runner.
 
 A world makes a runner for each call. It also runs one only to look up whether a call that waits for a person already
-has a result. So the notifications of such a runner are held back (`Held`) and delivered only if its result is used.
+has a result. So the notifications of such a runner are held back (`HeldNotifications`) and delivered only if its
+result is used.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from demiurge.tools.telemetry.graph_run import GraphRun
 from demiurge.tools.telemetry.run_summary import RunSummary
 from demiurge.tools.telemetry.spans import SpanSink, ToolSpan
 
-__all__ = ["Held", "Observers"]
+__all__ = ["HeldNotifications", "Observers"]
 
 _ACCEPTED = (SpanSink, RunSummary, GraphRun)
 
@@ -66,7 +67,7 @@ class Observers:
         return emit
 
 
-class Held:
+class HeldNotifications:
     """Holds back the notifications of one call until it is known whether its result is used."""
 
     def __init__(self) -> None:

@@ -33,7 +33,7 @@ from demiurge.tools.approvals import ApprovalDecision, ApprovalRequest
 from demiurge.tools.effect import ToolEffect
 from demiurge.tools.errors import SAFE_MESSAGES, ToolErrorCode
 from demiurge.tools.execution.error_log import ToolErrorLog
-from demiurge.tools.execution.observers import Held, Observers
+from demiurge.tools.execution.observers import HeldNotifications, Observers
 from demiurge.tools.ledger.idempotency import IdempotencyStrategy
 from demiurge.tools.ledger.ledger import Ledger
 from demiurge.tools.ledger.reconcile import reconciling
@@ -135,7 +135,7 @@ class ToolCalls:
         is_elsewhere = name in call.manifest.toolset and self._source.get(name) is None
         if is_elsewhere or self._is_other(call):
             return None
-        held = Held()
+        held = HeldNotifications()
         ran = await self._run(call, self._recorder(call), held.observers, asks=False)
         if not ran.result.record.replayed and ran.result.error_code not in _FINAL:
             return None
