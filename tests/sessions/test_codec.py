@@ -117,7 +117,7 @@ def test_two_types_that_nothing_tells_apart_are_refused() -> None:
 
 
 def test_a_type_that_is_not_known_is_not_written_and_passed_over_when_read() -> None:
-    with pytest.raises(InvalidValue, match="Total is no event here"):
+    with pytest.raises(InvalidValue, match="Total is not a known event type"):
         codec.encode(Total())
     assert codec.decode({"type": "os:system", "value": "ls"}) is None
 
@@ -155,7 +155,7 @@ def test_reducers_that_no_session_takes_are_refused_at_once() -> None:
         def on_sold(self, event: Sold) -> Changeable:
             return self
 
-    with pytest.raises(UsageError, match="Changeable is no frozen dataclass"):
+    with pytest.raises(UsageError, match="Changeable is not a frozen dataclass"):
         EventCodec([Changeable])
 
 

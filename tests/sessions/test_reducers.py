@@ -357,7 +357,12 @@ class Nothing:
 
 @pytest.mark.parametrize(
     ("state_type", "why"),
-    [(Basket, "no frozen dataclass"), (str, "no frozen dataclass"), (Nothing, "no method"), (Twice, "two reducers")],
+    [
+        (Basket, "not a frozen dataclass"),
+        (str, "not a frozen dataclass"),
+        (Nothing, "no method"),
+        (Twice, "two reducers"),
+    ],
 )
 def test_what_can_not_be_installed(state_type: type[Any], why: str) -> None:
     session = Session()

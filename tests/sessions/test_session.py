@@ -125,7 +125,7 @@ def test_what_is_no_event(event: Any) -> None:
 @pytest.mark.parametrize("name", ["Plan", None, list[int], Stock(1)])
 def test_a_slice_is_named_by_a_class(name: Any) -> None:
     for use in (lambda: Session()[name], lambda: Session().install(name), lambda: Session().observe(name, print)):
-        with pytest.raises(UsageError, match="named by a class"):
+        with pytest.raises(UsageError, match="found by its class"):
             use()
 
 

@@ -1,4 +1,5 @@
-"""What happened, folded into typed state: a session, its slices and reducers, and its event bus.
+"""Sessions: the events of one agent, folded into typed state: a session, its slices and session reducers, and its
+event bus.
 
 Imports only what is below it: `tools`, `values`, `errors`.
 """

@@ -1,8 +1,9 @@
-"""Events to those who asked for their type: at once, in the publisher's thread, in the order of subscription.
+"""The event bus: it calls the subscribers of an event's type at once, in the publisher's thread, in the order of
+subscription.
 
-A subscriber that fails does not keep the others from hearing of it, and does not fail in silence: its exception is in
-the result of the publication, where a runner looks before it keeps what a call has changed, and in the log, with the
-subscriber's name, for a publisher that doesn't look.
+If a subscriber raises, the others are still called. Its exception is in the result of the publication, which a
+runner checks before it commits a call's changes, and in the log, with the subscriber's name, for a publisher that
+ignores the result.
 """
 
 from __future__ import annotations
@@ -25,21 +26,21 @@ _LOG = logging.getLogger("demiurge.sessions")
 
 @dataclass(frozen=True, slots=True)
 class HandlerFailure:
-    """`error` is what `handler` raised; a note of it names the handler."""
+    """`error` is the exception of `handler`; a note on it names the handler."""
 
     handler: Handler
     error: Exception
 
     @property
     def subscriber(self) -> str:
-        """Module and qualified name of the handler, or of the class of an object that can be called."""
+        """Module and qualified name of the handler, or of the class of a callable object."""
         named = self.handler if hasattr(self.handler, "__qualname__") else type(self.handler)
         return f"{named.__module__}.{named.__qualname__}" if named.__module__ else named.__qualname__
 
 
 @dataclass(frozen=True, slots=True)
 class PublishResult:
-    """What became of a publication. `handlers_invoked`: all that were called, those that failed too."""
+    """The result of a publication. `handlers_invoked`: all handlers that were called, including those that failed."""
 
     event: object
     handlers_invoked: tuple[Handler, ...]
@@ -47,7 +48,7 @@ class PublishResult:
 
     @property
     def handled_count(self) -> int:
-        """How many were called."""
+        """The number of handlers that were called."""
         return len(self.handlers_invoked)
 
     @property
@@ -55,7 +56,7 @@ class PublishResult:
         return not self.errors
 
     def raise_if_errors(self) -> None:
-        """Raises what the subscribers raised, as an ExceptionGroup."""
+        """Raises the subscribers' exceptions as an ExceptionGroup, if there are any."""
         if self.errors:
             who = ", ".join(failure.subscriber for failure in self.errors)
             message = f"subscribers of {type(self.event).__name__} failed: {who}"
@@ -70,12 +71,13 @@ class InProcessEventBus:
         self._handlers: dict[type[Any], tuple[Handler, ...]] = {}
 
     def subscribe(self, event_type: type[E], handler: Callable[[E], object]) -> None:
-        """`handler` is called with every event of exactly this type, once for each time that it was subscribed."""
+        """Calls `handler` with every event of exactly this type, once for each subscription."""
         with self._lock:
             self._handlers[event_type] = (*self._handlers.get(event_type, ()), handler)
 
     def unsubscribe(self, event_type: type[E], handler: Callable[[E], object]) -> bool:
-        """Takes back one subscription; False if there is none. A publication that is under way still calls it."""
+        """Removes one subscription. Returns False if there is none. A publication that is running still calls the
+        handler."""
         with self._lock:
             handlers = list(self._handlers.get(event_type, ()))
             if handler not in handlers:
@@ -85,8 +87,8 @@ class InProcessEventBus:
             return True
 
     def publish(self, event: object) -> PublishResult:
-        """Calls the subscribers one after the other. What is no Exception (Ctrl-C, a cancellation) goes up at
-        once."""
+        """Calls the subscribers one after the other. An exception that is no Exception (Ctrl-C, a cancellation) is
+        raised at once."""
         handlers = self._handlers.get(type(event), ())
         errors: list[HandlerFailure] = []
         for handler in handlers:
@@ -98,8 +100,8 @@ class InProcessEventBus:
 
 
 def _failure(handler: Handler, error: Exception, event: object) -> HandlerFailure:
-    """The failure, with a note on the exception and a line in the log (types and places, no text) that name the
-    subscriber."""
+    """Returns the failure. Adds a note to the exception and writes a line to the log (types and places, no text);
+    both name the subscriber."""
     failure, kind = HandlerFailure(handler, error), type(event).__name__
     error.add_note(f"raised by the subscriber {failure.subscriber} of {kind}")
     _LOG.warning("subscriber %s of %s raised %s at %s", failure.subscriber, kind, type(error).__name__, place_of(error))

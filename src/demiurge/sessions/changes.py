@@ -1,8 +1,9 @@
-"""What can be done to the slices of a session, as data: so it can be done again without what was taken back.
+"""The changes of a session's slices, as data, so that a change can be made again without others that were rolled
+back.
 
-Every change replaces the mapping from types to histories; the old mapping stays as it was, so keeping a state costs
-nothing and going back to one is an assignment. While a call is taken back, changes are made again on top of an
-earlier state; slices that are logs are not concerned, and what is done to them then has no effect.
+Every change replaces the mapping from types to histories. The old mapping is not modified, so keeping a state costs
+nothing and restoring one is an assignment. While a call is rolled back, later changes are made again on top of an
+earlier state; slices that are logs are left out, and changes of them then have no effect.
 """
 
 from __future__ import annotations
@@ -15,18 +16,18 @@ from demiurge.sessions.errors import ReducerError
 from demiurge.sessions.history import EMPTY, History
 from demiurge.sessions.reducers import Registration, SessionReducerContext
 
-__all__ = ["Clear", "Fold", "Held", "Replace", "Seed", "SessionChange", "Slices"]
+__all__ = ["Clear", "Fold", "Replace", "Seed", "SessionChange", "SliceHistories", "Slices"]
 
-Held = Mapping[type[Any], History[Any]]
-"""The slices at one moment. Never changed, only replaced."""
+SliceHistories = Mapping[type[Any], History[Any]]
+"""The slices at one moment. It is never modified, only replaced."""
 
 
 class Slices:
-    """The slices now. `logs`: the types whose slices survive a roll-back."""
+    """The present slices. `logs`: the types whose slices survive a roll-back."""
 
     __slots__ = ("held", "logs", "logs_are_closed")
 
-    def __init__(self, held: Held, logs: frozenset[type[Any]]) -> None:
+    def __init__(self, held: SliceHistories, logs: frozenset[type[Any]]) -> None:
         self.held = held
         self.logs = logs
         self.logs_are_closed = False
@@ -38,24 +39,24 @@ class Slices:
         if not (self.logs_are_closed and slice_type in self.logs):
             self.held = {**self.held, slice_type: history}
 
-    def with_logs_of(self, now: Held, then: Held) -> Held:
-        """The logs as they are in `now`, everything else as in `then`."""
+    def with_logs_of(self, now: SliceHistories, then: SliceHistories) -> SliceHistories:
+        """Returns the logs as they are in `now`, and everything else as in `then`."""
         kept = {kind: history for kind, history in now.items() if kind in self.logs}
         return {**{kind: history for kind, history in then.items() if kind not in self.logs}, **kept}
 
 
 class SessionChange(Protocol):
-    """One change. `apply` may raise; whoever calls it puts back the state before."""
+    """One change. `apply` may raise; its caller then restores the state before."""
 
     def apply(self, slices: Slices, context: SessionReducerContext) -> None: ...
 
     def concerns_state(self, slices: Slices) -> bool:
-        """Could a roll-back have to take it back?"""
+        """Returns whether a roll-back may have to undo the change."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fold:
-    """An event and the reducers that its type had when it came, all of which take it or none."""
+    """An event, and the reducers that its type had when it came. All of them fold it, or none."""
 
     event: object
     registrations: tuple[Registration, ...]
@@ -79,6 +80,8 @@ class Fold:
 
 @dataclass(frozen=True, slots=True)
 class Seed:
+    """Replaces the values of one slice."""
+
     slice_type: type[Any]
     history: History[Any]
 
@@ -91,7 +94,7 @@ class Seed:
 
 @dataclass(frozen=True, slots=True)
 class Clear:
-    """Takes out the values for which `predicate` says so."""
+    """Removes the values for which `predicate` is true."""
 
     slice_type: type[Any]
     predicate: Callable[[Any], bool]
@@ -108,9 +111,9 @@ class Clear:
 
 @dataclass(frozen=True, slots=True)
 class Replace:
-    """All slices at once; the logs too, unless `keep_logs`."""
+    """Replaces all slices at once; the logs too, unless `keep_logs`."""
 
-    held: Held
+    held: SliceHistories
     keep_logs: bool
 
     def apply(self, slices: Slices, context: SessionReducerContext) -> None:

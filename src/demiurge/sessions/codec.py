@@ -1,8 +1,9 @@
-"""Events as JSON and back, by types that the reader names: a stored name never says what is imported.
+"""Encodes events as JSON and decodes them, for types that the reader names: a stored name never decides what is
+imported.
 
-A type is written as its module and name, and read back by both or, where only one of the known types has that name, by
-the name alone: so a program reads what it wrote when it was called `__main__`, and a class may move. A value is what a
-tool's result is to a ledger: re-parsed into its type.
+A type is written as its module and name. It is found by both, or by the name alone if only one of the known types
+has that name. So a program can read what it wrote when its module was called `__main__`, and a class may move to
+another module. A value is encoded as a ledger encodes a tool's result: it has to be parsed back into its type.
 """
 
 from __future__ import annotations
@@ -29,8 +30,8 @@ __all__ = ["EventCodec", "event_classes"]
 
 
 def event_classes(kinds: Iterable[Any]) -> dict[type[Any], list[Any]]:
-    """The dataclasses and pydantic models among `kinds`, among their items and parts, and among what the reducers of
-    those take; with each, the forms it is declared in (`Page[int]`, `Page[str]`)."""
+    """Returns the dataclasses and pydantic models among `kinds`, among their items and parts, and among the event
+    types of their reducers; for each, the forms in which it is declared (`Page[int]`, `Page[str]`)."""
     found: dict[type[Any], list[Any]] = {}
     waiting = list(kinds)
     while waiting:
@@ -45,8 +46,9 @@ def event_classes(kinds: Iterable[Any]) -> dict[type[Any], list[Any]]:
 
 
 class EventCodec:
-    """`kinds`: dataclasses and pydantic models, as `event_classes` takes them. Raises UsageError for two classes that
-    share module and name and for reducers that no session takes, InvalidValue for what pydantic can't handle."""
+    """`kinds`: dataclasses and pydantic models, in any form that `event_classes` accepts. Raises UsageError for two
+    classes with the same module and name and for reducers that no session accepts, InvalidValue for types that
+    pydantic does not support."""
 
     def __init__(self, kinds: Iterable[Any] = ()) -> None:
         self._forms: dict[type[Any], list[ResultCodec]] = {}
@@ -69,19 +71,20 @@ class EventCodec:
         return self._names.keys()
 
     def name(self, kind: type[Any]) -> str:
-        """What values of this class are written under. Raises InvalidValue for a class that is not known."""
+        """Returns the name under which values of this class are written. Raises InvalidValue for an unknown class."""
         if kind not in self._names:
-            raise InvalidValue(f"{kind.__name__} is no event here: no tool declares it as its result")
+            raise InvalidValue(f"{kind.__name__} is not a known event type: no tool declares it as its result")
         return self._names[kind]
 
     def find(self, name: object) -> type[Any] | None:
-        """The class that was written as `name`; None when it is not, or not surely, among those known here."""
+        """Returns the class that was written as `name`; None if it is unknown or ambiguous."""
         if not isinstance(name, str):
             return None
         return self._classes.get(name) or self._classes.get(name.rpartition(":")[2].rpartition(".")[2])
 
     def dump(self, value: object) -> Any:
-        """A value as JSON data. Raises InvalidValue for one of a class that is not known or does not take it back."""
+        """Returns a value as JSON data. Raises InvalidValue for a value of an unknown class, or one that its class
+        does not parse back."""
         self.name(type(value))
         for form in self._forms[type(value)]:
             try:
@@ -91,7 +94,7 @@ class EventCodec:
         raise InvalidValue(f"{with_article(type(value).__name__)} holds what its type does not say")
 
     def load(self, kind: type[Any], data: object) -> Any:
-        """A value of a known class. Raises InvalidValue."""
+        """Returns a value of a known class. Raises InvalidValue."""
         text = to_json(data)
         for form in self._forms[kind]:
             try:
@@ -101,21 +104,21 @@ class EventCodec:
         raise InvalidValue(f"{kind.__name__} does not take a value that was stored as one")
 
     def encode(self, event: object) -> dict[str, Any]:
-        """`{"type", "value"}`. Raises InvalidValue as `dump` does."""
+        """Returns `{"type", "value"}`. Raises InvalidValue as `dump` does."""
         return {"type": self.name(type(event)), "value": self.dump(event)}
 
     def decode(self, node: object) -> Any:
-        """The event; None for one of a class that is not known here. Raises InvalidValue as `load` does, Damaged for
-        what no event was ever written as."""
+        """Returns the event; None for one of an unknown class. Raises InvalidValue as `load` does, Damaged for data
+        that is not an encoded event."""
         if not isinstance(node, Mapping) or node.keys() != {"type", "value"} or not isinstance(node["type"], str):
             raise Damaged("an event is stored as {type, value}")
         kind = self.find(node["type"])
         return None if kind is None else self.load(kind, node["value"])
 
     def prepare(self, session: Session) -> None:
-        """Gives a session the reducers of the known classes: what a class method `fold_into(session)` registers, else
-        its `@reducer` methods. Their first state is what the class makes without arguments; a class that needs some
-        begins with its first value. Raises UsageError."""
+        """Registers the reducers of the known classes in a session: those that a class method `fold_into(session)`
+        registers, else the class's `@reducer` methods. Their initial state is what the class returns without
+        arguments; a class that needs arguments begins with its first value. Raises UsageError."""
         for kind in self.classes:
             fold_into = getattr(kind, "fold_into", None)
             if callable(fold_into):
@@ -125,10 +128,10 @@ class EventCodec:
 
     @cached_property
     def digest(self) -> str:
-        """Tells codecs apart whose sessions may differ for the same events: by the names of the classes, and by the
-        source of those that have reducers."""
-        told = [(name, _source(kind)) for kind, name in self._names.items()]
-        return sha256(to_json(sorted(told))).hexdigest()
+        """A digest that differs for codecs whose sessions may differ for the same events: over the names of the
+        classes, and the source of those that have reducers."""
+        named_sources = [(name, _source(kind)) for kind, name in self._names.items()]
+        return sha256(to_json(sorted(named_sources))).hexdigest()
 
 
 def _initial(kind: type[Any]) -> Any:
@@ -142,5 +145,5 @@ def _source(kind: type[Any]) -> str:
         return ""
     try:
         return getsource(kind)
-    except (OSError, TypeError):  # typed in at a prompt
+    except (OSError, TypeError):  # the class was defined interactively and has no source file
         return ""

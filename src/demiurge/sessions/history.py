@@ -1,8 +1,9 @@
-"""The values of one slice, oldest first: a sequence that never changes and shares its past with its successors.
+"""Histories: the values of one slice, oldest first, in an immutable sequence that shares its older part with its
+successors.
 
-A session keeps a value of each slice for every open call and every snapshot, so keeping one must cost nothing and
-adding to one must not depend on its length. A history is a short tuple and a chain of the full ones before it: an
-append copies at most the short one, and whoever holds the history of a moment ago still has just that.
+A session keeps a history of each slice for every open call and every snapshot, so keeping one must cost nothing and
+appending must not depend on the length. A history is a short tuple and a chain of the full tuples before it: an
+append copies at most the short one, and an older history is unaffected.
 """
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ _CHUNK = 32
 
 
 class History(Generic[T]):
-    """Immutable. `tail`: the newest values; `older`: None, or the pair (what is older still, the values before)."""
+    """An immutable sequence. `tail`: the newest values; `older`: None, or the pair (chain of the values before
+    those, the tuple before `tail`)."""
 
     __slots__ = ("_all", "_older", "_tail")
 
@@ -30,7 +32,7 @@ class History(Generic[T]):
 
     @staticmethod
     def of(chunks: Iterable[tuple[Any, ...]]) -> History[Any]:
-        """What `chunks` gave, again."""
+        """Returns the history whose `chunks()` these are."""
         older: tuple[Any, tuple[Any, ...]] | None = None
         tail: tuple[Any, ...] = ()
         for index, chunk in enumerate(chunks):
@@ -38,7 +40,8 @@ class History(Generic[T]):
         return History(tail, older)
 
     def chunks(self) -> list[tuple[T, ...]]:
-        """The values as the tuples they lie in, oldest first. All but the last are shared with what came before."""
+        """Returns the values as the tuples in which they are stored, oldest first. All but the last are shared with
+        earlier histories."""
         return list(self._chunks())[::-1]
 
     def append(self, value: T) -> History[T]:
@@ -47,7 +50,7 @@ class History(Generic[T]):
         return History((value,), (self._older, self._tail))
 
     def all(self) -> tuple[T, ...]:
-        """The values as one tuple, which is made when it is first asked for."""
+        """Returns the values as one tuple, which is made on first use."""
         if self._all is None:
             chunks = list(self._chunks())
             chunks.reverse()
@@ -58,7 +61,8 @@ class History(Generic[T]):
         return self._tail[-1] if self._tail else None
 
     def replaced(self, matches: Callable[[T], bool], value: T) -> History[T] | None:
-        """With `value` in the place of the newest one that matches; None if none does. Costs what is newer."""
+        """Returns a history with `value` in place of the newest value that matches; None if none does. The cost
+        grows with the number of newer values."""
         older, chunk = self._older, self._tail
         newer: list[tuple[T, ...]] = []
         while True:
@@ -74,7 +78,7 @@ class History(Generic[T]):
             older, chunk = older
 
     def _chunks(self) -> Iterator[tuple[T, ...]]:
-        """Newest first."""
+        """Yields the tuples, newest first."""
         yield self._tail
         older = self._older
         while older is not None:

@@ -1,4 +1,4 @@
-"""What becomes of a slice when a call is taken back."""
+"""The roll-back policy of a slice."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ __all__ = ["SlicePolicy"]
 
 
 class SlicePolicy(Enum):
-    """STATE is taken back with a call that fails. LOG says what happened, and stays."""
+    """STATE is rolled back with a call that fails. LOG records what happened, and is kept."""
 
     STATE = "state"
     LOG = "log"

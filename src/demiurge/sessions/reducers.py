@@ -1,8 +1,8 @@
-"""How an event becomes the next value of a slice.
+"""Session reducers: functions that compute the next value of a slice from an event.
 
-A reducer is a function of the slice's values and the event. It may be called again with the same event, when a call
-that overlapped is taken back, so it must not change anything, what it is given least of all: that is noticed, put back,
-and refused. The built-in ones work on the history itself, so that their cost does not grow with it.
+A session reducer is a function of the slice's values and the event. It may be called again with the same event,
+after a concurrent call is rolled back, so it must not change anything, least of all its arguments: such a change is
+detected, undone and refused. The built-in reducers work on the history itself, so their cost does not grow with it.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 from demiurge.errors import UsageError
 from demiurge.sessions.errors import ReducerError
 from demiurge.sessions.history import History
-from demiurge.sessions.watch import Watch
+from demiurge.sessions.mutation_guard import MutationGuard
 from demiurge.values.article import with_article
 
 if TYPE_CHECKING:
@@ -43,20 +43,21 @@ _MARK = "_demiurge_reduces"
 
 @dataclass(frozen=True, slots=True)
 class SessionReducerContext:
-    """`session`: the one whose slices are being folded, to read other slices or to broadcast what follows."""
+    """`session`: the session whose slices are being folded, for reading other slices and broadcasting further
+    events."""
 
     session: Session
 
 
 class SessionReducer(Protocol):
-    """The slice's values and an event in; the slice's new values out, as a tuple or a list."""
+    """Takes the slice's values and an event; returns the slice's new values as a tuple or a list."""
 
     def __call__(self, slice_values: tuple[Any, ...], event: Any, /, *, context: SessionReducerContext) -> Any: ...
 
 
 @dataclass(frozen=True, slots=True)
 class HistoryReducer:
-    """A reducer that puts the event itself into the slice, and need not see all of it to do so."""
+    """A built-in reducer. It stores the event itself in the slice, without reading all its values."""
 
     step: Callable[[History[Any], Any], History[Any]]
 
@@ -67,14 +68,14 @@ class HistoryReducer:
 
 
 append_all = HistoryReducer(lambda history, event: history.append(event))
-"""The event comes after all the others. What a type without a reducer of its own has."""
+"""Appends the event. A type without a reducer of its own has this one."""
 
 replace_latest = HistoryReducer(lambda history, event: History((event,)))
-"""The event is all there is."""
+"""Replaces all values by the event."""
 
 
 def replace_latest_by(key: Callable[[Any], object]) -> HistoryReducer:
-    """The event comes last, and those with the same key go."""
+    """Appends the event and removes the values with the same key."""
 
     def step(history: History[Any], event: Any) -> History[Any]:
         wanted = key(event)
@@ -84,8 +85,7 @@ def replace_latest_by(key: Callable[[Any], object]) -> HistoryReducer:
 
 
 def upsert_by(key: Callable[[Any], object]) -> HistoryReducer:
-    """The event takes the place of the first one with the same key, and others with it go; without one it comes
-    last."""
+    """Puts the event in place of the first value with the same key and removes the others; without one, appends it."""
 
     def step(history: History[Any], event: Any) -> History[Any]:
         wanted, values = key(event), history.all()
@@ -103,7 +103,7 @@ def upsert_by(key: Callable[[Any], object]) -> HistoryReducer:
 
 def reducer(*, on: type[Any]) -> Callable[[MethodT], MethodT]:
     """Marks a method `def on_x(self, event: E) -> Self` of a frozen dataclass as its reducer for events of type
-    `on`; `Session.install` finds it."""
+    `on`; `Session.install` registers it."""
 
     def mark(method: MethodT) -> MethodT:
         setattr(method, _MARK, on)
@@ -124,39 +124,39 @@ class Registration:
         return isinstance(self.reducer, HistoryReducer)
 
     def fold(self, history: History[Any], event: Any, context: SessionReducerContext) -> History[Any]:
-        """The slice's next history. Raises ReducerError, and what the reducer raises."""
+        """Returns the slice's next history. Raises ReducerError, and what the reducer raises."""
         if isinstance(self.reducer, HistoryReducer):
             return self.reducer.step(history, event)
         values = history.all()
-        watch = Watch((event, *values))
+        guard = MutationGuard((event, *values))
         try:
-            given = self.reducer(values, event, context=context)
+            returned = self.reducer(values, event, context=context)
         except BaseException as error:
-            watch.put_back()
+            guard.restore()
             error.add_note(f"raised by the {self._who(event)}")
             raise
-        if watch.put_back():
+        if guard.restore():
             raise ReducerError(
-                f"The {self._who(event)} changed in place what it was given: return new values.",
+                f"The {self._who(event)} changed its arguments in place: return new values.",
                 code="reducer_mutation",
             )
-        return history if given is values else History(self._checked(given, event))
+        return history if returned is values else History(self._checked(returned, event))
 
-    def _checked(self, given: object, event: object) -> tuple[Any, ...]:
-        if not isinstance(given, tuple | list):
+    def _checked(self, returned: object, event: object) -> tuple[Any, ...]:
+        if not isinstance(returned, tuple | list):
             raise ReducerError(
-                f"The {self._who(event)} returned {type(given).__name__}:"
+                f"The {self._who(event)} returned {type(returned).__name__}:"
                 f" return a tuple of {self.slice_type.__name__}.",
                 code="reducer_result",
             )
-        for kind in set(map(type, given)):
+        for kind in set(map(type, returned)):
             if not issubclass(kind, self.slice_type):
                 raise ReducerError(
                     f"The {self._who(event)} returned a tuple with {with_article(kind.__name__)} in it: return only"
                     f" {self.slice_type.__name__}.",
                     code="reducer_result",
                 )
-        return tuple(given)
+        return tuple(returned)
 
     def _who(self, event: object) -> str:
         name = getattr(self.reducer, "__qualname__", None) or str(self.reducer)
@@ -164,7 +164,7 @@ class Registration:
 
 
 def takes_an_event(function: Callable[..., Any]) -> bool:
-    """Can it be called as a reducer? True for what does not tell."""
+    """Returns whether the function can be called as a reducer; True if it has no readable signature."""
     try:
         parameters = signature(function)
     except (TypeError, ValueError):
@@ -179,9 +179,9 @@ def takes_an_event(function: Callable[..., Any]) -> bool:
 def reducers_of(
     state_type: type[Any], initial: object | Callable[[], object] | None
 ) -> dict[type[Any], SessionReducer]:
-    """The reducers that the methods of a frozen dataclass are, by type of event. Raises UsageError."""
+    """Returns the reducers that are methods of a frozen dataclass, by type of event. Raises UsageError."""
     if not (is_dataclass(state_type) and state_type.__dataclass_params__.frozen):  # type: ignore[attr-defined]
-        raise UsageError(f"{state_type.__name__} is no frozen dataclass, so its methods can't be reducers.")
+        raise UsageError(f"{state_type.__name__} is not a frozen dataclass, so its methods can't be reducers.")
     found: dict[type[Any], SessionReducer] = {}
     for name, on in _marked(state_type):
         if on in found:
@@ -193,13 +193,14 @@ def reducers_of(
 
 
 def event_types_of(state_type: type[Any]) -> list[type[Any]]:
-    """The types of event that the marked methods of a class take."""
+    """Returns the event types of a class's `@reducer` methods."""
     return list(dict.fromkeys(on for _, on in _marked(state_type)))
 
 
 @dataclass(frozen=True, slots=True)
 class MethodReducer:
-    """The method `name` of `state_type`, applied to the latest state. Installed again, it is the same one."""
+    """The method `name` of `state_type`, applied to the latest state. Two of the same method are equal, so it can be
+    installed again."""
 
     state_type: type[Any]
     name: str
@@ -217,12 +218,12 @@ class MethodReducer:
         return (getattr(self.state_type, self.name)(state, event),)
 
     def _first(self) -> object:
-        made = self.initial
-        return made() if callable(made) and not isinstance(made, self.state_type) else made
+        initial = self.initial
+        return initial() if callable(initial) and not isinstance(initial, self.state_type) else initial
 
 
 def _marked(state_type: type[Any]) -> Iterator[tuple[str, type[Any]]]:
-    """The methods with the mark and the type of their events. A method that overrides one has its mark, too."""
+    """Yields the marked methods and the type of their events. An overriding method inherits the mark."""
     marks: dict[str, type[Any]] = {}
     for owner in reversed(state_type.__mro__):
         for name, value in vars(owner).items():

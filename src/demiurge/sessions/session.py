@@ -1,8 +1,8 @@
-"""What happened, folded into typed state.
+"""A session: the events of one agent, folded into typed state.
 
-A session holds one slice for each type: `session[Plan]`. An event is folded into the slices whose reducers want its
-type; one that nobody wants is appended to its own. A call's changes are taken back when it fails, and those of calls
-that ran at the same time stay: see `begin`.
+A session holds one slice for each type: `session[Plan]`. An event is folded into the slices that have a reducer for
+its type; without any, it is appended to the slice of its own type. The changes of a failed call are rolled back, and
+those of calls that ran at the same time are kept: see `begin`.
 """
 
 from __future__ import annotations
@@ -41,22 +41,22 @@ _LOGS: frozenset[type[Any]] = frozenset({ToolInvoked})
 
 @dataclass(frozen=True, slots=True)
 class Subscription:
-    """What `observe` gives: the way to end it."""
+    """The return value of `observe`, which can end the observation."""
 
     _end: Callable[[], bool]
 
     def unsubscribe(self) -> bool:
-        """False if it had ended before."""
+        """Ends the observation. Returns False if it had ended before."""
         return self._end()
 
 
 class Session(Transactional):
-    """Safe to use from several threads; reducers, observers and subscribers may use it too, and must not wait for
-    another thread that does.
+    """Safe to use from several threads. Reducers, observers and subscribers may use the session too, but must not
+    wait for another thread that does.
 
-    `bus`: where it listens for ToolInvoked with its own id or none; a new one by default. `parent`: the session that
-    this one is part of. `session_id`: a random UUID by default. `created_at`: with a time zone. `tags`: any words.
-    Raises InvalidValue."""
+    `bus`: where the session listens for ToolInvoked events with its own id or none; by default a new bus. `parent`:
+    the session that this one belongs to. `session_id`: by default a random UUID. `created_at`: with a time zone.
+    `tags`: any text. Raises InvalidValue."""
 
     def __init__(
         self,
@@ -85,37 +85,37 @@ class Session(Transactional):
 
     @property
     def children(self) -> tuple[Session, ...]:
-        """The sessions made with this one as their parent that are still in use, oldest first: it does not keep
-        them."""
+        """The sessions with this one as their parent that are still in use, oldest first. A session does not keep
+        its children alive."""
         return tuple(self._children.values())
 
     def __getitem__(self, slice_type: type[T]) -> SliceAccessor[T]:
-        """The slice of this type. Raises UsageError for what is no class."""
+        """Returns the slice of this type. Raises UsageError unless it is a class."""
         return SliceAccessor(self._state, _class(slice_type))
 
     def broadcast(self, event: object) -> None:
-        """Folds `event` by every reducer that is registered for exactly its type, in order of registration, or
-        appends it to the slice of its type if there is none. If a reducer raises, no slice is changed and the
-        exception goes up."""
+        """Folds `event` with every reducer that is registered for exactly its type, in order of registration;
+        without any, appends it to the slice of its type. If a reducer raises, no slice is changed and the exception
+        is raised again."""
         if event is None or isinstance(event, type):
             raise InvalidValue("An event is an object, not None or a class.")
         self._state.fold(event)
 
     def install(self, state_type: type[T], initial: T | Callable[[], T] | None = None) -> None:
-        """Makes the `@reducer(on=...)` methods of a frozen dataclass the reducers of its slice, which from then on
-        holds the latest state alone. `initial`: a state, or what makes one, for an event that finds the slice empty;
-        with None such an event changes nothing. Raises UsageError."""
+        """Registers the `@reducer(on=...)` methods of a frozen dataclass for its slice, which from then on holds
+        only the latest state. `initial`: a state, or a function that makes one, for an event that finds the slice
+        empty; with None such an event changes nothing. Raises UsageError."""
         for event_type, method in reducers_of(_class(state_type), initial).items():
             self._state.register(event_type, Registration(state_type, method), None)
 
     def observe(self, slice_type: type[T], observer: Callable[[tuple[T, ...], tuple[T, ...]], object]) -> Subscription:
-        """`observer(old, new)` is called after each change of this slice. What it raises goes up to whoever made the
-        change, which stays; after a roll-back it is logged."""
+        """Calls `observer(old, new)` after each change of this slice. Its exceptions are raised to whoever made the
+        change, which is kept; after a roll-back they are logged."""
         self._state.observe(_class(slice_type), observer)
         return Subscription(lambda: self._state.unobserve(slice_type, observer))
 
     def reset(self) -> None:
-        """Empties all slices, the logs too. Reducers and observers stay."""
+        """Empties all slices, including the logs. Reducers and observers are kept."""
         self._state.change(Replace({}, keep_logs=False))
 
     def snapshot(
@@ -125,16 +125,16 @@ class Session(Transactional):
         policies: Collection[SlicePolicy] = frozenset({SlicePolicy.STATE}),
         include_all: bool = False,
     ) -> SessionSnapshot:
-        """The slices with one of `policies`, or all, as they are now. Costs the same whatever they hold. Raises
-        ValueError for what is no policy."""
+        """Returns the present slices with one of `policies`, or all of them. The cost does not depend on their
+        content. Raises ValueError for an unknown policy."""
         held, logs = self._state.held, self._state.logs
         wanted = set(SlicePolicy) if include_all else {SlicePolicy(policy) for policy in policies}
         kept = {kind: history for kind, history in held.items() if _policy(kind, logs) in wanted}
         return SessionSnapshot(MappingProxyType(kept), self.session_id, self._now(), tag, self.tags)
 
     def restore(self, snapshot: SessionSnapshot, *, preserve_logs: bool = True) -> None:
-        """Makes the slices as they were then; what is not in the snapshot is emptied. Logs stay as they are, unless
-        `preserve_logs` is false. Raises SnapshotRestoreError for what is no snapshot."""
+        """Sets the slices to their values in the snapshot and empties the others. Logs stay as they are, unless
+        `preserve_logs` is false. Raises SnapshotRestoreError for any other object."""
         if not isinstance(snapshot, SessionSnapshot):
             raise SnapshotRestoreError(f"A session is restored from a SessionSnapshot, not {type(snapshot).__name__}.")
         self._state.change(Replace(snapshot.held, keep_logs=preserve_logs))
@@ -148,8 +148,8 @@ class Session(Transactional):
         created_at: datetime | None = None,
         tags: Mapping[str, str] | None = None,
     ) -> Session:
-        """A session with the same slices, reducers, policies and, by default, parent and tags; from now on each goes
-        its own way. By default on a bus of its own, with a new id. Observers stay with this one."""
+        """Returns a session with the same slices, reducers, policies and, by default, parent and tags; later changes
+        of one do not affect the other. By default it has a new bus and a new id. Observers are not copied."""
         copy = Session(
             bus=bus,
             parent=self.parent if parent is None else parent,
@@ -163,19 +163,19 @@ class Session(Transactional):
         return copy
 
     def begin(self, scope: CallScope) -> SessionTransaction:
-        """From now on the changes made in `scope` can be taken back without those that others make meanwhile. Slices
-        with the policy LOG stay as they are."""
+        """Begins a transaction: the changes made in `scope` from now on can be rolled back without those that others
+        make meanwhile. Slices with the policy LOG are not rolled back."""
         return self._state.begin(scope)
 
     def correct(self, event: ToolInvoked) -> None:
-        """Puts `event` into the log in the place of the one with the same `event_id`, or last if there is none. Only
-        the log: nothing is folded."""
+        """Puts `event` into the log in place of the one with the same `event_id`, or at the end if there is none.
+        Only the log changes: nothing is folded."""
         with self._state.lock:
             log = self._state.history(ToolInvoked)
             corrected = log.replaced(lambda found: found.event_id == event.event_id, event)
             self._state.change(Seed(ToolInvoked, log.append(event) if corrected is None else corrected))
 
-    def _take(self, event: ToolInvoked) -> None:
+    def _fold_invoked(self, event: ToolInvoked) -> None:
         if event.session_id is not None and str(event.session_id) != str(self.session_id):
             return
         value = event.result.value
@@ -187,7 +187,7 @@ class Session(Transactional):
 
 
 def _listen(session: Session) -> None:
-    """Subscribes it without keeping it: a bus may live longer than its sessions."""
+    """Subscribes the session through a weak reference, because a bus may live longer than its sessions."""
     bus = session.event_bus
     found = weakref.ref(session)
 
@@ -196,7 +196,7 @@ def _listen(session: Session) -> None:
         if listening is None:
             bus.unsubscribe(ToolInvoked, take)
         else:
-            listening._take(event)
+            listening._fold_invoked(event)
 
     bus.subscribe(ToolInvoked, take)
 
@@ -207,7 +207,7 @@ def _policy(kind: type[Any], logs: frozenset[type[Any]]) -> SlicePolicy:
 
 def _class(slice_type: type[T]) -> type[T]:
     if not isinstance(slice_type, type):
-        raise UsageError(f"A slice is named by a class, not {slice_type!r}.")
+        raise UsageError(f"A slice is found by its class, not by {slice_type!r}.")
     return slice_type
 
 
@@ -219,5 +219,5 @@ def _aware(moment: datetime) -> datetime:
 
 def _checked_tags(tags: Mapping[str, str]) -> Mapping[str, str]:
     if not all(isinstance(key, str) and isinstance(value, str) for key, value in tags.items()):
-        raise InvalidValue("must map words to words", path="tags")
+        raise InvalidValue("must map text to text", path="tags")
     return MappingProxyType(dict(tags))

@@ -1,4 +1,4 @@
-"""One slice of a session: the values of one type, and what can be done with them."""
+"""One slice of a session: the values of one type, and the operations on them."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ T = TypeVar("T")
 
 
 class SliceAccessor(Generic[T]):
-    """`session[T]`. Values are of type T or of a subclass, else InvalidValue. What changes a slice raises Conflict
-    (`call_over`) in what is left of a call that was taken back."""
+    """The slice `session[T]`. Values are of type T or of a subclass, else InvalidValue is raised. A method that
+    changes the slice raises Conflict (`call_over`) in code of a call that was rolled back."""
 
     __slots__ = ("_state", "_type")
 
@@ -32,43 +32,44 @@ class SliceAccessor(Generic[T]):
         return f"<slice {self._type.__name__}: {len(self.all())} values>"
 
     def all(self) -> tuple[T, ...]:
-        """The values, oldest first."""
+        """Returns the values, oldest first."""
         return self._state.history(self._type).all()
 
     def latest(self) -> T | None:
-        """The newest value; None if there is none."""
+        """Returns the newest value; None if there is none."""
         return self._state.history(self._type).latest()
 
     def where(self, predicate: Callable[[T], bool]) -> tuple[T, ...]:
-        """Those for which `predicate` is true, oldest first."""
+        """Returns the values for which `predicate` is true, oldest first."""
         return tuple(value for value in self.all() if predicate(value))
 
     def seed(self, values: T | Iterable[T]) -> None:
-        """This value, or these, in the place of all that were there."""
+        """Replaces all values by this one or these."""
         several = isinstance(values, Iterable) and not isinstance(values, self._type)
-        given: tuple[Any, ...] = tuple(values) if several else (values,)  # type: ignore[arg-type]
-        for value in given:
+        new_values: tuple[Any, ...] = tuple(values) if several else (values,)  # type: ignore[arg-type]
+        for value in new_values:
             if not isinstance(value, self._type):
                 raise InvalidValue(f"The slice {self._type.__name__} can't hold {with_article(type(value).__name__)}.")
-        self._state.change(Seed(self._type, History(given)))
+        self._state.change(Seed(self._type, History(new_values)))
 
     def clear(self, predicate: Callable[[T], bool] | None = None) -> None:
-        """Takes out all values, or those for which `predicate` is true."""
+        """Removes all values, or those for which `predicate` is true."""
         change = Seed(self._type, EMPTY) if predicate is None else Clear(self._type, predicate)
         self._state.change(change)
 
     def append(self, value: T) -> None:
-        """As `broadcast(value)`, for a value of exactly this type: its reducers decide what becomes of it."""
+        """Does the same as `broadcast(value)`, for a value of exactly this type: its reducers decide how it changes
+        the slice."""
         if type(value) is not self._type:
-            wanted, given = with_article(self._type.__name__), with_article(type(value).__name__)
-            raise InvalidValue(f"Only {wanted} can be appended here, not {given}.")
+            wanted, actual = with_article(self._type.__name__), with_article(type(value).__name__)
+            raise InvalidValue(f"Only {wanted} can be appended here, not {actual}.")
         self._state.fold(value)
 
     def register(self, event_type: type[Any], reducer: SessionReducer, *, policy: SlicePolicy | None = None) -> None:
-        """From now on `reducer` folds events of exactly `event_type` into this slice, once, however often it is
-        registered. `policy`: of the slice; None leaves it as it is, STATE at first. Raises UsageError for what is no
-        reducer or no policy, for a built-in one whose events could not be values of this slice, and for a second
-        policy that is not the first."""
+        """Makes `reducer` fold events of exactly `event_type` into this slice from now on, once, however often it is
+        registered. `policy`: of the slice; None leaves it unchanged, and the default is STATE. Raises UsageError for
+        an invalid reducer or policy, for a built-in reducer whose events cannot be values of this slice, and for a
+        second policy that differs from the first."""
         if not isinstance(event_type, type) or not callable(reducer):
             raise UsageError("A reducer is registered as a type of event and a function.")
         if not takes_an_event(reducer):

@@ -1,7 +1,9 @@
-"""The slices of a session at one moment: kept at no cost, restored as they were, and written as text.
+"""Snapshots: the slices of a session at one moment. They cost nothing to keep, can be restored, and can be written
+as text.
 
-The text names each slice by the module and name of its type, and is read only with the types that the reader names: a
-text can't choose what is built from it. What would not come back equal is refused when it is written.
+The text names each slice by the module and name of its type, and is read only with the types that the reader names,
+so a text cannot choose which classes are instantiated. Values that would not be read back equal are refused when the
+text is written.
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ from uuid import UUID
 from pydantic import BaseModel, ConfigDict, TypeAdapter
 from pydantic.errors import PydanticSchemaGenerationError, PydanticUserError
 
-from demiurge.sessions.changes import Held
+from demiurge.sessions.changes import SliceHistories
 from demiurge.sessions.errors import SnapshotError, SnapshotRestoreError
 from demiurge.sessions.history import EMPTY, History
 from demiurge.values.article import with_article
@@ -27,47 +29,48 @@ __all__ = ["SessionSnapshot"]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SessionSnapshot:
-    """`held`: the slices; `session_id` and `tags`: of the session; `taken_at`: when (UTC); `tag`: the word it was taken
-    with. `snapshot[T]` are the values of one slice."""
+    """`held`: the slices; `session_id` and `tags`: of the session; `taken_at`: when (UTC); `tag`: the label passed
+    to `snapshot`. `snapshot[T]` are the values of one slice."""
 
-    held: Held
+    held: SliceHistories
     session_id: UUID | str
     taken_at: datetime
     tag: str | None = None
     tags: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
 
     def __getitem__(self, slice_type: type[Any]) -> tuple[Any, ...]:
-        """The values of one slice then, oldest first."""
+        """Returns the slice's values in the snapshot, oldest first."""
         return self.held.get(slice_type, EMPTY).all()
 
     def to_json(self) -> str:
-        """All of it as text. Raises SnapshotError for values that would not come back equal: of a type that JSON
-        can't tell, of a subclass of their slice's type, or with fields that hold something else than declared."""
+        """Returns the snapshot as text. Raises SnapshotError for values that would not be read back equal: of a type
+        that JSON cannot represent, of a subclass of their slice's type, or with fields that do not have their
+        declared type."""
         slices = {_name(kind): _dump(kind, history.all()) for kind, history in self.held.items()}
-        written = _Written(
+        written = _SnapshotText(
             session_id=self.session_id, taken_at=self.taken_at, tag=self.tag, tags=dict(self.tags), slices=slices
         )
         return written.model_dump_json()
 
     @staticmethod
     def from_json(text: str | bytes, types: Iterable[type[Any]]) -> SessionSnapshot:
-        """What `to_json` wrote, `types` being those of all its slices. Raises SnapshotRestoreError for any other
-        text, for a slice whose type is not among `types`, and for values that their type doesn't take."""
+        """Reads the output of `to_json`; `types` are the types of all its slices. Raises SnapshotRestoreError for
+        any other text, for a slice whose type is not among `types`, and for values that their type does not accept."""
         try:
-            written = _Written.model_validate_json(text)
+            written = _SnapshotText.model_validate_json(text)
         except ValueError as error:
-            raise SnapshotRestoreError("This text is no snapshot of a session.") from error
+            raise SnapshotRestoreError("This text is not a snapshot of a session.") from error
         by_name = {_name(kind): kind for kind in types}
         held: dict[type[Any], History[Any]] = {}
         for name, values in written.slices.items():
             if name not in by_name:
-                raise SnapshotRestoreError(f"The snapshot has a slice {name}: name its type, too.")
+                raise SnapshotRestoreError(f"The snapshot has a slice {name}: add its type to `types`.")
             held[by_name[name]] = History(_load(by_name[name], values))
         tags = MappingProxyType(written.tags)
         return SessionSnapshot(held, written.session_id, written.taken_at, written.tag, tags)
 
 
-class _Written(BaseModel):
+class _SnapshotText(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True)
 
     format: Literal["session-snapshot/1"] = "session-snapshot/1"
@@ -95,7 +98,7 @@ def _dump(kind: type[Any], values: tuple[Any, ...]) -> list[Any]:
     except (ValueError, TypeError, PydanticUserError, PydanticSchemaGenerationError) as error:
         raise SnapshotError(f"The slice {kind.__name__} can't be written as JSON.") from error
     if not same:
-        raise SnapshotError(f"The slice {kind.__name__} would not come back from JSON as it is.")
+        raise SnapshotError(f"The slice {kind.__name__} would not be read back from JSON unchanged.")
     dumped: list[Any] = json.loads(text)
     return dumped
 
@@ -113,7 +116,8 @@ def _load(kind: type[Any], values: list[Any]) -> tuple[Any, ...]:
 
 
 def _covers(dumped: Any, written: Any) -> bool:
-    """Has `dumped` every field of `written`? More is fine: a type may have got new ones with defaults."""
+    """Returns whether `dumped` has every field of `written`. More fields are allowed: a type may have new ones with
+    defaults."""
     if isinstance(written, dict):
         return isinstance(dumped, dict) and all(key in dumped and _covers(dumped[key], written[key]) for key in written)
     if isinstance(written, list):

@@ -1,8 +1,8 @@
-"""The slices of one session, and the only way to change them.
+"""The state of a session: its slices, and the only way to change them.
 
-Invariant: under the lock the slices are always those that whole changes made. A change is tried, and if anything in it
-raises, the state before is put back; what changes during a change (a reducer that broadcasts) is part of it. Each
-change is noted with the call in which it was made, as long as a call is open.
+Invariant: under the lock, the slices are always the result of complete changes. If anything in a change raises, the
+state before is restored; a change made during another (a reducer that broadcasts) is part of it. While a call is
+open, each change is recorded with the call in which it was made.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import Any
 
 from demiurge.errors import UsageError
-from demiurge.sessions.changes import Fold, Held, SessionChange, Slices
+from demiurge.sessions.changes import Fold, SessionChange, SliceHistories, Slices
 from demiurge.sessions.history import EMPTY, History
 from demiurge.sessions.policy import SlicePolicy
 from demiurge.sessions.reducers import Registration, SessionReducerContext, append_all
@@ -28,7 +28,7 @@ Observer = Callable[[tuple[Any, ...], tuple[Any, ...]], object]
 
 
 class SessionState:
-    """`context`: what reducers are given. Safe to use from several threads, and from reducers and observers."""
+    """`context`: the context that reducers get. Safe to use from several threads, and from reducers and observers."""
 
     def __init__(self, context: SessionReducerContext, logs: frozenset[type[Any]]) -> None:
         self.lock = threading.RLock()
@@ -41,7 +41,7 @@ class SessionState:
         self._is_changing = False
 
     @property
-    def held(self) -> Held:
+    def held(self) -> SliceHistories:
         with self.lock:
             return self._slices.held
 
@@ -72,27 +72,27 @@ class SessionState:
                 self._registrations[event_type] = (*known, registration)
 
     def fold(self, *events: object) -> None:
-        """All of them or none. Raises what a reducer raises."""
+        """Folds all events or none. Raises what a reducer raises."""
         with self.lock:
             self.change(*(Fold(event, self._registered(type(event))) for event in events))
 
     def change(self, *changes: SessionChange) -> None:
-        """All of them or none. Raises what they raise, Conflict (`call_over`) in what is left of a call that was
+        """Makes all changes or none. Raises what they raise, Conflict (`call_over`) in code of a call that was
         rolled back, and afterwards what observers raise."""
         with self.lock:
             before = self._slices.held
             if self._is_changing:
-                self._make(changes, before)
+                self._apply(changes, before)
                 return
             scope = current_scope()
             self._is_changing = True
             try:
-                self._make(changes, before)
+                self._apply(changes, before)
             finally:
                 self._is_changing = False
             for change in changes:
                 self._undo.note(change, scope)
-            errors = self._tell(before)
+            errors = self._notify(before)
             if errors:
                 raise errors[0] if len(errors) == 1 else ExceptionGroup("observers failed", errors)
 
@@ -101,7 +101,7 @@ class SessionState:
             self._check_no_change()
             began = CallBegan(scope, self._slices.held)
             transaction = SessionTransaction(self, self._undo, began)
-            self._undo.begin(began)  # last, so that nothing is begun that nobody can end
+            self._undo.begin(began)  # last, so that a call is only open once its transaction exists
             return transaction
 
     def roll_back(self, began: CallBegan) -> None:
@@ -116,7 +116,7 @@ class SessionState:
                 raise
             finally:
                 self._is_changing = self._slices.logs_are_closed = False
-            for error in self._tell(before):
+            for error in self._notify(before):
                 log.warning("an observer of a roll-back failed: %s", type(error).__name__)
 
     def observe(self, slice_type: type[Any], observer: Observer) -> None:
@@ -134,12 +134,12 @@ class SessionState:
 
     def _check_no_change(self) -> None:
         if self._is_changing:
-            raise UsageError("A call can't begin or be taken back in a reducer.")
+            raise UsageError("A call can't begin or be rolled back in a reducer.")
 
     def _registered(self, event_type: type[Any]) -> tuple[Registration, ...]:
         return self._registrations.get(event_type) or (Registration(event_type, append_all),)
 
-    def _make(self, changes: tuple[SessionChange, ...], before: Held) -> None:
+    def _apply(self, changes: tuple[SessionChange, ...], before: SliceHistories) -> None:
         try:
             for change in changes:
                 change.apply(self._slices, self._context)
@@ -147,8 +147,8 @@ class SessionState:
             self._slices.held = before
             raise
 
-    def _tell(self, before: Held) -> list[Exception]:
-        """Tells the observers of each slice that is not what it was. What they raised."""
+    def _notify(self, before: SliceHistories) -> list[Exception]:
+        """Notifies the observers of each changed slice. Returns what they raised."""
         now = self._slices.held
         errors: list[Exception] = []
         for kind, observers in tuple(self._observers.items()):
@@ -156,14 +156,15 @@ class SessionState:
             for observer in observers if old is not new else ():
                 try:
                     observer(old.all(), new.all())
-                except Exception as error:  # noqa: BLE001  (the others are to be told all the same)
+                except Exception as error:  # noqa: BLE001  (the other observers have to be notified too)
                     errors.append(error)
         return errors
 
 
 class SessionTransaction:
-    """The changes of one call. `commit` or `roll_back`, once; else UsageError (`transaction_over`). The state of the
-    scope is set before by whoever opened it, so that what is left of the call can't change anything any more."""
+    """The changes of one call. Call `commit` or `roll_back`, once; a second call raises UsageError
+    (`transaction_over`). Whoever opened the scope sets the scope's state before, so that code of the call that still
+    runs can change nothing any more."""
 
     def __init__(self, state: SessionState, undo: UndoLog, began: CallBegan) -> None:
         self._state = state
@@ -174,35 +175,35 @@ class SessionTransaction:
 
     @property
     def events(self) -> tuple[object, ...]:
-        """What was broadcast in this call, and in those inside it, and changed slices that are no logs: in order,
-        without what was taken back. After a roll-back there is none. Direct changes (`seed`, `clear`, `restore`,
-        `reset`) are no events."""
+        """The events that were broadcast in this call and in calls inside it, and that changed slices other than
+        logs: in order, without those that were rolled back. Empty after a roll-back. Direct changes (`seed`,
+        `clear`, `restore`, `reset`) are not events."""
         with self._state.lock:
             return self._events if self._began is None else self._undo.events(self._began)
 
     @property
     def has_direct_changes(self) -> bool:
-        """Is there a change in this call that `events` do not tell? Never after a roll-back."""
+        """True if this call made a change that is not in `events`; False after a roll-back."""
         with self._state.lock:
             began = self._began
             return self._has_direct_changes if began is None else self._undo.has_direct_changes(began)
 
     def commit(self) -> None:
         with self._state.lock:
-            began = self._open()
+            began = self._require_open()
             self._events = self._undo.events(began)
             self._has_direct_changes = self._undo.has_direct_changes(began)
             self._undo.close(began)
             self._began = None
 
     def roll_back(self) -> None:
-        """Takes the changes back. What others did since is done again; a change that can't be done without those is
-        dropped, and logged."""
+        """Rolls the changes back. Later changes of others are made again; a change that fails without those that
+        were rolled back is dropped, and logged."""
         with self._state.lock:
-            self._state.roll_back(self._open())
+            self._state.roll_back(self._require_open())
             self._began = None
 
-    def _open(self) -> CallBegan:
+    def _require_open(self) -> CallBegan:
         if self._began is None:
             raise UsageError("This transaction is over.", code="transaction_over")
         return self._began

@@ -244,7 +244,9 @@ async def test_what_was_refused_has_a_receipt_and_is_in_the_log(memory: MemorySt
 
 
 @pytest.mark.parametrize(
-    ("how", "why"), [("aside", "Aside is no event here"), ("seed", "changes by events alone")], ids=["type", "direct"]
+    ("how", "why"),
+    [("aside", "Aside is not a known event type"), ("seed", "changes by events alone")],
+    ids=["type", "direct"],
 )
 async def test_a_call_that_can_not_be_folded_again_fails(
     memory: MemoryStore, caplog: pytest.LogCaptureFixture, how: str, why: str
