@@ -18,9 +18,6 @@ TO_DO = {
     "cli",
     "faults.py",
     "filesystems",
-    "prompts",
-    "sessions",
-    "tools",
     "wire",
 }
 """Packages with docstrings that still open with such a word. A package leaves this set for good."""

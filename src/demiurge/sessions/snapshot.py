@@ -54,8 +54,9 @@ class SessionSnapshot:
 
     @staticmethod
     def from_json(text: str | bytes, types: Iterable[type[Any]]) -> SessionSnapshot:
-        """Reads the output of `to_json`; `types` are the types of all its slices. Raises SnapshotRestoreError for
-        any other text, for a slice whose type is not among `types`, and for values that their type does not accept."""
+        """Returns the snapshot that `to_json` wrote; `types` are the types of all its slices. Raises
+        SnapshotRestoreError for any other text, for a slice whose type is not among `types`, and for values that
+        their type does not accept."""
         try:
             written = _SnapshotText.model_validate_json(text)
         except ValueError as error:

@@ -12,8 +12,8 @@ __all__ = ["ToolEffect"]
 
 
 class ToolEffect(StrEnum):
-    """`read_only`: changes nothing. `state_change`: changes this application's own state. `external_side_effect`:
-    somebody outside can notice the call."""
+    """`read_only`: the call changes nothing. `state_change`: it changes this application's own state.
+    `external_side_effect`: people or systems outside can notice it."""
 
     READ_ONLY = "read_only"
     STATE_CHANGE = "state_change"

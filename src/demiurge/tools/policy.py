@@ -25,7 +25,7 @@ __all__ = ["Approvers", "Budgets", "Decision", "ToolPolicy", "ToolPolicyContext"
 
 Decision = Literal["allow", "deny", "require_approval"]
 Approvers: TypeAlias = tuple[tuple[str, ...], ...]
-"""Who may decide on a call: a person with at least one role of each list."""
+"""Lists of roles: a person who decides on a call needs at least one role of each list."""
 
 _Line: TypeAlias = tuple[str, ToolPolicyRule | None]
 """A field that decides, and the rule it belongs to; None: the policy's own field."""
@@ -104,7 +104,7 @@ def _allowance(data: object, path: str) -> Allowance:
 
 @dataclass(frozen=True)
 class ToolPolicy:
-    """Which tools may run, for whom, and which need a person's approval.
+    """The tools that may run, for which callers, and those that need a person's approval.
 
     `allowed_tools`: the allowlist of ids. A listed tool runs, unless its effect or its id needs approval, or a rule
     for its caller says more. `rules`: lines for some callers only, in any order. `approvers`: roles, one of which a

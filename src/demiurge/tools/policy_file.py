@@ -19,7 +19,8 @@ from demiurge.tools.policy_problems import policy_problems
 __all__ = ["file_problems", "parse"]
 
 _UNREADABLE = (ValueError, TypeError, LookupError, AttributeError, yaml.YAMLError)
-"""What the parsers raise. For a value that does not fit its tag, PyYAML may raise something other than a YAMLError."""
+"""The exceptions of the parsers. For a value that does not fit its tag, PyYAML may raise something other than a
+YAMLError."""
 
 
 def parse(text: str, suffix: str) -> object:

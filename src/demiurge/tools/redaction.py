@@ -32,7 +32,7 @@ _ABSENT = object()
 
 @dataclass(frozen=True, slots=True)
 class Redaction:
-    """What of a tool's results and arguments is public. `mode` is `top_level`, `paths`, `message_only` or
+    """The public part of a tool's results and arguments. `mode` is `top_level`, `paths`, `message_only` or
     `drop_all`; `fields` are the public fields of a result, `arguments` the dotted paths of the public arguments
     (none by default). Make one with `allow`, `paths`, `message_only` or `drop_all`. Raises InvalidValue."""
 

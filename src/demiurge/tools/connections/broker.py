@@ -146,8 +146,8 @@ class ConnectionBroker:
     def access(
         self, *, granted: Iterable[str | ConnectionGrant] = (), declared: Iterable[str] = ()
     ) -> ConnectionAccess:
-        """Returns the `connections` argument for a ToolRunner: the connections that are granted (by somebody who may
-        grant) and declared (by the caller of the run). A connection has to be in both."""
+        """Returns the `connections` argument for a ToolRunner: the connections that are both granted (by the
+        operator) and declared (by the caller of the run)."""
         ends: dict[str, int | None] = {}
         for entry in _names(granted, "granted"):
             grant = entry if isinstance(entry, ConnectionGrant) else ConnectionGrant(entry)

@@ -34,7 +34,7 @@ class Uncopyable:
 
 @final
 class Secret(Uncopyable):
-    """One secret text."""
+    """A secret text, which only `reveal()` returns."""
 
     __slots__ = ("_read",)
 
@@ -51,8 +51,7 @@ class Secret(Uncopyable):
 @final
 @dataclass(frozen=True, slots=True, init=False, eq=False, repr=False)
 class Credentials(Uncopyable):
-    """What a provider requires for authentication: an access token (or API key, or app password), and how to send
-    it.
+    """Credentials for a provider: an access token (or API key, or app password), and how to send it.
 
     It is sent as a Bearer token; with `username` as the password of Basic authentication; with `header` unchanged,
     under that name. `refresh_token` leaves the broker only for a refresh. `expires_at_ms`: milliseconds since 1970;

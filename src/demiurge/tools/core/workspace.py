@@ -102,7 +102,7 @@ class WriteWorkspaceFile:
 
 @dataclass(frozen=True, slots=True)
 class WorkspaceWriteResult:
-    """The outcome of a write. `ok` false: somebody else wrote first and nothing was changed; `expected` and `actual`
+    """The outcome of a write. `ok` false: another write came first and nothing was changed; `expected` and `actual`
     are the two versions."""
 
     workspace: str

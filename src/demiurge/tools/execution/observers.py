@@ -79,8 +79,8 @@ class HeldNotifications:
         self._spans.append(span)
 
     def tell(self, observers: Observers, record: ToolInvocationRecord) -> None:
-        """Delivers the notifications of the call with this `record` to `observers`. An observer that raises misses
-        what it was being told."""
+        """Delivers the notifications of the call with this `record` to `observers`. If an observer raises, its
+        notification is lost."""
         observers.summary.add(record)
         emit, spans = observers.emit, observers.spans
         if emit is not None:

@@ -24,7 +24,8 @@ T = TypeVar("T")
 
 
 class WorkOutcome(NamedTuple):
-    """What a function returned, or raised. Its `repr()` says nothing, because asyncio logs it in debug mode."""
+    """The return value of a function, or the exception it raised. Its `repr()` says nothing, because asyncio logs it
+    in debug mode."""
 
     returned: Any
     error: BaseException | None
@@ -33,7 +34,7 @@ class WorkOutcome(NamedTuple):
         return "WorkOutcome"
 
     def unwrap(self) -> Any:
-        """Returns what the function returned, or raises what it raised."""
+        """Returns the return value, or raises the exception."""
         if self.error is not None:
             raise self.error
         return self.returned
@@ -55,8 +56,8 @@ first."""
 
 
 async def in_thread(function: Callable[[], Any]) -> Any:
-    """Runs `function` in a thread of its own; returns or raises what it returns or raises. If the waiting task is
-    cancelled, the thread runs on and its result is dropped."""
+    """Runs `function` in a thread of its own and returns its result. If the waiting task is cancelled, the thread
+    runs on and its result is dropped."""
     return (await _started(function)).unwrap()
 
 
@@ -135,7 +136,7 @@ def _set_result(done: asyncio.Future[WorkOutcome], outcome: WorkOutcome) -> None
 
 
 async def in_task(work: Callable[[], Awaitable[Any]], seconds: float) -> WorkOutcome | None:
-    """Runs `work` in a new task. Returns what it returned or raised, or None if `seconds` have passed.
+    """Runs `work` in a new task. Returns its outcome, or None if `seconds` have passed.
 
     If the time is over or the waiting task is cancelled, the new task is cancelled, given a tenth of a second, and
     then abandoned."""

@@ -1,4 +1,4 @@
-"""Validates arguments against a JSON Schema that somebody else wrote, without risk to the process.
+"""Validates arguments against a foreign JSON Schema without risk to the process.
 
 The schema's size is limited when it is accepted, and the work of every check is bounded before it begins
 (`schema_graph`): no `$ref` is fetched, patterns run on an engine whose time is linear in the text, and formats are

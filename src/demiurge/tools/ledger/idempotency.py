@@ -42,7 +42,7 @@ _MAX_TTL = timedelta(days=36_525)
 
 
 class IdempotencyStrategy(StrEnum):
-    """What a key is made from: all parameters, some of them, the result of a function; or there is no key."""
+    """The source of a key: all parameters, some of them, or the result of a function; with `none` there is no key."""
 
     AUTO = "auto"
     PARAMS = "params"

@@ -26,8 +26,7 @@ _Held: TypeAlias = "tuple[object, _Held] | None"
 Holding: TypeAlias = "contextvars.Token[_Held]"
 
 _held: contextvars.ContextVar[_Held] = contextvars.ContextVar("demiurge_held_claims", default=None)
-"""What the code that runs here belongs to, the innermost first: claims, by their effect id, and calls that block a
-loop."""
+"""The claims (by effect id) and loop-blocking calls that the running code belongs to, the innermost first."""
 _lock = lock_over_forks()
 _waits: dict[object, tuple[frozenset[object], bytes]] = {}
 _loops: dict[object, int] = {}

@@ -54,7 +54,7 @@ def _answer_if_done(call: Call, row: LedgerRow | None) -> None:
 
 
 def answer_from(call: Call, row: LedgerRow) -> None:
-    """Answers the call with the ledger's row. Raises ToolFailure: `unknown_outcome` if the row is no result,
+    """Answers the call with the ledger's row. Raises ToolFailure: `unknown_outcome` if the row is not a result,
     `output_validation` if its value no longer fits the tool's type."""
     if row.state is not EntryState.DONE:
         raise ToolFailure(ToolErrorCode.UNKNOWN_OUTCOME)
