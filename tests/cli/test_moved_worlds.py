@@ -110,7 +110,7 @@ def test_a_chat_that_names_a_policy_has_it_remembered(demiurge: Any, provider: A
     provider.say(provider.answer(provider.text("Hello.")))
     done = demiurge("-w", str(copy), "chat", "-m", "Hi.", "--tools", "strict_bell", "--policy", "strict.toml")
     assert done.status == 0, done.err
-    assert "WorldProfile for this world" in done.err
+    assert "Remembered for this world" in done.err
     assert is_strict(demiurge, copy)
 
 

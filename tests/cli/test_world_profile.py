@@ -37,7 +37,7 @@ def records(tmp_path: Path) -> list[Path]:
 def test_later_commands_have_the_tools_and_the_policy(demiurge: Any, tmp_path: Path) -> None:
     done = demiurge("init", "--tools", "kept_bell", "--policy", "open.toml")
     assert done.status == 0
-    assert "WorldProfile for this world: --tools kept_bell --policy" in done.err
+    assert "Remembered for this world: --tools kept_bell --policy" in done.err
     assert ids(demiurge) == ["kept_bell"]
     assert demiurge("--json", "tools", "call", "kept_bell", '{"times": 1}').document["ok"]
     [record] = records(tmp_path)

@@ -1,4 +1,4 @@
-"""`python -m demiurge.cli`, for where the `demiurge` command is not on the path."""
+"""`python -m demiurge.cli`, for machines where the `demiurge` command is not on the path."""
 
 from demiurge.cli.app import main
 

@@ -1,6 +1,6 @@
-"""The `demiurge` command: its nouns, and what becomes of an error.
+"""The `demiurge` command: its nouns, and its handling of errors.
 
-Whatever goes wrong ends in one sentence (or one JSON object) and an exit status: 0 done, 1 failed, 2 wrong usage.
+Every error ends in one sentence (or one JSON object) and an exit status: 0 done, 1 failed, 2 wrong usage.
 """
 
 from __future__ import annotations
@@ -22,27 +22,27 @@ __all__ = ["application", "main"]
 
 NOUNS = {
     "init": "Make a world.",
-    "doctor": "Check this machine, and say how to mend what is wrong.",
+    "doctor": "Check this machine, and say how to repair what is wrong.",
     "chat": "Talk with the agent of a world.",
     "approvals": "Decide on calls that wait for a person.",
-    "doubts": "Settle effects of which nobody knows whether they happened.",
+    "doubts": "Settle effects in doubt: nobody knows whether they took place.",
     "event": "Send events.",
     "blob": "Store and read raw bytes by address.",
     "state": "Read the state of a module.",
-    "ws": "Look at and edit the files of workspaces.",
-    "journal": "Read, check and export the journal.",
+    "ws": "Show and edit the files of a world's workspaces.",
+    "journal": "Read, check, export and archive the journal.",
     "replay": "Compute the world again from its journal and compare.",
-    "fork": "Make a new world from a moment of this one.",
-    "gc": "Remove what nothing leads to any more.",
-    "erase": "Let the bytes of a blob go for good.",
-    "losses": "Show what files of a world have lost, and go on without it.",
-    "trace": "Show what an event led to, and what it waits for.",
-    "manifest": "Show, check and set what a world may do.",
+    "fork": "Make a new world with the past of this one.",
+    "gc": "Remove blobs and snapshots that nothing refers to.",
+    "erase": "Remove the bytes of a blob for good.",
+    "losses": "List lost files of a world, and go on without them.",
+    "trace": "Show the consequences of an event, and what it waits for.",
+    "manifest": "Show, check and set the manifest of a world.",
     "defs": "List and show the definitions of a world.",
-    "plan": "Show what a plan does.",
+    "plan": "Show the steps of a world plan.",
     "tools": "List, show and call the tools of a world.",
-    "policy": "Check, explain and backtest a policy.",
-    "secrets": "Keep the values that effects need and nobody may see.",
+    "policy": "Check, explain and backtest the tool policy; explain the world's policy.",
+    "secrets": "Store the secrets that effects need, in your secret vault.",
     "model": "Fetch, list and remove the local model.",
 }
 
@@ -55,8 +55,8 @@ def application(context: click.Context) -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
-    """Run the command line; never returns. `arguments` default to those of the process, whose stdout is then this
-    run's to the end: with --json not even what runs at exit prints beside the document."""
+    """Runs the command line; never returns. `arguments` default to those of the process. With --json stdout holds the
+    document alone until the process ends: output of exit handlers goes to stderr too."""
     try:
         _run(arguments)
     finally:
@@ -87,12 +87,12 @@ def _run(arguments: Sequence[str] | None) -> NoReturn:
 
 
 def _drop_output() -> None:
-    """Else what could not be written is tried again at exit."""
+    """Discards unwritten output, which would be tried again at exit."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), output.stdout().fileno())
 
 
 def _fail(settings: Settings, failure: CommandFailure) -> NoReturn:
-    from demiurge.cli import logs  # after a failure only: it knows secrets, and that takes half a second to load
+    from demiurge.cli import logs  # imported after a failure only: loading the masks of secrets takes half a second
 
     logs.configure(settings)
     logs.trace(failure)

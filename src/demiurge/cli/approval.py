@@ -1,4 +1,4 @@
-"""A call that waits for a person: shown whole, and asked about where there is a person to ask."""
+"""A call that waits for approval: its display, and the question on a terminal."""
 
 from __future__ import annotations
 
@@ -14,25 +14,26 @@ from demiurge.cli.world import RunOptions
 __all__ = ["SHORT", "Decision", "ask", "command_for", "describe"]
 
 SHORT = 12
-"""Characters of an id that are enough on a command line."""
+"""The number of characters of an id to show for use on a command line."""
 
 
 class Decision(NamedTuple):
-    """`reason` is journaled with it."""
+    """A person's decision. `reason` is journaled with it."""
 
     approve: bool
     reason: str
 
 
 def describe(asked: Mapping[str, Any]) -> str:
-    """The call, with all of its arguments in one line: nobody decides on what is left out, disguised or far above."""
+    """Returns the call with all of its arguments in one line, so that nobody decides on arguments that are left out,
+    disguised or scrolled away."""
     if asked["arguments_json"] is None:
         return f"{output.plain(asked['tool'])} (its arguments can't be read: {asked['damaged']})"
     return f"{output.plain(asked['tool'])} {arguments(asked['arguments_json'])}"
 
 
 def ask(asked: Mapping[str, Any]) -> Decision:
-    """Ask on the terminal until there is a clear answer. Raises EOFError (Ctrl-D), KeyboardInterrupt."""
+    """Asks on the terminal until there is a clear answer. Raises EOFError (Ctrl-D), KeyboardInterrupt."""
     mark = output.paint("?", fg="yellow", bold=True)
     output.write(f"{mark} {describe(asked)}")
     while True:
@@ -42,13 +43,13 @@ def ask(asked: Mapping[str, Any]) -> Decision:
 
 
 def _whose(asked: Mapping[str, Any]) -> str:
-    """Whose decision a call waits for, as the policy says it."""
+    """Returns who may decide on the call, according to the policy."""
     needed = [" or ".join(roles) for roles in asked.get("approvers", ())]
     return f"the {output.plain(' and '.join(needed))} role's" if needed else "your"
 
 
 def command_for(verb: str, asked: Mapping[str, Any], running: RunOptions) -> str:
-    """The command line that decides it, as it can be typed here."""
+    """Returns the command line that decides on the call, as it can be typed here."""
     words: list[str] = ["demiurge"]
     if settings().world is not None:
         words += ["-w", str(settings().folder())]
@@ -63,7 +64,7 @@ def command_for(verb: str, asked: Mapping[str, Any], running: RunOptions) -> str
 
 
 def pending_lines(waiting: Sequence[Mapping[str, Any]], running: RunOptions) -> list[str]:
-    """How to go on with calls that nobody can be asked about now."""
+    """Returns how to go on with waiting calls when there is no terminal to ask on."""
     lines: list[str] = []
     for asked in waiting:
         lines += [

@@ -28,7 +28,7 @@ from demiurge.world.unit import Unit
 __all__ = ["command"]
 
 SHORTEST = 6
-"""Characters of an id that name a call: who gives less, or an empty variable, may mean another one."""
+"""The number of characters of an id that are required: a shorter text, or an empty variable, may mean another call."""
 
 
 @click.group(cls=Group, name="approvals")
@@ -55,7 +55,7 @@ def ls() -> None:
 @command.command(name="show", cls=Command)
 @click.argument("approval_id", metavar="ID")
 def show(approval_id: str) -> None:
-    """Show one of them whole. ID may be shortened."""
+    """Show one waiting call in full. ID may be shortened."""
     with opened() as (world, portal):
         asked = _find(portal.run(world.approvals()), approval_id)
     if asked["damaged"] is not None:
@@ -68,7 +68,7 @@ def show(approval_id: str) -> None:
 @click.option("--reason", default="", metavar="T", callback=utf8_text, help="Why; it is journaled.")
 @running_options
 def approve(approval_id: str, reason: str, **running: Any) -> None:
-    """Allow the call ID (it may be shortened), run it, and show what comes of it."""
+    """Allow the call ID (it may be shortened), run it, and show its result."""
     _decide(approval_id, approve=True, reason=reason, running=RunOptions(**running))
 
 
@@ -79,7 +79,7 @@ def approve(approval_id: str, reason: str, **running: Any) -> None:
 )
 @running_options
 def reject(approval_id: str, reason: str, **running: Any) -> None:
-    """Refuse the call ID (it may be shortened), and show what the model makes of that."""
+    """Refuse the call ID (it may be shortened), and show the model's answer to that."""
     _decide(approval_id, approve=False, reason=reason, running=RunOptions(**running))
 
 
@@ -97,7 +97,7 @@ def _decide(approval_id: str, *, approve: bool, reason: str, running: RunOptions
 
 
 def _as_its_chat(approval_id: str, running: RunOptions) -> RunOptions:
-    """The same, and asking the model where the chat of this call was told to."""
+    """Returns the options with the provider and address of the call's chat."""
     kept = recalled(running)
     if running.base_url is not None or not kept.addresses:
         return running
@@ -108,7 +108,7 @@ def _as_its_chat(approval_id: str, running: RunOptions) -> RunOptions:
 
 
 def _go_on(opening: Opened, unit: Unit, outcome: Mapping[str, str], running: RunOptions) -> None:
-    """Let the unit do what it can do now, and show it."""
+    """Runs the unit until it waits again, and shows the outcome."""
     world, portal = opening
     if unit.module == CALLS:
         portal.run(world.settle(unit))
@@ -145,13 +145,13 @@ def _show_call(called: CallOutcome, outcome: Mapping[str, str], running: RunOpti
 
 
 def _shown(asked: Mapping[str, Any]) -> str:
-    """The arguments of a call that waits, as far as they can be read."""
+    """Returns the arguments of a waiting call, as far as they can be read."""
     known = [arguments(asked["arguments_json"])] if asked["arguments_json"] is not None else []
     return " ".join([*known, *(["(damaged)"] if asked["damaged"] is not None else [])])
 
 
 def _damage(waiting: Sequence[Mapping[str, Any]]) -> str:
-    """What can't be read, in one sentence each."""
+    """Returns one sentence about each call that cannot be read."""
     sentences = []
     for asked in waiting:
         if asked["id"] is None:
@@ -176,6 +176,6 @@ def _find(waiting: Sequence[dict[str, Any]], approval_id: str) -> dict[str, Any]
 
 
 def _require_tool(here: Sequence[str], tool: str) -> None:
-    """Allowing a call that can't run here would waste the permission."""
+    """Raises NotFound if the tool is missing here: a call that cannot run would use up its approval."""
     if tool not in here:
         raise NotFound(f"The tool {tool} is not here; name the module that has it with --tools.", code="tool_missing")

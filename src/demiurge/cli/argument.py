@@ -1,4 +1,4 @@
-"""Values on the command line: literal text, `@file`, or `@-` for what comes in on stdin."""
+"""Values on the command line: literal text, `@file`, or `@-` for stdin."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ LONGEST_CHAT_ID = 256
 
 
 def utf8_text(_context: click.Context, _parameter: click.Parameter, given: str | None) -> str | None:
-    """A click callback: raises click.BadParameter for bytes of a command line that are no text."""
+    """A click callback: raises click.BadParameter for arguments that are not UTF-8."""
     if any(unicodedata.category(character) == "Cs" for character in given or ""):
         raise click.BadParameter("it holds bytes that are not UTF-8 text")
     return given
 
 
 def new_chat_id(context: click.Context, parameter: click.Parameter, given: str) -> str:
-    """The same for the id of a chat that may be made: 1 to 256 characters, none of them a control character."""
+    """A click callback for the id of a chat that may be new: UTF-8, 1 to 256 characters, no control characters."""
     if not 1 <= len(given) <= LONGEST_CHAT_ID:
         raise click.BadParameter(f"it must have 1 to {LONGEST_CHAT_ID} characters, and has {len(given)}")
     if any(unicodedata.category(character) == "Cc" for character in given):
@@ -35,7 +35,7 @@ def new_chat_id(context: click.Context, parameter: click.Parameter, given: str) 
 
 
 def read_bytes(given: str) -> bytes:
-    """Raises NotFound, Unavailable."""
+    """Returns the bytes of a value. Raises NotFound, Unavailable."""
     if not given.startswith("@"):
         return given.encode("utf-8", "surrogateescape")
     if given == "@-":
@@ -50,7 +50,7 @@ def read_bytes(given: str) -> bytes:
 
 
 def read_text(given: str) -> str:
-    """Raises NotFound, Unavailable, InvalidValue (not UTF-8)."""
+    """Returns the text of a value. Raises NotFound, Unavailable, InvalidValue (not UTF-8)."""
     try:
         return read_bytes(given).decode()
     except UnicodeDecodeError as error:
@@ -58,13 +58,13 @@ def read_text(given: str) -> str:
 
 
 def read_json(given: str, name: str = "VALUE") -> Any:
-    """Raises InvalidValue (`invalid_json`) that says where the text, which is given as `name`, stops being JSON; and as
-    `read_bytes`."""
+    """Returns the parsed JSON of a value. Raises InvalidValue (`invalid_json`), which gives the position of the mistake
+    in the value called `name`; and as `read_bytes`."""
     return parse_json(read_bytes(given), name if not given.startswith("@") else given)
 
 
 def parse_json(text: str | bytes, where: str) -> Any:
-    """Raises InvalidValue as `read_json`; `where` is what the user calls the text."""
+    """Parses JSON. Raises InvalidValue as `read_json`; `where` is the user's name for the text."""
     try:
         return canonical_json.parse(text)
     except InvalidValue as error:

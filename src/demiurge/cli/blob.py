@@ -24,11 +24,11 @@ def command() -> None:
 
 @command.command(name="put", cls=Command)
 @click.argument("value")
-@click.option("--force", is_flag=True, help="Also what was erased here.")
+@click.option("--force", is_flag=True, help="Store the bytes even if they were erased here.")
 def put(value: str, force: bool) -> None:
     """Store VALUE (text, @file or @-) byte for byte and print its address.
 
-    A world is made where there is none.
+    Makes a world if there is none.
     """
     data = read_bytes(value)
     with opened(create=True) as (world, _):
@@ -37,10 +37,10 @@ def put(value: str, force: bool) -> None:
 
 @command.command(name="get", cls=Command)
 @click.argument("ref")
-@click.option("--raw", is_flag=True, help="Write the bytes themselves to stdout.")
+@click.option("--raw", is_flag=True, help="Write the raw bytes to stdout.")
 @click.option("--out", type=click.Path(path_type=Path), metavar="FILE", help="Write the bytes to a file.")
 def get(ref: str, raw: bool, out: Path | None) -> None:
-    """Read the blob REF."""
+    """Print the blob REF, or write it to a file."""
     if raw and (settings().json or out is not None):
         raise click.UsageError("--raw goes with neither --json nor --out.")
     with opened() as (world, _):
@@ -59,7 +59,7 @@ def get(ref: str, raw: bool, out: Path | None) -> None:
 @command.command(name="stat", cls=Command)
 @click.argument("ref")
 def stat(ref: str) -> None:
-    """Say how long the blob REF is; its bytes are checked on the way."""
+    """Print the size of the blob REF, after checking its bytes."""
     with opened() as (world, _):
         output.document({"hash": ref, "size": len(world.blobs.get(ref))})
 

@@ -1,4 +1,4 @@
-"""A call of a tool that a person made, as it is shown to them."""
+"""The display of a tool call that a person made."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def call_document(outcome: CallOutcome) -> dict[str, Any]:
 
 
 def show_call(outcome: CallOutcome, waiting: Sequence[Mapping[str, Any]], running: RunOptions) -> None:
-    """Print what came of it. Raises OutcomeError when it failed, or waits for a person."""
+    """Prints the outcome. Raises OutcomeError if the call failed or waits for approval."""
     shown = call_document(outcome)
     if outcome.ok:
         output.result(shown, outcome.content)

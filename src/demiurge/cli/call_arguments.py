@@ -1,4 +1,4 @@
-"""The arguments of a tool call as a person is shown them."""
+"""The display of a tool call's arguments."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from demiurge.values import canonical_json
 __all__ = ["LONGEST", "arguments", "clipped"]
 
 LONGEST = 2000
-"""Characters of arguments or of a result that a terminal is shown where nobody decides on them."""
+"""The number of characters of arguments or of a result that a terminal shows if nobody decides on them."""
 
 
 def clipped(text: str) -> str:
@@ -19,13 +19,13 @@ def clipped(text: str) -> str:
 
 
 def arguments(text: str) -> str:
-    """`text` as one line of canonical JSON, or as a JSON string when it is no JSON. Nothing is left out, and what can't
-    be seen is spelled out."""
+    """Returns `text` as one line of canonical JSON, or as a JSON string if it is not JSON. Nothing is left out, and
+    invisible characters are escaped."""
     try:
         value = canonical_json.parse(text)
     except InvalidValue:
         return output.as_json(text)
     try:
         return output.spelled_out(canonical_json.encode(value).decode())
-    except InvalidValue:  # integers that RFC 8785 has no form for
+    except InvalidValue:  # integers beyond RFC 8785
         return output.spelled_out(json.dumps(value, ensure_ascii=False, sort_keys=True, separators=(",", ":")))

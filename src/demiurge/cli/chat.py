@@ -1,4 +1,4 @@
-"""`demiurge chat`: talk, and look at what was said."""
+"""`demiurge chat`: talk with an agent, and show, list or export conversations."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ DEFAULT_CHAT = "main"
 
 
 class _ChatCommand(Command):
-    """`chat` itself talks; when its first word is one of its verbs, that verb runs."""
+    """The command `chat`, which runs a verb instead if its first argument is the name of one."""
 
     @property
     def verbs(self) -> Group:
@@ -72,7 +72,7 @@ class _ChatCommand(Command):
 @click.command(cls=_ChatCommand, name="chat")
 @click.argument("chat_id", default=DEFAULT_CHAT, metavar="[CHAT_ID]", callback=new_chat_id)
 @click.option(
-    "-m", "--message", metavar="TEXT", callback=utf8_text, help="Say this, print what comes of it, and leave."
+    "-m", "--message", metavar="TEXT", callback=utf8_text, help="Send this message, print the answer, and exit."
 )
 @click.option(
     "--attach",
@@ -81,26 +81,26 @@ class _ChatCommand(Command):
     metavar="FILE",
     help="Send this image (PNG, JPEG, GIF, WebP) or sound (WAV, MP3) with the message; may be repeated.",
 )
-@click.option("--model", metavar="M", help="The model to ask, in place of the provider's usual one.")
+@click.option("--model", metavar="M", help="The model, in place of the provider's default.")
 @click.option("--provider", metavar="P", help="openai-responses, openai-chat, anthropic or local.")
-@click.option("--system", metavar="@FILE|TEXT", help="What the model is told before all else.")
+@click.option("--system", metavar="@FILE|TEXT", help="The system prompt.")
 @click.option(
     "--max-tokens",
     type=click.IntRange(min=1),
     metavar="N",
-    help=f"Most tokens of an answer, from now on in this chat (default: the manifest's setting, {MAX_TOKENS}).",
+    help=f"The most tokens of an answer, from now on in this chat (default: the manifest's setting, {MAX_TOKENS}).",
 )
 @click.option(
     "--only-tools",
     metavar="ID,...",
     callback=utf8_text,
-    help="Let the model call these tools alone, from now on in this chat.",
+    help="Let the model call only these tools, from now on in this chat.",
 )
 @click.option(
-    "--all-tools", is_flag=True, help="End --only-tools: all that the policy allows, from now on in this chat."
+    "--all-tools", is_flag=True, help="End --only-tools: allow all tools of the tool policy, from now on in this chat."
 )
 @running_options
-@click.option("--yes", is_flag=True, help="Allow every call that asks for approval; the journal says so.")
+@click.option("--yes", is_flag=True, help="Approve every call that needs approval; the journal records this.")
 def command(
     chat_id: str,
     message: str | None,
@@ -114,7 +114,7 @@ def command(
     """Talk with the agent of a world, in the chat CHAT_ID (default: main).
 
     The provider is the one whose key is set (LLM_API_KEY or OPENAI_API_KEY, else ANTHROPIC_API_KEY), else the local
-    model. A world is made where there is none. Ctrl-C stops a turn, Ctrl-D leaves.
+    model. Makes a world if there is none. Ctrl-C stops a turn, Ctrl-D leaves.
     """
     if message is None and settings().json:
         raise click.UsageError("--json prints one document, so it needs --message.")
@@ -134,7 +134,7 @@ def command(
         _tell_of_owner(world, said)
         keep_first(said)
         if world.owned:
-            with suppress(Unavailable):  # the commands that are shown name it too
+            with suppress(Unavailable):  # the commands shown contain the address too
                 _keep_address(chat_id, chosen.provider, wanted.base_url)
         conversation = Conversation(world.chat(chat_id), portal, wanted, yes=yes, max_tokens=max_tokens)
         output.notice(f"chat {chat_id} - {chosen.model} ({chosen.provider})")
@@ -148,7 +148,8 @@ def command(
 
 
 def _as_before(chat_id: str, said: RunOptions) -> RunOptions:
-    """The same, and asking the model where this chat was told to, unless its user names a provider or an address."""
+    """Returns the options with the provider and address that this chat used before, unless the user names a provider or
+    an address."""
     if said.base_url is not None or said.provider is not None:
         return said
     there = address_of_chat(recalled(said).addresses, chat_id)
@@ -168,7 +169,7 @@ def _keep_address(chat_id: str, provider: str, base_url: str | None) -> None:
 
 
 class _Narrowed(NamedTuple):
-    """The toolset that `chat` sets for its chat: `tools`, or with `all_tools` none of its own; else it stays."""
+    """A change of the chat's toolset: `tools`, or with `all_tools` no toolset of its own; else no change."""
 
     tools: Sequence[str] | None
     all_tools: bool
@@ -200,7 +201,7 @@ def _tell_of_owner(world: World, wanted: RunOptions) -> None:
 
 
 def _prompt() -> str:
-    """Readline counts the columns of a prompt, and must be told which characters take none."""
+    """Returns the prompt with its colour codes marked, because readline counts the columns of a prompt."""
     plain = "> "
     start, _, end = output.paint(plain, bold=True).partition(plain)
     return f"\x01{start}\x02{plain}\x01{end}\x02" if start and _has_readline() else plain
@@ -212,17 +213,17 @@ def _has_readline() -> bool:
 
 @contextmanager
 def _history(folder: Path, world: World) -> Iterator[None]:
-    """Line editing with the lines that were typed in this world before, where Python has readline. New lines are kept
-    at the end, but for those that were erased meanwhile.
+    """Enables line editing with the lines typed in this world before, if Python has readline. New lines are saved at
+    the end, except lines that were erased meanwhile.
 
-    Raises Unavailable when something else than a file of the user's own is in the file's place.
+    Raises Unavailable if the history's path is not a file of the user's own.
     """
     if not sys.stdin.isatty() or not _has_readline():
         yield
         return
     typed = TypedLines(folder)
     typed.add([])
-    readline = import_module("readline")  # it is not everywhere, and it changes how `input` works
+    readline = import_module("readline")  # not on every system, and importing it changes `input`
     readline.clear_history()
     for line in typed.read():
         readline.add_history(line)
@@ -256,9 +257,7 @@ def ls() -> None:
 
 @_verbs.command(name="show", cls=Command)
 @click.argument("chat_id", default=DEFAULT_CHAT, metavar="[CHAT_ID]", callback=utf8_text)
-@click.option(
-    "-f", "--follow", "follows", is_flag=True, help="Go on with what is said in other terminals until Ctrl-C."
-)
+@click.option("-f", "--follow", "follows", is_flag=True, help="Show new messages from other terminals until Ctrl-C.")
 def show(chat_id: str, follows: bool) -> None:
     """Print the conversation."""
     if follows and settings().json:
@@ -320,13 +319,14 @@ def _read(world: Opened, chat_id: str) -> tuple[list[dict[str, Any]], Reply | No
 
 
 def _summary(chat_id: str, chat: ChatStanding, *, waits: bool) -> dict[str, Any]:
-    """Returns a chat as a line of `chat ls`; `status` is that of its last turn, `new` if there is none."""
+    """Returns a chat's summary. `status` is that of the last turn: `done`, `failed`, `awaiting_approval` or `running`;
+    `new` if there is no turn."""
     status = chat.turn.shown_status(waits=waits) if chat.turn is not None else "new"
     return {"chat_id": chat_id, "title": chat.title or "", "messages": chat.messages, "status": status}
 
 
 def _lines(messages: Sequence[Mapping[str, Any]], failures: Mapping[int, Failed]) -> list[str]:
-    """The conversation, each turn that failed with why it did."""
+    """Returns the conversation as lines, with the reason after each failed turn."""
     lines: list[str] = []
     for request_id, turn in groupby(messages, itemgetter("request_id")):
         lines += _turn_lines(turn)
@@ -362,7 +362,7 @@ def _turn_lines(messages: Iterable[Mapping[str, Any]]) -> list[str]:
 
 
 def _erased_lines(message: Mapping[str, Any]) -> list[str]:
-    """What is left of a message that was erased."""
+    """Returns the lines for a message that was erased."""
     erased = message["erased"]
     by = f" by {erased['actor']}" if erased["actor"] else ""
     why = f": {erased['why']}" if erased["why"] else ""

@@ -1,4 +1,4 @@
-"""The Python that `--tools` names: tools, and for a manifest of one's own its reducers and adapters."""
+"""Loads the Python modules of `--tools`: tools, and the reducers and adapters of a user's own manifest."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ __all__ = ["Code", "folders_of", "load_code", "tool_names"]
 
 @dataclass(frozen=True, slots=True)
 class Code:
-    """What modules hold: `TOOLS` (tools, BoundTools and sources; without it every tool at the top of the module),
-    `REDUCERS` by module name, `ADAPTERS`."""
+    """The contents of modules: `TOOLS` (tools, BoundTools and sources; without it every tool at the top level of the
+    module), `REDUCERS` by module name, `ADAPTERS`."""
 
     tools: Sequence[ToolOrSource] = ()
     reducers: Mapping[str, Reducer | Callable[..., Any]] = field(default_factory=dict)
@@ -32,8 +32,8 @@ class Code:
 
 
 def load_code(modules: Sequence[str], folders: Sequence[Path] = ()) -> Code:
-    """Import the modules, which are looked for in `folders` (default: the current one) too, before anywhere else.
-    Raises NotFound, InvalidValue."""
+    """Imports the modules, which are searched first in `folders` (default: the current one). Raises NotFound,
+    InvalidValue."""
     wanted = [str(folder) for folder in folders] or [str(Path.cwd())]
     if modules and sys.path[: len(wanted)] != wanted:
         sys.path[:0] = wanted
@@ -44,13 +44,13 @@ def load_code(modules: Sequence[str], folders: Sequence[Path] = ()) -> Code:
 
 
 def folders_of(modules: Sequence[str]) -> tuple[Path, ...]:
-    """The folders from which these modules, which were imported, can be imported again; each once, in order."""
+    """Returns the folders from which these imported modules can be imported again; each once, in order."""
     found = [_folder_of(sys.modules[name.partition(".")[0]]) for name in modules]
     return tuple(dict.fromkeys(folder for folder in found if folder is not None))
 
 
 def _folder_of(top: ModuleType) -> Path | None:
-    """None for a module that lies in no folder, such as one that is built in."""
+    """Returns None for a module without a folder, such as a built-in one."""
     if top.__file__ is not None:
         file = Path(top.__file__).absolute()
         return file.parents[1] if hasattr(top, "__path__") else file.parent
@@ -58,7 +58,7 @@ def _folder_of(top: ModuleType) -> Path | None:
 
 
 def tool_names(modules: Sequence[str]) -> frozenset[str]:
-    """Returns the names of the shipped tools and of those in the modules, whose sources are listed for that. Raises as
+    """Returns the names of the shipped tools and of the modules' tools; lists the modules' sources for that. Raises as
     `load_code`, and Unavailable."""
     listed = asyncio.run(WorldTools(load_code(modules).tools).listed())
     return frozenset(spec.name for spec in listed.specs())
@@ -117,7 +117,7 @@ def _imported(name: str) -> ModuleType:
 
 
 def _words(error: BaseException) -> str:
-    """An error's own words may fail like its module."""
+    """Returns an error's text; formatting an error may fail as its module did."""
     try:
         return f"{type(error).__name__}: {error}"
     except Exception:  # noqa: BLE001 - a `__str__` of somebody's own

@@ -1,4 +1,4 @@
-"""Commands that take the global options anywhere, and groups that import their commands when they are used.
+"""Commands that accept the global options anywhere, and groups that import their commands lazily.
 
 `demiurge --json state get M`, `demiurge state --json get M` and `demiurge state get M --json` are the same: each
 command has the global options as its own, and all of them write to the one `Settings` of the run.
@@ -19,7 +19,7 @@ __all__ = ["Command", "Group", "LazyGroup", "ReaderGone"]
 
 
 class ReaderGone(Exception):
-    """Nobody reads stdout any more. Click would make a SystemExit of the BrokenPipeError."""
+    """The reader of stdout is gone. Click would turn the BrokenPipeError into a SystemExit."""
 
 
 def _store(field: str) -> Callable[[click.Context, click.Parameter, Any], None]:
@@ -31,7 +31,7 @@ def _store(field: str) -> Callable[[click.Context, click.Parameter, Any], None]:
 
 
 class GlobalOption(click.Option):
-    """One of the options that every command has; it fills the run's `Settings` and is not passed on."""
+    """An option of every command, stored in the run's `Settings` and not passed on."""
 
     def __init__(self, *names: str, field: str, **attributes: Any) -> None:
         super().__init__(names, expose_value=False, callback=_store(field), **attributes)
@@ -43,7 +43,11 @@ def _global_options() -> list[click.Parameter]:
         GlobalOption("-w", "--world", field="world", metavar="DIR", help=where),
         GlobalOption("--json", field="json", is_flag=True, help="Print one JSON document; notices go to stderr."),
         GlobalOption(
-            "-v", "--verbose", field="verbose", count=True, help="Log more, and why a tool failed; -vv: all tracebacks."
+            "-v",
+            "--verbose",
+            field="verbose",
+            count=True,
+            help="Log more, and the errors of tools; -vv: all tracebacks.",
         ),
         GlobalOption("--log-json", field="log_json", is_flag=True, help="Log as JSON lines."),
     ]
@@ -56,7 +60,7 @@ class _WithGlobalOptions(click.Command):
         self.params += _global_options()
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """The command's own options first, the global ones under their own title."""
+        """Writes the command's own options first, then the global ones under their own title."""
         own: list[tuple[str, str]] = []
         everywhere: list[tuple[str, str]] = []
         for parameter in self.get_params(ctx):
@@ -73,7 +77,7 @@ class Command(_WithGlobalOptions):
     """A verb."""
 
     def invoke(self, ctx: click.Context) -> Any:
-        """With --json stdout is for its document, from before anybody's tools are imported."""
+        """Runs the command. With --json stdout is reserved for the document before any user's tools are imported."""
         if ctx.find_root().ensure_object(Settings).json:
             output.keep_stdout()
         return super().invoke(ctx)
@@ -90,7 +94,7 @@ class Group(_WithGlobalOptions, click.Group):
 
 
 class LazyGroup(Group):
-    """`nouns` maps a name to one line of help; its command is `command` in the module `package.name`."""
+    """`nouns` maps a name to one line of help; the noun's command is `command` in the module `package.name`."""
 
     def __init__(self, *args: Any, nouns: Mapping[str, str], package: str, **attributes: Any) -> None:
         super().__init__(*args, **attributes)

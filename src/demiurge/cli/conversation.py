@@ -1,7 +1,7 @@
 """A conversation at the terminal: turns, Ctrl-C, and questions to the person in between.
 
-The main thread waits here, for the person or for a turn, so that Ctrl-C always finds it (see `portal`). The first
-Ctrl-C of a turn stops the turn, the second one leaves; either way the journal says what happened.
+The main thread waits here, for the person or for a turn, so that Ctrl-C always interrupts it (see `portal`). The first
+Ctrl-C of a turn stops the turn, the second one leaves; the journal records either.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ CUT = {
     "length": "The answer was cut at {:,} tokens: --max-tokens allows more.",
     "content_filter": "The answer was cut by the provider's content filter.",
 }
-"""What a person is told of an answer that ended before the model was done, by its finish reason."""
+"""The notices about an answer that was cut short, by its finish reason."""
 
 
 class Conversation:
-    """`yes` grants every call that asks for approval; `running` names the options to repeat in commands shown;
-    `max_tokens` bounds each answer from now on, None as the chat has it."""
+    """A chat at the terminal. `yes` approves every call that needs approval; `running` holds the options to repeat in
+    commands shown; `max_tokens` limits each answer from now on, None keeps the chat's limit."""
 
     def __init__(
         self, chat: Chat, portal: Portal, running: RunOptions, *, yes: bool, max_tokens: int | None = None
@@ -48,7 +48,7 @@ class Conversation:
         self._terminal = output.is_terminal(sys.stdin) and output.is_terminal(sys.stdout) and not settings().json
 
     def take_up(self) -> Reply | None:
-        """Finish the turn that an earlier process left open, if there is one, and show it."""
+        """Finishes the turn that an earlier process left open, if there is one, and shows it."""
         standing = self._portal.run(self._chat.standing())
         if standing is None or not standing.is_open:
             return None
@@ -57,15 +57,15 @@ class Conversation:
         return self._finish(TurnView(self._chat, quiet=settings().json), None)
 
     def turn(self, text: str, attachments: Sequence[Path] = ()) -> Reply:
-        """Say something; the reply has status `awaiting_approval` only when nobody could be asked."""
+        """Sends a message; the reply has status `awaiting_approval` only if there is no terminal to ask on."""
         return self._finish(TurnView(self._chat, quiet=settings().json), text, attachments)
 
     def use_tools(self, tools: Sequence[str] | None) -> None:
-        """Set the toolset of the chat (see `Chat.use_tools`)."""
+        """Sets the toolset of the chat (see `Chat.use_tools`)."""
         self._portal.run(self._chat.use_tools(tools))
 
     def lines(self, prompt: str) -> Iterator[str]:
-        """What the person says, until Ctrl-D, two Ctrl-C in a row, or the end of the input."""
+        """Yields the person's lines until Ctrl-D, two Ctrl-C in a row, or the end of the input."""
         stopped = False
         while True:
             try:
@@ -87,8 +87,8 @@ class Conversation:
                 yield line.strip()
 
     def converse(self, prompt: str) -> None:
-        """One turn after the other. On a terminal a failed turn is told and the next may follow, and Ctrl-C is a way
-        to leave."""
+        """Runs one turn after another. On a terminal a failed turn is shown and the next may follow, and Ctrl-C can
+        leave."""
         with suppress(KeyboardInterrupt) if self._terminal else nullcontext():
             self._converse(prompt)
 
@@ -96,7 +96,7 @@ class Conversation:
         for line in self.lines(prompt):
             try:
                 reply = self.turn(line)
-                if not (self._terminal and reply.status == "awaiting_approval"):  # there a person left it for later
+                if not (self._terminal and reply.status == "awaiting_approval"):  # a person postponed the decision
                     require_done(self._chat.id, reply)
             except DemiurgeError as error:
                 if not self._terminal:
@@ -131,8 +131,8 @@ class Conversation:
         return self._portal.run(self._chat.backend.read.approvals(str(self._chat.unit)))
 
     def _decide_all(self) -> bool:
-        """Decide on what waits now and can be shown; False when there is nobody to ask, or the person leaves it for
-        later."""
+        """Asks about the calls that wait now and can be shown; returns False if there is no terminal, or the person
+        postpones the decision."""
         waiting = [asked for asked in self._waiting() if asked["damaged"] is None]
         if not waiting or not (self._yes or self._terminal):
             return False
@@ -151,7 +151,7 @@ class Conversation:
         return decided
 
     def _decide(self, asked: Mapping[str, Any], decision: Decision) -> bool:
-        """Hand in a decision; False, with a notice, when the policy wants another person's."""
+        """Submits a decision; returns False, with a notice, if the policy requires another person's decision."""
         try:
             decide = self._chat.backend.run.decide(asked["id"], decision.approve, decision.reason)
             self._portal.run(decide)
@@ -178,7 +178,7 @@ class Conversation:
 
 
 def require_done(chat_id: str, reply: Reply) -> None:
-    """Raises OutcomeError for a turn that failed, or that only a person can bring to its end."""
+    """Raises OutcomeError for a turn that failed, or that waits for a person."""
     if reply.status == "failed":
         raise OutcomeError(*failure_of(reply), reply_document(chat_id, reply))
     if reply.status == "awaiting_approval":
@@ -186,12 +186,12 @@ def require_done(chat_id: str, reply: Reply) -> None:
 
 
 def failure_of(reply: Reply) -> tuple[str, str]:
-    """The code and the sentence of a turn that failed."""
+    """Returns code and sentence of a failed turn."""
     return reply.error_code or "failed", reply.message or "The turn failed."
 
 
 def refuse_while_waiting(chat_id: str) -> Conflict:
-    """The error for a message that can't be taken because the turn before it waits for a person."""
+    """Returns the error for a message that cannot be sent because the turn before it waits for approval."""
     return Conflict(
         f"The message was not sent: the last turn of chat {chat_id} waits for a decision; "
         "decide it with `demiurge approvals approve` or `reject`, or say --yes.",

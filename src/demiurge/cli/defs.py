@@ -1,4 +1,4 @@
-"""`demiurge defs`: the definitions that a world is made of."""
+"""`demiurge defs`: the definitions of a world."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def command() -> None:
 @command.command(name="ls", cls=Command)
 @click.argument("prefix", default="")
 @click.option(
-    "--kind", type=click.Choice(KINDS), metavar="K", help=f"Only these: {', '.join(KINDS[:-1])} or {KINDS[-1]}."
+    "--kind", type=click.Choice(KINDS), metavar="K", help=f"Only this kind: {', '.join(KINDS[:-1])} or {KINDS[-1]}."
 )
 @running_options
 def ls(prefix: str, kind: str | None, **running: Any) -> None:
@@ -55,7 +55,7 @@ def get(name: str, **running: Any) -> None:
 
 
 def definitions(node: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    """The app's definitions and the built-in ones, by name."""
+    """Returns the app's definitions and the built-in ones, by name."""
     yield from sorted((*node["definitions"], *node["system"]), key=lambda d: (str(d["name"]), _kind(d)))
 
 

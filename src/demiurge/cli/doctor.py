@@ -1,6 +1,6 @@
-"""`demiurge doctor`: is everything here that Demiurge needs, and if not, what to do.
+"""`demiurge doctor`: checks everything that Demiurge needs, and says how to repair it.
 
-It changes nothing, and says of a key only whether there is one.
+It changes nothing, and reports of a key only whether it exists.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ KEY_VARIABLES = tuple(
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """`status` is `fail` when something necessary is broken. `mend` says what to do about it."""
+    """The result of one check. `status` is `fail` if something necessary is broken. `mend` says what to do."""
 
     name: str
     status: Literal["ok", "warn", "fail"]
@@ -64,9 +64,9 @@ class Check:
 
 @click.command(cls=Command, name="doctor")
 def command() -> None:
-    """Check the interpreter, SQLite, the disk, keys, the local model and the world, and say how to mend each.
+    """Check the interpreter, SQLite, the disk, keys, the local model and the world, and say how to repair each.
 
-    Exits with 1 when something necessary is broken.
+    Exits with 1 if something necessary is broken.
     """
     found = (check for look in CHECKS for check in look())
     checks = [replace(each, detail=with_world(each.detail), mend=with_world(each.mend)) for each in found]
@@ -78,7 +78,7 @@ def command() -> None:
         output.write("\n".join(line for check in checks for line in _lines(check)))
     if not ok:
         broken = ", ".join(check.name for check in checks if check.status == "fail")
-        raise OutcomeError("unhealthy", f"Mend what is broken first: {broken}.", report)
+        raise OutcomeError("unhealthy", f"Repair these first: {broken}.", report)
 
 
 def _lines(check: Check) -> Iterator[str]:
@@ -95,13 +95,13 @@ def _interpreter() -> Iterator[Check]:
 
 
 def _disk() -> Iterator[Check]:
-    """The disk that the world is on, and SQLite on it; the attempt leaves nothing behind."""
+    """Checks the world's disk, and SQLite on it; leaves nothing behind."""
     place = _existing(settings().folder())
     try:
         with tempfile.TemporaryDirectory(dir=place, prefix=".demiurge-doctor-") as folder:
             yield _sqlite(Path(folder))
     except OSError as error:
-        mend = "Choose another folder with -w, or mend its permissions or its disk."
+        mend = "Choose another folder with -w, or repair its permissions or its disk."
         yield Check("disk", "fail", f"{place} can't be written to ({error.strerror})", mend)
         return
     room = shutil.disk_usage(place).free
@@ -190,7 +190,8 @@ def _world() -> Iterator[Check]:
 
 
 def _locked(world: World, portal: Portal) -> Iterator[str]:
-    """Of the units that were written last, why those can't be opened that other code wrote than what is at hand."""
+    """Yields, of the units that were written last, the reasons why some cannot be opened: other reducer code wrote
+    them."""
     heads = sorted(world.backend.read.heads(), key=lambda head: head.position, reverse=True)
     for head in heads[:LOOKED_AT]:
         unit = Unit.parse(head.unit)
@@ -202,7 +203,7 @@ def _locked(world: World, portal: Portal) -> Iterator[str]:
 
 
 def _vault() -> Iterator[Check]:
-    """Where the vault and its key are, and whether they fit together."""
+    """Checks the secret vault and its key, and whether they match."""
     places, vault = vault_places(os.environ), open_vault(os.environ)
     if places is None or vault is None:
         yield Check("vault", "ok", "none: no home folder is known")
@@ -226,11 +227,11 @@ def _vault() -> Iterator[Check]:
 
 
 def _secrets() -> Iterator[Check]:
-    """Whether each secret of the world is found; the model's own key, which not every model needs, only if it is."""
+    """Checks each secret of the world; the model's own key only if it is found, because not every model needs one."""
     try:
         declared = declared_secrets()
     except DemiurgeError:
-        return  # said of the world itself
+        return  # the check of the world reports it
     try:
         secrets = read_secrets(os.environ, settings().folder())
     except DemiurgeError as error:
@@ -252,7 +253,7 @@ CHECKS: tuple[Callable[[], Iterator[Check]], ...] = (_interpreter, _disk, _socke
 
 
 def _keys(environment: Mapping[str, str]) -> list[tuple[str, str, str]]:
-    """Of each vendor: its name, where its key is (never what it is; empty for none), and how to set it."""
+    """Returns for each vendor its name, the place of its key (never the key; empty for none), and how to set it."""
     keys = []
     for (alias, version), row in MODEL_KEYS.items():
         names = [name for name in (GENERAL_KEY, row.key_variable) if name and environment.get(name, "").strip()]
@@ -265,7 +266,7 @@ def _keys(environment: Mapping[str, str]) -> list[tuple[str, str, str]]:
 
 
 def _existing(folder: Path) -> Path:
-    """The nearest folder that is there."""
+    """Returns the nearest existing folder."""
     place = folder.absolute()
     while not place.is_dir():
         place = place.parent

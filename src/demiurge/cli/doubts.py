@@ -1,4 +1,4 @@
-"""`demiurge doubts`: effects of which nobody knows whether they took effect, for a person to settle."""
+"""`demiurge doubts`: effects in doubt (nobody knows whether they took place), for a person to settle."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from demiurge.errors import Conflict, NotFound, UsageError
 __all__ = ["command"]
 
 SHORTEST = 6
-"""Characters of an id that name a doubt."""
+"""The number of characters of an id that are required."""
 
 
 @click.group(cls=Group, name="doubts")
@@ -30,9 +30,9 @@ def command() -> None:
 
 
 @command.command(name="ls", cls=Command)
-@click.option("--all", "settled", is_flag=True, help="Also what a person has settled.")
+@click.option("--all", "settled", is_flag=True, help="Include settled doubts.")
 def ls(settled: bool) -> None:
-    """List the effects of which nobody knows whether they took effect."""
+    """List the effects in doubt: nobody knows whether they took place."""
     with opened() as (world, portal):
         found = portal.run(world.doubts(settled=settled))
     lines = output.table([_row(doubt) for doubt in found], ("ID", "SINCE", "UNIT", "WHAT", "ARGUMENTS", "SETTLED"))
@@ -46,32 +46,32 @@ def ls(settled: bool) -> None:
 @command.command(name="show", cls=Command)
 @click.argument("doubt_id", metavar="ID")
 def show(doubt_id: str) -> None:
-    """Show one of them whole, also one that is settled. ID may be shortened."""
+    """Show one doubt in full, also a settled one. ID may be shortened."""
     with opened() as (world, portal):
         output.document(_find(portal.run(world.doubts(settled=True)), doubt_id))
 
 
 @command.command(name="settle", cls=Command)
 @click.argument("doubt_id", metavar="ID")
-@click.option("--done", is_flag=True, help="It took effect.")
-@click.option("--not-done", is_flag=True, help="It did not take effect.")
+@click.option("--done", is_flag=True, help="The effect took place.")
+@click.option("--not-done", is_flag=True, help="The effect did not take place.")
 @click.option(
     "--reason",
     required=True,
     metavar="T",
     callback=utf8_text,
-    help="How you know; it is journaled, and the model is told.",
+    help="How you know. The journal records it, and the model is told.",
 )
-@click.option("--result", metavar="JSON", help="With --done: what equal calls are answered with. @FILE and @- work.")
+@click.option("--result", metavar="JSON", help="With --done: the result for equal calls; @FILE and @- work.")
 @running_options
 def settle(doubt_id: str, done: bool, not_done: bool, reason: str, result: str | None, **running: Any) -> None:
-    """Say whether the effect ID (it may be shortened) took effect. Nothing runs.
+    """Record whether the effect ID (it may be shortened) took place. Nothing runs.
 
     The model is told at the next turn. With --not-done an equal call may run; with --done equal calls are answered with
     the result that you give. A doubt is settled once.
     """
     if done == not_done:
-        raise click.UsageError("Say either --done or --not-done.")
+        raise click.UsageError("Give either --done or --not-done.")
     if result is not None and not done:
         raise click.UsageError("What was not done has no result: leave --result out.")
     value = read_json(result, "--result") if result is not None else None

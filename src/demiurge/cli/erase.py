@@ -1,4 +1,4 @@
-"""`demiurge erase`: the bytes of a blob go for good."""
+"""`demiurge erase`: removes the bytes of a blob for good."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ __all__ = ["command"]
 @click.command(cls=Command, name="erase")
 @click.argument("ref")
 @click.option("--why", metavar="TEXT", required=True, callback=utf8_text, help="The reason, which is recorded.")
-@click.option("--dry-run", is_flag=True, help="Only say what names it.")
+@click.option("--dry-run", is_flag=True, help="Only list what names it.")
 def command(ref: str, why: str, dry_run: bool) -> None:
-    """Remove the bytes of the blob REF, and all copies of them, from this world for good. That it was erased, by whom
-    and why is recorded.
+    """Remove the bytes of the blob REF, and all copies of them, from this world for good. The journal records who
+    erased it and why.
 
-    The records that name it stay, and verify. Other messages that quote it are listed: erase those too, and do the same
-    in forks of this world. Where a record holds the words itself it is named, and the command fails, for such a record
-    can't be changed.
+    Records that name the blob stay, and verify. Messages that quote it are listed: erase those too, and repeat this in
+    forks of this world. If a record itself contains the words, the record is listed and the command fails, because a
+    record cannot be changed.
     """
     if not why.strip():
         raise click.UsageError("--why is empty.")

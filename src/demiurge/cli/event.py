@@ -1,4 +1,4 @@
-"""`demiurge event`: send an event into the world and wait for what follows from it."""
+"""`demiurge event`: sends an event to the world and waits for its consequences."""
 
 from __future__ import annotations
 
@@ -31,16 +31,17 @@ def command() -> None:
 @command.command(name="send", cls=Command)
 @click.argument("schema")
 @click.argument("value")
+@click.option("--key", metavar="K", callback=utf8_text, help="The key that the event must have; any other is an error.")
 @click.option(
-    "--key", metavar="K", callback=utf8_text, help="The key that the event must have; another one is an error."
+    "--no-wait", is_flag=True, help="Return as soon as the event is durable; the next command continues its work."
 )
-@click.option("--no-wait", is_flag=True, help="Return once the event is durable; the next command goes on with it.")
 @running_options
 def send(schema: str, value: str, key: str | None, no_wait: bool, **running: object) -> None:
-    """Send VALUE (JSON, @file or @-) as an event of SCHEMA, and wait until nothing goes on by itself.
+    """Send VALUE (JSON, @file or @-) as an event of SCHEMA, and wait until the work that follows has ended or waits for
+    a person.
 
-    Prints {"unit", "seq", "event_hash"}. A world is made where there is none. Fails when the event's unit refused it,
-    or failed at what it led to, or the wait was stopped; the event is in the journal all the same.
+    Prints {"unit", "seq", "event_hash"}. Makes a world if there is none. Fails if the event's unit refused it, or a
+    later step failed, or the wait was stopped; the event is in the journal all the same.
     """
     event = read_json(value)
     options = RunOptions(**running)  # type: ignore[arg-type]  # click's own names
@@ -60,7 +61,7 @@ def send(schema: str, value: str, key: str | None, no_wait: bool, **running: obj
 
 
 def _submitted(portal: Portal, work: Coroutine[Any, Any, Accepted], schema: str) -> Accepted:
-    """The event once it is durable. Who is stopped meanwhile is told first whether it is."""
+    """Returns the event once it is durable. A user who interrupts first learns whether it is."""
     running = portal.start(work)
     try:
         try:
@@ -84,14 +85,14 @@ def _wait(world: World, portal: Portal, accepted: Accepted, options: RunOptions)
 
 
 def _why(error: BaseException) -> tuple[str, str]:
-    """What a wait that did not come to its end is told as."""
+    """Returns how to report a wait that was cut short."""
     if isinstance(error, DemiurgeError):
         return error.code, error.message
     return "stopped", "Stopped; the event is in the journal, and the next command goes on with it. Don't send it again."
 
 
 def _outcome(accepted: Accepted, code: str, message: str) -> OutcomeError:
-    """With --json where the event lies is told beside the error, else it is printed here."""
+    """Returns the error. With --json the event's place is in its document, else the place is printed here."""
     if not settings().json:
         output.document(accepted._asdict())
     return OutcomeError(code, message, accepted._asdict())

@@ -1,4 +1,4 @@
-"""From an exception to what a person or a script is told: one sentence, a stable code, an exit status."""
+"""Turns an exception into the report for a person or a script: one sentence, a stable code, an exit status."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ FAILED, WRONG_USAGE = 1, 2
 
 
 class OutcomeError(DemiurgeError):
-    """A command that did not come to the end that was asked for, and has a document to show all the same (a turn that
-    failed or waits for a person, a damaged journal)."""
+    """A command failed but has a document to show all the same (a turn that failed or waits for a person, a damaged
+    journal)."""
 
     def __init__(self, code: str, message: str, document: Mapping[str, Any]) -> None:
         super().__init__(message, code=code)
@@ -27,7 +27,7 @@ class OutcomeError(DemiurgeError):
 
 @dataclass(frozen=True, slots=True)
 class CommandFailure:
-    """`text` is what a terminal shows; `message` the sentence in a JSON error."""
+    """`text` is for a terminal; `message` is the sentence in a JSON error."""
 
     status: int
     code: str
@@ -41,7 +41,7 @@ class CommandFailure:
 
 
 def explain(error: BaseException) -> CommandFailure:
-    """What to say about any exception."""
+    """Returns the report for any exception."""
     match error:
         case click.exceptions.NoArgsIsHelpError():
             return CommandFailure(WRONG_USAGE, "usage", "Missing command.", error.format_message(), error)

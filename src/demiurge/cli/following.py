@@ -1,6 +1,6 @@
-"""A chat that others talk in, as it goes on: what was said, then each turn while it runs.
+"""Follows a chat that other processes use: its past messages, then each turn while it runs.
 
-Looking on starts nothing: a turn that nobody works on stays as it is.
+Following starts nothing: a turn that no process works on stays as it is.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ Messages = Sequence[Mapping[str, Any]]
 Failures = Mapping[int, Failed]
 
 LOOK_AGAIN_S = 1.0
-"""How often a turn is looked at that shows nothing: it may have ended without."""
+"""How often a silent turn is checked, in seconds: it may have ended without a frame."""
 
 
 class Follower:
-    """What of a chat was shown so far; `lines` of what is over."""
+    """Remembers which parts of a chat were shown; `lines` formats finished messages."""
 
     def __init__(self, lines: Callable[[Messages, Failures], Sequence[str]]) -> None:
         self._lines = lines
@@ -39,7 +39,7 @@ class Follower:
         """The one whose message was shown."""
 
     async def look(self, chat: Chat, *, stays: bool) -> None:
-        """Print what is new, and if it `stays` what comes, for ever."""
+        """Prints new messages, and if it `stays`, later ones for ever."""
         while True:
             standing = await chat.standing() or ChatStanding()
             last, is_open = standing.last_request_id, standing.is_open
@@ -73,7 +73,7 @@ class Follower:
 
 
 _SILENT = {"role": "assistant", "text": ""}
-"""In place of a message that was shown: the turn may have no other, and yet have failed."""
+"""Stands for a message that was shown: a turn without other messages may have failed."""
 
 
 async def _show_turn(chat: Chat, request_id: int) -> None:
@@ -101,7 +101,7 @@ async def _goes_on(chat: Chat, request_id: int) -> bool:
 
 
 async def _next_turn(chat: Chat, last: int) -> None:
-    """Wait until something runs, or has run meanwhile: a turn after the `last`."""
+    """Waits until a turn after the `last` runs, or has run meanwhile."""
     async with _frames(chat) as frames:
         while True:
             shown = await frames.next()
@@ -112,14 +112,14 @@ async def _next_turn(chat: Chat, last: int) -> None:
 
 
 class _Frames:
-    """What is shown of a chat, with pauses."""
+    """The frames of a chat, with timeouts."""
 
     def __init__(self, chat: Chat, source: Frames) -> None:
         self._chat, self._source = chat, source
         self._coming = asyncio.ensure_future(anext(source, None))
 
     async def next(self) -> Shown | None:
-        """The next frame; None when there was none for a while. Raises NotFound when the world was closed."""
+        """Returns the next frame; None if none came for a while. Raises NotFound if the world was closed."""
         came, _ = await asyncio.wait((self._coming,), timeout=LOOK_AGAIN_S)
         if not came:
             return None

@@ -1,4 +1,4 @@
-"""`demiurge fork`: a new world from a moment of this one."""
+"""`demiurge fork`: makes a new world with the past of this one."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ __all__ = ["command"]
 
 @click.command(cls=Command, name="fork")
 @click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
-@click.option("--at", type=click.IntRange(min=0), metavar="POSITION", help="With all up to this record; default: now.")
+@click.option("--at", type=click.IntRange(min=0), metavar="POSITION", help="Fork after this record; default: the last.")
 def command(folder: Path, at: int | None) -> None:
-    """Make a new world in DIR, an empty folder or none yet, with this one's past.
+    """Make a new world in DIR, a new or empty folder, with this one's past.
 
-    `demiurge journal tail` shows positions; one inside a step stands for the step's end. What was open there ends in
-    the new world as unknown_outcome. This world stays as it is.
+    `demiurge journal tail` shows positions; a position inside a step means the end of the step. Work that was open
+    there ends in the new world as unknown_outcome. This world stays as it is.
     """
     with opened() as (world, portal):
         made = portal.run(world.fork(folder.resolve(), at))

@@ -1,4 +1,4 @@
-"""`demiurge gc`: what nothing leads to any more is removed."""
+"""`demiurge gc`: removes blobs and snapshots that nothing refers to."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ __all__ = ["command"]
 
 
 @click.command(cls=Command, name="gc")
-@click.option("--dry-run", is_flag=True, help="Only say what would be removed.")
+@click.option("--dry-run", is_flag=True, help="Only print what would be removed.")
 @click.option(
     "--keep",
     type=click.FloatRange(min=0),
     default=7,
     show_default=True,
     metavar="DAYS",
-    help="Leave what is younger; an hour is left always.",
+    help="Keep what is younger; the last hour is always kept.",
 )
 def command(dry_run: bool, keep: float) -> None:
-    """Remove blobs that no record leads to, and snapshots that newer ones have superseded.
+    """Remove blobs that no record refers to, and snapshots that newer ones replace.
 
-    Records stay. Others may work on the world meanwhile.
+    Records stay. Other processes may use the world meanwhile.
     """
     with opened() as (world, portal):
         found = portal.run(world.gc(keep, dry_run=dry_run))

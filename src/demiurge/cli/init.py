@@ -1,4 +1,4 @@
-"""`demiurge init`: make a world, or say that there is one; and what to run it with from now on."""
+"""`demiurge init`: makes a world, and stores its default tools and policy."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ __all__ = ["command"]
     "--manifest", type=click.Path(path_type=Path), metavar="DIR", help="A manifest of your own for the new world."
 )
 @click.option(
-    "--tools", metavar="PKG.MOD", multiple=True, help="Python modules to remember: tools, reducers, adapters."
+    "--tools", metavar="PKG.MOD", multiple=True, help="Python modules (tools, reducers, adapters) to remember."
 )
 @click.option("--policy", metavar="FILE", help="The tool policy to remember.")
 @click.option("--forget", is_flag=True, help="Forget the tools and the policy of this world first.")
 def command(manifest: Path | None, tools: tuple[str, ...], policy: str | None, forget: bool) -> None:
-    """Make a world in the folder that -w names; where there is one, nothing in it changes.
+    """Make a world in the folder that -w names; an existing world is not changed.
 
-    --tools and --policy are remembered for this user, world and place, so that later commands need not name them.
+    --tools and --policy are remembered for this user, world and folder, so that later commands need not name them.
     """
     folder = settings().folder().absolute()
     running = RunOptions(tools=tools, policy=policy)

@@ -1,4 +1,4 @@
-"""`demiurge journal`: the records of a world, read, checked and exported."""
+"""`demiurge journal`: shows, checks, exports and archives the records of a world."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def head() -> None:
 @command.command(name="tail", cls=Command)
 @click.option("-n", "count", type=click.IntRange(min=0), default=20, show_default=True, help="How many records.")
 @click.option("--unit", metavar="U", callback=utf8_text, help="Only this unit, such as demiurge/Demiurge@1/main.")
-@click.option("-f", "--follow", is_flag=True, help="Go on with new records until Ctrl-C.")
+@click.option("-f", "--follow", is_flag=True, help="Show new records until Ctrl-C.")
 def tail(count: int, unit: str | None, follow: bool) -> None:
     """Show the last records, oldest first."""
     if follow and settings().json:
@@ -63,23 +63,23 @@ def tail(count: int, unit: str | None, follow: bool) -> None:
 
 
 @command.command(name="verify", cls=Command)
-@click.option("--seal", metavar="SEAL", help="One kept from earlier: the world must still have it.")
+@click.option("--seal", metavar="SEAL", help="An earlier seal, which the world must still match.")
 @click.option(
     "--archive",
     "archives",
     type=click.Path(path_type=Path),
     multiple=True,
     metavar="FILE",
-    help="An archive that was moved away, to be checked too.",
+    help="An archive that was moved away, to check too.",
 )
 def verify(seal: str | None, archives: tuple[Path, ...]) -> None:
     """Check every record, every link and every blob.
 
-    Prints {"records", "units", "seal", "ok"}, "erased" if blobs were, and "archived" if records are in archives that
-    are not here; of those only the hashes are checked. Exits with 1 and names the first bad record otherwise.
+    Prints {"records", "units", "seal", "ok"}, "erased" if blobs were erased, and "archived" if records are in archives
+    that are not here; only the hashes of those are checked. Exits with 1 and names the first bad record otherwise.
     """
     if seal is not None:
-        Seal.parse(seal)  # a slip of the pen is no word on the world
+        Seal.parse(seal)  # a mistyped seal must not look like a bad world
     with opened() as (world, _):
         found = world.journal.verify(seal, archives)
     problem, code = found.problem, "damaged"
@@ -97,11 +97,13 @@ def verify(seal: str | None, archives: tuple[Path, ...]) -> None:
 
 
 @command.command(name="seal", cls=Command)
-@click.option("--at", type=click.IntRange(min=0), metavar="POSITION", help="As of this record; default: the last.")
+@click.option(
+    "--at", type=click.IntRange(min=0), metavar="POSITION", help="The seal after this record; default: the last."
+)
 def seal(at: int | None) -> None:
     """Print the world's seal, to be kept elsewhere: the number of its records and a hash over them.
 
-    It reads what is new since the last time and checks nothing; `verify --seal` does.
+    Reads only records that are new since the last seal, and checks nothing; `verify --seal` does.
     """
     with opened() as (world, _):
         text = world.journal.seal(at)
@@ -110,9 +112,9 @@ def seal(at: int | None) -> None:
 
 @command.command(name="prove", cls=Command)
 @click.argument("position", type=click.IntRange(min=1))
-@click.option("--seal", "kept", metavar="SEAL", help="The seal to prove it under; default: the newest.")
+@click.option("--seal", "kept", metavar="SEAL", help="The seal to prove against; default: the newest.")
 def prove(position: int, kept: str | None) -> None:
-    """Print a proof that the record at POSITION is in this journal, for somebody who has a seal of it."""
+    """Print a proof that the record at POSITION is in this journal, for a holder of its seal."""
     with opened() as (world, _):
         output.document(world.journal.prove(position, kept).to_json())
 
@@ -134,7 +136,7 @@ def check(proof: str, kept: str) -> None:
 def export(unit: str | None, out: Path | None) -> None:
     """Write the records as JSON lines (with --json: one document).
 
-    Each has its `cbor`: the bytes, in base64, whose SHA-256 sum is its `hash`.
+    Each has `cbor`: its bytes in base64; their SHA-256 is the record's `hash`.
     """
     with opened() as (world, _):
         if unit is not None:
@@ -150,7 +152,7 @@ def export(unit: str | None, out: Path | None) -> None:
 
 def _follow(unit: str | None, following: int) -> None:
     async def follow(world: World) -> None:
-        """Shows what is new; while another process has the world, also what comes."""
+        """Shows new records; while another process has the world open, also later ones."""
         nonlocal following
         async with aclosing(world.backend.read.appends()) as appends:
             async for _ in appends:
@@ -166,16 +168,21 @@ def _follow(unit: str | None, following: int) -> None:
 
 
 @command.command(name="archive", cls=Command)
-@click.option("--before", type=click.IntRange(min=1), metavar="POSITION", help="Those below this one, however young.")
 @click.option(
-    "--keep", type=click.FloatRange(min=0), default=30, show_default=True, metavar="DAYS", help="Leave what is younger."
+    "--before",
+    type=click.IntRange(min=1),
+    metavar="POSITION",
+    help="Archive records below this position, however young.",
 )
-@click.option("--dry-run", is_flag=True, help="Only say what would be archived.")
+@click.option(
+    "--keep", type=click.FloatRange(min=0), default=30, show_default=True, metavar="DAYS", help="Keep younger records."
+)
+@click.option("--dry-run", is_flag=True, help="Only print what would be archived.")
 def archive(before: int | None, keep: float, dry_run: bool) -> None:
     """Move the bytes of old records into compressed files, which can be kept elsewhere.
 
-    They are in archives/ of the world's folder, and all works as before while they are there. Others may work on the
-    world meanwhile.
+    The files are in archives/ of the world's folder; while they are there, everything works as before. Other processes
+    may use the world meanwhile.
     """
     with opened() as (world, portal):
         found = portal.run(world.archive(keep, before=before, dry_run=dry_run))
@@ -186,7 +193,7 @@ def archive(before: int | None, keep: float, dry_run: bool) -> None:
 
 @command.command(name="archives", cls=Command)
 def archives() -> None:
-    """List the archives: what is in each, and whether its file is here."""
+    """List the archives: the records in each, and whether its file is here."""
     with opened() as (world, _):
         found = world.journal.archives()
     rows = [
@@ -197,7 +204,7 @@ def archives() -> None:
 
 
 def _end(world: World, unit: str | None) -> int:
-    """Where the next record will stand: a position, or the unit's sequence number. Raises NotFound."""
+    """Returns the next record's position, or its sequence number in the unit. Raises NotFound."""
     heads = world.backend.read.heads()
     if unit is None:
         return max((head.position for head in heads), default=-1) + 1
@@ -221,7 +228,7 @@ def _what(record: Record) -> str:
 
 
 def _as_json(record: Record) -> dict[str, Any]:
-    """Byte strings in hexadecimal."""
+    """Returns the record as JSON, byte strings in hexadecimal."""
     return {
         "position": record.position,
         "unit": record.unit,

@@ -1,8 +1,8 @@
-"""Logs: to stderr, at warning level unless asked for more, and never with a secret in them.
+"""Logging to stderr: at warning level by default, and never with a secret.
 
-The values of environment variables that are named like secrets, and the user and password in URLs, are cut out of
-every line, tracebacks included, whoever wrote it. The HTTP libraries, which would log whole requests with their
-headers, are heard from WARNING on only.
+The values of environment variables that are named like secrets, and user and password in URLs, are masked in every
+line, tracebacks included, whichever library logs it. The HTTP libraries, which would log whole requests with their
+headers, log from WARNING on only.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ TALKATIVE = ("httpx", "httpcore")
 
 
 def configure(settings: Settings) -> None:
-    """Set up logging as the global options say, in place of what an earlier call set up."""
+    """Sets up logging by the global options; replaces an earlier set-up."""
     root = logging.getLogger()
     for earlier in [handler for handler in root.handlers if isinstance(handler.formatter, _Scrubbed)]:
         root.removeHandler(earlier)
@@ -41,28 +41,28 @@ def configure(settings: Settings) -> None:
 
 
 def trace(failure: CommandFailure) -> None:
-    """The traceback of a failure, for those who asked for it."""
+    """Logs the traceback of a failure if the user asked for it."""
     cause = failure.cause
     LOG.debug("%s", failure.code, exc_info=(type(cause), cause, cause.__traceback__))
 
 
 def tool_errors(settings: Settings) -> ToolErrorLog | bool:
-    """Where the author of a tool reads why it failed: with -v, stderr."""
+    """Returns the log for errors of tools: with -v, stderr."""
     if not settings.verbose:
         return False
     return ToolErrorLog(_json_line) if settings.log_json else True
 
 
 def _json_line(text: str) -> None:
-    """A report of a tool's error, which holds no known secret any more, as one line of the log."""
+    """Returns a report of a tool's error, from which known secrets are removed, as one line of the log."""
     record = logging.LogRecord("demiurge.tools", logging.ERROR, "", 0, "%s", (text,), None)
     sys.stderr.write(_Scrubbed(os.environ, as_json=True).format(record) + "\n")
     sys.stderr.flush()
 
 
 class _Stderr(logging.Handler):
-    """Writes to what is stderr at that moment. A line that can't be written is dropped: the report that logging makes
-    of it would show arguments in which secrets are not masked."""
+    """Writes to the current stderr. A line that cannot be written is dropped: logging's own report about it would show
+    unmasked arguments."""
 
     def emit(self, record: logging.LogRecord) -> None:
         with suppress(Exception):

@@ -1,4 +1,4 @@
-"""`demiurge losses`: what the files of a world have lost, and going on without it."""
+"""`demiurge losses`: lost files of a world, and going on without them."""
 
 from __future__ import annotations
 
@@ -23,10 +23,9 @@ def command() -> None:
 
 @command.command(name="ls", cls=Command)
 def ls() -> None:
-    """List what is lost. Exits with 1 when something is.
+    """List what is lost. Exits with 1 if anything is.
 
-    A world of which something is lost can be read, and takes no event until it is restored from a backup or the loss
-    is accepted.
+    A world with losses can be read. It takes no event until it is restored from a backup or the losses are accepted.
     """
     with opened() as (world, _):
         lost = [with_world(each) for each in world.lost()]
@@ -36,16 +35,15 @@ def ls() -> None:
 
 
 @command.command(name="accept", cls=Command)
-@click.option("--reason", metavar="TEXT", required=True, callback=utf8_text, help="Why, which is recorded.")
+@click.option("--reason", metavar="TEXT", required=True, callback=utf8_text, help="The reason, which is recorded.")
 @click.option("--tools", metavar="PKG.MOD", multiple=True, help="A Python module whose tools have a ledger.")
 def accept(reason: str, tools: tuple[str, ...]) -> None:
     """Go on without what is lost.
 
-    It is recorded, with the reason. Every call and effect that is open ends as unknown_outcome. So does a later call
-    that equals one whose entry in the ledger is lost, as far as the journal knows of it and its tool is named here or
-    remembered; `demiurge doubts` settles them. Where the journal is lost a call may run again when it is proposed
-    again, so check first what was done outside. Tools and a policy that were remembered for a lost mark.key have to be
-    named again.
+    The journal records it, with the reason. Every open call and effect ends as unknown_outcome. So does a later call
+    that equals one whose ledger entry is lost, if the journal knows of it and its tool is named here or remembered;
+    `demiurge doubts` settles them. If part of the journal is lost, a call may run again when it is proposed again, so
+    first check what was done outside. Tools and a policy that were remembered for a lost mark.key must be named again.
     """
     if not reason.strip():
         raise click.UsageError("--reason is empty.")

@@ -1,4 +1,4 @@
-"""`demiurge manifest`: what a world may do, as data."""
+"""`demiurge manifest`: shows, checks, sets and adopts a world's manifest."""
 
 from __future__ import annotations
 
@@ -36,7 +36,8 @@ def command() -> None:
 @command.command(name="get", cls=Command)
 @running_options
 def get(**running: object) -> None:
-    """Print the manifest in force, or that would be, as JSON: schemas, modules, plans, grants, policy, tools."""
+    """Print the manifest in force, or the one that would be, as JSON: schemas, modules, plans, grants, policy,
+    tools."""
     with opened(RunOptions(**running)) as (world, _):  # type: ignore[arg-type]  # click's own names
         output.document(world.manifest())
 
@@ -45,9 +46,9 @@ def get(**running: object) -> None:
 @click.argument("folder", metavar="[DIR]", required=False)
 @running_options
 def check(folder: str | None, **running: object) -> None:
-    """Check the manifest in the JSON files of DIR, and say all that is wrong with it at once, each with its file, the
-    place in it and what to do. Without DIR: resolve that of the world, and warn of what in the code of its
-    reducers may differ at a replay."""
+    """Check the manifest in the JSON files of DIR. Prints all mistakes at once, each with its file, the place in it and
+    what to do. Without DIR: check the world's manifest, and warn of reducer code that may behave differently at a
+    replay."""
     if folder is not None:
         _check_folder(Path(folder))
         return
@@ -59,7 +60,7 @@ def check(folder: str | None, **running: object) -> None:
 
 @command.command(name="set", cls=Command)
 @click.argument("folder", metavar="[DIR]", type=click.Path(path_type=Path), required=False)
-@click.option("--shipped", is_flag=True, help="That of the shipped app, in place of DIR.")
+@click.option("--shipped", is_flag=True, help="The manifest of the shipped app, in place of DIR.")
 @running_options
 def set_(folder: Path | None, shipped: bool, **running: object) -> None:
     """Give the world the manifest in the JSON files of DIR. --tools names the Python of its reducers.
@@ -68,7 +69,7 @@ def set_(folder: Path | None, shipped: bool, **running: object) -> None:
     with. If another process has the world open it takes the manifest, provided that it has the same code.
     """
     if (folder is None) != shipped:
-        raise click.UsageError("Say either DIR or --shipped.")
+        raise click.UsageError("Give either DIR or --shipped.")
     options = RunOptions(**running)  # type: ignore[arg-type]
     own = resources.as_file(resources.files("demiurge.apps.demiurge").joinpath("air"))
     with own as app, opened(options) as (world, portal):
@@ -97,13 +98,13 @@ def _entry_line(entry: Mapping[str, Any]) -> str:
 
 
 @command.command(name="adopt", cls=Command)
-@click.option("--yes", is_flag=True, help="Take it without being asked.")
+@click.option("--yes", is_flag=True, help="Adopt it without a question.")
 def adopt(yes: bool) -> None:
-    """Let the manifest that this world brought count here, as it is. First says what it gives: grants, triggers,
-    secrets and where they are, tools.
+    """Adopt the manifest that this world brought, unchanged. First prints what it gives: grants, triggers, secrets and
+    their places, tools.
 
-    A manifest that was not set on this machine, by this user and for a world in this place counts for nothing until
-    then. No other process may have the world open.
+    A manifest that was not set on this machine, by this user and for a world in this folder, has no force until it is
+    adopted. No other process may have the world open.
     """
     if settings().json and not yes:
         raise click.UsageError("With --json nobody is asked: say --yes.")
@@ -128,7 +129,7 @@ def adopt(yes: bool) -> None:
 
 
 def _given_by(manifest: Mapping[str, Any]) -> dict[str, Any]:
-    """What a world's own definitions give it, of the node of its manifest."""
+    """Returns what a world's own definitions give it, from the node of its manifest."""
     root = manifest["root"]
     policy = root.get("tool_policy")
     return {
@@ -140,7 +141,7 @@ def _given_by(manifest: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _words(given: Mapping[str, Any]) -> list[str]:
-    """Every name and value as JSON: a stranger wrote them, and they are decided on."""
+    """Returns every name and value as JSON: a stranger wrote them, and the user decides on them."""
     parts = ("grants", "triggers", "secrets")
     lines = [f"{part[:-1]}: {output.as_json(one)}" for part in parts for one in given[part]]
     lines += [f"tool policy rule: {output.as_json(rule)}" for rule in (given["tool_policy"] or {}).get("rules", ())]

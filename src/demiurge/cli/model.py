@@ -20,14 +20,14 @@ def command() -> None:
 @command.command(name="fetch", cls=Command)
 @click.argument("source", required=False, metavar="[PATH_OR_URL]")
 def fetch(source: str | None) -> None:
-    """Bring the weights to this machine, checked by their sum; what is already here is kept."""
+    """Download the weights and check their hash; keeps what is already here."""
     path = fetch_shown(source)
     output.result({"model": LOCAL_MODEL.name, "path": str(path), "sha256": LOCAL_MODEL.sha256}, str(path))
 
 
 @command.command(name="ls", cls=Command)
 def ls() -> None:
-    """Say which local models there are, and where they lie."""
+    """List the local models and their paths."""
     path = locate()
     found = {
         "model": LOCAL_MODEL.name,
@@ -42,7 +42,7 @@ def ls() -> None:
 
 @command.command(name="rm", cls=Command)
 def rm() -> None:
-    """Delete the fetched weights, also half-fetched ones."""
+    """Delete the weights, also partly downloaded ones."""
     freed = remove()
     said = f"Freed {freed / 1e6:.0f} MB." if freed else f"There was nothing to remove in {cache_folder()}."
     output.result({"freed": freed}, said)

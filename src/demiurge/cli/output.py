@@ -1,8 +1,8 @@
-"""Printing: results to stdout, notices to stderr, colour only where somebody looks.
+"""Printing: results to stdout, notices to stderr, colour only on a terminal.
 
-What models, tools and files say is shown without the control characters that would steer a terminal. JSON, which people
-decide on and scripts read, also has every character that can't be seen spelled out; and where a script waits for one
-document, nobody else's words get into it (`keep_stdout`).
+Texts of models, tools and files are shown without control characters, which could steer a terminal. In JSON, which
+people decide on and scripts read, invisible characters are escaped. If a script expects one document, no other output
+gets into it (`keep_stdout`).
 """
 
 from __future__ import annotations
@@ -51,16 +51,16 @@ INVISIBLE = re.compile(
     "\u0600-\u0605\u06dd\u070f\u0890\u0891\u08e2\U000110bd\U000110cd"
     "\U00013430-\U0001345f\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"
 )
-"""Cc but the line end (JSON has it only outside of strings), Cf, Cs, Zl, Zp, Default_Ignorable_Code_Point."""
+"""Cc but the line end (in JSON only outside of strings), Cf, Cs, Zl, Zp, Default_Ignorable_Code_Point."""
 
 
 class OutputLost(DemiurgeError):
-    """There is no room for a result, or no place."""
+    """The result could not be written: a full disk, or a closed output."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Kept:
-    """`stdout` is where results go; the rest is what was there before, `duplicate` a descriptor."""
+    """`stdout` is the stream for results; the other fields hold the previous state, `duplicate` a descriptor."""
 
     stdout: TextIO
     before: TextIO
@@ -71,15 +71,15 @@ _kept: list[_Kept] = []
 
 
 def stdout() -> TextIO:
-    """Where results go."""
+    """Returns the stream for results."""
     return _kept[0].stdout if _kept else sys.stdout
 
 
 def keep_stdout() -> None:
-    """From now on what others print (tools, when they are imported and when they run, and their child processes) goes
-    to stderr, and stdout is for results alone. A second time changes nothing."""
+    """Sends the output of others (tools at import and at run time, and their child processes) to stderr from now on,
+    and reserves stdout for results. A second call changes nothing."""
     before = sys.stdout
-    if _kept or before is None or sys.stderr is None:  # closed: its number may be another file's by now
+    if _kept or before is None or sys.stderr is None:  # closed: its number may belong to another file by now
         return
     before.flush()
     duplicate = os.dup(1)
@@ -92,10 +92,10 @@ def keep_stdout() -> None:
 
 
 def give_stdout_back() -> None:
-    """Undo `keep_stdout`, for a process that goes on."""
+    """Undoes `keep_stdout`, for a process that continues."""
     while _kept:
         kept = _kept.pop()
-        kept.before.flush()  # what was printed by who had it from before
+        kept.before.flush()  # output of code that kept the old stream
         sys.stdout = kept.before
         os.dup2(kept.duplicate, 1)
         os.close(kept.duplicate)
@@ -106,12 +106,12 @@ def give_stdout_back() -> None:
 def _number(stream: TextIO) -> int | None:
     try:
         return stream.fileno()
-    except (OSError, ValueError, AttributeError):  # it is in memory
+    except (OSError, ValueError, AttributeError):  # a stream in memory has no number
         return None
 
 
 def tolerate_encoding() -> None:
-    """A terminal that lacks a character shows a question mark, and nothing fails; nor where a stream was closed."""
+    """Makes a terminal show a question mark for characters that it lacks; ignores closed streams."""
     sys.stdout, sys.stderr = (stream or open(os.devnull, "w") for stream in (sys.stdout, sys.stderr))  # noqa: SIM115
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
@@ -123,18 +123,18 @@ def is_terminal(stream: TextIO) -> bool:
 
 
 def paint(text: str, stream: TextIO | None = None, **style: Any) -> str:
-    """`text` in the colours of `click.style`, where `stream` (default stdout) shows any."""
+    """Returns `text` in the colours of `click.style`, if `stream` (default stdout) shows colours."""
     stream = stream or stdout()
     return click.style(text, **style) if is_terminal(stream) and not os.environ.get("NO_COLOR") else text
 
 
 def plain(text: str) -> str:
-    """`text` without control characters; line ends and tabs stay."""
+    """Returns `text` without control characters, except line ends and tabs."""
     return text.translate(UNSAFE)
 
 
 def symbol(character: str, instead: str) -> str:
-    """A character, or its stand-in where stdout can't show it."""
+    """Returns the character, or `instead` if stdout cannot show it."""
     try:
         character.encode(stdout().encoding or "ascii")
     except UnicodeEncodeError:
@@ -153,22 +153,22 @@ def write(text: str, end: str = "\n") -> None:
 
 
 def as_json(value: Any, indent: int | None = None) -> str:
-    """`value` as JSON text in which what can't be seen is written as \\uXXXX."""
+    r"""Returns `value` as JSON text with invisible characters as \uXXXX."""
     return spelled_out(json.dumps(value, ensure_ascii=False, indent=indent))
 
 
 def spelled_out(text: str) -> str:
-    """JSON text with what can't be seen, but for line ends, written as \\uXXXX."""
+    r"""Returns JSON text with invisible characters, except line ends, as \uXXXX."""
     return INVISIBLE.sub(lambda found: json.dumps(found[0])[1:-1], text)
 
 
 def document(value: Any) -> None:
-    """One JSON document on stdout, indented on a terminal."""
+    """Prints one JSON document on stdout, indented on a terminal."""
     write(as_json(value, indent=2 if is_terminal(stdout()) else None))
 
 
 def result(value: Any, *lines: str) -> None:
-    """The outcome of a command: `value` with --json, else `lines`, or the value for want of lines."""
+    """Prints the outcome of a command: `value` with --json, else `lines`, or the value if there are no lines."""
     if settings().json or not lines:
         document(value)
     else:
@@ -176,21 +176,21 @@ def result(value: Any, *lines: str) -> None:
 
 
 def table(rows: Iterable[Sequence[str]], header: Sequence[str]) -> list[str]:
-    """Rows as aligned lines under a header."""
+    """Returns rows as aligned lines under a header."""
     cells = [list(header), *(list(row) for row in rows)]
     widths = [max(len(row[column]) for row in cells) for column in range(len(header))]
     return ["  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip() for row in cells]
 
 
 def notice(text: str) -> None:
-    """A sentence beside the result."""
+    """Prints a sentence to stderr."""
     stdout().flush()
     sys.stderr.write(paint(plain(with_world(text)), sys.stderr, dim=True) + "\n")
     sys.stderr.flush()
 
 
 def complain(text: str) -> None:
-    """Why a command failed."""
+    """Prints the reason of a failure to stderr."""
     stdout().flush()
     sys.stderr.write(paint("error:", sys.stderr, fg="red", bold=True) + " " + plain(with_world(text)) + "\n")
     sys.stderr.flush()

@@ -1,4 +1,4 @@
-"""`demiurge plan`: the steps of a plan, in words."""
+"""`demiurge plan`: shows the steps of a world plan."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def command() -> None:
 @click.argument("name")
 @running_options
 def show(name: str, **running: Any) -> None:
-    """Show what the plan NAME (such as demiurge/chat_plan@1) does, step by step."""
+    """Show what the world plan NAME (such as demiurge/chat_plan@1) does, step by step."""
     with opened(RunOptions(**running)) as (world, _):
         plans = {d["name"]: d for d in definitions(world.manifest()) if d["$kind"] == "defplan"}
     if name not in plans:

@@ -1,5 +1,5 @@
-"""`demiurge policy`: what a policy file says, what it or the world's policy says of a tool or an effect, and what it
-would have said before."""
+"""`demiurge policy`: checks a tool policy, explains decisions of the tool policy or the world's policy, and applies
+another tool policy to recorded calls."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def command() -> None:
 @click.argument("file")
 @click.option("--tools", metavar="PKG.MOD", multiple=True, help="A Python module whose tools the policy may name.")
 def check(file: str, tools: tuple[str, ...]) -> None:
-    """Read a policy FILE and say all that is wrong with it, or which tools it names that are not here."""
+    """Check a tool policy FILE; prints all its mistakes, or the tools it names that are not here."""
     try:
         policy = ToolPolicy.load(file)
     except InvalidValue as error:
@@ -73,7 +73,7 @@ def check(file: str, tools: tuple[str, ...]) -> None:
 
 
 def _all_of_it(file: str, first: InvalidValue) -> DemiurgeError:
-    """Every mistake of a policy file, of which `first` is one."""
+    """Returns an error with every mistake of a tool policy file, of which `first` is one."""
     found = file_problems(file)
     shown = [{"path": error.path, "wrong": error.message} for error in found]
     if len(found) < 2:
@@ -105,12 +105,10 @@ def set_(file: str, tools: tuple[str, ...]) -> None:
 
 @command.command(name="explain", cls=Command)
 @click.argument("what", metavar="TOOL|KIND")
-@click.option(
-    "--as", "roles", metavar="ROLE", multiple=True, help="A role of who would call the tool.  [default: user]"
-)
-@click.option("--tenant", default="", metavar="ID", help="The tenant for whom the tool would be called.")
-@click.option("--actor", default="user", show_default=True, help="Who would call the tool.")
-@click.option("--plan", metavar="NAME", help="This plan asks for the effect, such as shop/order@1.")
+@click.option("--as", "roles", metavar="ROLE", multiple=True, help="A role of the caller.  [default: user]")
+@click.option("--tenant", default="", metavar="ID", help="The tenant of the caller.")
+@click.option("--actor", default="user", show_default=True, help="The actor who calls the tool.")
+@click.option("--plan", metavar="NAME", help="A world plan that asks for the effect, such as shop/order@1.")
 @click.option("--reducer", metavar="MODULE", help="The reducer of this module asks for the effect.")
 @click.option("--tool", metavar="ID", help="This tool, while it runs, asks for the effect.")
 @running_options
@@ -124,15 +122,15 @@ def explain(
     tool: str | None,
     **running: Any,
 ) -> None:
-    """Say whether a TOOL may be called in this world by whom --as, --tenant and --actor name, and by which line of its
-    tool policy; or whether an effect of this KIND (such as http.request) may be asked for, under which grant and by
-    which rule of the world's policy.
+    """Explain whether the caller of --as, --tenant and --actor may call a TOOL in this world, and which line of its
+    tool policy decides; or whether an effect of this KIND (such as http.request) may be asked for, under which grant
+    and by which rule of the world's policy.
 
-    Of an effect everybody is shown who may ask for it, or the one that --plan, --reducer or --tool names.
+    For an effect, prints everybody who may ask for it, or the one that --plan, --reducer or --tool names.
     """
     asking = [(kind, name) for kind, name in (("plan", plan), ("reducer", reducer), ("tool", tool)) if name is not None]
     if len(asking) > 1:
-        raise click.UsageError("Say one of --plan, --reducer and --tool.")
+        raise click.UsageError("Give only one of --plan, --reducer and --tool.")
     with opened(RunOptions(**running)) as (world, _):
         manifest = Manifest.load(world.backend.read.manifest(), {})
         node = world.manifest()
@@ -239,19 +237,24 @@ def _explain_tool(node: Mapping[str, Any], tool_id: str, caller: Caller) -> None
 
 
 def _why(line: Mapping[str, str]) -> str:
-    """What a deciding line says, as a part of a sentence."""
+    """Returns the content of a deciding line, as a part of a sentence."""
     of = f" of the rule {line['rule_name']}" if "rule_name" in line else ""
     return SENTENCES[line["rule"]].format(of=of)
 
 
 @command.command(name="backtest", cls=Command)
 @click.argument("file")
-@click.option("--chat", "chat_id", metavar="ID", callback=utf8_text, help="Look at this chat only.")
+@click.option("--chat", "chat_id", metavar="ID", callback=utf8_text, help="Only calls of this chat.")
 @click.option(
-    "--show", "shown", type=click.IntRange(min=0), default=5, show_default=True, help="Most calls to name of a change."
+    "--show",
+    "shown",
+    type=click.IntRange(min=0),
+    default=5,
+    show_default=True,
+    help="The most calls to name for each change.",
 )
 def backtest_command(file: str, chat_id: str | None, shown: int) -> None:
-    """Decide every call that the journal holds under the policy FILE, and print what would change. Runs nothing."""
+    """Decide every call in the journal again under the tool policy FILE, and print what would change. Runs nothing."""
     policy = ToolPolicy.load(file)
     unit = Unit(CHAT, chat_id) if chat_id is not None else None
     with opened() as (world, _):
@@ -272,7 +275,7 @@ def backtest_command(file: str, chat_id: str | None, shown: int) -> None:
 
 
 def _catalog(manifest: Mapping[str, Any], policy: ToolPolicy) -> Iterator[dict[str, str]]:
-    """The tools of the world that the two policies don't agree on."""
+    """Returns the tools of the world on which the two tool policies differ."""
     now, context = ToolPolicy.from_json(manifest["tool_policy"]), ToolPolicyContext.of(USER)
     for spec in sorted(manifest["toolset"], key=lambda spec: str(spec["name"])):
         effect = ToolEffect(spec["effect"])

@@ -1,8 +1,8 @@
 """An event loop in a thread of its own, so that the main thread can wait for a person.
 
-A world serves other processes from its loop; were the prompt read there, they would wait for the next line. And only
-the main thread is told of Ctrl-C: here it always waits in something that Ctrl-C can interrupt. When the loop ends by
-itself (a SystemExit in a callback does that), whoever waits is told.
+A world serves other processes from its loop; a prompt in the loop would block them until the next line. And Ctrl-C
+reaches only the main thread, which always waits here in an interruptible call. If the loop ends by itself (a SystemExit
+in a callback does that), the waiting thread gets an error.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ __all__ = ["Portal", "PortalTask"]
 T = TypeVar("T")
 
 LOOP_NEEDS = 3
-"""File descriptors of a loop."""
+"""The number of file descriptors that a loop needs."""
 
 GRACE_S = 1.0
-"""How long what was under way may take to clean up when the loop has ended by itself."""
+"""The seconds that running work may take to clean up after the loop has ended by itself."""
 
 
 class PortalTask(Generic[T]):
-    """Work in the loop, as the main thread sees it: without a lock, since Ctrl-C may come between any two steps."""
+    """Work in the loop, as the main thread sees it. It has no lock, since Ctrl-C may come between any two steps."""
 
     def __init__(self) -> None:
         self.task: asyncio.Task[T] | None = None
@@ -55,7 +55,7 @@ class Portal:
         return self
 
     def start(self, work: Coroutine[Any, Any, T]) -> PortalTask[T]:
-        """Let `work` run, to be waited for with `wait`. Raises DemiurgeError when the loop has ended."""
+        """Starts `work`, to be waited for with `wait`. Raises DemiurgeError if the loop has ended."""
         if self._ended is not None:
             work.close()
             raise self._lost()
@@ -64,11 +64,13 @@ class Portal:
         return running
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
-        """Wait for `work`. KeyboardInterrupt comes through; the work then goes on in the loop."""
+        """Runs `work` and returns its result. KeyboardInterrupt is raised at once; the work then continues in the
+        loop."""
         return self.wait(self.start(work))
 
     def wait(self, running: PortalTask[T]) -> T:
-        """What `running` comes to. Raises what it raises, KeyboardInterrupt, DemiurgeError when the loop ends first."""
+        """Returns the result of `running`, or raises its error; KeyboardInterrupt; DemiurgeError if the loop ends
+        first."""
         while not running.done and self._ended is None:
             select.select([self._listen], [], [])
             with suppress(BlockingIOError):
@@ -77,7 +79,7 @@ class Portal:
         if task is None or not task.done():
             raise self._lost()
         if not task.cancelled() and isinstance(task.exception(), SystemExit | KeyboardInterrupt):
-            self._thread.join(GRACE_S)  # that is what ended the loop, or is about to
+            self._thread.join(GRACE_S)  # the error that ended the loop, or is about to
             raise self._lost()
         return task.result()
 
@@ -87,11 +89,11 @@ class Portal:
 
     def _done(self, task: asyncio.Task[Any]) -> None:
         if not task.cancelled():
-            task.exception()  # looked at, also when Ctrl-C took away whoever waited for it
+            task.exception()  # marks the error as retrieved, also if Ctrl-C ended the wait
         self._wake()
 
     def _wake(self) -> None:
-        with suppress(BlockingIOError):  # a full pipe wakes as well
+        with suppress(BlockingIOError):  # a full pipe wakes the reader as well
             os.write(self._tell, b"!")
 
     def __exit__(
@@ -123,7 +125,7 @@ class Portal:
         )
 
     def _cancel_rest(self) -> None:
-        """End what a loop that ended by itself left behind; after `_settle` there is nothing."""
+        """Cancels the tasks of a loop that ended by itself; after `_settle` there are none."""
         rest = asyncio.all_tasks(self._loop)
         for task in rest:
             task.cancel()
@@ -141,7 +143,7 @@ class Portal:
 
 
 def _require_descriptors() -> None:
-    """Raises OSError when a loop could not be made for want of file descriptors: asyncio leaves a traceback then."""
+    """Raises OSError if there are too few file descriptors for a loop: asyncio would leave a traceback."""
     spare: list[int] = []
     try:
         while len(spare) < LOOP_NEEDS:

@@ -1,4 +1,4 @@
-"""Progress of long steps, on stderr: a bar where somebody looks, else a line every tenth."""
+"""Progress of long steps on stderr: a bar on a terminal, else a line for every tenth."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def engine_is_installed() -> bool:
 
 
 def fetch_shown(source: str | None = None) -> Path:
-    """`models.local.fetch` with a bar. Raises as it does."""
+    """Runs `models.local.fetch` with a progress bar. Raises as `fetch`."""
     bar = _Bar()
     try:
         return fetch(bar, source)
@@ -66,7 +66,7 @@ def fetch_shown(source: str | None = None) -> Path:
 
 
 def ensure_local_model() -> None:
-    """Have the weights here before the local model is asked. Raises Unavailable, also without the engine."""
+    """Fetches the weights if they are missing. Raises Unavailable, also without the engine."""
     if not engine_is_installed():
         raise Unavailable(
             "There is neither a key nor the local engine: set LLM_API_KEY, "

@@ -1,7 +1,7 @@
-"""`demiurge secrets`: what a world needs to know and must not say.
+"""`demiurge secrets`: the secrets of a world, and the user's secret vault.
 
-A value comes from stdin or is asked for without being shown; it is no argument, because arguments stand in the shell's
-history and in the list of processes. Nothing here prints one.
+A value is read from stdin or asked for without echo; it is never an argument, because arguments are visible in the
+shell's history and in the list of processes. No command prints a value.
 """
 
 from __future__ import annotations
@@ -46,11 +46,11 @@ def command() -> None:
 
 @command.command(name="set", cls=Command)
 @click.argument("alias", callback=alias_argument)
-@click.option("--version", type=click.IntRange(1), default=1, show_default=True, help="Which version of it.")
+@click.option("--version", type=click.IntRange(1), default=1, show_default=True, help="The version of the secret.")
 def set_(alias: str, version: int) -> None:
-    """Keep the value of the secret ALIAS in your vault, in place of the one before.
+    """Store the value of the secret ALIAS in your secret vault, in place of the one before.
 
-    The value is asked for, or read from stdin when that is no terminal; it is never an argument.
+    The value is asked for, or read from stdin if that is not a terminal; it is never an argument.
     """
     vault, places = _vault()
     secret = _asked(alias)
@@ -66,11 +66,11 @@ def set_(alias: str, version: int) -> None:
 @command.command(name="seal", cls=Command)
 @click.argument("alias", callback=alias_argument)
 def seal(alias: str) -> None:
-    """Seal a value for the secret ALIAS and print the address of what is sealed.
+    """Seal a value for the secret ALIAS and print the address of the sealed value.
 
-    It is for an effect vault.put of this world, which keeps the value as the next version of ALIAS in your vault.
-    Nobody else can open it. The value is asked for, or read from stdin when that is no terminal; it is never an
-    argument. A world is made where there is none.
+    An effect vault.put of this world can store it as the next version of ALIAS in your secret vault. Nobody else can
+    open it. The value is asked for, or read from stdin if that is not a terminal; it is never an argument. Makes a
+    world if there is none.
     """
     _vault()
     secret = _asked(alias)
@@ -82,9 +82,10 @@ def seal(alias: str) -> None:
 
 @command.command(name="ls", cls=Command)
 def ls() -> None:
-    """List secrets: those that the world declares and where each is found, and those in your vault. No values.
+    """List secrets: those that the world declares and where each is found, and those in your secret vault. Prints no
+    values.
 
-    A digest tells two values apart, and can be found in the receipts of the effects that were handed the value.
+    A digest distinguishes two values; it also stands in the receipts of the effects that used the value.
     """
     folder = settings().folder()
     secrets = read_secrets(os.environ, folder)
@@ -101,9 +102,9 @@ def ls() -> None:
 
 @command.command(name="rm", cls=Command)
 @click.argument("alias", callback=alias_argument)
-@click.option("--version", type=click.IntRange(1), default=1, show_default=True, help="Which version of it.")
+@click.option("--version", type=click.IntRange(1), default=1, show_default=True, help="The version of the secret.")
 def rm(alias: str, version: int) -> None:
-    """Take the secret ALIAS out of your vault."""
+    """Remove the secret ALIAS from your secret vault."""
     vault, places = _vault()
     if not vault.discard(alias, version):
         raise NotFound(f"{alias}@{version} is not in {places.vault}; `demiurge secrets ls` shows what is.")
@@ -111,8 +112,8 @@ def rm(alias: str, version: int) -> None:
 
 
 def declared_secrets() -> list[DeclaredSecret]:
-    """Those of the world that the global options name, or those that a new one would have. Raises as `World.open`, and
-    Conflict (`not_adopted`): nothing is looked for because a world from elsewhere names it."""
+    """Returns the secrets of the world that the global options name, or those that a new one would have. Raises as
+    `World.open`, and Conflict (`not_adopted`): a world from elsewhere must not cause look-ups by its names."""
     definitions: list[Mapping[str, Any]] = app().definitions
     try:
         with opened() as (world, portal):
@@ -159,7 +160,7 @@ def _key_place(places: VaultPlaces) -> str:
 
 
 def _asked(alias: str) -> Secret:
-    """The value, without the line end that closes it. Raises InvalidValue."""
+    """Returns the value without its final line end. Raises InvalidValue."""
     if sys.stdin.isatty():
         given = click.prompt(f"Value of {alias}", hide_input=True, err=True).encode()
     else:
@@ -184,7 +185,7 @@ def _read(given: bytes) -> tuple[str, Secret | None]:
 
 
 def _bound(alias: str, version: int) -> bool | None:
-    """Whether a declared secret looks there; None when the world can't be asked."""
+    """Returns whether a declared secret is bound to this alias and version; None if the world cannot be asked."""
     try:
         declared = declared_secrets()
     except DemiurgeError:

@@ -1,4 +1,4 @@
-"""`demiurge state`: what a module knows."""
+"""`demiurge state`: the cells of a module."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ def command() -> None:
 
 @command.command(name="get", cls=Command)
 @click.argument("module")
-@click.option("--key", metavar="K", default="", callback=utf8_text, help="Which cell, for a module that has keys.")
-@click.option("--at", type=click.IntRange(min=0), metavar="POSITION", help="As it was after this record.")
+@click.option("--key", metavar="K", default="", callback=utf8_text, help="The cell's key, for a module with keys.")
+@click.option("--at", type=click.IntRange(min=0), metavar="POSITION", help="The state after this record.")
 def get(module: str, key: str, at: int | None) -> None:
     """Print one cell of MODULE (such as demiurge/Demiurge@1) as JSON.
 
-    `demiurge journal tail` shows positions; one inside a step stands for the step's end.
+    `demiurge journal tail` shows positions; a position inside a step means the end of the step.
     """
     with opened() as (world, portal):
         state = portal.run(world.state(module, key, at))
@@ -52,7 +52,7 @@ def ls(module: str) -> None:
 
 
 def _no_cell(world: World, module: str, key: str, at: int | None, keys: Sequence[str]) -> str:
-    """What to say of a key that has, or had at that position, no cell."""
+    """Returns the message for a key that has, or had at that position, no cell."""
     others = (name for name in keys if name != key and (at is None or _came(world, module, name) <= at))
     found = list(islice(others, SHOWN + 1))
     names = ", ".join(found[:SHOWN]) + (" ..." if len(found) > SHOWN else "")
@@ -66,5 +66,5 @@ def _no_cell(world: World, module: str, key: str, at: int | None, keys: Sequence
 
 
 def _came(world: World, module: str, key: str) -> int:
-    """The position of a cell's first record."""
+    """Returns the position of a cell's first record."""
     return next(world.journal.read(Unit(module, key))).position or 0

@@ -1,4 +1,4 @@
-"""`demiurge tools`: what a model may see here, and under which rules; and one call of a tool, without a model."""
+"""`demiurge tools`: the tools that a model may see, with their rules; and a call of a tool without a model."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from demiurge.world.toolset import read_toolset
 __all__ = ["command"]
 
 BYTES_PER_TOKEN = 4
-"""A rough mean for English and JSON; every model counts in its own way."""
+"""A rough mean for English and JSON; every model counts differently."""
 
 _WORDS = ("auto", "none", "required")
 
@@ -37,7 +37,7 @@ def command() -> None:
 
 
 @command.command(name="ls", cls=Command)
-@click.option("--all", "everything", is_flag=True, help="Those too that the policy denies.")
+@click.option("--all", "everything", is_flag=True, help="Include tools that the policy denies.")
 @running_options
 def ls(everything: bool, **running: Any) -> None:
     """List the tools of this world: effect, the policy's decision, source, rough token cost, spec hash."""
@@ -71,13 +71,13 @@ def show(tool_id: str, **running: Any) -> None:
 
 @command.command(name="ref", cls=Command)
 @click.argument("tool_ids", metavar="[TOOL...]", nargs=-1)
-@click.option("--provider", metavar="P", help="Whose format the tools are worded in; default: that of this world.")
+@click.option("--provider", metavar="P", help="The provider whose format to use; default: this world's.")
 @click.option("--choice", metavar="C", callback=utf8_text, help="auto, none, required, or the TOOL to be called.")
 @running_options
 def ref(tool_ids: tuple[str, ...], provider: str | None, choice: str | None, **running: Any) -> None:
     """Store a toolset of these tools (default: all that a model may see) and print its address.
 
-    A message whose `tools_ref` names it narrows its chat to these tools, as far as the policy allows them.
+    A message whose `tools_ref` is that address narrows its chat to these tools, as far as the tool policy allows them.
     """
     chosen = NamedTool(choice) if choice is not None and choice not in _WORDS else choice
     with opened(RunOptions(provider=provider, **running), create=True) as (world, portal):
@@ -89,13 +89,18 @@ def ref(tool_ids: tuple[str, ...], provider: str | None, choice: str | None, **r
 @command.command(name="call", cls=Command)
 @click.argument("tool_id", metavar="ID")
 @click.argument("arguments", metavar="ARGS", default="{}")
-@click.option("--call-id", metavar="C", callback=utf8_text, help="A name for this call: the same again runs nothing.")
+@click.option(
+    "--call-id",
+    metavar="C",
+    callback=utf8_text,
+    help="An id for this call; a second call with the same id does not run.",
+)
 @running_options
 def call(tool_id: str, arguments: str, call_id: str | None, **running: Any) -> None:
     """Call the tool ID with ARGS (JSON, @file or @-): decided, run and recorded as a model's call would be.
 
-    No chat sees it. Fails when the call fails, and when a person has to decide first; then it prints how, and the call
-    runs when it is approved.
+    No chat sees the call. Fails if the call fails, or if a person has to decide first; then it prints how, and the call
+    runs once it is approved.
     """
     text, options = read_text(arguments), RunOptions(**running)
     where = "ARGS" if not arguments.startswith("@") else arguments

@@ -1,4 +1,4 @@
-"""`demiurge trace`: what an event led to, and what it waits for."""
+"""`demiurge trace`: the consequences of an event, and what it waits for."""
 
 from __future__ import annotations
 
@@ -38,17 +38,17 @@ COLOURS = {"ok": "green", "done": "green", "failed": "red", "denied": "red", "re
 
 @click.command(cls=Command, name="trace")
 @click.argument("event_hash", required=False)
-@click.option("--chat", "chat_id", metavar="ID", callback=utf8_text, help="All that came in to this chat.")
+@click.option("--chat", "chat_id", metavar="ID", callback=utf8_text, help="All events of this chat.")
 @click.option("-n", "count", type=click.IntRange(min=1), help="Only the last N events.")
 def command(event_hash: str | None, chat_id: str | None, count: int | None) -> None:
-    """Print the causal tree of an event: steps, decisions, intents, receipts, how it ended, and what is waited for.
-    Tool calls are shown with their exact arguments.
+    """Print the causal tree of an event: steps, decisions, intents, receipts, how it ended, and what it waits for. Tool
+    calls are shown with their exact arguments.
 
-    EVENT_HASH is what `event send` printed, or its first characters; where the same event came in several times, all
-    of them are shown, the newest first. The hash of a record, as `journal tail --json` shows it, will do too.
+    EVENT_HASH is the hash that `event send` printed, or its first characters; if the same event came in several times,
+    all trees are shown, the newest first. The hash of a record, from `journal tail --json`, works too.
     """
     if (event_hash is None) == (chat_id is None):
-        raise click.UsageError("Say an EVENT_HASH, or --chat ID.")
+        raise click.UsageError("Give an EVENT_HASH, or --chat ID.")
     with opened() as (world, portal):
         if event_hash is not None:
             roots = _found(world, event_hash)[::-1][:count]
@@ -73,8 +73,8 @@ def command(event_hash: str | None, chat_id: str | None, count: int | None) -> N
 
 
 class _Asked(NamedTuple):
-    """The arguments of a tool's call exactly as they were proposed, which the owner of the world may see; or, without
-    `text`, why they can't be read."""
+    """The exact arguments of a proposed tool call, which the owner of the world may see; without `text`, the reason why
+    they cannot be read."""
 
     text: str | None
     problem: str = ""
@@ -88,7 +88,7 @@ _Place: TypeAlias = tuple[str, int]
 
 
 def _arguments(world: World, record: Record) -> _Asked | None:
-    """None for a record that asks for no call."""
+    """Returns None for a record without a call."""
     if record.kind not in ("intent", "decision") or record.body.get("kind") != TOOL:
         return None
     ref = (record.body.get("params") or {}).get("call_ref")
@@ -101,8 +101,8 @@ def _arguments(world: World, record: Record) -> _Asked | None:
 
 
 class _End(NamedTuple):
-    """How a lineage stands: `done`, `failed`, `waiting` (for a person), `running` (for a receipt); `why` it failed, as
-    a text and as a sentence."""
+    """The state of a tree: `done`, `failed`, `waiting` (for a person), `running` (for a receipt); `why` it failed, as a
+    code and as a sentence."""
 
     state: str
     why: str = ""
@@ -123,15 +123,16 @@ def _end(tree: Sequence[TraceLine], refused: Failed | None) -> _End:
 
 
 async def _refused(world: World, root: Record) -> Failed | None:
-    """What the app says of an event that it took, and that came to nothing."""
+    """Returns the app's refusal of an event that it accepted without effect."""
     if root.kind == "event":
-        with suppress(DemiurgeError):  # a state that can't be had: the records are shown all the same
+        with suppress(DemiurgeError):  # without the state, the records are shown all the same
             return await failure(world.backend, Accepted(root.unit, root.unit_seq, _event_hash(root)))
     return None
 
 
 def _found(world: World, wanted: str) -> list[Record]:
-    """The records that a hash means, oldest first: one of its own, or all whose event it is. Read once."""
+    """Returns the records that a hash names, oldest first: the record itself, or all records of that event. Reads the
+    journal once."""
     digits = wanted.removeprefix("sha256:").lower()
     if len(digits) < SHORTEST:
         raise click.UsageError(f"Say at least {SHORTEST} characters of the hash.")
@@ -153,7 +154,7 @@ def _found(world: World, wanted: str) -> list[Record]:
 
 
 def _event_hash(record: Record) -> Ref:
-    """What `event send` printed of it."""
+    """Returns the hash that `event send` printed for the record's event."""
     return ref_from_digest(event_digest(record.body["schema"], record.body["value"], Unit.parse(record.unit).key))
 
 
@@ -198,7 +199,7 @@ def _waits(waiting: list[TraceLine]) -> list[str]:
 
 
 def _tree_json(tree: Sequence[TraceLine], end: _End, asked: Mapping[_Place, _Asked]) -> list[dict[str, Any]]:
-    """The root of a tree says how all of it stands."""
+    """Returns a tree as JSON; its root has the state of the whole tree."""
     root, *rest = (_as_json(line, asked) for line in tree)
     return [{**root, "state": root["state"] or end.state}, *rest]
 
@@ -213,7 +214,8 @@ def _short(text: str) -> str:
 
 
 def _as_json(line: TraceLine, asked: Mapping[_Place, _Asked]) -> dict[str, Any]:
-    """`arguments_json`: of a tool's call, as it was proposed; None when it can't be read."""
+    """Returns a line as JSON; `arguments_json` holds the arguments of a tool call as proposed, None if they cannot be
+    read."""
     record = line.record
     exact = {"arguments_json": asked[_place(record)].text} if _place(record) in asked else {}
     return {

@@ -1,7 +1,7 @@
-"""One turn of a chat as it is shown: the calls with their results, then the answer as it comes.
+"""The display of one turn of a chat: the calls with their results, then the streamed answer.
 
-Text comes from frames, which are not stored; calls come from the chat's own state, so that one which was refused before
-it ran, or ran in an earlier process, is shown like any other.
+Text comes from frames, which are not stored. Calls come from the chat's own state, so that a call that was refused, or
+that ran in an earlier process, is shown like any other.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ REPLAYED = " (replayed: an equal call was done before)"
 
 
 def reply_document(chat_id: str, reply: Reply) -> dict[str, Any]:
-    """A reply as JSON: `{chat_id, request_id, status, text, tool_calls, approvals, ...}`."""
+    """Returns a reply as JSON: `{chat_id, request_id, status, text, tool_calls, approvals, ...}`."""
     shown = asdict(reply)
     error = {"code": shown.pop("error_code"), "message": shown.pop("message")}
     return {"chat_id": chat_id, **shown, **({"error": error} if reply.status == "failed" else {})}
 
 
 class TurnView:
-    """Shows one turn. With `quiet` only what takes long is told, on stderr."""
+    """Shows one turn. With `quiet` it only reports long steps, on stderr."""
 
     def __init__(self, chat: Chat, request_id: int | None = None, *, quiet: bool = False) -> None:
         self._chat, self._quiet = chat, quiet
@@ -56,7 +56,7 @@ class TurnView:
         self._said_where = False
 
     async def follow(self, work: Callable[[OnFrame], Awaitable[T]]) -> T:
-        """Await `work`, showing what happens meanwhile."""
+        """Awaits `work` and shows the turn meanwhile."""
         frames: asyncio.Queue[Mapping[str, Any] | None] = asyncio.Queue()
         showing = asyncio.create_task(self._show(frames))
         self._status.begin("thinking")
@@ -68,7 +68,7 @@ class TurnView:
             self._status.end()
 
     async def close(self, reply: Reply) -> None:
-        """Show what the frames left out: late results, text that was not streamed, the count of tokens."""
+        """Shows what the frames left out: late results, text that was not streamed, the token count."""
         await self._catch_up()
         if self._quiet:
             return
@@ -107,7 +107,7 @@ class TurnView:
                     self._status.begin(frame["label"] or "thinking", important=frame["label"] is not None)
 
     async def _catch_up(self) -> None:
-        """Show the calls and results that are in the chat's state and were not shown yet."""
+        """Shows the calls and results in the chat's state that were not shown yet."""
         with suppress(NotFound):
             news = await self._turn.read()
             if self._turn.request_id != self._request_id:
@@ -117,7 +117,7 @@ class TurnView:
                     self._show_call(index, self._turn.view(index))
 
     def _show_outcome(self, frame: Mapping[str, Any]) -> None:
-        """Show a result as soon as it is there; it is durable a moment later."""
+        """Shows a result at once; it becomes durable a moment later."""
         for index in list(self._open.get(frame["tool_call_id"], ())):
             result, call = frame["result"], self._turn.view(index)
             outcome = replace(call, ok=not frame["is_error"], result=result, replayed=frame.get("replayed", False))
@@ -147,7 +147,7 @@ class TurnView:
             self._say_where_to_look(call)
 
     def _say_where_to_look(self, call: ToolCallView) -> None:
-        """Of a tool that broke in another process, whose log is not shown here."""
+        """Says where to find the error of a tool that failed in another process, whose log is not shown here."""
         broke = call.error_code == ToolErrorCode.EXECUTION and call.message == SAFE_MESSAGES[ToolErrorCode.EXECUTION]
         if broke and not self._chat.backend.owner and not self._said_where:
             self._said_where = True
@@ -181,9 +181,9 @@ class TurnView:
 
 
 class _StatusLine:
-    """What goes on now, with the seconds it takes: a line on a terminal that is wiped when something is shown.
+    """The current step with its seconds: a line on a terminal, which is erased before other output.
 
-    Without a terminal only what is `important` is said, once.
+    Without a terminal it prints `important` steps only, once.
     """
 
     def __init__(self) -> None:
@@ -217,6 +217,6 @@ class _StatusLine:
 
 
 def _dollars(micros: int) -> str:
-    """Exact, with at least the cents."""
+    """Returns the exact amount, with at least two decimals."""
     whole, fraction = f"{micros / 1_000_000:.6f}".split(".")
     return f"${whole}.{fraction.rstrip('0'):0<2}"

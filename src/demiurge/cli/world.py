@@ -1,4 +1,4 @@
-"""Opening the world that a command works on, with the tools and the policy that its options name."""
+"""Opens the world that a command works on, with the tools and the policy from its options."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 class Opened(NamedTuple):
-    """A world, and the loop it lives in."""
+    """An open world, and the loop that it runs in."""
 
     world: World
     portal: Portal
@@ -49,7 +49,7 @@ class Opened(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class RunOptions:
-    """What a process needs to run a world's effects. `tools`: dotted module names; `policy`: a file."""
+    """The options for running a world's effects. `tools`: dotted module names; `policy`: a file."""
 
     tools: tuple[str, ...] = ()
     policy: str | None = None
@@ -60,11 +60,13 @@ class RunOptions:
 
 
 def running_options(command: F) -> F:
-    """The options of `RunOptions` that any command which runs effects takes."""
+    """Adds the options of `RunOptions` to a command that runs effects."""
     for option in (
-        click.option("--base-url", metavar="URL", help="Where the provider is, in place of its own address."),
+        click.option("--base-url", metavar="URL", help="The provider's address, in place of its own."),
         click.option("--policy", metavar="FILE", help="The tool policy: a TOML, YAML or JSON file."),
-        click.option("--tools", metavar="PKG.MOD", multiple=True, help="A Python module whose tools to offer as well."),
+        click.option(
+            "--tools", metavar="PKG.MOD", multiple=True, help="A Python module with more tools; may be repeated."
+        ),
     ):
         command = option(command)
     return command
@@ -80,11 +82,11 @@ def opened(
     manifest: Path | None = None,
     accept_losses: str | None = None,
 ) -> Iterator[Opened]:
-    """The world that the global options name, closed at the end. Raises as `World.open`.
+    """Opens the world that the global options name, and closes it at the end. Raises as `World.open`.
 
-    What is not said is taken from what is remembered of this world. Commands that only look (no `running`) go on
-    without it when it can't be had, and join whoever has the world open, whatever that one's tools are. `read_only`
-    (see `World.open`) needs none of it.
+    Options that are not given are taken from the remembered ones of this world. Read-only commands (no `running`) go on
+    without the remembered options if these cannot be loaded, and join the process that has the world open, whatever its
+    tools are. `read_only` (see `World.open`) needs none of the options.
     """
     wanted = running or RunOptions()
     chosen = settings()
@@ -137,17 +139,17 @@ def visits() -> Iterator[Opened]:
     changed. `while_it_lasts` tells when the owner that was joined exits."""
     folder = settings().folder()
     while True:
-        alone, before = False, last_change(folder)  # what changes from here on may not have been seen
+        alone, before = False, last_change(folder)  # later changes may not have been seen
         with while_it_lasts(), opened(read_only=True) as found:
             yield found
             alone = not found.world.joined
-        while alone and last_change(folder) == before and not is_open(folder):  # a guest may have missed the last of it
+        while alone and last_change(folder) == before and not is_open(folder):  # it may have missed the end
             time.sleep(LOOK_AGAIN_S)
 
 
 @contextmanager
 def while_it_lasts() -> Iterator[None]:
-    """Ends quietly when the owner of the world goes."""
+    """Ends the block quietly when the owner of the world exits."""
     try:
         yield
     except Unavailable as gone:
@@ -156,7 +158,7 @@ def while_it_lasts() -> Iterator[None]:
 
 
 class _LoadedOptions(NamedTuple):
-    """`remembered`: none of it was said on this command line."""
+    """`remembered`: no option was given on this command line."""
 
     code: Code = Code()
     policy: ToolPolicy | None = None
@@ -164,8 +166,8 @@ class _LoadedOptions(NamedTuple):
 
 
 def recalled(wanted: RunOptions) -> WorldProfile:
-    """What is remembered of the world that the global options name. Of a copy that is nothing if a policy is named.
-    Raises as `recall`."""
+    """Returns what is remembered of the world that the global options name; nothing for a copied world if a policy is
+    given. Raises as `recall`."""
     try:
         return recall(os.environ, settings().folder()) or WorldProfile()
     except NotRecalled as error:
@@ -194,7 +196,7 @@ def _load_options(wanted: RunOptions, *, looking: bool) -> _LoadedOptions:
 
 
 def keep(running: RunOptions) -> None:
-    """Remember the tools and the policy that were said for this world; what was not said stays as it was."""
+    """Remembers the given tools and policy for this world; what is not given stays as it was."""
     folder = settings().folder()
     if not (running.tools or running.policy):
         return
@@ -204,11 +206,12 @@ def keep(running: RunOptions) -> None:
     said |= {"policy": str(Path(running.policy).absolute())} if running.policy else {}
     given = remember(os.environ, folder, lambda kept: replace(kept, **said))
     if given is not None:
-        output.notice(f"WorldProfile for this world: {remembered_words(given)}.")
+        output.notice(f"Remembered for this world: {remembered_words(given)}.")
 
 
 def keep_first(running: RunOptions) -> None:
-    """The same, but only when nothing is remembered of this world; else say what is, where that is used."""
+    """Remembers the given tools and policy only if nothing is remembered of this world; else prints what is remembered,
+    if it is used."""
     kept = recalled(running)
     if not (kept.tools or kept.policy):
         keep(running)

@@ -1,4 +1,4 @@
-"""`demiurge ws`: the files of a workspace, now and at any of its versions; and a person's own edits of them."""
+"""`demiurge ws`: the files of a world's workspace, now and at any of its versions; and a person's own edits of them."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class PlaceType(click.ParamType):  # type: ignore[type-arg]  # generic since cli
 
 
 class VersionType(PlaceType):
-    """A version as a number, or as a place that has one; the name is empty for a number."""
+    """A version as a number, or as a place with a version; the name is empty for a number."""
 
     name = "version"
 
@@ -73,7 +73,7 @@ def command() -> None:
 @command.command(name="ls", cls=Command)
 @click.argument("place", type=PLACES, metavar="[NAME[@VERSION][/PATH]]", required=False)
 def ls(place: WorkspacePath | None) -> None:
-    """List a folder, or without NAME the workspaces."""
+    """List a folder; without NAME list the workspaces."""
     if place is None:
         _list_workspaces()
         return
@@ -97,7 +97,7 @@ def _list_workspaces() -> None:
 @command.command(name="cat", cls=Command)
 @click.argument("place", type=PLACES, metavar="NAME[@VERSION]/PATH")
 def cat(place: WorkspacePath) -> None:
-    """Print a file; on a terminal without what would steer it."""
+    """Print a file; on a terminal without control characters."""
     with opened() as (world, portal):
         data = portal.run(Workspace(world, place.name).read(place.path, place.version))
     if settings().json:
@@ -129,7 +129,7 @@ def log(place: WorkspacePath) -> None:
 def diff(place: WorkspacePath, other: WorkspacePath | None) -> None:
     """Show what changed between two versions of a workspace, as in `main@1 main@3` (default: the newest)."""
     if place.version is None:
-        raise click.UsageError("Say which version to compare with, as in main@3.")
+        raise click.UsageError("Give the version to compare with, as in main@3.")
     if other is not None and other.name not in ("", place.name):
         raise click.UsageError(f"{place.name} and {other.name} are two workspaces; versions of one can be compared.")
     if other is not None and other.path not in ("", place.path):
@@ -144,9 +144,9 @@ def diff(place: WorkspacePath, other: WorkspacePath | None) -> None:
 
 
 def _expected(place: WorkspacePath, expected: int | None) -> int | None:
-    """The version that must be the newest, which may be said in two ways."""
+    """Returns the version that must be the newest, which may be given in two ways."""
     if not place.path:
-        raise click.UsageError("Say which file, as in main/notes.txt.")
+        raise click.UsageError("Give the file, as in main/notes.txt.")
     if None not in (place.version, expected) and place.version != expected:
         raise click.UsageError(f"The place says version {place.version}, and --expected-version {expected}.")
     return expected if expected is not None else place.version
@@ -157,7 +157,7 @@ expected_version = click.option(
     "expected",
     type=click.IntRange(min=0),
     metavar="V",
-    help="Fail when V is not the newest version; 0: when there is one.",
+    help="Fail if V is not the newest version; 0: if the workspace exists.",
 )
 
 
@@ -166,9 +166,9 @@ expected_version = click.option(
 @click.argument("value", metavar="TEXT|@FILE|@-")
 @expected_version
 def write(place: WorkspacePath, value: str, expected: int | None) -> None:
-    """Write a file, in a new version of the workspace; NAME@VERSION is the same as --expected-version.
+    """Write a file, as a new version of the workspace; NAME@VERSION is the same as --expected-version.
 
-    The workspace and its folders are made when they are missing. A version conflict changes nothing.
+    The workspace and its folders are made if they are missing. A version conflict changes nothing.
     """
     wanted, data = _expected(place, expected), read_bytes(value)
     with opened(create=True) as (world, portal):
@@ -180,7 +180,7 @@ def write(place: WorkspacePath, value: str, expected: int | None) -> None:
 @click.argument("place", type=PLACES, metavar="NAME[@VERSION]/PATH")
 @expected_version
 def rm(place: WorkspacePath, expected: int | None) -> None:
-    """Remove a file or an empty folder, in a new version of the workspace."""
+    """Remove a file or an empty folder, as a new version of the workspace."""
     wanted = _expected(place, expected)
     with opened() as (world, portal):
         version = portal.run(Workspace(world, place.name).remove(place.path, wanted))
