@@ -1,15 +1,13 @@
-"""Named places where a test may make the machine fail: power cut, full disk, broken disk.
+"""Fault points: named places where a test can make the machine fail (power cut, full disk, broken disk).
 
-Invariant: with nothing armed, `point(name)` is one global load and a branch, so the points stay in the
-shipped code and what the tests kill is what users run. With anything armed, an unknown name is an error, so
-the table below is complete. Arm by code (`with armed({"journal.before_commit": "kill"})`) or, for a child
-process, by the environment variable `DEMIURGE_FAULTS`, read once at import:
-`journal.before_commit=kill@3;blob.before_rename=enospc`.
+Invariant: if no fault is armed, `point(name)` is one global load and a branch. So the points stay in the shipped code,
+and tests run the same code as users. If any fault is armed, an unknown name is an error, so the table below is
+complete. Arm faults in code (`with armed({"journal.before_commit": "kill"})`) or, for a child process, by the
+environment variable `DEMIURGE_FAULTS`, read once at import: `journal.before_commit=kill@3;blob.before_rename=enospc`.
 
-A fault is an action and, after `@`, the hit it fires at: `@3` the third hit only, `@3+` the third and all
-later ones, nothing: every hit. Actions: `kill` (SIGKILL to this process: what a power cut looks like from
-outside), `exit` (leave at once, no clean-up, status 86), `enospc`, `eio`, `erofs` (raise that OSError), or
-any exception (code only).
+A fault is an action and, after `@`, the hit at which it fires: `@3` the third hit only, `@3+` the third and all later
+ones, nothing: every hit. Actions: `kill` (SIGKILL to this process, like a power cut), `exit` (leave at once, no
+clean-up, status 86), `enospc`, `eio`, `erofs` (raise that OSError), or any exception (in code only).
 """
 
 from __future__ import annotations
@@ -52,25 +50,25 @@ POINTS: Final[Mapping[str, str]] = MappingProxyType(
         "blob.after_commit": "inline blobs are durable, the caller doesn't know yet",
         "create.before_commit": "a new world's tables are written, not yet durable",
         "create.after_commit": "a new world is durable, the caller doesn't know yet",
-        "doubt.decided": "what a person found out about a doubt is durable, the ledger does not know it",
-        "doubt.ledger_agrees": "the ledger agrees with what a person found out, no unit was told",
+        "doubt.decided": "a person's verdict on a doubt is durable, the ledger does not know it",
+        "doubt.ledger_agrees": "the ledger has the person's verdict, no unit was told",
         "doubt.settled": "a doubt is settled for good, the caller doesn't know yet",
         "effect.attempted": "an attempt is durable, nothing is done outside yet",
         "effect.before_attempt": "an intent is durable, it has no attempt",
-        "effect.performed": "an effect is done, what came of it is only in memory",
-        "effect.received": "a receipt is durable, whoever waits doesn't know yet",
+        "effect.performed": "an effect is done, its outcome is only in memory",
+        "effect.received": "a receipt is durable, the waiting caller doesn't know yet",
         "effects.before_log": "attempts are durable in the journal, not yet in the effect log",
         "effects.logged": "attempts are in the effect log too, nothing is done outside yet",
-        "erase.before_commit": "that a blob was erased is written, not yet durable",
-        "erase.after_commit": "that a blob was erased is durable, its bytes are still on disk",
-        "erased.before_commit": "an erased blob's bytes are gone, that nothing is left to do is not yet durable",
+        "erase.before_commit": "the erasure of a blob is written, not yet durable",
+        "erase.after_commit": "the erasure of a blob is durable, its bytes are still on disk",
+        "erased.before_commit": "an erased blob's bytes are gone, the end of the erasure is not yet durable",
         "erased.after_commit": "a blob is erased, the caller doesn't know yet",
         "file.after_rename": "a file has its new bytes, the folder is not yet durable",
         "file.before_rename": "a file's new bytes are durable beside it, it has its old ones",
         "file.half_written": "half of a file's new bytes are beside it",
         "fork.after_rename": "a fork has its folder, the folder above is not yet durable",
-        "fork.before_rename": "a fork is whole and closed, and not yet where it belongs",
-        "gc.before_commit": "garbage is removed, not yet for good where it lay in the database",
+        "fork.before_rename": "a fork is complete and closed, not yet in its place",
+        "gc.before_commit": "garbage is removed, its removal from the database is not yet durable",
         "gc.after_commit": "some garbage is removed for good, more may be there",
         "journal.before_rows": "a transaction is open, no row is written",
         "journal.before_commit": "rows, heads and outbox are written, not yet durable",
@@ -79,14 +77,14 @@ POINTS: Final[Mapping[str, str]] = MappingProxyType(
         "ledger.claim.before_commit": "a call's claim is written, not yet durable",
         "ledger.create.after_commit": "a new ledger is durable, the caller doesn't know yet",
         "ledger.create.before_commit": "a new ledger's tables are written, not yet durable",
-        "ledger.doubt.after_commit": "that a call is in doubt is durable, nobody was told",
-        "ledger.doubt.before_commit": "that a call is in doubt is written, not yet durable",
+        "ledger.doubt.after_commit": "a call's doubt is durable, nobody was told",
+        "ledger.doubt.before_commit": "a call's doubt is written, not yet durable",
         "ledger.edit.after_commit": "a change to a ledger is durable, the caller doesn't know yet",
         "ledger.edit.before_commit": "a change to a ledger is written, not yet durable",
         "ledger.release.after_commit": "a claim is released for good, nobody was told",
         "ledger.release.before_commit": "a claim's release is written, not yet durable",
-        "ledger.settle.after_commit": "what a call did is durable, nobody was told",
-        "ledger.settle.before_commit": "a call is done, what it did is written, not yet durable",
+        "ledger.settle.after_commit": "a call's result is durable, nobody was told",
+        "ledger.settle.before_commit": "a call is done, its result is written, not yet durable",
         "manifest.accepted": "the user has accepted the definitions that a world is to keep, it has its old ones",
         "manifest.kept": "a world keeps new definitions, no record says so",
         "manifest.recorded": "the log of manifests has a new one, it is not yet in force",
@@ -121,7 +119,7 @@ _ENTRY: Final = re.compile(r"(?P<name>[a-z_.]+)=(?P<action>[a-z]+)(?:@(?P<at>[1-
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """What happens at a point, and at which hit: `at` counts from 1, 0 means every hit."""
+    """A fault at a point: the action, and the hit at which it fires; `at` counts from 1, 0 means every hit."""
 
     action: str | BaseException | type[BaseException]
     at: int = 0
@@ -133,7 +131,7 @@ class Fault:
 
 
 class _Armed:
-    """The faults that are armed, and how often each of their points was hit."""
+    """The armed faults, and the number of hits of each point."""
 
     def __init__(self, faults: Mapping[str, Fault]) -> None:
         for name in faults:
@@ -158,17 +156,17 @@ _armed: _Armed | None = None
 
 
 def point(name: str) -> None:
-    """Do what is armed for `name`; nothing, at no cost, when nothing is armed."""
+    """Runs the fault that is armed for `name`, if any."""
     if _armed is not None:
         _armed.hit(name)
 
 
 @contextlib.contextmanager
 def armed(faults: Mapping[str, str | Fault | BaseException | type[BaseException]]) -> Iterator[None]:
-    """Arm faults for the block, in all threads, beside those armed already; counts of hits start at zero.
+    """Arms faults for the block, in all threads, in addition to those armed already; counts of hits start at zero.
 
-    A value is a `Fault`, an exception to raise, or the text form (`"kill@3"`). Raises UsageError for a name
-    that is not in `POINTS` or an unknown action.
+    A value is a `Fault`, an exception to raise, or the text form (`"kill@3"`). Raises UsageError for a name that is not
+    in `POINTS` or an unknown action.
     """
     global _armed
     before = _armed
@@ -181,7 +179,7 @@ def armed(faults: Mapping[str, str | Fault | BaseException | type[BaseException]
 
 
 def parse(text: str) -> dict[str, Fault]:
-    """The faults of `name=action[@n[+]];...`. Raises UsageError on anything else."""
+    """Returns the faults of `name=action[@n[+]];...`. Raises UsageError for any other text."""
     faults: dict[str, Fault] = {}
     for entry in filter(None, (part.strip() for part in text.split(";"))):
         match = _ENTRY.fullmatch(entry)
@@ -209,7 +207,7 @@ def _fire(name: str, action: str | BaseException | type[BaseException]) -> None:
         raise action
     if action == "kill":
         os.kill(os.getpid(), signal.SIGKILL)
-        signal.pause()  # the signal is on its way; nothing may run in between
+        signal.pause()  # waits for the signal, so that nothing runs in between
     if action == "exit":
         os._exit(EXIT_STATUS)
     raise OSError(_ERRNO[action], f"{os.strerror(_ERRNO[action])} (fault point {name})")

@@ -54,7 +54,7 @@ def test_options_of_a_command_come_before_remembered_ones(demiurge: Any, tmp_pat
 
 def test_the_first_chat_is_remembered_and_no_later_one(demiurge: Any, provider: Any, tmp_path: Path) -> None:
     provider.say(provider.answer(provider.text("Hello.")))
-    assert "WorldProfile" in demiurge("chat", "-m", "Hi.", "--tools", "kept_bell").err
+    assert "Remembered for" in demiurge("chat", "-m", "Hi.", "--tools", "kept_bell").err
     (tmp_path / "none.toml").write_text("allowed_tools = []\n")
     done = demiurge("chat", "-m", "Hi.", "--policy", "none.toml")
     assert "As remembered for this world: --tools kept_bell." in done.err

@@ -1,8 +1,8 @@
-"""The agent loop for programs that have no world: a model, a runner and a conversation that the caller keeps.
+"""The agent loop for programs without a world: a model, a runner and a conversation that the caller stores.
 
-It decides nothing itself: which calls may run is the runner's to say, which come too often `demiurge.wire.rounds`',
-as in a world's chat. May import `demiurge.models`, `wire`, `tools`, `values` and `errors`; `demiurge.world` has a
-loop of its own, in records.
+The loop decides nothing itself: the runner decides which calls may run, and `demiurge.wire.rounds` limits them, as in a
+world's chat. May import `demiurge.models`, `wire`, `tools`, `values` and `errors`; `demiurge.world` has a loop of its
+own, in records.
 """
 
 from demiurge.agents.loop import AgentLoop

@@ -1,8 +1,8 @@
-"""Where a conversation stands, read off its items.
+"""The state of a conversation, derived from its items.
 
-Invariant: the items are all there is. A loop keeps nothing else between two requests, so whoever has the items can go
-on with them: after a failure, after a person's decision, in another process. Rounds and repeated calls are counted
-from them too, so that going on is no way around a limit.
+Invariant: the items are the whole state. A loop stores nothing else between two requests, so a caller with the items
+can continue: after a failure, after a person's decision, in another process. Rounds and repeated calls are counted from
+the items too, so continuing does not evade a limit.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ __all__ = ["ConversationState", "read"]
 
 @dataclass(frozen=True, slots=True)
 class ConversationState:
-    """`rounds`: the model's answers since a person last spoke. `calls`: those of the last answer, `outputs` the
-    results that they have by now, `seen` the identities of the calls of the answers before it."""
+    """The state of a conversation. `rounds`: the model's answers since a person's last message. `calls`: the calls of
+    the last answer, `outputs` their results so far, `seen` the identities of the calls of earlier answers."""
 
     items: tuple[Item, ...]
     rounds: int
@@ -28,7 +28,7 @@ class ConversationState:
     outputs: Mapping[str, ToolOutput]
     seen: frozenset[str]
     spoken: int
-    """How many of the items there were when the last answer was over."""
+    """The number of items up to the end of the last answer."""
 
     @property
     def open_calls(self) -> tuple[ToolCall, ...]:
@@ -36,21 +36,22 @@ class ConversationState:
 
     @property
     def is_waiting(self) -> bool:
-        """Is there anything that the model has not answered yet?"""
+        """Returns whether there are items that the model has not answered yet."""
         return bool(self.open_calls) or len(self.items) > self.spoken
 
     def with_outputs(self, outputs: Mapping[str, ToolOutput]) -> tuple[Item, ...]:
-        """The conversation with these results too, all in the order of their calls."""
+        """Returns the conversation with these results added, all in the order of their calls."""
         known = {**self.outputs, **outputs}
         return (*self.items[: self.spoken], *(known[call.id] for call in self.calls if call.id in known))
 
 
 def read(items: Iterable[Item]) -> ConversationState:
-    """A call without a result that somebody talked past is answered as `cancelled`: it won't run any more."""
+    """Returns the state of a conversation. A call without a result before a later message is answered as `cancelled`,
+    since it will not run."""
     reader = _Reader()
     for item in items:
         reader.take(item)
-    return reader.standing()
+    return reader.state()
 
 
 @dataclass(slots=True)
@@ -81,7 +82,7 @@ class _Reader:
         if isinstance(item, ToolCall):
             self.calls.append(item)
 
-    def standing(self) -> ConversationState:
+    def state(self) -> ConversationState:
         calls, seen = tuple(self.calls), frozenset(self.seen)
         return ConversationState(tuple(self.items), self.rounds, calls, dict(self.outputs), seen, self.spoken)
 
@@ -89,11 +90,11 @@ class _Reader:
         """Ends the last answer."""
         cut = {call.id: _cancelled(call) for call in self.calls if call.id not in self.outputs}
         if cut:
-            self.items = list(self.standing().with_outputs(cut))
+            self.items = list(self.state().with_outputs(cut))
         self.seen.update(call_identity(call.name, call.arguments_json) for call in self.calls)
         self.calls, self.outputs, self.speaking = [], {}, False
 
 
 def _cancelled(call: ToolCall) -> ToolOutput:
-    said = failure_text(failure_answer(ToolErrorCode.CANCELLED))
-    return ToolOutput(call.id, said, is_error=True)
+    text = failure_text(failure_answer(ToolErrorCode.CANCELLED))
+    return ToolOutput(call.id, text, is_error=True)

@@ -1,8 +1,8 @@
-"""One turn as it is played: the model is asked, its calls are run, it is told what came of them, and asked again.
+"""One turn of the loop: ask the model, run its calls, send the results, and ask again.
 
-Invariant: only calls of a finished answer are run, each through the runner and each answered, in the order in which the
-model proposed them; what a model shows while it writes is passed on and forgotten. `items` is right at every moment at
-which the turn may break off: an answer is in it with its calls, and a call with its result unless a person has to
+Invariant: only calls of a finished answer run. Each goes through the runner and is answered, in the order in which the
+model proposed them; events of an unfinished answer are passed on and not stored. `items` is consistent at every moment
+at which the turn may break off: it holds an answer with its calls, and a call with its result unless a person has to
 decide.
 """
 
@@ -47,7 +47,7 @@ _LEFT_TO_THE_RUNNER = (ToolErrorCode.POLICY_DENIED, ToolErrorCode.INVALID_JSON)
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """What all turns of a loop share. `request` has no items yet; `preface` comes before those of the
+    """The settings that all turns of a loop share. `request` has no items yet; `preface` comes before the items of the
     conversation."""
 
     model: LanguageModel
@@ -60,7 +60,7 @@ class Terms:
 
 
 class Exchange:
-    """One turn over `items`; `emit` is told what happens, in order. Play it once."""
+    """One turn over `items`. Calls `emit` with each event, in order. Play it once."""
 
     def __init__(self, terms: Terms, items: tuple[Item, ...], emit: Emit) -> None:
         self.items = items
@@ -72,18 +72,18 @@ class Exchange:
         self._costs: list[Decimal | int | None] = []
 
     async def play(self) -> Turn:
-        """Until the model answers in words or a person has to decide. Raises a DemiurgeError when it can't go on, and
-        a handler's LoopSignal."""
+        """Runs until the model answers in words or a person has to decide. Raises a DemiurgeError if it cannot
+        continue, and a handler's LoopSignal."""
         catalog = self._runner.catalog(self._terms.ctx)
         while True:
-            standing = read(self.items)
-            self.items = standing.items
-            if standing.open_calls:
-                approvals = await self._answer(standing, frozenset(catalog.tools))
+            state = read(self.items)
+            self.items = state.items
+            if state.open_calls:
+                approvals = await self._answer(state, frozenset(catalog.tools))
                 if approvals is not None:
                     return replace(self.turn("awaiting_approval", finish_reason="tool_calls"), approvals=approvals)
             _stop_if_cancelled()
-            completion = await self._ask(catalog.specs(), self._choice(standing.rounds))
+            completion = await self._ask(catalog.specs(), self._choice(state.rounds))
             _stop_if_cancelled()
             if is_empty(completion):
                 text = empty_answer(completion.finish_reason, self._terms.request.max_tokens)
@@ -94,7 +94,7 @@ class Exchange:
                 return self.turn("done", completion.text, completion.finish_reason)
 
     def failed(self, code: str, message: str) -> Turn:
-        """The turn that broke off here."""
+        """Returns the turn as failed at this point."""
         return replace(self.turn("failed", finish_reason="error"), error_code=str(code), message=message)
 
     def turn(self, status: TurnStatus, text: str = "", finish_reason: FinishReason | None = None) -> Turn:
@@ -120,11 +120,12 @@ class Exchange:
             raise ToolFailure(ToolErrorCode.ROUNDS_EXCEEDED)
         return choice
 
-    async def _answer(self, standing: ConversationState, shown: frozenset[str]) -> tuple[str, ...] | None:
-        """Has the open calls run or refused. The ids that a person has to decide, None when there are no such calls.
+    async def _answer(self, state: ConversationState, shown: frozenset[str]) -> tuple[str, ...] | None:
+        """Runs or refuses the open calls. Returns the ids of approvals that a person has to decide, None if there are
+        no such calls.
 
-        However the batch ends, the answers that stand by then are in `items`, and a call that waits for a person has
-        none."""
+        However the batch ends, the answers so far are in `items`, and a call that waits for a person has none.
+        """
         outputs: dict[str, ToolOutput] = {}
         waiting: dict[str, str] = {}
 
@@ -135,32 +136,32 @@ class Exchange:
             else:
                 outputs[call_id] = ToolOutput(call_id, result.content, is_error=not result.ok)
 
-        refused = self._refused(standing, shown)
+        refused = self._refused(state, shown)
         try:
-            await self._runner.exec_many(standing.open_calls, ctx=self._terms.ctx, refused=refused, answered=answered)
+            await self._runner.exec_many(state.open_calls, ctx=self._terms.ctx, refused=refused, answered=answered)
         finally:
-            self.items = standing.with_outputs(outputs)
-        return tuple(waiting[call.id] for call in standing.open_calls if call.id in waiting) if waiting else None
+            self.items = state.with_outputs(outputs)
+        return tuple(waiting[call.id] for call in state.open_calls if call.id in waiting) if waiting else None
 
-    def _refused(self, standing: ConversationState, shown: frozenset[str]) -> dict[int, ToolErrorCode]:
-        """By position among the open calls; what the runner finds out itself is left to it."""
-        seen = set(standing.seen)
+    def _refused(self, state: ConversationState, shown: frozenset[str]) -> dict[int, ToolErrorCode]:
+        """Returns error codes by position among the open calls; the runner refuses other calls itself."""
+        seen = set(state.seen)
         codes: dict[str, ToolErrorCode | None] = {}
-        for call in standing.calls:
+        for call in state.calls:
             identity = call_identity(call.name, call.arguments_json)
             codes[call.id] = refuse(
-                standing.rounds,
+                state.rounds,
                 self._terms.max_tool_rounds,
                 denied=canonical_id(call.name) not in shown,
                 invalid=call.invalid,
                 repeated=identity in seen,
             )
             seen.add(identity)
-        refused = ((index, codes[call.id]) for index, call in enumerate(standing.open_calls))
+        refused = ((index, codes[call.id]) for index, call in enumerate(state.open_calls))
         return {index: code for index, code in refused if code is not None and code not in _LEFT_TO_THE_RUNNER}
 
     async def _ask(self, specs: tuple[ToolSpec, ...], choice: ToolChoice | None) -> Completion:
-        """The model's next answer, with ids that are its calls' own in this conversation."""
+        """Returns the model's next answer, whose call ids are unique in this conversation."""
         terms, asked_ns = self._terms, self._resources.get(Clock, SystemClock()).now_ns()
         answer_id = new_id("answer", terms.entropy)
         request = replace(
@@ -188,7 +189,7 @@ class Exchange:
         return sound_calls(completion, answer_id.encode(), taken)
 
     def _time_left(self) -> float | None:
-        """In seconds, None for no limit. Raises DeadlineExceededError, BudgetExceededError."""
+        """Returns the seconds left, None for no limit. Raises DeadlineExceededError, BudgetExceededError."""
         deadline, tracker = self._resources.get(Deadline), self._resources.get(BudgetTracker)
         if tracker is not None:
             tracker.check()
@@ -212,7 +213,7 @@ class Exchange:
 
 
 class _Preview:
-    """Passes on what an answer shows of itself while it is written; not what would end the turn or speak of calls."""
+    """Passes on the events of an unfinished answer, except those that end the turn or belong to calls."""
 
     def __init__(self, emit: Emit) -> None:
         self.over = False
@@ -227,7 +228,7 @@ class _Preview:
         self._emit(event)
 
     def complete(self, text: str) -> None:
-        """Shows what of the text is missing: all of it for a model that doesn't stream."""
+        """Emits the part of the text that was not shown: all of it if the model does not stream."""
         shown = "".join(self._shown)
         if text != shown and text.startswith(shown):
             self._emit(TextDelta(text[len(shown) :]))
@@ -237,12 +238,13 @@ def _cost(request: GenerateRequest, completion: Completion, asked_ns: int) -> De
     try:
         row = provider(request.provider)
     except UsageError:
-        return None  # a model of the caller's own
+        return None  # not a provider of the table: the caller's own model
     return cost_of(completion, row, model=request.model, base_url=request.base_url, at_ns=asked_ns).micros
 
 
 def _stop_if_cancelled() -> None:
-    """A model or a handler may have swallowed the cancellation; nothing more must begin."""
+    """Raises if the task was cancelled: a model or a handler may have swallowed the cancellation, and nothing more must
+    begin."""
     task = asyncio.current_task()
     if task is not None and task.cancelling():
         raise asyncio.CancelledError

@@ -1,7 +1,7 @@
-"""The agent loop in a program of your own: a message in, events as they happen, a turn out.
+"""The agent loop for your own program: a message in, events while it runs, a turn out.
 
-It holds no conversation. Items go in and come out as a tuple, so two turns can't get in each other's way and history
-is the caller's to keep, to shorten and to store.
+The loop stores no conversation. Items are passed in and returned as a tuple, so two turns cannot interfere, and the
+caller stores and shortens the history.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ __all__ = ["AgentLoop"]
 class AgentLoop:
     """Asks `model`, runs the calls of its answers with `runner`, and asks again, by the rules of a world's chat.
 
-    `system`: said before every conversation. `max_tool_rounds`, at least 0: so many answers of a turn may have their
-    calls run. `tool_choice` is for the first request of a turn. `ctx`: who asks, as for `ToolRunner.exec`; a Deadline
-    and a BudgetTracker there, or among the runner's resources, bound the whole turn and count the model's tokens. The
-    other settings are those of one request to the model: `temperature` as decimal text, `timeout_s` for each
-    answer."""
+    `system`: the system prompt. `max_tool_rounds`, at least 0: the number of answers in a turn whose calls may run.
+    `tool_choice` is for the first request of a turn. `ctx`: the caller, as for `ToolRunner.exec`; a Deadline and a
+    BudgetTracker there, or among the runner's resources, limit the whole turn and count the model's tokens. The other
+    settings are those of one request to the model: `temperature` as decimal text, `timeout_s` for each answer.
+    """
 
     def __init__(
         self,
@@ -72,32 +72,35 @@ class AgentLoop:
         source = entropy if entropy is not None else SystemEntropy()
         self._terms = Terms(model, runner, request, preface, max_tool_rounds, ctx, source)
 
-    def run(self, said: str | Iterable[Item], history: Iterable[Item] = ()) -> AgentRun:
-        """One turn, to be read event by event. `said`: a person's words, or items; `history`: what came before them.
+    def run(self, message: str | Iterable[Item], history: Iterable[Item] = ()) -> AgentRun:
+        """Starts one turn, whose events are read one by one. `message`: a person's text, or items; `history`: the items
+        before it.
 
-        A conversation that ends with open calls (`awaiting_approval`) goes on with those, one that ends with results
-        with the model. Raises InvalidValue for one that ends with the model's own words, and for open calls that their
-        ids don't tell apart (`tools.ids`)."""
-        spoken = (Message("user", (Text(mend_surrogates(said)),)),) if isinstance(said, str) else tuple(said)
-        standing = read((*history, *spoken))
-        if not standing.is_waiting:
-            raise InvalidValue("there is nothing for the model to answer", path="said")
-        _check_ids(standing)
-        return AgentRun(lambda emit: Exchange(self._terms, standing.items, emit))
+        A conversation that ends with open calls (`awaiting_approval`) continues with those, one that ends with results
+        continues with the model. Raises InvalidValue for one that ends with the model's own words, and for open calls
+        whose ids are not distinct (`tools.ids`).
+        """
+        spoken = (Message("user", (Text(mend_surrogates(message)),)),) if isinstance(message, str) else tuple(message)
+        state = read((*history, *spoken))
+        if not state.is_waiting:
+            raise InvalidValue("there is nothing for the model to answer", path="message")
+        _check_ids(state)
+        return AgentRun(lambda emit: Exchange(self._terms, state.items, emit))
 
-    async def complete(self, said: str | Iterable[Item], history: Iterable[Item] = ()) -> Turn:
-        """One turn, without its events. A turn that failed is returned, not raised."""
-        async with self.run(said, history) as run:
+    async def complete(self, message: str | Iterable[Item], history: Iterable[Item] = ()) -> Turn:
+        """Runs one turn without its events. A failed turn is returned, not raised."""
+        async with self.run(message, history) as run:
             async for _ in run:
                 pass
         return run.turn
 
 
-def _check_ids(standing: ConversationState) -> None:
-    """Results are paired with calls by id alone; a call whose result went to another would be run again."""
-    ids = [call.id for call in standing.calls]
+def _check_ids(state: ConversationState) -> None:
+    """Raises InvalidValue unless ids tell calls apart: results are matched by id alone, and a call without its result
+    would run again."""
+    ids = [call.id for call in state.calls]
     if len(set(ids)) < len(ids):
         raise InvalidValue("two calls of the last answer have the same id", path="history")
-    if any(canonical_call_id(call.id) != call.id for call in standing.open_calls):
+    if any(canonical_call_id(call.id) != call.id for call in state.open_calls):
         message = f"an open call has an id of 1 to {MAX_CALL_ID_BYTES} bytes, all of them printable"
         raise InvalidValue(message, path="history")

@@ -1,9 +1,9 @@
-"""One run of the loop, as its one ordered stream of events (one channel, exactly one `done`, last).
+"""One run of the loop, as one ordered stream of events (one channel, exactly one `done`, last).
 
-Invariant: the run is a task of its own and nothing in it hangs on who reads. Reading slowly holds up nothing; reading
-twice shows nothing twice. Who stops reading ends the run: the call that is under way is cancelled and recorded,
-`unknown_outcome` if it may have changed something by then, no other begins, and no task is left. What was not read
-is still there, up to the one `done`.
+Invariant: the run is a task of its own and does not depend on its reader. A slow reader delays nothing; an event is
+read once. If the reader leaves, the run ends: the running call is cancelled and recorded, `unknown_outcome` if it may
+have changed something already, no other call begins, and no task is left. Unread events are still there, up to the one
+`done`.
 """
 
 from __future__ import annotations
@@ -22,12 +22,11 @@ __all__ = ["AgentRun"]
 
 
 class AgentRun:
-    """Read it once with `async for`; then `turn` is what came of it. It begins with the first event that is asked
-    for.
+    """One run. Read it once with `async for`; then `turn` is its outcome. It begins when the first event is requested.
 
-    As `async with loop.run(...) as run:` it ends with the block at the latest. Left by `break` without that, it ends
-    as soon as the event loop gets to it. A handler's LoopSignal, and what no part of a run should raise, is raised
-    after `done`."""
+    With `async with loop.run(...) as run:` it ends with the block at the latest. After a `break` without that, it ends
+    as soon as the event loop runs it. A handler's LoopSignal, and unexpected errors, are raised after `done`.
+    """
 
     def __init__(self, exchange: Callable[[Callable[[AiEvent], object]], Exchange]) -> None:
         self._events: asyncio.Queue[AiEvent] = asyncio.Queue()
@@ -40,18 +39,18 @@ class AgentRun:
 
     @property
     def turn(self) -> Turn:
-        """What came of it. Raises UsageError (`run_not_over`) before `done`."""
+        """Returns the outcome. Raises UsageError (`run_not_over`) before `done`."""
         if self._turn is None:
             raise UsageError("The run is not over: read its events to the end, or close it.", code="run_not_over")
         return self._turn
 
     def cancel(self) -> None:
-        """Stops the run; its last events come: results of the calls under way, `error`, `done`. The turn has failed as
+        """Stops the run; its last events follow: results of the running calls, `error`, `done`. The turn has failed as
         `cancelled`."""
         self._begin().cancel()
 
     async def aclose(self) -> None:
-        """The same, and waits for the end. Does nothing for a run that is over or never began."""
+        """Stops the run and waits for its end. Does nothing for a run that is over or never began."""
         if self._task is not None:
             self._task.cancel()
             await self._over.wait()
@@ -86,7 +85,9 @@ class AgentRun:
     def _begin(self) -> asyncio.Task[Turn]:
         if self._task is None:
             self._task = asyncio.create_task(self._exchange.play())
-            self._task.add_done_callback(self._end)  # not in the task: one that is cancelled at once never begins
+            self._task.add_done_callback(
+                self._end
+            )  # not inside the task: a task that is cancelled at once never begins
         return self._task
 
     def _end(self, task: asyncio.Task[Turn]) -> None:

@@ -1,4 +1,4 @@
-"""What came of a message, once nothing more can come of it without the caller."""
+"""The outcome of a message, when the loop cannot continue without the caller."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ TurnStatus: TypeAlias = Literal["done", "awaiting_approval", "failed"]
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """`items` is the whole conversation: hand it to `run` or `complete` with the next message, or alone to go on where
-    this turn stopped. `text` is the model's answer, empty unless the turn is `done`. `rounds`: how often the model
-    answered in this run. `usage` and `cost_usd` (the exact cost in dollars, as decimal text) are sums over those
-    answers, None when not known; `cost_micros` (millionths of a dollar) is that cost rounded up, once. `error_code` and
-    `message` say why a turn failed. `approvals`: the ids that a person has to decide, in the order of
+    """The outcome of a turn. `items` is the whole conversation: pass it to `run` or `complete` with the next message,
+    or alone to continue this turn. `text` is the model's answer, empty unless the turn is `done`. `rounds`: the number
+    of the model's answers in this run. `usage` and `cost_usd` (the exact cost in dollars, as decimal text) are sums
+    over those answers, None if unknown; `cost_micros` (millionths of a dollar) is that cost rounded up, once.
+    `error_code` and `message` say why a turn failed. `approvals`: the ids that a person has to decide, in the order of
     `open_calls`."""
 
     status: TurnStatus
@@ -36,5 +36,5 @@ class Turn:
 
     @property
     def open_calls(self) -> tuple[ToolCall, ...]:
-        """The calls that a person has to decide about, with the arguments to show them."""
+        """Returns the calls that a person has to decide, with their arguments."""
         return read(self.items).open_calls

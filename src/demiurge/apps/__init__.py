@@ -1,1 +1,1 @@
-"""Apps: what a world runs, as data files and a reducer. They may import everything up to `world`."""
+"""Apps that a world runs: data files and a reducer each. They may import everything up to `world`."""

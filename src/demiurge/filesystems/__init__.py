@@ -1,6 +1,6 @@
-"""Files for tools: a tree in memory, and a folder of the disk, both of which can take a call's changes back.
+"""Filesystems for tools: a tree in memory, and a folder on disk. Both can undo the changes of a call.
 
-Both are a `demiurge.tools.filesystem.Filesystem`. Imports only what is below it: `tools`, `values`, `errors`.
+Both are a `demiurge.tools.filesystem.Filesystem`. Imports only the packages below: `tools`, `values`, `errors`.
 """
 
 from __future__ import annotations

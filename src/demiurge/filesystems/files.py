@@ -1,8 +1,8 @@
-"""A Filesystem of text over any Tree: what is the same in memory and on the disk.
+"""A Filesystem of text files over any Tree, in memory or on disk.
 
-One lock is held by each change from the look at what is there to the last byte, so calls that run at the same time
-can't come between; reading takes no lock, and sees each file old or new. A change that fails has changed nothing that
-it doesn't name: folders that it made on its way are gone again.
+Each change holds one lock from its first look at the tree to its last byte, so concurrent calls cannot interfere;
+reading takes no lock and sees each file old or new. A failed change leaves nothing behind: folders that it made on its
+way are removed again.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ __all__ = ["TreeFilesystem"]
 
 
 class TreeFilesystem(Transactional):
-    """Filesystem, Transactional and Snapshotable. Methods raise what Filesystem says; changes raise Conflict in what
-    is left of a call that was taken back."""
+    """A Filesystem that is Transactional and Snapshotable. Methods raise as Filesystem says; changes raise Conflict
+    when they come from a call that was rolled back."""
 
     def __init__(self, tree: Tree, spool: Spool, limits: Limits, clock: Clock, *, read_only: bool = False) -> None:
         self._tree = tree
@@ -102,7 +102,7 @@ class TreeFilesystem(Transactional):
             first, count = text.find(old), text.count(old)
             if first < 0:
                 raise ToolUserError(f"The old text is not in {path}: read it again, and copy it exactly.")
-            if not replace_all and text.find(old, first + 1) >= 0:  # also where two places overlap
+            if not replace_all and text.find(old, first + 1) >= 0:  # overlapping occurrences count too
                 raise ToolUserError(
                     f"The old text is {max(count, 2)} times in {path}: "
                     "take more of what is around the place, or replace all."
@@ -142,20 +142,20 @@ class TreeFilesystem(Transactional):
         return self._search.grep(pattern, tree_path(path), glob, limit)
 
     def begin(self, scope: CallScope) -> Transaction:
-        """From now on, changes in `scope` can be taken back."""
+        """Starts recording changes in `scope`, so that they can be rolled back."""
         transaction = _FilesTransaction(self._undo, self._lock, scope)
         with self._lock:
-            self._undo.begin(scope)  # last, so that nothing is begun that nobody can end
+            self._undo.begin(scope)  # last, so that nothing is begun without an owner who can end it
         return transaction
 
     def snapshot(self) -> FilesSnapshot:
-        """This moment. Costs nothing now; what is changed later is kept for as long as the snapshot is held."""
+        """Returns a snapshot. It costs nothing now; overwritten contents are kept as long as the snapshot is held."""
         with self._lock:
             return self._undo.snapshot()
 
     def restore(self, snapshot: FilesSnapshot) -> None:
-        """All that was changed through this filesystem since `snapshot` is as it was then, and the snapshot can be used
-        again. Raises UsageError for the snapshot of another; Unavailable."""
+        """Restores everything that was changed through this filesystem since `snapshot`; the snapshot can be used
+        again. Raises UsageError for another filesystem's snapshot; Unavailable."""
         with self._lock:
             self._undo.restore(snapshot)
 
@@ -186,7 +186,7 @@ class TreeFilesystem(Transactional):
             raise ToolUserError(f"In {path} is something with a name that can't be written here: it is left alone.")
 
     def _replace(self, path: str, node: Node | None, data: bytes) -> None:
-        """Puts `data` at `path`, where `node` is."""
+        """Puts `data` at `path`, in place of `node`."""
         old = node.size if node is not None else 0
         for size in (old, len(data)):
             if size > self._limits.file_bytes:
@@ -198,8 +198,8 @@ class TreeFilesystem(Transactional):
 
     @contextmanager
     def _folders(self, folders: Sequence[str], beside: int = 0) -> Iterator[None]:
-        """Makes those of `folders` that are missing, and removes them again when the block fails. `beside`: how many
-        files come with them."""
+        """Makes the missing ones of `folders`, and removes them again if the block fails. `beside`: the number of files
+        that come with them."""
         missing = self._missing(folders)
         added = len(missing) + beside
         if added and self._tree.entries + added > self._limits.entries:
@@ -217,7 +217,7 @@ class TreeFilesystem(Transactional):
             raise
 
     def _missing(self, folders: Sequence[str]) -> Sequence[str]:
-        """The end of `folders` that is not there; what is there has to be folders."""
+        """Returns the missing end of `folders`; existing entries must be folders."""
         for at, folder in enumerate(folders):
             node = self._tree.look(folder)
             if node is None:
@@ -240,7 +240,7 @@ class _FilesTransaction:
             self._undo.commit(self._scope)
 
     def roll_back(self) -> None:
-        """Raises Unavailable when the disk fails; what could be put back is."""
+        """Rolls back. Raises Unavailable if the disk fails; as much as possible is restored."""
         with self._lock:
             self._undo.roll_back(self._scope)
 

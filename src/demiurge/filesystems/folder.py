@@ -1,9 +1,9 @@
-"""`FolderFilesystem`: a folder of the disk, from which no path leads out.
+"""`FolderFilesystem`: a folder on disk, from which no path leads out.
 
-Every name is opened from the descriptor of the folder it is in, and no link is followed, so it doesn't matter what
-anybody puts in the way while it is being done. A file is written beside its place, synced and renamed: whoever looks,
-also after a crash at any moment, finds the old or the new one, whole. A crash can leave the half-written one beside it,
-under a name that is never shown here and goes with its folder.
+Every name is opened from the descriptor of its folder, and no link is followed, so entries that others put in the way
+meanwhile do no harm. A file is written beside its place, synced and renamed: a reader, even after a crash, finds the
+whole old or the whole new file. A crash can leave a half-written file beside it, under a name that is never shown here
+and is removed with its folder.
 """
 
 from __future__ import annotations
@@ -49,11 +49,11 @@ _TREE_SAYS: Final = {
     errno.EILSEQ: "The path {} can't be a name on this disk.",
     errno.EINVAL: "The path {} can't be a name on this disk.",
 }
-"""What a model can mend. All else is the disk's."""
+"""Errors that a model can correct; all others are the disk's."""
 
 
 class FolderTree:
-    """A Tree in the folder `root`; what it counts is what was added since it was opened."""
+    """A Tree in the folder `root`; it counts entries and bytes that were added since it was opened."""
 
     def __init__(self, root: Path) -> None:
         try:
@@ -93,7 +93,7 @@ class FolderTree:
 
     def load(self, path: str, at_most: int) -> Blob:
         with self._failing(path), self._above(path) as (folder, name):
-            _check_plain(os.lstat(name, dir_fd=folder), path)  # opening a device may already do something
+            _check_plain(os.lstat(name, dir_fd=folder), path)  # opening a device may have side effects
             with _open(name, _FILE, folder) as file:
                 found = os.fstat(file)
                 _check_plain(found, path)
@@ -141,7 +141,7 @@ class FolderTree:
         os.rmdir(name, dir_fd=folder)
 
     def _write(self, folder: int, name: str, data: bytes, mode: int | None) -> None:
-        """Makes or replaces the file `name`, its bytes durable. `mode` None: as the process makes files."""
+        """Makes or replaces the file `name`, its bytes durable. `mode` None: the process's default mode."""
         temp = f"{TEMP_PREFIX}{self._entropy.token(12).hex()}"
         try:
             with _open(temp, _NEW, folder) as file:
@@ -161,7 +161,7 @@ class FolderTree:
 
     @contextmanager
     def _opened(self, path: str) -> Iterator[int]:
-        """A descriptor of the folder `path`, reached through no link. Raises OSError."""
+        """Returns a descriptor of the folder `path`, reached through no link. Raises OSError."""
         if not self.close.alive:
             raise Unavailable("These files were closed.", code="closed")
         folder = os.dup(self._root)
@@ -176,7 +176,7 @@ class FolderTree:
 
     @contextmanager
     def _above(self, path: str) -> Iterator[tuple[int, str]]:
-        """A descriptor of the folder that `path` is in, and its name there."""
+        """Returns a descriptor of the parent folder of `path`, and the entry's name."""
         with self._opened(parent(path)) as folder:
             yield folder, path.rpartition("/")[2]
 
@@ -192,13 +192,14 @@ class FolderTree:
 
 
 class FolderFilesystem(TreeFilesystem):
-    """The files in the folder `root`, which has to be there. Transactional and Snapshotable.
+    """The files in the folder `root`, which must exist. Transactional and Snapshotable.
 
-    `root` itself may be reached through links; below it none is followed, and none is made. Everything in it can be
-    read, and changed unless `read_only`: give it a folder of its own. A file with a second name elsewhere (a hard link)
-    is read like any other, and a change leaves the other name as it was. Permission bits are kept; other attributes of
-    a changed file are not. What another process changes is found when it is looked at, and no roll-back overwrites it.
-    Raises Unavailable when there is no such folder."""
+    `root` itself may be reached through links; below it no link is followed or made. Everything in it can be read, and
+    changed unless `read_only`: give it a folder of its own. A file with a second hard link is read like any other, and
+    a change leaves the other name as it was. Permission bits are kept; other attributes of a changed file are not.
+    Changes by other processes are noticed on access, and no roll-back overwrites them. Raises Unavailable if there is
+    no such folder.
+    """
 
     def __init__(
         self,
@@ -215,11 +216,11 @@ class FolderFilesystem(TreeFilesystem):
 
     @property
     def root(self) -> Path:
-        """The folder, as it was given."""
+        """The folder as it was given."""
         return self._root
 
     def close(self) -> None:
-        """Lets go of the folder; nothing works after that. Not needed: it is let go of with the object."""
+        """Closes the folder; nothing works after that. Optional: it is closed with the object."""
         self._folder.close()
 
 
@@ -257,7 +258,7 @@ def _check_plain(found: os.stat_result, path: str) -> None:
 
 
 def _read(file: int, expected: int, at_most: int) -> bytes:
-    """Up to `at_most` bytes."""
+    """Returns up to `at_most` bytes."""
     data = b""
     while len(data) < at_most and (more := os.read(file, max(expected - len(data), 1))):
         data += more

@@ -1,6 +1,6 @@
-"""How much there may be in a tree, and how much one call may take: numbers, checked when they are given.
+"""Limits of a tree and of one call: numbers, checked when they are set.
 
-They bound what a model that went astray can do to memory, disk and patience; they are no accounts.
+They limit the memory, disk and time that a misbehaving model can use; they are not exact accounts.
 """
 
 from __future__ import annotations
@@ -14,13 +14,14 @@ __all__ = ["Limits"]
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """All of them whole numbers of at least 1. Raises InvalidValue.
+    """Whole numbers of at least 1. Raises InvalidValue.
 
-    `file_bytes`: a larger file is neither read nor changed. `total_bytes`, `entries`: of the whole tree in memory; in
-    a folder, what may be added to it through one filesystem. `results`: entries or matches of one call. `walked`:
-    entries that one call looks at. `searched_bytes`: what one grep may read; `seconds`: what a search may take.
-    `line_chars`: as much of a line is searched and shown. `pattern_chars`: of a glob or a regular expression.
-    `undo_bytes`: what calls changed is kept in memory up to here, beyond it in a private file."""
+    `file_bytes`: a larger file is neither read nor changed. `total_bytes`, `entries`: of the whole tree in memory; in a
+    folder, the amount that one filesystem may add. `results`: entries or matches of one call. `walked`: entries that
+    one call visits. `searched_bytes`: bytes that one grep may read; `seconds`: time that a search may take.
+    `line_chars`: the searched and shown part of a line. `pattern_chars`: of a glob or a regular expression.
+    `undo_bytes`: undo data kept in memory; more goes to a private file.
+    """
 
     file_bytes: int = 4 * 2**20
     total_bytes: int = 256 * 2**20

@@ -1,4 +1,5 @@
-"""`InMemoryFilesystem`: a tree that is gone with its process. For tests, for drafts, for what no disk shall see."""
+"""`InMemoryFilesystem`: a tree that ends with its process. For tests, for drafts, for data that must not reach a
+disk."""
 
 from __future__ import annotations
 
@@ -19,7 +20,7 @@ class MemoryTree:
     """A Tree of dictionaries: files by path, and the names in each folder."""
 
     def __init__(self) -> None:
-        self._files: dict[str, tuple[bytes, int]] = {}  # with the number of the change that made it
+        self._files: dict[str, tuple[bytes, int]] = {}  # with the number of its last change
         self._folders: dict[str, set[str]] = {"": set()}
         self._total = 0
         self._changes = 0
@@ -72,9 +73,10 @@ class MemoryTree:
 
 
 class InMemoryFilesystem(TreeFilesystem):
-    """A Filesystem in memory, with `files` (path to text) in it from the start. Transactional and Snapshotable.
+    """A Filesystem in memory that starts with `files` (path to text). Transactional and Snapshotable.
 
-    Raises ToolUserError for a path or a text that it doesn't take."""
+    Raises ToolUserError for a path or a text that is not allowed.
+    """
 
     def __init__(
         self,
@@ -84,7 +86,7 @@ class InMemoryFilesystem(TreeFilesystem):
         limits: Limits | None = None,
         clock: Clock | None = None,
     ) -> None:
-        spool = Spool(None)  # bytes that are in memory anyway
+        spool = Spool(None)  # no limit: the bytes are in memory anyway
         super().__init__(MemoryTree(), spool, limits or Limits(), clock or SystemClock())
         for path, text in (files or {}).items():
             self.write(path, text)

@@ -1,8 +1,8 @@
-"""Which paths there are: names joined by "/", below the root, that mean for everybody what they look like.
+"""The rules of paths: names joined by "/", relative to the root, that mean the same to everybody.
 
-Every path is checked here before anything else sees it, so nothing behind this line meets "..", an absolute path, a NUL
-or a backslash. Nothing is ever normalised: two spellings are two names. What only looks like a separator or like dots
-(fullwidth forms and the like) is refused, since something further on may fold it into the real one.
+Every path is checked here first, so later code never meets "..", an absolute path, a NUL or a backslash. Nothing is
+normalised: two spellings are two names. Characters that look like a separator or like dots (fullwidth forms and the
+like) are refused, since later software may fold them into the real ones.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from demiurge.tools.errors import ToolUserError
 __all__ = ["TEMP_PREFIX", "above", "checked", "file_path", "is_name", "joined", "parent", "tree_path"]
 
 TEMP_PREFIX: Final = ".demiurge-tmp-"
-"""A name that begins so is half a file: it is never shown, and nobody can ask for it."""
+"""The prefix of half-written files: such a name is never shown and cannot be requested."""
 
 _MOST_CHARACTERS: Final = 1024
 _MOST_NAMES: Final = 64
@@ -26,15 +26,16 @@ _DOTS: Final = ("", ".", "..")
 
 
 def tree_path(text: str) -> str:
-    """The path in its one form, "" for the root. "/", "." and "./docs/" are what models write for it.
+    """Returns the path in its one form, "" for the root. Models also write "/", "." and "./docs/", which are accepted.
 
-    Raises ToolUserError."""
+    Raises ToolUserError.
+    """
     plain = text.removeprefix("./").removesuffix("/")
     return "" if plain in ("", ".") else checked(plain)
 
 
 def file_path(text: str) -> str:
-    """The path of something in the tree, never the root. Raises ToolUserError."""
+    """Returns the path of an entry, never the root. Raises ToolUserError."""
     path = tree_path(text)
     if not path:
         raise ToolUserError("This is the top folder: name a path in it.")
@@ -42,7 +43,7 @@ def file_path(text: str) -> str:
 
 
 def checked(path: str) -> str:
-    """`path`, if it is one. Raises ToolUserError."""
+    """Returns `path` if it is valid. Raises ToolUserError."""
     if len(path) > _MOST_CHARACTERS:
         raise ToolUserError(f"A path has at most {_MOST_CHARACTERS} characters.")
     if path.startswith("/"):
@@ -61,7 +62,7 @@ def checked(path: str) -> str:
 
 
 def is_name(name: str) -> bool:
-    """May something in the tree be called so?"""
+    """Returns whether an entry may have this name."""
     if name.isascii() and name.isprintable() and len(name) <= _MOST_NAME_BYTES:
         plain = name
     elif hidden_character(name) or "\t" in name or "\n" in name or len(name.encode()) > _MOST_NAME_BYTES:
@@ -72,7 +73,7 @@ def is_name(name: str) -> bool:
 
 
 def parent(path: str) -> str:
-    """The folder that `path` is in, "" for the root and for what is in it."""
+    """Returns the parent folder of `path`, "" for the root and its entries."""
     return path.rpartition("/")[0]
 
 
@@ -81,6 +82,6 @@ def joined(folder: str, name: str) -> str:
 
 
 def above(path: str) -> list[str]:
-    """The folders above `path`, from the top, without the root."""
+    """Returns the folders above `path`, from the top, without the root."""
     names = path.split("/")[:-1]
     return ["/".join(names[:end]) for end in range(1, len(names) + 1)]

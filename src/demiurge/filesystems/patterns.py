@@ -1,8 +1,8 @@
-"""Regular expressions and globs that always come to an end.
+"""Regular expressions and globs that always terminate.
 
-Python's `re` can take for ever over a line of forty characters, and no thread can stop it. So both are matched by the
-engine that pydantic brings along, whose time grows with the text and never with its powers. What it has not
-(look-around, back references) is refused, and the text of one match is bounded by the caller.
+Python's `re` can run for ever on a line of forty characters, and no thread can stop it. So both are matched by
+pydantic's regular expression engine, whose time grows linearly with the text. Features that it lacks (look-around, back
+references) are refused, and the caller limits the length of the text.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _REASON: Final = re.compile(r"error: (.+)")
 
 
 def regular_expression(pattern: str, most_chars: int) -> Matches:
-    """Does a line hold what `pattern` says? Raises ToolUserError for a pattern that can't be."""
+    """Returns a function that tells whether a line matches `pattern`. Raises ToolUserError for an invalid pattern."""
     _check_length(pattern, most_chars)
     try:
         return _compiled(pattern)
@@ -40,8 +40,8 @@ def regular_expression(pattern: str, most_chars: int) -> Matches:
 
 
 def path_glob(pattern: str, most_chars: int) -> Matches:
-    """Does a path match the whole glob? `*` and `?` stay within a name, `[a-z]` and `[!a-z]` are one character of it,
-    `**` as a whole name is any folders, also none. Raises ToolUserError."""
+    """Returns a function that tells whether a path matches the whole glob. `*` and `?` stay within a name, `[a-z]` and
+    `[!a-z]` are one character, `**` as a whole name matches any number of folders. Raises ToolUserError."""
     _check_length(pattern, most_chars)
     names = pattern.split("/")
     checked(_MAGIC.sub("x", pattern))
@@ -59,7 +59,7 @@ def path_glob(pattern: str, most_chars: int) -> Matches:
 
 
 def glob_root(pattern: str) -> str:
-    """The folders that a glob begins with, spelt out: what it matches is in there."""
+    """Returns the literal folders that a glob begins with: all its matches are inside."""
     plain: list[str] = []
     for name in pattern.split("/")[:-1]:
         if _MAGIC.search(name):
@@ -86,7 +86,7 @@ def _check_length(pattern: str, most_chars: int) -> None:
 
 
 def _name_expression(name: str) -> str:
-    """One name of a glob as a regular expression."""
+    """Returns one name of a glob as a regular expression."""
     body, at = "", 0
     while at < len(name):
         sign = name[at]

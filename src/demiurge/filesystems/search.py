@@ -1,7 +1,7 @@
-"""Looking through a tree: every walk, glob and grep, with an end to each.
+"""Searches of a tree: walk, glob and grep, each with limits.
 
-A walk goes name by name in sorted order, so that what was found first stays first when a limit cuts the rest. What
-vanishes while it is looked at is passed over. Only reads, so it needs no lock.
+A walk visits names in sorted order, so that the first results stay first if a limit cuts the rest. Entries that vanish
+meanwhile are skipped. It only reads, so it needs no lock.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ _NS = 1_000_000_000
 
 @dataclass(frozen=True, slots=True)
 class Search:
-    """Searches of `tree` within `limits`. `path` is a checked one, "" the root. Raises ToolUserError when there is no
-    such folder, when a pattern can't be, and when a limit is passed that the caller's `limit` doesn't keep."""
+    """Searches of `tree` within `limits`. `path` is a checked one, "" the root. Raises ToolUserError if there is no
+    such folder, if a pattern is invalid, and if a limit other than the caller's `limit` is exceeded."""
 
     tree: Tree
     limits: Limits
@@ -40,7 +40,7 @@ class Search:
         return self._at_most(limit, map(_entry, _sorted(path, self.tree.names(path))))
 
     def walk(self, path: str) -> Iterator[tuple[str, Node]]:
-        """All that is below a folder, a folder before what is in it."""
+        """Yields all entries below a folder, a folder before its entries."""
         seen, end = 0, self._end()
         pending = _sorted(path, self.tree.names(path))[::-1]
         while pending:
@@ -85,7 +85,7 @@ class Search:
     def _inside(self, path: str) -> Sequence[Named]:
         try:
             return self.tree.names(path)
-        except ToolUserError:  # gone meanwhile, or not ours to read
+        except ToolUserError:  # vanished meanwhile, or not readable
             return ()
 
     def _wanted(self, glob: str | None, path: str) -> Matches:
@@ -98,7 +98,7 @@ class Search:
         return lambda name: matches(name[passed:])
 
     def _lines(self, files: Iterable[tuple[str, Node]], matches: Matches, *, is_named: bool) -> Iterator[GrepMatch]:
-        """The lines that match. `is_named`: a file that can't be searched is an error, else it is passed over."""
+        """Yields the matching lines. `is_named`: a file that cannot be searched is an error, else it is skipped."""
         left, most, end = self.limits.searched_bytes, self.limits.line_chars, self._end()
         for path, node in files:
             if node.size > self.limits.file_bytes and not is_named:
@@ -113,7 +113,7 @@ class Search:
                     yield GrepMatch(path, number, text if len(text) <= most else f"{text[:most]}…")
 
     def _end(self) -> int:
-        """When a search that begins now has taken too long."""
+        """Returns the time at which a search that begins now must stop."""
         return self.clock.monotonic_ns() + self.limits.seconds * _NS
 
     def _check_time(self, end: int) -> None:
@@ -121,7 +121,7 @@ class Search:
             raise ToolUserError("The search took too long: use a simpler pattern, or a smaller folder.")
 
     def _split(self, path: str, is_named: bool) -> Sequence[str]:
-        """The lines of a file; none of one that is to be passed over."""
+        """Returns the lines of a file; none for a file to be skipped."""
         try:
             text = decoded(path, self.tree.load(path, self.limits.file_bytes).data)
         except ToolUserError:
@@ -143,7 +143,7 @@ class Search:
 
 
 def decoded(path: str, data: bytes) -> str:
-    """A file's text. Raises ToolUserError."""
+    """Returns a file's text. Raises ToolUserError."""
     try:
         return data.decode()
     except UnicodeDecodeError as error:

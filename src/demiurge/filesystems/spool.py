@@ -1,7 +1,7 @@
-"""Bytes that may have to come back: in memory up to a limit, beyond it in a file that nobody else can open.
+"""Storage for undo data: in memory up to a limit, beyond it in a file that no other process can open.
 
-The file has no name, so it is gone with its process, whatever ends that. It only grows, and is emptied when nothing in
-it is wanted any more.
+The file has no name, so it ends with its process, however that ends. It only grows, and is emptied when no data in it
+is needed.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ __all__ = ["Spool", "SpooledFile"]
 
 
 class SpooledFile:
-    """A file as it was. What it takes is free again when nobody holds it any more."""
+    """An earlier state of a file. Its space is freed when nothing refers to it."""
 
     __slots__ = ("__weakref__", "_data", "_place", "_spool", "mode", "size")
 
@@ -29,7 +29,7 @@ class SpooledFile:
         self._place = place
 
     def load(self) -> Blob:
-        """Raises OSError."""
+        """Returns the contents. Raises OSError."""
         data = self._data if self._data is not None else self._spool.read(self._place, self.size)
         return Blob(data, self.mode)
 
@@ -39,14 +39,14 @@ class Spool:
 
     def __init__(self, limit: int | None) -> None:
         self._limit = limit
-        self._lock = threading.RLock()  # a SpooledFile can be freed at any moment, also in here
+        self._lock = threading.RLock()  # reentrant: a SpooledFile can be freed at any moment, also in here
         self._in_memory = 0
         self._in_file = 0
         self._end = 0
         self._file: FileIO | None = None
 
     def keep(self, blob: Blob) -> SpooledFile:
-        """Raises OSError when the file can't be written."""
+        """Stores a blob. Raises OSError if the file cannot be written."""
         size = len(blob.data)
         with self._lock:
             if self._limit is None or self._in_memory + size <= self._limit:
@@ -54,7 +54,7 @@ class Spool:
                 kept = SpooledFile(self, blob.mode, size, blob.data, 0)
                 self._watch(kept, size, 0)
                 return kept
-            self._in_file += 1  # before it is written: what is freed meanwhile must not empty the file
+            self._in_file += 1  # counted before it is written, so that a release meanwhile does not empty the file
             try:
                 kept = SpooledFile(self, blob.mode, size, None, self._write(blob.data))
             except BaseException:
@@ -64,7 +64,7 @@ class Spool:
             return kept
 
     def read(self, place: int, size: int) -> bytes:
-        """Raises OSError."""
+        """Returns bytes of the file. Raises OSError."""
         with self._lock:
             if self._file is None:
                 raise OSError("nothing was kept")

@@ -1,8 +1,7 @@
-"""What a filesystem stands on: bytes at checked paths, changed one at a time.
+"""The storage protocol of a filesystem: bytes at checked paths, changed one at a time.
 
-Everything else (text, limits, searching, undoing) is the same for a tree in memory and for a folder of the disk, and
-lives above this protocol. Who calls sees to it that the folder above a path is there, and holds the lock when it
-changes something.
+All other features (text, limits, searches, undo) are the same for a tree in memory and for a folder on disk, and are
+built on this protocol. The caller makes sure that the parent folder exists, and holds the lock during a change.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ class Blob:
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """What is at a path. `stamp` of a file is another one after each change, whoever made it."""
+    """The entry at a path. The `stamp` of a file differs after each change, by whatever process."""
 
     kind: FileKind
     size: int = 0
@@ -35,34 +34,34 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class Named:
-    """An entry of a folder. `name` is empty when the path rules have no word for it."""
+    """An entry of a folder. `name` is empty if the path rules do not allow the name."""
 
     name: str
     node: Node
 
 
 class Tree(Protocol):
-    """Every method raises ToolUserError for what isn't as the caller takes it to be, and Unavailable when the disk
-    fails."""
+    """A tree of files. Every method raises ToolUserError if an entry is missing or of another kind than expected, and
+    Unavailable if the disk fails."""
 
     @property
     def entries(self) -> int:
-        """How many there are, or were added since this tree was opened."""
+        """Returns the number of entries, or of those added since this tree was opened."""
 
     @property
     def total_bytes(self) -> int:
-        """How many bytes of files there are, or were added since this tree was opened."""
+        """Returns the bytes of all files, or those added since this tree was opened."""
 
     def look(self, path: str) -> Node | None: ...
 
     def names(self, path: str) -> Sequence[Named]:
-        """What is in a folder, in no order."""
+        """Yields the entries of a folder, in no order."""
 
     def load(self, path: str, at_most: int) -> Blob:
-        """A file's bytes; ToolUserError if there are more than `at_most`."""
+        """Returns a file's bytes. Raises ToolUserError if there are more than `at_most`."""
 
     def put(self, path: str, blob: Blob) -> None:
-        """Makes a file or replaces one: whoever looks sees the old or the new one, whole. A `mode` of None leaves the
+        """Makes or replaces a file: a reader sees the whole old or the whole new one. A `mode` of None keeps the
         permission bits."""
 
     def make(self, path: str) -> None:

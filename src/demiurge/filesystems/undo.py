@@ -1,15 +1,15 @@
-"""Whose changes a tree holds, so that those of one call can be taken back and all others stay.
+"""Records which call made which change of a tree, so that one call's changes can be undone while all others stay.
 
-A path that an open scope changed has a history: what was there before, and what each owner after that put there, in
-order. Taking a scope back takes its entries out, and the path gets what is last then. So what others put there later
-stays, and what they put there earlier comes back. A change that nobody owns (outside of calls, or committed to nobody)
-is never taken back, so it makes a new beginning.
+A path that an open scope changed has a history: its state before, and each owner's later states, in order. Undoing a
+scope removes its entries, and the path gets the last state that is left. So later changes of others stay, and earlier
+ones come back. A change without an owner (outside of calls, or committed to no scope) is never undone, so the history
+starts anew from it.
 
-Changing a path says something of others, too: that the folders above it are folders, and that nothing is below what is
-no folder. Where those have a history, they get an entry for it. So what is left when some scopes are taken back is
-always a tree. A change from outside, by another process, is found by the file's stamp, and counts as nobody's.
+A change of a path implies facts about other paths: the entries above it are folders, and nothing is below an entry that
+is no folder. If those paths have a history, they get an entry for it. So the result of undoing some scopes is always a
+valid tree. A change by another process is found by the file's stamp, and counts as a change without an owner.
 
-Costs are those of the paths that were changed, whatever is beside them. Not thread-safe: the filesystem has the lock.
+The cost depends only on the changed paths. Not thread-safe: the filesystem holds the lock.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ __all__ = ["FilesSnapshot", "Mark", "Undo"]
 
 
 class Mark(Enum):
-    """What a path can be that holds no bytes."""
+    """The states of a path without bytes."""
 
     ABSENT = "absent"
     FOLDER = "folder"
@@ -44,7 +44,7 @@ _State: TypeAlias = Mark | SpooledFile
 
 @dataclass(slots=True)
 class _Entry:
-    """What `owner` put at a path; `state` is known as soon as something else is there."""
+    """The state that `owner` gave a path; `state` is filled in once another state replaces it."""
 
     owner: CallScope
     state: _State | None = None
@@ -52,7 +52,7 @@ class _Entry:
 
 @dataclass(slots=True)
 class _History:
-    """`base`: what was there before the entries; `stamp`: what the tree said after the last of them."""
+    """`base`: the state before the entries; `stamp`: the tree's stamp after the last of them."""
 
     base: _State
     entries: list[_Entry]
@@ -61,14 +61,14 @@ class _History:
 
 @dataclass(slots=True, eq=False, weakref_slot=True)
 class FilesSnapshot:
-    """A moment to go back to. It holds what was changed since then, and is free when nobody holds it."""
+    """A moment to return to. It holds the contents overwritten since then, and is freed when nothing refers to it."""
 
     owner: Undo = field(repr=False)
     saved: dict[str, _State] = field(default_factory=dict, repr=False)
 
 
 class Undo:
-    """The only way to change `tree`. `most_bytes` of a file can be kept, a larger one can't be changed."""
+    """The only way to change `tree`. Up to `most_bytes` of a file can be kept; a larger file cannot be changed."""
 
     def __init__(self, tree: Tree, spool: Spool, most_bytes: int) -> None:
         self._tree = tree
@@ -76,18 +76,18 @@ class Undo:
         self._most_bytes = most_bytes
         self._histories: dict[str, _History] = {}
         self._sorted: list[str] = []  # their paths; "0" comes right after "/"
-        self._touched: dict[CallScope, set[str]] = {}  # open scopes, and the paths in whose history they are
+        self._touched: dict[CallScope, set[str]] = {}  # open scopes, and the paths whose history contains them
         self._snapshots: weakref.WeakSet[FilesSnapshot] = weakref.WeakSet()
 
     def begin(self, scope: CallScope) -> None:
         for other in tuple(self._touched):
-            if other.state is ScopeState.COMMITTED:  # what broke in (no stack left, Ctrl-C) kept it from its end
+            if other.state is ScopeState.COMMITTED:  # an interruption (no stack left, Ctrl-C) kept it from ending
                 self.commit(other)
         self._touched.setdefault(scope, set())
 
     def change(self, path: str, value: Blob | Mark) -> None:
-        """Puts a file, a folder or nothing at `path`, in the name of the current scope. Raises Conflict in what is left
-        of a call that was taken back; ToolUserError, Unavailable."""
+        """Puts a file, a folder or nothing at `path`, owned by the current scope. Raises Conflict if the call was
+        rolled back; ToolUserError, Unavailable."""
         owner = self._owner(current_scope())
         if owner is None and not self._histories and not self._snapshots:
             self._write(path, value)
@@ -97,16 +97,16 @@ class Undo:
         try:
             self._write(path, value)
         finally:
-            if self._stamp(path) != stamp:  # what fails may have come so far
+            if self._stamp(path) != stamp:  # a failed change may have got this far
                 self._note(path, owner, before)
                 self._claim(path, owner, value)
 
     def rely_on(self, folder: str) -> None:
-        """The current scope wants the folder that is there, as if it had made it. Raises Conflict."""
+        """Records that the current scope needs the existing folder, as if it had made it. Raises Conflict."""
         self._claim_all([*above(folder), folder], self._owner(current_scope()))
 
     def commit(self, scope: CallScope) -> None:
-        """The scope's changes belong to the nearest open scope around it, or to nobody."""
+        """Gives the scope's changes to the nearest open scope around it, or to none."""
         heir = self._owner(scope.parent)
         for path in self._touched.get(scope, ()):
             history = self._histories.get(path)
@@ -127,8 +127,8 @@ class Undo:
         self._touched.pop(scope, None)
 
     def roll_back(self, scope: CallScope) -> None:
-        """Takes the changes of the scope and of those inside it back. Does what it can, then raises what it met:
-        Unavailable, ToolUserError. What an interrupt breaks off can be done again."""
+        """Undoes the changes of the scope and of those inside it, as far as possible, then raises the errors:
+        Unavailable, ToolUserError. After an interruption it can be called again."""
         inside = {other for other in self._touched if other.within(scope)}
         paths = set().union(*(self._touched[other] for other in inside))
         failure: DemiurgeError | None = None
@@ -154,7 +154,7 @@ class Undo:
             raise failure
 
     def _take_out(self, path: str, owners: set[CallScope]) -> None:
-        """What `owners` put at the path is there no more."""
+        """Removes the entries of `owners` from the path."""
         history = self._histories.get(path)
         if history is None:
             return
@@ -168,7 +168,7 @@ class Undo:
         self._restamp(path)
 
     def _restamp(self, path: str) -> None:
-        with suppress(DemiurgeError):  # else what is there counts as changed by somebody else
+        with suppress(DemiurgeError):  # else the state counts as another process's change
             self._histories[path].stamp = self._stamp(path)
 
     def snapshot(self) -> FilesSnapshot:
@@ -177,14 +177,14 @@ class Undo:
         return made
 
     def restore(self, snapshot: FilesSnapshot) -> None:
-        """Everything that was changed here since the snapshot is as it was then; that is a change like any other.
-        Raises UsageError for a snapshot of something else; Unavailable."""
+        """Restores everything that was changed here since the snapshot, as a change like any other. Raises UsageError
+        for another tree's snapshot; Unavailable."""
         if not isinstance(snapshot, FilesSnapshot) or snapshot.owner is not self:
             raise UsageError("This is no snapshot of these files.")
         self._bring(dict(snapshot.saved), self.change)
 
     def _owner(self, scope: CallScope | None) -> CallScope | None:
-        """The nearest scope from here outwards that is open and was begun here."""
+        """Returns the nearest scope, from here outwards, that is open and was begun here."""
         while scope is not None and scope not in self._touched:
             scope = scope.parent
         return scope
@@ -211,7 +211,8 @@ class Undo:
         return _stamp_of(self._tree.look(path))
 
     def _known(self, path: str) -> _History | None:
-        """The path's history; None if somebody else changed it since: that made a new beginning."""
+        """Returns the path's history; None if another process changed the path since, because its history then starts
+        anew."""
         history = self._histories.get(path)
         if history is not None and self._stamp(path) != history.stamp:
             self._drop(path)
@@ -219,14 +220,14 @@ class Undo:
         return history
 
     def _before(self, path: str, owner: CallScope | None) -> _State | None:
-        """What is at `path`, if that has to be noted."""
+        """Returns the state of `path`, if it has to be recorded."""
         history = self._known(path)
         if owner is None or (history is not None and history.entries[-1].owner is owner):
             return None
         return self._state(path)
 
     def _save(self, path: str) -> None:
-        """Tells the snapshots what is at `path` before that is changed."""
+        """Saves the state of `path` for the snapshots, before a change."""
         missing = [snapshot for snapshot in self._snapshots if path not in snapshot.saved]
         if missing:
             state = self._state(path)
@@ -234,7 +235,7 @@ class Undo:
                 snapshot.saved[path] = state
 
     def _note(self, path: str, owner: CallScope | None, before: _State | None) -> None:
-        """Notes that `owner` changed `path`, where `before` was."""
+        """Records that `owner` changed `path`, whose state was `before`."""
         history = self._histories.get(path)
         if owner is None:
             self._drop(path)
@@ -251,7 +252,7 @@ class Undo:
         history.stamp = self._stamp(path)
 
     def _claim(self, path: str, owner: CallScope | None, value: Blob | Mark) -> None:
-        """Notes what a change says of other paths."""
+        """Records what a change implies about other paths."""
         claimed = above(path) if value is not Mark.ABSENT else []
         if value is not Mark.FOLDER:
             claimed += self._sorted[bisect_left(self._sorted, f"{path}/") : bisect_left(self._sorted, f"{path}0")]
@@ -263,12 +264,12 @@ class Undo:
                 self._note(other, owner, self._before(other, owner))
 
     def _drop(self, path: str) -> None:
-        """What is at `path` is nobody's."""
+        """Makes the state of `path` owned by no scope."""
         if self._histories.pop(path, None) is not None:
             del self._sorted[bisect_left(self._sorted, path)]
 
     def _forget(self, path: str, history: _History, scope: CallScope) -> None:
-        """What `scope` put at `path` is nobody's now, and what was before it can't come back."""
+        """Makes the state that `scope` gave `path` owned by no scope; earlier states cannot come back."""
         last = max((at for at, entry in enumerate(history.entries) if entry.owner is scope), default=-1)
         if last < 0:
             return
@@ -286,8 +287,8 @@ class Undo:
         self._restamp(path)
 
     def _bring(self, targets: Mapping[str, _State], change: Callable[[str, Blob | Mark], None]) -> None:
-        """Makes each path what it shall be: first from the bottom up what has to go, then from the top down what has to
-        come. What can't be, because others have put something in its way, stays as they made it."""
+        """Gives each path its target state: first removes entries from the bottom up, then adds entries from the top
+        down. A path that others have blocked stays as it is."""
         failure: DemiurgeError | None = None
         for path in sorted(targets, reverse=True):
             node = self._tree.look(path)
@@ -296,7 +297,7 @@ class Undo:
             try:
                 change(path, Mark.ABSENT)
             except ToolUserError:
-                continue  # a folder that others put something into
+                continue  # a folder with entries of others
             except DemiurgeError as error:
                 failure = error
         for path, state in sorted(targets.items()):
@@ -328,7 +329,7 @@ class Undo:
 
 
 def _below(history: _History, owners: set[CallScope]) -> _State | None:
-    """What has to be at the path without the entries of `owners`, None if that is what is there."""
+    """Returns the state of the path without the entries of `owners`, None if it is the present one."""
     if history.entries[-1].owner not in owners:
         return None
     left = [entry for entry in history.entries if entry.owner not in owners]

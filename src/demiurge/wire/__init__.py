@@ -1,10 +1,9 @@
-"""Provider formats to and from the semantic items, as pure functions and decoders: no I/O, no clock, no
-randomness.
+"""Converts between provider formats and semantic items: pure functions and decoders without I/O, clock or randomness.
 
-Each format is a module with the same five names: `encode_tools`, `encode_messages`, `encode_text_format`,
-`decode` and `Decoder`. Imports from `demiurge.tools` (the spec to encode, the events to emit),
-`demiurge.values` and `demiurge.errors` only; HTTP is the business of `demiurge.models`.
-The other side, a browser, has `data_stream` (what it is shown) and `chat_history` (what it posts).
+Each format is a module with the same five names: `encode_tools`, `encode_messages`, `encode_text_format`, `decode` and
+`Decoder`. Imports from `demiurge.tools` (the spec to encode, the events to emit), `demiurge.values` and
+`demiurge.errors` only; `demiurge.models` does HTTP. For a browser there are `data_stream` (its view of a run) and
+`chat_history` (the messages that it posts).
 """
 
 from __future__ import annotations

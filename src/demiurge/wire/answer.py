@@ -1,9 +1,8 @@
-"""One streamed answer, whatever its format: bytes in, events out, one completion at the end.
+"""One streamed answer of any format: bytes in, events out, one completion at the end.
 
-Invariant: what an answer means is decided by the format's `decode` alone, from one body. A format's decoder adds only
-what its events show and how they join into the body that the same answer has unstreamed; that reading never raises,
-that the first thing that goes wrong stands, and that a plain JSON body in place of a stream is read as one, is settled
-here once.
+Invariant: the format's `decode` alone decides what an answer means, from one body. A format's decoder only shows events
+and joins them into the body that the same answer has unstreamed. This module implements the common rules once: reading
+never raises, the first failure counts, and a plain JSON body in place of a stream is read as one.
 """
 
 from __future__ import annotations
@@ -21,8 +20,8 @@ __all__ = ["StreamedAnswer"]
 
 
 class StreamedAnswer(ABC):
-    """One streamed answer. `feed` takes bytes as they come and never raises; `close` gives the completion,
-    or raises the ProviderError that the stream stands for (`truncated` if it ended in the middle)."""
+    """One streamed answer. `feed` takes bytes as they come and never raises; `close` returns the completion, or raises
+    the ProviderError of the stream (`truncated` if it ended in the middle)."""
 
     def __init__(self, decode: Callable[[Mapping[str, Any]], Completion]) -> None:
         self._decode = decode
@@ -32,7 +31,7 @@ class StreamedAnswer(ABC):
         self._outcome: Completion | ProviderError | None = None
 
     def feed(self, chunk: bytes) -> list[AiEvent]:
-        """The events that these bytes complete: text deltas, and a status when reasoning or a call begins."""
+        """Returns the events that these bytes complete: text deltas, and a status when reasoning or a call begins."""
         return self._take_all(self._stream.feed(chunk))
 
     def close(self) -> Completion:
@@ -46,15 +45,15 @@ class StreamedAnswer(ABC):
 
     @abstractmethod
     def _take(self, event: JsonEvent) -> Iterable[AiEvent]:
-        """Joins one event to what came before. Raises ProviderError for one that can't be."""
+        """Joins one event to the earlier ones. Raises ProviderError if it does not fit."""
 
     @abstractmethod
     def _body(self) -> Mapping[str, Any] | None:
-        """The body of the same answer unstreamed, once the stream is over; None if it ended in the middle. Asked for
-        only if an event came."""
+        """Returns the body of the same answer unstreamed, once the stream is over; None if it ended in the middle.
+        Called only if an event came."""
 
     def _settle(self, body: Mapping[str, Any]) -> Sequence[AiEvent]:
-        """Ends the answer before the stream ends: its text as far as it was not shown. Raises ProviderError."""
+        """Ends the answer before the stream ends, and shows the rest of its text. Raises ProviderError."""
         self._outcome = completion = self._decode(body)
         return self._text.finish(completion.text)
 

@@ -1,24 +1,24 @@
 """Messages (`POST /v1/messages`): Anthropic, compatible hosts, llama.cpp's server.
 
-Invariant: there is one assembler, `decode`. The decoder of a stream puts its events together into the body
-that the same answer would have had unstreamed (`block_deltas`) and hands that to `decode`.
+Invariant: there is one assembler, `decode`. The decoder of a stream joins its events into the body that the same answer
+has unstreamed (`block_deltas`) and passes it to `decode`.
 
-Rules worth knowing:
+Rules:
 
-* The system's text stands apart from the messages, wherever among the items it was said.
-* Roles take turns here: adjacent assistant items make one message, adjacent items of the other side another, in
-  which the results come before what a person says. So the results of all calls of a turn follow it at once.
-* Thinking goes back verbatim, signature and all, in its place (it must, to go on after a tool call). Thinking with
-  an empty signature was cut before it was signed; it would be refused, and is left out.
-* What the provider runs itself (`server_tool_use` and its results, `mcp_tool_use`, `compaction`) is opaque and goes
-  back verbatim. Citations are not kept.
-* When the answer was stopped (`max_tokens`, `refusal`), a call that is its last block may be cut and is invalid,
-  even if it parses. A refusal's text is part of `text`, and the finish reason is `content_filter`.
+* System text is sent apart from the messages, wherever it stands among the items.
+* Roles alternate: adjacent assistant items make one message, adjacent items of the other side another, in which the
+  results come before a person's text. So the results of all calls of a turn follow it at once.
+* Thinking goes back verbatim, signature and all, in its place (it must, to go on after a tool call). Thinking with an
+  empty signature was cut before it was signed; it would be refused, and is left out.
+* Calls that the provider runs itself (`server_tool_use` and its results, `mcp_tool_use`, `compaction`) are opaque and
+  are sent back verbatim. Citations are not kept.
+* When the answer was stopped (`max_tokens`, `refusal`), a call that is its last block may be cut and is invalid, even
+  if it parses. A refusal's text is part of `text`, and the finish reason is `content_filter`.
 * `input_tokens` leaves out what the cache read or took in; `Usage.prompt` is the sum of all three.
 * A stream is over at `message_stop` or at its end, once a stop reason was given; else it was truncated. A block that
   begins or goes on after a stop reason opens the answer again, until the next stop reason.
-* Who made a call (`caller`: the model, or a program of its) and the toolset it is from go back on the call. What other
-  formats call custom tools, text in place of an object, does not exist here: an input is an object or invalid.
+* The caller of a call (`caller`: the model, or its program) and its toolset are sent back with the call. This format
+  has no custom tools (text in place of an object): an input is an object or invalid.
 * Ids are `[A-Za-z0-9_-]` only; one from another format is replaced, in the call and its result alike.
 """
 
@@ -86,9 +86,10 @@ _ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 
 def encode_tools(specs: Sequence[ToolSpec], tool_choice: ToolChoice | None = None) -> dict[str, Any]:
-    """`{"tools": [...], "tool_choice": ...}`, without the choice if it is None; `{}` if there are no tools.
+    """Returns `{"tools": [...], "tool_choice": ...}`, without the choice if it is None; `{}` if there are no tools.
 
-    Raises InvalidValue for a choice that does not exist, or of a tool that none of these specs describes."""
+    Raises InvalidValue for an unknown choice, or one of a tool that is not in the specs.
+    """
     check_choice(specs, tool_choice)
     if not specs:
         return {}
@@ -106,18 +107,17 @@ def encode_tools(specs: Sequence[ToolSpec], tool_choice: ToolChoice | None = Non
 
 
 def encode_text_format(text_format: TextFormat) -> dict[str, Any]:
-    """`{"output_config": {"format": ...}}`; the format has no name here and is always strict. Raises
+    """Returns `{"output_config": {"format": ...}}`; the format has no name here and is always strict. Raises
     InvalidValue if the schema is not one JSON object."""
     schema = canonical_json.parse_object(text_format.schema_json)
     return {"output_config": {"format": {"type": "json_schema", "schema": schema}}}
 
 
 def encode_messages(items: Sequence[Item]) -> dict[str, Any]:
-    """`{"system": ..., "messages": [...]}`, without the system if nobody speaks for it.
+    """Returns `{"system": ..., "messages": [...]}`, without `system` if there is no system text.
 
-    Left out: blank text (it would be refused), opaque items and reasoning of another format. Raises InvalidValue
-    for a role that does not exist here, for sound anywhere (`unsupported_attachment`), and for images where only text
-    can be.
+    Leaves out blank text, which would be refused, and opaque items and reasoning of another format. Raises InvalidValue
+    for an unknown role, for audio (`unsupported_attachment`), and for images where only text is allowed.
     """
     system: list[str] = []
     messages: list[dict[str, Any]] = []
@@ -166,7 +166,7 @@ def _encode_result(item: ToolOutput) -> str | list[dict[str, Any]]:
 
 
 def _only_texts(message: Message) -> list[str]:
-    """The texts that are not blank; a blank one stays at the end of the one before it."""
+    """Returns the texts that are not blank; a blank one is appended to the text before it."""
     texts: list[str] = []
     for part in message.content:
         if not isinstance(part, Text):
@@ -199,8 +199,8 @@ def _encode_id(call_id: str) -> str:
 
 
 def decode(body: Mapping[str, Any]) -> Completion:
-    """The completion that a message stands for. Raises ProviderError for an error body and for anything that is
-    not a message (`bad_response`)."""
+    """Returns the completion of a message. Raises ProviderError for an error body and for anything that is not a
+    message (`bad_response`)."""
     if not isinstance(body, Mapping):
         raise ProviderError(code="bad_response", detail="the response is not a JSON object")
     if body.get("type") == "error" or body.get("error") or not isinstance(body.get("content"), list):
@@ -232,14 +232,14 @@ def _stated_finish(body: Mapping[str, Any]) -> FinishReason | None:
 
 
 def _finish_reason(stated: FinishReason | None, *, has_calls: bool) -> FinishReason:
-    """What the host says, except where the answer itself shows better: calls, no calls."""
+    """Returns the host's finish reason, unless the answer contradicts it: calls, no calls."""
     if stated not in (None, "stop", "tool_calls"):
         return stated
     return "tool_calls" if has_calls else "stop"
 
 
 def _decode_blocks(blocks: Sequence[Mapping[str, Any]], response_id: str | None, *, cut: bool) -> list[Item]:
-    """In the provider's order; texts that follow each other are parts of one message."""
+    """Returns the items in the provider's order; adjacent texts are parts of one message."""
     drafts = [
         DraftCall(
             block.get("id"),
@@ -272,8 +272,8 @@ def _decode_blocks(blocks: Sequence[Mapping[str, Any]], response_id: str | None,
 
 
 def _with_input(block: Mapping[str, Any]) -> Mapping[str, Any]:
-    """A block of the provider's own tools as it is unstreamed, with its input as an object; text that is none is
-    wrapped."""
+    """Returns a block of the provider's own tools in its unstreamed form, with its input as an object; text that is no
+    object is wrapped."""
     text = block.get("input")
     if not isinstance(text, str):
         return block

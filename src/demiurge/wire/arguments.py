@@ -1,25 +1,23 @@
-"""A tool call as the model wrote it: which text counts as its arguments, and which id and name it goes by.
+"""A tool call as the model wrote it: the rules for its arguments, its id and its name.
 
-Invariant: what is kept here every provider takes back. A model invents ids of a megabyte and names with
-spaces and escapes; kept as they are, they would make every later request of the conversation fail.
+Invariant: every provider accepts the ids and names that are kept. A model may invent ids of a megabyte and names with
+spaces and escapes, which would make every later request of the conversation fail.
 
-* An id is kept if it is one that providers use (`call_…`, `toolu_…`, `functions.get_time:0`, a UUID): 1 to 64
-  of `A-Za-z0-9_.:-`. Else, and when it is missing or taken, it is derived from the answer.
-* A name is a tool id, or a dotted one (`core.get_current_time`), or is turned into the form of one that no
-  tool has: what can be read of it, and a hash. The call stays and is answered "no such tool".
+* An id is kept if it is one that providers use (`call_…`, `toolu_…`, `functions.get_time:0`, a UUID): 1 to 64 of
+  `A-Za-z0-9_.:-`. Else, and when it is missing or taken, it is derived from the answer.
+* A name is a tool id, or a dotted one (`core.get_current_time`), or is turned into the form of one that no tool has:
+  what can be read of it, and a hash. The call stays and is answered "no such tool".
 * One answer has at most MAX_CALLS calls; one with more is refused, whoever made it.
 
-Also invariant: arguments are exactly one JSON object, parsed strictly, or the call is invalid. They are never
-repaired: a lenient parser reads the cut text `{"path": "/` as `{}` and the tool runs with arguments that
-nobody wrote.
+Also invariant: arguments are exactly one JSON object, parsed strictly, or the call is invalid. They are never repaired:
+a lenient parser reads the cut text `{"path": "/` as `{}` and the tool runs with arguments that nobody wrote.
 
-* No arguments at all (absent, null or the empty string) is how several hosts spell a call of a tool that
-  takes none; it stands for `{}` (which the tool's schema may still refuse).
-* A call that the provider was still writing when the answer was cut is invalid even if its text parses: some
-  hosts close the brackets of a cut call themselves.
-* Sent back in a later request, an invalid call's text is wrapped in an object. Several hosts parse the
-  arguments of every earlier call, so one bad text would make all later requests of the conversation fail.
-"""
+* No arguments at all (absent, null or the empty string) is how several hosts spell a call of a tool that takes none; it
+  stands for `{}` (which the tool's schema may still refuse).
+* A call that the provider was still writing when the answer was cut is invalid even if its text parses: some hosts
+  close the brackets of a cut call themselves.
+* Sent back in a later request, an invalid call's text is wrapped in an object. Several hosts parse the arguments of
+  every earlier call, so one bad text would make all later requests of the conversation fail."""
 
 from __future__ import annotations
 
@@ -57,7 +55,7 @@ __all__ = [
 INVALID_ARGUMENTS_KEY = "invalid_arguments"
 
 MAX_CALLS = 256
-"""Calls of one answer; far more than a model asks for, few enough to hold."""
+"""The most calls of one answer; far more than a model proposes, few enough to hold in memory."""
 
 _CALL_ID = re.compile(r"[A-Za-z0-9_.:-]{1,64}")
 _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9_-]+")
@@ -67,8 +65,8 @@ _NAME_HASH = 12
 
 @dataclass(frozen=True, slots=True)
 class DraftCall:
-    """A call as the provider's JSON has it, before its id and arguments are settled. `cut`: it was being
-    written when the answer stopped; `raw`: see `ToolCall`."""
+    """A call in the provider's JSON, before its id and arguments are checked. `cut`: the answer stopped while the call
+    was being written; `raw`: see `ToolCall`."""
 
     id: object
     name: object
@@ -78,8 +76,7 @@ class DraftCall:
 
 
 def finish_calls(drafts: Sequence[DraftCall], response_id: str | None) -> list[ToolCall]:
-    """The calls of one answer, with ids that are well-formed and distinct (derived from the answer where
-    they are not).
+    """Returns the calls of one answer, with well-formed and distinct ids (derived from the answer if need be).
 
     Raises ProviderError("bad_response") for a call without a name and for more than MAX_CALLS calls.
     """
@@ -101,7 +98,7 @@ def finish_calls(drafts: Sequence[DraftCall], response_id: str | None) -> list[T
 
 
 def check_count(calls: int) -> None:
-    """Raises ProviderError (`bad_response`) for more calls than one answer may have."""
+    """Raises ProviderError (`bad_response`) for more than MAX_CALLS calls."""
     if calls > MAX_CALLS:
         raise ProviderError(
             f"The model's answer was refused: it has more than {MAX_CALLS} tool calls. "
@@ -111,13 +108,14 @@ def check_count(calls: int) -> None:
 
 
 def sound_calls(completion: Completion, seed: bytes, taken: Iterable[str] = ()) -> Completion:
-    """The completion with calls that have the form which decoders give them, whoever made it, and each an id that no
-    other has, nor one in `taken`: so results are paired with calls by id alone. The output of a call that the provider
-    ran itself goes by the id of that call.
+    """Returns the completion with calls in the form that decoders give them, whatever model made it. Each call's id is
+    unique, and not in `taken`, so that results are matched by id alone. The output of a call that the provider ran
+    itself gets the id of that call.
 
-    An id that is missing, repeated or of another form is derived from `seed`, the same for the same. Raises
-    ProviderError (`bad_response`) for an answer in which somebody else speaks, whose calls are not the open calls of
-    its items, or which has more than MAX_CALLS of them."""
+    An id that is missing, repeated or of another form is derived from `seed`, the same for the same seed. Raises
+    ProviderError (`bad_response`) for an answer with another role's message, whose calls are not the open calls of its
+    items, or with more than MAX_CALLS of them.
+    """
     check_count(len(completion.tool_calls))
     if open_calls(completion.items) != completion.tool_calls:
         raise ProviderError(code="bad_response", detail="the calls of the answer are not those of its items")
@@ -148,17 +146,17 @@ def _sound_call(call: ToolCall, digest: bytes, used: set[str]) -> ToolCall:
 
 
 def _is_the_models(item: Item, made: Collection[str]) -> bool:
-    """What a person said begins a turn, and what a tool answered ends a call: a model may say neither, but what came
-    of a call that was made (by id) in the same answer."""
+    """Returns whether a model may produce the item. A person's message begins a turn and a tool's output ends a call,
+    so a model may produce neither, except the output of a call (by id) in the same answer."""
     if isinstance(item, ToolOutput):
         return item.id in made
     return not isinstance(item, Message) or item.role == "assistant"
 
 
 def call_name(name: str) -> str:
-    """The name as it is kept: `^[a-zA-Z0-9_-]{1,64}$`, the same for the same text.
+    """Returns the name as it is kept: `^[a-zA-Z0-9_-]{1,64}$`, the same for the same text.
 
-    A name that is no tool id gets a hash, so that it never becomes the name of a tool by being mended.
+    A name that is no tool id gets a hash, so that the repair never turns it into the name of a tool.
     """
     name = mend_surrogates(name)
     known = canonical_id(name)
@@ -169,20 +167,20 @@ def call_name(name: str) -> str:
 
 
 def kept_beside(entry: Mapping[str, Any], kind: str, names: Sequence[str]) -> dict[str, Any] | None:
-    """What `ToolCall.raw` keeps of a call's JSON: these of its fields, under the `type` that it has in its format; None
-    if it has none of them, or none that can be kept."""
+    """Returns the part of a call's JSON that `ToolCall.raw` keeps: the given fields, under the `type` that the call has
+    in its format; None if there are none, or none that can be kept."""
     found = {name: entry[name] for name in names if entry.get(name) is not None}
     return storable({"type": kind, **found}) if found else None
 
 
 def replayed_beside(call: ToolCall, kind: str) -> dict[str, Any]:
-    """The fields that go back with a call of this format; none if it came from another."""
+    """Returns the fields to send back with a call of this format; none for a call of another format."""
     raw = call.raw or {}
     return {name: raw[name] for name in raw if name != "type"} if raw.get("type") == kind else {}
 
 
 def with_flags(items: Iterable[Item]) -> tuple[Item, ...]:
-    """The items of a kept conversation, with each call whose text is no JSON object marked as `invalid` again, so that
+    """Returns the items of a stored conversation with each call marked `invalid` whose text is no JSON object, so that
     encoders wrap it."""
     return tuple(
         replace(item, invalid=True) if isinstance(item, ToolCall) and not is_object(item.arguments_json) else item
@@ -191,20 +189,20 @@ def with_flags(items: Iterable[Item]) -> tuple[Item, ...]:
 
 
 def replay_arguments(call: ToolCall) -> str:
-    """The arguments as later requests carry them: verbatim, or wrapped when they are not a JSON object."""
+    """Returns the arguments for later requests: verbatim, or wrapped if they are not a JSON object."""
     if not call.invalid or is_object(call.arguments_json):
         return call.arguments_json
     return json.dumps({INVALID_ARGUMENTS_KEY: call.arguments_json}, ensure_ascii=False)
 
 
 def replay_object(call: ToolCall) -> dict[str, Any]:
-    """The same for formats whose calls hold an object. Raises InvalidValue for a call that claims to be valid and is
-    not."""
+    """Returns the arguments as an object, for formats that need one. Raises InvalidValue for a call that claims to be
+    valid and is not."""
     return canonical_json.parse_object(replay_arguments(call))
 
 
 def _arguments(draft: DraftCall) -> tuple[str, bool]:
-    """The text, and whether it must not be run."""
+    """Returns the text, and whether the call is invalid."""
     raw = draft.arguments
     if raw is None or raw == "":
         raw = "{}"
@@ -216,7 +214,7 @@ def _arguments(draft: DraftCall) -> tuple[str, bool]:
 
 
 def is_object(text: str) -> bool:
-    """Whether the text is exactly one JSON object."""
+    """Returns whether the text is exactly one JSON object."""
     try:
         canonical_json.parse_object(text)
     except InvalidValue:

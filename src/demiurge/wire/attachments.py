@@ -1,11 +1,11 @@
-"""Images and sounds that go along with a message: which bytes are one, and how much of them.
+"""Images and sounds in a message: their types, found in the bytes, and their size limits.
 
-Invariant: a part's type is what its bytes say. What is declared is checked against them and never believed: providers
-refuse a part whose type is wrong, each in words of its own, and a page that calls itself an image would be read as
-one. So only types with a signature are taken, and only those that every provider of the kind takes.
+Invariant: a part's type is found in its bytes. A declared type is checked against them and never trusted: providers
+refuse a part of the wrong type, each with its own error, and a web page that claims to be an image would be read as
+one. So only types with a signature are accepted, and only those that every provider of the kind accepts.
 
-Limits, in bytes as stored (base64 makes 4 of every 3): 10 MiB a part, 20 MiB all that one request carries, earlier
-turns included, which stays below the 32 MB that the smallest of the providers takes.
+Limits, in bytes as stored (base64 makes 4 of every 3): 10 MiB for one part, 20 MiB for all parts of one request,
+earlier turns included. That stays below 32 MB, the limit of the strictest provider.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _RIFF = {b"WEBP": "image/webp", b"WAVE": "audio/wav"}
 
 
 def media_type(data: bytes) -> str | None:
-    """Which of MEDIA_TYPES these bytes are, by their first bytes; None for anything else."""
+    """Returns the one of MEDIA_TYPES that these bytes are, by their first bytes; None for anything else."""
     for start, mime in _STARTS.items():
         if data.startswith(start):
             return mime
@@ -58,16 +58,16 @@ def media_type(data: bytes) -> str | None:
 
 
 def _is_mp3_frame(head: bytes) -> bool:
-    """Whether a file without a tag starts with the header of a Layer III frame: sync, a version, a bit rate and a
-    sample rate that exist."""
+    """Returns whether an MP3 file without a tag starts here: the header of a Layer III frame, with sync, a version, a
+    valid bit rate and sample rate."""
     if len(head) < 4 or head[0] != 0xFF or head[1] & 0xE6 != 0xE2:
         return False
     return head[1] & 0x18 != 0x08 and head[2] >> 4 not in (0, 15) and head[2] & 0x0C != 0x0C
 
 
 def attachment(data: bytes, mime: str | None = None) -> Image | Audio:
-    """The part that these bytes are. Raises InvalidValue (`bad_attachment`) for bytes of no type that is taken, of
-    another type than the declared `mime`, or of more than MAX_PART_BYTES."""
+    """Returns the part for these bytes. Raises InvalidValue (`bad_attachment`) for bytes of no accepted type, of
+    another type than the declared `mime`, or longer than MAX_PART_BYTES."""
     if len(data) > MAX_PART_BYTES:
         raise _bad(f"it has {len(data)} bytes, and {MAX_PART_BYTES} is the most")
     found = media_type(data)
@@ -79,7 +79,7 @@ def attachment(data: bytes, mime: str | None = None) -> Image | Audio:
 
 
 def attached(items: Iterable[Item]) -> Iterator[Image | Audio]:
-    """Every image and sound of these items, in order."""
+    """Returns every image and sound of these items, in order."""
     for item in items:
         if isinstance(item, Message):
             yield from (part for part in item.content if not isinstance(part, Text))
@@ -88,7 +88,7 @@ def attached(items: Iterable[Item]) -> Iterator[Image | Audio]:
 
 
 def check_request(items: Iterable[Item], takes: tuple[type[Image | Audio], ...], provider: str) -> None:
-    """Refuse what `provider`, which takes parts of these types, could not be sent. Raises InvalidValue
+    """Refuses attachments that `provider`, which accepts the types in `takes`, cannot be sent. Raises InvalidValue
     (`unsupported_attachment`, `attachments_too_large`)."""
     size = 0
     for part in attached(items):

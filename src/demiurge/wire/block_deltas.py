@@ -1,12 +1,12 @@
-"""The events of a streamed message (Anthropic), put together into the body of the same answer unstreamed.
+"""Joins the events of a streamed message (Anthropic) into the body of the same answer unstreamed.
 
-Invariant: this only joins; what the result means is decided by `anthropic.decode` alone. A delta that belongs to no
-open block, or a block that begins where another is still open, means that an event is lost or doubled: the stream is
-refused, since a call could otherwise run with arguments that nobody wrote. So is an answer that ends inside a call
-without any input yet, since nothing is an input too. A stop reason ends the answer as far as it was written: a block
-that begins or goes on after it opens the answer again.
+Invariant: this module only joins; `anthropic.decode` alone decides what the result means. A delta without an open
+block, or a block that begins where another is open, means that an event was lost or doubled: the stream is refused,
+since a call could otherwise run with arguments that nobody wrote. An answer that ends inside a call without input is
+refused too, since empty input is valid. A stop reason ends the answer so far: a block that begins or continues after it
+opens the answer again.
 
-The input of a tool call stays text here, as the model wrote it; unstreamed it is an object.
+The input of a tool call is the model's text here; unstreamed it is an object.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from demiurge.wire.errors import ProviderError
 __all__ = ["MAX_BLOCKS", "BlockDeltas"]
 
 MAX_BLOCKS = 1024
-"""Content blocks of one answer."""
+"""The most content blocks of one answer."""
 
 _JOINED = {"text_delta": "text", "thinking_delta": "thinking"}
 
 
 class BlockDeltas:
-    """`started` once there was an event of a message, `finished` while nothing came after a stop reason."""
+    """The state of one answer. `started`: an event of a message came; `finished`: nothing came after a stop reason."""
 
     def __init__(self) -> None:
         self.started = False
@@ -46,13 +46,14 @@ class BlockDeltas:
         return self._has_ended and not any(bare)
 
     def message(self, message: Mapping[str, Any]) -> None:
-        """`message_start`: the envelope, and the content that some hosts put there."""
+        """Takes `message_start`: the envelope, and content that some hosts put there."""
         self.started = True
         self._blocks += [dict(block) for block in fields.mappings(message, "content")]
         self._merge(message)
 
     def start(self, event: Mapping[str, Any]) -> Mapping[str, Any]:
-        """`content_block_start`; returns the block. Raises ProviderError("bad_response") if another is open there."""
+        """Takes `content_block_start` and returns the block. Raises ProviderError("bad_response") if another block is
+        open there."""
         self.started = True
         index = fields.count(event, "index")
         index = len(self._blocks) if index is None else index
@@ -65,7 +66,8 @@ class BlockDeltas:
         return block
 
     def delta(self, event: Mapping[str, Any]) -> Mapping[str, Any]:
-        """`content_block_delta`; returns the delta. Raises ProviderError("bad_response") if no block is open there."""
+        """Takes `content_block_delta` and returns the delta. Raises ProviderError("bad_response") if no block is open
+        there."""
         at = self._open.get(self._index(event))
         if at is None:
             raise ProviderError(code="bad_response", detail="a part of the answer belongs to no content block")
@@ -88,29 +90,29 @@ class BlockDeltas:
         return delta
 
     def stop(self, event: Mapping[str, Any]) -> None:
-        """`content_block_stop`."""
+        """Takes `content_block_stop`."""
         self._open.pop(self._index(event), None)
 
     def end(self, event: Mapping[str, Any]) -> None:
-        """`message_delta`: why the answer ended, and its counts so far."""
+        """Takes `message_delta`: the stop reason, and the counts so far."""
         self.started = True
         self._merge(fields.mapping(event, "delta"))
         self._merge({"usage": event.get("usage")})
 
     def body(self) -> dict[str, Any]:
-        """A `message` object."""
+        """Returns a `message` object."""
         blocks = [dict(block) for block in self._blocks]
         for (at, key), pieces in self._joined.items():
             blocks[at][key] = "".join(pieces)
         return {**self._message, "content": blocks}
 
     def _index(self, event: Mapping[str, Any]) -> int:
-        """The index that an event names, else that of the latest open block."""
+        """Returns the index in an event, else that of the latest open block."""
         index = fields.count(event, "index")
         return max(self._open, default=-1) if index is None else index
 
     def _join(self, at: int, key: str, piece: str) -> None:
-        """An `input` begins with what the deltas say; a text goes on from what the block began with."""
+        """Appends a piece. An `input` consists of its deltas; a text continues the text in the block's start."""
         pieces = self._joined.get((at, key))
         if pieces is None:
             if not piece:
@@ -119,7 +121,7 @@ class BlockDeltas:
         pieces.append(piece)
 
     def _merge(self, message: Mapping[str, Any]) -> None:
-        """Later values replace earlier ones, nulls never do; counts are totals so far."""
+        """Merges fields: later values replace earlier ones, nulls never do; counts are totals so far."""
         usage = {**fields.mapping(self._message, "usage"), **_given(fields.mapping(message, "usage"))}
         self._message |= _given(message)
         self._has_ended = self._has_ended or bool(message.get("stop_reason"))

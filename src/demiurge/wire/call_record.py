@@ -1,7 +1,7 @@
-"""The calls that a server has recorded, by the id that a browser knows them under.
+"""The calls that a server has recorded, by the ids that a browser knows.
 
-A browser is shown the public part of a call's arguments and of its result, and posts that back with the next message.
-What goes to the model instead is what the record holds: the call as the model made it, and the text that it was given.
+A browser sees the public part of a call's arguments and result, and posts it back with the next message. The model gets
+the record instead: the call as the model made it, and the text of its result.
 """
 
 from __future__ import annotations
@@ -19,21 +19,22 @@ __all__ = ["CallRecord", "RecordedCall", "recorded_calls"]
 
 @dataclass(frozen=True, slots=True)
 class RecordedCall:
-    """A call with its exact arguments, and the output that the model was given; None for one that has none yet."""
+    """A call with its exact arguments, and the output that the model got; None if it has none yet."""
 
     call: ToolCall = field(repr=False)
     output: ToolOutput | None = field(default=None, repr=False)
 
 
 CallRecord: TypeAlias = Callable[[str], RecordedCall | None]
-"""Gives the call that was shown under an id in this conversation, or None. It must know calls of this conversation and
-of nobody else's: whoever posts an id is given nothing, but the model reads what the record holds."""
+"""Returns the call that was shown under an id in this conversation, or None. It must know only calls of this
+conversation: a client that posts an id receives nothing, but the model reads the record."""
 
 
 def recorded_calls(items: Iterable[Item]) -> CallRecord:
-    """The calls of a conversation that was kept as items, such as `Turn.items`.
+    """Returns the calls of a conversation that was stored as items, such as `Turn.items`.
 
-    Raises InvalidValue for two calls with the same id: nobody could tell which of them a browser means."""
+    Raises InvalidValue for two calls with the same id, because a browser's id would be ambiguous.
+    """
     calls: dict[str, ToolCall] = {}
     outputs: dict[str, ToolOutput] = {}
     for item in items:

@@ -1,16 +1,16 @@
-"""The chunks of a streamed chat completion, put together into the body of the same answer unstreamed.
+"""Joins the chunks of a streamed chat completion into the body of the same answer unstreamed.
 
-Invariant: this only joins; what the result means is decided by `openai_chat.decode` alone.
+Invariant: this module only joins; `openai_chat.decode` alone decides what the result means.
 
-A call's fragments belong together by `index`. Hosts bend that: some leave the index out (then the id
-decides, and a fragment without an id continues the latest call), some give two calls the same index (a new
-id together with a name is a new call, and so is a name with other arguments once those so far are a whole
-object), some change the id on every fragment (an id without a name is not), some cut the name in pieces
-(they join until the arguments begin) or repeat it.
+A call's fragments belong together by `index`. Hosts deviate: some leave the index out (then the id decides, and a
+fragment without an id continues the latest call), some give two calls the same index (a new id together with a name is
+a new call, and so is a name with other arguments once the arguments so far are a whole object), some change the id on
+every fragment (an id without a name is no new call), some cut the name in pieces (they join until the arguments begin)
+or repeat it.
 
-A finish reason ends the answer as far as it was written. Some hosts give one after each call, so text, reasoning or a
-piece of a call that comes later opens the answer again, until the next finish reason. A delta that adds nothing (the
-usage, an empty text, an empty fragment of a known call) does not.
+A finish reason ends the answer so far. Some hosts send one after each call, so text, reasoning or a piece of a call
+that comes later opens the answer again, until the next finish reason. A delta that adds nothing (the usage, an empty
+text, an empty fragment of a known call) does not.
 """
 
 from __future__ import annotations
@@ -32,8 +32,7 @@ _REPLACED = ("extra_content", "thought_signature")
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """What one chunk adds for an onlooker: text, whether it reasons, and the calls it touches (position,
-    name)."""
+    """The news in one chunk: text, whether it reasons, and the calls it touches (position, name)."""
 
     texts: tuple[str, ...] = ()
     thinks: bool = False
@@ -48,7 +47,7 @@ class _Call:
     beside: dict[str, Any] = field(default_factory=dict)
 
     def add(self, call_id: str, function: Mapping[str, Any]) -> bool:
-        """Takes one fragment. Returns whether it says more of what is called."""
+        """Adds one fragment. Returns whether it adds to the name."""
         self.id = self.id or call_id
         before = self.name
         name = fields.raw_text(function, "name")
@@ -60,8 +59,8 @@ class _Call:
         return bool(fragment) or self.name != before
 
     def continues(self, function: Mapping[str, Any]) -> bool:
-        """Whether a fragment that gives a name may still be of this call. After a whole object it may not, unless it
-        says the same again or that object was a mere placeholder: both joined are no object, so nothing runs twice."""
+        """Returns whether a fragment with a name may belong to this call. After a whole object it may not, unless it
+        repeats the name or the object was only a placeholder: both joined are no object, so nothing runs twice."""
         fragment = _fragment(function)
         if not fragment or not self.arguments or not self.arguments[-1].endswith("}"):
             return True
@@ -76,7 +75,7 @@ class _Call:
 
 
 class ChatDeltas:
-    """The state of one answer; `started` once a chunk had a choice."""
+    """The state of one answer; `started`: a chunk had a choice."""
 
     def __init__(self) -> None:
         self.started = False
@@ -94,9 +93,9 @@ class ChatDeltas:
         self._legacy: _Call | None = None
 
     def add(self, chunk: Mapping[str, Any]) -> Shown:
-        """Takes the envelope and the first choice of a chunk; other choices are not read.
+        """Adds the envelope and the first choice of a chunk; other choices are ignored.
 
-        Raises ProviderError("bad_response") for more calls than one answer may have.
+        Raises ProviderError("bad_response") for more than MAX_CALLS calls.
         """
         for key in ("id", "model", "usage", "x_groq"):
             if chunk.get(key):
@@ -121,12 +120,12 @@ class ChatDeltas:
         return shown
 
     def is_over(self, *, done: bool) -> bool:
-        """Whether the host wrote the answer to its end; `done`: the stream had its `[DONE]`.
+        """Returns whether the host wrote the answer to its end; `done`: the stream had its `[DONE]`.
 
-        A call without arguments yet is the doubtful case, since it stands for `{}`. It counts as written to its end
-        if a finish reason came in a later chunk, or in the same chunk and then `[DONE]`; a `[DONE]` alone does not
-        end such a call, since proxies add one to what was cut. Nor does it end a call of which anything came after a
-        finish reason: a host that gave one gives another at the end of the next call.
+        A call without arguments is ambiguous, since it stands for `{}`. It counts as complete if a finish reason came
+        in a later chunk, or in the same chunk and then `[DONE]`. A `[DONE]` alone does not complete it, since proxies
+        add one to a cut stream; nor if any of the call came after a finish reason, because a host that sent one sends
+        another at the end of the next call.
         """
         if self._has_ended:
             return done or not self._ends_with_bare_call
@@ -137,7 +136,7 @@ class ChatDeltas:
         return any(not call.arguments for call in calls)
 
     def body(self) -> dict[str, Any]:
-        """A `chat.completion` object with one choice."""
+        """Returns a `chat.completion` object with one choice."""
         message: dict[str, Any] = {"role": "assistant", "content": "".join(self._texts), **self._fields}
         if self._parts:
             message["content"] = self._parts
@@ -166,7 +165,7 @@ class ChatDeltas:
         return Shown(tuple(text for text in texts if text), thinks, tuple(self._add_calls(delta)))
 
     def _add_content(self, delta: Mapping[str, Any]) -> Iterator[str]:
-        """Text comes as a string or as parts; once parts came, all content is kept as parts."""
+        """Adds text, which comes as a string or as parts; once parts came, all content is kept as parts."""
         content = fields.raw_text(delta, "content")
         parts = fields.mappings(delta, "content")
         if content:
@@ -189,12 +188,12 @@ class ChatDeltas:
             if call.name:
                 yield position, call_name(call.name)
         function = fields.mapping(delta, "function_call")
-        if function.get("name") or function.get("arguments"):  # some pad it empty
+        if function.get("name") or function.get("arguments"):  # some hosts send it empty
             self._legacy = self._legacy or _Call()
             self._pieces += self._legacy.add("", function)
 
     def _position(self, entry: Mapping[str, Any], function: Mapping[str, Any]) -> int:
-        """Which call a fragment belongs to, as a position in `_calls`; a new one is opened here."""
+        """Returns the position in `_calls` of the call that a fragment belongs to; a new call is added."""
         call_id = fields.raw_text(entry, "id")
         index = entry.get("index")
         known: int | None
@@ -223,21 +222,22 @@ class ChatDeltas:
 
     @staticmethod
     def _goes_on(call: _Call, call_id: str, function: Mapping[str, Any]) -> bool:
-        """Whether a fragment without an index goes on with the latest call: it gives no name, or the same again in the
-        middle of the arguments."""
+        """Returns whether a fragment without an index continues the latest call: it has no name, or repeats the name in
+        the middle of the arguments."""
         name = function.get("name")
         return not name or bool(not call_id and name == call.name and call.arguments and call.continues(function))
 
 
 def called(entry: Mapping[str, Any]) -> Mapping[str, Any]:
-    """What an entry of `tool_calls` calls; the text for a custom tool is its arguments, and seldom an object."""
+    """Returns the name and arguments in an entry of `tool_calls`; a custom tool's text is its arguments, and seldom an
+    object."""
     function = fields.mapping(entry, "function")
     custom = {} if function else fields.mapping(entry, "custom")
     return {"name": custom.get("name"), "arguments": custom.get("input")} if custom else function
 
 
 def beside(entry: Mapping[str, Any]) -> dict[str, Any]:
-    """What a host signs a call with, and wants to see on it again."""
+    """Returns a host's signature of a call, which the host expects to get back."""
     return {key: entry[key] for key in _BESIDE if entry.get(key)}
 
 
@@ -247,8 +247,7 @@ def _fragment(function: Mapping[str, Any]) -> str:
 
 
 def _join_part(parts: list[dict[str, Any]], part: Mapping[str, Any]) -> None:
-    """Adjacent text parts join; so do adjacent thinking parts (Mistral: `thinking` is a list of text
-    parts)."""
+    """Joins adjacent text parts, and adjacent thinking parts (Mistral: `thinking` is a list of text parts)."""
     last = parts[-1] if parts else {}
     if part.get("type") == "text" and last.get("type") == "text":
         last["text"] = fields.raw_text(last, "text") + fields.raw_text(part, "text")
@@ -262,8 +261,7 @@ def _join_part(parts: list[dict[str, Any]], part: Mapping[str, Any]) -> None:
 
 
 def _join_details(joined: list[dict[str, Any]], details: list[Mapping[str, Any]]) -> None:
-    """OpenRouter's `reasoning_details`: fragments of one entry share type and index; their text fields
-    join."""
+    """Joins OpenRouter's `reasoning_details`: fragments of one entry share type and index; their text fields join."""
     for detail in details:
         same = next(
             (e for e in joined if (e.get("type"), e.get("index")) == (detail.get("type"), detail.get("index"))),
@@ -280,7 +278,7 @@ def _join_details(joined: list[dict[str, Any]], details: list[Mapping[str, Any]]
 
 
 def _join_blocks(joined: list[dict[str, Any]], blocks: list[Mapping[str, Any]]) -> None:
-    """LiteLLM's `thinking_blocks`: fragments of one block follow each other; its signature ends it."""
+    """Joins LiteLLM's `thinking_blocks`: fragments of one block follow each other; its signature ends it."""
     for block in blocks:
         last = joined[-1] if joined else {}
         if block.get("type") != "thinking" or last.get("type") != "thinking" or last.get("signature"):

@@ -1,14 +1,14 @@
-"""The conversation that a browser posts with its next message, checked and read as items.
+"""Checks the conversation that a browser posts with its next message, and reads it as items.
 
-Invariant: what comes out is a history that every provider takes: each call has one output, right after the calls of its
-turn, under one id that no other call has. An output without its call, a second one, or one that comes too late is
-refused; a call that was left without one (the page was closed in the middle) is answered with an error here.
+Invariant: the result is a history that every provider accepts: each call has one output, right after the calls of its
+turn, under a unique id. An output without its call, a second one, or one that comes too late is refused; a call without
+an output (the page was closed meanwhile) is answered with an error here.
 
-A browser can write any history that it likes, so its part is small: it has no word in the system prompt, offers no
-tools, and names no address to fetch. Nor has it a word in what a tool was asked and answered: it knows the public part
-of that alone. Of a posted call only its id and its place count; the arguments and the answer that the model reads are
-those of the server's own record, and without a record a posted call is refused. A server that keeps the history itself
-takes only the last message of what was posted.
+A browser can post any history, so its influence is small: it has no part in the system prompt, offers no tools, and
+names no address to fetch. Nor does it decide what a tool was asked or answered, because it knows only the public part.
+Of a posted call only its id and its place count; the model reads the arguments and the answer in the server's own
+record, and without a record a posted call is refused. A server that stores the history itself uses only the last posted
+message.
 
 Two spellings are read, that of assistant-ui's parts (`args`, `result`, `image`) and the one that its data-stream client
 posts (`input`, `output`, `file`). Every refusal is an InvalidValue with the path of the place, and quotes no value.
@@ -40,7 +40,7 @@ MAX_TOOL_NAME = 64
 """In characters."""
 
 MAX_IMAGE_BYTES = 5 * 1024 * 1024
-"""Of one image, decoded; what the strictest provider takes."""
+"""Of one image, decoded; the limit of the strictest provider."""
 
 _DATA_URL = re.compile(r"data:([a-z0-9/+.-]+);base64,(.*)", re.DOTALL)
 _IMAGES = frozenset(mime for mime in MEDIA_TYPES if mime.startswith("image/"))
@@ -49,8 +49,8 @@ _OUTPUT_KINDS = ("json", "text", "error-json", "error-text")
 
 @dataclass(frozen=True, slots=True)
 class ChatRequest:
-    """`items`: the history, with the new message at its end. `skip_tool_catalog`: the prompt says nothing of the tools;
-    `skip_tools`: there are none in this turn."""
+    """A posted request. `items`: the history, with the new message at its end. `skip_tool_catalog`: the prompt does not
+    mention the tools; `skip_tools`: this turn has no tools."""
 
     items: tuple[Item, ...]
     skip_tool_catalog: bool = False
@@ -58,11 +58,11 @@ class ChatRequest:
 
 
 def decode(body: Mapping[str, Any], *, recorded: CallRecord | None = None) -> ChatRequest:
-    """Reads the body of a chat request, parsed JSON. Keys that say nothing here (`tools`, `state`, `runConfig`) are
-    ignored. `recorded` gives the calls of this conversation by the ids that the browser was shown
+    """Reads the body of a chat request, parsed JSON. Keys without a meaning here (`tools`, `state`, `runConfig`) are
+    ignored. `recorded` returns the calls of this conversation by the ids that the browser saw
     (`call_record.recorded_calls` makes one from items).
 
-    Raises InvalidValue, with the path of what is wrong; also for a call that is not recorded.
+    Raises InvalidValue, with the path of the mistake; also for a call that is not recorded.
     """
     body = _object(body, "")
     if body.get("system") not in (None, ""):
@@ -77,7 +77,7 @@ def decode(body: Mapping[str, Any], *, recorded: CallRecord | None = None) -> Ch
 
 
 class _History:
-    """The items so far. `_open`: the calls of this turn that have no output yet, by the id they were posted with."""
+    """The items so far. `_open`: the calls of this turn without output, by their posted ids."""
 
     def __init__(self, recorded: CallRecord | None) -> None:
         self._recorded = recorded
@@ -190,7 +190,7 @@ def _text(part: Mapping[str, Any], path: str) -> Text:
 
 
 def _image(source: object, mime: object, path: str) -> Image:
-    """From a data URL, or from base64 with its `mime`. Nothing is fetched."""
+    """Returns an image from a data URL, or from base64 with its `mime`. Nothing is fetched."""
     if not isinstance(source, str):
         raise InvalidValue("must be a data URL", path=path)
     url = _DATA_URL.fullmatch(source)
@@ -211,14 +211,14 @@ def _image(source: object, mime: object, path: str) -> Image:
 
 
 def _output(found: RecordedCall) -> ToolOutput:
-    """The recorded output under the call's id; without one nobody knows what became of the call."""
+    """Returns the recorded output under the call's id; without one, an error that the outcome is unknown."""
     if found.output is not None:
         return replace(found.output, id=found.call.id)
     return ToolOutput(found.call.id, SAFE_MESSAGES[ToolErrorCode.UNKNOWN_OUTCOME], is_error=True)
 
 
 def _check_output(part: Mapping[str, Any], path: str) -> None:
-    """Of `result` and `isError`, or of `output` with its own type: that it has the form of a result."""
+    """Checks the form of a result: `result` and `isError`, or `output` with its own type."""
     if "output" in part:
         path = f"{path}.output"
         output = _object(part["output"], path)
@@ -248,9 +248,11 @@ def _check_length(value: object, limit: int, path: str) -> None:
 
 
 def _json(value: object, limit: int, path: str) -> str:
-    """Compact JSON text. Raises InvalidValue for what has none (NaN, halves of surrogate pairs) or is too long.
+    """Returns compact JSON text. Raises InvalidValue for a value without one (NaN, halves of surrogate pairs) or one
+    that is too long.
 
-    Not RFC 8785: a browser writes 2.5e18 as an integer, which has no form there."""
+    Not RFC 8785: a browser writes 2.5e18 as an integer, which has no form there.
+    """
     try:
         text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
         size = len(text.encode())

@@ -1,14 +1,14 @@
-"""One run's events as the lines that assistant-ui reads: the data-stream protocol of `assistant-stream`.
+"""Encodes one run's events for assistant-ui: the data-stream protocol of `assistant-stream`.
 
-Invariant: what a browser gets is in order, whatever the events were. For each id there is one begin, then the
-arguments, then one result, then the finish of the step and of the message; nothing comes after that. A result whose
-start was lost has one made for it, a call that nobody answered is answered before the finish, and what comes too late
-is dropped. The package's own controller can't promise this: it reads each call from a queue of its own, so that a
-result may come after the finish. Here there is one queue, the events themselves.
+Invariant: the browser gets lines in order, whatever the events were. For each id there is one begin, then the
+arguments, then one result, then the finish of the step and of the message; nothing comes after that. If a result's
+start was lost, a start is made for it; a call without an answer gets one before the finish; late events are dropped.
+The package's own controller cannot promise this: it reads each call from a queue of its own, so that a result may come
+after the finish. Here the events are the only queue.
 
-Also invariant: each line is one that the browser's strict reader takes. It stops at a second begin of an id and drops
-what its JSON parser refuses (NaN, a key `__proto__`), and a call with a dropped result looks busy for ever. So the
-values are made plain here, and one that can't be is answered with an error in its place.
+Also invariant: the browser's strict reader accepts each line. It stops at a second begin of an id and drops values that
+its JSON parser refuses (NaN, a key `__proto__`), and a call with a dropped result looks busy for ever. So values are
+made plain here, and a value that cannot be is replaced by an error.
 
 The text of an error is from a closed table; an exception's own text goes to the log.
 """
@@ -59,7 +59,7 @@ _LOG = logging.getLogger("demiurge.wire")
 HEADERS: Mapping[str, str] = MappingProxyType(
     {"content-type": "text/plain; charset=utf-8", "x-vercel-ai-data-stream": "v1"}
 )
-"""Of the response that carries the lines; without the second one the browser reads them as another protocol."""
+"""The headers of the response; without the second one the browser expects another protocol."""
 
 MAX_ARGS_BYTES = MAX_PUBLIC_ARGUMENTS
 MAX_RESULT_BYTES = 32 * 1024
@@ -85,13 +85,13 @@ class Frame:
 
     @property
     def line(self) -> bytes:
-        """The line with its end, all ASCII: some readers take U+2028 for the end of a line, too."""
+        """Returns the line with its end, all ASCII: some readers take U+2028 for the end of a line, too."""
         return f"{self.code}:{json.dumps(self.value, allow_nan=False)}\n".encode("ascii")
 
 
 @dataclass(slots=True)
 class _Call:
-    """What the browser knows of a call. `id` is the one it is shown under; `started`: by an event of its own."""
+    """A call as the browser knows it. `id` is the one it is shown under; `started`: by an event of its own."""
 
     id: str
     started: bool
@@ -102,8 +102,8 @@ class _Call:
 class DataStream:
     """One answer: events in, frames out. `take` and `end` never raise; after `Done` or `end` nothing more comes.
 
-    An id that begins again after its result is another call that the provider gave the same id; it is shown under an id
-    made of that one. Ids that are longer than 128 bytes or can't be printed have their stand-in (`canonical_call_id`).
+    An id that begins again after its result is another call with the same id from the provider; it is shown under an id
+    derived from that one. Ids that are longer than 128 bytes or not printable are replaced (`canonical_call_id`).
     """
 
     def __init__(self) -> None:
@@ -138,7 +138,7 @@ class DataStream:
                 return []
 
     def end(self, error: str = "incomplete") -> list[Frame]:
-        """For events that end without `Done`: the answer failed with this code, unless it is finished or has failed
+        """Ends events that lack a `Done`: the answer failed with this code, unless it is finished or has failed
         already."""
         return [] if self.finished else [*self._fail(error), *self._finish(None, None)]
 
@@ -149,8 +149,8 @@ class DataStream:
         return [Frame("0", delta) for delta in deltas]
 
     def _complete(self, content: str) -> list[Frame]:
-        """The rest of the answer's text, if what was streamed is how it begins; all of it if nothing was since the last
-        call."""
+        """Emits the rest of the answer's text if it begins with the streamed text; all of it if none was streamed since
+        the last call."""
         content, shown = mend_surrogates(content), "".join(self._shown)
         if shown.endswith(content):
             return []
@@ -203,14 +203,15 @@ class DataStream:
         return [*frames, Frame("a", {**value, "isError": True} if is_error else value)]
 
     def _fail(self, code: str) -> list[Frame]:
-        """The first failure is the one that is shown."""
+        """Emits the first failure only."""
         if self._failed:
             return []
         self._failed = True
         return [Frame("3", error_sentence(code))]
 
     def _finish(self, usage: UsageReport | None, reason: str | None) -> list[Frame]:
-        """`tool_calls` is not passed on: with all calls answered, a browser that reads it asks for one more round."""
+        """Emits the finish. `tool_calls` is not passed on: with all calls answered, a browser that reads it asks for
+        one more round."""
         frames: list[Frame] = []
         for call in self._cards.values():
             if not call.answered:
@@ -227,11 +228,11 @@ class DataStream:
 
 
 async def encode(events: AsyncIterable[AiEvent] | Iterable[AiEvent]) -> AsyncGenerator[bytes, None]:
-    """The lines of one answer, for the body of a response with `HEADERS`.
+    """Yields the lines of one answer, for the body of a response with `HEADERS`.
 
-    Events that end without `Done`, or raise, end the answer with an error. What they raised is logged, not raised
-    again: a body that breaks off is "network error" in the browser. Nothing is read after `Done`. Cancelling goes
-    through, without an end; whoever stops an answer that is still read says `DataStream.end("aborted")`.
+    Events that end without `Done`, or raise, end the answer with an error. The exception is logged, not raised again,
+    because a broken-off body is "network error" in the browser. Nothing is read after `Done`. A cancellation is raised,
+    without an end; code that stops an answer that is still read calls `DataStream.end("aborted")`.
     """
     stream = DataStream()
     async with aclosing(_guarded(events)) as guarded:
@@ -245,7 +246,7 @@ async def encode(events: AsyncIterable[AiEvent] | Iterable[AiEvent]) -> AsyncGen
 
 
 async def _guarded(events: AsyncIterable[AiEvent] | Iterable[AiEvent]) -> AsyncGenerator[AiEvent, None]:
-    """The events, and an `ErrorEvent` in place of what their source raises."""
+    """Yields the events, and an `ErrorEvent` in place of an exception of their source."""
     source: AsyncIterator[AiEvent] = aiter(events if isinstance(events, AsyncIterable) else _each(events))
     try:
         async for event in source:
@@ -267,7 +268,7 @@ async def _each(events: Iterable[AiEvent]) -> AsyncGenerator[AiEvent, None]:
 
 
 def error_sentence(code: str) -> str:
-    """What may be shown of an error: the sentence for its code, one for all codes that are not known."""
+    """Returns the public text of an error: the sentence for its code, one sentence for all unknown codes."""
     if code in _RUN_ERRORS:
         return _RUN_ERRORS[code]
     if code in PROVIDER_ERROR_CODES:
@@ -282,8 +283,8 @@ def _finish_reason(reason: str | None) -> str:
 
 
 def _public(result: Any, is_error: bool) -> tuple[Any, bool]:
-    """The result as it may be shown, and whether it is an error. An error that is not in the form of `ToolCallResult`
-    is replaced, as nobody made its text safe."""
+    """Returns the result as it may be shown, and whether it is an error. An error that is not in the form of
+    `ToolCallResult` is replaced, because its text was not made safe."""
     if is_error:
         result = _known_failure(result)
     plain = _plain(result)
@@ -304,8 +305,8 @@ def _known_failure(result: Any) -> dict[str, Any]:
 
 
 def _plain(value: Any) -> tuple[str, Any] | None:
-    """Compact JSON text and what it says, without halves of surrogate pairs; None for what is no JSON, or none that the
-    browser's parser takes."""
+    """Returns compact JSON text and its value, without halves of surrogate pairs; None for a value that is not JSON, or
+    that the browser's parser refuses."""
     try:
         text = mend_surrogates(json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":")))
         plain = json.loads(text)
@@ -315,8 +316,8 @@ def _plain(value: Any) -> tuple[str, Any] | None:
 
 
 def _is_refused(plain: Any) -> bool:
-    """Whether the browser's parser (`secure-json-parse`) throws it away: keys that would reach an object's prototype.
-    And what is nested deeper than our own parser takes."""
+    """Returns whether the browser's parser (`secure-json-parse`) refuses the value: keys that would reach an object's
+    prototype, or deeper nesting than our own parser accepts."""
     level = [plain]
     for _ in range(canonical_json.MAX_DEPTH + 1):
         objects = [node for node in level if isinstance(node, dict)]

@@ -1,4 +1,4 @@
-"""What went wrong at a model provider, as one exception with a closed code.
+"""Failures at a model provider, as one exception with a closed code.
 
     ProviderError              a DemiurgeError; `status` is the HTTP status if one is known
       authentication           the key is missing, wrong or not allowed to do this
@@ -152,7 +152,7 @@ class ProviderError(DemiurgeError):
 
 
 def provider_error(body: object, status: int | None = None) -> ProviderError:
-    """The error that an error body (bytes, text or parsed JSON) and an HTTP status stand for. Never fails."""
+    """Returns the error for an error body (bytes, text or parsed JSON) and an HTTP status. Never fails."""
     parsed = _parsed(body)
     fields = _fields(parsed)
     if status is None or status < 400:
@@ -191,8 +191,8 @@ def _words(fields: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _fields(body: object) -> Mapping[str, Any]:
-    """The mapping that holds message, type and code: hosts nest it in `error`, or don't, put it in a list (Gemini), or
-    send bare text."""
+    """Returns the mapping that holds message, type and code: hosts nest it in `error`, or do not, put it in a list
+    (Gemini), or send bare text."""
     if isinstance(body, list) and body:
         body = body[0]
     if isinstance(body, Mapping):
@@ -206,7 +206,7 @@ def _fields(body: object) -> Mapping[str, Any]:
 
 
 def _cause(fields: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The same of the error that a proxy had from the provider behind it."""
+    """Returns the fields of the error that a proxy received from the provider behind it."""
     metadata = fields.get("metadata")
     return _fields(_parsed(metadata.get("raw"))) if isinstance(metadata, Mapping) else {}
 
@@ -244,7 +244,7 @@ def _shown(value: object) -> str:
 
 
 def _tidy(text: str) -> str:
-    """One line, without control and direction characters and without what looks like a key."""
+    """Returns one line, without control and direction characters and without text that looks like a key."""
     printable = "".join(character if character.isprintable() else " " for character in text[: 4 * _MAX_DETAIL])
     text = _SECRET.sub("[key]", " ".join(printable.split()))
     return text if len(text) <= _MAX_DETAIL else text[: _MAX_DETAIL - 1] + "…"

@@ -1,9 +1,8 @@
-"""Fields of JSON that a provider sent: read by type, so that a wrong one is as good as absent, never a
-crash.
+"""Reads fields of a provider's JSON by type, so that a field of a wrong type counts as absent and never raises.
 
-Invariant: what is read here can be kept. Counts fit into JSON's exact numbers, labels are short, and a
-provider's own JSON is kept only if canonical JSON can write it and read it back. An answer that was paid for
-is never lost over a number beside it.
+Invariant: every value that is read can be stored. Counts fit into JSON's exact numbers, labels are short, and a
+provider's own JSON is kept only if canonical JSON can write it and read it back. So an answer that was paid for is
+never lost over a number beside it.
 """
 
 from __future__ import annotations
@@ -51,13 +50,13 @@ def text(body: Mapping[str, Any], key: str) -> str:
 
 
 def raw_text(body: Mapping[str, Any], key: str) -> str:
-    """Like `text`, but halves of surrogate pairs stay: the other half may be in the next fragment."""
+    """Returns text like `text`, but keeps halves of surrogate pairs: the other half may be in the next fragment."""
     value = body.get(key)
     return value if isinstance(value, str) else ""
 
 
 def label(body: Mapping[str, Any], key: str) -> str | None:
-    """A name or id of the provider's: None unless it is 1 to 256 printable characters."""
+    """Returns a name or id of the provider's; None unless it has 1 to 256 printable characters."""
     value = text(body, key)
     return value if 0 < len(value) <= _MAX_LABEL and value.isprintable() else None
 
@@ -73,7 +72,7 @@ def mappings(body: Mapping[str, Any], key: str) -> list[Mapping[str, Any]]:
 
 
 def count(body: Mapping[str, Any], *keys: str) -> int | None:
-    """The first of these keys that holds a whole number from 0 to 2^53 - 1; anything else is no count."""
+    """Returns the first whole number from 0 to 2^53 - 1 under these keys, or None."""
     for key in keys:
         value = body.get(key)
         if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= _MAX_COUNT:
@@ -82,7 +81,7 @@ def count(body: Mapping[str, Any], *keys: str) -> int | None:
 
 
 def cost(usage: Mapping[str, Any]) -> Decimal | None:
-    """What a proxy (OpenRouter, LiteLLM) says that an answer cost: its dollars in exact millionths."""
+    """Returns the cost of an answer as a proxy (OpenRouter, LiteLLM) reports it, in exact millionths of a dollar."""
     dollars = usage.get("cost")
     if isinstance(dollars, bool) or not isinstance(dollars, int | float) or not 0 <= dollars < _MAX_DOLLARS:
         return None
@@ -90,8 +89,8 @@ def cost(usage: Mapping[str, Any]) -> Decimal | None:
 
 
 def storable(raw: Mapping[str, Any]) -> dict[str, Any] | None:
-    """A provider's own JSON in a form that canonical JSON can write and read back, with the halves of
-    surrogate pairs joined; None if there is no such form (numbers beyond RFC 8785, lone halves, too deep)."""
+    """Returns a provider's own JSON in a form that canonical JSON can write and read back, with the halves of surrogate
+    pairs joined; None if there is no such form (numbers beyond RFC 8785, lone halves, too deep)."""
     try:
         kept = canonical_json.parse_object(json.dumps(raw))
         canonical_json.encode(kept)
@@ -108,7 +107,7 @@ def usage(
     cache_written: int | None = None,
     cost_micros: Decimal | None = None,
 ) -> Usage | None:
-    """None unless the provider counted at least one side."""
+    """Returns the usage; None unless the provider counted at least one side."""
     if prompt is None and completion is None:
         return None
     return Usage(prompt or 0, completion or 0, cached or 0, reasoning or 0, cache_written or 0, cost_micros)

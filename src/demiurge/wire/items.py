@@ -1,6 +1,6 @@
 """The semantic items that every provider format is mapped to and from.
 
-Invariant: an item says what was meant, never how one provider spells it. The exceptions hold a
+Invariant: an item holds the meaning, never one provider's spelling of it. The exceptions hold a
 provider's own JSON in `raw`, so that it can be sent back verbatim to the format it came from: `Reasoning`,
 because providers check signed or encrypted reasoning byte for byte, `Opaque`, for output that has no
 meaning here (hosted tool calls, compaction records) but that the provider expects to see again, and `ToolCall`, for
@@ -86,7 +86,7 @@ class Audio:
 
     @property
     def format(self) -> str:
-        """The providers' short name: `wav` or `mp3`, else the MIME subtype."""
+        """Returns the providers' short name: `wav` or `mp3`, else the MIME subtype."""
         return _AUDIO_FORMATS.get(self.mime, self.mime.rpartition("/")[2])
 
 
@@ -107,7 +107,7 @@ class Message:
 
 @dataclass(frozen=True, slots=True)
 class ToolCall:
-    """What the model asked for.
+    """A tool call that the model proposed.
 
     `name` is `^[a-zA-Z0-9_-]{1,64}$`, `id` one that providers use (`wire.arguments` sees to both). `arguments_json`
     is the model's own text. `invalid` means it must not be run: the text is not exactly one
@@ -124,8 +124,8 @@ class ToolCall:
 
 @dataclass(frozen=True, slots=True)
 class ToolOutput:
-    """The answer to the call `id`, as the model reads it; `images` come after `content`. Chat Completions has no
-    place for them."""
+    """The answer to the call `id`, for the model; `images` come after `content`. Chat Completions cannot send the
+    images."""
 
     id: str
     content: str
@@ -149,8 +149,8 @@ class Opaque:
 
     @property
     def is_block(self) -> bool:
-        """Whether it is a content block of Anthropic's Messages, not an output item of OpenAI's Responses: items
-        have ids, blocks seldom."""
+        """Returns whether it is a content block of Anthropic's Messages, rather than an output item of OpenAI's
+        Responses: items have ids, blocks seldom."""
         kind = self.raw.get("type")
         if not isinstance(kind, str):
             return False
@@ -164,8 +164,8 @@ Item: TypeAlias = Message | ToolCall | ToolOutput | Reasoning | Opaque
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """Tokens. `cached` is the part of `prompt` that was read from a cache, `cache_written` the part that was
-    put there, `reasoning` a part of `completion`; `cost_micros` is what the provider says they cost, in exact
+    """Token counts. `cached` is the part of `prompt` that was read from a cache, `cache_written` the part that was
+    written to it, `reasoning` a part of `completion`; `cost_micros` is the cost that the provider reports, in exact
     millionths of a dollar."""
 
     prompt: int
@@ -178,8 +178,8 @@ class Usage:
 
 @dataclass(frozen=True, slots=True)
 class Delivery:
-    """What came beside the answer, in the headers of the response: the provider's id of the request, a proxy's id of
-    the call, and what the proxy says it cost in exact millionths of a dollar; None for what did not come."""
+    """The response headers of an answer: the provider's request id, a proxy's call id, and the cost that the proxy
+    reports in exact millionths of a dollar; None for a missing one."""
 
     request_id: str | None = None
     call_id: str | None = None
@@ -189,8 +189,8 @@ class Delivery:
 @dataclass(frozen=True, slots=True)
 class Completion:
     """One finished answer. `text` and `tool_calls` are views of `items`, which keeps the provider's order; calls that
-    the provider ran itself, with their outputs among the items, are not in `tool_calls`.
-    `raw_finish_reason` is the provider's own word, None if it gave none; `delivery` is the client's to fill in."""
+    the provider ran itself, whose outputs are among the items, are not in `tool_calls`. `raw_finish_reason` is the
+    provider's own word, None if it gave none; the client sets `delivery`."""
 
     text: str
     tool_calls: tuple[ToolCall, ...]

@@ -1,4 +1,4 @@
-"""The calls of an answer that still want one: all but those that the provider answered in the same breath."""
+"""The open calls of an answer: all but those that the provider answered in the same answer."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ __all__ = ["open_calls"]
 
 
 def open_calls(items: Iterable[Item]) -> tuple[ToolCall, ...]:
-    """The calls that no later output among the items answers, in order; an output answers the latest call of its id."""
+    """Returns the calls that no later output among the items answers, in order; an output answers the latest call of
+    its id."""
     waiting: list[ToolCall] = []
     for item in items:
         if isinstance(item, ToolCall):

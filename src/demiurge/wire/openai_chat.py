@@ -1,24 +1,22 @@
 """Chat Completions (`POST /v1/chat/completions`): OpenAI, compatible hosts, llama.cpp's server.
 
-Invariant: there is one assembler, `decode`. The decoder of a stream puts its deltas together into the body
-that the same answer would have had unstreamed (`chat_deltas`) and hands that to `decode`.
+Invariant: there is one assembler, `decode`. The decoder of a stream joins its deltas into the body that the same answer
+has unstreamed (`chat_deltas`) and passes it to `decode`.
 
-Rules worth knowing:
+Rules:
 
-* Calls are surfaced whenever they are complete, whatever the finish reason says: hosts send `stop` with
-  calls.
-* This format does not mark which call was cut. Models write calls one after the other, so when the answer
-  was stopped (`length`, `content_filter`, `error`) the last call may be cut and is invalid, even if it
-  parses: some hosts close the brackets of a cut call themselves. The calls before it were written to their
-  end.
+* Calls are surfaced whenever they are complete, whatever the finish reason says: hosts send `stop` with calls.
+* This format does not mark which call was cut. Models write calls one after the other, so when the answer was stopped
+  (`length`, `content_filter`, `error`) the last call may be cut and is invalid, even if it parses: some hosts close the
+  brackets of a cut call themselves. The calls before it were written to their end.
 * A stream is over at `[DONE]` or, without one, if it ends after a finish reason; else it was truncated. What comes
   after a finish reason opens the answer again (`chat_deltas`), so a call that the stream did not finish never runs.
 * A custom tool's call is a call like any other: its text is the arguments, invalid unless it is one JSON object. It
   goes back as a function's call.
 * A refusal is text that the model wrote: it is part of `text`, and the finish reason is `content_filter`.
-* What a host sends as reasoning goes back on the same assistant message, verbatim (several hosts require it
-  to go on after a tool call), and what it signs a call with (Gemini's `extra_content`) on that call. Only
-  what came from this format does; drop the `Reasoning` items to send none.
+* A host's reasoning is sent back on the same assistant message, verbatim (several hosts require it after a tool call),
+  and a host's signature of a call (Gemini's `extra_content`) on that call, both only if they came from this format.
+  Drop the `Reasoning` items to send none.
 """
 
 from __future__ import annotations
@@ -95,9 +93,10 @@ _CUT: frozenset[FinishReason] = frozenset({"length", "content_filter", "error"})
 
 
 def encode_tools(specs: Sequence[ToolSpec], tool_choice: ToolChoice | None = None) -> dict[str, Any]:
-    """`{"tools": [...], "tool_choice": ...}`, without the choice if it is None; `{}` if there are no tools.
+    """Returns `{"tools": [...], "tool_choice": ...}`, without the choice if it is None; `{}` if there are no tools.
 
-    Raises InvalidValue for a choice that does not exist, or of a tool that none of these specs describes."""
+    Raises InvalidValue for an unknown choice, or one of a tool that is not in the specs.
+    """
     check_choice(specs, tool_choice)
     if not specs:
         return {}
@@ -122,7 +121,7 @@ def encode_tools(specs: Sequence[ToolSpec], tool_choice: ToolChoice | None = Non
 
 
 def encode_text_format(text_format: TextFormat) -> dict[str, Any]:
-    """`{"response_format": ...}`. Raises InvalidValue if the schema is not one JSON object."""
+    """Returns `{"response_format": ...}`. Raises InvalidValue if the schema is not one JSON object."""
     return {
         "response_format": {
             "type": "json_schema",
@@ -136,12 +135,11 @@ def encode_text_format(text_format: TextFormat) -> dict[str, Any]:
 
 
 def encode_messages(items: Sequence[Item]) -> dict[str, Any]:
-    """`{"messages": [...]}`. Adjacent assistant items (reasoning, text, calls) become one message, as this
-    format wants the calls of a turn in one message with their outputs right after it.
+    """Returns `{"messages": [...]}`. Adjacent assistant items (reasoning, text, calls) become one message, because this
+    format requires the calls of a turn in one message with their outputs right after it.
 
-    Left out: opaque items and reasoning of another format. Raises InvalidValue for a role that does not
-    exist here, for images or sound in an assistant's message, and for images in a tool's result
-    (`unsupported_attachment`).
+    Leaves out opaque items and reasoning of another format. Raises InvalidValue for an unknown role, for images or
+    sound in an assistant's message, and for images in a tool's result (`unsupported_attachment`).
     """
     messages: list[dict[str, Any]] = []
     turn: list[Item] = []
@@ -161,7 +159,7 @@ def encode_messages(items: Sequence[Item]) -> dict[str, Any]:
 
 
 def _encode_turn(turn: Sequence[Item]) -> list[dict[str, Any]]:
-    """The one assistant message that these items make, or none if nothing of them belongs here."""
+    """Returns the one assistant message of these items, or none if this format can send none of them."""
     texts: list[str] = []
     calls: list[dict[str, Any]] = []
     native: dict[str, Any] = {}
@@ -209,8 +207,8 @@ def _encode_part(part: Part) -> dict[str, Any]:
 
 
 def decode(body: Mapping[str, Any]) -> Completion:
-    """The completion that the first choice of a response stands for. Raises ProviderError for an error body
-    and for anything that is not a chat completion (`bad_response`)."""
+    """Returns the completion of a response's first choice. Raises ProviderError for an error body and for anything that
+    is not a chat completion (`bad_response`)."""
     if not isinstance(body, Mapping):
         raise ProviderError(code="bad_response", detail="the response is not a JSON object")
     choices = fields.mappings(body, "choices")
@@ -249,7 +247,7 @@ def _stated_finish(choice: Mapping[str, Any]) -> FinishReason | None:
 
 
 def _finish_reason(stated: FinishReason | None, has_calls: bool, *, refused: bool) -> FinishReason:
-    """What the host says, except where the answer itself shows better: calls, no calls, a refusal."""
+    """Returns the host's finish reason, unless the answer contradicts it: calls, no calls, a refusal."""
     if stated not in (None, "stop", "tool_calls"):
         return stated
     if has_calls:
@@ -271,7 +269,7 @@ def _drafts(message: Mapping[str, Any], stated: FinishReason | None) -> list[Dra
 
 def _decode_parts(message: Mapping[str, Any]) -> tuple[Text, ...]:
     texts = [fields.text(message, "content")]
-    if isinstance(message.get("content"), Mapping):  # so one host sends an answer that was to be JSON
+    if isinstance(message.get("content"), Mapping):  # one host sends a JSON answer like this
         texts.append(fields.mend_surrogates(json.dumps(message["content"], ensure_ascii=False)))
     texts += [fields.text(part, "text") for part in fields.mappings(message, "content") if part.get("type") == "text"]
     texts.append(fields.text(message, "refusal"))
@@ -279,8 +277,8 @@ def _decode_parts(message: Mapping[str, Any]) -> tuple[Text, ...]:
 
 
 def _decode_reasoning(message: Mapping[str, Any], calls: Sequence[ToolCall]) -> list[Reasoning]:
-    """At most one: the host's reasoning fields, the content parts that are not text (Mistral's `thinking`),
-    and what stands beside the calls."""
+    """Returns at most one item: the host's reasoning fields, the content parts that are not text (Mistral's
+    `thinking`), and the fields beside the calls."""
     raw = {key: message[key] for key in _REASONING_FIELDS if message.get(key)}
     entries = zip(calls, fields.mappings(message, "tool_calls"), strict=False)  # an old-style call has no entry
     extras = [{"id": call.id, **beside(entry)} for call, entry in entries if beside(entry)]
@@ -296,7 +294,7 @@ def _decode_reasoning(message: Mapping[str, Any], calls: Sequence[ToolCall]) -> 
 
 
 def _usage(body: Mapping[str, Any], choice: Mapping[str, Any]) -> Usage | None:
-    """Some hosts count elsewhere: Groq once did in `x_groq`, Moonshot does in the choice."""
+    """Returns the usage. Some hosts put it elsewhere: Groq once in `x_groq`, Moonshot in the choice."""
     places = (body, fields.mapping(body, "x_groq"), choice)
     usage = next(filter(None, (fields.mapping(place, "usage") for place in places)), {})
     details = fields.mapping(usage, "prompt_tokens_details")

@@ -1,30 +1,29 @@
 """OpenAI Responses API (`POST /v1/responses`), also as spoken by compatible hosts and llama.cpp's server.
 
-Invariant: there is one assembler, `decode`. A streamed answer ends with the whole response object, and the
-decoder hands that object to `decode`; the deltas before it only feed the screen. So what runs is what the
-provider vouches for, and a lost delta can't change a call.
+Invariant: there is one assembler, `decode`. A streamed answer ends with the whole response object, and the decoder
+passes that object to `decode`; the deltas before it are only shown. So only calls in the provider's final object run,
+and a lost delta cannot change a call.
 
-Rules worth knowing:
+Rules:
 
 * A call's id is the item's `call_id`, not the item's own `id`.
-* When the response is `incomplete`, the item's own `status` says which call was cut: `incomplete` or
-  `in_progress` is, `completed` is not. A host that sends no item status has cut the last item. A cut call is
-  invalid even if it parses (see `arguments`); the calls before it were written to their end and stay valid.
+* When the response is `incomplete`, the item's own `status` says which call was cut: `incomplete` or `in_progress` is,
+  `completed` is not. A host that sends no item status has cut the last item. A cut call is invalid even if it parses
+  (see `arguments`); the calls before it were written to their end and stay valid.
 * When the response is `completed`, a call that is still `in_progress` was written to its end if its arguments are one
   JSON object: some hosts never update the item. Without arguments it was cut.
 * A custom tool's call is a call like any other: its text is the arguments, invalid unless it is one JSON object. It
   goes back as a function's call.
 * An output of a call in the same answer means that the host ran the call itself: both are items, and the call is not
   one of `tool_calls`, so that nobody runs it again.
-* Who made a call (`caller`: the model, or a program of its) goes back on the call and on its output, and the
-  `namespace` in which a tool was found on the call.
-* Function tools are strict unless told otherwise, which turns optional parameters into required ones, so
-  `strict` is always sent, as false.
+* The caller of a call (`caller`: the model, or its program) is sent back with the call and its output, and the
+  `namespace` in which a tool was found with the call.
+* Function tools are strict unless told otherwise, which turns optional parameters into required ones, so `strict` is
+  always sent, as false.
 * A refusal is text that the model wrote: it is part of `text`, and the finish reason is `content_filter`.
-* Reasoning and hosted items go back verbatim, messages and calls without their item ids. With the provider's
-  own storage on (`store`, its default) reasoning may only be sent back next to items with ids; so requests
-  that send history from here say `"store": false` and include `reasoning.encrypted_content`.
-"""
+* Reasoning and hosted items go back verbatim, messages and calls without their item ids. With the provider's own
+  storage on (`store`, its default) reasoning may only be sent back next to items with ids; so requests that send
+  history from here say `"store": false` and include `reasoning.encrypted_content`."""
 
 from __future__ import annotations
 
@@ -88,9 +87,10 @@ _CUT_REASONS: Mapping[str, FinishReason] = {
 
 
 def encode_tools(specs: Sequence[ToolSpec], tool_choice: ToolChoice | None = None) -> dict[str, Any]:
-    """`{"tools": [...], "tool_choice": ...}`, without the choice if it is None; `{}` if there are no tools.
+    """Returns `{"tools": [...], "tool_choice": ...}`, without the choice if it is None; `{}` if there are no tools.
 
-    Raises InvalidValue for a choice that does not exist, or of a tool that none of these specs describes."""
+    Raises InvalidValue for an unknown choice, or one of a tool that is not in the specs.
+    """
     check_choice(specs, tool_choice)
     if not specs:
         return {}
@@ -114,7 +114,7 @@ def encode_tools(specs: Sequence[ToolSpec], tool_choice: ToolChoice | None = Non
 
 
 def encode_text_format(text_format: TextFormat) -> dict[str, Any]:
-    """`{"text": {"format": ...}}`. Raises InvalidValue if the schema is not one JSON object."""
+    """Returns `{"text": {"format": ...}}`. Raises InvalidValue if the schema is not one JSON object."""
     return {
         "text": {
             "format": {
@@ -128,10 +128,10 @@ def encode_text_format(text_format: TextFormat) -> dict[str, Any]:
 
 
 def encode_messages(items: Sequence[Item]) -> dict[str, Any]:
-    """`{"input": [...]}`, one entry per item, in order; system messages stay entries.
+    """Returns `{"input": [...]}`, one entry per item, in order; system messages stay entries.
 
-    Left out: assistant messages without text, and reasoning and opaque items of another format. Raises
-    InvalidValue for a role that does not exist here and for images or sound in an assistant's message.
+    Leaves out assistant messages without text, and reasoning and opaque items of another format. Raises InvalidValue
+    for an unknown role and for images or sound in an assistant's message.
     """
     callers: dict[str, Any] = {}
     entries: list[dict[str, Any]] = []
@@ -197,9 +197,8 @@ def _encode_input_part(part: Part) -> dict[str, Any]:
 
 
 def decode(body: Mapping[str, Any]) -> Completion:
-    """The completion that a response object stands for. Raises ProviderError for an error body, a response
-    that failed or is not finished (`truncated`), and anything that is not a response object
-    (`bad_response`)."""
+    """Returns the completion of a response object. Raises ProviderError for an error body, a response that failed or is
+    not finished (`truncated`), and anything that is not a response object (`bad_response`)."""
     if not isinstance(body, Mapping):
         raise ProviderError(code="bad_response", detail="the response is not a JSON object")
     status = body.get("status")
@@ -273,7 +272,7 @@ def _arguments(entry: Mapping[str, Any]) -> Any:
 
 
 def _output_text(entry: Mapping[str, Any]) -> str:
-    """What a call gave, as text; a part of another kind is named."""
+    """Returns a call's output as text; a part of another kind is named."""
     parts = fields.mappings(entry, "output")
     return fields.text(entry, "output") or "".join(
         fields.text(part, "text") or f"[{fields.text(part, 'type')}]" for part in parts
@@ -299,7 +298,7 @@ def _decode_parts(entry: Mapping[str, Any]) -> tuple[Text, ...]:
 
 
 def _summary(entry: Mapping[str, Any]) -> tuple[str, ...]:
-    """The summary, else the reasoning itself where a host shows it."""
+    """Returns the summary, else the reasoning itself if a host shows it."""
     for key in ("summary", "content"):
         texts = tuple(filter(None, (fields.text(part, "text") for part in fields.mappings(entry, key))))
         if texts:
@@ -357,16 +356,17 @@ class Decoder(StreamedAnswer):
             raise provider_error(body)
 
     def _index(self, body: Mapping[str, Any]) -> int:
-        """The place of an event's item; without one, that of the item after those that ended."""
+        """Returns the index of an event's item; without one, that of the item after the finished ones."""
         index = fields.count(body, "output_index")
         return len(self._items) if index is None else index
 
     def _final(self, kind: str, response: Mapping[str, Any]) -> Mapping[str, Any]:
-        """The response object of the event that ends the stream. If the two disagree on how it ended, it is not
-        complete.
+        """Returns the response object of the event that ends the stream. If event and object disagree on how it ended,
+        it is not complete.
 
-        Some hosts leave its output empty: then it is the items that came, or at least the text that was shown. Raises
-        ProviderError("truncated") if a call was begun and neither holds it."""
+        Some hosts leave its output empty: then the output is the items that came, or at least the text that was shown.
+        Raises ProviderError("truncated") if a call was begun and neither holds it.
+        """
         ended = kind.removeprefix("response.")
         if response and ended != "completed" and response.get("status") in (None, "completed"):
             response = {**response, "status": ended}

@@ -1,9 +1,9 @@
-"""The rules of one turn, the same for every loop around a model: a world's chat and the one in a program.
+"""The rules of one turn, the same for every loop around a model: a world's chat and the agent loop.
 
-A turn is a message and all that follows from it. A round of it is one request to the model and the calls of the
-answer. The calls of the first `max_tool_rounds` rounds run. Those of the round after are refused, and the model is
-asked once more, without tools; if it proposes calls even then, the turn has failed. So every call has its answer, a
-model that won't stop is stopped, and one that can is given the chance to say what it knows (architecture, 4).
+A turn is a message and everything that follows from it. A round is one request to the model and the calls of its
+answer. The calls of the first `max_tool_rounds` rounds run. Those of the next round are refused, and the model is asked
+once more, without tools; if it proposes calls again, the turn has failed. So every call has an answer, a model that
+does not stop is stopped, and another gets the chance to say its results.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from demiurge.wire.items import Completion
 __all__ = ["EMPTY_ANSWER", "MAX_PROPOSED", "call_identity", "empty_answer", "is_empty", "next_choice", "refuse"]
 
 MAX_PROPOSED = 64
-"""Most calls that an answer could propose in earlier versions, whose reducers import this: kept as it is. Today it is
+"""The most calls of an answer in earlier versions, whose reducers import this name: do not change it. The limit is now
 `wire.arguments.MAX_CALLS`."""
 
 EMPTY_ANSWER = "empty_answer"
@@ -27,12 +27,12 @@ EMPTY_ANSWER = "empty_answer"
 
 
 def is_empty(completion: Completion) -> bool:
-    """Whether an answer has neither calls nor any text but white space."""
+    """Returns whether an answer has no calls and no text but white space."""
     return not completion.tool_calls and not completion.text.strip()
 
 
 def empty_answer(finish_reason: str | None, max_tokens: int) -> str:
-    """Why a turn failed that ended with an empty answer. `max_tokens`: the limit that the answer had."""
+    """Returns why a turn failed that ended with an empty answer. `max_tokens`: the limit of the answer."""
     if finish_reason == "length":
         return (
             f"The model used all {max_tokens:,} tokens that its answer may have before it said anything: allow it more "
@@ -44,7 +44,7 @@ def empty_answer(finish_reason: str | None, max_tokens: int) -> str:
 
 
 def refuse(round_: int, max_tool_rounds: int, *, denied: bool, invalid: bool, repeated: bool) -> ToolErrorCode | None:
-    """Why a call of this round (1, 2, ...) must not run, or None. `denied`: the policy says so; `repeated`: an equal
+    """Returns why a call of this round (1, 2, ...) must not run, or None. `denied`: by the policy; `repeated`: an equal
     call was proposed before in this turn."""
     if round_ > max_tool_rounds:
         return ToolErrorCode.ROUNDS_EXCEEDED
@@ -56,15 +56,15 @@ def refuse(round_: int, max_tool_rounds: int, *, denied: bool, invalid: bool, re
 
 
 def next_choice(round_: int, max_tool_rounds: int) -> Literal["auto", "none"] | None:
-    """The tool choice of the request that follows when all calls of this round have their answers; None: there is no
-    other request, the turn has failed as `rounds_exceeded`."""
+    """Returns the tool choice of the request after this round, when all its calls have answers; None: there is no other
+    request, because the turn has failed as `rounds_exceeded`."""
     if round_ > max_tool_rounds + 1:
         return None
     return "none" if round_ > max_tool_rounds else "auto"
 
 
 def call_identity(name: str, arguments_json: str) -> str:
-    """What makes two calls the same: the tool and its arguments in canonical form; a digest."""
+    """Returns a digest of the tool and its arguments in canonical form, equal for equal calls."""
     try:
         arguments = canonical_json.encode(canonical_json.parse_object(arguments_json))
     except InvalidValue:

@@ -1,14 +1,14 @@
-"""Server-sent events from bytes, however the network cut them (WHATWG HTML, "Interpreting an event stream").
+"""Parses server-sent events from bytes in any chunks (WHATWG HTML, "Interpreting an event stream").
 
-Invariant: the events depend on the bytes alone, never on where the chunks end. So a line is decided as soon
-as its first terminator byte is seen, a LF that follows a CR in the next chunk is swallowed, and text is only
-looked at in whole lines: CR and LF never occur inside a multi-byte UTF-8 character.
+Invariant: the events depend on the bytes alone, never on where the chunks end. So a line ends at its first terminator
+byte, a LF that follows a CR in the next chunk is skipped, and text is decoded in whole lines only: CR and LF never
+occur inside a multi-byte UTF-8 character.
 
-`data` stays bytes: whether a broken character is replaced or refused is the reader's decision, and a reader
-of tool arguments must refuse.
+`data` stays bytes: the reader decides whether a broken character is replaced or refused, and a reader of tool arguments
+must refuse it.
 
-One field is read that the standard does not know: some servers report a failure as `error: {...}` where `data` would
-be. It is an event named `error`, with that as its data.
+One field is not in the standard: some servers report a failure as `error: {...}` in place of `data`. It is an event
+named `error`, with that data.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _ServerEvent = fast_constructor(ServerEvent)
 
 
 class SseParser:
-    """Feed it bytes, take events. `max_event` bounds the bytes of one event (raises StreamTooLongError)."""
+    """A parser of server-sent events. `max_event` limits the bytes of one event (raises StreamTooLongError)."""
 
     def __init__(self, *, max_event: int = _MAX_EVENT) -> None:
         self._line = bytearray()
@@ -77,10 +77,10 @@ class SseParser:
         return events
 
     def close(self) -> ServerEvent | None:
-        """The event that the end of the stream cut off before its blank line, if it has any data.
+        """Returns the event that the end of the stream cut off before its blank line, if it has any data.
 
-        The standard drops it. Some hosts end the stream without the last blank line, so the caller may use
-        it when the data proves to be whole (a cut JSON object never parses).
+        The standard drops it. Some hosts end the stream without the last blank line, so the caller may use it if the
+        data proves to be whole (a cut JSON object never parses).
         """
         events: list[ServerEvent] = []
         if self._line:
@@ -92,12 +92,12 @@ class SseParser:
 
     @property
     def is_inside_event(self) -> bool:
-        """Whether an event was begun whose end (a blank line) has not come yet."""
+        """Returns whether an event was begun whose end (a blank line) has not come yet."""
         line = bytes(self._line)
         return bool(self._data or self._event or (line.strip() and not line.startswith(b":")))
 
     def _without_bom(self, head: bytes) -> bytes:
-        """What follows a byte order mark; the first bytes wait in the line buffer while they may still be
+        """Returns the bytes after a byte order mark; the first bytes wait in the line buffer while they may still be
         one."""
         self._line.clear()
         if len(head) < len(_BOM) and _BOM.startswith(head):

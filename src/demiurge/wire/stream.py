@@ -1,9 +1,9 @@
-"""What the decoders of streamed answers share: JSON objects out of event-stream bytes, and text deltas.
+"""Common parts of the decoders of streamed answers: JSON objects from event-stream bytes, and text deltas.
 
-Invariant: reading never raises. The first thing that goes wrong is kept in `failure` and everything after it
-is ignored; a decoder raises it from `close()`. An event that is not a JSON object is such a failure, not
-something to skip: with a delta missing, the arguments of a call could still parse and say something else.
-Nesting is bounded here, so that no reader of the objects runs out of stack.
+Invariant: reading never raises. The first failure is kept in `failure` and everything after it is ignored; a decoder
+raises it from `close()`. An event that is not a JSON object is such a failure and is not skipped: without one delta,
+the arguments of a call could still parse and mean something else. Nesting is limited here, so that no reader of the
+objects overflows the stack.
 """
 
 from __future__ import annotations
@@ -64,8 +64,8 @@ class JsonStream:
         return self._objects(found)
 
     def close(self) -> list[JsonEvent]:
-        """The last event, if only its closing blank line is missing and its data is whole. One that was cut is a
-        failure (`truncated`): what it would have said is lost, and may have been a call."""
+        """Returns the last event if only its closing blank line is missing and its data is whole. A cut event is a
+        failure (`truncated`): its content is lost, and may have been a call."""
         if self.done or self.failure is not None:
             return []
         was_cut = self._parser.is_inside_event and self._plain is None
@@ -80,12 +80,11 @@ class JsonStream:
 
     @property
     def is_plain(self) -> bool:
-        """Whether the input had no event at all so far."""
+        """Returns whether the input has had no event at all so far."""
         return self._plain is not None
 
     def plain_body(self) -> bytes | None:
-        """The whole input, if it had no event at all: a host that answers a stream request with plain
-        JSON."""
+        """Returns the whole input, if it had no event at all: the host answered a stream request with plain JSON."""
         return bytes(self._plain) if self._plain is not None and self._plain.strip() else None
 
     def _objects(self, found: list[ServerEvent]) -> list[JsonEvent]:
@@ -111,8 +110,7 @@ class JsonStream:
 
 
 class TextStream:
-    """Text fragments in, deltas out; the deltas joined are the text. Half a surrogate pair waits for the
-    other."""
+    """Text fragments in, deltas out; the deltas joined are the text. Half a surrogate pair waits for the other half."""
 
     def __init__(self) -> None:
         self._parts: list[str] = []
@@ -130,8 +128,7 @@ class TextStream:
         return self._emit(mend_surrogates(text))
 
     def finish(self, whole: str) -> list[TextDelta]:
-        """What of the finished text the fragments have not shown yet (nothing if they showed something
-        else)."""
+        """Returns the part of the finished text that was not shown (nothing if the fragments differ from it)."""
         seen = self.shown
         self._held = ""
         return self._emit(whole[len(seen) :]) if whole.startswith(seen) else []
@@ -144,7 +141,7 @@ class TextStream:
 
 
 def read_plain(stream: JsonStream) -> Mapping[str, Any]:
-    """The JSON object that came instead of an event stream. Raises ProviderError if there is none."""
+    """Returns the JSON object that came in place of an event stream. Raises ProviderError if there is none."""
     data = stream.plain_body()
     if data is None:
         raise ProviderError(code="truncated")
@@ -159,7 +156,7 @@ def _unreadable(detail: str) -> ProviderError:
 
 
 def _reported(data: bytes) -> ProviderError:
-    """An error that the host reported in plain words, or in none."""
+    """Returns the error for a failure that the host reported in plain text, or without any."""
     return provider_error({"message": data.decode("utf-8", "replace") or "the stream reports an error"})
 
 
@@ -169,13 +166,13 @@ def _object(data: bytes) -> Mapping[str, Any] | None:
     except ValueError:
         body = _read_slowly(data)
     if isinstance(body, list) and len(body) == 1 and isinstance(body[0], dict) and "error" in body[0]:
-        body = body[0]  # so says Gemini what went wrong
+        body = body[0]  # Gemini reports errors like this
     brackets = data.count(b"[") + data.count(b"{")
     return body if isinstance(body, dict) and (brackets <= _MAX_DEPTH or not _is_deep(body)) else None
 
 
 def _read_slowly(data: bytes) -> Any:
-    """The same for what the quick reader refuses and JSON allows: half a surrogate pair, numbers without end."""
+    """Reads JSON that the quick reader refuses: half a surrogate pair, numbers of any length."""
     try:
         return _DECODER.decode(data.decode("utf-8"))
     except (ValueError, RecursionError):
@@ -197,7 +194,7 @@ def _is_deep(value: Any) -> bool:
 
 
 def _whole(digits: str) -> int | float:
-    """An integer; one with more digits than Python reads is as good as infinite."""
+    """Returns an integer; one with more digits than Python reads counts as infinite."""
     return int(digits) if len(digits) <= _MAX_DIGITS else float(digits)
 
 

@@ -1,4 +1,4 @@
-"""A tool choice before it is encoded: one that exists, for a tool that is offered."""
+"""Checks a tool choice before it is encoded."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _WORDS = ("auto", "none", "required")
 
 def check_choice(specs: Sequence[ToolSpec], tool_choice: object) -> None:
     """Raises InvalidValue unless the choice is None, `auto`, `none`, `required`, or a NamedTool of one of the specs.
-    Without specs there is nothing to choose from, and no name to check."""
+    Without specs every name is accepted, because the request then has no choice."""
     if isinstance(tool_choice, NamedTool):
         if specs and all(spec.name != tool_choice.name for spec in specs):
             raise InvalidValue(

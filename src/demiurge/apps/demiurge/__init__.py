@@ -1,4 +1,4 @@
-"""The chat agent: schemas, plans, caps, policy and secrets in `air/`, the reducer in Python."""
+"""The chat agent: schemas, plans, caps, policy and secrets in `air/`, and the reducers of its modules in Python."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ CALLS = "demiurge/Calls@1"
 """The module of calls that a person makes, keyed by call id."""
 
 MAX_TOKENS = 1024
-"""Most tokens of an answer, in chats whose manifest and whose messages say nothing else."""
+"""The most tokens of an answer, unless a chat's manifest or messages say otherwise."""
 
 
 class App(NamedTuple):
-    """`definitions` and `root` are what `Manifest.build` takes; `reducers` is the code of the
-    app's modules, `system_prompt` what a chat is told unless its user says otherwise."""
+    """An app. `definitions` and `root` are the arguments of `Manifest.build`; `reducers` is the code of the app's
+    modules, `system_prompt` the default system prompt of a chat."""
 
     definitions: list[Mapping[str, Any]]
     root: Mapping[str, Any]
@@ -37,7 +37,7 @@ class App(NamedTuple):
 
 @cache
 def app() -> App:
-    """The shipped app, read from its data files. Raises BadManifest."""
+    """Returns the shipped app, read from its data files. Raises BadManifest."""
     files = resources.files(__package__).joinpath("air")
     folder = read_folder(files)
     modules = {CHAT: reducer, CALLS: call_reducer}

@@ -1,7 +1,7 @@
-"""The answer to a call that no runner answered: in the closed codes, the words and the bytes that the runner uses.
+"""The answer to a call that did not run: with the closed codes, words and bytes that the runner uses.
 
-Reducers of worlds that were recorded earlier are computed again from their kept source, which imports `known_code`,
-`said` and `error_blob` from here: what these three give must not change.
+Reducers of earlier worlds run again from their kept source, which imports `known_code`, `said` and `error_blob` from
+this module: the results of these three must not change.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ _CODES = {
     "origin_not_allowed": ToolErrorCode.POLICY_DENIED,
     "tool_not_allowed": ToolErrorCode.POLICY_DENIED,
 }
-"""How the kernel's refusals were called towards the model; any other failure of the effect was `execution`."""
+"""The codes shown to the model for the kernel's refusals; any other failure of the effect was `execution`."""
 
 
 class Failure(NamedTuple):
-    """How a call failed: the closed code, the sentence, and the message blob that tells the model."""
+    """The failure of a call: the closed code, the sentence, and the message blob for the model."""
 
     code: str
     message: str
@@ -35,23 +35,25 @@ class Failure(NamedTuple):
 
 
 def failure_of(call_id: str, code: str, message: str = "") -> Failure:
-    """The failure of a call that ended with `code`, closed or an effect's own; without a `message` in the fixed
-    sentence of its code."""
+    """Returns the failure of a call that ended with `code`, a closed code or one of an effect's own. An empty `message`
+    means the fixed sentence of the code."""
     answer = failure_answer(tool_code(code), message or None)
     return Failure(answer["error_code"], answer["message"], tool_blob(call_id, failure_text(answer)))
 
 
 def known_code(code: str) -> str:
-    """`code` if it is one of the closed codes, else the one that stood for it: kept as it is."""
+    """Returns `code` if it is one of the closed codes, else the one that stands for it. Kept source imports it: do not
+    change."""
     return code if code in set(ToolErrorCode) else _CODES.get(code, ToolErrorCode.EXECUTION).value
 
 
 def said(code: str, message: str = "") -> str:
-    """`message`, or the fixed sentence of a closed code: kept as it is."""
+    """Returns `message`, or the fixed sentence of a closed code. Kept source imports it: do not change."""
     return message or SAFE_MESSAGES[ToolErrorCode(code)]
 
 
 def error_blob(call_id: str, code: str, message: str) -> bytes:
-    """The tool message for a call that ended with an error, as it was written before `failure_of`: kept as it is."""
+    """Returns the tool message for a call that ended with an error, as written before `failure_of`. Kept source imports
+    it: do not change."""
     content = canonical_json.encode({"ok": False, "error_code": code, "message": message}).decode()
     return canonical_json.encode({"role": "tool", "tool_call_id": call_id, "content": content})

@@ -1,9 +1,9 @@
-"""The reducers of this app that earlier versions of the program shipped, by the digests of their sources.
+"""The digests of reducer sources that earlier versions of this app shipped.
 
-A world keeps the source of each reducer that it ran. A kept source with one of these digests is this program's own, so
-it may be run again wherever the world comes from, and old histories are computed as they were. When a reducer of the
-app changes, the digest of the source that was shipped before is added here. What such a source imports of this package
-must go on to mean what it meant.
+A world keeps the source of each reducer that it ran. A kept source with one of these digests is this program's own. So
+it may run again whatever the origin of the world, and old histories are computed with the code that made them. When a
+reducer of the app changes, add the digest of the shipped source here. The names that such a source imports from this
+package must keep their meaning.
 """
 
 from __future__ import annotations

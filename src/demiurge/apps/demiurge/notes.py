@@ -1,7 +1,7 @@
-"""Notes: what the model is told at its next turn although nobody said it in the chat.
+"""Notes: messages to the model at its next turn that nobody wrote in the chat.
 
 A note is a `system` message. It waits in the chat's state until the next user message, and stands right before that
-one, so it never comes between a call and its answer.
+message, so it never comes between a call and its answer.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ ROLE = "system"
 
 
 def doubt_note(settled: Mapping[str, Any], result: bytes | None) -> bytes:
-    """Return the message blob that tells what a person found out about a call (`sys/DoubtSettled@1`)."""
+    """Returns the message blob that tells the model a person's verdict on a call in doubt (`sys/DoubtSettled@1`)."""
     what = f"call {settled['tool_call_id']} of {settled['tool']}" if settled["tool"] else f"effect {settled['kind']}"
     found = "It took effect." if settled["done"] else "It did not take effect; it may be tried again."
     lines = [

@@ -1,4 +1,4 @@
-"""A tool call as the model proposed it, normalised: the tool by its id, the arguments as one JSON object."""
+"""A tool call as the model proposed it, normalised: the tool's id, and the arguments as one JSON object."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ __all__ = ["Proposal", "read_proposal"]
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """`tool` is the id that is meant (see `tools.ids`); `arguments` None are no JSON object, or were cut. `identity` is
-    equal for equal calls."""
+    """A proposed call. `tool` is the id of the named tool (see `tools.ids`); `arguments` is None if they are no JSON
+    object, or were cut. `identity` is equal for equal calls."""
 
     id: str
     tool: str
@@ -32,7 +32,7 @@ class Proposal:
 
 
 def read_proposal(data: bytes) -> Proposal:
-    """The call in a blob of `sys/LlmToolCall@1`. Raises InvalidValue."""
+    """Returns the call in a blob of `sys/LlmToolCall@1`. Raises InvalidValue."""
     stored = canonical_json.parse_object(data)
     tool, text = canonical_id(stored["name"]), stored["arguments_json"]
     arguments = None
