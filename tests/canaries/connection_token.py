@@ -96,11 +96,11 @@ class WatchedRunner:
 
     def __init__(self, folder: Path, handler: Callable[..., Any], refresh: Any = None, **options: Any) -> None:
         self.path = folder / "connections.db"
-        self.vault = SqliteConnectionStore(self.path)
+        self.store = SqliteConnectionStore(self.path)
         self.clock = FixedClock(NOW_MS * 1_000_000)
         renew = {"github": refresh} if refresh is not None else {}
         keys = KeyRing({"v1": bytes(range(32))})
-        self.broker = ConnectionBroker(self.vault, keys, refresh=renew, clock=self.clock)
+        self.broker = ConnectionBroker(self.store, keys, refresh=renew, clock=self.clock)
         credentials = Credentials(TOKEN, refresh_token=REFRESH, expires_at_ms=NOW_MS if renew else None)
         self.mine = self.broker.add(tenant="ba_1", provider="github", credentials=credentials)
         self.events: list[Any] = []

@@ -62,7 +62,7 @@ def test_versions_are_compared(written: Any) -> None:
         (("cat", "main/notes"), 1, "is a folder"),
         (("cat", "main/../x"), 1, "A path has segments"),
         (("ls", "@3"), 2, "NAME[@VERSION]"),
-        (("diff", "main"), 2, "which version"),
+        (("diff", "main"), 2, "the version"),
     ],
 )
 def test_a_missing_file_or_version_is_an_error(
@@ -127,12 +127,12 @@ def test_a_write_that_expects_another_version_is_a_conflict(written: Any, place:
         (("write", "main/../x", "t"), 1, "A path has segments"),
         (("write", "main/notes", "t"), 1, "notes is a folder."),
         (("write", "main/b.txt/c", "t"), 1, "b.txt is a file"),
-        (("write", "main", "t"), 2, "which file"),
+        (("write", "main", "t"), 2, "the file"),
         (("write", "main@1/b.txt", "t", "--expected-version", "2"), 2, "The place says version 1"),
         (("write", "main/x", "@none"), 1, "There is no file none"),
         (("rm", "main/none.txt"), 1, "There is no none.txt."),
         (("rm", "main/notes"), 1, "not empty"),
-        (("rm", "main/"), 2, "which file"),
+        (("rm", "main/"), 2, "the file"),
     ],
 )
 def test_an_edit_that_can_not_be_is_said_and_changes_nothing(

@@ -1,4 +1,4 @@
-"""What a vault says is kept is on disk, sealed, and nobody else's to read."""
+"""Rows that a connection store has accepted are on disk, sealed, and readable by its user only."""
 
 from __future__ import annotations
 
@@ -41,40 +41,40 @@ def row(name: str = "one", tenant: str = "ba_1", sealed: bytes = b"\0sealed\xff"
     )
 
 
-VAULTS: dict[str, Callable[[Path], ConnectionStore]] = {
+STORES: dict[str, Callable[[Path], ConnectionStore]] = {
     "memory": lambda folder: MemoryConnectionStore(),
     "sqlite": lambda folder: SqliteConnectionStore(folder / "connections.db"),
 }
 
 
-@pytest.fixture(params=sorted(VAULTS))
-def vault(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[ConnectionStore]:
-    made = VAULTS[request.param](tmp_path)
+@pytest.fixture(params=sorted(STORES))
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[ConnectionStore]:
+    made = STORES[request.param](tmp_path)
     yield made
     if isinstance(made, SqliteConnectionStore):
         made.close()
 
 
-def test_what_is_added_is_there_as_it_was(vault: ConnectionStore) -> None:
-    vault.add(row())
-    assert vault.get("one") == row()
-    assert vault.get("two") is None
+def test_what_is_added_is_there_as_it_was(store: ConnectionStore) -> None:
+    store.add(row())
+    assert store.get("one") == row()
+    assert store.get("two") is None
 
 
-def test_an_id_is_taken_once(vault: ConnectionStore) -> None:
-    vault.add(row())
+def test_an_id_is_taken_once(store: ConnectionStore) -> None:
+    store.add(row())
     with pytest.raises(Conflict):
-        vault.add(row(tenant="ba_2"))
-    assert vault.get("one") == row()
+        store.add(row(tenant="ba_2"))
+    assert store.get("one") == row()
 
 
-def test_a_tenants_rows_in_the_order_they_came(vault: ConnectionStore) -> None:
+def test_a_tenants_rows_in_the_order_they_came(store: ConnectionStore) -> None:
     rows = [row("c"), row("a", "ba_2"), row("b")]
     for each in rows:
-        vault.add(each)
-    assert list(vault.list("ba_1")) == [rows[0], rows[2]]
-    assert list(vault.list()) == rows
-    assert list(vault.list("")) == []
+        store.add(each)
+    assert list(store.list("ba_1")) == [rows[0], rows[2]]
+    assert list(store.list()) == rows
+    assert list(store.list("")) == []
 
 
 @pytest.mark.parametrize(
@@ -87,22 +87,22 @@ def test_a_tenants_rows_in_the_order_they_came(vault: ConnectionStore) -> None:
         replace(row(), connection=replace(row().connection, key_id="v2", scopes=())),
     ],
 )
-def test_only_what_is_there_can_be_replaced(vault: ConnectionStore, meanwhile: SealedConnection) -> None:
-    vault.add(row())
-    vault.add(row("other"))
-    assert vault.swap(row(), meanwhile)
-    assert not vault.swap(row(), row(sealed=b"mine"))
-    assert not vault.swap(row("third"), row("third"))
-    assert vault.get("one") == meanwhile
-    assert vault.get("other") == row("other")
+def test_only_what_is_there_can_be_replaced(store: ConnectionStore, meanwhile: SealedConnection) -> None:
+    store.add(row())
+    store.add(row("other"))
+    assert store.swap(row(), meanwhile)
+    assert not store.swap(row(), row(sealed=b"mine"))
+    assert not store.swap(row("third"), row("third"))
+    assert store.get("one") == meanwhile
+    assert store.get("other") == row("other")
 
 
-def test_of_many_writers_one_replaces_it(vault: ConnectionStore) -> None:
-    vault.add(row())
+def test_of_many_writers_one_replaces_it(store: ConnectionStore) -> None:
+    store.add(row())
     won: list[bytes] = []
 
     def write(mine: bytes) -> None:
-        if vault.swap(row(), row(sealed=mine)):
+        if store.swap(row(), row(sealed=mine)):
             won.append(mine)
 
     threads = [threading.Thread(target=write, args=(b"%d" % number,)) for number in range(8)]
@@ -110,7 +110,7 @@ def test_of_many_writers_one_replaces_it(vault: ConnectionStore) -> None:
         thread.start()
     for thread in threads:
         thread.join()
-    assert [vault.get("one")] == [row(sealed=mine) for mine in won]
+    assert [store.get("one")] == [row(sealed=mine) for mine in won]
 
 
 # the file
@@ -126,12 +126,12 @@ def files(path: Path) -> list[Path]:
 
 
 def test_it_is_there_when_it_is_opened_again(path: Path) -> None:
-    with SqliteConnectionStore(path) as vault:
-        vault.add(row())
-    with SqliteConnectionStore(str(path)) as vault:
-        assert vault.get("one") == row()
+    with SqliteConnectionStore(path) as store:
+        store.add(row())
+    with SqliteConnectionStore(str(path)) as store:
+        assert store.get("one") == row()
     with pytest.raises(UsageError, match="closed"):
-        vault.get("one")
+        store.get("one")
 
 
 def test_two_at_a_time_see_each_other(path: Path) -> None:
@@ -145,14 +145,14 @@ def test_two_at_a_time_see_each_other(path: Path) -> None:
 async def test_no_file_has_the_secret_at_any_time(path: Path) -> None:
     """The log before it is merged, the file after, and what is left when a connection is revoked."""
     found = b""
-    with SqliteConnectionStore(path) as vault:
-        broker = ConnectionBroker(vault, KEYS)
+    with SqliteConnectionStore(path) as store:
+        broker = ConnectionBroker(store, KEYS)
         credentials = Credentials(CANARY, refresh_token=f"refresh-{CANARY}", username="ada")
         made = [broker.add(tenant="ba_1", provider="github", credentials=credentials) for _ in range(3)]
         found += b"".join(file.read_bytes() for file in files(path))
         assert (path.parent / "connections.db-wal").stat().st_size > 0
-        sealed = [kept.sealed for kept in vault.list()]
-        ConnectionBroker(vault, KeyRing({"v1": bytes(32), "v2": "5a" * 32})).rotate()
+        sealed = [kept.sealed for kept in store.list()]
+        ConnectionBroker(store, KeyRing({"v1": bytes(32), "v2": "5a" * 32})).rotate()
         broker.revoke(made[0].id)
         found += b"".join(file.read_bytes() for file in files(path))
     whole = b"".join(file.read_bytes() for file in files(path))
@@ -165,8 +165,8 @@ async def test_no_file_has_the_secret_at_any_time(path: Path) -> None:
 def test_only_its_user_can_read_it(path: Path) -> None:
     before = os.umask(0)
     try:
-        with SqliteConnectionStore(path) as vault:
-            vault.add(row())
+        with SqliteConnectionStore(path) as store:
+            store.add(row())
             assert {stat.S_IMODE(file.stat().st_mode) for file in files(path)} == {0o600}
             assert len(files(path)) == 3
     finally:
@@ -225,30 +225,30 @@ def test_a_newer_format_is_refused(path: Path) -> None:
 
 @pytest.mark.parametrize("scopes", ["'{'", "'null'", "'[1'"])
 def test_scopes_that_are_none_are_damage(path: Path, scopes: str) -> None:
-    with SqliteConnectionStore(path) as vault:
-        vault.add(row())
+    with SqliteConnectionStore(path) as store:
+        store.add(row())
         change(path, f"UPDATE connection SET scopes = {scopes}")
         with pytest.raises(Damaged):
-            vault.get("one")
+            store.get("one")
 
 
 @pytest.mark.parametrize("damage", ["scopes = '{'", "scopes = CAST(x'ff' AS TEXT)", "provider = CAST(x'67ff' AS TEXT)"])
 def test_a_damaged_row_is_no_reason_not_to_read_the_others(path: Path, damage: str) -> None:
     newer = KeyRing({"v1": bytes(32), "v2": "5a" * 32})
-    with SqliteConnectionStore(path) as vault:
-        broker = ConnectionBroker(vault, KEYS)
+    with SqliteConnectionStore(path) as store:
+        broker = ConnectionBroker(store, KEYS)
         bad, good = (broker.add(tenant="ba_1", provider="p", credentials=Credentials(CANARY)) for _ in range(2))
         change(path, f"UPDATE connection SET {damage} WHERE id = '{bad.id}'")
-        for ask in (lambda: broker.list("ba_1"), ConnectionBroker(vault, newer).rotate):
+        for ask in (lambda: broker.list("ba_1"), ConnectionBroker(store, newer).rotate):
             with pytest.raises(DamagedConnections, match=bad.id) as caught:
                 ask()
             assert caught.value.damaged == (bad.id,)
             assert [kept.connection.id for kept in caught.value.rows] == [good.id]
-        kept = vault.get(good.id)
+        kept = store.get(good.id)
         assert kept is not None
         assert kept.connection.key_id == "v2"
         with pytest.raises(Damaged):
-            vault.get(bad.id)
+            store.get(bad.id)
 
 
 BROKEN = [
@@ -262,10 +262,10 @@ BROKEN = [
 
 @pytest.mark.parametrize("damage", BROKEN)
 def test_a_row_that_can_not_be_read_is_revoked_by_the_name_that_its_error_says(path: Path, damage: str) -> None:
-    with SqliteConnectionStore(path) as vault:
-        broker = ConnectionBroker(vault, KEYS)
+    with SqliteConnectionStore(path) as store:
+        broker = ConnectionBroker(store, KEYS)
         bad, good = (broker.add(tenant="ba_1", provider="p", credentials=Credentials(CANARY)) for _ in range(2))
-        kept = vault.get(bad.id)
+        kept = store.get(bad.id)
         assert kept is not None
         change(path, f"UPDATE connection SET {damage} WHERE id = '{bad.id}'")
         with pytest.raises(DamagedConnections) as caught:
@@ -282,35 +282,35 @@ def test_a_row_that_can_not_be_read_is_revoked_by_the_name_that_its_error_says(p
 
 
 def test_a_row_of_a_tenant_that_can_not_be_read_is_revoked_by_an_operator(path: Path) -> None:
-    with SqliteConnectionStore(path) as vault:
-        broker = ConnectionBroker(vault, KEYS)
+    with SqliteConnectionStore(path) as store:
+        broker = ConnectionBroker(store, KEYS)
         bad = broker.add(tenant="ba_1", provider="p", credentials=Credentials(CANARY))
         change(path, "UPDATE connection SET tenant = CAST(x'62615fff' AS TEXT)")
         with pytest.raises(NotFound):
             broker.revoke(bad.id, tenant="ba_1")
         broker.revoke(bad.id)
-        assert vault.list() == ()
+        assert store.list() == ()
 
 
 @pytest.mark.parametrize("damage", ["sealed = x'00'", "sealed = zeroblob(99)", "key_id = 'v0'", "tenant = 'ba_3'"])
 def test_a_row_that_can_not_be_opened_is_revoked_like_any(path: Path, damage: str) -> None:
-    with SqliteConnectionStore(path) as vault:
-        broker = ConnectionBroker(vault, KEYS)
+    with SqliteConnectionStore(path) as store:
+        broker = ConnectionBroker(store, KEYS)
         bad = broker.add(tenant="ba_1", provider="p", credentials=Credentials(CANARY))
         change(path, f"UPDATE connection SET {damage}")
         with pytest.raises(DamagedConnections):
-            ConnectionBroker(vault, KeyRing({"v1": bytes(32), "v2": "5a" * 32})).rotate()
+            ConnectionBroker(store, KeyRing({"v1": bytes(32), "v2": "5a" * 32})).rotate()
         broker.revoke(bad.id)
-        kept = vault.get(bad.id)
+        kept = store.get(bad.id)
         assert kept is not None
         assert (kept.sealed, kept.connection.revoked_at_ms is not None) == (b"", True)
 
 
-def test_a_row_that_can_be_read_is_never_discarded(vault: ConnectionStore) -> None:
-    vault.add(row())
-    assert not vault.discard("one")
-    assert not vault.discard("two")
-    assert vault.get("one") == row()
+def test_a_row_that_can_be_read_is_never_discarded(store: ConnectionStore) -> None:
+    store.add(row())
+    assert not store.discard("one")
+    assert not store.discard("two")
+    assert store.get("one") == row()
 
 
 def test_a_file_that_is_no_database_is_damage(path: Path) -> None:
@@ -322,8 +322,8 @@ def test_a_file_that_is_no_database_is_damage(path: Path) -> None:
 async def test_whatever_is_changed_in_the_file_no_other_credentials_come_out(path: Path) -> None:
     """Rows are swapped, moved, cut and flipped at random; a lease gives the right token or a typed error."""
     chance = random.Random(7)
-    with SqliteConnectionStore(path) as vault:
-        broker = ConnectionBroker(vault, KEYS)
+    with SqliteConnectionStore(path) as store:
+        broker = ConnectionBroker(store, KEYS)
         tokens = {}
         for number in range(4):
             credentials = Credentials(f"{CANARY}-{number}")
@@ -359,12 +359,12 @@ import sys
 from demiurge.stores.sqlite.connection_store import SqliteConnectionStore
 from demiurge.tools import Connection, SealedConnection
 
-with SqliteConnectionStore(sys.argv[1]) as vault:
+with SqliteConnectionStore(sys.argv[1]) as store:
     for number in range(20):
         there = Connection(f"c{number}", "github", "oauth2", "ba_1", (), None, None, "v1")
-        vault.add(SealedConnection(there, b"old"))
+        store.add(SealedConnection(there, b"old"))
         print("added", number, flush=True)
-        vault.swap(SealedConnection(there, b"old"), SealedConnection(there, b"new"))
+        store.swap(SealedConnection(there, b"old"), SealedConnection(there, b"new"))
         print("swapped", number, flush=True)
 """
 
@@ -380,21 +380,21 @@ def test_a_kill_loses_nothing_that_was_told(path: Path, point: str, hit: int) ->
         check=False,
     )
     assert done.returncode == -signal.SIGKILL
-    with SqliteConnectionStore(path) as vault:
+    with SqliteConnectionStore(path) as store:
         for told in done.stdout.splitlines():
             what, number = told.split()
-            kept = vault.get(f"c{number}")
+            kept = store.get(f"c{number}")
             assert kept is not None
             assert what == "added" or kept.sealed == b"new"
 
 
 @pytest.mark.parametrize("action", ["enospc", "eio", "erofs"])
 def test_a_disk_that_fails_is_said_and_changes_nothing(path: Path, action: str) -> None:
-    with SqliteConnectionStore(path) as vault:
-        vault.add(row())
+    with SqliteConnectionStore(path) as store:
+        store.add(row())
         with faults.armed({"connections.before_commit": action}):
-            for attempt in (lambda: vault.swap(row(), row(sealed=b"new")), lambda: vault.add(row("two"))):
+            for attempt in (lambda: store.swap(row(), row(sealed=b"new")), lambda: store.add(row("two"))):
                 with pytest.raises(DemiurgeError):
                     attempt()
-        assert list(vault.list()) == [row()]
-        assert vault.swap(row(), row(sealed=b"new"))
+        assert list(store.list()) == [row()]
+        assert store.swap(row(), row(sealed=b"new"))

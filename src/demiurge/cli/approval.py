@@ -24,36 +24,36 @@ class Decision(NamedTuple):
     reason: str
 
 
-def describe(asked: Mapping[str, Any]) -> str:
+def describe(pending: Mapping[str, Any]) -> str:
     """Returns the call with all of its arguments in one line, so that nobody decides on arguments that are left out,
     disguised or scrolled away."""
-    if asked["arguments_json"] is None:
-        return f"{output.plain(asked['tool'])} (its arguments can't be read: {asked['damaged']})"
-    return f"{output.plain(asked['tool'])} {arguments(asked['arguments_json'])}"
+    if pending["arguments_json"] is None:
+        return f"{output.plain(pending['tool'])} (its arguments can't be read: {pending['damaged']})"
+    return f"{output.plain(pending['tool'])} {arguments(pending['arguments_json'])}"
 
 
-def ask(asked: Mapping[str, Any]) -> Decision:
+def ask(pending: Mapping[str, Any]) -> Decision:
     """Asks on the terminal until there is a clear answer. Raises EOFError (Ctrl-D), KeyboardInterrupt."""
     mark = output.paint("?", fg="yellow", bold=True)
-    output.write(f"{mark} {describe(asked)}")
+    output.write(f"{mark} {describe(pending)}")
     while True:
         verdict, _, reason = input("  Allow it? y or n, and why if you like: ").strip().partition(" ")
         if verdict.lower() in ("y", "yes", "n", "no"):
             return Decision(verdict.lower().startswith("y"), reason.strip())
 
 
-def _whose(asked: Mapping[str, Any]) -> str:
+def _whose(pending: Mapping[str, Any]) -> str:
     """Returns who may decide on the call, according to the policy."""
-    needed = [" or ".join(roles) for roles in asked.get("approvers", ())]
+    needed = [" or ".join(roles) for roles in pending.get("approvers", ())]
     return f"the {output.plain(' and '.join(needed))} role's" if needed else "your"
 
 
-def command_for(verb: str, asked: Mapping[str, Any], running: RunOptions) -> str:
+def command_for(verb: str, pending: Mapping[str, Any], running: RunOptions) -> str:
     """Returns the command line that decides on the call, as it can be typed here."""
     words: list[str] = ["demiurge"]
     if settings().world is not None:
         words += ["-w", str(settings().folder())]
-    words += ["approvals", verb, asked["id"][:SHORT]]
+    words += ["approvals", verb, pending["id"][:SHORT]]
     for name in running.tools:
         words += ["--tools", name]
     if running.policy is not None:
@@ -66,10 +66,10 @@ def command_for(verb: str, asked: Mapping[str, Any], running: RunOptions) -> str
 def pending_lines(waiting: Sequence[Mapping[str, Any]], running: RunOptions) -> list[str]:
     """Returns how to go on with waiting calls when there is no terminal to ask on."""
     lines: list[str] = []
-    for asked in waiting:
+    for pending in waiting:
         lines += [
-            f"{describe(asked)} waits for {_whose(asked)} decision:",
-            f"  allow it:  {command_for('approve', asked, running)}",
-            f"  refuse it: {command_for('reject', asked, running)}",
+            f"{describe(pending)} waits for {_whose(pending)} decision:",
+            f"  allow it:  {command_for('approve', pending, running)}",
+            f"  refuse it: {command_for('reject', pending, running)}",
         ]
     return lines

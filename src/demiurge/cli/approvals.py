@@ -43,7 +43,7 @@ def ls() -> None:
         waiting = portal.run(world.approvals())
     rows = [((a["id"] or "?")[:SHORT], a["unit"], a.get("tool", "?"), _shown(a)) for a in waiting]
     lines = output.table(rows, ("ID", "UNIT", "TOOL", "ARGUMENTS")) if rows else ["Nothing waits for approval."]
-    damaged = [asked["damaged"] for asked in waiting if asked["damaged"] is not None]
+    damaged = [pending["damaged"] for pending in waiting if pending["damaged"] is not None]
     if not damaged:
         output.result({"approvals": waiting}, *lines)
         return
@@ -57,10 +57,10 @@ def ls() -> None:
 def show(approval_id: str) -> None:
     """Show one waiting call in full. ID may be shortened."""
     with opened() as (world, portal):
-        asked = _find(portal.run(world.approvals()), approval_id)
-    if asked["damaged"] is not None:
-        raise OutcomeError("damaged", _damage([asked]), asked)
-    output.document(asked)
+        pending = _find(portal.run(world.approvals()), approval_id)
+    if pending["damaged"] is not None:
+        raise OutcomeError("damaged", _damage([pending]), pending)
+    output.document(pending)
 
 
 @command.command(name="approve", cls=Command)
@@ -86,25 +86,25 @@ def reject(approval_id: str, reason: str, **running: Any) -> None:
 def _decide(approval_id: str, *, approve: bool, reason: str, running: RunOptions) -> None:
     with opened(_as_its_chat(approval_id, running), create=False) as opening:
         world, portal = opening
-        asked = _find(portal.run(world.approvals()), approval_id)
+        pending = _find(portal.run(world.approvals()), approval_id)
         if approve:
-            _require_tool(portal.run(world.info())["tools"], asked["tool"])
-        portal.run(world.decide(asked["id"], approve=approve, reason=reason))
-        outcome = {"id": asked["id"], "decision": "approved" if approve else "rejected", "unit": asked["unit"]}
+            _require_tool(portal.run(world.info())["tools"], pending["tool"])
+        portal.run(world.decide(pending["id"], approve=approve, reason=reason))
+        outcome = {"id": pending["id"], "decision": "approved" if approve else "rejected", "unit": pending["unit"]}
         if not settings().json:
-            output.notice(f"{asked['tool']} is {outcome['decision']}.")
-        _go_on(opening, Unit.parse(asked["unit"]), outcome, running)
+            output.notice(f"{pending['tool']} is {outcome['decision']}.")
+        _go_on(opening, Unit.parse(pending["unit"]), outcome, running)
 
 
 def _as_its_chat(approval_id: str, running: RunOptions) -> RunOptions:
     """Returns the options with the provider and address of the call's chat."""
-    kept = recalled(running)
-    if running.base_url is not None or not kept.addresses:
+    profile = recalled(running)
+    if running.base_url is not None or not profile.addresses:
         return running
     with opened() as (world, portal):
         unit = Unit.parse(_find(portal.run(world.approvals()), approval_id)["unit"])
-    there = address_of_chat(kept.addresses, unit.key) if unit.module == CHAT else None
-    return replace(running, provider=there.provider, base_url=there.base_url) if there is not None else running
+    address = address_of_chat(profile.addresses, unit.key) if unit.module == CHAT else None
+    return replace(running, provider=address.provider, base_url=address.base_url) if address is not None else running
 
 
 def _go_on(opening: Opened, unit: Unit, outcome: Mapping[str, str], running: RunOptions) -> None:
@@ -144,22 +144,22 @@ def _show_call(called: CallOutcome, outcome: Mapping[str, str], running: RunOpti
     output.document(shown)
 
 
-def _shown(asked: Mapping[str, Any]) -> str:
+def _shown(pending: Mapping[str, Any]) -> str:
     """Returns the arguments of a waiting call, as far as they can be read."""
-    known = [arguments(asked["arguments_json"])] if asked["arguments_json"] is not None else []
-    return " ".join([*known, *(["(damaged)"] if asked["damaged"] is not None else [])])
+    known = [arguments(pending["arguments_json"])] if pending["arguments_json"] is not None else []
+    return " ".join([*known, *(["(damaged)"] if pending["damaged"] is not None else [])])
 
 
 def _damage(waiting: Sequence[Mapping[str, Any]]) -> str:
     """Returns one sentence about each call that cannot be read."""
     sentences = []
-    for asked in waiting:
-        if asked["id"] is None:
-            sentences.append(f"Whether more calls of {asked['unit']} wait can't be told: {asked['damaged']}")
-        elif asked["damaged"] is not None:
-            what = "its arguments can't be read" if asked["arguments_json"] is None else "its unit can't be read"
-            where = f"{asked['id'][:SHORT]} ({asked['tool']} in {asked['unit']})"
-            sentences.append(f"The call {where} waits, and {what}: {asked['damaged']}")
+    for pending in waiting:
+        if pending["id"] is None:
+            sentences.append(f"Whether more calls of {pending['unit']} wait can't be told: {pending['damaged']}")
+        elif pending["damaged"] is not None:
+            what = "its arguments can't be read" if pending["arguments_json"] is None else "its unit can't be read"
+            where = f"{pending['id'][:SHORT]} ({pending['tool']} in {pending['unit']})"
+            sentences.append(f"The call {where} waits, and {what}: {pending['damaged']}")
     return "\n".join(sentences)
 
 
@@ -167,7 +167,7 @@ def _find(waiting: Sequence[dict[str, Any]], approval_id: str) -> dict[str, Any]
     if len(approval_id) < SHORTEST:
         why = f"An id has to be given with its first {SHORTEST} characters at least"
         raise UsageError(f"{why}; `demiurge approvals ls` shows them.", code="too_short")
-    found = [asked for asked in waiting if (asked["id"] or "").startswith(approval_id)]
+    found = [pending for pending in waiting if (pending["id"] or "").startswith(approval_id)]
     if len(found) > 1:
         raise UsageError(f"{approval_id} is the beginning of {len(found)} ids; give more of it.", code="ambiguous")
     if not found:

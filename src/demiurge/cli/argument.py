@@ -17,30 +17,30 @@ __all__ = ["new_chat_id", "parse_json", "read_bytes", "read_json", "read_text", 
 LONGEST_CHAT_ID = 256
 
 
-def utf8_text(_context: click.Context, _parameter: click.Parameter, given: str | None) -> str | None:
+def utf8_text(_context: click.Context, _parameter: click.Parameter, value: str | None) -> str | None:
     """A click callback: raises click.BadParameter for arguments that are not UTF-8."""
-    if any(unicodedata.category(character) == "Cs" for character in given or ""):
+    if any(unicodedata.category(character) == "Cs" for character in value or ""):
         raise click.BadParameter("it holds bytes that are not UTF-8 text")
-    return given
+    return value
 
 
-def new_chat_id(context: click.Context, parameter: click.Parameter, given: str) -> str:
+def new_chat_id(context: click.Context, parameter: click.Parameter, value: str) -> str:
     """A click callback for the id of a chat that may be new: UTF-8, 1 to 256 characters, no control characters."""
-    if not 1 <= len(given) <= LONGEST_CHAT_ID:
-        raise click.BadParameter(f"it must have 1 to {LONGEST_CHAT_ID} characters, and has {len(given)}")
-    if any(unicodedata.category(character) == "Cc" for character in given):
+    if not 1 <= len(value) <= LONGEST_CHAT_ID:
+        raise click.BadParameter(f"it must have 1 to {LONGEST_CHAT_ID} characters, and has {len(value)}")
+    if any(unicodedata.category(character) == "Cc" for character in value):
         raise click.BadParameter("it holds a control character, such as a line end")
-    utf8_text(context, parameter, given)
-    return given
+    utf8_text(context, parameter, value)
+    return value
 
 
-def read_bytes(given: str) -> bytes:
+def read_bytes(value: str) -> bytes:
     """Returns the bytes of a value. Raises NotFound, Unavailable."""
-    if not given.startswith("@"):
-        return given.encode("utf-8", "surrogateescape")
-    if given == "@-":
+    if not value.startswith("@"):
+        return value.encode("utf-8", "surrogateescape")
+    if value == "@-":
         return sys.stdin.buffer.read()
-    path = Path(given[1:]).expanduser()
+    path = Path(value[1:]).expanduser()
     try:
         return path.read_bytes()
     except (FileNotFoundError, IsADirectoryError):
@@ -49,18 +49,18 @@ def read_bytes(given: str) -> bytes:
         raise Unavailable(f"The file {path} can't be read ({error.strerror}).") from error
 
 
-def read_text(given: str) -> str:
+def read_text(value: str) -> str:
     """Returns the text of a value. Raises NotFound, Unavailable, InvalidValue (not UTF-8)."""
     try:
-        return read_bytes(given).decode()
+        return read_bytes(value).decode()
     except UnicodeDecodeError as error:
-        raise InvalidValue(f"{given} holds something else than UTF-8 text.") from error
+        raise InvalidValue(f"{value} holds something else than UTF-8 text.") from error
 
 
-def read_json(given: str, name: str = "VALUE") -> Any:
+def read_json(value: str, name: str = "VALUE") -> Any:
     """Returns the parsed JSON of a value. Raises InvalidValue (`invalid_json`), which gives the position of the mistake
     in the value called `name`; and as `read_bytes`."""
-    return parse_json(read_bytes(given), name if not given.startswith("@") else given)
+    return parse_json(read_bytes(value), name if not value.startswith("@") else value)
 
 
 def parse_json(text: str | bytes, where: str) -> Any:
@@ -68,5 +68,5 @@ def parse_json(text: str | bytes, where: str) -> Any:
     try:
         return canonical_json.parse(text)
     except InvalidValue as error:
-        said = error.message.rstrip(".")
-        raise InvalidValue(f"{where}: {said}; check its quotes and brackets.", code="invalid_json") from error
+        problem = error.message.rstrip(".")
+        raise InvalidValue(f"{where}: {problem}; check its quotes and brackets.", code="invalid_json") from error

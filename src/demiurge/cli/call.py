@@ -29,7 +29,7 @@ def show_call(outcome: CallOutcome, waiting: Sequence[Mapping[str, Any]], runnin
             output.notice("An equal call was done before; this is its answer, and nothing ran.")
         return
     if outcome.approval is not None and not settings().json:
-        asked = [entry for entry in waiting if entry["id"] == outcome.approval]
-        output.write("\n".join(pending_lines(asked, running)))
+        pending = [entry for entry in waiting if entry["id"] == outcome.approval]
+        output.write("\n".join(pending_lines(pending, running)))
     code = outcome.error_code or outcome.status
     raise OutcomeError(code, outcome.message or f"The call {outcome.call_id} has not ended.", shown)

@@ -125,18 +125,18 @@ def command(
     if only_tools is not None and all_tools:
         raise click.UsageError("--only-tools and --all-tools exclude each other.")
     narrowed = _Narrowed(only_tools.split(",") if only_tools is not None else None, all_tools)
-    said = RunOptions(**running)
-    wanted = _as_before(chat_id, said)
-    chosen = choose(os.environ, wanted=wanted.provider, model=wanted.model, base_url=wanted.base_url)
+    requested = RunOptions(**running)
+    options = _as_before(chat_id, requested)
+    chosen = choose(os.environ, wanted=options.provider, model=options.model, base_url=options.base_url)
     if chosen.provider == LOCAL:
         ensure_local_model()
-    with opened(wanted, create=True) as (world, portal):
-        _tell_of_owner(world, said)
-        keep_first(said)
+    with opened(options, create=True) as (world, portal):
+        _tell_of_owner(world, requested)
+        keep_first(requested)
         if world.owned:
             with suppress(Unavailable):  # the commands shown contain the address too
-                _keep_address(chat_id, chosen.provider, wanted.base_url)
-        conversation = Conversation(world.chat(chat_id), portal, wanted, yes=yes, max_tokens=max_tokens)
+                _keep_address(chat_id, chosen.provider, options.base_url)
+        conversation = Conversation(world.chat(chat_id), portal, options, yes=yes, max_tokens=max_tokens)
         output.notice(f"chat {chat_id} - {chosen.model} ({chosen.provider})")
         if message is not None:
             _one_turn(conversation, chat_id, message, attach, narrowed)
@@ -147,23 +147,23 @@ def command(
             conversation.converse(_prompt())
 
 
-def _as_before(chat_id: str, said: RunOptions) -> RunOptions:
+def _as_before(chat_id: str, requested: RunOptions) -> RunOptions:
     """Returns the options with the provider and address that this chat used before, unless the user names a provider or
     an address."""
-    if said.base_url is not None or said.provider is not None:
-        return said
-    there = address_of_chat(recalled(said).addresses, chat_id)
-    if there is None:
-        return said
+    if requested.base_url is not None or requested.provider is not None:
+        return requested
+    address = address_of_chat(recalled(requested).addresses, chat_id)
+    if address is None:
+        return requested
     output.notice(
-        f"As before, this chat asks {there.provider} at {there.base_url}; --provider asks at the usual place."
+        f"As before, this chat asks {address.provider} at {address.base_url}; --provider asks at the usual place."
     )
-    return replace(said, provider=there.provider, base_url=there.base_url)
+    return replace(requested, provider=address.provider, base_url=address.base_url)
 
 
 def _keep_address(chat_id: str, provider: str, base_url: str | None) -> None:
-    def change(kept: WorldProfile) -> WorldProfile:
-        return replace(kept, addresses=with_address(kept.addresses, chat_id, provider, base_url))
+    def change(profile: WorldProfile) -> WorldProfile:
+        return replace(profile, addresses=with_address(profile.addresses, chat_id, provider, base_url))
 
     remember(os.environ, settings().folder(), change)
 
@@ -192,8 +192,8 @@ def _one_turn(
         output.document(reply_document(chat_id, reply))
 
 
-def _tell_of_owner(world: World, wanted: RunOptions) -> None:
-    if not world.owned and wanted.base_url is not None:
+def _tell_of_owner(world: World, options: RunOptions) -> None:
+    if not world.owned and options.base_url is not None:
         output.notice(
             "Another process has this world open and asks the provider, so --base-url does nothing here: "
             "end that process first."
@@ -249,7 +249,7 @@ def ls() -> None:
     with opened() as (world, portal):
         keys = portal.run(world.keys(CHAT))
         chats = {key: found for key in keys if (found := portal.run(world.chat(key).standing())) is not None}
-        waiting = {asked["unit"] for asked in portal.run(world.approvals())}
+        waiting = {pending["unit"] for pending in portal.run(world.approvals())}
     shown = [_summary(key, found, waits=str(Unit(CHAT, key)) in waiting) for key, found in chats.items()]
     rows = [(c["chat_id"], str(c["messages"]), c["status"].replace("_", " "), c["title"]) for c in shown]
     output.result({"chats": shown}, *output.table(rows, ("CHAT", "MESSAGES", "LAST TURN", "TITLE")))
@@ -354,8 +354,8 @@ def _turn_lines(messages: Iterable[Mapping[str, Any]]) -> list[str]:
         if "tool" in message:
             tool = message["tool"]
             if tool["ok"]:
-                said = output.as_json(tool["result"]) + (REPLAYED if tool.get("replayed") else "")
-                lines.append(f"{output.symbol('←', '<-')} {tool['name']}: {said}")
+                text = output.as_json(tool["result"]) + (REPLAYED if tool.get("replayed") else "")
+                lines.append(f"{output.symbol('←', '<-')} {tool['name']}: {text}")
             else:
                 lines.append(f"{output.symbol('✗', 'x')} {tool['name']}: {tool['error_code']}: {tool['message']}")
     return lines
@@ -366,7 +366,7 @@ def _erased_lines(message: Mapping[str, Any]) -> list[str]:
     erased = message["erased"]
     by = f" by {erased['actor']}" if erased["actor"] else ""
     why = f": {erased['why']}" if erased["why"] else ""
-    said = f"(erased{by}{why})"
+    text = f"(erased{by}{why})"
     if "tool" in message:
-        return [f"{output.symbol('←', '<-')} {message['tool']['name']}: {said}"]
-    return ["", f"> {said}" if message["role"] == "user" else said]
+        return [f"{output.symbol('←', '<-')} {message['tool']['name']}: {text}"]
+    return ["", f"> {text}" if message["role"] == "user" else text]

@@ -34,9 +34,9 @@ class Code:
 def load_code(modules: Sequence[str], folders: Sequence[Path] = ()) -> Code:
     """Imports the modules, which are searched first in `folders` (default: the current one). Raises NotFound,
     InvalidValue."""
-    wanted = [str(folder) for folder in folders] or [str(Path.cwd())]
-    if modules and sys.path[: len(wanted)] != wanted:
-        sys.path[:0] = wanted
+    search_path = [str(folder) for folder in folders] or [str(Path.cwd())]
+    if modules and sys.path[: len(search_path)] != search_path:
+        sys.path[:0] = search_path
     parts = [_code_of(name) for name in modules]
     reducers = {name: found for part in parts for name, found in part.reducers.items()}
     tools = [tool for part in parts for tool in part.tools]

@@ -49,11 +49,11 @@ class Conversation:
 
     def take_up(self) -> Reply | None:
         """Finishes the turn that an earlier process left open, if there is one, and shows it."""
-        standing = self._portal.run(self._chat.standing())
-        if standing is None or not standing.is_open:
+        chat_state = self._portal.run(self._chat.standing())
+        if chat_state is None or not chat_state.is_open:
             return None
-        asked = self._portal.run(self._chat.messages(standing.last_request_id))[0]["text"]
-        output.notice(f"Going on with the last turn: {asked}")
+        message_text = self._portal.run(self._chat.messages(chat_state.last_request_id))[0]["text"]
+        output.notice(f"Going on with the last turn: {message_text}")
         return self._finish(TurnView(self._chat, quiet=settings().json), None)
 
     def turn(self, text: str, attachments: Sequence[Path] = ()) -> Reply:
@@ -119,10 +119,12 @@ class Conversation:
 
     async def _go_on(self, view: TurnView, text: str | None, attachments: Sequence[Path] = ()) -> Reply:
         if text is not None:
-            said = text
+            unsent_text = text
             limit = self._max_tokens
             return await view.follow(
-                lambda on_frame: self._chat.send(said, attachments=attachments, max_tokens=limit, on_frame=on_frame)
+                lambda on_frame: self._chat.send(
+                    unsent_text, attachments=attachments, max_tokens=limit, on_frame=on_frame
+                )
             )
         await view.follow(self._chat.resume)
         return await self._chat.reply()
@@ -133,13 +135,13 @@ class Conversation:
     def _decide_all(self) -> bool:
         """Asks about the calls that wait now and can be shown; returns False if there is no terminal, or the person
         postpones the decision."""
-        waiting = [asked for asked in self._waiting() if asked["damaged"] is None]
+        waiting = [pending for pending in self._waiting() if pending["damaged"] is None]
         if not waiting or not (self._yes or self._terminal):
             return False
         decided = False
-        for asked in waiting:
+        for pending in waiting:
             try:
-                decision = GRANTED if self._yes else ask(asked)
+                decision = GRANTED if self._yes else ask(pending)
             except EOFError:
                 output.write("")
                 return False
@@ -147,13 +149,13 @@ class Conversation:
                 output.write("")
                 self._stop()
                 return True
-            decided = self._decide(asked, decision) or decided
+            decided = self._decide(pending, decision) or decided
         return decided
 
-    def _decide(self, asked: Mapping[str, Any], decision: Decision) -> bool:
+    def _decide(self, pending: Mapping[str, Any], decision: Decision) -> bool:
         """Submits a decision; returns False, with a notice, if the policy requires another person's decision."""
         try:
-            decide = self._chat.backend.run.decide(asked["id"], decision.approve, decision.reason)
+            decide = self._chat.backend.run.decide(pending["id"], decision.approve, decision.reason)
             self._portal.run(decide)
         except UsageError as error:
             if error.code != "not_an_approver":
@@ -161,7 +163,7 @@ class Conversation:
             output.notice(error.message)
             return False
         if self._yes:
-            output.notice(f"{asked['tool']} is allowed by --yes.")
+            output.notice(f"{pending['tool']} is allowed by --yes.")
         return True
 
     def _wait(self, work: Coroutine[Any, Any, Reply]) -> Reply:

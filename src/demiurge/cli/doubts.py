@@ -93,8 +93,8 @@ def _consequences(doubt: Mapping[str, Any], done: bool) -> list[str]:
 
 def _row(doubt: Mapping[str, Any]) -> tuple[str, ...]:
     since = time.strftime("%Y-%m-%d %H:%M:%SZ", time.gmtime((doubt["at_ns"] or 0) // 10**9))
-    asked = arguments(doubt["arguments_json"]) if doubt["arguments_json"] is not None else "-"
-    return doubt["id"][:SHORT], since, doubt["unit"] or "(ledger)", _what(doubt), asked, _verdict(doubt)
+    call_text = arguments(doubt["arguments_json"]) if doubt["arguments_json"] is not None else "-"
+    return doubt["id"][:SHORT], since, doubt["unit"] or "(ledger)", _what(doubt), call_text, _verdict(doubt)
 
 
 def _what(doubt: Mapping[str, Any]) -> str:

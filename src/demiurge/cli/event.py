@@ -79,7 +79,7 @@ def _wait(world: World, portal: Portal, accepted: Accepted, options: RunOptions)
     failed = portal.run(failure(world.backend, accepted))
     if failed is not None:
         raise _outcome(accepted, failed.code, failed.message)
-    waiting = [asked for asked in portal.run(world.approvals()) if asked["unit"] == accepted.unit]
+    waiting = [pending for pending in portal.run(world.approvals()) if pending["unit"] == accepted.unit]
     for text in pending_lines(waiting, options):
         output.notice(text)
 

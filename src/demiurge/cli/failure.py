@@ -48,8 +48,8 @@ def explain(error: BaseException) -> CommandFailure:
         case click.ClickException():
             message = error.format_message()
             help_path = error.ctx.command_path if isinstance(error, click.UsageError) and error.ctx else "demiurge"
-            said = message if message.endswith(("?", "?)")) else f"{message.rstrip('.')}."
-            text = f"{said} See `{help_path} --help`."
+            problem = message if message.endswith(("?", "?)")) else f"{message.rstrip('.')}."
+            text = f"{problem} See `{help_path} --help`."
             return CommandFailure(WRONG_USAGE, "usage", message, text, error)
         case OutcomeError():
             return CommandFailure(FAILED, error.code, error.message, error.message, error, error.shown)

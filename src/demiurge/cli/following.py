@@ -41,8 +41,8 @@ class Follower:
     async def look(self, chat: Chat, *, stays: bool) -> None:
         """Prints new messages, and if it `stays`, later ones for ever."""
         while True:
-            standing = await chat.standing() or ChatStanding()
-            last, is_open = standing.last_request_id, standing.is_open
+            chat_state = await chat.standing() or ChatStanding()
+            last, is_open = chat_state.last_request_id, chat_state.is_open
             if last - is_open > self._shown:
                 await self._show_past(chat, last - is_open)
             if not stays:
@@ -96,8 +96,8 @@ async def _until_over(chat: Chat, request_id: int, on_frame: OnFrame) -> None:
 
 
 async def _goes_on(chat: Chat, request_id: int) -> bool:
-    standing = await chat.standing()
-    return standing is not None and standing.last_request_id == request_id and standing.is_open
+    chat_state = await chat.standing()
+    return chat_state is not None and chat_state.last_request_id == request_id and chat_state.is_open
 
 
 async def _next_turn(chat: Chat, last: int) -> None:

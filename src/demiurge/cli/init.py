@@ -58,10 +58,10 @@ def command(manifest: Path | None, tools: tuple[str, ...], policy: str | None, f
         listed = shlex.join(["demiurge", *where, "defs", "ls", "--kind", "module"])
         hint = f"It has no chats. Send it events: {shlex.join(['demiurge', *where, 'event', 'send'])} SCHEMA VALUE; "
         hint += f"{listed} lists what takes them."
-    said = f"Made a world in {folder}." if made else f"There is a world in {folder}; nothing was changed."
+    summary = f"Made a world in {folder}." if made else f"There is a world in {folder}; nothing was changed."
     output.result(
         {"world": str(folder), "world_id": info["world_id"], "created": made},
-        said,
+        summary,
         hint,
     )
 

@@ -112,22 +112,22 @@ def seal(at: int | None) -> None:
 
 @command.command(name="prove", cls=Command)
 @click.argument("position", type=click.IntRange(min=1))
-@click.option("--seal", "kept", metavar="SEAL", help="The seal to prove against; default: the newest.")
-def prove(position: int, kept: str | None) -> None:
+@click.option("--seal", "seal_text", metavar="SEAL", help="The seal to prove against; default: the newest.")
+def prove(position: int, seal_text: str | None) -> None:
     """Print a proof that the record at POSITION is in this journal, for a holder of its seal."""
     with opened() as (world, _):
-        output.document(world.journal.prove(position, kept).to_json())
+        output.document(world.journal.prove(position, seal_text).to_json())
 
 
 @command.command(name="check", cls=Command)
 @click.argument("proof")
-@click.option("--seal", "kept", metavar="SEAL", required=True, help="The seal that you have.")
-def check(proof: str, kept: str) -> None:
+@click.option("--seal", "seal_text", metavar="SEAL", required=True, help="The seal that you have.")
+def check(proof: str, seal_text: str) -> None:
     """Check a PROOF (JSON, @file or @-) that `prove` printed, and show its record. Needs no world."""
-    given, known = Proof.from_json(read_json(proof)), Seal.parse(kept)
-    if given.seal != known or not given.holds():
+    proven, known = Proof.from_json(read_json(proof)), Seal.parse(seal_text)
+    if proven.seal != known or not proven.holds():
         raise InvalidValue("This does not prove that its record is under that seal.", code="proof")
-    output.document({"ok": True, "record": _as_json(decode_record(given.data, position=given.position))})
+    output.document({"ok": True, "record": _as_json(decode_record(proven.data, position=proven.position))})
 
 
 @command.command(name="export", cls=Command)

@@ -122,9 +122,9 @@ def adopt(yes: bool) -> None:
             raise click.UsageError("There is no terminal to ask on: say --yes.")
         if not yes and not click.confirm("Take it?"):
             raise Conflict("It was not taken, and counts for nothing here.", code="not_adopted")
-        told = Adoption(os.environ, settings().folder()).take(ref)
-    if told is not None:
-        raise Unavailable(told)
+        summary = Adoption(os.environ, settings().folder()).take(ref)
+    if summary is not None:
+        raise Unavailable(summary)
     output.result(document, "The manifest of this world counts here from now on.")
 
 
@@ -140,13 +140,13 @@ def _given_by(manifest: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _words(given: Mapping[str, Any]) -> list[str]:
+def _words(contents: Mapping[str, Any]) -> list[str]:
     """Returns every name and value as JSON: a stranger wrote them, and the user decides on them."""
     parts = ("grants", "triggers", "secrets")
-    lines = [f"{part[:-1]}: {output.as_json(one)}" for part in parts for one in given[part]]
-    lines += [f"tool policy rule: {output.as_json(rule)}" for rule in (given["tool_policy"] or {}).get("rules", ())]
-    counts = [f"{len(given[part])} {part if len(given[part]) != 1 else part[:-1]}" for part in parts]
-    return [*lines, f"It gives {', '.join(counts)}; {_tools(given['tool_policy'])}."]
+    lines = [f"{part[:-1]}: {output.as_json(one)}" for part in parts for one in contents[part]]
+    lines += [f"tool policy rule: {output.as_json(rule)}" for rule in (contents["tool_policy"] or {}).get("rules", ())]
+    counts = [f"{len(contents[part])} {part if len(contents[part]) != 1 else part[:-1]}" for part in parts]
+    return [*lines, f"It gives {', '.join(counts)}; {_tools(contents['tool_policy'])}."]
 
 
 def _tools(policy: Mapping[str, Any] | None) -> str:
@@ -179,10 +179,10 @@ def _tell(
 ) -> None:
     kinds = [definition["$kind"] for definition in definitions]
     counts = {kind: kinds.count(f"def{kind}") for kind in KINDS}
-    told = ", ".join(_counted(kind, count) for kind, count in counts.items() if count)
+    summary = ", ".join(_counted(kind, count) for kind, count in counts.items() if count)
     for doubt in doubtful:
         output.notice(f"{doubt['module']}, line {doubt['line']}: {doubt['name']} {doubt['why']}.")
-    output.result({"ok": True, "ref": ref, **counts, "warnings": list(doubtful)}, f"{sentence}: {told}.")
+    output.result({"ok": True, "ref": ref, **counts, "warnings": list(doubtful)}, f"{sentence}: {summary}.")
 
 
 def _counted(kind: str, count: int) -> str:

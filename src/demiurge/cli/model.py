@@ -44,5 +44,5 @@ def ls() -> None:
 def rm() -> None:
     """Delete the weights, also partly downloaded ones."""
     freed = remove()
-    said = f"Freed {freed / 1e6:.0f} MB." if freed else f"There was nothing to remove in {cache_folder()}."
-    output.result({"freed": freed}, said)
+    summary = f"Freed {freed / 1e6:.0f} MB." if freed else f"There was nothing to remove in {cache_folder()}."
+    output.result({"freed": freed}, summary)

@@ -137,9 +137,9 @@ def explain(
     effect = manifest.effects.get(what)
     if effect is not None:
         source = click.get_current_context().get_parameter_source
-        given = [name for name in ("roles", "tenant", "actor") if source(name) is ParameterSource.COMMANDLINE]
-        if given:
-            option = "--as" if given[0] == "roles" else f"--{given[0]}"
+        caller_options = [name for name in ("roles", "tenant", "actor") if source(name) is ParameterSource.COMMANDLINE]
+        if caller_options:
+            option = "--as" if caller_options[0] == "roles" else f"--{caller_options[0]}"
             raise click.UsageError(
                 f"{option} goes with a tool: of an effect the world's policy decides, which asks for none."
             )
@@ -229,11 +229,11 @@ def _explain_tool(node: Mapping[str, Any], tool_id: str, caller: Caller) -> None
         "why": why,
         "policy": policy.digest,
     }
-    there = "" if tool_id in specs else ", and there is no such tool here"
+    note = "" if tool_id in specs else ", and there is no such tool here"
     also = [f"Also: {_why(line)}." for line in lines[1:]]
     who = " and ".join(" or ".join(roles) for roles in approvers)
     asks = [f"Somebody with the role {who} decides on it."] if approvers else []
-    output.result(document, f"{tool_id} ({effect.value}): {decision}; {why}{there}.", *also, *asks)
+    output.result(document, f"{tool_id} ({effect.value}): {decision}; {why}{note}.", *also, *asks)
 
 
 def _why(line: Mapping[str, str]) -> str:

@@ -32,11 +32,11 @@ from demiurge.world.secrets import Secrets, how_to_set
 __all__ = ["command", "declared_secrets"]
 
 
-def alias_argument(_context: click.Context, _parameter: click.Parameter, given: str) -> str:
+def alias_argument(_context: click.Context, _parameter: click.Parameter, value: str) -> str:
     """A click callback. Raises click.BadParameter."""
-    if not is_alias(given):
+    if not is_alias(value):
         raise click.BadParameter(f"it is {ALIAS_RULE}, such as llm/api")
-    return given
+    return value
 
 
 @click.group(cls=Group, name="secrets")
@@ -162,19 +162,19 @@ def _key_place(places: VaultPlaces) -> str:
 def _asked(alias: str) -> Secret:
     """Returns the value without its final line end. Raises InvalidValue."""
     if sys.stdin.isatty():
-        given = click.prompt(f"Value of {alias}", hide_input=True, err=True).encode()
+        value = click.prompt(f"Value of {alias}", hide_input=True, err=True).encode()
     else:
-        given = sys.stdin.buffer.read(4 * MAX_SECRET_CHARACTERS + 2)
-    problem, secret = _read(given)
-    given = b""
+        value = sys.stdin.buffer.read(4 * MAX_SECRET_CHARACTERS + 2)
+    problem, secret = _read(value)
+    value = b""
     if secret is None:
         raise InvalidValue(problem, code="bad_secret")
     return secret
 
 
-def _read(given: bytes) -> tuple[str, Secret | None]:
+def _read(value: bytes) -> tuple[str, Secret | None]:
     try:
-        text = given.decode().removesuffix("\n").removesuffix("\r")
+        text = value.decode().removesuffix("\n").removesuffix("\r")
     except UnicodeDecodeError:
         return "The value is not UTF-8 text.", None
     if not text.strip():

@@ -61,9 +61,9 @@ def ls(everything: bool, **running: Any) -> None:
 @running_options
 def show(tool_id: str, **running: Any) -> None:
     """Print one tool as JSON, with the schema that a model is given."""
-    wanted = canonical_id(tool_id)
+    wanted_id = canonical_id(tool_id)
     for tool in _tools(RunOptions(**running), with_schema=True):
-        if tool["id"] == wanted:
+        if tool["id"] == wanted_id:
             output.document(tool)
             return
     raise NotFound(f"There is no tool {tool_id} here; `demiurge tools ls --all` lists them.", code="no_tool")

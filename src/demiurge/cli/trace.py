@@ -55,24 +55,24 @@ def command(event_hash: str | None, chat_id: str | None, count: int | None) -> N
         else:
             roots = _messages(world, chat_id or "")[-(count or 0) :]
         trees = [trace(lineage(world.journal.read(from_seq=root.position or 0), _place(root))) for root in roots]
-        asked = {_place(line.record): _arguments(world, line.record) for tree in trees for line in tree}
+        arguments_by_place = {_place(line.record): _arguments(world, line.record) for tree in trees for line in tree}
         ends = [_end(tree, portal.run(_refused(world, tree[0].record))) for tree in trees]
     if event_hash is not None and len(roots) > 1:
         places = ", ".join(f"{root.unit} #{root.unit_seq}" for root in roots)
         output.notice(f"This event came in {len(roots)} times: {places}.")
     waiting = [line for tree in trees for line in tree if line.state in ("awaiting_approval", "running")]
-    known = {place: found for place, found in asked.items() if found is not None}
-    told = [end.sentence for end in ends if end.sentence] + _waits(waiting)
+    known = {place: found for place, found in arguments_by_place.items() if found is not None}
+    reasons = [end.sentence for end in ends if end.sentence] + _waits(waiting)
     shown = [text for tree, end in zip(trees, ends, strict=True) for text in _tree(tree, end, known)]
     document = {
         "events": [_tree_json(tree, end, known) for tree, end in zip(trees, ends, strict=True)],
         "lineages": [_lineage_json(tree[0].record, end) for tree, end in zip(trees, ends, strict=True)],
         "waiting": [_as_json(line, known) for line in waiting],
     }
-    output.result(document, *shown, *(told or ["Nothing is waited for, as far as records say."]))
+    output.result(document, *shown, *(reasons or ["Nothing is waited for, as far as records say."]))
 
 
-class _Asked(NamedTuple):
+class _ProposedArguments(NamedTuple):
     """The exact arguments of a proposed tool call, which the owner of the world may see; without `text`, the reason why
     they cannot be read."""
 
@@ -87,7 +87,7 @@ class _Asked(NamedTuple):
 _Place: TypeAlias = tuple[str, int]
 
 
-def _arguments(world: World, record: Record) -> _Asked | None:
+def _arguments(world: World, record: Record) -> _ProposedArguments | None:
     """Returns None for a record without a call."""
     if record.kind not in ("intent", "decision") or record.body.get("kind") != TOOL:
         return None
@@ -95,9 +95,9 @@ def _arguments(world: World, record: Record) -> _Asked | None:
     if ref is None:
         return None
     try:
-        return _Asked(canonical_json.parse_object(world.blobs.get(ref))["arguments_json"])
+        return _ProposedArguments(canonical_json.parse_object(world.blobs.get(ref))["arguments_json"])
     except DemiurgeError as error:
-        return _Asked(None, str(error))
+        return _ProposedArguments(None, str(error))
 
 
 class _End(NamedTuple):
@@ -130,10 +130,10 @@ async def _refused(world: World, root: Record) -> Failed | None:
     return None
 
 
-def _found(world: World, wanted: str) -> list[Record]:
+def _found(world: World, prefix: str) -> list[Record]:
     """Returns the records that a hash names, oldest first: the record itself, or all records of that event. Reads the
     journal once."""
-    digits = wanted.removeprefix("sha256:").lower()
+    digits = prefix.removeprefix("sha256:").lower()
     if len(digits) < SHORTEST:
         raise click.UsageError(f"Say at least {SHORTEST} characters of the hash.")
     found: dict[str, list[Record]] = {}
@@ -145,7 +145,7 @@ def _found(world: World, wanted: str) -> list[Record]:
                 found.setdefault(name, []).append(record)
     if not found:
         raise NotFound(
-            f"No event and no record has the hash {wanted}; `demiurge journal tail --json` shows them.",
+            f"No event and no record has the hash {prefix}; `demiurge journal tail --json` shows them.",
             code="no_record",
         )
     if len(found) > 1:
@@ -170,7 +170,9 @@ def _place(record: Record) -> tuple[str, int]:
     return record.unit, record.unit_seq
 
 
-def _tree(lines: Sequence[TraceLine], end: _End, asked: Mapping[_Place, _Asked]) -> Iterable[str]:
+def _tree(
+    lines: Sequence[TraceLine], end: _End, arguments_by_place: Mapping[_Place, _ProposedArguments]
+) -> Iterable[str]:
     root, open_branches = lines[0].record, dict[int, bool]()
     corner, tee, bar = (output.symbol(good, plain) for good, plain in (("└─ ", "`- "), ("├─ ", "|- "), ("│  ", "|  ")))
     for line in lines:
@@ -184,8 +186,8 @@ def _tree(lines: Sequence[TraceLine], end: _End, asked: Mapping[_Place, _Asked])
         state = output.paint(f" {name}", fg=COLOURS.get(name, "yellow")) if name else ""
         why = f" ({line.why})" if line.why else ""
         says = _short(f"{record.kind} {line.says}").strip()
-        if _place(record) in asked:
-            says += f" {asked[_place(record)].shown}"
+        if _place(record) in arguments_by_place:
+            says += f" {arguments_by_place[_place(record)].shown}"
         yield f"{trunk}{branch}{says} #{where}{record.unit_seq} +{after_ms:.0f} ms{state}{why}"
 
 
@@ -198,9 +200,11 @@ def _waits(waiting: list[TraceLine]) -> list[str]:
     ]
 
 
-def _tree_json(tree: Sequence[TraceLine], end: _End, asked: Mapping[_Place, _Asked]) -> list[dict[str, Any]]:
+def _tree_json(
+    tree: Sequence[TraceLine], end: _End, arguments_by_place: Mapping[_Place, _ProposedArguments]
+) -> list[dict[str, Any]]:
     """Returns a tree as JSON; its root has the state of the whole tree."""
-    root, *rest = (_as_json(line, asked) for line in tree)
+    root, *rest = (_as_json(line, arguments_by_place) for line in tree)
     return [{**root, "state": root["state"] or end.state}, *rest]
 
 
@@ -213,11 +217,11 @@ def _short(text: str) -> str:
     return DIGEST.sub(r"\1", text)
 
 
-def _as_json(line: TraceLine, asked: Mapping[_Place, _Asked]) -> dict[str, Any]:
+def _as_json(line: TraceLine, arguments_by_place: Mapping[_Place, _ProposedArguments]) -> dict[str, Any]:
     """Returns a line as JSON; `arguments_json` holds the arguments of a tool call as proposed, None if they cannot be
     read."""
     record = line.record
-    exact = {"arguments_json": asked[_place(record)].text} if _place(record) in asked else {}
+    exact = {"arguments_json": arguments_by_place[_place(record)].text} if _place(record) in arguments_by_place else {}
     return {
         "unit": record.unit,
         "seq": record.unit_seq,

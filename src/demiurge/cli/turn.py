@@ -140,8 +140,8 @@ class TurnView:
         name = "" if index == self._above else f"{call.name}: "
         if call.ok:
             result = output.as_json(call.result)
-            said = clipped(result) + (REPLAYED if call.replayed else "")
-            self._line(output.symbol("←", "<-"), name + said, fg="green")
+            result_text = clipped(result) + (REPLAYED if call.replayed else "")
+            self._line(output.symbol("←", "<-"), name + result_text, fg="green")
         else:
             self._line(output.symbol("✗", "x"), f"{name}{call.error_code}: {call.message}", fg="red")
             self._say_where_to_look(call)

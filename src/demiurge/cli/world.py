@@ -88,14 +88,16 @@ def opened(
     without the remembered options if these cannot be loaded, and join the process that has the world open, whatever its
     tools are. `read_only` (see `World.open`) needs none of the options.
     """
-    wanted = running or RunOptions()
+    requested = running or RunOptions()
     chosen = settings()
     logs.configure(chosen)
     if chosen.folder().is_file():
         raise InvalidValue(f"{chosen.folder()} is a file: name the folder of a world with -w.", code="bad_world")
-    system = read_text(wanted.system) if wanted.system is not None else None
+    system = read_text(requested.system) if requested.system is not None else None
     loaded = (
-        _LoadedOptions() if read_only else _load_options(wanted, looking=running is None or accept_losses is not None)
+        _LoadedOptions()
+        if read_only
+        else _load_options(requested, looking=running is None or accept_losses is not None)
     )
 
     def begin(loaded: _LoadedOptions) -> World:
@@ -104,9 +106,9 @@ def opened(
             loaded.code.tools,
             loaded.policy,
             system,
-            provider=wanted.provider,
-            model=wanted.model,
-            base_url=wanted.base_url,
+            provider=requested.provider,
+            model=requested.model,
+            base_url=requested.base_url,
             create=create,
             perform=perform,
             read_only=read_only,
@@ -165,27 +167,27 @@ class _LoadedOptions(NamedTuple):
     remembered: bool = False
 
 
-def recalled(wanted: RunOptions) -> WorldProfile:
+def recalled(requested: RunOptions) -> WorldProfile:
     """Returns what is remembered of the world that the global options name; nothing for a copied world if a policy is
     given. Raises as `recall`."""
     try:
         return recall(os.environ, settings().folder()) or WorldProfile()
     except NotRecalled as error:
-        if error.code != MOVED or wanted.policy is None:
+        if error.code != MOVED or requested.policy is None:
             raise
         return WorldProfile()
 
 
-def _load_options(wanted: RunOptions, *, looking: bool) -> _LoadedOptions:
-    said = bool(wanted.tools or wanted.policy)
+def _load_options(requested: RunOptions, *, looking: bool) -> _LoadedOptions:
+    said = bool(requested.tools or requested.policy)
     try:
-        kept = recalled(wanted)
+        profile = recalled(requested)
         code = (
-            load_code(wanted.tools)
-            if wanted.tools
-            else load_code(kept.tools, [Path(folder) for folder in kept.folders])
+            load_code(requested.tools)
+            if requested.tools
+            else load_code(profile.tools, [Path(folder) for folder in profile.folders])
         )
-        file = wanted.policy or kept.policy
+        file = requested.policy or profile.policy
         return _LoadedOptions(code, ToolPolicy.load(file) if file is not None else None, not said)
     except DemiurgeError as error:
         if said or not looking:
@@ -204,16 +206,16 @@ def keep(running: RunOptions) -> None:
     if running.tools:
         said = {"tools": running.tools, "folders": tuple(map(str, folders_of(running.tools)))}
     said |= {"policy": str(Path(running.policy).absolute())} if running.policy else {}
-    given = remember(os.environ, folder, lambda kept: replace(kept, **said))
-    if given is not None:
-        output.notice(f"Remembered for this world: {remembered_words(given)}.")
+    saved = remember(os.environ, folder, lambda profile: replace(profile, **said))
+    if saved is not None:
+        output.notice(f"Remembered for this world: {remembered_words(saved)}.")
 
 
 def keep_first(running: RunOptions) -> None:
     """Remembers the given tools and policy only if nothing is remembered of this world; else prints what is remembered,
     if it is used."""
-    kept = recalled(running)
-    if not (kept.tools or kept.policy):
+    profile = recalled(running)
+    if not (profile.tools or profile.policy):
         keep(running)
     elif not (running.tools and running.policy):
-        output.notice(f"As remembered for this world: {remembered_words(kept)}.")
+        output.notice(f"As remembered for this world: {remembered_words(profile)}.")

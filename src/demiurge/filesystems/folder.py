@@ -185,9 +185,9 @@ class FolderTree:
         try:
             yield
         except OSError as error:
-            said = _TREE_SAYS.get(error.errno or 0)
-            if said is not None:
-                raise ToolUserError(said.format(path or "folder")) from error
+            reason = _TREE_SAYS.get(error.errno or 0)
+            if reason is not None:
+                raise ToolUserError(reason.format(path or "folder")) from error
             raise Unavailable(f"{path or 'The folder'}: {_reason(error)}.", code="disk") from error
 
 

@@ -51,17 +51,17 @@ class Spool:
         with self._lock:
             if self._limit is None or self._in_memory + size <= self._limit:
                 self._in_memory += size
-                kept = SpooledFile(self, blob.mode, size, blob.data, 0)
-                self._watch(kept, size, 0)
-                return kept
+                saved_file = SpooledFile(self, blob.mode, size, blob.data, 0)
+                self._watch(saved_file, size, 0)
+                return saved_file
             self._in_file += 1  # counted before it is written, so that a release meanwhile does not empty the file
             try:
-                kept = SpooledFile(self, blob.mode, size, None, self._write(blob.data))
+                saved_file = SpooledFile(self, blob.mode, size, None, self._write(blob.data))
             except BaseException:
                 self._in_file -= 1
                 raise
-            self._watch(kept, 0, 1)
-            return kept
+            self._watch(saved_file, 0, 1)
+            return saved_file
 
     def read(self, place: int, size: int) -> bytes:
         """Returns bytes of the file. Raises OSError."""
@@ -83,8 +83,8 @@ class Spool:
         self._end += len(data)
         return place
 
-    def _watch(self, kept: SpooledFile, in_memory: int, in_file: int) -> None:
-        weakref.finalize(kept, self._release, in_memory, in_file).atexit = False
+    def _watch(self, saved_file: SpooledFile, in_memory: int, in_file: int) -> None:
+        weakref.finalize(saved_file, self._release, in_memory, in_file).atexit = False
 
     def _release(self, in_memory: int, in_file: int) -> None:
         with self._lock:

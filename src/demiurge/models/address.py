@@ -27,17 +27,17 @@ class Address:
     is_vendors: bool = True
 
 
-def address_of(row: Provider, environ: Mapping[str, str], given: str | None = None) -> Address:
+def address_of(row: Provider, environ: Mapping[str, str], run_url: str | None = None) -> Address:
     """Returns the address that is `given` for this run, else the one in the provider's own variable, else its usual
     one."""
     named = environ.get(row.base_url_variable, "").strip() if row.base_url_variable else ""
-    url = given or named
+    url = run_url or named
     if not url:
         return Address()
     host = _https_host(url)
     others = {other.official_host for other in PROVIDERS.values()} - {None, row.official_host}
     is_official = host is not None and host == row.official_host
-    return Address(url, is_official or (not given and _host(url) not in others))
+    return Address(url, is_official or (not run_url and _host(url) not in others))
 
 
 def find_key(row: Provider, environ: Mapping[str, str], address: Address = Address()) -> str | None:

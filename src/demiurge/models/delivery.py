@@ -23,7 +23,7 @@ _ID = re.compile(r"[!-~]{1,200}")
 def read_delivery(headers: Mapping[str, str], key: str | None) -> Delivery | None:
     """Reads the headers of an answer (OpenAI's and Anthropic's ids; LiteLLM's call id and its cost in dollars); returns
     None if there are none of them."""
-    request_id = next((said for name in _REQUEST_IDS if (said := _id(headers, name, key))), None)
+    request_id = next((found_id for name in _REQUEST_IDS if (found_id := _id(headers, name, key))), None)
     delivery = Delivery(request_id, _id(headers, _CALL_ID, key), micros_of(headers.get(_COST, "").strip()))
     return None if delivery == Delivery() else delivery
 

@@ -40,11 +40,11 @@ def cost_of(completion: Completion, row: Provider, *, model: str, base_url: str 
     """
     if row.is_free:
         return Cost(0, "prices")
-    said = completion.delivery.cost_micros if completion.delivery is not None else None
-    if said is None and completion.usage is not None:
-        said = completion.usage.cost_micros
-    if said is not None:
-        return Cost(said, "provider")
+    reported = completion.delivery.cost_micros if completion.delivery is not None else None
+    if reported is None and completion.usage is not None:
+        reported = completion.usage.cost_micros
+    if reported is not None:
+        return Cost(reported, "provider")
     url = base_url or row.base_url
     if completion.usage is None or url is None:
         return Cost()

@@ -42,10 +42,10 @@ class Retry:
     def after_refusal(self, attempt: int, error: ProviderError, headers: Mapping[str, str]) -> float | None:
         if attempt >= self.retries or error.status not in _STATUSES or error.code not in _CODES:
             return None
-        asked = seconds_asked(headers, self.clock.now_ns())
-        if asked is None:
+        requested_wait = seconds_asked(headers, self.clock.now_ns())
+        if requested_wait is None:
             return self._backoff(attempt)
-        return asked if asked <= _PATIENCE_S else None
+        return requested_wait if requested_wait <= _PATIENCE_S else None
 
     def spread(self, seconds: float) -> float:
         """Returns `seconds` plus up to a tenth, so that requests that wait for the same moment do not all come at

@@ -271,8 +271,8 @@ class MemoryStore:
 
     def list_blobs(self) -> Iterator[BlobInfo]:
         with self._using():
-            kept = [BlobInfo(ref_digest(ref), len(data), self._put_s[ref]) for ref, data in self._blobs.items()]
-        yield from kept
+            blobs = [BlobInfo(ref_digest(ref), len(data), self._put_s[ref]) for ref, data in self._blobs.items()]
+        yield from blobs
 
     @contextmanager
     def collecting(self) -> Iterator[_Collecting]:
@@ -330,8 +330,8 @@ class _Collecting:
 
     def remove(self, choose: Callable[[set[bytes]], Sequence[BlobInfo]]) -> None:
         with self.barrier.lock:
-            for kept in choose(self.barrier.take()):
-                self.blobs.pop(ref_from_digest(kept.digest), None)
+            for blobs in choose(self.barrier.take()):
+                self.blobs.pop(ref_from_digest(blobs.digest), None)
 
 
 class _MemoryWaitingList:

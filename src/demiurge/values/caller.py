@@ -42,10 +42,12 @@ class Caller:
             longest = MAX_ACTOR if name == "actor" else MAX_TEXT
             if not isinstance(text := getattr(self, name), str) or len(text) > longest:
                 raise InvalidValue(f"is a text of at most {longest} characters", path=name)
-        given: object = self.roles
-        if not isinstance(given, tuple | list | set | frozenset) or not all(isinstance(each, str) for each in given):
+        roles_given: object = self.roles
+        if not isinstance(roles_given, tuple | list | set | frozenset) or not all(
+            isinstance(each, str) for each in roles_given
+        ):
             raise InvalidValue("is a list of role names", path="roles")
-        roles = tuple(sorted(set(given)))
+        roles = tuple(sorted(set(roles_given)))
         if len(roles) > MAX_ROLES or not all(1 <= len(role) <= MAX_TEXT for role in roles):
             raise InvalidValue(f"has at most {MAX_ROLES} names of 1 to {MAX_TEXT} characters", path="roles")
         object.__setattr__(self, "roles", roles)

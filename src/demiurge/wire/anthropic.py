@@ -287,9 +287,9 @@ def _usage(usage: Mapping[str, Any]) -> Usage | None:
     new, read, written = (
         fields.count(usage, key) for key in ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
     )
-    given = [tokens for tokens in (new, read, written) if tokens is not None]
+    prompt_counts = [tokens for tokens in (new, read, written) if tokens is not None]
     return fields.usage(
-        sum(given) if given else None,
+        sum(prompt_counts) if prompt_counts else None,
         fields.count(usage, "output_tokens"),
         read,
         fields.count(fields.mapping(usage, "output_tokens_details"), "thinking_tokens"),

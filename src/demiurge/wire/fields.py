@@ -92,11 +92,11 @@ def storable(raw: Mapping[str, Any]) -> dict[str, Any] | None:
     """Returns a provider's own JSON in a form that canonical JSON can write and read back, with the halves of surrogate
     pairs joined; None if there is no such form (numbers beyond RFC 8785, lone halves, too deep)."""
     try:
-        kept = canonical_json.parse_object(json.dumps(raw))
-        canonical_json.encode(kept)
+        stored = canonical_json.parse_object(json.dumps(raw))
+        canonical_json.encode(stored)
     except (InvalidValue, ValueError, RecursionError):
         return None
-    return kept
+    return stored
 
 
 def usage(

@@ -35,13 +35,13 @@ CANARY = "canary-51c3-token"
 
 
 class Desk:
-    """A broker on a clock that stands still, with its vault."""
+    """A broker on a clock that stands still, with its store."""
 
     def __init__(self, refresh: Refresh | None = None, keys: KeyRing = KEYS, **options: Any) -> None:
         self.clock = FixedClock(NOW_MS * 1_000_000)
-        self.vault = MemoryConnectionStore()
+        self.store = MemoryConnectionStore()
         renew = {} if refresh is None else {"github": refresh}
-        self.broker = ConnectionBroker(self.vault, keys, refresh=renew, clock=self.clock, **options)
+        self.broker = ConnectionBroker(self.store, keys, refresh=renew, clock=self.clock, **options)
 
     def add(self, token: str = CANARY, tenant: str = "ba_1", provider: str = "github", **options: Any) -> Connection:
         return self.broker.add(tenant=tenant, provider=provider, credentials=Credentials(token, **options))
@@ -51,7 +51,7 @@ class Desk:
             return auth.get_access_token()
 
     def row(self, connection: Connection) -> SealedConnection:
-        row = self.vault.get(connection.id)
+        row = self.store.get(connection.id)
         assert row is not None
         return row
 
@@ -140,7 +140,7 @@ async def test_a_row_that_was_tampered_with_is_a_typed_error_without_a_word_why(
         replace(made, connection=replace(made.connection, key_id="v9")),
         replace(made, sealed=b""),
     ):
-        assert desk.vault.swap(desk.row(made.connection), row)
+        assert desk.store.swap(desk.row(made.connection), row)
         with pytest.raises(Damaged) as caught:
             await desk.token(made.connection.id, row.connection.tenant)
         error = caught.value
@@ -154,7 +154,7 @@ async def test_a_row_that_was_tampered_with_is_a_typed_error_without_a_word_why(
 async def test_a_date_in_the_row_is_only_for_people_what_counts_is_sealed() -> None:
     desk = Desk()
     made = desk.row(desk.add(expires_at_ms=NOW_MS))
-    desk.vault.swap(made, replace(made, connection=replace(made.connection, expires_at_ms=None)))
+    desk.store.swap(made, replace(made, connection=replace(made.connection, expires_at_ms=None)))
     with pytest.raises(Unavailable):
         await desk.token(made.connection.id)
 
@@ -164,15 +164,15 @@ async def test_rotation_seals_all_under_the_newest_key_and_old_keys_can_go() -> 
     one, two, gone = desk.add(), desk.add("token-two", tenant="ba_2"), desk.add()
     desk.broker.revoke(gone.id)
     both = KeyRing({"v1": bytes(32), "v2": "5a" * 32})
-    broker = ConnectionBroker(desk.vault, both, clock=desk.clock)
+    broker = ConnectionBroker(desk.store, both, clock=desk.clock)
     assert (broker.rotate(), broker.rotate()) == (2, 0)
-    assert {row.connection.key_id for row in desk.vault.list()} == {"v1", "v2"}  # the revoked one holds nothing
-    desk.broker = ConnectionBroker(desk.vault, KeyRing({"v2": "5a" * 32}), clock=desk.clock)
+    assert {row.connection.key_id for row in desk.store.list()} == {"v1", "v2"}  # the revoked one holds nothing
+    desk.broker = ConnectionBroker(desk.store, KeyRing({"v2": "5a" * 32}), clock=desk.clock)
     assert await desk.token(one.id) == CANARY
     assert await desk.token(two.id, "ba_2") == "token-two"
 
 
-class SlowVault(MemoryConnectionStore):
+class SlowStore(MemoryConnectionStore):
     """One whose every answer needs the event loop to go on meanwhile."""
 
     blocking = True
@@ -195,20 +195,20 @@ class SlowVault(MemoryConnectionStore):
         return super().swap(old, new)
 
 
-async def test_a_vault_that_waits_does_not_hold_up_the_event_loop() -> None:
+async def test_a_store_that_waits_does_not_hold_up_the_event_loop() -> None:
     desk = Desk()
-    desk.vault = SlowVault(asyncio.get_running_loop())
-    desk.broker = ConnectionBroker(desk.vault, KEYS, refresh={"github": lambda one, old: new()}, clock=desk.clock)
+    desk.store = SlowStore(asyncio.get_running_loop())
+    desk.broker = ConnectionBroker(desk.store, KEYS, refresh={"github": lambda one, old: new()}, clock=desk.clock)
     made = desk.add(expires_at_ms=0)
     assert await desk.token(made.id) == "fresh-token"
-    assert desk.vault.in_time == [True] * 4
+    assert desk.store.in_time == [True] * 4
 
 
 def test_rotation_does_what_it_can_and_then_says_what_it_could_not() -> None:
     desk = Desk()
     bad, good = desk.row(desk.add()), desk.add()
-    desk.vault.swap(bad, replace(bad, sealed=bytes(60)))
-    broker = ConnectionBroker(desk.vault, KeyRing({"v1": bytes(32), "v2": "5a" * 32}))
+    desk.store.swap(bad, replace(bad, sealed=bytes(60)))
+    broker = ConnectionBroker(desk.store, KeyRing({"v1": bytes(32), "v2": "5a" * 32}))
     with pytest.raises(Damaged):
         broker.rotate()
     assert desk.row(good).connection.key_id == "v2"
@@ -478,7 +478,7 @@ async def test_a_rotation_during_a_refresh_loses_nothing_of_it() -> None:
     desk = Desk(provider, keys=KeyRing({"v1": bytes(32), "v2": "5a" * 32}))
     old = Desk()
     made = old.add(expires_at_ms=0)
-    desk.vault.add(old.row(made))
+    desk.store.add(old.row(made))
     call = await interrupted(desk, made, desk.broker.rotate, provider)
     assert await call == "fresh-token"
     assert desk.row(made).connection == replace(made, expires_at_ms=LATER, key_id="v2")
@@ -501,7 +501,7 @@ async def test_what_another_process_renewed_meanwhile_is_taken(ours_fails: bool)
         row = other.row(other.broker.add(tenant="ba_1", provider="github", credentials=new("their-token")))
         packed = KEYS.open("v1", row.sealed, row.connection.binding)
         sealed = KEYS.seal(packed, made.binding, Sure())
-        assert desk.vault.swap(desk.row(made), SealedConnection(replace(made, expires_at_ms=LATER), sealed))
+        assert desk.store.swap(desk.row(made), SealedConnection(replace(made, expires_at_ms=LATER), sealed))
 
     assert await (await interrupted(desk, made, elsewhere, provider)) == "their-token"
     assert await desk.token(made.id) == "their-token"

@@ -67,7 +67,7 @@ async def test_nothing_that_a_handler_can_reach_but_the_capability_holds_it(tmp_
     def handler(params: None, *, context: ToolContext) -> ToolResult[Any]:
         auth = auth_of(context)
         assert auth.get_access_token() == TOKEN
-        assert_walks_clean(context, context.caller, watched.runner, watched.broker, watched.access, watched.vault)
+        assert_walks_clean(context, context.caller, watched.runner, watched.broker, watched.access, watched.store)
         assert_clean(*(repr(kind) for kind in (auth, auth.get_access_token, auth.get_auth_headers)))
         names = [thread.name for thread in threading.enumerate()]
         assert_clean(*names, *(repr(thread) for thread in threading.enumerate()))
@@ -223,9 +223,9 @@ async def gives_a_stale_one(connection: Connection, old: Credentials) -> Credent
 async def test_every_error_of_a_lease_has_clean_frames(tmp_path: Path) -> None:
     watched = WatchedRunner(tmp_path, returns_it, gives_a_stale_one)
     other = watched.broker.add(tenant="ba_1", provider="gitlab", credentials=Credentials(TOKEN, expires_at_ms=0))
-    row = watched.vault.get(watched.mine.id)
+    row = watched.store.get(watched.mine.id)
     assert row is not None
-    wrong = ConnectionBroker(watched.vault, KeyRing({"v1": bytes(32)}))
+    wrong = ConnectionBroker(watched.store, KeyRing({"v1": bytes(32)}))
     plans: list[tuple[ConnectionBroker, str, str, type[Exception]]] = [
         (watched.broker, "nothing", "ba_1", NotFound),
         (watched.broker, watched.mine.id, "ba_2", NotFound),

@@ -52,7 +52,7 @@ ADA = ToolPolicyContext(run_id="r1", actor="user:ada", tenant="ba_1")
 NOW_MS = 1_000_000_000_000
 
 
-class CountedVault(MemoryConnectionStore):
+class CountedStore(MemoryConnectionStore):
     """Counts how often it is asked for a row."""
 
     asked = 0
@@ -67,9 +67,9 @@ class Bench:
 
     def __init__(self, refresh: Any = None, **options: Any) -> None:
         self.clock = FixedClock(NOW_MS * 1_000_000)
-        self.vault = CountedVault()
+        self.store = CountedStore()
         self.broker = ConnectionBroker(
-            self.vault, KeyRing({"v1": bytes(32)}), refresh={"github": refresh} if refresh else {}, clock=self.clock
+            self.store, KeyRing({"v1": bytes(32)}), refresh={"github": refresh} if refresh else {}, clock=self.clock
         )
         self.mine = self.add("token-mine", **options)
         self.other = self.add("token-other")
@@ -196,7 +196,7 @@ def test_without_an_id_none_is_chosen_not_even_the_only_one() -> None:
     bench = Bench()
     result = bench.runner(NEVER).exec_sync("look", "{}", ctx=ADA)
     assert result.error_code == "connection_unavailable"
-    assert bench.vault.asked == 0
+    assert bench.store.asked == 0
 
 
 def test_a_runner_without_connections_has_none() -> None:
@@ -211,22 +211,22 @@ def test_what_is_not_granted_is_denied_in_the_same_words_whether_there_is_one_an
     theirs = bench.add("token-theirs", tenant="ba_2")
     revoked = bench.add("token-old")
     bench.broker.revoke(revoked.id)
-    bench.vault.asked = 0
+    bench.store.asked = 0
     runner = bench.runner(NEVER)
     named = (bench.other.id, theirs.id, revoked.id, "00000000-0000-4000-8000-000000000000", "", "x" * 9999)
     answers = {refused(runner.exec_sync("look", "{}", ctx=ADA, connection_id=name)) for name in named}
     assert {answer[1] for answer in answers} == {"policy_denied"}
     assert len(answers) == 1
-    assert bench.vault.asked == 0
+    assert bench.store.asked == 0
 
 
 def test_what_is_granted_but_not_there_for_this_caller_is_unavailable_in_the_same_words() -> None:
     bench = Bench()
     theirs, revoked, broken = bench.add("theirs", tenant="ba_2"), bench.add("old"), bench.add("broken")
     bench.broker.revoke(revoked.id)
-    row = bench.vault.get(broken.id)
+    row = bench.store.get(broken.id)
     assert row is not None
-    bench.vault.swap(row, replace(row, sealed=bytes(60)))
+    bench.store.swap(row, replace(row, sealed=bytes(60)))
     expired = bench.add("stale", expires_at_ms=0)
     names = [theirs.id, revoked.id, broken.id, expired.id, "00000000-0000-4000-8000-000000000000"]
     runner = bench.runner(NEVER, names)
@@ -315,7 +315,7 @@ def test_a_tool_that_needs_none_never_sees_one() -> None:
     assert [context.resources.get(AuthCapability) for context in seen] == [None] * 6
     assert [context.resources.get(str) for context in seen] == ["kept"] * 6
     assert [context.connection_id for context in seen] == [None, bench.mine.id, bench.other.id] * 2
-    assert bench.vault.asked == 0
+    assert bench.store.asked == 0
 
 
 def test_the_templates_connection_is_named_by_the_caller_too() -> None:
@@ -497,7 +497,7 @@ async def test_a_deadline_that_passes_during_a_refresh_counts() -> None:
         return Credentials("token-fresh")
 
     bench.broker = ConnectionBroker(
-        bench.vault, KeyRing({"v1": bytes(32)}), refresh={"github": slowly}, clock=bench.clock
+        bench.store, KeyRing({"v1": bytes(32)}), refresh={"github": slowly}, clock=bench.clock
     )
     late = bench.add("token-late", expires_at_ms=0)
     deadline = Deadline(start + timedelta(seconds=30), clock=bench.clock)

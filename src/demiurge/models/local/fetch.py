@@ -101,10 +101,10 @@ class _Job:
                 return attempt()
             except DemiurgeError as error:
                 self.failures.append(error)
-        said = "; ".join(error.message.rstrip(".") for error in self.failures)
+        problems = "; ".join(error.message.rstrip(".") for error in self.failures)
         kind = Damaged if any(isinstance(error, Damaged) for error in self.failures) else Unavailable
         raise kind(
-            f"The local model could not be fetched ({said}): set {_KEYS} to use a provider, "
+            f"The local model could not be fetched ({problems}): set {_KEYS} to use a provider, "
             "or name a copy of the file with `demiurge model fetch PATH_OR_URL`.",
             code=None if kind is Damaged else "model_unavailable",
         )
@@ -171,15 +171,15 @@ def _alone(path: Path, waiting: Callable[[], None]) -> Iterator[None]:
     """Holds the lock file. The file is never deleted: deleting a lock file that another process waits for would split
     the lock in two."""
     with path.open("a") as stream:
-        told = False
+        is_reported = False
         while True:
             try:
                 fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 break
             except BlockingIOError:
-                if not told:
+                if not is_reported:
                     waiting()
-                    told = True
+                    is_reported = True
                 time.sleep(_POLL_S)
         yield
 

@@ -29,8 +29,8 @@ def main() -> None:
     """Serves until the input closes. Only the answer's line is written to stdout; native messages go to stderr."""
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
-    asked = json.loads(sys.stdin.readline())
-    server, answer = _serve(asked)
+    request = json.loads(sys.stdin.readline())
+    server, answer = _serve(request)
     print(json.dumps(answer), file=answers, flush=True)
     if server is not None:
         sys.stdin.read()
@@ -38,32 +38,32 @@ def main() -> None:
     os._exit(0)
 
 
-def _serve(asked: dict[str, Any]) -> tuple[Any, dict[str, str]]:
+def _serve(request: dict[str, Any]) -> tuple[Any, dict[str, str]]:
     try:
         import xllamacpp  # native: imported in this process only
     except ImportError:
         return None, {"error": "engine_missing"}
     try:
-        server = xllamacpp.Server(_settings(xllamacpp, asked))
+        server = xllamacpp.Server(_settings(xllamacpp, request))
     except RuntimeError:
         return None, {"error": "model_unavailable"}
     return server, {"listening": server.listening_address}
 
 
-def _settings(native: Any, asked: dict[str, Any]) -> Any:
+def _settings(native: Any, request: dict[str, Any]) -> Any:
     cores = os.cpu_count() or 1
     settings = native.CommonParams()
-    settings.model.path = asked["path"]
-    settings.model_alias = {asked["name"]}
-    settings.chat_template = asked["chat_template"]
+    settings.model.path = request["path"]
+    settings.model_alias = {request["name"]}
+    settings.chat_template = request["chat_template"]
     settings.use_jinja = True
-    settings.n_ctx = asked["context"]
+    settings.n_ctx = request["context"]
     settings.n_parallel = 1
     settings.sampling.temp = 0.0
     settings.cpuparams.n_threads = max(1, cores - 1)
     settings.cpuparams_batch.n_threads = cores
     settings.cache_ram_mib = _CACHE_MIB
-    settings.api_keys = [asked["api_key"]]
+    settings.api_keys = [request["api_key"]]
     settings.cors_origins = ""
     settings.cors_credentials = False
     settings.ui = False
@@ -71,7 +71,7 @@ def _settings(native: Any, asked: dict[str, Any]) -> Any:
     settings.offline = True
     settings.hostnames = ["127.0.0.1"]
     settings.port = 0
-    settings.verbosity = _CHATTY if asked["verbose"] else _QUIET
+    settings.verbosity = _CHATTY if request["verbose"] else _QUIET
     return settings
 
 

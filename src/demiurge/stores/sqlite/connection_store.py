@@ -117,10 +117,10 @@ class SqliteConnectionStore:
 
 
 def _columns(row: SealedConnection) -> tuple[object, ...]:
-    kept = row.connection
-    scopes = json.dumps(kept.scopes, ensure_ascii=False)
-    dates = (kept.expires_at_ms, kept.revoked_at_ms)
-    return (kept.id, kept.provider, kept.credential_type, kept.tenant, scopes, *dates, kept.key_id, row.sealed)
+    info = row.connection
+    scopes = json.dumps(info.scopes, ensure_ascii=False)
+    dates = (info.expires_at_ms, info.revoked_at_ms)
+    return (info.id, info.provider, info.credential_type, info.tenant, scopes, *dates, info.key_id, row.sealed)
 
 
 def _is_damaged(columns: Sequence[Any]) -> bool:
@@ -138,8 +138,8 @@ def _row(columns: Sequence[Any]) -> SealedConnection:
         words = tuple(map(str, json.loads(scopes)))
     except (TypeError, ValueError):
         raise Damaged(f"Connection {name!a} is damaged: restore the connection store from a backup.") from None
-    kept = Connection(name, provider, credential_type, tenant, words, expires_at_ms, revoked_at_ms, key_id)
-    return SealedConnection(kept, sealed)
+    info = Connection(name, provider, credential_type, tenant, words, expires_at_ms, revoked_at_ms, key_id)
+    return SealedConnection(info, sealed)
 
 
 def _is_text(name: str) -> bool:

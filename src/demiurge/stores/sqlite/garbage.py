@@ -32,5 +32,5 @@ class SqliteGarbageCollection:
         with self._gc_barrier.lock, self._db.writing("gc") as db:
             chosen = choose(self._gc_barrier.take())
             self.removed = self.removed or bool(chosen)
-            inline.remove(db, [kept.digest for kept in chosen if kept.size <= inline.INLINE_MAX])
-            self._files.remove(kept.digest for kept in chosen if kept.size > inline.INLINE_MAX)
+            inline.remove(db, [blob.digest for blob in chosen if blob.size <= inline.INLINE_MAX])
+            self._files.remove(blob.digest for blob in chosen if blob.size > inline.INLINE_MAX)

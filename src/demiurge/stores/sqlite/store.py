@@ -107,10 +107,10 @@ class SqliteStore:
         """
         folder = Path(folder)
         try:
-            there = (folder / DATABASE).exists()
+            has_database = (folder / DATABASE).exists()
         except OSError as error:  # a parent folder cannot be entered
             raise unavailable(error, folder) from error
-        if not there:
+        if not has_database:
             if not accepts_losses:
                 check_remains(folder)
             raise NotFound(f"There is no world in {folder}: make one with `demiurge init`.")
@@ -355,7 +355,7 @@ class SqliteStore:
         return size
 
     def iter_blobs(self) -> Iterator[Ref]:
-        return (ref_from_digest(kept.digest) for kept in self.list_blobs())
+        return (ref_from_digest(blob.digest) for blob in self.list_blobs())
 
     def list_blobs(self) -> Iterator[BlobInfo]:
         after, more = b"", True
