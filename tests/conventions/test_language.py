@@ -12,10 +12,6 @@ from tests.conventions.source_files import MODULES, PINNED, SOURCE
 OBLIQUE = re.compile(r"(That|What|Who|Whoever|Whom|Whose|Whether|Those|One (that|which|who)|Where|Whichever)\b")
 """First words that stand for a thing without naming it."""
 
-TO_DO = {
-}
-"""Packages with docstrings that still open with such a word. A package leaves this set for good."""
-
 SHARED_NAMES = {
     "Decoder": "one for each wire format, named alike on purpose (docs/wire.md)",
     # Names below still stand twice; remove each with its rename.
@@ -39,15 +35,9 @@ def _oblique(path: Path) -> list[str]:
 @pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(SOURCE)))
 def test_a_docstring_opens_with_the_thing_that_it_describes(path: Path) -> None:
     name = path.relative_to(SOURCE)
-    if str(name) in PINNED or name.parts[0] in TO_DO:
+    if str(name) in PINNED:
         return
     assert _oblique(path) == []
-
-
-def test_a_package_whose_docstrings_are_done_is_not_excused() -> None:
-    open_modules = [path for path in MODULES if str(path.relative_to(SOURCE)) not in PINNED]
-    left = {path.relative_to(SOURCE).parts[0] for path in open_modules if _oblique(path)}
-    assert TO_DO - left == set(), "done: take these packages out of TO_DO"
 
 
 def test_a_public_class_name_stands_once() -> None:
