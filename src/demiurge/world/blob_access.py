@@ -34,9 +34,13 @@ def granting_records(journal: JournalStore, unit: Unit, ref: Ref) -> Iterator[Re
 
 
 def exposing_records(journal: JournalStore, ref: Ref) -> Iterator[Record]:
-    """The records by which any unit was given `ref`, each unit's newest first. Records that are not in the index are
-    left out."""
-    return _found(journal, ref, None)
+    """The records by which any unit was given `ref`, each unit's newest first; after them those that are not in the
+    index, as far as their bytes are here."""
+    yield from _found(journal, ref, None)
+    first, digest = journal.exposures.indexed_from(), ref_digest(ref)
+    for row in journal.read_all(1, first - 1, away=True):
+        if digest in row.data and _grants(record := decode_row(row), ref):
+            yield record
 
 
 def _found(journal: JournalStore, ref: Ref, unit: str | None) -> Iterator[Record]:

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from typing import Final
 
-from demiurge.errors import Unavailable
+from demiurge.errors import DemiurgeError, Unavailable
 from demiurge.stores.errors import DamagedRow
 from demiurge.stores.exposures import Given, given_by
 from demiurge.stores.protocol import JournalStore, Row
@@ -90,6 +90,10 @@ class SqliteExposures:
     def _fill(self) -> None:
         """Indexes the rows of an older program, as far as they can be read and the index can be written."""
         if self.indexed_from() == 1:
+            return
+        try:
+            self._db.check_writable()
+        except DemiurgeError:  # the world is only read
             return
         with self._filling, suppress(Unavailable):
             end = self.indexed_from()
