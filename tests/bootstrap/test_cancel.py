@@ -14,7 +14,7 @@ from tests.slow_provider import SlowProvider, serving_slowly
 
 from demiurge import Reply, Tool, ToolEffect, ToolPolicy, World
 from demiurge.bootstrap.backend import Shown
-from demiurge.bootstrap.backend.connection import Connection
+from demiurge.bootstrap.backend.connection import OwnerConnection
 from demiurge.bootstrap.backend.remote import Remote
 from demiurge.bootstrap.backend.socket import socket_path
 from demiurge.world.record import Record
@@ -37,7 +37,7 @@ def opened(folder: Path, provider: SlowProvider, *tools: Tool[Any, Any], asks: b
 
 def guest(owner: World, folder: Path) -> World:
     """The world as another process has it."""
-    return World(Remote(Connection(socket_path(folder), lambda: owner.backend)), owner.opening)
+    return World(Remote(OwnerConnection(socket_path(folder), lambda: owner.backend)), owner.opening)
 
 
 def ring(rung: list[str], effect: ToolEffect) -> Tool[Any, Any]:

@@ -11,7 +11,7 @@ import pytest
 
 from demiurge import World
 from demiurge.bootstrap.backend import Backend
-from demiurge.bootstrap.backend.connection import Connection
+from demiurge.bootstrap.backend.connection import OwnerConnection
 from demiurge.bootstrap.backend.remote import Remote
 from demiurge.bootstrap.backend.socket import socket_path
 from demiurge.errors import Conflict
@@ -23,7 +23,7 @@ def opened(folder: Path) -> World:
 
 def guest(owner: World, folder: Path) -> World:
     """The world as another process has it, which becomes its owner when that one goes."""
-    return World(Remote(Connection(socket_path(folder), lambda: opened(folder).backend)), owner.opening)
+    return World(Remote(OwnerConnection(socket_path(folder), lambda: opened(folder).backend)), owner.opening)
 
 
 @pytest.fixture
@@ -128,7 +128,7 @@ async def test_a_guest_that_is_closed_follows_no_more(owner: World, tmp_path: Pa
     def nobody() -> Backend:
         raise Conflict("Nobody takes over.", code="gone")
 
-    other = World(Remote(Connection(socket_path(tmp_path / "w"), nobody)), owner.opening)
+    other = World(Remote(OwnerConnection(socket_path(tmp_path / "w"), nobody)), owner.opening)
     await say(owner, "a")
     followed = Followed(other)
     await followed.until(3)

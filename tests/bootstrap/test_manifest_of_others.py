@@ -17,7 +17,7 @@ from tests.bootstrap.test_manifest_log import own_folder
 
 from demiurge import ToolPolicy, World
 from demiurge.bootstrap.backend import Backend
-from demiurge.bootstrap.backend.connection import Connection
+from demiurge.bootstrap.backend.connection import OwnerConnection
 from demiurge.bootstrap.backend.remote import Remote
 from demiurge.bootstrap.backend.socket import socket_path
 from demiurge.bootstrap.manifest import read_definitions
@@ -209,7 +209,7 @@ async def test_a_process_killed_while_it_takes_definitions_leaves_the_old_or_the
     folder = tmp_path / "w"
     with owning(folder, f"{point}=kill") as owner:
         before = owner.seen()["manifest"]
-        remote = Remote(Connection(socket_path(folder), nobody))
+        remote = Remote(OwnerConnection(socket_path(folder), nobody))
         given = read_definitions(own_folder(tmp_path / "own", cbor.decode(remote.read.manifest())))
         with pytest.raises(Conflict, match="Nobody takes over"):
             await remote.keep.replace_manifest(ManifestChange(MANIFEST_SET, given))

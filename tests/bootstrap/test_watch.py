@@ -16,7 +16,7 @@ from tests.world.small_world import said
 
 from demiurge import World
 from demiurge.bootstrap.backend import Backend, Frames, Shown
-from demiurge.bootstrap.backend.connection import Connection
+from demiurge.bootstrap.backend.connection import OwnerConnection
 from demiurge.bootstrap.backend.embedded import Embedded
 from demiurge.bootstrap.backend.remote import Remote
 from demiurge.bootstrap.backend.socket import LENGTH, socket_path
@@ -47,7 +47,7 @@ def guest(owner: World, folder: Path, successor: Callable[[], Backend] | None = 
     def nobody() -> Backend:
         raise Conflict("Nobody takes over.", code="gone")
 
-    return World(Remote(Connection(socket_path(folder), successor or nobody)), owner.opening)
+    return World(Remote(OwnerConnection(socket_path(folder), successor or nobody)), owner.opening)
 
 
 class Screen:

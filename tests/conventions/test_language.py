@@ -14,8 +14,6 @@ OBLIQUE = re.compile(r"(That|What|Who|Whoever|Whom|Whose|Whether|Those|One (that
 
 SHARED_NAMES = {
     "Decoder": "one for each wire format, named alike on purpose (docs/wire.md)",
-    # Names below still stand twice; remove each with its rename.
-    "Connection": "",
 }
 """Public class names that stand more than once, each with the reason."""
 

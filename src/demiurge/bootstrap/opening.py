@@ -8,7 +8,7 @@ from typing import Any
 
 from demiurge.apps.demiurge import app
 from demiurge.bootstrap.backend import Backend
-from demiurge.bootstrap.backend.connection import Connection
+from demiurge.bootstrap.backend.connection import OwnerConnection
 from demiurge.bootstrap.backend.embedded import Embedded
 from demiurge.bootstrap.backend.owner import Owner
 from demiurge.bootstrap.backend.ownership import take_ownership
@@ -112,10 +112,10 @@ class Opening:
             return Remote(self._connection(_no_successor), self.options.caller, why)
         return self._embedded(SqliteStore.open_read_only(folder, why))
 
-    def _connection(self, open_anew: Callable[[], Backend]) -> Connection:
+    def _connection(self, open_anew: Callable[[], Backend]) -> OwnerConnection:
         path = socket_path(self.options.folder)
         silence = Silence(path, self.options.folder, self.options.tell)
-        return Connection(path, open_anew, self._read_silent_owner, silence, self._read_without_owner)
+        return OwnerConnection(path, open_anew, self._read_silent_owner, silence, self._read_without_owner)
 
     def _succeed(self, joined: Joined) -> Backend:
         """Opens the world when its owner has gone: as its owner, or as a guest of the next one. Raises LacksCode, and

@@ -108,8 +108,8 @@ class World:
         - `create`: False raises NotFound if there is no world.
         - `perform`: False takes events in and leaves their effects to the process that opens the world next.
         - `read_only`: True opens the world to read it. Each call that would write is refused (Unavailable,
-          `read_only`), no world is made, and this process never becomes the owner: when the owner that it joined
-          exits, its calls raise Unavailable (`owner_gone`). No other process can join it.
+          `read_only`), no world is made, and this process never becomes the owner: when the owner that it joined exits,
+          its calls raise Unavailable (`owner_gone`). If nobody owns the world, nobody can until it is closed here.
         - `session_types`: dataclasses and pydantic models that tools broadcast in sessions, and types with `@reducer`
           methods. The result types of `tools` need not be named.
         - `manifest`: a folder with definitions that replace those of the world. The world keeps them, and the user's
@@ -119,21 +119,20 @@ class World:
         - `reducers`: the functions of the manifest's modules, by module name. A world never keeps code; if the code of
           a module is not given, the world can be read and takes no event.
         - `adapters`: the code that performs effects which the manifest adds.
-        - `log_tool_errors`, `emit`, `resources` (a SpanSink, a RunSummary, a GraphRun): as for ToolRunner, for the
-          tool calls that this process answers.
+        - `log_tool_errors`, `emit`, `resources` (a SpanSink, a RunSummary, a GraphRun): as for ToolRunner, for the tool
+          calls that this process answers.
         - `accept_losses`: a reason to go on without what the world's files have lost. The loss is recorded, and
           everything that was open ends as `unknown_outcome`; `World.accepted` describes it. Without a reason such a
           world can be read where that is possible, and takes no event (Damaged, `lost`).
-        - `tell`: called with a sentence for the user when the world can only be read, since its disk takes no writes
-          or its owner does not answer; see `read_only`. By default the sentence is a warning in the log.
+        - `tell`: called with a sentence for the user when the world can only be read, since its disk takes no writes or
+          its owner does not answer; see `read_only`. By default the sentence is a warning in the log.
         - `caller`: the Caller of everything that is asked of this `World`; by default the user who runs the program.
         - `actor`, `tenant`: the same user under another actor or for another tenant; not together with `caller`.
 
         Raises NotFound, BadManifest, InvalidValue (`bad_code`), Conflict (`owned`: another process runs the world with
         other tools, another policy or manifest), UsageError (`bad_policy`, `bad_caller`, or the world was made by a
         newer version), Unavailable (`moved`: a copy of a world for which the command line remembers a policy needs
-        `policy`), Damaged.
-        """
+        `policy`), Damaged."""
         opening = Opening.of(
             WorldOptions(
                 folder=Path(path),

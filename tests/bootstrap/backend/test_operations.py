@@ -11,7 +11,7 @@ import pytest
 
 from demiurge import ToolPolicy, World
 from demiurge.bootstrap.backend.calls import KeepCalls, ReadCalls, RunCalls
-from demiurge.bootstrap.backend.connection import Connection
+from demiurge.bootstrap.backend.connection import OwnerConnection
 from demiurge.bootstrap.backend.keeping import Keeping
 from demiurge.bootstrap.backend.operations import OPERATIONS, Operation
 from demiurge.bootstrap.backend.reading import Reading
@@ -98,7 +98,7 @@ async def made(operation: Operation, call: Any, args: tuple[Any, ...]) -> Any:
 async def test_a_caller_without_a_role_is_refused_by_every_operation(tmp_path: Path, joined: bool) -> None:
     stranger = Caller("stranger", roles=("cook",))
     async with World.open(tmp_path / "w", environment={}) as world:
-        backend = Remote(Connection(socket_path(tmp_path / "w"), no_successor)) if joined else world.backend
+        backend = Remote(OwnerConnection(socket_path(tmp_path / "w"), no_successor)) if joined else world.backend
         for name, operation in OPERATIONS.items():
             call = getattr(getattr(backend.of(stranger), operation.group), operation.function.__name__)
             args = ARGUMENTS.get(name, ())
@@ -129,7 +129,7 @@ async def test_the_caller_is_kept_in_the_record_of_what_was_asked(tmp_path: Path
     ada = Caller("user:ada", "shop", ("agent",), "http")
     value = {"title": "t", "created_at_ms": 1}
     async with World.open(tmp_path / "w", environment={}) as world:
-        joined = World(Remote(Connection(socket_path(tmp_path / "w"), no_successor), ada), world.opening)
+        joined = World(Remote(OwnerConnection(socket_path(tmp_path / "w"), no_successor), ada), world.opening)
         for chat, asks, caller in (("a", world, USER), ("b", world.acting_as(ada), ada), ("c", joined, ada)):
             assert asks.caller == caller
             accepted = await asks.submit("demiurge/ChatCreated@1", {**value, "chat_id": chat})
@@ -138,7 +138,7 @@ async def test_the_caller_is_kept_in_the_record_of_what_was_asked(tmp_path: Path
 
 async def test_dataclasses_travel_as_dataclasses(tmp_path: Path) -> None:
     async with World.open(tmp_path / "w", environment={}) as world:
-        remote = Remote(Connection(socket_path(tmp_path / "w"), no_successor))
+        remote = Remote(OwnerConnection(socket_path(tmp_path / "w"), no_successor))
         found = await remote.keep.gc(1.0, True)
         assert isinstance(found, Garbage)
         assert found == await world.gc(1.0, dry_run=True)
@@ -149,7 +149,7 @@ async def test_dataclasses_travel_as_dataclasses(tmp_path: Path) -> None:
 
 async def test_of_a_change_of_the_manifest_everything_but_code_travels(tmp_path: Path) -> None:
     async with World.open(tmp_path / "w", environment={}) as world:
-        remote = Remote(Connection(socket_path(tmp_path / "w"), no_successor))
+        remote = Remote(OwnerConnection(socket_path(tmp_path / "w"), no_successor))
         policy = ToolPolicy(allowed_tools=("core__get_current_time",))
         await remote.keep.replace_manifest(ManifestChange(POLICY_SET, policy=policy))
         assert ToolPolicy.from_json(world.manifest()["tool_policy"]) == policy

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from demiurge.bootstrap.backend import Backend
-from demiurge.bootstrap.backend.connection import Connection
+from demiurge.bootstrap.backend.connection import OwnerConnection
 from demiurge.bootstrap.backend.remote import Remote
 from demiurge.bootstrap.backend.socket import answers, socket_path
 from demiurge.bootstrap.world import World
@@ -32,7 +32,7 @@ async def create(remote: Remote) -> tuple[str, int, str]:
 
 async def test_when_the_owner_goes_the_next_one_is_asked(tmp_path: Path) -> None:
     folder = tmp_path / "w"
-    remote = Remote(Connection(socket_path(folder), lambda: World.open(folder, environment={}).backend))
+    remote = Remote(OwnerConnection(socket_path(folder), lambda: World.open(folder, environment={}).backend))
     async with World.open(folder, environment={}):
         assert answers(socket_path(folder))
         created = await create(remote)
@@ -44,7 +44,7 @@ async def test_when_the_owner_goes_the_next_one_is_asked(tmp_path: Path) -> None
 
 
 async def test_when_the_owner_goes_and_nobody_can_take_over_its_clients_are_told(tmp_path: Path) -> None:
-    remote = Remote(Connection(socket_path(tmp_path / "w"), nobody))
+    remote = Remote(OwnerConnection(socket_path(tmp_path / "w"), nobody))
     async with World.open(tmp_path / "w", environment={}):
         await remote.read.info()
     with pytest.raises(Conflict, match="Nobody takes over"):

@@ -13,7 +13,7 @@ import pytest
 from tests.world.small_world import called, said
 
 from demiurge.bootstrap.backend import Backend, Frames
-from demiurge.bootstrap.backend.connection import Connection
+from demiurge.bootstrap.backend.connection import OwnerConnection
 from demiurge.bootstrap.backend.operations import Operation
 from demiurge.bootstrap.backend.reading import Reading
 from demiurge.bootstrap.backend.remote import Remote
@@ -79,7 +79,7 @@ def nobody() -> Backend:
 
 @pytest.fixture
 def remote(owner: World, tmp_path: Path) -> Remote:
-    return Remote(Connection(socket_path(tmp_path / "w"), nobody))
+    return Remote(OwnerConnection(socket_path(tmp_path / "w"), nobody))
 
 
 def jump(self: Any) -> None: ...
@@ -265,7 +265,7 @@ async def test_a_path_too_long_for_a_socket_is_served_from_a_short_one(tmp_path:
     assert len(str(path)) <= 100
     assert path != socket_path(tmp_path / ("long" * 31) / "w")
     async with World.open(folder, environment={}) as world:
-        assert (await Remote(Connection(path, nobody)).read.info())["world_id"] == (await world.info())["world_id"]
+        assert (await Remote(OwnerConnection(path, nobody)).read.info())["world_id"] == (await world.info())["world_id"]
         assert path.stat().st_mode & 0o077 == 0
         assert path.parent.stat().st_mode & 0o077 == 0
     assert not path.exists()
@@ -296,7 +296,7 @@ async def test_only_a_socket_is_removed_to_make_place_for_the_socket(tmp_path: P
 
 
 def nobody_asks() -> Backend:
-    return Remote(Connection(Path("nowhere"), nobody))
+    return Remote(OwnerConnection(Path("nowhere"), nobody))
 
 
 class Closing:

@@ -17,7 +17,7 @@ from tests.wire.test_attachments import PNG
 
 from demiurge import Redaction, ToolContext, ToolEffect, ToolPolicy, World, tool
 from demiurge.bootstrap.backend import Backend
-from demiurge.bootstrap.backend.connection import Connection
+from demiurge.bootstrap.backend.connection import OwnerConnection
 from demiurge.bootstrap.backend.embedded import Embedded
 from demiurge.bootstrap.backend.operations import OPERATIONS
 from demiurge.bootstrap.backend.remote import Remote
@@ -112,7 +112,7 @@ async def room(folder: Path, policy: ToolPolicy = POLICY) -> AsyncIterator[Room]
         provider.say(*(Provider.answer(*answer) for answer in answers))
         environment = {"LLM_API_KEY": "sk-test", "OPENAI_BASE_URL": provider.url}
         async with World.open(folder, [look_up, send_mail, store_bytes], policy, environment=environment) as world:
-            joined = Remote(Connection(socket_path(folder), no_successor))
+            joined = Remote(OwnerConnection(socket_path(folder), no_successor))
             frames: dict[str, list[Any]] = {"v": [], "u": [], "joined": []}
             watching = [
                 asyncio.create_task(watch(backend, frames[name]))

@@ -29,7 +29,7 @@ from demiurge.world.manifest_log import MANIFESTS
 if TYPE_CHECKING:
     from demiurge.bootstrap.backend.embedded import Embedded
 
-__all__ = ["Connection", "LacksCode", "OwnerSilent"]
+__all__ = ["LacksCode", "OwnerConnection", "OwnerSilent"]
 
 AGAIN_S = 0.05
 
@@ -59,7 +59,7 @@ class LacksCode(Conflict):
         )
 
 
-class Connection:
+class OwnerConnection:
     """The way to a world's owner. Each call has a socket of its own, so calls may overlap. `open_anew` opens the world
     when its owner has gone: `successor` is what it returned. `read_silent_owner` opens the world for reading while the
     owner gives no sign of life, which `silence` notices, and `read_without_owner` while it has none and this process

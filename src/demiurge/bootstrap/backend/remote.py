@@ -12,7 +12,7 @@ from contextlib import aclosing
 from typing import Any, cast
 
 from demiurge.bootstrap.backend.calls import Backend, Frames, KeepCalls, ReadCalls, RunCalls, Shown
-from demiurge.bootstrap.backend.connection import Connection, LacksCode, OwnerSilent
+from demiurge.bootstrap.backend.connection import LacksCode, OwnerConnection, OwnerSilent
 from demiurge.bootstrap.backend.operations import OPERATIONS, Operation, client
 from demiurge.errors import DemiurgeError
 from demiurge.values.caller import USER, Caller
@@ -29,7 +29,9 @@ class Remote:
     """The calls of one caller on the owner at the other end of a connection. `refusal` is raised in place of each call
     that would write; None refuses none."""
 
-    def __init__(self, connection: Connection, caller: Caller = USER, refusal: DemiurgeError | None = None) -> None:
+    def __init__(
+        self, connection: OwnerConnection, caller: Caller = USER, refusal: DemiurgeError | None = None
+    ) -> None:
         self.caller, self._connection, self._refusal = caller, connection, refusal
         self.run = cast("RunCalls", _Run(client("run", self._call), self))
         self.read: ReadCalls = client("read", self._call)
