@@ -92,7 +92,7 @@ def opened(path: Path, tools: Any, policy: ToolPolicy | None = ALL, **more: Any)
 def joining(path: Path, tools: Any) -> World:
     """The world as a process opens it that another one has let in."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(opening, "own", lambda *_args, **_options: None)
+        patch.setattr(opening, "take_ownership", lambda *_args, **_options: None)
         return opened(path, tools, None if not tools else ALL)
 
 

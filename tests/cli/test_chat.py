@@ -213,7 +213,7 @@ def test_an_approval_under_a_policy_that_denies_by_now_is_told_so(
     (tmp_path / "strict.toml").write_text("allowed_tools = []\n")
     done = demiurge("approvals", "approve", waiting["id"], "--policy", "strict.toml")
     assert "policy_denied" in done.out
-    assert "not allowed now" in done.err
+    assert "does not allow now" in done.err
     assert not bell.exists()
     assert demiurge("approvals", "ls", "--json").document["approvals"] == []
     assert "Hello." in demiurge("chat", "-m", "Hello?", "--policy", "strict.toml").out
