@@ -112,8 +112,8 @@ class ToolExecutionContext:
         object.__setattr__(self, "runner", self._runner(rendered))
 
     def _tool_context(self, rendered: RenderedPrompt[Any]) -> ToolContext:
-        given = self.resources
-        resources = given if isinstance(given, ResourceRegistry) else ResourceRegistry.build(given)
+        bound = self.resources
+        resources = bound if isinstance(bound, ResourceRegistry) else ResourceRegistry.build(bound)
         if isinstance(self.prompt, Prompt):
             resources = resources.filled({Filesystem: self.prompt.filesystem()})
         return ToolContext(

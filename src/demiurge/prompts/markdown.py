@@ -52,17 +52,17 @@ class MarkdownSection(Section[ParamsT]):
         self.template = tidy(template)
 
     def render_body(self, params: ParamsT, *, session: Any = None, template: str | None = None) -> str:
-        """See Section."""
+        """Returns the template with the values of `params`; see Section."""
         return fill(self.template if template is None else template, params_values(params))
 
     def clone(self, **context: Any) -> Self:
-        """See Section."""
+        """Returns a copy with its own children; see Section."""
         twin = copy.copy(self)
         twin.children = tuple(child.clone(**context) for child in self.children)
         return twin
 
     def original_body(self) -> str:
-        """The template."""
+        """Returns the template."""
         return self.template
 
 

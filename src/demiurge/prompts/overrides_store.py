@@ -46,7 +46,7 @@ class InMemoryOverrides:
         return self._kept.get(_address(ns, prompt_key, tag))
 
     def put(self, descriptor: PromptDescriptor, override: PromptOverride) -> None:
-        """See PromptOverridesStore."""
+        """Stores `override`; see PromptOverridesStore."""
         descriptor.check(override)
         self._kept[override.ns, override.prompt_key, override.tag] = override
 
@@ -79,7 +79,7 @@ class FolderOverrides:
         return found
 
     def put(self, descriptor: PromptDescriptor, override: PromptOverride) -> None:
-        """See PromptOverridesStore."""
+        """Writes the file of `override`; see PromptOverridesStore."""
         descriptor.check(override)
         path = self._path(override.ns, override.prompt_key, override.tag)
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -114,7 +114,7 @@ class Rendering:
     def _is_enabled(self, node: SectionNode) -> bool:
         answer = self._evaluate(node, node.section.asks_enabled, "enabled", default=True)
         if not isinstance(answer, bool):
-            raise _refusal(node, f"'enabled' gave {type(answer).__name__}, not True or False")
+            raise _refusal(node, f"'enabled' returned {type(answer).__name__}, not True or False")
         return answer
 
     def _visibility(self, node: SectionNode) -> SectionVisibility:
@@ -125,7 +125,7 @@ class Rendering:
         try:
             visibility = SectionVisibility(answer)
         except ValueError:
-            message = f"'visibility' gave {type(answer).__name__}, not a SectionVisibility"
+            message = f"'visibility' returned {type(answer).__name__}, not a SectionVisibility"
             raise _refusal(node, message) from None
         if visibility is SectionVisibility.SUMMARY and section.summary is None:
             raise _refusal(node, "it has no summary to show")

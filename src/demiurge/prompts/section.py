@@ -82,8 +82,8 @@ class Section(ABC, Generic[ParamsT]):
         summary: str | None = None,
         visibility: SectionVisibility | VisibleWhen = SectionVisibility.FULL,
     ) -> None:
-        given = (title, key, default_params, children, enabled, tools, accepts_overrides, summary, visibility)
-        for name, value in zip(_ARGUMENTS, given, strict=True):
+        arguments = (title, key, default_params, children, enabled, tools, accepts_overrides, summary, visibility)
+        for name, value in zip(_ARGUMENTS, arguments, strict=True):
             _refuse_attribute(type(self), name, value)
         self.key = checked_key(key, "section")
         self.title = self._checked_title(title)
@@ -143,10 +143,10 @@ class Section(ABC, Generic[ParamsT]):
             raise self._refusal("a title must be one line of text", "title")
         return plain
 
-    def _checked_entries(self, name: str, given: Iterable[Any] | None, kind: type) -> tuple[Any, ...]:
-        if isinstance(given, kind):
+    def _checked_entries(self, name: str, value: Iterable[Any] | None, kind: type) -> tuple[Any, ...]:
+        if isinstance(value, kind):
             raise TypeError(f"section {self.key!r}: {name} are several {kind.__name__}s: put this one into a list")
-        entries = () if given is None else tuple(given)
+        entries = () if value is None else tuple(value)
         for entry in entries:
             if not isinstance(entry, kind):
                 what = tool_problem(entry) if kind is Tool else f"not {type(entry).__name__}"
@@ -171,11 +171,11 @@ class Section(ABC, Generic[ParamsT]):
         )
 
 
-def _refuse_attribute(cls: type, name: str, given: object) -> None:
+def _refuse_attribute(cls: type, name: str, value: object) -> None:
     """Raises TypeError if the class has another value for an argument than the one passed: the class's value would
     be ignored."""
-    declared = getattr(cls, name, given)
-    if declared is not given and declared != given:
+    declared = getattr(cls, name, value)
+    if declared is not value and declared != value:
         raise TypeError(f"{cls.__name__} has an attribute {name!r} that is never read: {_instead(name)}")
 
 

@@ -1,4 +1,4 @@
-"""The roll-back policy of a slice."""
+"""Slice policies: whether a roll-back undoes the changes of a slice."""
 
 from __future__ import annotations
 

@@ -79,6 +79,6 @@ class SliceAccessor(Generic[T]):
         if isinstance(reducer, HistoryReducer) and not issubclass(event_type, self._type):
             raise UsageError(
                 f"A built-in reducer would put {with_article(event_type.__name__)} into the slice"
-                f" {self._type.__name__}: write one that makes the slice's values of it."
+                f" {self._type.__name__}: write a reducer that computes the slice's values from it."
             )
         self._state.register(event_type, Registration(self._type, reducer), policy)

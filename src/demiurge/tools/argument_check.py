@@ -68,8 +68,8 @@ class _Check:
         others = schema.get("additionalProperties", True)
         if "patternProperties" in schema:
             others = True
-        given = [(name, part) for name, part in value.items() if part is not None or name in required]
-        return all(self.fits(named.get(name, others), part) for name, part in given)
+        sent = [(name, part) for name, part in value.items() if part is not None or name in required]
+        return all(self.fits(named.get(name, others), part) for name, part in sent)
 
     def _items(self, schema: Mapping[str, Any], value: list[Any]) -> bool:
         items = schema.get("items", True)

@@ -109,7 +109,7 @@ class HttpAccess(Protocol):
 
 
 class BlobAccess(Protocol):
-    """Bytes by their address."""
+    """Reads and stores bytes by their address."""
 
     async def put(self, data: bytes) -> Ref: ...
 

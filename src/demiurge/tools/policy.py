@@ -133,8 +133,8 @@ class ToolPolicy:
     @property
     def allowed_to_some(self) -> tuple[str, ...]:
         """The ids that the policy's own list or one of its rules allows."""
-        given = (self.allowed_tools, *(rule.allowed_tools for rule in self.rules))
-        return tuple(dict.fromkeys(name for names in given for name in names))
+        lists = (self.allowed_tools, *(rule.allowed_tools for rule in self.rules))
+        return tuple(dict.fromkeys(name for names in lists for name in names))
 
     @cached_property
     def _allowed(self) -> frozenset[str]:
@@ -245,7 +245,7 @@ class ToolPolicy:
         if "budgets" in content:
             content["budgets"] = Budgets.from_json(content["budgets"])
         if content.get("approvers") in ([], ()):
-            raise InvalidValue("is empty, so it names nobody; name somebody or leave it out", path="approvers")
+            raise InvalidValue("is empty, so it names nobody; add a name or leave it out", path="approvers")
         if "rules" in content:
             content["rules"] = _rules(content["rules"])
         return cls(**content)

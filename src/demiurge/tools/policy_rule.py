@@ -124,7 +124,7 @@ class ToolPolicyRule:
             raise InvalidValue("is required: decisions name the rule that made them", path="name")
         for field in (*_CALLERS, "approvers"):
             if field in content and content[field] in ([], ()):
-                raise InvalidValue("is empty, so it names nobody; name somebody or leave it out", path=field)
+                raise InvalidValue("is empty, so it names nobody; add a name or leave it out", path=field)
         return cls(**content)
 
 

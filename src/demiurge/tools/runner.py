@@ -137,7 +137,7 @@ class ToolRunner:
             raise InvalidValue("must be at least 1", path="max_parallel")
         for name, function in (("emit", emit), ("blobs", getattr(blobs, "put", None))):
             if function is not None and is_async_callable(function):
-                raise InvalidValue("must not be async: nobody would wait for it", path=name)
+                raise InvalidValue("must not be async: it is not awaited", path=name)
         if ledger is not None and session is not None and not getattr(session, "session_id", None):
             raise InvalidValue("needs a session_id, so that the ledger can tell sessions apart", path="session")
         bound_policy = policy if policy is not None else ToolPolicy()

@@ -55,7 +55,7 @@ class WorkspaceToolsSection(MarkdownSection[None]):
         self._overview = _overview(filesystem)
 
     def render_body(self, params: None, *, session: Any = None, template: str | None = None) -> str:
-        """See Section."""
+        """Returns the instructions and the overview of the files; see Section."""
         return f"{super().render_body(params, session=session, template=template)}\n\n{self._overview}"
 
     def clone(

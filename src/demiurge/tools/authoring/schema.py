@@ -235,11 +235,11 @@ def _described(schema: JsonSchemaValue, cls: type, fields: Mapping[str, Any]) ->
     properties = schema.get("properties", {})
     texts = field_texts(cls)
     for name, entry in fields.items():
-        given = entry.get("validation_alias", name)
+        property_name = entry.get("validation_alias", name)
         if not entry.get("init", True):
-            properties.pop(given, None)
-        elif name in texts and given in properties:
-            properties[given].setdefault("description", texts[name])
+            properties.pop(property_name, None)
+        elif name in texts and property_name in properties:
+            properties[property_name].setdefault("description", texts[name])
     return schema
 
 

@@ -119,8 +119,8 @@ class Credentials(Uncopyable):
             ("header", self.header),
             ("expires_at_ms", self.expires_at_ms),
         )
-        given = {name: value for name, value in fields if value is not None}
-        return Secret(json.dumps(given, default=_revealed, ensure_ascii=False, separators=(",", ":")))
+        present = {name: value for name, value in fields if value is not None}
+        return Secret(json.dumps(present, default=_revealed, ensure_ascii=False, separators=(",", ":")))
 
     @classmethod
     def unpack(cls, packed: Secret) -> Credentials | None:

@@ -28,8 +28,8 @@ _LOG.addHandler(_Hints())
 def _is_set_up() -> bool:
     """Returns whether the application has a handler for the records that are logged here."""
     own = [handler for name in ("demiurge", _LOG.name) for handler in logging.getLogger(name).handlers]
-    given = [handler for handler in own if not isinstance(handler, _Hints | logging.NullHandler)]
-    return bool(given or logging.getLogger().handlers)
+    application_handlers = [handler for handler in own if not isinstance(handler, _Hints | logging.NullHandler)]
+    return bool(application_handlers or logging.getLogger().handlers)
 
 
 def log_fault(what: str, fault: str) -> None:

@@ -57,7 +57,7 @@ class ToolErrorLog:
         written, its text is lost and the call goes on."""
         try:
             self.write(self._report(what, error, lent))
-        except Exception:  # noqa: BLE001  (a closed stderr, a vault that can't be read)
+        except Exception:  # noqa: BLE001  (a closed stderr, a connection store that can't be read)
             return
 
     def _report(self, what: str, error: BaseException, lent: Iterable[Secret]) -> str:

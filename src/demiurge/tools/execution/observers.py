@@ -39,7 +39,7 @@ class Observers:
         """Returns the observers among a runner's arguments. Raises InvalidValue for an `emit` that is async, and for
         a resource that is no SpanSink, RunSummary or GraphRun: a world binds its tools' capabilities itself."""
         if emit is not None and (not callable(emit) or is_async_callable(emit)):
-            raise InvalidValue("is a function that is not async: nobody would wait for it", path="emit")
+            raise InvalidValue("must be a function that is not async: it is not awaited", path="emit")
         foreign = [str(getattr(kind, "__name__", kind)) for kind in resources if kind not in _ACCEPTED]
         if foreign:
             what = "a world takes a SpanSink, a RunSummary and a GraphRun, and binds its tools' capabilities itself"
@@ -48,7 +48,7 @@ class Observers:
         if summary is None:
             summary = RunSummary(resources.get(GraphRun))
         elif not isinstance(summary, RunSummary):
-            raise InvalidValue("is a RunSummary", path="resources.RunSummary")
+            raise InvalidValue("must be a RunSummary", path="resources.RunSummary")
         return cls(summary, resources.get(SpanSink), emit)
 
     @property

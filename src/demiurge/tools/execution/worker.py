@@ -165,7 +165,7 @@ async def _abandon(task: asyncio.Task[WorkOutcome]) -> None:
         await asyncio.wait((task,), timeout=_GRACE_S)
     finally:
         if not task.done():
-            asyncio._unregister_task(task)  # asyncio's documented hook for those who keep tasks themselves
+            asyncio._unregister_task(task)  # documented for libraries that manage their own tasks
             task._log_destroy_pending = False  # type: ignore[attr-defined]  # as `asyncio.gather` does
 
 

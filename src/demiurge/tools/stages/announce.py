@@ -43,7 +43,7 @@ def _public_arguments(call: Call) -> dict[str, Any]:
         shown: dict[str, Any] = portable(call.bound.spec.redaction.public_arguments(args))
     except ToolFailure:
         return {}
-    except Exception as error:  # noqa: BLE001  (a redaction of somebody's own make)
+    except Exception as error:  # noqa: BLE001  (a user's redaction may raise anything)
         log_cause("redaction of arguments", error)
         return {}
     return shown

@@ -14,7 +14,7 @@ __all__ = ["GraphRun"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GraphRun:
-    """Three texts, none empty. Raises InvalidValue."""
+    """The id of a run, and the name and version of its graph: texts that are not empty. Raises InvalidValue."""
 
     graph_run_id: str
     graph_name: str
