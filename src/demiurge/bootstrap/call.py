@@ -43,7 +43,12 @@ class CallOutcome:
 
 
 async def call_tool(
-    backend: Backend, tool: str, arguments_json: str, call_id: str | None = None, on_frame: OnFrame | None = None
+    backend: Backend,
+    tool: str,
+    arguments_json: str,
+    call_id: str | None = None,
+    on_frame: OnFrame | None = None,
+    connection_id: str | None = None,
 ) -> CallOutcome:
     """Asks for a call, and waits until it has ended or only a person can go on.
 
@@ -54,6 +59,8 @@ async def call_tool(
     known_by = call_id if call_id is not None else new_id("call", SystemEntropy())
     proposed = {"id": known_by, "name": name, "arguments_json": arguments_json}
     asked = {"call_id": known_by, "tool": name, "call_ref": backend.run.put_blob(canonical_json.encode(proposed))}
+    if connection_id is not None:
+        await backend.run.choose_connection(str(Unit(CALLS, known_by)), None, connection_id)
     accepted = await backend.run.submit("demiurge/CallAsked@1", asked, None, None)
     await settle(backend, accepted.unit, on_frame)
     failed = await failure(backend, accepted)

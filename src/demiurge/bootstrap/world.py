@@ -18,6 +18,7 @@ from demiurge.bootstrap.backend import Backend, Frames, OnFrame, Shown
 from demiurge.bootstrap.backend.settling import settle
 from demiurge.bootstrap.call import CallOutcome, call_tool
 from demiurge.bootstrap.chat import Chat
+from demiurge.bootstrap.connections import Connections
 from demiurge.bootstrap.fork import Fork, absolute
 from demiurge.bootstrap.journal import Journal
 from demiurge.bootstrap.manifest import Code, Definitions, read_definitions
@@ -67,6 +68,7 @@ class World:
         self.sessions = Sessions(ShownRecords(backend), opening.events)
         self.blobs = StoredBlobs(backend)
         self.journal = Journal(backend)
+        self.connections = Connections(backend, opening.options.environment)
 
     @classmethod
     def open(
@@ -369,14 +371,21 @@ class World:
         return await self.backend.run.settle_doubt(doubt_id, done, reason, result_json)
 
     async def call(
-        self, tool: str, arguments_json: str, call_id: str | None = None, *, on_frame: OnFrame | None = None
+        self,
+        tool: str,
+        arguments_json: str,
+        call_id: str | None = None,
+        *,
+        connection_id: str | None = None,
+        on_frame: OnFrame | None = None,
     ) -> CallOutcome:
         """Calls a tool without a chat: under the same policies, limits and approvals, recorded in a unit of its own. A
-        call id that was given before answers with what came of that call.
+        call id that was given before answers with what came of that call. `connection_id`: the connection for a tool
+        that needs one; only a `user` names one.
 
-        Raises InvalidValue, Conflict (`exists`: another call has this id), NotFound, Unavailable.
+        Raises InvalidValue, Conflict (`exists`: another call has this id; `revoked`), NotFound, Unavailable.
         """
-        return await call_tool(self.backend, tool, arguments_json, call_id, on_frame)
+        return await call_tool(self.backend, tool, arguments_json, call_id, on_frame, connection_id)
 
     async def tools_ref(self, *tools: str, provider: str | None = None, tool_choice: ToolChoice | None = None) -> Ref:
         """Stores a toolset of these tools (none named: all that a model may see) and returns its address, for

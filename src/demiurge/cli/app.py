@@ -43,6 +43,7 @@ NOUNS = {
     "tools": "List, show and call the tools of a world.",
     "policy": "Check, explain and backtest the tool policy; explain the world's policy.",
     "secrets": "Store the secrets that effects need, in your secret vault.",
+    "connections": "List, add, revoke and choose accounts that tools may use.",
     "model": "Fetch, list and remove the local model.",
 }
 

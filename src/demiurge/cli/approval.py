@@ -29,7 +29,13 @@ def describe(pending: Mapping[str, Any]) -> str:
     disguised or scrolled away."""
     if pending["arguments_json"] is None:
         return f"{output.plain(pending['tool'])} (its arguments can't be read: {pending['damaged']})"
-    return f"{output.plain(pending['tool'])} {arguments(pending['arguments_json'])}"
+    return f"{output.plain(pending['tool'])} {arguments(pending['arguments_json'])}{_with_connection(pending)}"
+
+
+def _with_connection(pending: Mapping[str, Any]) -> str:
+    """Returns whose account elsewhere the call would use."""
+    used = pending.get("connection")
+    return f" with the connection {used['id']} ({output.plain(used['provider'])})" if used is not None else ""
 
 
 def ask(pending: Mapping[str, Any]) -> Decision:

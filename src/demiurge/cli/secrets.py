@@ -7,7 +7,6 @@ shell's history and in the list of processes. No command prints a value.
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Mapping
 from typing import Any
 
@@ -18,14 +17,15 @@ from demiurge.bootstrap.secrets import VaultPlaces, open_secrets, open_vault, re
 from demiurge.bootstrap.trust.adoption import not_adopted
 from demiurge.cli import output
 from demiurge.cli.command import Command, Group
+from demiurge.cli.secret_input import asked_secret
 from demiurge.cli.settings import settings
 from demiurge.cli.world import opened
-from demiurge.errors import DemiurgeError, InvalidValue, NotFound, Unavailable
+from demiurge.errors import DemiurgeError, NotFound, Unavailable
 from demiurge.models.scrub import SHORT_SECRET
 from demiurge.stores.secret_vault import ALIAS_RULE, SecretVault, is_alias
-from demiurge.tools.connections.credentials import MAX_SECRET_CHARACTERS, Secret
 from demiurge.tools.execution.secret_mask import is_short
 from demiurge.values.clock import SystemEntropy
+from demiurge.world.connection_credentials import CONNECTION_ALIASES
 from demiurge.world.manifest import DeclaredSecret
 from demiurge.world.secrets import Secrets, how_to_set
 
@@ -53,7 +53,7 @@ def set_(alias: str, version: int) -> None:
     The value is asked for, or read from stdin if that is not a terminal; it is never an argument.
     """
     vault, places = _vault()
-    secret = _asked(alias)
+    secret = asked_secret(f"Value of {alias}", f"demiurge secrets set {alias} < key.txt")
     vault.put(alias, version, secret, SystemEntropy())
     document = {"alias": alias, "version": version, "vault": str(places.vault), "key": _key_place(places)}
     output.result(document, f"{alias}@{version} is in {places.vault}, sealed with the key in {_key_place(places)}.")
@@ -73,7 +73,7 @@ def seal(alias: str) -> None:
     world if there is none.
     """
     _vault()
-    secret = _asked(alias)
+    secret = asked_secret(f"Value of {alias}", f"demiurge secrets set {alias} < key.txt")
     with opened(create=True) as (world, portal):
         ref = portal.run(world.seal(alias, secret))
     digest = open_secrets(os.environ, settings().folder()).digest(alias, secret)
@@ -94,7 +94,7 @@ def ls() -> None:
     vault = open_vault(os.environ)
     stored = vault.names() if vault is not None else []
     rest = [name for name in stored if (f"vault:{name[0]}", name[1]) not in bound]
-    rows += [{"alias": alias, "version": version, "bindings": {}, "state": "unused"} for alias, version in rest]
+    rows += [{"alias": alias, "version": version, "bindings": {}, "state": _unbound(alias)} for alias, version in rest]
     header = ("SECRET", "STATE", "DIGEST", "WHERE")
     lines = [(f"{r['alias']}@{r['version'] or '*'}", r["state"], r.get("digest") or "", _where(r)) for r in rows]
     output.result({"secrets": rows}, *output.table(lines, header))
@@ -142,7 +142,14 @@ def _row(secrets: Secrets, secret: DeclaredSecret) -> dict[str, Any]:
     return row | {"digest": None if found is None else secrets.digest(secret.alias, found)}
 
 
+def _unbound(alias: str) -> str:
+    """The state of what is in the vault, and bound to no secret of this world."""
+    return "connection" if alias.startswith(CONNECTION_ALIASES) else "unused"
+
+
 def _where(row: Mapping[str, Any]) -> str:
+    if row["state"] == "connection":
+        return "see `demiurge connections ls` of its world"
     if row["state"] in ("missing", "refused"):
         return str(row["mend"])
     return next((binding for binding, state in row["bindings"].items() if state == "found"), "only in the vault")
@@ -157,31 +164,6 @@ def _vault() -> tuple[SecretVault, VaultPlaces]:
 
 def _key_place(places: VaultPlaces) -> str:
     return "DEMIURGE_VAULT_KEY" if places.key is None else str(places.key)
-
-
-def _asked(alias: str) -> Secret:
-    """Returns the value without its final line end. Raises InvalidValue."""
-    if sys.stdin.isatty():
-        value = click.prompt(f"Value of {alias}", hide_input=True, err=True).encode()
-    else:
-        value = sys.stdin.buffer.read(4 * MAX_SECRET_CHARACTERS + 2)
-    problem, secret = _read(value)
-    value = b""
-    if secret is None:
-        raise InvalidValue(problem, code="bad_secret")
-    return secret
-
-
-def _read(value: bytes) -> tuple[str, Secret | None]:
-    try:
-        text = value.decode().removesuffix("\n").removesuffix("\r")
-    except UnicodeDecodeError:
-        return "The value is not UTF-8 text.", None
-    if not text.strip():
-        return "There is no value on stdin: pipe it in, as in `demiurge secrets set llm/api < key.txt`.", None
-    if len(text) > MAX_SECRET_CHARACTERS:
-        return f"The value has more than {MAX_SECRET_CHARACTERS} characters.", None
-    return "", Secret(text)
 
 
 def _bound(alias: str, version: int) -> bool | None:

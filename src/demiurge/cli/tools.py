@@ -95,8 +95,9 @@ def ref(tool_ids: tuple[str, ...], provider: str | None, choice: str | None, **r
     callback=utf8_text,
     help="An id for this call; a second call with the same id does not run.",
 )
+@click.option("--connection", metavar="ID", callback=utf8_text, help="The connection, for a tool that needs one.")
 @running_options
-def call(tool_id: str, arguments: str, call_id: str | None, **running: Any) -> None:
+def call(tool_id: str, arguments: str, call_id: str | None, connection: str | None, **running: Any) -> None:
     """Call the tool ID with ARGS (JSON, @file or @-): decided, run and recorded as a model's call would be.
 
     No chat sees the call. Fails if the call fails, or if a person has to decide first; then it prints how, and the call
@@ -107,7 +108,8 @@ def call(tool_id: str, arguments: str, call_id: str | None, **running: Any) -> N
     if not isinstance(parse_json(text, where), dict):
         raise InvalidValue(f'{where}: a tool takes a JSON object, such as {{"city": "Rome"}}.', code="invalid_json")
     with opened(options, create=True) as (world, portal):
-        show_call(portal.run(world.call(tool_id, text, call_id)), portal.run(world.approvals()), options)
+        made = portal.run(world.call(tool_id, text, call_id, connection_id=connection))
+        show_call(made, portal.run(world.approvals()), options)
 
 
 def _tools(running: RunOptions, *, with_schema: bool = False) -> list[dict[str, Any]]:

@@ -12,6 +12,7 @@ from typing import Annotated, Any, Protocol, TypeAlias, TypeVar
 
 from pydantic import PlainSerializer, PlainValidator
 
+from demiurge.bootstrap.backend.world_connections import WorldConnection
 from demiurge.bootstrap.manifest_change import ManifestChange
 from demiurge.stores.protocol import Head
 from demiurge.values.caller import Caller
@@ -95,6 +96,20 @@ class RunCalls(Protocol):
     @needs("agent")
     async def cancel(self, unit: str, reason: str) -> None: ...
 
+    @needs("user")
+    async def add_connection(self, connection_id: str, terms: dict[str, Any]) -> None:
+        """Adds a connection; its credentials are in the user's vault by then. `terms`: `{provider, credential_type,
+        tenant, scopes, tools, expires_at_ms}`."""
+        ...
+
+    @needs("user")
+    async def revoke_connection(self, connection_id: str, reason: str) -> None: ...
+
+    @needs("user")
+    async def choose_connection(self, unit: str, tool: str | None, connection_id: str | None) -> None:
+        """Lets the calls of a unit, or of one tool in it, use a connection (None: no connection)."""
+        ...
+
     @needs("agent")
     def put_blob(self, data: bytes, force: bool = False) -> Ref: ...
 
@@ -133,6 +148,9 @@ class ReadCalls(Protocol):
     async def doubts(self, settled: bool = False) -> list[dict[str, Any]]:
         """The effects of unknown outcome, see `bootstrap.doubts.Doubts.found`, and those of `begun`."""
         ...
+
+    @needs("agent", "approver", "chief")
+    async def connections(self) -> list[WorldConnection]: ...
 
     @needs(*VIEWER)
     async def info(self) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from typing import Any
 from demiurge.bootstrap.backend.calls import Frames
 from demiurge.bootstrap.backend.owner import Owner
 from demiurge.bootstrap.backend.waiting_calls import waiting_calls
+from demiurge.bootstrap.backend.world_connections import WorldConnection, listed, named
 from demiurge.bootstrap.chat_fields import lacking_fields
 from demiurge.bootstrap.manifest_change import changed_parts
 from demiurge.bootstrap.trust.world_profile import MOVED, recall
@@ -71,7 +72,7 @@ class Reading:
     async def approvals(self, of: str | None = None) -> list[dict[str, Any]]:
         owner, unit = self._owner, Unit.parse(of) if of is not None else None
         calls = waiting_calls(owner.reader(), owner.store, unit, owner.clock.now_ns())
-        return [self._sight.waiting_call(call) for call in calls]
+        return [self._sight.waiting_call(call) for call in named(calls, owner.reader(), owner.source)]
 
     async def doubts(self, settled: bool = False) -> list[dict[str, Any]]:
         begun = await self.begun()
@@ -82,6 +83,10 @@ class Reading:
     async def begun(self, of: str | None = None) -> list[dict[str, Any]]:
         unit = Unit.parse(of) if of is not None else None
         return self._owner.doubts.begun(self._owner.reader_of_effects(), unit)
+
+    async def connections(self) -> list[WorldConnection]:
+        owner = self._owner
+        return listed(owner.reader(), owner.store, owner.clock.now_ns())
 
     async def info(self) -> dict[str, Any]:
         owner = self._owner

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Sequence
 from typing import Any
 
+from demiurge.bootstrap.backend import world_connections
 from demiurge.bootstrap.backend.calls import Frames, Shown
 from demiurge.bootstrap.backend.owner import Owner
 from demiurge.bootstrap.backend.waiting_calls import require_readable
@@ -84,6 +85,15 @@ class Running:
     async def cancel(self, unit: str, reason: str) -> None:
         host = await self._owner.host()
         await host.cancel(Unit.parse(unit), reason=reason, caller=self._caller)
+
+    async def add_connection(self, connection_id: str, terms: dict[str, Any]) -> None:
+        await world_connections.add(await self._owner.host(), connection_id, terms, self._caller)
+
+    async def revoke_connection(self, connection_id: str, reason: str) -> None:
+        await world_connections.revoke(await self._owner.host(), connection_id, reason, self._caller)
+
+    async def choose_connection(self, unit: str, tool: str | None, connection_id: str | None) -> None:
+        await world_connections.choose(await self._owner.host(), unit, tool, connection_id, self._caller)
 
     def put_blob(self, data: bytes, force: bool = False) -> Ref:
         ref, store = ref_of(data), self._owner.store
