@@ -30,7 +30,7 @@ LOSSES: Final = Unit("sys/World@1", "losses")
 """The unit that holds the `loss` records and nothing else."""
 
 _WHY: Final = 2000
-_ENDED: Final = failed("unknown_outcome", "A part of this world was lost: it is not known whether this took effect.")
+_ENDED: Final = failed("unknown_outcome", "A part of this world was lost: nobody knows whether this effect took place.")
 
 
 @dataclass(frozen=True, slots=True)

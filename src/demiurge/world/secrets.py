@@ -161,7 +161,7 @@ class Secrets:
             case "file":
                 return read_secret(self._path(where))
             case "vault" if where.startswith(CONNECTION_ALIASES):
-                raise _missing(f"{where} is kept for a connection, and no secret.")
+                raise _missing(f"{where} belongs to a connection and is not a secret.")
             case "vault":
                 return self.vault.get(where, version or 0) if self.vault is not None else None
             case _:

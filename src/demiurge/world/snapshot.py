@@ -82,7 +82,7 @@ def read_snapshot(
         node = cbor.decode(get(snapshot.ref))
         identity = (node["format"], node["world"], node["unit"], node["seq"], node["head"])
         if identity != (FORMAT, world, str(unit), snapshot.unit_seq + 1, snapshot.hash):
-            raise Damaged(f"{snapshot.ref} is no snapshot of {unit} after record {snapshot.unit_seq}")
+            raise Damaged(f"{snapshot.ref} is not a snapshot of {unit} after record {snapshot.unit_seq}")
         return UnitState(
             world,
             unit,

@@ -247,13 +247,13 @@ def diff(get: Get, old: TreeEntry | None, new: TreeEntry | None) -> Iterator[Cha
         yield from diff(get, old, None)
         yield from diff(get, None, new)
         return
-    there = old or new
-    assert there is not None
+    entry = old or new
+    assert entry is not None
     alike = old is not None and new is not None and old.annotations == new.annotations and old.mode == new.mode
-    if not (alike and there.kind == "dir"):
-        yield Change(there.path, there.kind, old and old.ref, new and new.ref)
-    if there.kind == "dir":
-        before = {entry.path: entry for entry in walk(get, old)} if old else {}
-        after = {entry.path: entry for entry in walk(get, new)} if new else {}
+    if not (alike and entry.kind == "dir"):
+        yield Change(entry.path, entry.kind, old and old.ref, new and new.ref)
+    if entry.kind == "dir":
+        before = {child.path: child for child in walk(get, old)} if old else {}
+        after = {child.path: child for child in walk(get, new)} if new else {}
         for path in before | after:
             yield from diff(get, before.get(path), after.get(path))

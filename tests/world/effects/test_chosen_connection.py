@@ -396,7 +396,7 @@ async def test_a_secret_of_a_manifest_can_not_be_the_credentials_of_a_connection
     credentials.put("c-1", ADDED, Credentials(TOKEN), SystemEntropy())
     binding = f"vault:connection/{memory.world_id}/c-1"
     declared = DeclaredSecret.from_definition({"$kind": "defsecret", "name": "web/robot@1", "binding_id": binding})
-    with pytest.raises(Unavailable, match="is kept for a connection"):
+    with pytest.raises(Unavailable, match="belongs to a connection"):
         Secrets({}, vault=open_vault({"HOME": str(tmp_path)})).find(declared)
 
 

@@ -64,7 +64,7 @@ async def _put(call: EffectCall) -> Result:
         data = call.get_blob(await require_readable(call, content["$value"]))
         _check_size(call, len(data))
     if wanted is not None and parse_ref(wanted) != ref_of(data):
-        raise InvalidValue("These bytes have another address.", code="wrong_ref")
+        raise InvalidValue("The bytes do not have the address in `blob_ref`: leave it out.", code="wrong_ref")
     return succeeded(blob_ref=await call.put_blob(data), size=len(data))
 
 

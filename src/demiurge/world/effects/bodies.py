@@ -29,7 +29,7 @@ async def read_body(chunks: AsyncIterable[bytes], encoding: str, limit: int) -> 
     """
     name = encoding.strip().lower()
     if name not in ("", "identity", "gzip", "x-gzip", "deflate"):
-        raise BodyRefused("The answer is packed in a way that was not asked for.", code="bad_encoding")
+        raise BodyRefused("The answer has a Content-Encoding that was not asked for.", code="bad_encoding")
     unpack = _Plain() if name in ("", "identity") else _Zlib(gzip=name != "deflate")
     body = bytearray()
     received = 0
@@ -41,7 +41,7 @@ async def read_body(chunks: AsyncIterable[bytes], encoding: str, limit: int) -> 
         if len(body) > limit:
             raise _too_large(limit)
     if not unpack.complete:
-        raise BodyRefused("The answer breaks off in the middle of its packing.", code="bad_encoding")
+        raise BodyRefused("The compressed answer is incomplete.", code="bad_encoding")
     return bytes(body)
 
 

@@ -226,8 +226,8 @@ class HttpRequests:
             "target": url.target.encode(),  # exactly as it was checked
             "trace": _noting(journey),
         }
-        there = httpx.URL(scheme=url.scheme, host=address, port=url.port)
-        request = httpx.Request(hop.method, there, headers=headers, content=hop.body, extensions=extensions)
+        destination = httpx.URL(scheme=url.scheme, host=address, port=url.port)
+        request = httpx.Request(hop.method, destination, headers=headers, content=hop.body, extensions=extensions)
         trust = self._trust() if url.scheme == "https" else _TRUSTS_NONE
         async with httpx.AsyncHTTPTransport(verify=trust, trust_env=False) as transport:
             response = await transport.handle_async_request(request)

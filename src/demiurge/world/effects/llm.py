@@ -185,13 +185,13 @@ def _usual_key(call: EffectCall, row: Provider) -> Mapping[str, Any] | None:
 
 def _places_for(row: Provider) -> Callable[[str], bool]:
     """Returns a filter of the places where a provider's key may be searched: not where another vendor's key is."""
-    theirs = {
+    other_vendors = {
         place
         for other in PROVIDERS.values()
         if other.alias not in (None, row.alias)
         for place in (f"env:{other.key_variable}", f"vault:{other.alias}")
     }
-    return lambda place: place not in theirs
+    return lambda place: place not in other_vendors
 
 
 def _choice(value: Mapping[str, Any]) -> ToolChoice:

@@ -27,9 +27,9 @@ class ReadOnlyLedger:
         return self._ledger.find(slot, now_ns)
 
     def claim(self, slot: LedgerSlot, *, params_hash: str, now_ns: int, **_terms: Any) -> Claim:
-        there = self._ledger.find(slot, now_ns)
+        known = self._ledger.find(slot, now_ns)
         doubt = LedgerRow(slot, EntryState.IN_DOUBT, b"", params_hash, now_ns, None)
-        return Claim(None, there if there is not None else doubt)
+        return Claim(None, known if known is not None else doubt)
 
     def settle(self, claim: LedgerRow, **_result: Any) -> None:
         raise NotImplementedError

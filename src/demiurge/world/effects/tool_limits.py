@@ -53,6 +53,6 @@ class ToolLimits:
         most = [None if left is None else max(1, left) for left in (self._tokens, self._cost)]
         tracker = BudgetTracker(Budget(max_total_tokens=most[0], max_cost_micros=most[1]))
         if 0 in (self._tokens, self._cost):
-            gone = TokenUsage(input_tokens=int(self._tokens == 0))
-            tracker.record_cumulative(_NOTHING_LEFT, gone, int(self._cost == 0))
+            used_up = TokenUsage(input_tokens=int(self._tokens == 0))
+            tracker.record_cumulative(_NOTHING_LEFT, used_up, int(self._cost == 0))
         return tracker

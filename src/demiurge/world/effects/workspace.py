@@ -228,8 +228,8 @@ async def _is_made(call: EffectCall, workspace: str, root: Ref) -> bool:
         if record.kind != "receipt" or record.body["payload"].get("new_root_hash") != root:
             return False
         assert isinstance(record.cause, int)
-        asked = next(iter(call.services.records(call.unit, record.cause))).body
-        return bool(asked["kind"].startswith("workspace.") and asked["params"]["workspace"] == workspace)
+        intent = next(iter(call.services.records(call.unit, record.cause))).body
+        return bool(intent["kind"].startswith("workspace.") and intent["params"]["workspace"] == workspace)
 
     return await call.services.granting_record(call.unit, root, by_an_effect) is not None
 

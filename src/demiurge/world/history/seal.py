@@ -77,7 +77,7 @@ class Proof:
                 raise ValueError
             return cls(position, Seal.parse(node["seal"]), path, base64.b64decode(node["cbor"], validate=True))
         except (LookupError, TypeError, ValueError, binascii.Error) as error:
-            raise InvalidValue("This is no proof as `journal prove` prints it.", code="invalid_proof") from error
+            raise InvalidValue("This is not a proof as `journal prove` prints it.", code="invalid_proof") from error
 
 
 def sealed(store: Store, size: int | None = None) -> Seal:

@@ -74,7 +74,7 @@ def verify(store: Store, seal: str | None = None, progress: Callable[[int], None
         for unit, tail in tails.items():
             head = store.head(unit)
             if head is None or head.next_seq < tail.next_seq:
-                raise Damaged(f"Record {tail.next_seq - 1} of unit {unit} is there, but its head does not know of it.")
+                raise Damaged(f"Record {tail.next_seq - 1} of unit {unit} exists, but the unit's head ends before it.")
             walk.blobs.check_snapshots(unit)
         walk.check_positions()
         walk.index.check()

@@ -55,7 +55,7 @@ usable."""
 MAX_REQUESTS = 1000
 
 STOPPED = failed("cancelled", "The call was stopped.")
-GAVE_UP = failed("gave_up", "The process ended again and again while this was running.")
+GAVE_UP = failed("gave_up", f"The process ended {MAX_ATTEMPTS} times while this effect was running.")
 IN_DOUBT = failed("unknown_outcome", "It is not known whether this call took effect.")
 OVER = failed("deadline_exceeded", "The time of this run is over.")
 
@@ -238,7 +238,7 @@ class Dispatcher:
         if intent.refused is not None:
             return await self._answered(live, intent, failed(**intent.refused))
         if adapter is None:
-            return failed("no_adapter", f"Nothing here performs {intent.kind}."), None
+            return failed("no_adapter", f"This process has no adapter for {intent.kind}."), None
         restart: Restart | None = adapter.restart(intent, manifest) if tried else None
         attempts = self._attempts(intent) if tried else 0
         if restart == "in_doubt" or attempts == MAX_ATTEMPTS:

@@ -169,7 +169,7 @@ class Host:
         is not a text), Conflict (`key_taken`: the key belongs to another event), Unavailable (the disk).
         """
         if idempotency_key is not None and (not isinstance(idempotency_key, str) or not idempotency_key):
-            raise UsageError("An idempotency key is a text that is not empty; None is for none.", code="bad_key")
+            raise UsageError("An idempotency key must be a text that is not empty, or None.", code="bad_key")
         unit, target, value, refs = self._checked(schema, value, key)
         is_keyed = idempotency_key is not None
         ingress_id = f"key:{idempotency_key}" if is_keyed else f"{FRESH}{self._entropy.token(16).hex()}"
@@ -294,7 +294,7 @@ class Host:
             why = "Nobody decided on this call in time; have it proposed again, and you are asked anew."
             raise Conflict(why, code="approval_expired")
         if (taken["verdict"], taken["by"]) != (verdict, caller.actor):
-            raise Conflict("This call has been decided otherwise.", code="decided")
+            raise Conflict("This call has already been decided differently.", code="decided")
 
     async def cancel(self, unit: Unit, *, reason: str, caller: Caller) -> None:
         """Stops the running effects of a unit, and withdraws its requests for approval, regardless of who may decide on

@@ -96,7 +96,9 @@ class Loader:
             state = read_snapshot(snapshot, self._store.world_id, unit, get, self.lost.append)
             yield state
         for snapshot in kept.values():
-            raise Divergence(f"the snapshot of {unit} after record {snapshot.unit_seq} is of no moment of its history")
+            raise Divergence(
+                f"the snapshot of {unit} after record {snapshot.unit_seq} belongs to no moment of its history"
+            )
 
     def _checked(self, state: UnitState, kept: dict[int, Snapshot]) -> Generator[UnitState, None, int | None]:
         """Yields the states after `state`, and removes their snapshots from `kept`. Returns the number of records

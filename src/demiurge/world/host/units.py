@@ -118,7 +118,9 @@ class Units:
             raise self._store.damaged[str(unit)]
         loaded = self._loader.load(unit)
         if loaded.state.world != self._store.world_id:  # its open effects may run in its own world
-            raise NotFound(f"{unit} came with the fork as records alone: a blob was erased.", code="erased")
+            raise NotFound(
+                f"{unit} came with the fork as records alone, because a blob that it read was erased.", code="erased"
+            )
         return loaded
 
     def awake(self, unit: Unit) -> LiveUnit:

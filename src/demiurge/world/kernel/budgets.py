@@ -116,8 +116,8 @@ def _short(account: _Account, dimension: str, wants: int, *, costs: bool) -> str
         is_short = left <= 0
     if not is_short:
         return None
-    asked = f", and {wants} may be needed" if wants > 1 else ""
-    return f"The budget for this {name} is used up: {max(0, left)} of {limit} {_WORDS[dimension]} are left{asked}."
+    need = f", and {wants} may be needed" if wants > 1 else ""
+    return f"The budget for this {name} is used up: {max(0, left)} of {limit} {_WORDS[dimension]} are left{need}."
 
 
 def left_of(step: StepContext, run: int | None, kind: str, params: Mapping[str, Any]) -> dict[str, Limits] | None:
@@ -179,19 +179,19 @@ def check_shares(step: StepContext, run: int | None, sent: Sequence[tuple[Emit, 
 
 def lend(step: StepContext, emit: Emit, unit: Unit, seq: int, run: int | None) -> dict[str, Any]:
     """Returns the budget fields in the cause of an event to another unit, and reserves its share under record `seq`."""
-    mine = _counted(step, run)
-    limits = limits_of(step.manifest.tool_policy.budgets.run, mine) if mine is not None else {}
+    own_run = _counted(step, run)
+    limits = limits_of(step.manifest.tool_policy.budgets.run, own_run) if own_run is not None else {}
     taken = given_to(limits, emit.budget, step.ingress.stamp.time_ns)
-    if mine is None:
+    if own_run is None:
         return {"budget": taken, "run": None} if taken else {}
-    fields: dict[str, Any] = {"budget": taken, "run": mine.id} if taken else {"run": mine.id}
-    if mine.caller is not None and mine.caller.unit == str(unit):
-        if mine.caller.run is None and emit.budget is None:
+    fields: dict[str, Any] = {"budget": taken, "run": own_run.id} if taken else {"run": own_run.id}
+    if own_run.caller is not None and own_run.caller.unit == str(unit):
+        if own_run.caller.run is None and emit.budget is None:
             return {}
-        fields["back"] = mine.caller.run
+        fields["back"] = own_run.caller.run
     share = {name: limit for name, limit in emit.budget.limits.items() if limit} if emit.budget is not None else {}
     if share:
-        step.state.runs[mine.id] = mine.lend(seq, str(unit), share)
+        step.state.runs[own_run.id] = own_run.lend(seq, str(unit), share)
         fields["lent"] = True
     return fields
 

@@ -164,7 +164,7 @@ def _data(store: Store, ref: Ref) -> tuple[int, bytes]:
     except Damaged:
         return store.blob_size(ref), b""
     if data.startswith(NODE):
-        raise UsageError(f"{ref} is a node of the world itself, which it can't do without.", code="needed")
+        raise UsageError(f"{ref} is a node of the world itself, so it can't be erased.", code="needed")
     return len(data), data
 
 

@@ -135,7 +135,7 @@ class _Sweep:
         """Raises Damaged if the newest snapshot is not whole: then it supersedes nothing."""
         if all(self._collecting.read(digest) is None for digest in named_in(newest.ref.encode())):
             raise Damaged(
-                f"The snapshot of {newest.unit} after record {newest.unit_seq} is lost, so no older one goes."
+                f"The snapshot of {newest.unit} after record {newest.unit_seq} is lost, so no older one was removed."
             )
 
     def _is_young(self, snapshot: Snapshot) -> bool:
@@ -154,5 +154,5 @@ class _Sweep:
         if data is None:
             return set()
         if sha256(data).digest() != digest:
-            raise Damaged(f"Blob {ref_from_digest(digest)} is damaged, and what it names can't be known.")
+            raise Damaged(f"Blob {ref_from_digest(digest)} is damaged, so the blobs that it names are not known.")
         return named_in(data)

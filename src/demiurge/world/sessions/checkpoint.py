@@ -77,7 +77,7 @@ def is_checkpoint_of(codec: EventCodec, data: bytes) -> bool:
     `data` is not a checkpoint."""
     node = _parsed(data)
     if not isinstance(node, Mapping) or node.get("format") != FORMAT:
-        raise InvalidValue("this blob is no checkpoint of a session")
+        raise InvalidValue("this blob is not a checkpoint of a session")
     return bool(node["codec"] == codec.digest)
 
 
@@ -97,7 +97,7 @@ def read_checkpoint(
     for name, written in node["slices"].items():
         kind: type[Any] | None = ToolInvoked if name == LOG else codec.find(name)
         if kind is None:
-            raise InvalidValue("the checkpoint has a slice that is not known")
+            raise InvalidValue("the checkpoint has a slice of an unknown type")
         load = _log_entry if kind is ToolInvoked else _loader(codec, kind)
         refs = [parse_ref(ref) for ref in written["pieces"]]
         chunks = [tuple(map(load, _parsed(get_blob(ref)))) for ref in refs]

@@ -217,7 +217,7 @@ class Sessions:
         try:
             nodes = from_json(self._records.get_blob(ref))
             if not isinstance(nodes, list):
-                raise Damaged("they are no list")
+                raise Damaged("they are not a list")
             return [event for event in map(self.codec.decode, nodes) if event is not None]
         except (Damaged, NotFound) as error:
             if error.code == "erased":
