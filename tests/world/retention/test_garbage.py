@@ -180,7 +180,7 @@ def test_a_damaged_blob_on_the_way_stops_it_before_anything_goes(tmp_path: Path)
     db.close()
     with SqliteStore.open(tmp_path / "w") as store:
         before = there(store)
-        with pytest.raises(Damaged, match="what it names"):
+        with pytest.raises(Damaged, match="blobs that it names are not known"):
             gone(store)
         assert there(store) == before
 
