@@ -1,7 +1,7 @@
 """Authorization: asks an outside service, where roles and relations are kept, whether a caller may make a call.
 
 The tool policy says which tools a run may use at all; an authorizer says who may use them now. Each can deny alone.
-Neither sees the arguments, because text of a model must not decide what the model may do.
+Neither sees the arguments, because text that a model wrote must not decide on whose behalf it acts.
 """
 
 from __future__ import annotations

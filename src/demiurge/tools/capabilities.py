@@ -53,7 +53,7 @@ class WorkspaceFile:
 @dataclass(frozen=True, slots=True)
 class WorkspaceCommit:
     """The outcome of a write. A conflict is a result, not an error: `ok` is false, and `expected` and `actual` are
-    the two versions of the workspace."""
+    the two versions."""
 
     path: str
     version: int

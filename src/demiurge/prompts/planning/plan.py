@@ -222,7 +222,7 @@ class Plan:
 
 
 NO_PLAN = Plan("", "completed")
-"""The plan before the first event."""
+"""The plan before the first event, and after a first event that was refused."""
 
 
 def fold_plans(session: Session) -> None:

@@ -207,8 +207,8 @@ class EffectLedger:
         With `done`, equal calls are answered with `result` (default: a success without a value) for as long as the
         doubt would have lasted, counted from now, or for `ttl` if the ledger has dropped the doubt. Without `done`,
         the entry is removed, so an equal call may run. Raises Conflict (`running`: an equal call is running;
-        `known`: the ledger has a result already), UsageError (a result without `done`), InvalidValue (a result that
-        is not JSON)."""
+        `known`: there is a result already), UsageError (a result without `done`), InvalidValue (a result that is not
+        JSON)."""
         check_ttl(ttl)
         if result is not None and not done:
             raise UsageError("A call that was not done has no result. Leave out the result.", code="bad_result")
