@@ -86,6 +86,13 @@ async def test_a_policy_that_is_set_applies_to_each_unit_at_its_next_event(tmp_p
         await whole(world)
 
 
+async def test_what_is_no_policy_is_not_set(tmp_path: Path) -> None:
+    async with opened(tmp_path / "w") as world:
+        with pytest.raises(UsageError, match=r"ToolPolicy\.load"):
+            await world.set_policy("policy.toml")  # type: ignore[arg-type]
+        assert world.manifest_log() == []
+
+
 async def test_the_same_policy_again_is_no_change(tmp_path: Path) -> None:
     async with opened(tmp_path / "w") as world:
         await say(world)
@@ -157,6 +164,31 @@ async def test_the_log_outlives_garbage_collection_and_goes_along_to_a_fork(tmp_
         assert world.manifest_log() == before
         await say(world, "of the fork")
         assert [entry["how"] for entry in world.manifest_log()] == [*(e["how"] for e in before), "opened with"]
+        await whole(world)
+
+
+async def test_a_world_whose_old_log_is_archived_elsewhere_goes_on_and_takes_changes(tmp_path: Path) -> None:
+    async with opened(tmp_path / "w") as world:
+        await say(world)
+        await world.set_policy(ASKS)
+        log = world.manifest_log()
+        done = await world.archive(before=world.journal.verify().records + 1)
+        assert done.records > 0
+    archives = list((tmp_path / "w" / "archives").iterdir())
+    for file in archives:
+        file.rename(tmp_path / file.name)
+    for policy in (ASKS, ALLOWS):
+        async with opened(tmp_path / "w", policy) as world:
+            await say(world, f"after {len(policy.require_approval_for_tools)}")
+            if policy == ASKS:
+                with pytest.raises(Unavailable, match="archived"):
+                    world.manifest_log()
+    for file in archives:
+        (tmp_path / file.name).rename(file)
+    async with opened(tmp_path / "w") as world:
+        *former, last = world.manifest_log()
+        assert former == log
+        assert (last["how"], last["old"]) == ("opened with", log[-1]["manifest"])
         await whole(world)
 
 

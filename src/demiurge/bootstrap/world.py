@@ -28,7 +28,7 @@ from demiurge.bootstrap.secrets import open_vault
 from demiurge.bootstrap.shown_records import ShownRecords
 from demiurge.bootstrap.stored_blobs import StoredBlobs
 from demiurge.bootstrap.toolset import store_toolset
-from demiurge.bootstrap.world_options import WorldOptions, chosen_caller
+from demiurge.bootstrap.world_options import WorldOptions, chosen_caller, require_policy
 from demiurge.bootstrap.world_tools import GivenTools
 from demiurge.errors import Conflict, Damaged, Divergence
 from demiurge.tools.connections.credentials import Secret
@@ -426,7 +426,9 @@ class World:
 
     async def set_policy(self, policy: ToolPolicy) -> None:
         """Puts another tool policy in force, also when another process owns the world, until the world is closed; each
-        unit takes it at its next event. The process that opens the world next names its own. Raises Unavailable."""
+        unit takes it at its next event. The process that opens the world next names its own. Raises UsageError
+        (`bad_policy`), Unavailable."""
+        require_policy(policy)
         await self.backend.keep.replace_manifest(ManifestChange(POLICY_SET, policy=policy))
 
     def replay_risks(self) -> list[dict[str, Any]]:

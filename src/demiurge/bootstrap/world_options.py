@@ -17,7 +17,7 @@ from demiurge.tools.policy import ToolPolicy
 from demiurge.values.caller import USER, Caller
 from demiurge.world.effect import Adapter
 
-__all__ = ["WorldOptions", "chosen_caller"]
+__all__ = ["WorldOptions", "chosen_caller", "require_policy"]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -49,14 +49,19 @@ class WorldOptions:
     caller: Caller
 
     def __post_init__(self) -> None:
-        given: object = self.policy
-        if given is not None and not isinstance(given, ToolPolicy):
-            raise UsageError("policy is a ToolPolicy; ToolPolicy.load(file) reads one.", code="bad_policy")
+        if self.policy is not None:
+            require_policy(self.policy)
         if self.read_only and (self.adopt or self.manifest is not None or self.accept_losses is not None):
             raise UsageError(
                 "manifest, adopt and accept_losses write to the world: leave them out, or leave out read_only.",
                 code="read_only",
             )
+
+
+def require_policy(given: object) -> None:
+    """Raises UsageError (`bad_policy`) for what is no ToolPolicy."""
+    if not isinstance(given, ToolPolicy):
+        raise UsageError("policy is a ToolPolicy; ToolPolicy.load(file) reads one.", code="bad_policy")
 
 
 def chosen_caller(caller: Caller | None, actor: str | None, tenant: str | None) -> Caller:

@@ -23,7 +23,6 @@ MANIFESTS: Final = Unit("sys/World@1", "manifest")
 """The unit that holds the `manifest_replaced` records and nothing else."""
 
 REPLACED: Final = "manifest_replaced"
-PAGE: Final = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,15 +52,13 @@ def manifest_entries(store: Store, from_seq: int = 0) -> Iterator[ManifestEntry]
 
 
 def last_entry(store: Store) -> ManifestEntry | None:
-    """Returns the last change, None if there is none. The cost does not grow with the log. Raises Damaged."""
+    """Returns the last change, None if there is none; at the same cost however long the log is. Raises Damaged,
+    Archived."""
     head = store.head(str(MANIFESTS))
-    end = head.next_seq if head is not None else 0
-    while end > 0:
-        start = max(0, end - PAGE)
-        for row in reversed(list(store.read(str(MANIFESTS), start, end - start))):
-            if row.kind == REPLACED:
-                return _entry(decode_row(row))
-        end = start
+    for seq in range(head.next_seq - 1 if head is not None else -1, -1, -1):
+        row = next(iter(store.read(str(MANIFESTS), seq, 1)))
+        if row.kind == REPLACED:
+            return _entry(decode_row(row))
     return None
 
 

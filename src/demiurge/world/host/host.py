@@ -14,6 +14,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from demiurge import faults
 from demiurge.errors import Conflict, DemiurgeError, InvalidValue, NotFound, UsageError
+from demiurge.stores.errors import Archived
 from demiurge.stores.protocol import Attempt, Store
 from demiurge.tools.approvals import require_approver
 from demiurge.values.caller import USER, Caller
@@ -136,15 +137,23 @@ class Host:
         sources = [reducer.source for reducer in manifest.reducers.values()]
         await self._committer.write(self.store.put_blobs, [manifest.node, *sources])
         faults.point("manifest.stored")
-        last = last_entry(self.store)
-        if last is None or last.ref != manifest.ref:
+        old = self._last_manifest()
+        if old != manifest.ref:
             self._manifests.add(manifest)
-            body = replaced(manifest.ref, last.ref if last is not None else None, how)
+            body = replaced(manifest.ref, old, how)
             stamp = _Stamp(self._clock.now_ns(), self._entropy.token(16), caller, manifest.ref)
             ingress_id = f"{FRESH}{self._entropy.token(16).hex()}"
             await self._units.awake(MANIFESTS).offer(_Ingress(REPLACED, ingress_id, body, stamp, None, (manifest.ref,)))
             faults.point("manifest.recorded")
         self._manifests.replace(manifest)
+
+    def _last_manifest(self) -> Ref | None:
+        """Returns the log's last manifest."""
+        try:
+            last = last_entry(self.store)
+            return last.ref if last is not None else None
+        except Archived:  # in a file that is not here; the unit has a snapshot
+            return self._units[MANIFESTS].state.manifest
 
     async def close(self) -> None:
         """Stops the host: see `Units.close`."""

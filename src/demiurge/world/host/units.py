@@ -27,6 +27,7 @@ from demiurge.world.host.loader import Loaded, Loader
 from demiurge.world.host.timers import Sleep, Timers
 from demiurge.world.kernel.ingress import Ingress
 from demiurge.world.kernel.outcome import Advance, Sent
+from demiurge.world.manifest_log import MANIFESTS
 from demiurge.world.record import Stamp
 from demiurge.world.state import OpenIntent, UnitState
 from demiurge.world.unit import Unit
@@ -84,7 +85,7 @@ class Units:
                 self._store,
                 self._committer,
                 self._loader,
-                self._tail_bytes,
+                self._tail_bytes if unit != MANIFESTS else 0,  # a new manifest needs none of its records, which are old
                 self._publish,
                 self.recover,
                 snapshot_bytes=loaded.snapshot_bytes,
