@@ -117,3 +117,14 @@ def test_a_journal_that_is_gone_is_not_replaced_without_a_word(demiurge: Any, wo
 def test_a_reason_is_needed(demiurge: Any) -> None:
     assert demiurge("losses", "accept").status == 2
     assert demiurge("losses", "accept", "--reason", " ").status == 2
+
+
+def test_an_index_of_blobs_that_lacks_an_entry_is_named_and_made_anew(demiurge: Any, world: Path) -> None:
+    with closing(sqlite3.connect(world / "journal.db", isolation_level=None)) as db:
+        assert db.execute("DELETE FROM exposure WHERE seq = 0").rowcount > 0
+    assert demiurge("losses", "ls").status == 0
+    failed = demiurge("journal", "verify", "--json").document
+    assert "The index of blobs lacks record 0" in str(failed)
+    assert demiurge("losses", "accept", "--reason", "the index").status == 0
+    assert demiurge("journal", "verify").status == 0
+    assert [asked["tool"] for asked in demiurge("approvals", "ls", "--json").document["approvals"]] == ["ring"]
