@@ -112,7 +112,7 @@ class Run:
 
 
 def limits_of(allowed: Allowance | None, run: Run) -> dict[str, int]:
-    """Returns the limits of a run: for each dimension the lower of the policy in force and `run.given`."""
+    """Returns the limits of a run: for each dimension the lower of the tool policy in force and `run.given`."""
     limits = dict(run.given)
     if allowed is not None:
         for name, limit in allowed.limits.items():

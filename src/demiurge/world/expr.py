@@ -42,7 +42,7 @@ CONSTANTS = frozenset({"text", "nat", "int", "bool", "dec128", "hash", "uuid", "
 
 class ExpressionError(Exception):
     """An expression has no value: a missing reference or field, a wrong type, a division by zero. `code` is the code of
-    the plan's recorded end."""
+    the world plan's recorded end."""
 
     code = "plan_failed"
 

@@ -86,7 +86,7 @@ class ReducerContext:
     cause: int
     """The sequence number of the event's record."""
     toolset: Mapping[str, ToolSpec] = field(default_factory=dict)
-    """The manifest's tools by name, also those that the policy denies."""
+    """The manifest's tools by name, also those that the tool policy denies."""
     schemas: Container[str] = ()
     """The names of the manifest's schemas. An event of any other schema cannot be emitted."""
 

@@ -21,7 +21,7 @@ MAX_BYTES: Final = 4 * MAX_SECRET_CHARACTERS + 256
 
 
 class Sealing:
-    """Seals and opens the values of one world. Without a vault nothing is sealed or opened.
+    """Seals and opens the values of one world. Without a secret vault nothing is sealed or opened.
 
     Methods raise InvalidValue (`bad_alias`, `bad_secret`, `sealed_invalid`), Unavailable.
     """

@@ -1,7 +1,7 @@
 """A toolset as a blob: the target of a `tools_ref` (`{provider, tools, tool_choice?}`, entries in a provider's own
 schema).
 
-A toolset narrows: of the tools that the policy lets a model call, only those that it names are offered and may be
+A toolset narrows: of the tools that the tool policy lets a model call, those that it names are offered and may be
 called. Reading a toolset never makes a tool callable; `llm.generate` compares each entry with the world's catalog.
 """
 
@@ -55,8 +55,8 @@ def read_toolset(data: bytes) -> Toolset:
 
 
 def narrowed(data: bytes) -> frozenset[str]:
-    """Returns the tools that a model may call under this toolset, if the policy allows them; none if the blob is not a
-    toolset."""
+    """Returns the tools that a model may call under this toolset, if the tool policy allows them; none if the blob is
+    not a toolset."""
     try:
         return frozenset(name for name, _ in read_toolset(data).entries)
     except InvalidValue:

@@ -372,8 +372,8 @@ class _Decision:
         )
 
     def _asks_by_another_rule(self, rule_digest: str) -> bool:
-        """Returns whether the policy in force asks by another rule than `rule_digest`. For a call that was begun, its
-        first attempt has checked that."""
+        """Returns whether the tool policy in force asks by another rule than `rule_digest`. For a call that was begun,
+        its first attempt has checked that."""
         manifest, tool, caller = self._call.services.manifest, self._intent.params["tool"], self._call.caller
         if self._call.restart is not None or manifest.ref == self._call.manifest.ref:
             return False

@@ -84,7 +84,7 @@ def plain_type(expr: TypeExpr, schemas: Mapping[str, TypeExpr]) -> TypeExpr:
 
 
 def expression_problems(expression: Any, place: ManifestPlace, scope: Scope, depth: int = 0) -> Iterator[Problem]:
-    """Yields the problems of an expression that a plan may read in `scope`."""
+    """Yields the problems of an expression that a world plan may read in `scope`."""
     if depth > MAX_DEPTH:
         yield place.wrong("is nested too deep", f"nest at most {MAX_DEPTH} levels; give parts a name with assign")
     elif isinstance(expression, list):

@@ -34,8 +34,8 @@ RECEIPT: Mapping[str, Any] = {"record": {"status": {"text": {}}, "payload": None
 
 
 def plan_problems(definition: Mapping[str, Any], place: ManifestPlace, known: Known) -> Iterator[Problem]:
-    """Yields the problems inside a plan. Problems of the form of its own fields are reported elsewhere, and missing
-    fields are skipped here."""
+    """Yields the problems inside a world plan. Problems of the form of its own fields are reported elsewhere, and
+    missing fields are skipped here."""
     yield from known.missing("schema", definition.get("input"), place.at("input"))
     yield from known.missing("schema", definition.get("output"), place.at("output"))
     steps = listed(definition, "steps")

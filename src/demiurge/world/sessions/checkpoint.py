@@ -33,7 +33,7 @@ LOG = "ToolInvoked"
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 Pieces = dict[str, list[tuple[tuple[Any, ...], Ref]]]
-"""By slice: the stored chunks with their addresses, oldest first."""
+"""The stored chunks of each slice with their addresses, oldest first."""
 
 
 @dataclass(frozen=True, slots=True)
