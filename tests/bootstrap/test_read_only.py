@@ -13,6 +13,7 @@ import pytest
 
 from demiurge import World
 from demiurge.apps.demiurge import CHAT
+from demiurge.bootstrap.backend.silence import holder
 from demiurge.errors import DemiurgeError, NotFound, Unavailable, UsageError
 
 
@@ -110,6 +111,15 @@ def test_options_that_write_do_not_go_with_read_only(tmp_path: Path, option: dic
     with pytest.raises(UsageError) as refused:
         World.open(tmp_path / "w", environment={}, read_only=True, **option)
     assert refused.value.code == "read_only"
+
+
+async def test_a_process_that_waits_for_readers_is_not_told_to_kill_the_last_owner(tmp_path: Path) -> None:
+    """The lock file names the last owner, which may be this process or one that has gone."""
+    await make_chat(tmp_path / "w")
+    async with World.open(tmp_path / "w", environment={}, read_only=True):
+        said = holder(tmp_path / "w")
+    assert "kill" not in said
+    assert "reads the world" in said
 
 
 READS_FOR_A_WHILE = """

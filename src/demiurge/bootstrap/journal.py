@@ -1,4 +1,4 @@
-"""`world.journal`: the records of a world, as whoever opened it reads them, in the owner's process or another."""
+"""`world.journal`: the records of a world, read in the owner's process or another."""
 
 from __future__ import annotations
 

@@ -88,7 +88,7 @@ class ManifestInForce(NamedTuple):
     """A manifest for a process. `missing`: modules whose code it has not, so that they can be looked at and no more;
     `blobs`: those that the manifest names; `own`: the hash of the definitions that the world keeps, None: it has the
     shipped app's; not `adopted`: nobody took them here, so that they can be looked at and no more; `refused`: why
-    nothing may run under a policy that nobody named; `notices` are for whoever opens the world."""
+    nothing may run under a policy that nobody named; `notices` are for the user who opens the world."""
 
     manifest: Manifest
     missing: tuple[str, ...]

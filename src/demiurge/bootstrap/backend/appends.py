@@ -1,4 +1,4 @@
-"""Wakes those who follow the journal of a store that this process owns: when records were appended, and at no other
+"""Wakes the followers of the journal of a store that this process owns, when records were appended and at no other
 time."""
 
 from __future__ import annotations

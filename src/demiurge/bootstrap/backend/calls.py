@@ -257,7 +257,7 @@ class KeepCalls(Protocol):
 
 
 class Backend(Protocol):
-    """The calls of one caller, answered by whoever owns the world."""
+    """The calls of one caller, which the owner of the world answers."""
 
     run: RunCalls
     read: ReadCalls

@@ -132,8 +132,8 @@ class OwnerConnection:
         return self._exchange(operation, caller, args, only_reads=only_reads)
 
     def _await_answer(self) -> None:
-        """Waits while the owner gives no sign of life: a call that was sent would be done later, also if whoever made
-        it has long left."""
+        """Waits while the owner gives no sign of life: a call that was sent would be done later, also if its
+        caller has long left."""
         while self._silence.begins():
             if self.closed:
                 raise ConnectionError

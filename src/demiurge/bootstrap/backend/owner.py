@@ -57,7 +57,7 @@ class Owner:
     """Owns the store, or only reads it, and closes it. `events` is what sessions of chats can hold, `adapters` are
     beside the built-in ones; `adoption` is told of forks; `folder`: where the ledger is, None for none; `errors`: where
     an author reads why a tool failed; `observers` are told of tool calls. With `tools_may_change` the source may later
-    list a tool that needs the ledger. Without `perform` effects are left to whoever opens the world next."""
+    list a tool that needs the ledger. Without `perform` the next process that opens the world does the effects."""
 
     def __init__(
         self,

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from demiurge.bootstrap.backend.silence import WAITS, holder
+from demiurge.bootstrap.backend.silence import READERS, WAITS, holder
 from demiurge.bootstrap.backend.socket import answers, socket_path
 from demiurge.errors import Conflict, DemiurgeError, NotFound, Unavailable
 from demiurge.stores import SqliteStore
@@ -22,7 +22,6 @@ OWNER_WAIT_NS = 10 * 10**9
 """How long to wait for a process that is just starting or stopping to own the world."""
 TELL_NS = 3 * 10**9
 """The time after which the user is told of the wait."""
-READERS = "Another process only reads the world in {folder}, whose disk takes no writes: end it, or make room."
 
 
 def take_ownership(
@@ -77,8 +76,8 @@ def _opened(folder: Path, *, create: bool, accepts_losses: bool) -> SqliteStore 
 
 
 def _read_silent_owner(folder: Path, *, is_last: bool) -> SqliteStore | None:
-    """The store of an owner that does not listen, only to be read; None when that has gone, unless this `is_last`: then
-    those who keep others from owning it only read it too."""
+    """The store of an owner that does not listen, only to be read; None if that has gone, unless this `is_last`: then
+    the processes that keep others from owning it only read it too."""
     why = Conflict(holder(folder), code="owned")
     try:
         store = SqliteStore.open_read_only(folder, why)
@@ -87,11 +86,9 @@ def _read_silent_owner(folder: Path, *, is_last: bool) -> SqliteStore | None:
     if store.read_only is None or not store.read_only.alone:
         return store
     store.close()
-    return (
-        SqliteStore.open_read_only(folder, Unavailable(READERS.format(folder=folder), code="read_only"))
-        if is_last
-        else None
-    )
+    if not is_last:
+        return None
+    return SqliteStore.open_read_only(folder, Unavailable(READERS.format(folder=folder), code="read_only"))
 
 
 def is_open(folder: Path) -> bool:

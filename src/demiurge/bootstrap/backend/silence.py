@@ -14,8 +14,10 @@ from pathlib import Path
 from typing import Final
 
 from demiurge.bootstrap.backend.socket import PING, frame
+from demiurge.errors import Unavailable
+from demiurge.stores.lock import OwnerLock
 
-__all__ = ["PATIENCE_S", "READS", "WAITS", "Silence", "holder"]
+__all__ = ["PATIENCE_S", "READERS", "READS", "WAITS", "Silence", "holder"]
 
 PATIENCE_S: Final = 1.5
 """The time that an answer may take before the owner is asked for a sign of life, and how long that may take."""
@@ -24,10 +26,15 @@ READS: Final = "This command reads the world's files without it."
 WAITS: Final = "This command waits for it; Ctrl-C, twice if need be, ends the wait."
 
 
+READERS: Final = "Another process reads the world in {folder}, and no process can own it meanwhile: close it there."
+
+
 def holder(folder: Path) -> str:
-    """Returns a sentence that names the process which owns the world in `folder` and does not answer, and says what to
-    do."""
+    """Returns a sentence for the user: which process owns the world in `folder` and does not answer, or that others
+    read it, and what to do."""
     lock, pid, since = folder / "lock", "", ""
+    if _has_only_readers(lock):
+        return READERS.format(folder=folder)
     try:
         pid = lock.read_bytes()[:20].decode("ascii", "replace").strip()
         since = datetime.fromtimestamp(lock.stat().st_mtime, UTC).strftime(" since %Y-%m-%d %H:%M:%S UTC")
@@ -39,6 +46,17 @@ def holder(folder: Path) -> str:
         f"Process {pid} has had the world in {folder} open{since}, and it does not answer: let it go on with "
         f"`kill -CONT {pid}`, or end it with `kill -KILL {pid}`; what it has saved stays."
     )
+
+
+def _has_only_readers(path: Path) -> bool:
+    """Returns whether no process owns the lock; its file may still name an earlier owner."""
+    lock = OwnerLock(path)
+    try:
+        return lock.acquire_shared()
+    except Unavailable:
+        return False
+    finally:
+        lock.release()
 
 
 class Silence:

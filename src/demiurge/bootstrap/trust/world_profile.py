@@ -7,7 +7,7 @@ random mark, and the record its digest, so another world that takes the place ha
 
 A record goes along with a world that was moved. What tells a moved world from a copy is the file of its mark: a record
 names the device, the inode and the time of the last change of that file, which moving a folder leaves as they are and
-no copy has. The mark alone proves nothing, for whoever had a copy of the world knows it.
+no copy has. The mark alone proves nothing, since anybody who had a copy of the world knows it.
 
 A policy that was remembered is never passed over for the default one. So recalling fails if the mark of the world in a
 record's place is another one or is lost, and if a world is a copy of one for which a policy is remembered. A record in
