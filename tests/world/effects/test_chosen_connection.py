@@ -9,7 +9,18 @@ from typing import Any
 
 import pytest
 from tests.canaries.search import found, quoted
-from tests.world.small_world import MAIN, START_NS, Script, Talk, called, chat_manifest, said, stored, talking
+from tests.world.small_world import (
+    MAIN,
+    START_NS,
+    Script,
+    Talk,
+    called,
+    chat_manifest,
+    dies_before,
+    said,
+    stored,
+    talking,
+)
 
 from demiurge.bootstrap.secrets import open_vault
 from demiurge.errors import Unavailable
@@ -19,7 +30,9 @@ from demiurge.tools.capabilities import AuthCapability, HttpAccess, Workspaces
 from demiurge.tools.connections.credentials import Credentials
 from demiurge.tools.context import ToolContext
 from demiurge.tools.effect import ToolEffect
+from demiurge.tools.ledger.idempotency import IdempotencyConfig
 from demiurge.tools.policy import ToolPolicy
+from demiurge.tools.result import ToolResult
 from demiurge.values import canonical_json
 from demiurge.values.caller import USER, Caller
 from demiurge.values.clock import SystemEntropy
@@ -403,3 +416,29 @@ async def test_a_secret_of_a_manifest_can_not_be_the_credentials_of_a_connection
 def test_every_manifest_has_the_modules_and_their_code() -> None:
     manifest = chat_manifest()
     assert set(connection_reducers()) <= set(manifest.modules) & set(manifest.reducers)
+
+
+async def test_a_call_that_was_cut_off_and_lost_its_connection_has_an_unknown_outcome(
+    memory: MemoryStore, credentials: ConnectionCredentials
+) -> None:
+    """The earlier attempt may have had it, so "refused" would say too much."""
+    tracker = Tracker()
+
+    async def look(params: Any, *, context: ToolContext) -> Any:
+        return ToolResult(message="found", value=["The door squeaks."])
+
+    tool = tracker.tool(
+        ToolEffect.STATE_CHANGE,
+        idempotency=IdempotencyConfig(),
+        reconcile=look,
+    )
+    async with talking(memory, asks(), [tool], credentials=credentials) as talk:
+        await add(talk, credentials)
+        await choose(talk)
+        dies_before(talk.host, "tool.call", attempted_in=memory)
+        await talk.say("go")
+        await revoke(talk)
+    async with talking(memory, Script(said("done")), [tool], credentials=credentials) as talk:
+        await talk.host.settle()
+        assert answer(talk) == "unknown_outcome"
+    assert tracker.seen == []

@@ -149,7 +149,7 @@ class ReadCalls(Protocol):
         """The effects of unknown outcome, see `bootstrap.doubts.Doubts.found`, and those of `begun`."""
         ...
 
-    @needs("agent", "approver", "chief")
+    @needs("agent", "chief")
     async def connections(self) -> list[WorldConnection]: ...
 
     @needs(*VIEWER)
