@@ -58,10 +58,10 @@ async def call_tool(
     name = checked_id(tool)
     known_by = call_id if call_id is not None else new_id("call", SystemEntropy())
     proposed = {"id": known_by, "name": name, "arguments_json": arguments_json}
-    asked = {"call_id": known_by, "tool": name, "call_ref": backend.run.put_blob(canonical_json.encode(proposed))}
+    event = {"call_id": known_by, "tool": name, "call_ref": backend.run.put_blob(canonical_json.encode(proposed))}
     if connection_id is not None:
         await backend.run.choose_connection(str(Unit(CALLS, known_by)), None, connection_id)
-    accepted = await backend.run.submit("demiurge/CallAsked@1", asked, None, None)
+    accepted = await backend.run.submit("demiurge/CallAsked@1", event, None, None)
     await settle(backend, accepted.unit, on_frame)
     failed = await failure(backend, accepted)
     if failed is not None and failed.code == "exists":

@@ -41,13 +41,13 @@ def require_readable(host: Host, store: Store, intent: bytes, now_ns: int, *, ap
     can see what it is; one in a unit that can be read may be rejected all the same."""
     unit, found = host.intent(intent)
     if found is None:
-        calls = [asked for asked in waiting_calls(host, store, unit, now_ns) if asked["id"] == intent.hex()]
+        calls = [call for call in waiting_calls(host, store, unit, now_ns) if call["id"] == intent.hex()]
     else:
         is_asked = approve and found.awaits_approval
         calls = [_call(store, "", intent, found.params, found.approval, None)] if is_asked else []
-    for asked in calls:
-        if asked["damaged"] is not None:
-            raise Damaged(f"This call of {asked['tool']} can't be shown, so it can't be decided on: {asked['damaged']}")
+    for call in calls:
+        if call["damaged"] is not None:
+            raise Damaged(f"This call of {call['tool']} can't be shown, so it can't be decided on: {call['damaged']}")
     return found
 
 
@@ -78,7 +78,7 @@ def _call(
     unit: str,
     intent: bytes,
     params: Mapping[str, Any],
-    asked: Mapping[str, Any] | None,
+    approval: Mapping[str, Any] | None,
     problem: DemiurgeError | None,
 ) -> dict[str, Any]:
     arguments = None
@@ -87,4 +87,4 @@ def _call(
     except DemiurgeError as error:
         problem = error
     damaged = None if problem is None else with_backup_advice(problem)
-    return {"id": intent.hex(), "unit": unit, "arguments_json": arguments, "damaged": damaged, **(asked or {})}
+    return {"id": intent.hex(), "unit": unit, "arguments_json": arguments, "damaged": damaged, **(approval or {})}
