@@ -18,7 +18,7 @@ from demiurge.filesystems import FolderFilesystem, InMemoryFilesystem, Limits
 from demiurge.filesystems.files import TreeFilesystem
 from demiurge.filesystems.memory import MemoryTree
 from demiurge.filesystems.spool import Spool
-from demiurge.filesystems.tree import Blob, Named, Node
+from demiurge.filesystems.tree import Blob, FolderEntry, Node
 from demiurge.tools.errors import ToolUserError
 from demiurge.tools.execution.scope import CallScope, ScopeState, Transaction, entered
 from demiurge.values.clock import SystemClock
@@ -363,11 +363,11 @@ class Counted(MemoryTree):
         super().__init__()
         self.asked = 0
 
-    def look(self, path: str) -> Node | None:
+    def node(self, path: str) -> Node | None:
         self.asked += 1
-        return super().look(path)
+        return super().node(path)
 
-    def names(self, path: str) -> Sequence[Named]:
+    def names(self, path: str) -> Sequence[FolderEntry]:
         self.asked += 1
         return super().names(path)
 

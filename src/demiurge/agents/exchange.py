@@ -38,7 +38,7 @@ from demiurge.wire.arguments import sound_calls
 from demiurge.wire.items import Completion, FinishReason, Item, ToolCall, ToolChoice, ToolOutput, Usage
 from demiurge.wire.rounds import EMPTY_ANSWER, call_identity, empty_answer, is_empty, next_choice, refuse
 
-__all__ = ["Exchange", "Terms"]
+__all__ = ["Exchange", "LoopSettings"]
 
 Emit = Callable[[AiEvent], object]
 
@@ -46,7 +46,7 @@ _LEFT_TO_THE_RUNNER = (ToolErrorCode.POLICY_DENIED, ToolErrorCode.INVALID_JSON)
 
 
 @dataclass(frozen=True, slots=True)
-class Terms:
+class LoopSettings:
     """The settings that all turns of a loop share. `request` has no items yet; `preface` comes before the items of the
     conversation."""
 
@@ -62,19 +62,19 @@ class Terms:
 class Exchange:
     """One turn over `items`. Calls `emit` with each event, in order. Play it once."""
 
-    def __init__(self, terms: Terms, items: tuple[Item, ...], emit: Emit) -> None:
+    def __init__(self, settings: LoopSettings, items: tuple[Item, ...], emit: Emit) -> None:
         self.items = items
-        self._terms = terms
+        self._settings = settings
         self._emit = emit
-        self._runner = terms.runner.heard_by(emit)
-        self._resources = terms.runner.resources(terms.ctx)
+        self._runner = settings.runner.heard_by(emit)
+        self._resources = settings.runner.resources(settings.ctx)
         self._usages: list[Usage | None] = []
         self._costs: list[Decimal | int | None] = []
 
     async def play(self) -> Turn:
         """Runs until the model answers in words or a person has to decide. Raises a DemiurgeError if it cannot
         continue, and a handler's LoopSignal."""
-        catalog = self._runner.catalog(self._terms.ctx)
+        catalog = self._runner.catalog(self._settings.ctx)
         while True:
             state = read(self.items)
             self.items = state.items
@@ -86,7 +86,7 @@ class Exchange:
             completion = await self._ask(catalog.specs(), self._choice(state.rounds))
             _stop_if_cancelled()
             if is_empty(completion):
-                text = empty_answer(completion.finish_reason, self._terms.request.max_tokens)
+                text = empty_answer(completion.finish_reason, self._settings.request.max_tokens)
                 raise DemiurgeError(text, code=EMPTY_ANSWER)
             self.items = (*self.items, *completion.items)
             if not completion.tool_calls:
@@ -114,8 +114,8 @@ class Exchange:
 
     def _choice(self, rounds: int) -> ToolChoice | None:
         if rounds == 0:
-            return self._terms.request.tool_choice
-        choice = next_choice(rounds, self._terms.max_tool_rounds)
+            return self._settings.request.tool_choice
+        choice = next_choice(rounds, self._settings.max_tool_rounds)
         if choice is None:
             raise ToolFailure(ToolErrorCode.ROUNDS_EXCEEDED)
         return choice
@@ -138,7 +138,7 @@ class Exchange:
 
         refused = self._refused(state, shown)
         try:
-            await self._runner.exec_many(state.open_calls, ctx=self._terms.ctx, refused=refused, answered=answered)
+            await self._runner.exec_many(state.open_calls, ctx=self._settings.ctx, refused=refused, answered=answered)
         finally:
             self.items = state.with_outputs(outputs)
         return tuple(waiting[call.id] for call in state.open_calls if call.id in waiting) if waiting else None
@@ -151,7 +151,7 @@ class Exchange:
             identity = call_identity(call.name, call.arguments_json)
             codes[call.id] = refuse(
                 state.rounds,
-                self._terms.max_tool_rounds,
+                self._settings.max_tool_rounds,
                 denied=canonical_id(call.name) not in shown,
                 invalid=call.invalid,
                 repeated=identity in seen,
@@ -162,11 +162,11 @@ class Exchange:
 
     async def _ask(self, specs: tuple[ToolSpec, ...], choice: ToolChoice | None) -> Completion:
         """Returns the model's next answer, whose call ids are unique in this conversation."""
-        terms, asked_ns = self._terms, self._resources.get(Clock, SystemClock()).now_ns()
-        answer_id = new_id("answer", terms.entropy)
+        settings, asked_ns = self._settings, self._resources.get(Clock, SystemClock()).now_ns()
+        answer_id = new_id("answer", settings.entropy)
         request = replace(
-            terms.request,
-            items=(*terms.preface, *self.items),
+            settings.request,
+            items=(*settings.preface, *self.items),
             specs=specs,
             tool_choice=choice,
             idempotency_key=answer_id,
@@ -175,7 +175,7 @@ class Exchange:
         limit = asyncio.timeout(self._time_left())
         try:
             async with limit:
-                completion = await terms.model.generate(request, on_event=preview.take)
+                completion = await settings.model.generate(request, on_event=preview.take)
         except TimeoutError:
             if not limit.expired():
                 raise

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from demiurge.agents.conversation import ConversationState, read
-from demiurge.agents.exchange import Exchange, Terms
+from demiurge.agents.exchange import Exchange, LoopSettings
 from demiurge.agents.run import AgentRun
 from demiurge.agents.turn import Turn
 from demiurge.errors import InvalidValue
@@ -70,7 +70,7 @@ class AgentLoop:
         )
         preface = (Message("system", (Text(system),)),) if system else ()
         source = entropy if entropy is not None else SystemEntropy()
-        self._terms = Terms(model, runner, request, preface, max_tool_rounds, ctx, source)
+        self._settings = LoopSettings(model, runner, request, preface, max_tool_rounds, ctx, source)
 
     def run(self, message: str | Iterable[Item], history: Iterable[Item] = ()) -> AgentRun:
         """Starts one turn, whose events are read one by one. `message`: a person's text, or items; `history`: the items
@@ -85,7 +85,7 @@ class AgentLoop:
         if not state.is_waiting:
             raise InvalidValue("there is nothing for the model to answer", path="message")
         _check_ids(state)
-        return AgentRun(lambda emit: Exchange(self._terms, state.items, emit))
+        return AgentRun(lambda emit: Exchange(self._settings, state.items, emit))
 
     async def complete(self, message: str | Iterable[Item], history: Iterable[Item] = ()) -> Turn:
         """Runs one turn without its events. A failed turn is returned, not raised."""

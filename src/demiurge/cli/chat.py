@@ -291,7 +291,7 @@ def _follow(chat_id: str) -> None:
     with suppress(KeyboardInterrupt):
         for world, portal in visits():
             with while_it_lasts():
-                portal.run(follower.look(world.chat(chat_id), stays=world.joined))
+                portal.run(follower.show(world.chat(chat_id), stays=world.joined))
 
 
 @_verbs.command(name="export", cls=Command)

@@ -38,7 +38,7 @@ class Follower:
         self._begun = 0
         """The one whose message was shown."""
 
-    async def look(self, chat: Chat, *, stays: bool) -> None:
+    async def show(self, chat: Chat, *, stays: bool) -> None:
         """Prints new messages, and if it `stays`, later ones for ever."""
         while True:
             chat_state = await chat.standing() or ChatStanding()

@@ -36,8 +36,8 @@ def command() -> None:
 @command.command(name="get", cls=Command)
 @running_options
 def get(**running: object) -> None:
-    """Print the manifest in force, or the one that would be, as JSON: schemas, modules, plans, grants, policy,
-    tools."""
+    """Print the manifest in force, or the one that would be, as JSON: schemas, modules, world plans, grants, the
+    world's policy, tools."""
     with opened(RunOptions(**running)) as (world, _):  # type: ignore[arg-type]  # click's own names
         output.document(world.manifest())
 

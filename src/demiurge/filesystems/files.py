@@ -17,7 +17,7 @@ from demiurge.filesystems.paths import above, file_path, tree_path
 from demiurge.filesystems.search import Search, decoded
 from demiurge.filesystems.spool import Spool
 from demiurge.filesystems.tree import Blob, Node, Tree
-from demiurge.filesystems.undo import FilesSnapshot, Mark, Undo
+from demiurge.filesystems.undo import FilesSnapshot, NonFile, Undo
 from demiurge.tools.errors import ToolUserError
 from demiurge.tools.execution.scope import CallScope, Transaction, Transactional
 from demiurge.tools.filesystem import FileEdit, FileEntry, FileText, GrepMatch, WriteMode
@@ -47,7 +47,7 @@ class TreeFilesystem(Transactional):
         return self._limits
 
     def exists(self, path: str) -> bool:
-        return self._tree.look(tree_path(path)) is not None
+        return self._tree.node(tree_path(path)) is not None
 
     def stat(self, path: str) -> FileEntry:
         path = tree_path(path)
@@ -77,7 +77,7 @@ class TreeFilesystem(Transactional):
             raise InvalidValue("a mode is create, overwrite or append", path="mode")
         with self._lock:
             self._check_writable()
-            node = self._tree.look(path)
+            node = self._tree.node(path)
             if node is not None:
                 self._file(path)
                 if mode == "create":
@@ -124,7 +124,7 @@ class TreeFilesystem(Transactional):
             for name, found in doomed:
                 self._check_removable(name, found)
             for name, _ in reversed(doomed):
-                self._undo.change(name, Mark.ABSENT)
+                self._undo.change(name, NonFile.ABSENT)
 
     def mkdir(self, path: str) -> None:
         path = tree_path(path)
@@ -164,7 +164,7 @@ class TreeFilesystem(Transactional):
             raise ToolUserError("These files can only be read.")
 
     def _found(self, path: str) -> Node:
-        node = self._tree.look(path)
+        node = self._tree.node(path)
         if node is None:
             raise ToolUserError(f"There is no file or folder {path}.")
         return node
@@ -207,19 +207,19 @@ class TreeFilesystem(Transactional):
         made = 0
         try:
             for folder in missing:
-                self._undo.change(folder, Mark.FOLDER)
+                self._undo.change(folder, NonFile.FOLDER)
                 made += 1
             yield
         except BaseException:
             for folder in reversed(missing[:made]):
                 with suppress(DemiurgeError):
-                    self._undo.change(folder, Mark.ABSENT)
+                    self._undo.change(folder, NonFile.ABSENT)
             raise
 
     def _missing(self, folders: Sequence[str]) -> Sequence[str]:
         """Returns the missing end of `folders`; existing entries must be folders."""
         for at, folder in enumerate(folders):
-            node = self._tree.look(folder)
+            node = self._tree.node(folder)
             if node is None:
                 return folders[at:]
             if node.kind != "dir":

@@ -24,7 +24,7 @@ from demiurge.filesystems.files import TreeFilesystem
 from demiurge.filesystems.limits import Limits
 from demiurge.filesystems.paths import TEMP_PREFIX, is_name, parent
 from demiurge.filesystems.spool import Spool
-from demiurge.filesystems.tree import Blob, Named, Node
+from demiurge.filesystems.tree import Blob, FolderEntry, Node
 from demiurge.tools.errors import ToolUserError
 from demiurge.values.clock import Clock, SystemClock, SystemEntropy
 
@@ -73,23 +73,25 @@ class FolderTree:
     def total_bytes(self) -> int:
         return self._bytes
 
-    def look(self, path: str) -> Node | None:
+    def node(self, path: str) -> Node | None:
         if not path:
             return Node("dir")
         with self._failing(path), suppress(FileNotFoundError, NotADirectoryError), self._above(path) as (folder, name):
             return _node(os.lstat(name, dir_fd=folder))
         return None
 
-    def names(self, path: str) -> Sequence[Named]:
+    def names(self, path: str) -> Sequence[FolderEntry]:
         with self._failing(path), self._opened(path) as folder, os.scandir(folder) as found:
-            named = []
+            entries = []
             for entry in found:
                 if entry.name.startswith(TEMP_PREFIX):
                     continue
                 with suppress(FileNotFoundError):
                     node = _node(entry.stat(follow_symlinks=False))
-                    named.append(Named(entry.name, node) if is_name(entry.name) else Named("", Node("other")))
-            return named
+                    entries.append(
+                        FolderEntry(entry.name, node) if is_name(entry.name) else FolderEntry("", Node("other"))
+                    )
+            return entries
 
     def load(self, path: str, at_most: int) -> Blob:
         with self._failing(path), self._above(path) as (folder, name):

@@ -9,7 +9,7 @@ from demiurge.filesystems.files import TreeFilesystem
 from demiurge.filesystems.limits import Limits
 from demiurge.filesystems.paths import joined, parent
 from demiurge.filesystems.spool import Spool
-from demiurge.filesystems.tree import Blob, Named, Node
+from demiurge.filesystems.tree import Blob, FolderEntry, Node
 from demiurge.tools.errors import ToolUserError
 from demiurge.values.clock import Clock, SystemClock
 
@@ -33,17 +33,17 @@ class MemoryTree:
     def total_bytes(self) -> int:
         return self._total
 
-    def look(self, path: str) -> Node | None:
+    def node(self, path: str) -> Node | None:
         if (file := self._files.get(path)) is not None:
             return Node("file", len(file[0]), file[1])
         return Node("dir") if path in self._folders else None
 
-    def names(self, path: str) -> Sequence[Named]:
+    def names(self, path: str) -> Sequence[FolderEntry]:
         names = self._folders.get(path)
         if names is None:
             raise ToolUserError(f"There is no folder {path}.")
-        found = ((name, self.look(joined(path, name))) for name in tuple(names))
-        return [Named(name, node) for name, node in found if node is not None]
+        found = ((name, self.node(joined(path, name))) for name in tuple(names))
+        return [FolderEntry(name, node) for name, node in found if node is not None]
 
     def load(self, path: str, at_most: int) -> Blob:
         file = self._files.get(path)

@@ -15,7 +15,7 @@ from demiurge.errors import InvalidValue
 from demiurge.filesystems.limits import Limits
 from demiurge.filesystems.paths import joined
 from demiurge.filesystems.patterns import Matches, glob_root, path_glob, regular_expression
-from demiurge.filesystems.tree import Named, Node, Tree
+from demiurge.filesystems.tree import FolderEntry, Node, Tree
 from demiurge.tools.errors import ToolUserError
 from demiurge.tools.filesystem import FileEntry, GrepMatch
 from demiurge.values.clock import Clock
@@ -58,7 +58,7 @@ class Search:
         matches = path_glob(pattern, self.limits.pattern_chars)
         root = glob_root(pattern)
         start = joined(path, root) if root else path
-        node = self.tree.look(start)
+        node = self.tree.node(start)
         if node is None or node.kind != "dir":
             return ()
         passed = len(path) + 1 if path else 0
@@ -68,7 +68,7 @@ class Search:
     def grep(self, pattern: str, path: str, glob: str | None, limit: int | None) -> Sequence[GrepMatch]:
         matches = regular_expression(pattern, self.limits.pattern_chars)
         is_wanted = self._wanted(glob, path)
-        node = self.tree.look(path)
+        node = self.tree.node(path)
         if node is not None and node.kind == "file":
             return self._at_most(limit, self._lines([(path, node)], matches, is_named=True))
         self._check_folder(path)
@@ -76,13 +76,13 @@ class Search:
         return self._at_most(limit, self._lines(files, matches, is_named=False))
 
     def _check_folder(self, path: str) -> None:
-        node = self.tree.look(path)
+        node = self.tree.node(path)
         if node is None:
             raise ToolUserError(f"There is no {path}.")
         if node.kind != "dir":
             raise ToolUserError(f"{path} is no folder.")
 
-    def _inside(self, path: str) -> Sequence[Named]:
+    def _inside(self, path: str) -> Sequence[FolderEntry]:
         try:
             return self.tree.names(path)
         except ToolUserError:  # vanished meanwhile, or not readable
@@ -150,7 +150,7 @@ def decoded(path: str, data: bytes) -> str:
         raise ToolUserError(f"{path} is no text in UTF-8.") from error
 
 
-def _sorted(folder: str, found: Iterable[Named]) -> list[tuple[str, Node]]:
+def _sorted(folder: str, found: Iterable[FolderEntry]) -> list[tuple[str, Node]]:
     return [
         (joined(folder, entry.name), entry.node) for entry in sorted(found, key=lambda entry: entry.name) if entry.name
     ]

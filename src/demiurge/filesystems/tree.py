@@ -12,7 +12,7 @@ from typing import Protocol
 
 from demiurge.tools.filesystem import FileKind
 
-__all__ = ["Blob", "Named", "Node", "Tree"]
+__all__ = ["Blob", "FolderEntry", "Node", "Tree"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ class Node:
 
 
 @dataclass(frozen=True, slots=True)
-class Named:
+class FolderEntry:
     """An entry of a folder. `name` is empty if the path rules do not allow the name."""
 
     name: str
@@ -52,9 +52,9 @@ class Tree(Protocol):
     def total_bytes(self) -> int:
         """Returns the bytes of all files, or those added since this tree was opened."""
 
-    def look(self, path: str) -> Node | None: ...
+    def node(self, path: str) -> Node | None: ...
 
-    def names(self, path: str) -> Sequence[Named]:
+    def names(self, path: str) -> Sequence[FolderEntry]:
         """Yields the entries of a folder, in no order."""
 
     def load(self, path: str, at_most: int) -> Blob:

@@ -29,17 +29,17 @@ from demiurge.filesystems.tree import Blob, Node, Tree
 from demiurge.tools.errors import ToolUserError
 from demiurge.tools.execution.scope import CallScope, ScopeState, current_scope
 
-__all__ = ["FilesSnapshot", "Mark", "Undo"]
+__all__ = ["FilesSnapshot", "NonFile", "Undo"]
 
 
-class Mark(Enum):
-    """The states of a path without bytes."""
+class NonFile(Enum):
+    """The states of a path that is no file."""
 
     ABSENT = "absent"
     FOLDER = "folder"
 
 
-_State: TypeAlias = Mark | SpooledFile
+_State: TypeAlias = NonFile | SpooledFile
 
 
 @dataclass(slots=True)
@@ -85,7 +85,7 @@ class Undo:
                 self.commit(other)
         self._touched.setdefault(scope, set())
 
-    def change(self, path: str, value: Blob | Mark) -> None:
+    def change(self, path: str, value: Blob | NonFile) -> None:
         """Puts a file, a folder or nothing at `path`, owned by the current scope. Raises Conflict if the call was
         rolled back; ToolUserError, Unavailable."""
         owner = self._owner(current_scope())
@@ -189,18 +189,18 @@ class Undo:
             scope = scope.parent
         return scope
 
-    def _write(self, path: str, value: Blob | Mark) -> None:
+    def _write(self, path: str, value: Blob | NonFile) -> None:
         if isinstance(value, Blob):
             self._tree.put(path, value)
-        elif value is Mark.FOLDER:
+        elif value is NonFile.FOLDER:
             self._tree.make(path)
         else:
             self._tree.remove(path)
 
     def _state(self, path: str) -> _State:
-        node = self._tree.look(path)
+        node = self._tree.node(path)
         if node is None or node.kind != "file":
-            return Mark.ABSENT if node is None else Mark.FOLDER
+            return NonFile.ABSENT if node is None else NonFile.FOLDER
         blob = self._tree.load(path, self._most_bytes)
         try:
             return self._spool.keep(blob)
@@ -208,7 +208,7 @@ class Undo:
             raise Unavailable("There is no room to note what a change can be undone with.", code="disk") from error
 
     def _stamp(self, path: str) -> Hashable:
-        return _stamp_of(self._tree.look(path))
+        return _stamp_of(self._tree.node(path))
 
     def _known(self, path: str) -> _History | None:
         """Returns the path's history; None if another process changed the path since, because its history then starts
@@ -251,10 +251,10 @@ class Undo:
             self._touched[owner].add(path)
         history.stamp = self._stamp(path)
 
-    def _claim(self, path: str, owner: CallScope | None, value: Blob | Mark) -> None:
+    def _claim(self, path: str, owner: CallScope | None, value: Blob | NonFile) -> None:
         """Records what a change implies about other paths."""
-        claimed = above(path) if value is not Mark.ABSENT else []
-        if value is not Mark.FOLDER:
+        claimed = above(path) if value is not NonFile.ABSENT else []
+        if value is not NonFile.FOLDER:
             claimed += self._sorted[bisect_left(self._sorted, f"{path}/") : bisect_left(self._sorted, f"{path}0")]
         self._claim_all(claimed, owner)
 
@@ -281,28 +281,28 @@ class Undo:
         else:
             self._drop(path)
 
-    def _put_back(self, path: str, value: Blob | Mark) -> None:
+    def _put_back(self, path: str, value: Blob | NonFile) -> None:
         self._save(path)
         self._write(path, value)
         self._restamp(path)
 
-    def _bring(self, targets: Mapping[str, _State], change: Callable[[str, Blob | Mark], None]) -> None:
+    def _bring(self, targets: Mapping[str, _State], change: Callable[[str, Blob | NonFile], None]) -> None:
         """Gives each path its target state: first removes entries from the bottom up, then adds entries from the top
         down. A path that others have blocked stays as it is."""
         failure: DemiurgeError | None = None
         for path in sorted(targets, reverse=True):
-            node = self._tree.look(path)
+            node = self._tree.node(path)
             if node is None or node.kind == _kind(targets[path]):
                 continue
             try:
-                change(path, Mark.ABSENT)
+                change(path, NonFile.ABSENT)
             except ToolUserError:
                 continue  # a folder with entries of others
             except DemiurgeError as error:
                 failure = error
         for path, state in sorted(targets.items()):
             try:
-                if state is not Mark.ABSENT:
+                if state is not NonFile.ABSENT:
                     self._bring_one(path, state, change)
             except ToolUserError:
                 continue
@@ -311,12 +311,12 @@ class Undo:
         if failure is not None:
             raise failure
 
-    def _bring_one(self, path: str, state: _State, change: Callable[[str, Blob | Mark], None]) -> None:
-        node, folder = self._tree.look(path), parent(path)
+    def _bring_one(self, path: str, state: _State, change: Callable[[str, Blob | NonFile], None]) -> None:
+        node, folder = self._tree.node(path), parent(path)
         in_the_way = node is not None and node.kind != _kind(state)
-        if in_the_way or (folder and _kind_of(self._tree.look(folder)) != "dir"):
+        if in_the_way or (folder and _kind_of(self._tree.node(folder)) != "dir"):
             return
-        if isinstance(state, Mark):
+        if isinstance(state, NonFile):
             if node is None:
                 change(path, state)
             return
@@ -337,7 +337,7 @@ def _below(history: _History, owners: set[CallScope]) -> _State | None:
 
 
 def _kind(state: _State) -> str | None:
-    return "file" if isinstance(state, SpooledFile) else "dir" if state is Mark.FOLDER else None
+    return "file" if isinstance(state, SpooledFile) else "dir" if state is NonFile.FOLDER else None
 
 
 def _kind_of(node: Node | None) -> str | None:

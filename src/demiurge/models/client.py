@@ -196,7 +196,7 @@ class ModelClient:
         if row.writes_calls_as_text:
             names = frozenset(spec.name for spec in request.specs) if request.tool_choice != "none" else frozenset()
             text_calls = TextCalls(names, is_guided(row, request), self._entropy, emit)
-            emit = text_calls.see
+            emit = text_calls.add_event
         if _is_encoded(response):
             raise ProviderError(code="bad_response", status=200, detail="the answer is compressed, unasked")
         decoder: StreamDecoder = row.wire.Decoder()
@@ -207,7 +207,7 @@ class ModelClient:
         except httpx.TransportError:
             raise ProviderError(code="truncated", status=200) from None
         completion = replace(decoder.close(), delivery=read_delivery(response.headers, request.api_key))
-        return completion if text_calls is None else text_calls.settle(completion)
+        return completion if text_calls is None else text_calls.finish(completion)
 
 
 async def _pump(response: httpx.Response, decoder: StreamDecoder, emit: OnEvent) -> None:

@@ -18,7 +18,7 @@ __all__ = ["TextCalls"]
 
 
 class TextCalls:
-    """`see` takes the events of the answer, `settle` the answer itself. `names` are the tools that were sent."""
+    """`add_event` takes the events of the answer, `finish` the answer itself. `names` are the tools that were sent."""
 
     def __init__(self, names: frozenset[str], guided: bool, entropy: Entropy, emit: Callable[[AiEvent], None]) -> None:
         self._names = names
@@ -27,13 +27,13 @@ class TextCalls:
         self._emit = emit
         self._held = HeldText()
 
-    def see(self, event: AiEvent) -> None:
+    def add_event(self, event: AiEvent) -> None:
         if not isinstance(event, TextDelta) or not self._names:
             self._emit(event)
         elif shown := self._held.feed(event.delta):
             self._emit(TextDelta(shown))
 
-    def settle(self, completion: Completion) -> Completion:
+    def finish(self, completion: Completion) -> Completion:
         """Returns the answer, with its call if the text is one. Raises ProviderError if a guided answer is no call."""
         if completion.tool_calls or not self._names:
             return self._as_text(completion)

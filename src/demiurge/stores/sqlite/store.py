@@ -36,7 +36,7 @@ from demiurge.stores.sqlite.logged_attempts import LoggedAttempts, remove_foreig
 from demiurge.stores.sqlite.read_only import open_read_only
 from demiurge.stores.sqlite.schema_objects import check_objects
 from demiurge.stores.sqlite.tiles import SqliteTiles, record_hashes
-from demiurge.stores.sqlite.waiting import SqliteWaiting
+from demiurge.stores.sqlite.waiting import SqliteWaitingList
 from demiurge.stores.sqlite.world_folder import DATABASE, check_database, check_remains, create
 from demiurge.values.clock import Clock, SystemClock
 from demiurge.values.refs import Ref, parse_ref, ref_digest, ref_from_digest, ref_of
@@ -70,7 +70,7 @@ class SqliteStore:
             self.world_id = schema.read_world_id(db, folder / DATABASE)
             self._attempts = LoggedAttempts(folder, db)
             self.archives = SqliteArchives(folder, self.world_id, database, self)
-            self.waiting = SqliteWaiting(database, journal.length)
+            self.waiting = SqliteWaitingList(database, journal.length)
             self._damaged = journal.find_damage(db, self.archives.fetch_empty)
         self._erasures, self.exposures = Erasures(database, self._files), SqliteExposures(database, self)
         if read_only is not None:

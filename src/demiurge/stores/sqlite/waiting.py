@@ -17,12 +17,12 @@ from zlib import crc32
 from demiurge.errors import Damaged
 from demiurge.stores.sqlite.database import Database
 
-__all__ = ["SqliteWaiting", "change", "replace"]
+__all__ = ["SqliteWaitingList", "change", "replace"]
 
 _INSERT: Final = "INSERT OR REPLACE INTO waiting (intent, unit, guard) VALUES (?, ?, ?)"
 
 
-class SqliteWaiting:
+class SqliteWaitingList:
     """The `demiurge.stores.protocol.WaitingList` of a database. `length` counts the rows of the journal."""
 
     def __init__(self, database: Database, length: Callable[[sqlite3.Connection], int]) -> None:
