@@ -40,7 +40,7 @@ def test_doctor_says_for_each_provider_whether_there_is_a_key(demiurge: Any, mon
     }
     monkeypatch.delenv("ANTHROPIC_API_KEY")
     demiurge("secrets", "set", "llm/anthropic", stdin=b"sk-ant-canary")
-    assert keys()["anthropic"] == ("llm/anthropic is in the vault", "")
+    assert keys()["anthropic"] == ("llm/anthropic is in the secret vault", "")
     assert "sk-ant-canary" not in demiurge("doctor").out
 
 

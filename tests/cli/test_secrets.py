@@ -152,7 +152,7 @@ def test_doctor_says_where_the_vault_is_and_what_is_wrong_with_it(keyless: Path,
     assert "secret llm/api@1" not in done, "the local model needs no key"
     demiurge("secrets", "set", "llm/api", stdin=CANARY.encode())
     done = checks(demiurge("doctor", "--json"))
-    assert done["key for openai"]["detail"] == "llm/api is in the vault"
+    assert done["key for openai"]["detail"] == "llm/api is in the secret vault"
     assert done["secret llm/api@1"]["detail"] == "found at vault:llm/api"
     key = keyless / ".config/demiurge/vault.key"
     key.chmod(0o644)

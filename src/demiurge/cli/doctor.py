@@ -259,7 +259,7 @@ def _keys(environment: Mapping[str, str]) -> list[tuple[str, str, str]]:
         names = [name for name in (GENERAL_KEY, row.key_variable) if name and environment.get(name, "").strip()]
         found = f"{' and '.join(names)} set" if names else ""
         if not found and holds(environment, alias, version):
-            found = f"{alias} is in the vault"
+            found = f"{alias} is in the secret vault"
         way = f"Set {row.key_variable} (or {GENERAL_KEY}), or run `demiurge secrets set {alias}`."
         keys.append((row.name.partition("-")[0], found, way))
     return keys

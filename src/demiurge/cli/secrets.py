@@ -152,13 +152,13 @@ def _where(row: Mapping[str, Any]) -> str:
         return "see `demiurge connections ls` of its world"
     if row["state"] in ("missing", "refused"):
         return str(row["mend"])
-    return next((binding for binding, state in row["bindings"].items() if state == "found"), "only in the vault")
+    return next((binding for binding, state in row["bindings"].items() if state == "found"), "only in the secret vault")
 
 
 def _vault() -> tuple[SecretVault, VaultPlaces]:
     vault, places = open_vault(os.environ), vault_places(os.environ)
     if vault is None or places is None:
-        raise Unavailable("There is no home folder to keep a vault in: set HOME, or DEMIURGE_VAULT and its key.")
+        raise Unavailable("There is no home folder to keep a secret vault in: set HOME, or DEMIURGE_VAULT and its key.")
     return vault, places
 
 

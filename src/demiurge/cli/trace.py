@@ -135,7 +135,7 @@ def _found(world: World, prefix: str) -> list[Record]:
     journal once."""
     digits = prefix.removeprefix("sha256:").lower()
     if len(digits) < SHORTEST:
-        raise click.UsageError(f"Say at least {SHORTEST} characters of the hash.")
+        raise click.UsageError(f"Give at least {SHORTEST} characters of the hash.")
     found: dict[str, list[Record]] = {}
     for record in world.journal.read():
         hashes = [record.hash.hex()]

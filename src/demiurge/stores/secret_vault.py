@@ -121,7 +121,7 @@ class SecretVault:
             version = max((number for name, number in rows if name == alias), default=0) + 1
             if version == 1 and not first:
                 why = f"put the first version there with `demiurge secrets set {alias}`"
-                raise NotFound(f"There is no {alias} in the vault {self.path}: {why}.", code="unknown_alias")
+                raise NotFound(f"There is no {alias} in the secret vault {self.path}: {why}.", code="unknown_alias")
             sealed = ring.seal(secret, _associated(alias, version), entropy)
             rows[alias, version] = SealedSecret(alias, version, ring.newest, sealed, intent)
             try:
@@ -166,7 +166,7 @@ class SecretVault:
         if not sealed.startswith(_SEALED):
             raise InvalidValue(NOT_SEALED, code="sealed_invalid")
         if name != ring.newest.encode():
-            raise InvalidValue("This value was not sealed with the key of this vault.", code="sealed_invalid")
+            raise InvalidValue("This value was not sealed with the key of this secret vault.", code="sealed_invalid")
         try:
             return ring.open(ring.newest, rest, purpose)
         except Damaged:
@@ -177,7 +177,7 @@ class SecretVault:
         key = self._find_key()
         if key is None:
             why = "set DEMIURGE_VAULT_KEY to its key, or put its key file back"
-            raise Unavailable(f"The vault {self.path} has no key: {why}.", code=CODE)
+            raise Unavailable(f"The secret vault {self.path} has no key: {why}.", code=CODE)
         return key
 
     def _by_name(self) -> dict[tuple[str, int], SealedSecret]:
@@ -194,14 +194,14 @@ class SecretVault:
             return sorted(SealedSecret.from_json(row) for row in node["secrets"])
         except (KeyError, TypeError, ValueError):
             why = "upgrade Demiurge if a newer one made it, else restore it from a backup"
-            raise Damaged(f"{self.path} is no vault of this version: {why}.") from None
+            raise Damaged(f"{self.path} is no secret vault of this version: {why}.") from None
 
     def _write(self, rows: Mapping[tuple[str, int], SealedSecret]) -> None:
         node = {**_FORMAT, "secrets": [rows[name].to_json() for name in sorted(rows)]}
         data = json.dumps(node, indent=1).encode() + b"\n"
         if len(data) > MAX_BYTES:
             why = "take versions that nothing uses out of it with `demiurge secrets rm`"
-            raise Unavailable(f"The vault {self.path} is full: {why}.", code="vault_full")
+            raise Unavailable(f"The secret vault {self.path} is full: {why}.", code="vault_full")
         write_private(self.path, data)
 
 
@@ -221,7 +221,7 @@ def _ring(key: Secret) -> KeyRing:
         return KeyRing({name: key.reveal()})
     except Unavailable:
         raise Unavailable(
-            "The vault needs a package: pip install 'demiurge-runtime[connections]'.", code="missing_package"
+            "The secret vault needs a package: pip install 'demiurge-runtime[connections]'.", code="missing_package"
         ) from None
 
 

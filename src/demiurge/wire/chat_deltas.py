@@ -123,9 +123,9 @@ class ChatDeltas:
         """Returns whether the host wrote the answer to its end; `done`: the stream had its `[DONE]`.
 
         A call without arguments is ambiguous, since it stands for `{}`. It counts as complete if a finish reason came
-        in a later chunk, or in the same chunk and then `[DONE]`. A `[DONE]` alone does not complete it, since proxies
-        add one to a cut stream; nor if any of the call came after a finish reason, because a host that sent one sends
-        another at the end of the next call.
+        in a later chunk, or in the same chunk and then `[DONE]`. `[DONE]` alone does not complete it, since proxies add
+        one to a cut stream. Nor does it complete a call with a fragment after a finish reason, because a host that sent
+        one sends another at the end of the next call.
         """
         if self._has_ended:
             return done or not self._ends_with_bare_call
