@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from tests.canaries.search import bytes_below, found, tapped
 
-from demiurge import AuthCapability, ToolContext, ToolEffect, ToolPolicy, World, tool
+from demiurge import AuthCapability, IdempotencyConfig, ToolContext, ToolEffect, ToolPolicy, World, tool
 from demiurge.bootstrap.backend.socket import socket_path
 from demiurge.bootstrap.connections import Connections
 from demiurge.bootstrap.secrets import open_vault
@@ -156,6 +156,35 @@ async def test_a_person_sees_which_connection_a_call_would_use(tmp_path: Path, e
         await world.settle()
         outcome = await world.call("my_issues", "{}", "c1")
         assert (outcome.error_code, lent) == ("connection_unavailable", [])
+
+
+async def test_a_doubt_of_a_call_with_a_connection_is_found_in_the_ledger_and_settled(
+    tmp_path: Path, environment: dict[str, str]
+) -> None:
+    ran: list[int] = []
+
+    @tool(
+        effect=ToolEffect.EXTERNAL_SIDE_EFFECT, requires_connection=True, idempotency=IdempotencyConfig(scope="global")
+    )
+    def close_issue(number: int, context: ToolContext) -> str:
+        """Closes an issue."""
+        ran.append(number)
+        if len(ran) == 2:
+            raise SystemExit
+        return "closed"
+
+    policy = ToolPolicy(("close_issue",))
+    async with World.open(tmp_path / "w", [close_issue], policy, environment=environment) as world:
+        ada, bob = [await world.connections.add("tracker", Credentials(TOKEN)) for _ in range(2)]
+        assert (await world.call("close_issue", '{"number": 7}', "c1", connection_id=ada)).ok
+        outcome = await world.call("close_issue", '{"number": 7}', "c2", connection_id=bob)
+        assert outcome.error_code == "unknown_outcome"
+        [doubt] = await world.doubts()
+        assert (doubt["tool"], doubt["ledger"]) == ("close_issue", "in_doubt")
+        await world.settle_doubt(doubt["id"], done=True, reason="it is closed", result="closed")
+        assert await world.doubts() == []
+        again = await world.call("close_issue", '{"number": 7}', "c3", connection_id=bob)
+        assert (again.ok, again.replayed, ran) == (True, True, [7, 7])
 
 
 async def run_child(name: str, folder: Path, home: str, fault: str = "") -> tuple[int | None, bytes]:

@@ -17,6 +17,7 @@ from pydantic import ValidationError
 
 from demiurge import faults
 from demiurge.bootstrap.ledger import WorldLedger
+from demiurge.bootstrap.ledger_slots import slots_of_call
 from demiurge.errors import Conflict, DemiurgeError, InvalidValue, NotFound, UsageError
 from demiurge.stores.protocol import Store
 from demiurge.tools.errors import ToolValidationError
@@ -25,7 +26,6 @@ from demiurge.tools.ledger.store import EntryState, LedgerRow, LedgerSlot
 from demiurge.tools.policy import ToolPolicyContext
 from demiurge.tools.result import ToolResult
 from demiurge.tools.source import ToolSource
-from demiurge.tools.stages.recall import slot_of
 from demiurge.values import canonical_json
 from demiurge.values.caller import Caller
 from demiurge.values.clock import Clock
@@ -156,19 +156,18 @@ class Doubts:
             return []
         caller = ToolPolicyContext(run_id=doubt.unit, actor=doubt.actor)
         try:
-            slots = [slot_of(tool, arguments, caller, session_id=session) for session in (doubt.unit, None)]
+            return slots_of_call(self._store, tool, arguments, caller, doubt.unit)
         except (DemiurgeError, ToolValidationError):
             return []
         except Exception:  # noqa: BLE001 - a `key_fn` is the user's own
             return []
-        return list(dict.fromkeys(slot for slot in slots if slot is not None))
 
     def _row(self, slots: Sequence[LedgerSlot]) -> LedgerRow | None:
         ledger = self._ledger.existing() if self._ledger is not None and slots else None
         if ledger is None:
             return None
-        rows = (ledger.find(slot, self._clock.now_ns()) for slot in slots)
-        return next((row for row in rows if row is not None), None)
+        rows = [row for slot in slots if (row := ledger.find(slot, self._clock.now_ns())) is not None]
+        return min(rows, key=lambda row: row.state is EntryState.DONE, default=None)
 
     # -- settling -----------------------------------------------------------------------------------------------------
 

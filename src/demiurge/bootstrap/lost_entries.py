@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from demiurge.bootstrap.ledger_slots import slots_of_call
 from demiurge.errors import DemiurgeError
 from demiurge.stores.protocol import Store
 from demiurge.stores.sqlite.ledger import SqliteEffectLedger
@@ -17,7 +18,6 @@ from demiurge.tools.errors import ToolErrorCode
 from demiurge.tools.ledger.store import LedgerSlot
 from demiurge.tools.policy import ToolPolicyContext
 from demiurge.tools.source import ToolSource
-from demiurge.tools.stages.recall import slot_of
 from demiurge.values import canonical_json
 from demiurge.values.clock import Clock
 from demiurge.world.effect_kinds import TOOL
@@ -76,9 +76,9 @@ def _slots(store: Store, source: ToolSource, intent: Record) -> list[tuple[Ledge
     caller = ToolPolicyContext.of(intent.stamp.caller, run_id=intent.unit)
     try:
         arguments = str(canonical_json.parse_object(store.get_blob(params["call_ref"]))["arguments_json"])
-        slots = [slot_of(tool, arguments, caller, session_id=session) for session in (intent.unit, None)]
+        slots = slots_of_call(store, tool, arguments, caller, intent.unit)
     except DemiurgeError:
         return []
     except Exception:  # noqa: BLE001 - a `key_fn` is the user's own
         return []
-    return [(slot, tool.idempotency.ttl_ns) for slot in dict.fromkeys(slots) if slot is not None]
+    return [(slot, tool.idempotency.ttl_ns) for slot in slots]

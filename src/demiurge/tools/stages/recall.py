@@ -79,17 +79,22 @@ async def call_ledger(ports: Ports, call: Call, work: Callable[[], T]) -> T:
 
 
 def slot_of(
-    tool: BoundTool, arguments: str, caller: ToolPolicyContext, *, session_id: str | None = None
+    tool: BoundTool,
+    arguments: str,
+    caller: ToolPolicyContext,
+    *,
+    session_id: str | None = None,
+    connection_id: str | None = None,
 ) -> LedgerSlot | None:
     """Returns the slot of a call with these arguments in a ledger; None for a tool without idempotency.
 
-    `arguments` are JSON; `session_id` is the id of the call's session. Raises InvalidValue and ToolValidationError
-    for arguments that the tool does not accept, and whatever a `key_fn` raises."""
+    `arguments` are JSON; `session_id` and `connection_id` are those of the call. Raises InvalidValue and
+    ToolValidationError for arguments that the tool does not accept, and whatever a `key_fn` raises."""
     config = tool.idempotency
     if config is None or config.strategy is IdempotencyStrategy.NONE:
         return None
     args, params = canonical_json.parse_object(arguments), tool.parse(arguments)
-    return _slot(tool, params, _dump_params(tool, params, args), config, caller, None, session_id)
+    return _slot(tool, params, _dump_params(tool, params, args), config, caller, connection_id, session_id)
 
 
 def _identity(call: Call, config: IdempotencyConfig) -> tuple[LedgerSlot, str]:

@@ -1,0 +1,30 @@
+"""The slots of a world's ledger in which a call may have its entry, found from the journal alone."""
+
+from __future__ import annotations
+
+from demiurge.stores.protocol import Store
+from demiurge.tools.bound import BoundTool
+from demiurge.tools.ledger.store import LedgerSlot
+from demiurge.tools.policy import ToolPolicyContext
+from demiurge.tools.stages.recall import slot_of
+from demiurge.world.connections import CONNECTION
+from demiurge.world.unit import Unit
+
+__all__ = ["slots_of_call"]
+
+
+def slots_of_call(
+    store: Store, tool: BoundTool, arguments: str, caller: ToolPolicyContext, unit: str
+) -> list[LedgerSlot]:
+    """Returns the slots of a call of `tool` with these JSON arguments: under its unit's session or, without one, its
+    run; for a tool that needs a connection, under each connection of the world, because an attempt does not say which
+    it had. Raises InvalidValue, ToolValidationError, and whatever a `key_fn` raises."""
+    connections: list[str | None] = [None]
+    if tool.requires_connection:
+        connections = [Unit.parse(head.unit).key for head in store.heads(f"{CONNECTION}/")]
+    slots = [
+        slot_of(tool, arguments, caller, session_id=session, connection_id=connection_id)
+        for connection_id in connections
+        for session in (unit, None)
+    ]
+    return list(dict.fromkeys(slot for slot in slots if slot is not None))
