@@ -44,8 +44,8 @@ docs: $(VENV)/dev.ready
 # Writes the pinned requirements again, from pyproject.toml through uv.lock.
 lock:
 	uv lock
-	uv export -q --frozen --no-emit-project --no-default-groups --group build --extra connections --extra local --extra prices -o requirements/run.txt
-	uv export -q --frozen --no-emit-project --extra connections --extra local --extra prices -o requirements/dev.txt
+	uv export -q --frozen --no-emit-project --no-default-groups --group build --extra connections --extra local --extra prices --extra server -o requirements/run.txt
+	uv export -q --frozen --no-emit-project --extra connections --extra local --extra prices --extra server -o requirements/dev.txt
 	uv export -q --frozen --no-emit-project --group mutants --extra local --extra prices -o requirements/mutants.txt
 
 clean:

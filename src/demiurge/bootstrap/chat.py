@@ -10,7 +10,7 @@ import asyncio
 import os
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from demiurge.apps.demiurge import CHAT, MAX_TOKENS
 from demiurge.bootstrap.backend import Backend, OnFrame
@@ -41,6 +41,13 @@ REFUSED = "demiurge/ChatFailed@1"
 
 TRIES = 50
 """How often a message is offered again because another process was quicker."""
+
+
+class Said(NamedTuple):
+    """A message that a chat has taken: its number in the chat, and the place of its event."""
+
+    request_id: int
+    accepted: Accepted
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,14 +129,7 @@ class Chat:
         quicker = ("chat_busy", "request_stale", *(("not_in_toolset",) if tools is None else ()))
         for _ in range(TRIES):
             chat = await self._ready(on_frame)
-            own_tools = chat.own_tools_ref if chat is not None else None
-            offered = await message_tools(self.backend, own_tools, tools, self.choice.provider, tool_choice)
-            if chat is None:
-                await self.create()
-            request_id = chat.last_request_id + 1 if chat is not None else 1
-            limit = max_tokens if max_tokens is not None or chat is None else chat.own_max_tokens
-            settings = {**await self._settings(limit), **offered}
-            accepted = await self._say(text, stored, request_id, settings)
+            request_id, accepted = await self._offer(text, stored, chat, max_tokens, tools, tool_choice)
             await self.resume(on_frame)
             refused = self._refusal(accepted)
             if refused is None:
@@ -137,6 +137,57 @@ class Chat:
             if refused.code not in quicker:
                 return Reply("failed", request_id, error_code=refused.code, message=refused.message)
         raise self._busy()
+
+    async def say(
+        self,
+        text: str,
+        *,
+        max_tokens: int | None = None,
+        tools: Sequence[str] | None = None,
+        tool_choice: ToolChoice | None = None,
+    ) -> Said:
+        """Takes a message in and returns at once; the process that owns the world goes on with the turn.
+
+        The arguments are those of `send`. Raises as `send`; Conflict (`chat_busy`) also while a turn goes on."""
+        lacking = await self._lacking()
+        if max_tokens is not None:
+            require_fields("max_tokens", lacking)
+        for _ in range(TRIES):
+            chat = await self._cell.settings(lacking)
+            if chat is not None and chat.turn is not None and chat.turn.is_open:
+                why = f"The last turn of chat {self.id} is not over; wait for it, decide what it waits for, or stop it."
+                raise Conflict(why, code="chat_busy")
+            request_id, accepted = await self._offer(text, [], chat, max_tokens, tools, tool_choice)
+            refused = self._refusal(accepted)
+            if refused is None:
+                return Said(request_id, accepted)
+            if refused.code != "request_stale":
+                raise Conflict(refused.message, code=refused.code)
+        raise self._busy()
+
+    async def wait(self, request_id: int) -> Reply:
+        """Returns the reply to a message once its turn is over, or only a person can go on."""
+        await self.resume()
+        return await self._settled(request_id, None)
+
+    async def _offer(
+        self,
+        text: str,
+        attachments: Sequence[tuple[Image | Audio, Ref]],
+        chat: ChatSettings | None,
+        max_tokens: int | None,
+        tools: Sequence[str] | None,
+        tool_choice: ToolChoice | None,
+    ) -> tuple[int, Accepted]:
+        """Submits a message after the last one that `chat` knows; None: to a chat that is made first."""
+        own_tools = chat.own_tools_ref if chat is not None else None
+        offered = await message_tools(self.backend, own_tools, tools, self.choice.provider, tool_choice)
+        if chat is None:
+            await self.create()
+        request_id = chat.last_request_id + 1 if chat is not None else 1
+        limit = max_tokens if max_tokens is not None or chat is None else chat.own_max_tokens
+        settings = {**await self._settings(limit), **offered}
+        return request_id, await self._say(text, attachments, request_id, settings)
 
     async def use_tools(self, tools: Sequence[str] | None, *, tool_choice: ToolChoice | None = None) -> None:
         """Lets the model call these tools alone, from now on in this chat; None: all that the tool policy allows.

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 from demiurge.apps.demiurge import app
@@ -25,6 +26,7 @@ from demiurge.bootstrap.manifest import (
     read_definitions,
     reducers_of,
 )
+from demiurge.bootstrap.manifest_change import MANIFEST_SET, ManifestChange, sources_of
 from demiurge.bootstrap.models import Choice, addresses, choose
 from demiurge.bootstrap.secrets import open_secrets
 from demiurge.bootstrap.trust.adoption import Adoption
@@ -35,6 +37,7 @@ from demiurge.sessions.codec import EventCodec
 from demiurge.stores import SqliteStore
 from demiurge.tools.execution.error_log import ToolErrorLog
 from demiurge.tools.execution.observers import Observers
+from demiurge.values.caller import USER, Caller
 from demiurge.values.clock import SystemClock
 
 __all__ = ["Opening"]
@@ -122,6 +125,30 @@ class Opening:
         as `World.open`."""
         store = self._take_ownership()
         return self._embedded(store, joined) if store is not None else self._guest(joined)
+
+    @classmethod
+    def of_server(
+        cls, url: str, caller: Caller, choice: tuple[str, str], session_types: Sequence[type[Any]]
+    ) -> Opening:
+        """Returns what `World` needs of a world that a server at `url` serves: nothing is opened here."""
+        options = WorldOptions(folder=Path(url), session_types=session_types, caller=caller)
+        return replace(cls.of(options), choice=Choice(*choice))
+
+    async def finish(self, backend: Backend) -> None:
+        """Puts the tools and the definitions of the options in force, and lets other processes in. Raises as
+        `World.open`."""
+        if self.source.is_waiting and not self.options.read_only:
+            await self.source.refresh(backend.of(USER))
+        await backend.serve()
+        if self.given is not None and not backend.owner:
+            await self.set_definitions(backend, self.given)
+        if self.adopts and not (await backend.of(USER).read.info())["adopted"]:
+            raise Conflict("Another process has this world open, to look at; stop it first.", code="owned")
+
+    async def set_definitions(self, backend: Backend, given: Definitions) -> None:
+        """Puts definitions in force, with the code that the options name."""
+        sources = sources_of(given, self.config.code)
+        await backend.keep.replace_manifest(ManifestChange(MANIFEST_SET, given, sources=sources))
 
     @property
     def _must_match_owner(self) -> bool:

@@ -15,29 +15,31 @@ from types import MappingProxyType
 from typing import Any
 
 from demiurge.bootstrap.backend import Backend, Frames, OnFrame, Shown
+from demiurge.bootstrap.backend.http_client import HttpBackend
 from demiurge.bootstrap.backend.settling import settle
 from demiurge.bootstrap.call import CallOutcome, call_tool
 from demiurge.bootstrap.chat import Chat
 from demiurge.bootstrap.connections import Connections
 from demiurge.bootstrap.fork import Fork, absolute
 from demiurge.bootstrap.journal import Journal
-from demiurge.bootstrap.manifest import Code, Definitions, read_definitions
-from demiurge.bootstrap.manifest_change import MANIFEST_SET, POLICY_SET, ManifestChange, sources_of
+from demiurge.bootstrap.manifest import Code, read_definitions
+from demiurge.bootstrap.manifest_change import POLICY_SET, ManifestChange
 from demiurge.bootstrap.opening import Opening
 from demiurge.bootstrap.secrets import open_vault
 from demiurge.bootstrap.shown_records import ShownRecords
 from demiurge.bootstrap.stored_blobs import StoredBlobs
+from demiurge.bootstrap.tokens import Tokens
 from demiurge.bootstrap.toolset import store_toolset
 from demiurge.bootstrap.world_options import WorldOptions, chosen_caller, require_policy
 from demiurge.bootstrap.world_tools import GivenTools
-from demiurge.errors import Conflict, Damaged, Divergence
+from demiurge.errors import Damaged, Divergence
 from demiurge.tools.connections.credentials import Secret
 from demiurge.tools.events import AiEvent
 from demiurge.tools.execution.error_log import ToolErrorLog
 from demiurge.tools.policy import ToolPolicy
 from demiurge.tools.telemetry.run_summary import RunSummary
 from demiurge.values import canonical_json, cbor
-from demiurge.values.caller import USER, Caller
+from demiurge.values.caller import Caller
 from demiurge.values.clock import SystemEntropy
 from demiurge.values.projection import Only
 from demiurge.values.refs import Ref
@@ -68,6 +70,7 @@ class World:
         self.sessions = Sessions(ShownRecords(backend), opening.events)
         self.blobs = StoredBlobs(backend)
         self.journal = Journal(backend)
+        self.tokens = Tokens(backend)
         self.connections = Connections(backend, opening.options.environment)
 
     @classmethod
@@ -163,15 +166,18 @@ class World:
         )
         return cls(opening.backend(), opening)
 
+    @classmethod
+    def connect(cls, url: str, token: str | None = None, *, session_types: Sequence[type[Any]] = ()) -> World:
+        """Connects to the world that `demiurge serve` serves at `url`, such as `http://127.0.0.1:7777`.
+
+        `token` is one of `demiurge tokens add`, by default that in DEMIURGE_TOKEN; it says who the caller is. Tools run
+        at the server. `session_types` are as for `open`. Raises UsageError (`unauthorized`), Unavailable."""
+        backend = HttpBackend(url, token if token is not None else os.environ.get("DEMIURGE_TOKEN", ""))
+        return cls(backend, Opening.of_server(url, backend.caller, backend.choice, session_types))
+
     async def __aenter__(self) -> World:
         try:
-            if self.opening.source.is_waiting and not self.opening.options.read_only:
-                await self.opening.source.refresh(self.backend.of(USER))
-            await self.backend.serve()
-            if self.opening.given is not None and not self.owned:
-                await self._set_definitions(self.opening.given)
-            if self.opening.adopts and not (await self.backend.of(USER).read.info())["adopted"]:
-                raise Conflict("Another process has this world open, to look at; stop it first.", code="owned")
+            await self.opening.finish(self.backend)
         except BaseException:
             await self.close()
             raise
@@ -225,8 +231,7 @@ class World:
 
         A call that was proposed for a tool that has changed or gone is not run (`unavailable`; `approval_expired` where
         a person was asked). Raises PromptValidationError (two tools with one id), Unavailable (`tools_unlisted`),
-        Conflict (`owned`: another process runs the world with other tools); then nothing has changed.
-        """
+        Conflict (`owned`: another process runs the world with other tools); then nothing has changed."""
         return await self.opening.source.refresh(self.backend)
 
     # -- events and state ---------------------------------------------------------------------------------------------
@@ -237,8 +242,7 @@ class World:
         """Takes an event in; durable on return. The same `idempotency_key` again answers with the first event.
 
         Raises InvalidValue, NotFound (schema, or a blob it names), UsageError (unroutable, or a key that is empty or no
-        text), Conflict (`key_taken`: the key is another event's), Unavailable.
-        """
+        text), Conflict (`key_taken`: the key is another event's), Unavailable."""
         return await self.backend.run.submit(schema, value, key, idempotency_key)
 
     async def settle(self, unit: str | Unit | None = None, on_frame: OnFrame | None = None) -> None:
@@ -284,8 +288,7 @@ class World:
         `unchecked` if records could not be for want of what was erased.
 
         Where the two differ it raises Divergence or Damaged, naming the record; without `check` it says so in place of
-        that: `{ok: False, error: {code, message}}`.
-        """
+        that: `{ok: False, error: {code, message}}`."""
         try:
             return await self.backend.keep.replay()
         except (Damaged, Divergence) as problem:
@@ -299,8 +302,7 @@ class World:
 
         A position inside a step stands for the step's end. What was open there, calls that wait for a person among it,
         ends in the fork as `unknown_outcome`; nothing runs twice, and this world stays as it is. Raises Conflict
-        (`exists`: something is in `path`), NotFound (no such position), Damaged, Divergence, Unavailable.
-        """
+        (`exists`: something is in `path`), NotFound (no such position), Damaged, Divergence, Unavailable."""
         folder = absolute(path)
         return Fork(folder, **asdict(await self.backend.keep.fork(str(folder), at)))
 
@@ -418,11 +420,7 @@ class World:
         """Gives the world the manifest in the JSON files of `folder`, also when another process owns the world; each
         unit takes it at its next event. Raises BadManifest, Conflict (`no_code`: the owner lacks code for it),
         Unavailable; then nothing has changed."""
-        await self._set_definitions(read_definitions(folder))
-
-    async def _set_definitions(self, given: Definitions) -> None:
-        sources = sources_of(given, self.opening.config.code)
-        await self.backend.keep.replace_manifest(ManifestChange(MANIFEST_SET, given, sources=sources))
+        await self.opening.set_definitions(self.backend, read_definitions(folder))
 
     async def set_policy(self, policy: ToolPolicy) -> None:
         """Puts another tool policy in force, also when another process owns the world, until the world is closed; each

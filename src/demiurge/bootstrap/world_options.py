@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,8 @@ from demiurge.world.effect import Adapter
 
 __all__ = ["WorldOptions", "chosen_caller", "require_policy"]
 
+LOG = logging.getLogger(__name__)
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class WorldOptions:
@@ -26,27 +29,27 @@ class WorldOptions:
     (`bad_policy`, `read_only`)."""
 
     folder: Path
-    environment: Mapping[str, str]
-    tools: GivenTools
-    policy: ToolPolicy | None
-    system_prompt: str | None
-    provider: str | None
-    model: str | None
-    base_url: str | None
-    create: bool
-    perform: bool
-    read_only: bool
-    session_types: Sequence[type[Any]]
-    manifest: str | PathLike[str] | None
-    adopt: bool
-    reducers: Code
-    adapters: Sequence[Adapter]
-    log_tool_errors: bool | ToolErrorLog
-    emit: Callable[[AiEvent], object] | None
-    resources: Mapping[Any, Any]
-    accept_losses: str | None
-    tell: Callable[[str], None]
-    caller: Caller
+    environment: Mapping[str, str] = field(default_factory=dict)
+    tools: GivenTools = ()
+    policy: ToolPolicy | None = None
+    system_prompt: str | None = None
+    provider: str | None = None
+    model: str | None = None
+    base_url: str | None = None
+    create: bool = True
+    perform: bool = True
+    read_only: bool = False
+    session_types: Sequence[type[Any]] = ()
+    manifest: str | PathLike[str] | None = None
+    adopt: bool = False
+    reducers: Code = field(default_factory=dict)
+    adapters: Sequence[Adapter] = ()
+    log_tool_errors: bool | ToolErrorLog = False
+    emit: Callable[[AiEvent], object] | None = None
+    resources: Mapping[Any, Any] = field(default_factory=dict)
+    accept_losses: str | None = None
+    tell: Callable[[str], None] = LOG.warning
+    caller: Caller = USER
 
     def __post_init__(self) -> None:
         if self.policy is not None:

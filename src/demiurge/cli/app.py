@@ -44,6 +44,8 @@ NOUNS = {
     "policy": "Check, explain and backtest the tool policy; explain the world's policy.",
     "secrets": "Store the secrets that effects need, in your secret vault.",
     "connections": "List, add, revoke and choose accounts that tools may use.",
+    "serve": "Serve the world over HTTP, with pages for a browser.",
+    "tokens": "Say who may call the world over HTTP.",
     "model": "Fetch, list and remove the local model.",
 }
 

@@ -20,6 +20,7 @@ from demiurge.cli.failure import OutcomeError
 from demiurge.cli.settings import settings
 from demiurge.cli.world import opened, visits, while_it_lasts
 from demiurge.errors import InvalidValue, NotFound, Unavailable
+from demiurge.values.json_view import json_view
 from demiurge.world.history.seal import Proof, Seal
 from demiurge.world.record import Record, decode_record
 
@@ -234,27 +235,15 @@ def _as_json(record: Record) -> dict[str, Any]:
         "unit": record.unit,
         "seq": record.unit_seq,
         "kind": record.kind,
-        "cause": _plain(record.cause),
+        "cause": json_view(record.cause),
         "time_ns": record.stamp.time_ns,
         "actor": record.stamp.actor or None,
         "manifest": record.stamp.manifest,
-        "body": _plain(record.body),
+        "body": json_view(record.body),
         "refs": list(record.refs),
         "prev": record.prev.hex(),
         "hash": record.hash.hex(),
     }
-
-
-def _plain(value: Any) -> Any:
-    match value:
-        case bytes():
-            return value.hex()
-        case dict():
-            return {str(name): _plain(held) for name, held in value.items()}
-        case list() | tuple():
-            return [_plain(held) for held in value]
-        case _:
-            return value
 
 
 def _yes(so: bool) -> str:

@@ -42,6 +42,8 @@ ARGUMENTS: dict[str, tuple[Any, ...]] = {
     "read.message": ("sha256:",),
     "read.records": (None, 0, 1),
     "read.rows": (None, 0, 1),
+    "keep.add_token": ("00", "user:ada", ["viewer"], "", "", False, None),
+    "keep.revoke_token": ("t",),
     "keep.fork": ("/x", None),
     "keep.gc": (1.0, True),
     "keep.erase": ("sha256:", "why", True),
@@ -79,7 +81,7 @@ def test_which_calls_only_read() -> None:
     """The others wait for an owner that gives no sign of life."""
     reads = {name for name, each in OPERATIONS.items() if each.only_reads(each.bound(*ARGUMENTS.get(name, ())))}
     dry_runs = {"keep.gc", "keep.erase", "keep.archive"}
-    checks = {"keep.replay", "keep.verify", "keep.seal", "keep.prove"}
+    checks = {"keep.replay", "keep.verify", "keep.seal", "keep.prove", "keep.tokens"}
     assert reads == {name for name in OPERATIONS if name.startswith("read.")} | checks | dry_runs | {"run.watch"}
     for name, args in (("gc", (1.0, False)), ("erase", ("sha256:", "why", False)), ("archive", (None, 1.0, False))):
         assert not OPERATIONS[f"keep.{name}"].only_reads(args)

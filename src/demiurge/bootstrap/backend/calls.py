@@ -25,6 +25,7 @@ from demiurge.world.host import Accepted
 from demiurge.world.retention.archive import Archiving
 from demiurge.world.retention.erasure import Erasure
 from demiurge.world.retention.garbage import Garbage
+from demiurge.world.tokens import Token, TokenChange
 
 __all__ = ["Backend", "Frames", "KeepCalls", "NewManifest", "OnFrame", "ReadCalls", "RunCalls", "Shown"]
 
@@ -220,6 +221,29 @@ class KeepCalls(Protocol):
     async def replace_manifest(self, change: NewManifest) -> None:
         """Puts another manifest in force; each unit takes it at its next ingress. Raises Conflict when the owner lacks
         code for it (`no_code`) or has other tools (`owned`), BadManifest, Unavailable; then nothing has changed."""
+        ...
+
+    @needs("user")
+    async def add_token(
+        self,
+        digest: str,
+        actor: str,
+        roles: Sequence[str],
+        tenant: str,
+        label: str,
+        is_session: bool,
+        expires_ns: int | None,
+    ) -> Token:
+        """Records a token by its digest (`world.tokens`); the token itself stays with whoever made it."""
+        ...
+
+    @needs("user")
+    async def revoke_token(self, token_id: str) -> None: ...
+
+    @only_reads
+    @needs("user")
+    def tokens(self, from_seq: int = 0) -> list[TokenChange]:
+        """The changes of tokens whose records have a number from `from_seq` on, oldest first."""
         ...
 
     @needs("user")

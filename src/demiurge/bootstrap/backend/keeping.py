@@ -17,7 +17,7 @@ from demiurge.bootstrap.manifest import copy_definitions
 from demiurge.errors import UsageError
 from demiurge.stores.protocol import Store
 from demiurge.values.caller import Caller
-from demiurge.values.clock import SystemEntropy
+from demiurge.values.clock import SystemEntropy, new_id
 from demiurge.values.refs import Ref
 from demiurge.world.fork import Forked, fork
 from demiurge.world.history.replay import Manifests
@@ -26,6 +26,7 @@ from demiurge.world.history.verify import Verified, verify
 from demiurge.world.retention.archive import Archiving
 from demiurge.world.retention.erasure import Erasure
 from demiurge.world.retention.garbage import Garbage
+from demiurge.world.tokens import ADDED, REVOKED, TOKENS, Token, TokenChange, token_changes
 from demiurge.world.unit import Unit
 
 __all__ = ["Keeping"]
@@ -39,6 +40,30 @@ class Keeping:
 
     async def replace_manifest(self, change: NewManifest) -> None:
         await self._owner.replace_manifest(change, self._caller)
+
+    async def add_token(
+        self,
+        digest: str,
+        actor: str,
+        roles: Sequence[str],
+        tenant: str,
+        label: str,
+        is_session: bool,
+        expires_ns: int | None,
+    ) -> Token:
+        host, token_id = await self._owner.host(), new_id("token", SystemEntropy())
+        caller = Caller(actor, tenant, tuple(roles), "http")
+        now_ns = self._owner.clock.now_ns()
+        made = Token(token_id, digest, caller, label, is_session, now_ns, self._caller.actor, expires_ns)
+        await host.note(TOKENS, ADDED, f"token:{token_id}", made.to_body(), caller=self._caller)
+        return made
+
+    async def revoke_token(self, token_id: str) -> None:
+        host = await self._owner.host()
+        await host.note(TOKENS, REVOKED, f"revoked:{token_id}", {"id": token_id}, caller=self._caller)
+
+    def tokens(self, from_seq: int = 0) -> list[TokenChange]:
+        return list(token_changes(self._owner.store, from_seq))
 
     async def fork(self, folder: str, at: int | None) -> Forked:
         owner = self._owner

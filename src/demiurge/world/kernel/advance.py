@@ -130,4 +130,6 @@ _INGRESS = {
     "doubt_settled": on_doubt_settled,
     "loss": _on_note,
     "manifest_replaced": _on_note,
+    "token_added": _on_note,
+    "token_revoked": _on_note,
 }

@@ -1,0 +1,113 @@
+"""`demiurge serve`: the HTTP API of a world, and its pages for a browser."""
+
+from __future__ import annotations
+
+import errno
+import signal
+import socket
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from demiurge.cli import output
+from demiurge.cli.command import Command
+from demiurge.cli.world import RunOptions, opened, running_options
+from demiurge.errors import Unavailable, UsageError
+
+if TYPE_CHECKING:
+    import uvicorn
+
+    from demiurge.bootstrap import World
+    from demiurge.server.options import ServeOptions
+
+__all__ = ["command"]
+
+DRAIN_S = 10
+
+
+@click.command(cls=Command, name="serve")
+@click.option("--host", default="127.0.0.1", show_default=True, metavar="ADDRESS", help="The address to listen at.")
+@click.option("--port", default=7777, show_default=True, type=click.IntRange(0, 65535), help="0: any that is free.")
+@click.option("--name", "names", multiple=True, metavar="HOST", help="A host name under which clients reach it.")
+@click.option("--tls-cert", metavar="FILE", type=click.Path(path_type=Path), help="Speak HTTPS with this certificate.")
+@click.option("--tls-key", metavar="FILE", type=click.Path(path_type=Path), help="The certificate's private key.")
+@running_options
+def command(
+    host: str, port: int, names: tuple[str, ...], tls_cert: Path | None, tls_key: Path | None, **running: Any
+) -> None:
+    """Serve the world over HTTP until Ctrl-C: an API for programs, and pages for a browser.
+
+    Prints a link with which one browser logs in, once. `demiurge tokens add` makes tokens for programs.
+    """
+    try:
+        from demiurge.server.options import ServeOptions
+    except ImportError as error:
+        raise _not_installed() from error
+    if (tls_cert is None) != (tls_key is None):
+        raise click.UsageError("--tls-cert and --tls-key go together.")
+    listening = _listen(host, port)
+    options = ServeOptions(host, listening.getsockname()[1], names, tls=tls_cert is not None)
+    if not options.is_local and not options.tls:
+        output.notice(f"Whoever can reach {host} can read what is sent: use --tls-cert, or a proxy that speaks HTTPS.")
+    with listening, opened(RunOptions(**running), create=True) as (world, portal):
+        if not world.owned:
+            raise UsageError("Another process has this world open; stop it first, and serve from there.", code="owned")
+        server = _server(world, options, tls_cert, tls_key)
+        serving = portal.start(server.serve(sockets=[listening]))
+        signal.signal(signal.SIGTERM, signal.default_int_handler)
+        try:
+            portal.wait(serving)
+        except KeyboardInterrupt:
+            server.should_exit = True
+            portal.wait(serving)
+
+
+def _not_installed() -> UsageError:
+    return UsageError("The server is not installed: pip install 'demiurge-runtime[server]'.", code="not_installed")
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    """Raises Unavailable when the address is taken, or is none of this machine's."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listening = socket.socket(family, socket.SOCK_STREAM)
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listening.bind((host, port))
+    except OSError as error:
+        listening.close()
+        taken = error.errno == errno.EADDRINUSE
+        why = f"Port {port} of {host} is taken; say another with --port." if taken else f"{host}: {error.strerror}."
+        raise Unavailable(why, code="port_taken" if taken else "bad_address") from error
+    return listening
+
+
+def _server(world: World, options: ServeOptions, cert: Path | None, key: Path | None) -> uvicorn.Server:
+    """Returns the server, and prints where it will be. Raises UsageError when it is not installed."""
+    try:
+        import uvicorn
+
+        from demiurge.server.app import create_app
+    except ImportError as error:
+        raise _not_installed() from error
+    app = create_app(world, options)
+    config = uvicorn.Config(
+        app,
+        access_log=False,
+        log_config=None,
+        proxy_headers=False,
+        server_header=False,
+        timeout_graceful_shutdown=DRAIN_S,
+        ssl_certfile=cert,
+        ssl_keyfile=str(key) if key is not None else None,
+    )
+    base = f"{'https' if options.tls else 'http'}://{_netloc(options)}"
+    code = app.state.callers.new_login_code()
+    output.result({"url": base, "login": f"{base}/login?code={code}"}, f"{base}/login?code={code}")
+    output.notice("This link logs one browser in, once. Ctrl-C stops the server.")
+    return uvicorn.Server(config)
+
+
+def _netloc(options: ServeOptions) -> str:
+    host = f"[{options.host}]" if ":" in options.host else options.host
+    return f"{host}:{options.port}"

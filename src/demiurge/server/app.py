@@ -1,0 +1,83 @@
+"""The application of a server: its routes, the guard before them, and what runs as long as it does."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager, suppress
+from importlib.metadata import version
+
+from fastapi import FastAPI
+
+from demiurge.bootstrap import World
+from demiurge.errors import DemiurgeError
+from demiurge.server.callers import SCHEMES, Callers
+from demiurge.server.errors import add_error_handlers
+from demiurge.server.guard import Guard
+from demiurge.server.options import ServeOptions
+from demiurge.server.routes import (
+    ai_chat,
+    approvals,
+    blobs,
+    calls,
+    chats,
+    doubts,
+    events,
+    journal,
+    manifest,
+    session,
+    state,
+    tools,
+    workspaces,
+)
+
+__all__ = ["create_app"]
+
+LOG = logging.getLogger(__name__)
+
+ROUTES = (ai_chat, approvals, blobs, calls, chats, doubts, events, journal, manifest, state, tools, workspaces)
+
+
+def create_app(world: World, options: ServeOptions) -> FastAPI:
+    """Returns the application that serves an open world. What the world has left open goes on when the application
+    starts; the world stays open when the application ends."""
+
+    @asynccontextmanager
+    async def running(app: FastAPI) -> AsyncGenerator[None, None]:
+        going_on = asyncio.create_task(_go_on(world))
+        try:
+            yield
+        finally:
+            app.state.closing.set()
+            going_on.cancel()
+            await asyncio.gather(going_on, return_exceptions=True)
+
+    app = FastAPI(
+        title="Demiurge",
+        version=version("demiurge-runtime"),
+        summary="A durable, governed tool runtime for LLM agents.",
+        openapi_url="/api/openapi.json",
+        docs_url=None,
+        redoc_url=None,
+        lifespan=running,
+    )
+    app.state.options = options
+    app.state.closing = asyncio.Event()
+    app.state.callers = Callers(world, world.tokens, options)
+    app.include_router(session.router)
+    app.include_router(session.pages)
+    for module in ROUTES:
+        app.include_router(module.router, dependencies=list(SCHEMES))
+    add_error_handlers(app)
+    app.add_middleware(Guard, options=options)
+    return app
+
+
+async def _go_on(world: World) -> None:
+    """Takes up what an earlier process left open."""
+    with suppress(asyncio.CancelledError):
+        try:
+            await world.settle()
+        except DemiurgeError as error:
+            LOG.warning("What is open in this world cannot go on: %s", error.message)

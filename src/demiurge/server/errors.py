@@ -1,0 +1,128 @@
+"""How an error of a world becomes an HTTP answer: a status and the body `{code, message}`."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any, Final
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
+from pydantic import BaseModel, Field
+from starlette.exceptions import HTTPException
+
+from demiurge.errors import (
+    Conflict,
+    Damaged,
+    DemiurgeError,
+    Divergence,
+    InvalidValue,
+    NotFound,
+    Unavailable,
+    UsageError,
+)
+
+__all__ = ["ErrorBody", "Refused", "add_error_handlers", "error_response", "responses", "status_of"]
+
+LOG = logging.getLogger(__name__)
+
+_STATUSES: Final = {
+    InvalidValue: 422,
+    NotFound: 404,
+    Conflict: 409,
+    Unavailable: 503,
+    Damaged: 500,
+    Divergence: 500,
+    UsageError: 400,
+}
+_CODES: Final = {"role_missing": 403, "too_large": 413, "bad_path": 422, "exists": 409}
+"""Codes with a status of their own, whatever their class."""
+
+_REASONS: Final = {
+    400: "The request cannot be read, or asks for something that cannot be.",
+    401: "No valid token or cookie came with the request.",
+    403: "The caller lacks the role for this, or the request came from another site.",
+    404: "There is no such thing.",
+    409: "Somebody else was first, or the state does not allow it now.",
+    413: "The request is too large.",
+    422: "A value does not fit its schema.",
+    429: "Too many failed logins; wait a minute.",
+    503: "The world cannot do this now; nothing was lost.",
+}
+
+
+class ErrorBody(BaseModel):
+    """An error."""
+
+    code: str = Field(description="A stable code, in lower case.", examples=["not_found"])
+    message: str = Field(description="A sentence that says what happened and what to do.")
+
+
+class Refused(HTTPException):
+    """An answer of the server itself, before a world is asked. `status_code` is an HTTP status."""
+
+    def __init__(self, status: int, code: str, message: str) -> None:
+        super().__init__(status, message)
+        self.code, self.message = code, message
+
+
+def status_of(error: DemiurgeError) -> int:
+    """Returns the HTTP status for an error of a world."""
+    if error.code in _CODES:
+        return _CODES[error.code]
+    return next((status for kind, status in _STATUSES.items() if isinstance(error, kind)), 500)
+
+
+def error_response(status: int, code: str, message: str) -> JSONResponse:
+    """Returns the answer for an error. No part of it is markup: a lone surrogate becomes `?`."""
+    text = message.encode("utf-8", "replace").decode()
+    return JSONResponse({"code": code, "message": text}, status)
+
+
+def responses(*statuses: int) -> dict[int | str, dict[str, Any]]:
+    """Returns the entries of OpenAPI for these statuses, each with an `ErrorBody`."""
+    return {status: {"model": ErrorBody, "description": _REASONS[status]} for status in sorted(statuses)}
+
+
+def add_error_handlers(app: FastAPI) -> None:
+    """Makes every failure of a route an answer with an `ErrorBody`."""
+    app.add_exception_handler(DemiurgeError, _of_world)
+    app.add_exception_handler(Refused, _of_server)
+    app.add_exception_handler(RequestValidationError, _of_request)
+    app.add_exception_handler(HTTPException, _of_routing)
+    app.add_exception_handler(Exception, _unexpected)
+
+
+async def _of_world(_request: Request, error: Exception) -> JSONResponse:
+    assert isinstance(error, DemiurgeError)
+    return error_response(status_of(error), error.code, error.message)
+
+
+async def _of_server(_request: Request, error: Exception) -> JSONResponse:
+    assert isinstance(error, Refused)
+    return error_response(error.status_code, error.code, error.message)
+
+
+async def _of_request(_request: Request, error: Exception) -> JSONResponse:
+    """Names the places that are wrong, never the values: they may be secret."""
+    assert isinstance(error, RequestValidationError)
+    found = error.errors()
+    if any(each["type"] == "json_invalid" for each in found):
+        return error_response(400, "invalid_json", "The request body is not valid JSON.")
+    told = "; ".join(f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in found[:5])
+    return error_response(422, "validation", told)
+
+
+async def _of_routing(_request: Request, error: Exception) -> JSONResponse:
+    assert isinstance(error, HTTPException)
+    codes = {404: "no_path", 405: "no_method"}
+    message = "There is no such path." if error.status_code == 404 else str(error.detail)
+    answer = error_response(error.status_code, codes.get(error.status_code, "http"), message)
+    answer.headers.update(error.headers or {})
+    return answer
+
+
+async def _unexpected(_request: Request, error: Exception) -> JSONResponse:
+    """The text of an unexpected error stays in the log: it may quote what nobody should see."""
+    LOG.error("A request failed unexpectedly (%s).", type(error).__name__, exc_info=error)
+    return error_response(500, "internal", "The server failed unexpectedly; its log says more.")

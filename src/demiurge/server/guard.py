@@ -1,0 +1,98 @@
+"""The checks that every request passes before a route: host, origin and size; and the headers of every answer.
+
+Plain ASGI, so that streams pass through unbuffered.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+from urllib.parse import urlsplit
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from demiurge.server.errors import Refused, error_response
+from demiurge.server.options import ServeOptions
+
+__all__ = ["SAFE_METHODS", "Guard"]
+
+SAFE_METHODS: Final = frozenset(("GET", "HEAD", "OPTIONS"))
+
+POLICY: Final = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; media-src 'self' blob:; "
+    "font-src 'self'; connect-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
+)
+
+HEADERS: Final = {
+    "content-security-policy": POLICY,
+    "cross-origin-opener-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
+    "referrer-policy": "no-referrer",
+    "x-content-type-options": "nosniff",
+    "x-frame-options": "DENY",
+}
+
+
+class Guard:
+    """Refuses a request for another host (400), a write from another site (403) and a body that is too large (413)."""
+
+    def __init__(self, app: ASGIApp, options: ServeOptions) -> None:
+        self._app, self._options = app, options
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+
+        async def send_guarded(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                headers = MutableHeaders(scope=message)
+                for name, value in HEADERS.items():
+                    headers.setdefault(name, value)
+                if scope["path"].startswith("/api/"):
+                    headers.setdefault("cache-control", "no-store")
+            await send(message)
+
+        try:
+            self._check(scope["method"], Headers(scope=scope))
+            await self._app(scope, self._limited(receive), send_guarded)
+        except Refused as refused:
+            answer = error_response(refused.status_code, refused.code, refused.message)
+            await answer(scope, receive, send_guarded)
+
+    def _check(self, method: str, headers: Headers) -> None:
+        host = headers.get("host", "")
+        if _name(f"//{host}") not in self._options.hosts:
+            raise Refused(400, "bad_host", "This server does not answer under that host name; see --name.")
+        origin = headers.get("origin")
+        if origin is not None and method not in SAFE_METHODS and urlsplit(origin).netloc.lower() != host.lower():
+            raise Refused(403, "bad_origin", "A page of another site may not write here.")
+        length = headers.get("content-length", "0")
+        if not length.isdecimal():
+            raise Refused(400, "bad_length", "Content-Length is no number.")
+        if int(length) > self._options.max_body:
+            raise self._too_large()
+
+    def _limited(self, receive: Receive) -> Receive:
+        """Counts a body that comes without a length."""
+        seen = 0
+
+        async def receive_limited() -> Message:
+            nonlocal seen
+            message = await receive()
+            seen += len(message.get("body", b""))
+            if seen > self._options.max_body:
+                raise self._too_large()
+            return message
+
+        return receive_limited
+
+    def _too_large(self) -> Refused:
+        return Refused(413, "too_large", f"A request body takes at most {self._options.max_body} bytes.")
+
+
+def _name(address: str) -> str:
+    try:
+        return urlsplit(address).hostname or ""
+    except ValueError:
+        return ""

@@ -1,0 +1,1 @@
+"""The paths of the API, by subject. Each module has one `router`."""

@@ -1,0 +1,69 @@
+"""Calls that wait for a person, and the decisions on them."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from fastapi import APIRouter
+from pydantic import BaseModel, ConfigDict, Field
+
+from demiurge.bootstrap import World
+from demiurge.errors import NotFound
+from demiurge.server.callers import CurrentWorld
+from demiurge.server.errors import responses
+from demiurge.server.strict_json import StrictJsonRoute
+
+__all__ = ["router"]
+
+router = APIRouter(prefix="/api/approvals", tags=["approvals"], route_class=StrictJsonRoute)
+
+
+class WaitingCalls(BaseModel):
+    """The calls that wait, those that expire first before the others."""
+
+    approvals: list[dict[str, Any]]
+
+
+class GivenDecision(BaseModel):
+    """The decision of a person on a call. The model is told the reason of a refusal."""
+
+    model_config = ConfigDict(extra="forbid")
+    decision: Literal["approve", "reject"]
+    reason: str = Field("", max_length=2000)
+
+
+class Decided(BaseModel):
+    """The decision is durable."""
+
+    id: str
+    decision: Literal["approved", "rejected"]
+    unit: str
+
+
+@router.get("", responses=responses(401, 403, 503))
+async def waiting(world: CurrentWorld) -> WaitingCalls:
+    """Lists the calls that wait, in all chats, each with its exact arguments."""
+    found = await world.approvals()
+    return WaitingCalls(approvals=sorted(found, key=lambda call: call.get("expires_ns") or 0))
+
+
+@router.get("/{approval_id}", responses=responses(401, 403, 404, 422, 503))
+async def one(world: CurrentWorld, approval_id: str) -> dict[str, Any]:
+    """Returns one of them."""
+    return await _find(world, approval_id)
+
+
+@router.post("/{approval_id}", responses=responses(400, 401, 403, 404, 409, 422, 503))
+async def decide(world: CurrentWorld, approval_id: str, given: GivenDecision) -> Decided:
+    """Approves the call, which then runs with exactly these arguments, or rejects it."""
+    asked = await _find(world, approval_id)
+    approve = given.decision == "approve"
+    await world.decide(asked["id"], approve=approve, reason=given.reason)
+    return Decided(id=asked["id"], decision="approved" if approve else "rejected", unit=asked["unit"])
+
+
+async def _find(world: World, approval_id: str) -> dict[str, Any]:
+    for asked in await world.approvals():
+        if asked["id"] == approval_id:
+            return asked
+    raise NotFound(f"No call with the id {approval_id!r} waits for a decision.", code="no_approval")

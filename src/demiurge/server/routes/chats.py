@@ -1,0 +1,164 @@
+"""Chats: listing and making them, reading what was said, saying something."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Annotated, Any, Literal
+
+from fastapi import APIRouter, Path, Query
+from pydantic import BaseModel, ConfigDict, Field
+
+from demiurge.apps.demiurge import CHAT
+from demiurge.bootstrap import World
+from demiurge.bootstrap.chat_state import ChatStanding
+from demiurge.errors import NotFound
+from demiurge.server.callers import CurrentWorld
+from demiurge.server.errors import responses
+from demiurge.server.strict_json import StrictJsonRoute
+from demiurge.values.clock import SystemEntropy, new_id
+from demiurge.world.unit import Unit
+
+__all__ = ["router"]
+
+router = APIRouter(prefix="/api/chats", tags=["chats"], route_class=StrictJsonRoute)
+
+ChatId = Annotated[str, Path(min_length=1, max_length=256)]
+
+
+class ChatSummary(BaseModel):
+    """A chat. `status` is that of its last turn; `waiting`: a call of it waits for a person."""
+
+    chat_id: str
+    title: str
+    messages: int
+    last_request_id: int
+    status: str
+    waiting: bool
+
+
+class Chats(BaseModel):
+    """The chats of the world, by id."""
+
+    chats: list[ChatSummary]
+
+
+class NewChat(BaseModel):
+    """A chat to make. Without an id it gets one."""
+
+    model_config = ConfigDict(extra="forbid")
+    chat_id: str | None = Field(None, min_length=1, max_length=256)
+    title: str = Field("", max_length=500)
+
+
+class NewMessage(BaseModel):
+    """Something to say. `tools`: the only tools that the model may call in this turn."""
+
+    model_config = ConfigDict(extra="forbid")
+    text: str = Field(min_length=1, max_length=1_000_000)
+    max_tokens: int | None = Field(None, ge=1, le=10_000_000)
+    tools: list[str] | None = Field(None, max_length=512)
+    wait: bool = Field(False, description="Answer when the turn is over, or only a person can go on.")
+
+
+class AcceptedMessage(BaseModel):
+    """The message is taken; `unit` and `seq` name its event. With `wait` also how the turn ended."""
+
+    chat_id: str
+    unit: str
+    seq: int
+    request_id: int
+    status: Literal["running", "done", "awaiting_approval", "failed"]
+    reply: dict[str, Any] | None = None
+
+
+class Messages(BaseModel):
+    """The messages of a chat, oldest first."""
+
+    chat_id: str
+    messages: list[dict[str, Any]]
+
+
+@router.get("", responses=responses(401, 403, 503))
+async def chats(
+    world: CurrentWorld,
+    prefix: Annotated[str, Query(max_length=256, description="Only chats whose id begins so.")] = "",
+    limit: Annotated[int, Query(ge=1, le=1000)] = 200,
+) -> Chats:
+    """Lists chats with their titles."""
+    keys = [key for key in await world.keys(CHAT) if key.startswith(prefix)][:limit]
+    waiting = {asked["unit"] for asked in await world.approvals()} if world.caller.has("agent", "approver") else set()
+    found = []
+    for key in keys:
+        state = await world.chat(key).standing()
+        if state is not None:
+            found.append(_summary(key, state, waiting=str(Unit(CHAT, key)) in waiting))
+    return Chats(chats=found)
+
+
+@router.post("", status_code=201, responses=responses(400, 401, 403, 409, 422, 503))
+async def create(world: CurrentWorld, given: NewChat) -> ChatSummary:
+    """Makes a chat."""
+    chat_id = given.chat_id if given.chat_id is not None else new_id("chat", SystemEntropy())
+    chat = world.chat(chat_id)
+    await chat.create(given.title)
+    await world.settle(chat.unit)
+    return await _of(world, chat_id)
+
+
+@router.get("/{chat_id}", responses=responses(401, 403, 404, 422, 503))
+async def one(world: CurrentWorld, chat_id: ChatId) -> ChatSummary:
+    """Returns a chat with the state of its last turn."""
+    return await _of(world, chat_id)
+
+
+@router.get("/{chat_id}/messages", responses=responses(401, 403, 404, 422, 503))
+async def messages(world: CurrentWorld, chat_id: ChatId, since: Annotated[int, Query(ge=0, le=2**53)] = 0) -> Messages:
+    """Returns what was said, from the request id `since` on."""
+    return Messages(chat_id=chat_id, messages=await world.chat(chat_id).messages(since))
+
+
+@router.post("/{chat_id}/messages", status_code=202, responses=responses(400, 401, 403, 404, 409, 413, 422, 503))
+async def send(world: CurrentWorld, chat_id: ChatId, given: NewMessage) -> AcceptedMessage:
+    """Says something in a chat, which is made if it is not there. The turn goes on when the connection is closed.
+    Fails with 409 (`chat_busy`) while the last turn goes on or waits for a person."""
+    chat = world.chat(chat_id)
+    said = await chat.say(given.text, max_tokens=given.max_tokens, tools=given.tools)
+    place: dict[str, Any] = {
+        "chat_id": chat_id,
+        "unit": said.accepted.unit,
+        "seq": said.accepted.seq,
+        "request_id": said.request_id,
+    }
+    if not given.wait:
+        return AcceptedMessage(**place, status="running")
+    reply = await chat.wait(said.request_id)
+    return AcceptedMessage(**place, status=reply.status, reply=asdict(reply))
+
+
+@router.post("/{chat_id}/cancel", status_code=202, responses=responses(401, 403, 404, 422, 503))
+async def cancel(world: CurrentWorld, chat_id: ChatId) -> ChatSummary:
+    """Stops the open turn: running calls are cancelled, calls that wait for a person are withdrawn."""
+    await world.chat(chat_id).cancel()
+    return await _of(world, chat_id)
+
+
+async def _of(world: World, chat_id: str) -> ChatSummary:
+    chat = world.chat(chat_id)
+    state = await chat.standing()
+    if state is None:
+        raise NotFound(f"There is no chat {chat_id}; GET /api/chats lists them.", code="chat_unknown")
+    may_ask = world.caller.has("agent", "approver")
+    return _summary(chat_id, state, waiting=may_ask and bool(await world.approvals(chat.unit)))
+
+
+def _summary(chat_id: str, standing: ChatStanding, *, waiting: bool) -> ChatSummary:
+    """Returns a chat by what `Chat.standing` says of it."""
+    turn = standing.turn
+    return ChatSummary(
+        chat_id=chat_id,
+        title=standing.title or "",
+        messages=standing.messages,
+        last_request_id=standing.last_request_id,
+        status=turn.shown_status(waits=waiting) if turn is not None else "new",
+        waiting=waiting,
+    )

@@ -1,0 +1,62 @@
+"""Sending events, and what became of them."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from fastapi import APIRouter, Header, Path
+from pydantic import BaseModel, ConfigDict, Field, JsonValue
+
+from demiurge.bootstrap.event_outcome import event_outcome
+from demiurge.server.callers import CurrentWorld
+from demiurge.server.errors import responses
+from demiurge.server.strict_json import StrictJsonRoute
+
+__all__ = ["router"]
+
+router = APIRouter(prefix="/api/events", tags=["events"], route_class=StrictJsonRoute)
+
+
+class NewEvent(BaseModel):
+    """An event of a schema. A variant is written `{"$tag": ..., "$value": ...}`."""
+
+    model_config = ConfigDict(extra="forbid")
+    schema_: str = Field(alias="schema", max_length=200, examples=["demiurge/ChatEvent@1"])
+    value: JsonValue
+    key: str | None = Field(None, max_length=1024, description="The key that the event must have.")
+
+
+class AcceptedEvent(BaseModel):
+    """The place of a durable event. `unit` and `seq` are its identity; equal events have the same `event_hash`."""
+
+    unit: str
+    seq: int
+    event_hash: str
+
+
+class EventOutcome(AcceptedEvent):
+    """The outcome of an event so far: `running` (something goes on), `waiting` (for a person), `done`, or `failed` with
+    the code and the message of its first failure."""
+
+    state: Literal["running", "waiting", "done", "failed"]
+    code: str | None
+    message: str | None
+
+
+@router.post("", status_code=202, responses=responses(400, 401, 403, 404, 409, 413, 422, 503))
+async def submit(
+    world: CurrentWorld,
+    event: NewEvent,
+    idempotency_key: Annotated[str | None, Header(max_length=200, min_length=1)] = None,
+) -> AcceptedEvent:
+    """Takes an event in. It is durable when the answer comes; what it leads to goes on after that. A second event with
+    the same `Idempotency-Key` is answered with the first."""
+    accepted = await world.submit(event.schema_, event.value, event.key, idempotency_key)
+    return AcceptedEvent(**accepted._asdict())
+
+
+@router.get("/{unit:path}/{seq}", responses=responses(401, 403, 404, 422, 503))
+async def outcome(world: CurrentWorld, unit: str, seq: Annotated[int, Path(ge=0, le=2**53)]) -> EventOutcome:
+    """Says what became of an event, also of one that was refused."""
+    found: dict[str, Any] = await event_outcome(world.backend, unit, seq)
+    return EventOutcome(**found)

@@ -1,0 +1,139 @@
+"""The records of the world: pages of them, a live stream, and their verification."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from itertools import islice
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Header, Query, Request
+from fastapi.responses import Response
+from pydantic import BaseModel, ConfigDict, Field
+
+from demiurge.bootstrap import World
+from demiurge.server.callers import CurrentWorld
+from demiurge.server.errors import responses
+from demiurge.server.options import ServeOptions
+from demiurge.server.streams import EventStream, StreamEvent, merged
+from demiurge.server.strict_json import StrictJsonRoute
+from demiurge.values.json_view import json_view
+
+__all__ = ["router"]
+
+router = APIRouter(prefix="/api/journal", tags=["journal"], route_class=StrictJsonRoute)
+
+PAGE = 200
+Position = Annotated[int, Query(alias="from", ge=0, le=2**53, description="The first position, or sequence number.")]
+UnitName = Annotated[str | None, Query(max_length=2048, description="Only records of this unit, by sequence number.")]
+
+
+class Page(BaseModel):
+    """Records in order. `next` is where the next page begins, None at the end."""
+
+    records: list[dict[str, Any]]
+    next: int | None
+
+
+class UnitHead(BaseModel):
+    """A unit: how many records it has, and the hash of the last one."""
+
+    unit: str
+    records: int
+    hash: str
+
+
+class Heads(BaseModel):
+    """The units of the world, by name."""
+
+    units: list[UnitHead]
+
+
+class SealCheck(BaseModel):
+    """The seal to verify against."""
+
+    model_config = ConfigDict(extra="forbid")
+    seal: str | None = Field(None, max_length=200, description="A seal that was kept elsewhere.")
+
+
+@router.get("", responses=responses(401, 403, 404, 422, 503))
+async def page(
+    world: CurrentWorld,
+    start: Position = 0,
+    limit: Annotated[int, Query(ge=1, le=1000)] = PAGE,
+    unit: UnitName = None,
+    kind: Annotated[str | None, Query(max_length=50, description="Only records of this kind.")] = None,
+) -> Page:
+    """Returns a page of records as far as the caller may see them."""
+    return await asyncio.to_thread(_page, world, start, limit, unit, kind)
+
+
+def _page(world: World, start: int, limit: int, unit: str | None, kind: str | None) -> Page:
+    shown: list[dict[str, Any]] = []
+    for record in world.journal.views(unit, start):
+        if len(shown) == limit:
+            return Page(records=shown, next=record["seq"] if unit is not None else record["position"])
+        if kind in (None, record["kind"]):
+            shown.append(json_view(record))
+    return Page(records=shown, next=None)
+
+
+@router.get("/head", responses=responses(401, 403, 503))
+async def head(
+    world: CurrentWorld,
+    prefix: Annotated[str, Query(max_length=2048, description="Only units whose name begins so.")] = "",
+    limit: Annotated[int, Query(ge=1, le=10000)] = 1000,
+) -> Heads:
+    """Lists the units with the hash of each one's last record."""
+    found = await asyncio.to_thread(lambda: list(islice(world.journal.head(), limit)))
+    return Heads(units=[UnitHead(unit=u, records=n, hash=h) for u, n, h in found if u.startswith(prefix)])
+
+
+@router.post("/verify", responses=responses(400, 401, 403, 404, 422, 503))
+async def verify(world: CurrentWorld, given: SealCheck | None = None) -> dict[str, Any]:
+    """Checks every record and blob. `ok` is false where one is damaged, and `problem` names the first."""
+    seal = given.seal if given is not None else None
+    done = await asyncio.to_thread(world.journal.verify, seal)
+    return {"records": done.records, "units": done.units, "seal": done.seal, "ok": done.ok, "problem": done.problem}
+
+
+@router.get(
+    "/stream",
+    response_class=Response,
+    responses={
+        200: {"description": "Server-sent events.", "content": {"text/event-stream": {"schema": {"type": "string"}}}},
+        **responses(401, 403, 422, 503),
+    },
+)
+async def stream(
+    request: Request,
+    world: CurrentWorld,
+    start: Annotated[int | None, Query(alias="from", ge=0, le=2**53)] = None,
+    unit: UnitName = None,
+    frames: Annotated[bool, Query(description="Also what runs right now: text as it comes.")] = False,
+    last_event_id: Annotated[str | None, Header(max_length=20, pattern=r"^[0-9]*$")] = None,
+) -> EventStream:
+    """Sends each record as it becomes durable, from a position on; by default what comes from now on. The id of an
+    event is its position: a reader that comes back with `Last-Event-ID` misses nothing and sees nothing twice. Frames
+    have no id, and are not kept."""
+    options: ServeOptions = request.app.state.options
+    position = int(last_event_id) + 1 if last_event_id else start
+    sources = [_records(world, position, unit)]
+    if frames:
+        sources.append(_frames(world, unit))
+    source = merged(*sources, backlog=options.max_backlog)
+    return EventStream(source, heartbeat_s=options.heartbeat_s, closing=request.app.state.closing)
+
+
+async def _records(world: World, position: int | None, unit: str | None) -> AsyncGenerator[StreamEvent, None]:
+    async with aclosing(world.journal.follow_views(position)) as records:
+        async for record in records:
+            if unit is None or record["unit"] == unit:
+                yield StreamEvent("record", json_view(record), str(record["position"]))
+
+
+async def _frames(world: World, unit: str | None) -> AsyncGenerator[StreamEvent, None]:
+    async with aclosing(world.watch(unit)) as frames:
+        async for shown in frames:
+            yield StreamEvent("frame", shown)

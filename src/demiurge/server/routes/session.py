@@ -1,0 +1,115 @@
+"""Logging in and out, and who the caller is."""
+
+from __future__ import annotations
+
+from importlib.metadata import version
+from typing import Annotated, Literal
+
+from fastapi import APIRouter, Query, Request, Response
+from fastapi.responses import RedirectResponse
+from pydantic import BaseModel, ConfigDict, Field
+
+from demiurge.server.callers import Callers, CurrentSession, cookie_name, csrf_of
+from demiurge.server.errors import responses
+from demiurge.server.options import ServeOptions
+from demiurge.server.strict_json import StrictJsonRoute
+
+__all__ = ["pages", "router"]
+
+router = APIRouter(prefix="/api", tags=["session"], route_class=StrictJsonRoute)
+pages = APIRouter(include_in_schema=False)
+
+COOKIE_S = 30 * 24 * 3600
+
+
+class Health(BaseModel):
+    """The server answers."""
+
+    status: Literal["ok"] = "ok"
+    version: str
+
+
+class Login(BaseModel):
+    """A code of a login link, or a token."""
+
+    model_config = ConfigDict(extra="forbid")
+    code: str | None = Field(None, max_length=200)
+    token: str | None = Field(None, max_length=200)
+
+
+class CallerView(BaseModel):
+    """The caller, and the model that the chats of this world ask. `csrf` is the value of the header
+    `x-demiurge-csrf`, which a write with a cookie needs."""
+
+    actor: str
+    tenant: str
+    roles: list[str]
+    provider: str
+    model: str
+    csrf: str
+
+
+@router.get("/health")
+async def health() -> Health:
+    """Says that the server answers. Needs no token."""
+    return Health(version=version("demiurge-runtime"))
+
+
+@router.get("/session", responses=responses(401))
+async def session(current: CurrentSession) -> CallerView:
+    """Returns who the caller is."""
+    caller = current.token.caller
+    choice = current.world.choice
+    return CallerView(
+        actor=caller.actor,
+        tenant=caller.tenant,
+        roles=list(caller.roles),
+        provider=choice.provider,
+        model=choice.model,
+        csrf=csrf_of(current.secret),
+    )
+
+
+@router.post("/login", status_code=204, responses=responses(400, 401, 422, 429))
+async def login(request: Request, response: Response, given: Login) -> None:
+    """Gives a browser the cookie of a session, for the code of a login link or a token."""
+    secret = await _callers(request).login(_address(request), code=given.code, token=given.token)
+    _set_cookie(request, response, secret)
+
+
+@router.post("/logout", status_code=204, responses=responses(401, 403))
+async def logout(request: Request, response: Response, current: CurrentSession) -> None:
+    """Ends the session of a browser. A token that was made by `demiurge tokens add` stays good elsewhere."""
+    if current.token.is_session:
+        await _callers(request).tokens.revoke(current.token.id)
+    response.delete_cookie(cookie_name(_options(request)), path="/")
+
+
+@pages.get("/login")
+async def follow_link(request: Request, code: Annotated[str, Query(max_length=200)]) -> RedirectResponse:
+    """The login link that `demiurge serve` prints."""
+    secret = await _callers(request).login(_address(request), code=code, token=None)
+    answer = RedirectResponse("/", 303)
+    _set_cookie(request, answer, secret)
+    return answer
+
+
+def _set_cookie(request: Request, response: Response, secret: str) -> None:
+    options = _options(request)
+    response.set_cookie(
+        cookie_name(options), secret, max_age=COOKIE_S, path="/", secure=options.tls, httponly=True, samesite="strict"
+    )
+
+
+def _callers(request: Request) -> Callers:
+    callers: Callers = request.app.state.callers
+    return callers
+
+
+def _options(request: Request) -> ServeOptions:
+    options: ServeOptions = request.app.state.options
+    return options
+
+
+def _address(request: Request) -> str:
+    return request.client.host if request.client is not None else ""

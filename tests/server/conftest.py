@@ -1,0 +1,85 @@
+"""A served world: real sockets, real SQLite, and a provider that says what a test tells it to."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import AsyncIterator, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+import uvicorn
+from tests.provider import Provider, serving
+
+from demiurge import Redaction, ToolContext, ToolEffect, ToolPolicy, ToolResult, World, tool
+from demiurge.server.app import create_app
+from demiurge.server.options import ServeOptions
+
+ENVIRONMENT = {"LLM_API_KEY": "sk-test", "OPENAI_API_KEY": "sk-test"}
+
+
+@dataclass
+class Served:
+    """A world that is served, and a client for each role."""
+
+    world: World
+    base: str
+    provider: Provider
+    app: Any
+    clients: dict[str, httpx.AsyncClient] = field(default_factory=dict)
+
+    async def client(self, role: str = "user") -> httpx.AsyncClient:
+        """A client with a token for `role`."""
+        if role not in self.clients:
+            made = await self.world.tokens.add(f"user:{role}", [role])
+            headers = {"authorization": f"Bearer {made.secret}"}
+            self.clients[role] = httpx.AsyncClient(base_url=self.base, headers=headers, timeout=30)
+        return self.clients[role]
+
+
+@tool(effect=ToolEffect.STATE_CHANGE, redaction=Redaction.allow("order", arguments=("part",)))
+def order_part(part: str, card: str, *, context: ToolContext) -> ToolResult[Mapping[str, Any]]:
+    """Order a part."""
+    return ToolResult(message=f"ordered {part}", value={"order": 7, "card": card})
+
+
+POLICY = ToolPolicy(
+    allowed_tools=("core__get_current_time", "order_part"), require_approval_for_effects=(ToolEffect.STATE_CHANGE,)
+)
+
+
+@pytest.fixture
+def provider() -> Iterator[Provider]:
+    with serving() as running:
+        yield running
+
+
+@pytest.fixture
+async def served(tmp_path: Path, provider: Provider) -> AsyncIterator[Served]:
+    opening = World.open(
+        tmp_path / "w",
+        [order_part],
+        POLICY,
+        provider="openai-responses",
+        base_url=provider.url,
+        environment=ENVIRONMENT,
+    )
+    async with opening as world:
+        with socket.socket() as listening:
+            listening.bind(("127.0.0.1", 0))
+            port = listening.getsockname()[1]
+            app = create_app(world, ServeOptions(port=port, heartbeat_s=0.2))
+            config = uvicorn.Config(app, log_config=None, access_log=False, timeout_graceful_shutdown=2)
+            server = uvicorn.Server(config)
+            running = asyncio.create_task(server.serve(sockets=[listening]))
+            while not server.started:
+                await asyncio.sleep(0.01)
+            found = Served(world, f"http://127.0.0.1:{port}", provider, app)
+            yield found
+            for client in found.clients.values():
+                await client.aclose()
+            server.should_exit = True
+            await running

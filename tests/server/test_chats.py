@@ -1,0 +1,49 @@
+"""A chat over HTTP: saying something, what was said, calls that wait."""
+
+from __future__ import annotations
+
+from tests.server.conftest import Served
+
+
+async def test_a_message_is_answered(served: Served) -> None:
+    served.provider.say(served.provider.answer(served.provider.text("Good day.")))
+    user = await served.client()
+    sent = await user.post("/api/chats/c1/messages", json={"text": "Hello", "wait": True})
+    assert sent.status_code == 202, sent.text
+    assert sent.json()["status"] == "done"
+    assert sent.json()["reply"]["text"] == "Good day."
+    said = (await user.get("/api/chats/c1/messages")).json()["messages"]
+    assert [(m["role"], m["text"]) for m in said] == [("user", "Hello"), ("assistant", "Good day.")]
+    chats = (await user.get("/api/chats")).json()["chats"]
+    assert [(chat["chat_id"], chat["status"]) for chat in chats] == [("c1", "done")]
+
+
+async def test_a_call_waits_and_is_approved(served: Served) -> None:
+    call = served.provider.call("order_part", {"part": "bolt", "card": "4111-secret"})
+    served.provider.say(served.provider.answer(call), served.provider.answer(served.provider.text("Ordered.")))
+    user = await served.client()
+    sent = (await user.post("/api/chats/c1/messages", json={"text": "Order a bolt", "wait": True})).json()
+    assert sent["status"] == "awaiting_approval"
+    [asked] = (await user.get("/api/approvals")).json()["approvals"]
+    assert asked["tool"] == "order_part"
+    assert "4111-secret" in asked["arguments_json"]
+    busy = await user.post("/api/chats/c1/messages", json={"text": "And a nut"})
+    assert (busy.status_code, busy.json()["code"]) == (409, "chat_busy")
+    decided = await user.post(f"/api/approvals/{asked['id']}", json={"decision": "approve"})
+    assert decided.json()["decision"] == "approved"
+    await served.world.settle()
+    reply = await served.world.chat("c1").reply()
+    assert (reply.status, reply.text) == ("done", "Ordered.")
+
+
+async def test_a_refusal_is_told_to_the_model(served: Served) -> None:
+    call = served.provider.call("order_part", {"part": "bolt", "card": "x"})
+    served.provider.say(served.provider.answer(call), served.provider.answer(served.provider.text("Then not.")))
+    user = await served.client()
+    await user.post("/api/chats/c1/messages", json={"text": "Order a bolt", "wait": True})
+    [asked] = (await user.get("/api/approvals")).json()["approvals"]
+    await user.post(f"/api/approvals/{asked['id']}", json={"decision": "reject", "reason": "too dear"})
+    await served.world.settle()
+    assert "too dear" in str(served.provider.seen[-1])
+    again = await user.post(f"/api/approvals/{asked['id']}", json={"decision": "approve"})
+    assert again.status_code in (404, 409)
