@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from tests.server.conftest import Served
 
-USER = {"role": "user", "content": "Hello"}
+USER = {"role": "user", "content": [{"type": "text", "text": "Hello"}]}
 
 
 async def lines(served: Served, **body: Any) -> list[tuple[str, Any]]:
@@ -49,25 +49,28 @@ async def test_a_call_that_waits_ends_the_stream_without_a_result(served: Served
     assert "a" not in dict(found)
     assert found[-1][1]["finishReason"] == "tool-calls"
     [asked] = await served.world.approvals()
-    assert found[-2] == ("2", [{"type": "waiting", "approvals": [asked["id"]]}])
+    assert ("2", [{"type": "waiting", "approvals": [asked["id"]]}]) in found
 
 
 async def test_a_model_that_fails_ends_the_message_with_its_error(served: Served) -> None:
     served.provider.say(served.provider.raw(b"{}", status=400, kind="application/json"))
     found = await lines(served)
-    assert [kind for kind, _ in found][-2:] == ["3", "d"]
+    assert [kind for kind, _ in found][-3:] == ["3", "e", "d"]
     assert found[-1][1]["finishReason"] == "error"
 
 
 CALL = {"type": "tool-call", "toolCallId": "t1", "toolName": "x", "args": {}}
-RESULT = {"type": "tool-result", "toolCallId": "t1", "result": 1}
+RESULT: dict[str, Any] = {"type": "tool-result", "toolCallId": "t1", "result": 1}
+LONG_RESULT = {**RESULT, "result": "é" * 16384}
 
 
 @pytest.mark.parametrize(
     "messages",
     [
-        [{"role": "assistant", "content": "Hello"}],
-        [{"role": "user", "content": " "}],
+        [{"role": "assistant", "content": [{"type": "text", "text": "Hello"}]}],
+        [{"role": "system", "content": [{"type": "text", "text": "Obey"}]}, USER],
+        [{"role": "user", "content": "Hello"}],
+        [{"role": "user", "content": [{"type": "text", "text": " "}]}],
         [{"role": "user", "content": [CALL]}, USER],
         [{"role": "tool", "content": [RESULT]}, USER],
         [{"role": "assistant", "content": [CALL, CALL]}, USER],
@@ -75,7 +78,11 @@ RESULT = {"type": "tool-result", "toolCallId": "t1", "result": 1}
         [{"role": "assistant", "content": [CALL]}, *[{"role": "tool", "content": [RESULT]}] * 2, USER],
         [{"role": "assistant", "content": [{**CALL, "toolCallId": "x" * 129}]}, USER],
         [{"role": "assistant", "content": [{**CALL, "args": {"a": "é" * 4096}}]}, USER],
-        [{"role": "assistant", "content": [{**CALL, "result": "é" * 16384}]}, USER],
+        [
+            {"role": "assistant", "content": [CALL]},
+            {"role": "tool", "content": [{**RESULT, "result": "é" * 16384}]},
+            USER,
+        ],
         [{"role": "nobody", "content": "x"}, USER],
         [],
     ],

@@ -124,8 +124,7 @@ class Chat:
             if type(max_tokens) is not int or max_tokens < 1:
                 raise InvalidValue("is a number of tokens, at least 1", path="max_tokens")
             require_fields("max_tokens", await self._lacking())
-        parts = await asyncio.to_thread(lambda: [read_attachment(given) for given in attachments])
-        stored = [(part, self.backend.run.put_blob(part.data)) for part in parts]
+        stored = await self._stored(attachments)
         quicker = ("chat_busy", "request_stale", *(("not_in_toolset",) if tools is None else ()))
         for _ in range(TRIES):
             chat = await self._ready(on_frame)
@@ -142,6 +141,7 @@ class Chat:
         self,
         text: str,
         *,
+        attachments: Sequence[str | os.PathLike[str] | bytes] = (),
         max_tokens: int | None = None,
         tools: Sequence[str] | None = None,
         tool_choice: ToolChoice | None = None,
@@ -152,12 +152,13 @@ class Chat:
         lacking = await self._lacking()
         if max_tokens is not None:
             require_fields("max_tokens", lacking)
+        stored = await self._stored(attachments)
         for _ in range(TRIES):
             chat = await self._cell.settings(lacking)
             if chat is not None and chat.turn is not None and chat.turn.is_open:
                 why = f"The last turn of chat {self.id} is not over; wait for it, decide what it waits for, or stop it."
                 raise Conflict(why, code="chat_busy")
-            request_id, accepted = await self._offer(text, [], chat, max_tokens, tools, tool_choice)
+            request_id, accepted = await self._offer(text, stored, chat, max_tokens, tools, tool_choice)
             refused = self._refusal(accepted)
             if refused is None:
                 return Said(request_id, accepted)
@@ -169,6 +170,11 @@ class Chat:
         """Returns the reply to a message once its turn is over, or only a person can go on."""
         await self.resume()
         return await self._settled(request_id, None)
+
+    async def _stored(self, attachments: Sequence[str | os.PathLike[str] | bytes]) -> list[tuple[Image | Audio, Ref]]:
+        """Returns the attachments with the addresses of their bytes, which are stored."""
+        parts = await asyncio.to_thread(lambda: [read_attachment(given) for given in attachments])
+        return [(part, await asyncio.to_thread(self.backend.run.put_blob, part.data)) for part in parts]
 
     async def _offer(
         self,

@@ -1,79 +1,73 @@
-"""One turn of a chat as chunks of assistant-stream's data-stream protocol, in one order.
+"""One turn of a chat as the lines of the data-stream protocol (`wire.data_stream`).
 
-Text comes from frames as the model writes it; calls and results come from the record, so that those of an earlier
-process are there too. The chunks are those of the `assistant-stream` package. Its merger of several sources does not
-keep the order of chunks, and it has no chunk for the end of a message, so one generator makes them all, and the encoder
-here adds that one line (docs/design/departures.md).
+Text comes from frames, as the model writes it. Calls and results come from the record, so that those of an earlier
+process are there too. Closing the stream stops nothing: the turn belongs to the world.
 """
 
 from __future__ import annotations
 
 import asyncio
-import json
+import logging
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass, field
-from typing import Any, Final, Literal
-
-from assistant_stream.assistant_stream_chunk import (
-    DataChunk,
-    ErrorChunk,
-    StepFinishChunk,
-    TextDeltaChunk,
-    ToolCallBeginChunk,
-    ToolCallDeltaChunk,
-    ToolResultChunk,
-)
-from assistant_stream.serialization.data_stream import DataStreamEncoder
+from typing import Any, Final
 
 from demiurge.bootstrap import Chat, Reply, ToolCallView
 from demiurge.errors import DemiurgeError
+from demiurge.tools.events import (
+    AiEvent,
+    AssistantFinal,
+    Done,
+    ErrorEvent,
+    Status,
+    TextDelta,
+    ToolCallResult,
+    ToolCallStart,
+    UsageReport,
+)
 from demiurge.tools.redaction import Redaction
 from demiurge.values import canonical_json, cbor
+from demiurge.wire.data_stream import DataStream, Frame
 
-__all__ = ["MessageEnd", "TurnEncoder", "turn_chunks"]
+__all__ = ["turn_lines"]
 
-FinishReason = Literal["stop", "length", "tool-calls", "error"]
-HEADERS: Final = {"x-vercel-ai-data-stream": "v1"}
+LOG = logging.getLogger(__name__)
 
-
-@dataclass(frozen=True, slots=True)
-class MessageEnd:
-    """The end of the message: exactly one, last. A message whose calls wait for a person ends with `tool-calls`."""
-
-    finish_reason: FinishReason
-    input_tokens: int = 0
-    output_tokens: int = 0
-    type: str = "message-finish"
+AGAIN: Final = "The answer broke off and begins again; the text before this does not count."
 
 
-class TurnEncoder(DataStreamEncoder):  # type: ignore[misc]  # the package has no types
-    """The encoder of the package, and the line `d:` for the end of a message."""
-
-    def encode_chunk(self, chunk: Any) -> str:
-        """Returns the line of a chunk."""
-        if not isinstance(chunk, MessageEnd):
-            encoded: str = super().encode_chunk(chunk)
-            return encoded
-        usage = {"inputTokens": chunk.input_tokens, "outputTokens": chunk.output_tokens}
-        return f"d:{json.dumps({'finishReason': chunk.finish_reason, 'usage': usage})}\n"
-
-
-async def turn_chunks(chat: Chat, request_id: int) -> AsyncGenerator[Any, None]:
-    """Yields the chunks of a turn until it is over, or only a person can go on. Leaving it early stops nothing."""
-    turn = _Turn(chat, request_id, await _redactions(chat))
+async def turn_lines(chat: Chat, request_id: int) -> AsyncGenerator[bytes, None]:
+    """Yields the lines of a turn until it is over, or only a person can go on; the first one names the chat."""
+    stream = DataStream()
+    yield Frame("2", [{"type": "chat", "chatId": chat.id, "requestId": request_id}]).line
     try:
-        async with aclosing(chat.backend.run.settling(str(chat.unit))) as frames:
-            async for frame in frames:
-                async for chunk in turn.on_frame(frame):
-                    yield chunk
-        async for chunk in turn.news():
-            yield chunk
-        for chunk in turn.end(await chat.reply(request_id)):
-            yield chunk
+        turn = _Turn(chat, request_id, await _redactions(chat))
+        async with aclosing(turn.events()) as events:
+            async for event in events:
+                for frame in stream.take(event):
+                    yield frame.line
+        reply = await chat.reply(request_id)
+        for frame in _end(stream, reply):
+            yield frame.line
     except DemiurgeError as error:
-        yield ErrorChunk(f"{error.code}: {error.message}")
-        yield MessageEnd("error")
+        for frame in stream.end(error.code):
+            yield frame.line
+    except Exception as error:
+        LOG.exception("A turn could not be streamed (%s).", type(error).__name__)
+        for frame in stream.end("internal"):
+            yield frame.line
+
+
+def _end(stream: DataStream, reply: Reply) -> list[Frame]:
+    usage = UsageReport(reply.prompt_tokens, reply.completion_tokens)
+    if reply.status == "awaiting_approval":
+        return stream.pause({"type": "waiting", "approvals": list(reply.approvals)}, usage)
+    if reply.status == "failed":
+        last: list[AiEvent] = [ErrorEvent(reply.error_code or "internal"), Done(usage)]
+    else:
+        last = [AssistantFinal(reply.text), Done(usage, reply.finish_reason)]
+    return [frame for event in last for frame in stream.take(event)]
 
 
 async def _redactions(chat: Chat) -> dict[str, Redaction]:
@@ -84,89 +78,63 @@ async def _redactions(chat: Chat) -> dict[str, Redaction]:
 
 @dataclass
 class _Turn:
-    """The part of a turn that was sent. `said`: the text of the answer of `intent` so far; `ids`: the id that each call
-    of the turn has in the stream, by its place; `answered`: the places of the calls whose results were sent."""
+    """The part of a turn that was sent. `intent` is the model request whose text was sent last; `answered` are the
+    places of the calls whose results were sent, `begun` how many calls were."""
 
     chat: Chat
     request_id: int
     redactions: Mapping[str, Redaction]
     intent: str = ""
-    said: str = ""
-    ids: list[str] = field(default_factory=list)
+    begun: int = 0
     answered: set[int] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         self._reader = self.chat.turn(self.request_id)
 
-    async def on_frame(self, frame: Mapping[str, Any]) -> AsyncGenerator[Any, None]:
-        """Yields what a frame shows, after what the record has before it."""
-        kind = frame["type"]
-        if kind == "began" and frame["intent"] == self.intent and self.said:
-            yield DataChunk({"type": "text-void", "characters": len(self.said)})
-            yield TextDeltaChunk("\n\n")
-            self.said = ""
-        elif kind == "text_delta":
-            if frame["intent"] != self.intent:
-                async for chunk in self.news():
-                    yield chunk
-                self.intent, self.said = frame["intent"], ""
-            self.said += frame["delta"]
-            yield TextDeltaChunk(frame["delta"])
-        elif kind in ("tool_call_start", "closed"):
-            async for chunk in self.news():
-                yield chunk
+    async def events(self) -> AsyncGenerator[AiEvent, None]:
+        """Yields the events of the turn, until it has settled."""
+        async with aclosing(self.chat.backend.run.settling(str(self.chat.unit))) as frames:
+            async for frame in frames:
+                kind = frame["type"]
+                if kind == "began" and frame["intent"] == self.intent:
+                    yield Status("thinking", AGAIN)
+                    yield TextDelta("\n\n")
+                elif kind == "text_delta":
+                    if frame["intent"] != self.intent:
+                        for event in await self._news():
+                            yield event
+                        self.intent = frame["intent"]
+                    yield TextDelta(frame["delta"])
+                elif kind in ("tool_call_start", "closed"):
+                    for event in await self._news():
+                        yield event
+        for event in await self._news():
+            yield event
 
-    async def news(self) -> AsyncGenerator[Any, None]:
-        """Yields the calls and results that the record has and that were not sent."""
+    async def _news(self) -> list[AiEvent]:
+        """Returns the calls and results that the record has and that were not sent."""
+        events: list[AiEvent] = []
         for place in await self._reader.read():
-            view = self._reader.view(place)
-            if place == len(self.ids):
-                for chunk in self._begin(view):
-                    yield chunk
+            view = await asyncio.to_thread(self._reader.view, place)
+            if place == self.begun:
+                self.begun += 1
+                events.append(ToolCallStart(view.id, view.name, self._public_arguments(view)))
             if view.ok is not None and place not in self.answered:
                 self.answered.add(place)
-                yield ToolResultChunk(self.ids[place], _result(view), is_error=not view.ok)
-        if self._reader.calls and len(self.answered) == len(self.ids) and self.intent:
-            self.intent, self.said = "", ""
-            yield StepFinishChunk("tool-calls", is_continued=True)
+                events.append(ToolCallResult(view.id, _result(view), not view.ok, view.replayed))
+        return events
 
-    def _begin(self, view: ToolCallView) -> list[Any]:
-        """Returns the chunks of a new call. A model may use an id again in a later round; a stream may not."""
-        again = sum(known == view.id or known.startswith(f"{view.id}~") for known in self.ids)
-        call_id = view.id if not again else f"{view.id}~{again + 1}"
-        self.ids.append(call_id)
-        public = self._public_arguments(view)
-        return [ToolCallBeginChunk(call_id, view.name), ToolCallDeltaChunk(call_id, public)]
-
-    def _public_arguments(self, view: ToolCallView) -> str:
+    def _public_arguments(self, view: ToolCallView) -> dict[str, Any]:
         redaction = self.redactions.get(view.name)
         try:
             arguments = canonical_json.parse_object(view.arguments_json)
         except DemiurgeError:
-            return "{}"
-        return canonical_json.encode(redaction.public_arguments(arguments) if redaction is not None else {}).decode()
-
-    def end(self, reply: Reply) -> list[Any]:
-        """Returns the last chunks: text that no frame had, why the turn failed, the end of the message."""
-        chunks: list[Any] = []
-        if reply.text and reply.text != self.said:
-            rest = reply.text.removeprefix(self.said)
-            chunks.append(TextDeltaChunk(rest))
-        tokens = reply.prompt_tokens, reply.completion_tokens
-        if reply.status == "awaiting_approval":
-            return [
-                *chunks,
-                DataChunk({"type": "waiting", "approvals": list(reply.approvals)}),
-                MessageEnd("tool-calls", *tokens),
-            ]
-        if reply.status == "failed":
-            chunks.append(ErrorChunk(f"{reply.error_code}: {reply.message}"))
-            return [*chunks, MessageEnd("error", *tokens)]
-        return [*chunks, MessageEnd("length" if reply.finish_reason == "length" else "stop", *tokens)]
+            return {}
+        return redaction.public_arguments(arguments) if redaction is not None else {}
 
 
 def _result(view: ToolCallView) -> Any:
-    """The public result of a call, or what the model was told of its failure."""
+    """Returns the public result of a call, or what the model was told of its failure."""
     if view.ok:
-        return {"result": view.result, "replayed": True} if view.replayed else view.result
+        return view.result
     return {"ok": False, "error_code": view.error_code, "message": view.message}

@@ -142,6 +142,14 @@ class DataStream:
         already."""
         return [] if self.finished else [*self._fail(error), *self._finish(None, None)]
 
+    def pause(self, data: Mapping[str, Any], usage: UsageReport | None = None) -> list[Frame]:
+        """Ends the message while calls wait for a person: they stay without a result, and `data` says what waits."""
+        if self.finished:
+            return []
+        self.finished = True
+        finish = {"finishReason": "tool-calls", "usage": _tokens(usage)}
+        return [Frame("2", [dict(data)]), Frame("e", {**finish, "isContinued": False}), Frame("d", finish)]
+
     def _say(self, fragment: str) -> list[Frame]:
         deltas = [event.delta for event in self._text.push(fragment)]
         self._shown += deltas
@@ -217,13 +225,7 @@ class DataStream:
             if not call.answered:
                 frames += self._answer(call, failure_answer(ToolErrorCode.UNKNOWN_OUTCOME), True)
         self.finished = True
-        finish = {
-            "finishReason": "error" if self._failed else _finish_reason(reason),
-            "usage": {
-                "inputTokens": usage.prompt if usage is not None else 0,
-                "outputTokens": usage.completion if usage is not None else 0,
-            },
-        }
+        finish = {"finishReason": "error" if self._failed else _finish_reason(reason), "usage": _tokens(usage)}
         return [*frames, Frame("e", {**finish, "isContinued": False}), Frame("d", finish)]
 
 
@@ -274,6 +276,13 @@ def error_sentence(code: str) -> str:
     if code in PROVIDER_ERROR_CODES:
         return ProviderError(code=code).message
     return SAFE_MESSAGES[ToolErrorCode(code)] if code in SAFE_MESSAGES else _RUN_ERRORS["internal"]
+
+
+def _tokens(usage: UsageReport | None) -> dict[str, int]:
+    return {
+        "inputTokens": usage.prompt if usage is not None else 0,
+        "outputTokens": usage.completion if usage is not None else 0,
+    }
 
 
 def _finish_reason(reason: str | None) -> str:

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
-from contextlib import aclosing
-from typing import Any
-
-from assistant_stream.assistant_stream_chunk import DataChunk
 from fastapi import APIRouter
 from fastapi.responses import StreamingResponse
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
-from demiurge.bootstrap import Chat
+from demiurge.errors import InvalidValue
 from demiurge.server.callers import CurrentWorld
 from demiurge.server.errors import responses
-from demiurge.server.message_limits import PostedMessage, check_messages, new_text
 from demiurge.server.strict_json import StrictJsonRoute
-from demiurge.server.turn_stream import HEADERS, TurnEncoder, turn_chunks
+from demiurge.server.turn_stream import turn_lines
 from demiurge.values.clock import SystemEntropy, new_id
+from demiurge.wire import chat_history
+from demiurge.wire.call_record import RecordedCall
+from demiurge.wire.data_stream import HEADERS
+from demiurge.wire.items import Audio, Image, Message, Part, Text, ToolCall
 
 __all__ = ["router"]
 
@@ -25,14 +23,16 @@ router = APIRouter(prefix="/api/ai", tags=["chats"], route_class=StrictJsonRoute
 
 
 class ChatTurn(BaseModel):
-    """The body that a chat user interface posts. Fields that are not named here are ignored: the record is the history.
+    """The body that a chat user interface posts. Other fields are ignored.
 
-    `skipToolCatalog` leaves the catalog's text out of the request to the model, `skipTools` the tools as well; they
-    take effect with the registry of prompt tools."""
+    The record of the world is the history: of all messages only the last one is new, and it is the user's. The others
+    are checked (docs/streams.md) and go nowhere. `skipToolCatalog` and `skipTools` leave the catalog's text, or the
+    tools as well, out of the request to the model."""
 
     model_config = ConfigDict(extra="ignore", populate_by_name=True)
-    messages: list[PostedMessage] = Field(min_length=1, max_length=2000)
+    messages: list[dict[str, JsonValue]] = Field(min_length=1, max_length=2000)
     chat_id: str | None = Field(None, alias="chatId", min_length=1, max_length=256)
+    system: str | None = Field(None, max_length=0)
     skip_tool_catalog: bool = Field(False, alias="skipToolCatalog")
     skip_tools: bool = Field(False, alias="skipTools")
 
@@ -46,27 +46,34 @@ class ChatTurn(BaseModel):
     },
 )
 async def chat_turn(world: CurrentWorld, given: ChatTurn) -> StreamingResponse:
-    """Says the text of the last message in a chat, and streams the turn. Without `chatId` a chat is made; the first
-    line has its id. The turn goes on when the connection is closed. A call that waits for a person ends the stream, and
-    has no result in it."""
-    check_messages(given.messages)
-    text = new_text(given.messages)
+    """Says the last message in a chat, and streams the turn. Without `chatId` a chat is made; the first line has its
+    id. The turn goes on when the connection is closed. A call that waits for a person ends the stream, and has no
+    result in it."""
+    parts = _new_message(given)
+    texts = [part.text for part in parts if isinstance(part, Text)]
+    attachments = [part.data for part in parts if isinstance(part, Image | Audio)]
     chat = world.chat(given.chat_id if given.chat_id is not None else new_id("chat", SystemEntropy()))
-    said = await chat.say(text, tools=() if given.skip_tools else None)
-    headers = {**HEADERS, "x-demiurge-chat": _header(chat.id), "cache-control": "no-store"}
-    lines = _lines(chat, said.request_id)
-    return StreamingResponse(lines, media_type="text/plain; charset=utf-8", headers=headers)
+    said = await chat.say("\n".join(texts), attachments=attachments, tools=() if given.skip_tools else None)
+    headers = {**HEADERS, "x-demiurge-chat": _header(chat.id)}
+    return StreamingResponse(turn_lines(chat, said.request_id), headers=headers)
 
 
-async def _lines(chat: Chat, request_id: int) -> AsyncGenerator[str, None]:
-    encoder = TurnEncoder()
-    begun: dict[str, Any] = {"type": "chat", "chatId": chat.id, "requestId": request_id}
-    yield encoder.encode_chunk(DataChunk(begun))
-    async with aclosing(turn_chunks(chat, request_id)) as chunks:
-        async for chunk in chunks:
-            yield encoder.encode_chunk(chunk)
+def _new_message(given: ChatTurn) -> tuple[Part, ...]:
+    """Returns the parts of the last message. Raises InvalidValue for messages that no chat has."""
+    items = chat_history.decode({"messages": given.messages}, recorded=_any_call).items
+    last = items[-1]
+    if given.messages[-1].get("role") != "user" or not isinstance(last, Message):
+        raise InvalidValue("the last message must be by the user", path="messages")
+    if not any(part.text.strip() if isinstance(part, Text) else True for part in last.content):
+        raise InvalidValue("the last message has no text", path="messages")
+    return last.content
+
+
+def _any_call(call_id: str) -> RecordedCall:
+    """Vouches for the form of a posted call alone: none of these messages reaches a model."""
+    return RecordedCall(ToolCall(call_id, "posted", "{}"))
 
 
 def _header(text: str) -> str:
-    """The id of a chat as a header can have it; the first line of the stream has it exactly."""
+    """Returns the id of a chat as a header can have it; the first line of the stream has it exactly."""
     return "".join(letter if letter.isascii() and letter.isprintable() else "?" for letter in text)
