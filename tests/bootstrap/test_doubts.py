@@ -16,9 +16,10 @@ from tests.bootstrap import settle_doubt_child
 from tests.bootstrap.settle_doubt_child import opened, paid, pay
 from tests.provider import Provider, serving
 
-from demiurge import World
+from demiurge import ToolPolicy, World
 from demiurge.bootstrap.ledger import WorldLedger
 from demiurge.errors import Conflict, DemiurgeError, InvalidValue, NotFound, UsageError
+from demiurge.values.caller import Caller
 from demiurge.values.clock import SystemClock
 
 ROOT = Path(__file__).parents[2]
@@ -43,6 +44,8 @@ def turns(provider: Provider, *calls: tuple[str, dict[str, str]]) -> None:
 
 
 LOST = ("pay", {"invoice": "lost-1"})
+INVOICE = json.dumps(LOST[1])
+ADA = Caller("user:ada", tenant="shop", roles=("user",))
 
 
 async def in_doubt(world: World) -> dict[str, Any]:
@@ -203,6 +206,31 @@ async def test_an_entry_that_no_record_accounts_for_is_settled_by_its_own_id(tmp
         await world.settle_doubt(doubt["id"], done=False, reason=REASON)
         assert await world.doubts() == []
         assert (await world.replay())["ok"]
+
+
+async def test_a_doubt_of_a_tenant_is_found_in_the_ledger_and_settled(tmp_path: Path) -> None:
+    paid.clear()
+    async with opened(str(tmp_path / "w")) as world:
+        ada = world.acting_as(ADA)
+        assert (await ada.call("pay", INVOICE, "c1")).error_code == "unknown_outcome"
+        [doubt] = await world.doubts()
+        assert (doubt["tool"], doubt["actor"], doubt["ledger"]) == ("pay", "user:ada", "in_doubt")
+        await world.settle_doubt(doubt["id"], done=True, reason=REASON, result={"number": 7})
+        assert await world.doubts() == []
+        again = await ada.call("pay", INVOICE, "c2")
+        assert (again.ok, again.replayed, paid) == (True, True, ["lost-1"])
+
+
+async def test_a_call_of_a_tenant_is_in_doubt_after_the_ledger_was_lost(tmp_path: Path) -> None:
+    paid.clear()
+    async with opened(str(tmp_path / "w")) as world:
+        await world.acting_as(ADA).call("pay", INVOICE, "c1")
+    for name in ("ledger.db", "ledger.db-wal", "ledger.db-shm"):
+        (tmp_path / "w" / name).unlink(missing_ok=True)
+    async with World.open(tmp_path / "w", [pay], ToolPolicy(("pay",)), accept_losses="No backup.") as world:
+        again = await world.acting_as(ADA).call("pay", INVOICE, "c2")
+        assert (again.error_code, paid) == ("unknown_outcome", ["lost-1"])
+        assert {doubt["ledger"] for doubt in await world.doubts()} == {"in_doubt"}
 
 
 async def test_a_tool_that_is_not_here_keeps_its_entry(provider: Provider, tmp_path: Path) -> None:

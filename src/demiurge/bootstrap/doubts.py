@@ -79,7 +79,7 @@ class Doubts:
         for unit, intent, attempt in host.begun(of):
             params = intent.params if intent.kind == "tool.call" else {}
             named = params.get("tool"), params.get("tool_call_id"), params.get("call_ref")
-            place = intent.id, str(unit), 0, attempt.started_ns, intent.kind, intent.caller.actor
+            place = intent.id, str(unit), 0, attempt.started_ns, intent.kind, intent.caller
             doubt = Doubt(*place, BEGUN, BEGUN_MESSAGE, *named)
             arguments = self._arguments(doubt)
             slots = self._slots(doubt, arguments)
@@ -109,7 +109,7 @@ class Doubts:
             "arguments_json": one.arguments_json,
             "code": doubt.code if doubt is not None else "unknown_outcome",
             "message": doubt.message if doubt is not None else "The ledger has this call in doubt.",
-            "actor": doubt.actor if doubt is not None else None,
+            "actor": doubt.caller.actor if doubt is not None else None,
             "at_ns": doubt.at_ns if doubt is not None else one.row.created_ns if one.row is not None else None,
             "ledger": one.row.state.value if one.row is not None else None,
             "equal": [other.id for other in _equal(one, found)],
@@ -154,7 +154,7 @@ class Doubts:
         tool = self._source.get(doubt.tool) if doubt.tool is not None else None
         if tool is None or arguments is None:
             return []
-        caller = ToolPolicyContext(run_id=doubt.unit, actor=doubt.actor)
+        caller = ToolPolicyContext.of(doubt.caller, run_id=doubt.unit)
         try:
             return slots_of_call(self._store, tool, arguments, caller, doubt.unit)
         except (DemiurgeError, ToolValidationError):

@@ -8,17 +8,18 @@ whose arguments were erased, can't be found again.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from demiurge.bootstrap.ledger_slots import slots_of_call
 from demiurge.errors import DemiurgeError
-from demiurge.stores.protocol import Store
+from demiurge.stores.protocol import Row, Store
 from demiurge.stores.sqlite.ledger import SqliteEffectLedger
 from demiurge.tools.errors import ToolErrorCode
 from demiurge.tools.ledger.store import LedgerSlot
 from demiurge.tools.policy import ToolPolicyContext
 from demiurge.tools.source import ToolSource
 from demiurge.values import canonical_json
+from demiurge.values.caller import Caller
 from demiurge.values.clock import Clock
 from demiurge.world.effect_kinds import TOOL
 from demiurge.world.record import Record, decode_row
@@ -38,15 +39,24 @@ _NOTHING_DONE = frozenset(
 """The codes with which a call ends that left nothing in the ledger."""
 
 
+class _Intent(NamedTuple):
+    """The record of a call's intent, and the caller of the ingress that caused it: the record itself has none."""
+
+    record: Record
+    caller: Caller
+
+
 def doubt_again(store: Store, source: ToolSource, ledger: SqliteEffectLedger, clock: Clock) -> int:
     """Puts a doubt into `ledger` for each call that was begun and has no entry there; how many. Reads all records.
     Raises Damaged, Archived, Unavailable."""
-    begun: dict[bytes, Record] = {}
+    begun: dict[bytes, _Intent] = {}
+    ingress: Row | None = None
     for row in store.read_all():
+        ingress = row if row.ingress_id is not None else ingress  # a step's records follow their ingress
         if row.kind == "intent":
             record = decode_row(row)
-            if record.body["kind"] == TOOL:
-                begun[record.body["id"]] = record
+            if record.body["kind"] == TOOL and ingress is not None:
+                begun[record.body["id"]] = _Intent(record, decode_row(ingress).stamp.caller)
         elif row.kind == "receipt" and begun:
             body = decode_row(row).body
             if body["intent"] in begun and _did_nothing(body):
@@ -66,17 +76,17 @@ def _did_nothing(receipt: Mapping[str, Any]) -> bool:
     return isinstance(payload, dict) and payload.get("ok") is False and payload.get("error_code") in _NOTHING_DONE
 
 
-def _slots(store: Store, source: ToolSource, intent: Record) -> list[tuple[LedgerSlot, int | None]]:
+def _slots(store: Store, source: ToolSource, intent: _Intent) -> list[tuple[LedgerSlot, int | None]]:
     """Returns the slots in which a ledger has the entry of a call, under its unit's session or its run, with the time
     to live."""
-    params = intent.body["params"]
+    params, unit = intent.record.body["params"], intent.record.unit
     tool = source.get(params["tool"])
     if tool is None or tool.idempotency is None:
         return []
-    caller = ToolPolicyContext.of(intent.stamp.caller, run_id=intent.unit)
+    caller = ToolPolicyContext.of(intent.caller, run_id=unit)
     try:
         arguments = str(canonical_json.parse_object(store.get_blob(params["call_ref"]))["arguments_json"])
-        slots = slots_of_call(store, tool, arguments, caller, intent.unit)
+        slots = slots_of_call(store, tool, arguments, caller, unit)
     except DemiurgeError:
         return []
     except Exception:  # noqa: BLE001 - a `key_fn` is the user's own

@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from demiurge.stores.protocol import Row, Store
 from demiurge.tools.errors import ToolErrorCode
+from demiurge.values.caller import Caller
 from demiurge.values.refs import Ref
 from demiurge.world.effect_kinds import TOOL
 from demiurge.world.record import Record, decode_row
@@ -29,7 +30,7 @@ UNKNOWN: Final = ToolErrorCode.UNKNOWN_OUTCOME.value
 @dataclass(frozen=True, slots=True)
 class Doubt:
     """An effect that has failed and may be in doubt. `intent`: 32 bytes; `seq`: the number of its receipt in `unit`;
-    `at_ns`: wall time of the receipt; `code` and `message`: those of the receipt; `actor`: who asked for the effect.
+    `at_ns`: wall time of the receipt; `code` and `message`: those of the receipt; `caller`: who asked for the effect.
     `tool`, `tool_call_id` and `call_ref` are set for a tool's call."""
 
     intent: bytes
@@ -37,7 +38,7 @@ class Doubt:
     seq: int
     at_ns: int
     kind: str
-    actor: str
+    caller: Caller
     code: str
     message: str
     tool: str | None = None
@@ -112,7 +113,7 @@ def failed_effects(
             receipt.unit_seq,
             receipt.stamp.time_ns,
             intent.body["kind"],
-            receipt.stamp.actor,
+            receipt.stamp.caller,
             code,
             message,
             tool,
