@@ -11,6 +11,7 @@ import pytest
 
 from demiurge import ToolPolicy, World
 from demiurge.bootstrap.trust.world_profile import recall
+from demiurge.errors import Conflict
 from demiurge.stores.secret_file import locked_folder
 from demiurge.tools import ToolEffect, tool
 
@@ -62,3 +63,16 @@ async def test_two_decisions_at_once_are_both_kept(tmp_path: Path) -> None:
     kept = recall(mine, tmp_path / "w")
     assert kept is not None
     assert len(kept.approved) == 8
+
+
+async def test_a_world_that_was_closed_lets_nobody_in_again(tmp_path: Path) -> None:
+    """Work that goes on after the close would else listen where the next owner does."""
+    world = World.open(tmp_path / "w", environment={})
+    async with world:
+        await world.chat("a").create("A")
+    with pytest.raises(Conflict) as refused:
+        await world.settle()
+    assert refused.value.code == "closed"
+    assert not (tmp_path / "w" / "owner.sock").exists()
+    async with World.open(tmp_path / "w", environment={}) as again:
+        assert await again.keys("demiurge/Demiurge@1") == ["a"]

@@ -22,7 +22,7 @@ from typing import Any
 from demiurge.bootstrap.backend.calls import Backend, Frames
 from demiurge.bootstrap.backend.error_codec import encode_error
 from demiurge.bootstrap.backend.operations import OPERATIONS
-from demiurge.errors import DemiurgeError, InvalidValue, Unavailable
+from demiurge.errors import Conflict, DemiurgeError, InvalidValue, Unavailable
 from demiurge.stores.errors import unavailable
 from demiurge.values import cbor
 from demiurge.values.caller import Caller
@@ -86,13 +86,17 @@ class Gateway:
         self._path = path
         self._backend: Backend | None = None
         self._listening: socket.socket | None = None
+        self._closed = False
         self._starting = asyncio.Lock()
         self._clients: set[asyncio.Task[None]] = set()
         self._unserved: set[socket.socket] = set()
 
     async def start(self, backend: Backend) -> None:
-        """Listens; a second call does nothing. Raises Unavailable when something else than a socket is in the way."""
+        """Listens; a second call does nothing. Raises Unavailable when something else than a socket is in the way, and
+        Conflict (`closed`) after `close`: the next owner may listen there."""
         async with self._starting:
+            if self._closed:
+                raise Conflict("This world is closed: open it again.", code="closed")
             if self._listening is None:
                 self._backend = backend
                 self._listening = wire = _bound(self._path)
@@ -103,7 +107,7 @@ class Gateway:
     async def close(self) -> None:
         """Disconnects every client and accepts no more, so that the backend may close what a call would need. A
         client that was not accepted by then finds a closed connection, and asks the next owner."""
-        wire, self._listening = self._listening, None
+        wire, self._listening, self._closed = self._listening, None, True
         if wire is not None:
             asyncio.get_running_loop().remove_reader(wire)
             wire.close()

@@ -33,6 +33,7 @@ from demiurge.tools.authoring.kinds import (
 )
 from demiurge.tools.authoring.schema import reason
 from demiurge.tools.errors import ToolValidationError
+from demiurge.values.article import with_article
 
 __all__ = ["ParamsCodec", "ParamsDump", "ResultCodec", "has_params_names", "params_names"]
 
@@ -226,7 +227,7 @@ class ResultCodec:
         assert self._class is not None
         for item in value if self._container is not None else (value,):
             if not isinstance(item, self._class):
-                raise TypeError(f"{type(item).__name__} is not a {self._class.__name__}")
+                raise TypeError(f"{type(item).__name__} is not {with_article(self._class.__name__)}")
 
     def load(self, encoded: bytes) -> Any:
         """Returns a value of the declared type from the output of `dump`. Raises ToolValidationError."""
