@@ -7,7 +7,9 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check
 ARGS ?=
 AREA ?=
 
-.PHONY: run test test-full mutants check format bench lock docs clean
+NPM ?= npm
+
+.PHONY: run shell test test-full mutants check format bench lock docs clean
 
 run: $(VENV)/run.ready
 	@$(BIN)/demiurge chat $(ARGS)
@@ -19,6 +21,11 @@ test: $(VENV)/dev.ready
 test-full: $(VENV)/dev.ready
 	$(BIN)/python -m pytest -n auto --maxprocesses 8 --dist worksteal -m "not local_model" --timeout 3600
 	DEMIURGE_TEST_LOCAL_MODEL=1 $(BIN)/python -m pytest -m local_model --timeout 3600 --timeout-method thread
+
+# Builds the web shell into the Python package. The built files are committed, so that only who changes them needs node.
+shell: $(VENV)/dev.ready
+	cd shell && $(NPM) ci --no-audit --no-fund && $(NPM) run build
+	$(BIN)/python -m tests.shell.source_digest
 
 # Changes the code one place at a time and looks whether a test notices: make mutants AREA=policy, or all areas.
 mutants: $(VENV)/dev.ready $(VENV)/mutants.ready

@@ -26,6 +26,7 @@ from demiurge.server.routes import (
     events,
     journal,
     manifest,
+    pages,
     session,
     state,
     tools,
@@ -69,6 +70,7 @@ def create_app(world: World, options: ServeOptions) -> FastAPI:
     app.include_router(session.pages)
     for module in ROUTES:
         app.include_router(module.router, dependencies=list(SCHEMES))
+    app.include_router(pages.router)  # last: it answers every path that is left
     add_error_handlers(app)
     app.add_middleware(Guard, options=options)
     return app

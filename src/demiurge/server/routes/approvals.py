@@ -12,6 +12,8 @@ from demiurge.errors import NotFound
 from demiurge.server.callers import CurrentWorld
 from demiurge.server.errors import responses
 from demiurge.server.strict_json import StrictJsonRoute
+from demiurge.server.waiting_calls import describe_waiting_calls
+from demiurge.values.clock import SystemClock
 
 __all__ = ["router"]
 
@@ -19,9 +21,11 @@ router = APIRouter(prefix="/api/approvals", tags=["approvals"], route_class=Stri
 
 
 class WaitingCalls(BaseModel):
-    """The calls that wait, those that expire first before the others."""
+    """The calls that wait, those that expire first before the others. `now_ns` is the server's time: a clock that
+    counts down to `expires_ns` begins there."""
 
     approvals: list[dict[str, Any]]
+    now_ns: int
 
 
 class GivenDecision(BaseModel):
@@ -42,9 +46,11 @@ class Decided(BaseModel):
 
 @router.get("", responses=responses(401, 403, 503))
 async def waiting(world: CurrentWorld) -> WaitingCalls:
-    """Lists the calls that wait, in all chats, each with its exact arguments."""
-    found = await world.approvals()
-    return WaitingCalls(approvals=sorted(found, key=lambda call: call.get("expires_ns") or 0))
+    """Lists the calls that wait, in all chats, each with its exact arguments, what is known of the tool, and the lines
+    of the tool policy that ask for a decision."""
+    found = sorted(await world.approvals(), key=lambda call: call.get("expires_ns") or 0)
+    shown = await describe_waiting_calls(world, found) if found else []
+    return WaitingCalls(approvals=shown, now_ns=SystemClock().now_ns())
 
 
 @router.get("/{approval_id}", responses=responses(401, 403, 404, 422, 503))

@@ -71,6 +71,22 @@ class AcceptedMessage(BaseModel):
     reply: dict[str, Any] | None = None
 
 
+class TurnStanding(BaseModel):
+    """A turn. A cost that nobody knows is None, never 0."""
+
+    model_config = ConfigDict(extra="ignore")
+    request_id: int
+    status: Literal["running", "done", "awaiting_approval", "failed"]
+    text: str
+    tool_calls: list[dict[str, Any]]
+    error_code: str | None
+    message: str
+    prompt_tokens: int
+    completion_tokens: int
+    cost_usd: str | None
+    finish_reason: str | None
+
+
 class Messages(BaseModel):
     """The messages of a chat, oldest first."""
 
@@ -115,6 +131,14 @@ async def one(world: CurrentWorld, chat_id: ChatId) -> ChatSummary:
 async def messages(world: CurrentWorld, chat_id: ChatId, since: Annotated[int, Query(ge=0, le=2**53)] = 0) -> Messages:
     """Returns what was said, from the request id `since` on."""
     return Messages(chat_id=chat_id, messages=await world.chat(chat_id).messages(since))
+
+
+@router.get("/{chat_id}/turns/{request_id}", responses=responses(401, 403, 404, 422, 503))
+async def turn(world: CurrentWorld, chat_id: ChatId, request_id: Annotated[int, Path(ge=1, le=2**53)]) -> TurnStanding:
+    """Returns how a turn stands: its calls with their public results, why it failed, its tokens and its cost."""
+    reply = await world.chat(chat_id).reply(request_id)
+    running = reply.status == "awaiting_approval" and not reply.approvals
+    return TurnStanding(**{**asdict(reply), "status": "running" if running else reply.status})
 
 
 @router.post("/{chat_id}/messages", status_code=202, responses=responses(400, 401, 403, 404, 409, 413, 422, 503))

@@ -1,0 +1,248 @@
+/** The card of a call that waits for a person. The chat and the inbox show the same one. */
+import { type RefObject, useEffect, useId, useRef, useState } from "react";
+import { Arguments } from "../../parts/arguments";
+import { Duration } from "../../parts/time";
+import { ErrorNote } from "../../parts/notes";
+import { Link } from "../../router";
+import { ApiError, type Approval, approvalPost, journalGet, sentence } from "../../sdk";
+import { useSession } from "../../session";
+import { type Decision, isExpired, useApprovals, useNow } from "./approvals";
+import { WriteDiff } from "./write-diff";
+
+const EFFECTS: Record<string, string> = {
+  read_only: "It only reads.",
+  state_change: "It changes something.",
+  external_side_effect: "It acts outside of this world, and cannot be undone from here.",
+};
+
+interface CardProps {
+  approval: Approval;
+  /** The inbox says which chat a call is of; in the chat itself this is known. */
+  showChat?: boolean;
+}
+
+export function ApprovalCard({ approval, showChat = false }: CardProps) {
+  const { decisions, live } = useApprovals();
+  const now = useNow();
+  const decision = approval.id !== null ? decisions.get(approval.id) : undefined;
+  const waits = live.data?.approvals.some((each) => each.id === approval.id) ?? true;
+  const expired = isExpired(approval, now);
+  const [wholeSeen, setWholeSeen] = useState(false);
+  const card = useRef<HTMLElement>(null);
+  const title = useId();
+  const chat = approval.title || approval.chat_id || approval.unit;
+
+  return (
+    <section className="card approval" ref={card} aria-labelledby={title} data-approval={approval.id} tabIndex={-1}>
+      <h3 id={title}>
+        {showChat && approval.chat_id !== null ? (
+          <Link href={`/chats/${encodeURIComponent(approval.chat_id)}`}>
+            <bdi>{chat}</bdi>
+          </Link>
+        ) : (
+          "This chat"
+        )}{" "}
+        wants to run <code>{approval.tool}</code>.
+      </h3>
+      <p className="effect">{EFFECTS[approval.effect] ?? `Effect: ${approval.effect}.`}</p>
+      {approval.damaged !== null && (
+        <ErrorNote title="This call cannot be shown whole, so it cannot be approved." message={approval.damaged} />
+      )}
+      {approval.tool === "workspace__write" && approval.arguments_json !== null && (
+        <WriteDiff argumentsJson={approval.arguments_json} />
+      )}
+      {approval.arguments_json !== null && (
+        <Arguments json={approval.arguments_json} onWholeSeen={() => setWholeSeen(true)} />
+      )}
+      <dl className="facts">
+        <dt>Asked for by</dt>
+        <dd>
+          <Rules approval={approval} />
+        </dd>
+        {approval.asked_ns !== null && (
+          <>
+            <dt>Waits since</dt>
+            <dd>
+              <Moment ns={approval.asked_ns} /> (<Duration ms={now - approval.asked_ns / 1e6} />)
+            </dd>
+          </>
+        )}
+        {decision === undefined && !expired && waits && (
+          <>
+            <dt>Expires</dt>
+            <dd>
+              <Moment ns={approval.expires_ns} />, in{" "}
+              <span data-countdown>
+                <Duration ms={approval.expires_ns / 1e6 - now} />
+              </span>
+              <SpokenCountdown ms={approval.expires_ns / 1e6 - now} />
+            </dd>
+          </>
+        )}
+      </dl>
+      {decision !== undefined ? (
+        <Outcome decision={decision} now={now} />
+      ) : expired ? (
+        <p className="outcome" role="status">
+          Expired at <Moment ns={approval.expires_ns} />; the model was told.
+        </p>
+      ) : waits ? (
+        <DecisionForm approval={approval} wholeSeen={wholeSeen} card={card} />
+      ) : (
+        <p className="outcome" role="status">
+          This call does not wait any more.
+        </p>
+      )}
+    </section>
+  );
+}
+
+function Rules({ approval }: { approval: Approval }) {
+  const rules = approval.rules.map((rule) => JSON.stringify(rule)).join("; ");
+  return (
+    <>
+      {rules !== "" ? <code className="wrap">{rules}</code> : "the tool policy"}{" "}
+      <span className="faint" title={approval.rule_digest}>
+        {approval.rule_digest.slice(0, 19)}…
+      </span>
+    </>
+  );
+}
+
+export function Moment({ ns }: { ns: number }) {
+  const date = new Date(ns / 1e6);
+  return (
+    <time dateTime={date.toISOString()} title={date.toISOString()}>
+      {date.toLocaleString(undefined, { dateStyle: "medium", timeStyle: "short" })}
+    </time>
+  );
+}
+
+/** A screen reader hears that time runs out at an hour, at five minutes and at the end, not each second. */
+function SpokenCountdown({ ms }: { ms: number }) {
+  const said = ms <= 300_000 ? "Less than 5 minutes left." : ms <= 3_600_000 ? "Less than an hour left." : "";
+  return (
+    <span className="unseen" role="status">
+      {said}
+    </span>
+  );
+}
+
+export function Outcome({ decision, now }: { decision: Decision; now: number }) {
+  const verb = decision.verdict === "approve" ? "Approved" : "Rejected";
+  const { actor } = useSession();
+  return (
+    <p className={`outcome ${decision.verdict}`} role="status">
+      {verb} by {decision.by === actor ? "you" : <bdi>{decision.by}</bdi>}, <Duration ms={now - decision.time_ns / 1e6} /> ago
+      {decision.reason !== "" && (
+        <>
+          : <q dir="auto">{decision.reason}</q>
+        </>
+      )}
+    </p>
+  );
+}
+
+interface FormProps {
+  approval: Approval;
+  wholeSeen: boolean;
+  card: RefObject<HTMLElement | null>;
+}
+
+function DecisionForm({ approval, wholeSeen, card }: FormProps) {
+  const { roles } = useSession();
+  const { live, addDecisions } = useApprovals();
+  const [reason, setReason] = useState("");
+  const [sending, setSending] = useState<"approve" | "reject">();
+  const [problem, setProblem] = useState("");
+  const busy = useRef(false);
+  const field = useId();
+
+  if (!roles.includes("user") && !roles.includes("approver") && !roles.includes("admin")) {
+    return <p className="outcome">Somebody with the role approver decides this.</p>;
+  }
+  const decide = async (decision: "approve" | "reject") => {
+    if (busy.current || approval.id === null) return;
+    busy.current = true;
+    setSending(decision);
+    setProblem("");
+    try {
+      await approvalPost(approval.id, decision, reason);
+      focusNextCard(card.current);
+    } catch (error) {
+      setProblem(await whatHappened(approval, error, addDecisions));
+    }
+    live.reload();
+    busy.current = false;
+    setSending(undefined);
+  };
+
+  return (
+    <div className="decision">
+      <label htmlFor={field}>Reason (the model is told the reason of a rejection)</label>
+      <textarea id={field} dir="auto" rows={2} maxLength={2000} value={reason} onChange={(e) => setReason(e.target.value)} />
+      {problem !== "" && <ErrorNote message={problem} />}
+      <div className="buttons">
+        <button type="button" data-key="r" disabled={sending !== undefined} onClick={() => decide("reject")}>
+          {sending === "reject" ? "Rejecting …" : "Reject"}
+        </button>
+        <button
+          type="button"
+          data-key="a"
+          className="primary"
+          disabled={sending !== undefined || !wholeSeen || approval.damaged !== null}
+          onClick={() => decide("approve")}
+        >
+          {sending === "approve" ? "Approving …" : "Approve this call"}
+        </button>
+        {!wholeSeen && approval.damaged === null && <span className="faint">Read the arguments to their end first.</span>}
+      </div>
+    </div>
+  );
+}
+
+/** Asks the server before it says that a decision failed: the answer may have been lost, or somebody was first. */
+async function whatHappened(
+  approval: Approval,
+  error: unknown,
+  addDecisions: ReturnType<typeof useApprovals>["addDecisions"],
+): Promise<string> {
+  try {
+    const { records } = await journalGet({ unit: approval.unit, kind: "approval", limit: 1000 });
+    addDecisions(records);
+    if (records.some((record) => record.body?.intent === approval.id)) return "";
+  } catch {
+    return `${sentence(error)} The decision is not known to have been taken; look again when the server is back.`;
+  }
+  if (error instanceof ApiError && error.code === "no_approval") return "This call does not wait any more.";
+  return sentence(error);
+}
+
+function focusNextCard(from: HTMLElement | null): void {
+  const cards = [...document.querySelectorAll<HTMLElement>("[data-approval]")];
+  const place = from === null ? -1 : cards.indexOf(from);
+  const next = cards.slice(place + 1).find((each) => each.querySelector("[data-key]") !== null) ?? from;
+  next?.focus();
+}
+
+/** J and K go from card to card, O opens the raw arguments, A and R move the focus to a button; only Enter decides.
+ * Nothing happens while somebody types. */
+export function useCardKeys(): void {
+  useEffect(() => {
+    const onKey = (event: KeyboardEvent) => {
+      const target = event.target as HTMLElement;
+      if (event.ctrlKey || event.metaKey || event.altKey || target.closest("input, textarea, select, [contenteditable]")) return;
+      const cards = [...document.querySelectorAll<HTMLElement>("[data-approval]")];
+      const current = document.activeElement?.closest<HTMLElement>("[data-approval]") ?? null;
+      const place = current === null ? -1 : cards.indexOf(current);
+      if (event.key === "j") cards[Math.min(place + 1, cards.length - 1)]?.focus();
+      else if (event.key === "k") cards[Math.max(place - 1, 0)]?.focus();
+      else if (event.key === "o") current?.querySelector<HTMLElement>("summary")?.click();
+      else if (event.key === "a" || event.key === "r") current?.querySelector<HTMLElement>(`[data-key=${event.key}]`)?.focus();
+      else return;
+      event.preventDefault();
+    };
+    window.addEventListener("keydown", onKey);
+    return () => window.removeEventListener("keydown", onKey);
+  }, []);
+}

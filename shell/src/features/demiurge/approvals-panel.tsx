@@ -1,0 +1,29 @@
+/** The inbox: every call that waits, in all chats. What was decided while it was shown stays, and says by whom. */
+import { useRef } from "react";
+import { Empty, ErrorNote, Loading } from "../../parts/notes";
+import { type Approval, sentence } from "../../sdk";
+import { ApprovalCard, useCardKeys } from "./approval-card";
+import { useApprovals } from "./approvals";
+
+export default function ApprovalsPanel() {
+  const { live } = useApprovals();
+  const shown = useRef(new Map<string, Approval>());
+  useCardKeys();
+  for (const each of live.data?.approvals ?? []) shown.current.set(each.id ?? each.unit, each);
+  const cards = [...shown.current.values()].sort((one, other) => one.expires_ns - other.expires_ns);
+
+  return (
+    <main className="page">
+      <h1>Approvals</h1>
+      {live.error !== undefined && <ErrorNote message={sentence(live.error)} onRetry={live.reload} />}
+      {live.loading && <Loading label="Loading the calls that wait" />}
+      {live.data !== undefined && live.data.approvals.length === 0 && <Empty>Nothing is waiting for you.</Empty>}
+      {cards.length > 0 && (
+        <p className="faint wide-only">J and K: next and previous. O: raw JSON. A and R: to the button; Enter decides.</p>
+      )}
+      {cards.map((each) => (
+        <ApprovalCard key={each.id ?? each.unit} approval={each} showChat />
+      ))}
+    </main>
+  );
+}

@@ -1,0 +1,98 @@
+/** The chats: a list that can be searched, and the chat that is open. */
+import { type FormEvent, useState } from "react";
+import { useLive } from "../../live/use-live";
+import { Empty, ErrorNote, Loading } from "../../parts/notes";
+import { Link, navigate, usePath } from "../../router";
+import { chatPost, type ChatSummary, chatsGet, sentence } from "../../sdk";
+import { CHAT } from "./chat-data";
+import { ChatView } from "./chat-view";
+
+const STATUS = { new: "", running: "answering", done: "", failed: "failed", awaiting_approval: "waits for approval" };
+
+export function ChatPanel() {
+  const path = usePath();
+  const open = path.startsWith("/chats/") ? decodeURIComponent(path.slice("/chats/".length)) : null;
+  return (
+    <div className={`chats ${open === null ? "none-open" : "one-open"}`}>
+      <ChatList open={open} />
+      <main className="chat">
+        {open === null ? <Empty>Choose a chat, or begin a new one.</Empty> : <ChatView key={open} chatId={open} />}
+      </main>
+    </div>
+  );
+}
+
+function ChatList({ open }: { open: string | null }) {
+  const live = useLive("chats", chatsGet, (record) => record.unit.startsWith(`${CHAT}/`));
+  const [search, setSearch] = useState("");
+  const chats = (live.data?.chats ?? []).filter((chat) => matches(chat, search));
+
+  return (
+    <aside className="chat-list" aria-label="Chats">
+      <NewChat />
+      <input
+        type="search"
+        dir="auto"
+        placeholder="Search chats"
+        aria-label="Search chats"
+        value={search}
+        onChange={(event) => setSearch(event.target.value)}
+      />
+      {live.error !== undefined && <ErrorNote message={sentence(live.error)} onRetry={live.reload} />}
+      {live.loading && <Loading label="Loading the chats" />}
+      {live.data !== undefined && chats.length === 0 && (
+        <Empty>{search === "" ? "There is no chat yet." : "No chat has this in its title or id."}</Empty>
+      )}
+      <ul>
+        {chats.map((chat) => (
+          <li key={chat.chat_id}>
+            <Link
+              href={`/chats/${encodeURIComponent(chat.chat_id)}`}
+              aria-current={chat.chat_id === open ? "page" : undefined}
+            >
+              <bdi className="title">{chat.title || chat.chat_id}</bdi>
+              {STATUS[chat.status] !== "" && <span className={`state ${chat.status}`}>{STATUS[chat.status]}</span>}
+            </Link>
+          </li>
+        ))}
+      </ul>
+    </aside>
+  );
+}
+
+function matches(chat: ChatSummary, search: string): boolean {
+  const wanted = search.trim().toLocaleLowerCase();
+  return `${chat.title}\n${chat.chat_id}`.toLocaleLowerCase().includes(wanted);
+}
+
+function NewChat() {
+  const [title, setTitle] = useState("");
+  const [problem, setProblem] = useState("");
+  const make = async (event: FormEvent) => {
+    event.preventDefault();
+    setProblem("");
+    try {
+      const made = await chatPost(title.trim());
+      setTitle("");
+      navigate(`/chats/${encodeURIComponent(made.chat_id)}`);
+    } catch (error) {
+      setProblem(sentence(error));
+    }
+  };
+  return (
+    <form className="new-chat" onSubmit={make}>
+      <input
+        dir="auto"
+        maxLength={500}
+        placeholder="Title of a new chat"
+        aria-label="Title of a new chat"
+        value={title}
+        onChange={(event) => setTitle(event.target.value)}
+      />
+      <button type="submit" className="primary">
+        New chat
+      </button>
+      {problem !== "" && <ErrorNote message={problem} />}
+    </form>
+  );
+}

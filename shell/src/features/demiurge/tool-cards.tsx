@@ -1,0 +1,93 @@
+/** Cards of calls. A tool with a card of its own is named in `TOOL_CARDS`; all others have `ToolFallback`. */
+import type { ToolCallMessagePartProps } from "@assistant-ui/react";
+import type { ReactNode } from "react";
+import { Arguments } from "../../parts/arguments";
+import { durationText } from "../../parts/time";
+import { Verbatim } from "../../parts/verbatim";
+import { ApprovalCard, Outcome } from "./approval-card";
+import { useApprovals } from "./approvals";
+import { useChat } from "./chat-context";
+import type { CallFacts } from "./chat-data";
+import { WriteDiff } from "./write-diff";
+
+const STATES = { running: "running", done: "done", failed: "failed", cancelled: "stopped", waiting: "waits for a person" };
+const RESULT_HEAD = 20_000;
+
+export function ToolFallback(props: ToolCallMessagePartProps) {
+  return <ToolCard {...props} />;
+}
+
+function WorkspaceWriteCard(props: ToolCallMessagePartProps) {
+  const facts = props.artifact as CallFacts;
+  return (
+    <ToolCard {...props}>
+      <WriteDiff argumentsJson={facts.argumentsJson} />
+    </ToolCard>
+  );
+}
+
+export const TOOL_CARDS = { workspace__write: WorkspaceWriteCard };
+
+function ToolCard({ toolName, artifact, children }: ToolCallMessagePartProps & { children?: ReactNode }) {
+  const facts = artifact as CallFacts;
+  const { approvals, tools, times } = useChat();
+  const { decisions, now } = useApprovals();
+  const asked = facts.state === "running" ? approvals.find((each) => each.tool_call_id === facts.callId) : undefined;
+  const time = times.get(facts.callId);
+  const decision = time !== undefined ? decisions.get(time.intent) : undefined;
+  const effect = tools.get(toolName)?.effect;
+
+  if (asked !== undefined) return <ApprovalCard approval={asked} />;
+  const state = facts.state;
+  const ran = time?.ended_ns != null ? durationText((time.ended_ns - time.began_ns) / 1e6) : "";
+  return (
+    <section className={`card tool ${state}`} aria-label={`Call of ${toolName}`}>
+      <header>
+        <code>{toolName}</code>
+        <span className={`state ${state}`}>{STATES[state]}</span>
+        {effect !== undefined && <span className="tag">{effect.replaceAll("_", " ")}</span>}
+        {facts.replayed && (
+          <span className="tag" title="An equal call ran before; its recorded result was used, and nothing ran again.">
+            replayed from the ledger
+          </span>
+        )}
+        {ran !== "" && <span className="faint">{ran}</span>}
+      </header>
+      {decision !== undefined && <Outcome decision={decision} now={now()} />}
+      {children}
+      <details>
+        <summary>Arguments</summary>
+        <Arguments json={facts.argumentsJson} />
+      </details>
+      {facts.state === "failed" || facts.state === "cancelled" ? (
+        <p className="problem" dir="auto">
+          <code>{facts.errorCode}</code> {facts.message}
+        </p>
+      ) : (
+        facts.state === "done" && <Result value={facts.result} message={facts.message} />
+      )}
+    </section>
+  );
+}
+
+/** The public result: what the redaction of the tool lets everybody see. A long one is cut, and says so. */
+function Result({ value, message }: { value: unknown; message: string }) {
+  const text = typeof value === "string" ? value : value == null ? "" : JSON.stringify(value, null, 2);
+  if (text === "" && message === "") return <p className="faint">No public result.</p>;
+  return (
+    <details>
+      <summary>Public result {message !== "" && <span dir="auto">{message}</span>}</summary>
+      <pre dir="auto">
+        <Verbatim text={text.slice(0, RESULT_HEAD)} />
+      </pre>
+      {text.length > RESULT_HEAD && (
+        <p className="faint">
+          The first {RESULT_HEAD} of {text.length} characters.{" "}
+          <a href={URL.createObjectURL(new Blob([text], { type: "text/plain" }))} download="result.txt">
+            Download all
+          </a>
+        </p>
+      )}
+    </details>
+  );
+}

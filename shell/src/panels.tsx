@@ -1,0 +1,22 @@
+/** The panels of the shell. Each is loaded when it is first opened. To add one, add an entry. */
+import { type ComponentType, lazy } from "react";
+import { ChatPanel } from "./features/demiurge/chat-panel";
+
+export interface Panel {
+  /** The first part of the path: `/approvals`, `/approvals/anything`. */
+  path: string;
+  label: string;
+  component: ComponentType;
+  /** The number that the navigation shows beside the label, such as of calls that wait. */
+  badge?: "approvals";
+}
+
+export const PANELS: Panel[] = [
+  { path: "/chats", label: "Chats", component: ChatPanel },
+  {
+    path: "/approvals",
+    label: "Approvals",
+    badge: "approvals",
+    component: lazy(() => import("./features/demiurge/approvals-panel")),
+  },
+];

@@ -1,0 +1,67 @@
+/** The paths of the HTTP API as functions. `eventsPost` and `stateGet` are the names that other clients use too. */
+import { get, getText, post, postBytes } from "./client";
+import type { Approvals, ChatMessage, ChatSummary, JournalRecord, Session, ToolView, Turn } from "./types";
+
+export * from "./client";
+export type * from "./types";
+
+const part = encodeURIComponent;
+
+export interface AcceptedEvent {
+  unit: string;
+  seq: number;
+  event_hash: string;
+}
+
+export function eventsPost(
+  schema: string,
+  value: unknown,
+  { key, idempotencyKey }: { key?: string; idempotencyKey?: string } = {},
+): Promise<AcceptedEvent> {
+  const headers: Record<string, string> = idempotencyKey === undefined ? {} : { "idempotency-key": idempotencyKey };
+  return post("/api/events", { schema, value, key }, headers);
+}
+
+export function stateGet<T = Record<string, unknown>>(module: string, key = "", at?: number): Promise<T> {
+  return get(`/api/state/${module}`, { key, at });
+}
+
+export const sessionGet = () => get<Session>("/api/session");
+export const login = (token: string) => post<void>("/api/login", { token });
+export const logout = () => post<void>("/api/logout", {});
+
+export const chatsGet = () => get<{ chats: ChatSummary[] }>("/api/chats", { limit: 1000 });
+export const chatGet = (chat: string) => get<ChatSummary>(`/api/chats/${part(chat)}`);
+export const chatPost = (title: string) => post<ChatSummary>("/api/chats", { title });
+export const turnGet = (chat: string, requestId: number) => get<Turn>(`/api/chats/${part(chat)}/turns/${requestId}`);
+export const messagesGet = (chat: string, since = 0) =>
+  get<{ messages: ChatMessage[] }>(`/api/chats/${part(chat)}/messages`, { since });
+export const messagePost = (chat: string, text: string) =>
+  post<{ request_id: number; seq: number }>(`/api/chats/${part(chat)}/messages`, { text });
+export const chatCancel = (chat: string) => post<ChatSummary>(`/api/chats/${part(chat)}/cancel`, {});
+
+export const approvalsGet = () => get<Approvals>("/api/approvals");
+export const approvalPost = (id: string, decision: "approve" | "reject", reason: string) =>
+  post<{ id: string; decision: string }>(`/api/approvals/${id}`, { decision, reason });
+
+export interface JournalQuery {
+  from?: number;
+  limit?: number;
+  unit?: string;
+  kind?: string;
+}
+export const journalGet = (query: JournalQuery = {}) =>
+  get<{ records: JournalRecord[]; next: number | null }>("/api/journal", { ...query });
+export const journalVerify = (seal?: string) => post<Record<string, any>>("/api/journal/verify", { seal: seal ?? null });
+
+export const toolsGet = () => get<{ tools: ToolView[]; tools_ref: string | null }>("/api/tools");
+export const infoGet = () => get<Record<string, any>>("/api/info");
+export const manifestGet = () => get<Record<string, any>>("/api/manifest");
+export const defsGet = () => get<{ definitions: { kind: string; name: string; hash: string }[] }>("/api/defs");
+export const policyExplain = (tool: string) => get<Record<string, any>>("/api/policy/explain", { tool });
+
+export const blobPath = (ref: string) => `/api/blob/${ref}`;
+export const blobPost = (bytes: Blob) => postBytes<{ hash: string }>("/api/blob", bytes);
+
+export const workspaceFile = (name: string, path: string, version?: number) =>
+  getText(`/api/workspace/${part(name)}/file`, { path, version });

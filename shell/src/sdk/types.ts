@@ -1,0 +1,123 @@
+/** What the server answers. A field that is missing in an older record is null. */
+
+export interface Session {
+  actor: string;
+  tenant: string;
+  roles: string[];
+  provider: string;
+  model: string;
+  csrf: string;
+}
+
+export interface ChatSummary {
+  chat_id: string;
+  title: string;
+  messages: number;
+  last_request_id: number;
+  status: "new" | "running" | "done" | "failed" | "awaiting_approval";
+  waiting: boolean;
+}
+
+export interface ProposedCall {
+  id: string;
+  name: string;
+  arguments_json: string;
+}
+
+export interface ToolAnswer {
+  id: string;
+  name: string;
+  ok: boolean;
+  error_code: string | null;
+  message: string;
+  result: unknown;
+  replayed: boolean | null;
+}
+
+export interface Attachment {
+  type: string;
+  mime: string;
+  bytes_ref: string;
+}
+
+export interface ChatMessage {
+  request_id: number;
+  role: "user" | "assistant" | "tool";
+  ref: string;
+  text: string;
+  tool_calls?: ProposedCall[];
+  tool?: ToolAnswer;
+  attachments?: Attachment[];
+  erased?: { actor: string; why: string; at_ms: number };
+}
+
+/** A turn as it stands. A number that nobody knows is null, never 0. */
+export interface Turn {
+  status: "running" | "done" | "awaiting_approval" | "failed";
+  request_id: number;
+  text: string;
+  tool_calls: (ProposedCall & Omit<ToolAnswer, "ok"> & { ok: boolean | null })[];
+  error_code: string | null;
+  message: string;
+  prompt_tokens: number;
+  completion_tokens: number;
+  cost_usd: string | null;
+  finish_reason: string | null;
+}
+
+export interface Approval {
+  id: string | null;
+  unit: string;
+  chat_id: string | null;
+  title: string;
+  tool: string;
+  effect: string;
+  tool_call_id: string;
+  arguments_json: string | null;
+  damaged: string | null;
+  actor: string;
+  rules: Record<string, unknown>[];
+  rule_digest: string;
+  asked_ns: number | null;
+  expires_ns: number;
+}
+
+export interface Approvals {
+  approvals: Approval[];
+  now_ns: number;
+}
+
+export interface JournalRecord {
+  position: number;
+  unit: string;
+  seq: number;
+  kind: string;
+  cause: number | null;
+  time_ns: number;
+  caller: { actor: string; roles: string[]; transport: string } | null;
+  hash: string;
+  refs: string[];
+  redacted: boolean;
+  body: Record<string, any>;
+}
+
+export interface ToolView {
+  id: string;
+  description: string;
+  effect: string;
+  decision: string;
+  source: string;
+  tokens: number;
+  spec_hash: string;
+  input_schema: Record<string, unknown>;
+}
+
+/** What an effect shows while it runs. */
+export interface Frame {
+  unit: string;
+  intent: string;
+  type: string;
+  delta?: string;
+  seq?: number;
+  kind?: string;
+}

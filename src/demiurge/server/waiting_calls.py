@@ -1,0 +1,59 @@
+"""A description of a call that waits, for the person who decides: its chat, its effect, the rule that asked."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from demiurge.apps.demiurge import CHAT
+from demiurge.bootstrap import World
+from demiurge.tools.effect import ToolEffect
+from demiurge.tools.policy import ToolPolicy, ToolPolicyContext
+from demiurge.values.caller import Caller
+from demiurge.values.json_view import json_view
+from demiurge.world.unit import Unit
+
+__all__ = ["describe_waiting_calls"]
+
+
+async def describe_waiting_calls(world: World, waiting: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Returns each call with `{chat_id, title, effect, rules, asked_ns}` added. `asked_ns` is None for a call whose
+    record cannot be read; `rules` are the lines of the tool policy in force that decide on the call."""
+    node = world.manifest()
+    policy = ToolPolicy.from_json(node["tool_policy"])
+    effects = {spec["name"]: ToolEffect(spec["effect"]) for spec in node["toolset"]}
+    units = {call["unit"] for call in waiting}
+    asked = await asyncio.to_thread(_asked_ns, world, units)
+    titles = {unit: await _title(world, unit) for unit in units}
+    shown = []
+    for call in waiting:
+        tool = call.get("tool", "")
+        effect = effects.get(tool, ToolEffect.EXTERNAL_SIDE_EFFECT)
+        context = ToolPolicyContext.of(Caller(call.get("actor", "")))
+        unit = Unit.parse(call["unit"])
+        more = {
+            "chat_id": unit.key if unit.module == CHAT else None,
+            "title": titles[call["unit"]],
+            "effect": effect.value,
+            "rules": [dict(line) for line in policy.deciding_lines(context, tool, effect)],
+            "asked_ns": asked.get(call["id"]),
+        }
+        shown.append({**call, **more})
+    return shown
+
+
+def _asked_ns(world: World, units: set[str]) -> dict[str, int]:
+    """Returns when each call of these units was asked for, by its id."""
+    found: dict[str, int] = {}
+    for unit in units:
+        for record in world.journal.views(unit):
+            if record["kind"] == "intent":
+                found[str(json_view(record)["body"].get("id"))] = record["time_ns"]
+    return found
+
+
+async def _title(world: World, unit: str) -> str:
+    place = Unit.parse(unit)
+    standing = await world.chat(place.key).standing() if place.module == CHAT else None
+    return (standing.title or "") if standing is not None else ""

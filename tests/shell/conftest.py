@@ -1,0 +1,65 @@
+"""A browser that is logged in to a served world."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+from playwright.async_api import Browser, BrowserContext, Page
+from tests.server.conftest import Served, provider, served
+from tests.shell.browsers import open_browser
+
+__all__ = ["Screen", "browser", "provider", "screen", "served"]
+
+
+@dataclass
+class Screen:
+    """A world in a browser. `problems` are what a page must never do: errors of scripts, breaches of the content
+    security policy, requests to other hosts."""
+
+    served: Served
+    browser: Browser
+    problems: list[str] = field(default_factory=list)
+    contexts: list[BrowserContext] = field(default_factory=list)
+
+    async def page(self, path: str = "/", *, role: str = "user", **options: Any) -> Page:
+        """A page that has logged in with a token of `role`, in a browser of its own."""
+        context = await self.browser.new_context(**options)
+        self.contexts.append(context)
+        context.set_default_timeout(15_000)
+        made = await self.served.world.tokens.add(f"user:{role}", [role])
+        await context.request.post(f"{self.served.base}/api/login", data={"token": made.secret})
+        page = await context.new_page()
+        self._watch(page)
+        await page.goto(self.served.base + path)
+        return page
+
+    def _watch(self, page: Page) -> None:
+        page.on("pageerror", lambda error: self.problems.append(f"script: {error}"))
+        page.on("console", lambda message: self._on_console(message.type, message.text))
+        page.on("request", lambda request: self._on_request(request.url))
+
+    def _on_console(self, kind: str, text: str) -> None:
+        if kind == "error" and "Failed to load resource" not in text:
+            self.problems.append(f"console: {text}")
+
+    def _on_request(self, url: str) -> None:
+        if not url.startswith((self.served.base, "data:", "blob:")):
+            self.problems.append(f"request: {url}")
+
+
+@pytest.fixture
+async def browser() -> AsyncIterator[Browser]:
+    async with open_browser() as opened:
+        yield opened
+
+
+@pytest.fixture
+async def screen(served: Served, browser: Browser) -> AsyncIterator[Screen]:
+    made = Screen(served, browser)
+    yield made
+    for context in made.contexts:
+        await context.close()
+    assert made.problems == []
