@@ -22,7 +22,7 @@ def log(demiurge: Any) -> list[tuple[str, list[str] | None]]:
 
 
 def test_the_log_of_a_world_in_which_nothing_happened_is_empty(demiurge: Any) -> None:
-    demiurge("init")
+    demiurge("blob", "put", "@-", stdin=b"x")
     assert log(demiurge) == []
     assert "Nothing has happened" in demiurge("manifest", "log").out
 
@@ -31,12 +31,12 @@ def test_a_policy_that_is_set_is_in_force_remembered_and_logged(demiurge: Any, n
     demiurge("init")
     done = demiurge("--json", "policy", "set", nothing)
     assert (done.status, done.document["ok"]) == (0, True)
-    assert log(demiurge) == [("policy set", None)]
+    assert log(demiurge) == [("opened with", None), ("policy set", ["policy"])]
     assert demiurge("--json", "tools", "ls").document["tools"] == []
     assert demiurge("--json", "manifest", "get").document["tool_policy"]["allowed_tools"] == []
     call = demiurge("--json", "tools", "call", "core.get_current_time", "{}")
     assert call.document["error_code"] == "policy_denied"
-    assert log(demiurge) == [("policy set", None)]
+    assert log(demiurge) == [("opened with", None), ("policy set", ["policy"])]
     assert demiurge("journal", "verify").status == 0
     assert demiurge("replay", "--check").status == 0
 
@@ -47,7 +47,7 @@ def test_names_of_no_tool_are_told_and_a_bad_file_changes_nothing(demiurge: Any,
     assert "names no_such_tool, which is no tool of this world" in demiurge("policy", "set", "odd.toml").err
     (tmp_path / "bad.toml").write_text("allow = 1\n")
     assert demiurge("policy", "set", "bad.toml").status == 1
-    assert len(log(demiurge)) == 1
+    assert len(log(demiurge)) == 2
 
 
 def test_the_log_says_when_who_how_and_what(demiurge: Any, nothing: str) -> None:

@@ -118,7 +118,9 @@ def test_a_change_right_after_a_poll_is_seen(tmp_path: Path, monkeypatch: pytest
     def waits(_seconds: float) -> None:
         raise AssertionError("it waits for another change, and has not seen this one")
 
-    monkeypatch.setattr("demiurge.cli.world.settings", lambda: SimpleNamespace(folder=lambda: tmp_path))
+    monkeypatch.setattr(
+        "demiurge.cli.world.settings", lambda: SimpleNamespace(folder=lambda: tmp_path, url=lambda: None)
+    )
     monkeypatch.setattr("demiurge.cli.world.opened", opened)
     monkeypatch.setattr("demiurge.cli.world.time.sleep", waits)
     looks = visits()

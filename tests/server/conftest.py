@@ -11,12 +11,12 @@ from typing import Any
 
 import httpx
 import pytest
-import uvicorn
 from tests.provider import Provider, serving
 
 from demiurge import Redaction, ToolContext, ToolEffect, ToolPolicy, ToolResult, World, tool
 from demiurge.server.app import create_app
 from demiurge.server.options import ServeOptions
+from demiurge.server.serving import WorldServer
 
 ENVIRONMENT = {"LLM_API_KEY": "sk-test", "OPENAI_API_KEY": "sk-test"}
 
@@ -29,6 +29,7 @@ class Served:
     base: str
     provider: Provider
     app: Any
+    server: WorldServer
     clients: dict[str, httpx.AsyncClient] = field(default_factory=dict)
 
     async def client(self, role: str = "user") -> httpx.AsyncClient:
@@ -72,12 +73,10 @@ async def served(tmp_path: Path, provider: Provider) -> AsyncIterator[Served]:
             listening.bind(("127.0.0.1", 0))
             port = listening.getsockname()[1]
             app = create_app(world, ServeOptions(port=port, heartbeat_s=0.2))
-            config = uvicorn.Config(app, log_config=None, access_log=False, timeout_graceful_shutdown=2)
-            server = uvicorn.Server(config)
+            server = WorldServer(app, app.state.options, drain_s=2)
             running = asyncio.create_task(server.serve(sockets=[listening]))
-            while not server.started:
-                await asyncio.sleep(0.01)
-            found = Served(world, f"http://127.0.0.1:{port}", provider, app)
+            await server.until_started()
+            found = Served(world, server.url, provider, app, server)
             yield found
             for client in found.clients.values():
                 await client.aclose()

@@ -64,7 +64,7 @@ async def test_a_quiet_stream_has_heartbeats_and_says_when_the_server_closes(ser
     async with user.stream("GET", "/api/journal/stream") as response:
         coming = events(response)
         assert (await anext(coming))["event"] == "heartbeat"
-        served.app.state.closing.set()
+        served.server.should_exit = True
         found = [event["event"] async for event in coming]
     assert found[-1] == "closing"
 

@@ -58,7 +58,7 @@ def command_for(verb: str, pending: Mapping[str, Any], running: RunOptions) -> s
     """Returns the command line that decides on the call, as it can be typed here."""
     words: list[str] = ["demiurge"]
     if settings().world is not None:
-        words += ["-w", str(settings().folder())]
+        words += ["-w", settings().url() or str(settings().folder())]
     words += ["approvals", verb, pending["id"][:SHORT]]
     for name in running.tools:
         words += ["--tools", name]

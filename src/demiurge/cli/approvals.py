@@ -110,6 +110,9 @@ def _as_its_chat(approval_id: str, running: RunOptions) -> RunOptions:
 def _go_on(opening: Opened, unit: Unit, outcome: Mapping[str, str], running: RunOptions) -> None:
     """Runs the unit until it waits again, and shows the outcome."""
     world, portal = opening
+    if not world.caller.has("agent"):
+        output.result(outcome, f"{unit} goes on; you may decide here, and not watch what runs.")
+        return
     if unit.module == CALLS:
         portal.run(world.settle(unit))
         _show_call(portal.run(call_outcome(world.backend, unit.key)), outcome, running)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import replace
 from importlib import import_module
 from importlib.util import find_spec
@@ -127,10 +127,14 @@ def command(
     narrowed = _Narrowed(only_tools.split(",") if only_tools is not None else None, all_tools)
     requested = RunOptions(**running)
     options = _as_before(chat_id, requested)
-    chosen = choose(os.environ, wanted=options.provider, model=options.model, base_url=options.base_url)
-    if chosen.provider == LOCAL:
-        ensure_local_model()
+    is_served = settings().url() is not None
+    if not is_served:
+        chosen = choose(os.environ, wanted=options.provider, model=options.model, base_url=options.base_url)
+        if chosen.provider == LOCAL:
+            ensure_local_model()
     with opened(options, create=True) as (world, portal):
+        if is_served:
+            chosen = world.choice
         _tell_of_owner(world, requested)
         keep_first(requested)
         if world.owned:
@@ -143,7 +147,7 @@ def command(
             return
         conversation.take_up()
         narrowed.tell(conversation)
-        with _history(settings().folder(), world):
+        with nullcontext() if is_served else _history(settings().folder(), world):
             conversation.converse(_prompt())
 
 
@@ -249,7 +253,8 @@ def ls() -> None:
     with opened() as (world, portal):
         keys = portal.run(world.keys(CHAT))
         chats = {key: found for key in keys if (found := portal.run(world.chat(key).standing())) is not None}
-        waiting = {pending["unit"] for pending in portal.run(world.approvals())}
+        may_ask = world.caller.has("agent", "approver")
+        waiting = {pending["unit"] for pending in portal.run(world.approvals())} if may_ask else set()
     shown = [_summary(key, found, waits=str(Unit(CHAT, key)) in waiting) for key, found in chats.items()]
     rows = [(c["chat_id"], str(c["messages"]), c["status"].replace("_", " "), c["title"]) for c in shown]
     output.result({"chats": shown}, *output.table(rows, ("CHAT", "MESSAGES", "LAST TURN", "TITLE")))

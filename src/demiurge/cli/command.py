@@ -13,7 +13,7 @@ from typing import Any
 import click
 
 from demiurge.cli import output
-from demiurge.cli.settings import DEFAULT_WORLD, WORLD_VARIABLE, Settings
+from demiurge.cli.settings import DEFAULT_WORLD, TOKEN_VARIABLE, WORLD_VARIABLE, Settings
 
 __all__ = ["Command", "Group", "LazyGroup", "ReaderGone"]
 
@@ -38,9 +38,11 @@ class GlobalOption(click.Option):
 
 
 def _global_options() -> list[click.Parameter]:
-    where = f"The world's folder.  [env: {WORLD_VARIABLE}; default: {DEFAULT_WORLD}]"
+    where = f"The world: its folder, or the address of its server.  [env: {WORLD_VARIABLE}; default: {DEFAULT_WORLD}]"
+    who = f"The token of `tokens add` that says who calls.  [env: {TOKEN_VARIABLE}; default: the local user]"
     return [
-        GlobalOption("-w", "--world", field="world", metavar="DIR", help=where),
+        GlobalOption("-w", "--world", field="world", metavar="DIR|URL", help=where),
+        GlobalOption("--token", field="token", metavar="TOKEN", help=who),
         GlobalOption("--json", field="json", is_flag=True, help="Print one JSON document; notices go to stderr."),
         GlobalOption(
             "-v",

@@ -15,6 +15,7 @@ from demiurge.cli import output
 from demiurge.cli.argument import new_chat_id, utf8_text
 from demiurge.cli.command import Command, Group
 from demiurge.cli.secret_input import asked_secret
+from demiurge.cli.settings import settings
 from demiurge.cli.world import opened
 from demiurge.errors import InvalidValue
 from demiurge.tools.connections.credentials import Credentials, Secret
@@ -85,6 +86,7 @@ def add(
     argument. It is sealed in your vault, for this world alone. No chat uses it before it is chosen: with --chat, or
     later with `demiurge connections use`. A world is made where there is none.
     """
+    settings().folder()  # refuses the address of a server
     ends_ms = _milliseconds(expires_at) if expires_at is not None else None
     token = asked_secret(f"Token for {provider}", f"demiurge connections add {provider} < token.txt", variable)
     credentials = _credentials(token, username, header)
@@ -114,6 +116,7 @@ def revoke(connection: str, reason: str) -> None:
     A call that has them at this moment keeps them. Every later one is refused, also one that waits for a person now. At
     the provider the token stays valid: revoke it there too.
     """
+    settings().folder()  # refuses the address of a server
     with opened() as (world, portal):
         portal.run(world.connections.revoke(connection, reason))
     output.result({"id": connection, "ok": True}, f"{connection} is revoked.")

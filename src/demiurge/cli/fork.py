@@ -9,6 +9,7 @@ import click
 
 from demiurge.cli import output
 from demiurge.cli.command import Command
+from demiurge.cli.settings import settings
 from demiurge.cli.world import opened
 
 __all__ = ["command"]
@@ -23,6 +24,7 @@ def command(folder: Path, at: int | None) -> None:
     `demiurge journal tail` shows positions; a position inside a step means the end of the step. Work that was open
     there ends in the new world as unknown_outcome. This world stays as it is.
     """
+    settings().folder()  # refuses the address of a server
     with opened() as (world, portal):
         made = portal.run(world.fork(folder.resolve(), at))
     ended = f", and {made.ended} open effects ended as unknown_outcome" if made.ended else ""

@@ -10,12 +10,14 @@ import click
 
 from demiurge.apps.demiurge import CHAT
 from demiurge.bootstrap import World
+from demiurge.bootstrap.tokens import NewToken
 from demiurge.bootstrap.trust.world_profile import forget as forget_world
 from demiurge.cli import output
 from demiurge.cli.command import Command
 from demiurge.cli.settings import settings
 from demiurge.cli.world import RunOptions, keep, opened
 from demiurge.errors import Conflict, NotFound
+from demiurge.values.caller import USER
 
 __all__ = ["command"]
 
@@ -32,10 +34,14 @@ __all__ = ["command"]
 def command(manifest: Path | None, tools: tuple[str, ...], policy: str | None, forget: bool) -> None:
     """Make a world in the folder that -w names; an existing world is not changed.
 
+    Prints a token for the HTTP API of a new world (role user). It is shown once; `demiurge tokens` lists, adds and
+    revokes tokens.
+
     --tools and --policy are remembered for this user, world and folder, so that later commands need not name them.
     """
     folder = settings().folder().absolute()
     running = RunOptions(tools=tools, policy=policy)
+    token: NewToken | None = None
     if forget:
         forget_world(os.environ, folder)
     try:
@@ -45,6 +51,7 @@ def command(manifest: Path | None, tools: tuple[str, ...], policy: str | None, f
         if error.code != "no_world":
             raise
         with opened(running, create=True, manifest=manifest) as (world, portal):
+            token = portal.run(world.tokens.add(USER.actor, USER.roles, label="made by init"))
             made, info, chats = True, portal.run(world.info()), _has_chats(world)
     if manifest is not None and not made:
         raise Conflict(
@@ -59,11 +66,12 @@ def command(manifest: Path | None, tools: tuple[str, ...], policy: str | None, f
         hint = f"It has no chats. Send it events: {shlex.join(['demiurge', *where, 'event', 'send'])} SCHEMA VALUE; "
         hint += f"{listed} lists what takes them."
     summary = f"Made a world in {folder}." if made else f"There is a world in {folder}; nothing was changed."
-    output.result(
-        {"world": str(folder), "world_id": info["world_id"], "created": made},
-        summary,
-        hint,
-    )
+    document = {"world": str(folder), "world_id": info["world_id"], "created": made}
+    lines = [summary, hint]
+    if token is not None:
+        document["token"] = token.secret
+        lines.append(f"Token for its HTTP API (`demiurge serve`), shown only now: {token.secret}")
+    output.result(document, *lines)
 
 
 def _has_chats(world: World) -> bool:

@@ -106,6 +106,7 @@ def adopt(yes: bool) -> None:
     A manifest that was not set on this machine, by this user and for a world in this folder, has no force until it is
     adopted. No other process may have the world open.
     """
+    folder = settings().folder()
     if settings().json and not yes:
         raise click.UsageError("With --json nobody is asked: say --yes.")
     with opened() as (world, portal):
@@ -122,7 +123,7 @@ def adopt(yes: bool) -> None:
             raise click.UsageError("There is no terminal to ask on: say --yes.")
         if not yes and not click.confirm("Take it?"):
             raise Conflict("It was not taken, and counts for nothing here.", code="not_adopted")
-        summary = Adoption(os.environ, settings().folder()).take(ref)
+        summary = Adoption(os.environ, folder).take(ref)
     if summary is not None:
         raise Unavailable(summary)
     output.result(document, "The manifest of this world counts here from now on.")

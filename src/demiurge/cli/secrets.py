@@ -156,6 +156,7 @@ def _where(row: Mapping[str, Any]) -> str:
 
 
 def _vault() -> tuple[SecretVault, VaultPlaces]:
+    settings().folder()  # refuses the address of a server: the vault there is its user's
     vault, places = open_vault(os.environ), vault_places(os.environ)
     if vault is None or places is None:
         raise Unavailable("There is no home folder to keep a secret vault in: set HOME, or DEMIURGE_VAULT and its key.")

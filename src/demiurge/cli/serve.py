@@ -12,18 +12,16 @@ import click
 
 from demiurge.cli import output
 from demiurge.cli.command import Command
+from demiurge.cli.settings import settings
 from demiurge.cli.world import RunOptions, opened, running_options
-from demiurge.errors import Unavailable, UsageError
+from demiurge.errors import InvalidValue, Unavailable, UsageError
 
 if TYPE_CHECKING:
-    import uvicorn
-
     from demiurge.bootstrap import World
     from demiurge.server.options import ServeOptions
+    from demiurge.server.serving import WorldServer
 
 __all__ = ["command"]
-
-DRAIN_S = 10
 
 
 @click.command(cls=Command, name="serve")
@@ -40,12 +38,14 @@ def command(
 
     Prints a link with which one browser logs in, once. `demiurge tokens add` makes tokens for programs.
     """
+    settings().folder()  # refuses the address of a server
     try:
         from demiurge.server.options import ServeOptions
     except ImportError as error:
         raise _not_installed() from error
     if (tls_cert is None) != (tls_key is None):
         raise click.UsageError("--tls-cert and --tls-key go together.")
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     listening = _listen(host, port)
     options = ServeOptions(host, listening.getsockname()[1], names, tls=tls_cert is not None)
     if not options.is_local and not options.tls:
@@ -55,8 +55,11 @@ def command(
             raise UsageError("Another process has this world open; stop it first, and serve from there.", code="owned")
         server = _server(world, options, tls_cert, tls_key)
         serving = portal.start(server.serve(sockets=[listening]))
-        signal.signal(signal.SIGTERM, signal.default_int_handler)
         try:
+            portal.run(server.until_started())
+            link = server.new_login_link()
+            output.result({"url": server.url, "login": link}, link)
+            output.notice("This link logs one browser in, once. Ctrl-C stops the server.")
             portal.wait(serving)
         except KeyboardInterrupt:
             server.should_exit = True
@@ -82,32 +85,15 @@ def _listen(host: str, port: int) -> socket.socket:
     return listening
 
 
-def _server(world: World, options: ServeOptions, cert: Path | None, key: Path | None) -> uvicorn.Server:
-    """Returns the server, and prints where it will be. Raises UsageError when it is not installed."""
+def _server(world: World, options: ServeOptions, cert: Path | None, key: Path | None) -> WorldServer:
+    """Returns the server. Raises UsageError when it is not installed."""
     try:
-        import uvicorn
-
         from demiurge.server.app import create_app
+        from demiurge.server.serving import WorldServer
     except ImportError as error:
         raise _not_installed() from error
-    app = create_app(world, options)
-    config = uvicorn.Config(
-        app,
-        access_log=False,
-        log_config=None,
-        proxy_headers=False,
-        server_header=False,
-        timeout_graceful_shutdown=DRAIN_S,
-        ssl_certfile=cert,
-        ssl_keyfile=str(key) if key is not None else None,
-    )
-    base = f"{'https' if options.tls else 'http'}://{_netloc(options)}"
-    code = app.state.callers.new_login_code()
-    output.result({"url": base, "login": f"{base}/login?code={code}"}, f"{base}/login?code={code}")
-    output.notice("This link logs one browser in, once. Ctrl-C stops the server.")
-    return uvicorn.Server(config)
-
-
-def _netloc(options: ServeOptions) -> str:
-    host = f"[{options.host}]" if ":" in options.host else options.host
-    return f"{host}:{options.port}"
+    try:
+        return WorldServer(create_app(world, options), options, cert, key)
+    except OSError as error:
+        why = error.strerror or type(error).__name__
+        raise InvalidValue(f"--tls-cert and --tls-key can't be used ({why}).", code="bad_certificate") from error

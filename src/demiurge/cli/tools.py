@@ -17,7 +17,7 @@ from demiurge.tools.ids import canonical_id
 from demiurge.tools.policy import ToolPolicy, ToolPolicyContext
 from demiurge.tools.spec import ToolSpec
 from demiurge.values import canonical_json
-from demiurge.values.caller import USER
+from demiurge.values.caller import Caller
 from demiurge.wire.items import NamedTool, ToolChoice
 from demiurge.world.toolset import read_toolset
 
@@ -114,18 +114,18 @@ def call(tool_id: str, arguments: str, call_id: str | None, connection: str | No
 
 def _tools(running: RunOptions, *, with_schema: bool = False) -> list[dict[str, Any]]:
     with opened(running) as (world, _):
-        node = world.manifest()
+        node, caller = world.manifest(), world.caller
     policy = ToolPolicy.from_json(node["tool_policy"])
     specs = sorted((ToolSpec.from_json(spec) for spec in node["toolset"]), key=lambda spec: spec.name)
-    return [_as_json(spec, policy) | (_details(spec) if with_schema else {}) for spec in specs]
+    return [_as_json(spec, policy, caller) | (_details(spec) if with_schema else {}) for spec in specs]
 
 
-def _as_json(spec: ToolSpec, policy: ToolPolicy) -> dict[str, Any]:
+def _as_json(spec: ToolSpec, policy: ToolPolicy, caller: Caller) -> dict[str, Any]:
     shown = canonical_json.encode({"name": spec.name, "description": spec.description, **_schema(spec)})
     return {
         "id": spec.name,
         "effect": spec.effect.value,
-        "decision": policy.decide(ToolPolicyContext.of(USER), spec.name, spec.effect),
+        "decision": policy.decide(ToolPolicyContext.of(caller), spec.name, spec.effect),
         "source": "shipped" if spec.name.partition("__")[0] in ("core", "introspect", "workspace") else "yours",
         "tokens": -(-len(shown) // BYTES_PER_TOKEN),
         "spec_hash": spec.spec_hash,

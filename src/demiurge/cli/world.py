@@ -20,7 +20,7 @@ from demiurge.cli.argument import read_text
 from demiurge.cli.code import Code, folders_of, load_code
 from demiurge.cli.portal import Portal
 from demiurge.cli.settings import settings
-from demiurge.errors import Conflict, DemiurgeError, InvalidValue, Unavailable
+from demiurge.errors import Conflict, DemiurgeError, InvalidValue, Unavailable, UsageError
 from demiurge.tools.policy import ToolPolicy
 
 __all__ = [
@@ -91,6 +91,11 @@ def opened(
     requested = running or RunOptions()
     chosen = settings()
     logs.configure(chosen)
+    if chosen.url() is not None:
+        _require_no_options(requested, manifest, accept_losses)
+        with Portal() as portal:
+            yield from _connected(portal)
+        return
     if chosen.folder().is_file():
         raise InvalidValue(f"{chosen.folder()} is a file: name the folder of a world with -w.", code="bad_world")
     system = read_text(requested.system) if requested.system is not None else None
@@ -129,16 +134,53 @@ def opened(
             world = begin(_LoadedOptions())
         try:
             portal.run(world.__aenter__())
-            yield Opened(world, portal)
+            yield Opened(portal.run(_as_caller(world, chosen.caller_token())), portal)
             for text in portal.run(world.info())["notices"]:
                 output.notice(text)
         finally:
             portal.run(world.close())
 
 
+def _require_no_options(requested: RunOptions, manifest: Path | None, accept_losses: str | None) -> None:
+    """Raises click.UsageError for options that say how a world is opened: a server has opened its world already."""
+    if requested != RunOptions() or manifest is not None:
+        raise click.UsageError(
+            "Tools, policy, model, provider, address, system prompt and manifest are chosen where the world is opened: "
+            "give these options to `demiurge serve`."
+        )
+    if accept_losses is not None:
+        settings().folder()
+
+
+def _connected(portal: Portal) -> Iterator[Opened]:
+    """Yields the world of the server that the global options name. Raises as `World.connect`."""
+    chosen = settings()
+    world = World.connect(chosen.url() or "", chosen.caller_token() or "")
+    try:
+        portal.run(world.__aenter__())
+        yield Opened(world, portal)
+    finally:
+        portal.run(world.close())
+
+
+async def _as_caller(world: World, secret: str | None) -> World:
+    """Returns the world for the caller of a token, for the local user if there is none. Raises UsageError
+    (`unauthorized`)."""
+    if secret is None:
+        return world
+    token = await world.tokens.find(secret)
+    if token is None:
+        raise UsageError("The token is not valid in this world; `demiurge tokens ls` lists them.", code="unauthorized")
+    return world.acting_as(token.caller)
+
+
 def visits() -> Iterator[Opened]:
     """Yields the world, opened to be read, again and again: now, and whenever a process has it open or has left it
-    changed. `while_it_lasts` tells when the owner that was joined exits."""
+    changed. `while_it_lasts` tells when the owner that was joined exits. A world behind a server is visited once."""
+    if settings().url() is not None:
+        with opened(read_only=True) as found:
+            yield found
+        return
     folder = settings().folder()
     while True:
         alone, before = False, last_change(folder)  # later changes may not have been seen
@@ -169,7 +211,9 @@ class _LoadedOptions(NamedTuple):
 
 def recalled(requested: RunOptions) -> WorldProfile:
     """Returns what is remembered of the world that the global options name; nothing for a copied world if a policy is
-    given. Raises as `recall`."""
+    given, and of one behind a server. Raises as `recall`."""
+    if settings().url() is not None:
+        return WorldProfile()
     try:
         return recall(os.environ, settings().folder()) or WorldProfile()
     except NotRecalled as error:
@@ -198,10 +242,11 @@ def _load_options(requested: RunOptions, *, looking: bool) -> _LoadedOptions:
 
 
 def keep(running: RunOptions) -> None:
-    """Remembers the given tools and policy for this world; what is not given stays as it was."""
-    folder = settings().folder()
-    if not (running.tools or running.policy):
+    """Remembers the given tools and policy for this world; what is not given stays as it was. Nothing is
+    remembered of a world behind a server."""
+    if settings().url() is not None or not (running.tools or running.policy):
         return
+    folder = settings().folder()
     said: dict[str, Any] = {}
     if running.tools:
         said = {"tools": running.tools, "folders": tuple(map(str, folders_of(running.tools)))}

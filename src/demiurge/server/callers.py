@@ -92,6 +92,7 @@ class Callers:
             given = request.headers.get(CSRF_HEADER, "")
             if not hmac.compare_digest(given.encode(), csrf_of(secret).encode()):
                 raise Refused(403, "bad_csrf", f"A write with a cookie needs the header {CSRF_HEADER}.")
+        request.state.actor = token.caller.actor
         return CallerSession(token, secret, self.world.acting_as(token.caller))
 
 

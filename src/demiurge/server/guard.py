@@ -1,20 +1,26 @@
-"""The checks that every request passes before a route: host, origin and size; and the headers of every answer.
+"""The checks that every request passes before a route: host, origin and size; the headers of every answer; and the
+access log, which holds neither queries nor headers nor bodies.
 
 Plain ASGI, so that streams pass through unbuffered.
 """
 
 from __future__ import annotations
 
+import logging
 from typing import Final
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from demiurge.server.errors import Refused, error_response
 from demiurge.server.options import ServeOptions
+from demiurge.values.clock import SystemClock
 
 __all__ = ["SAFE_METHODS", "Guard"]
+
+LOG = logging.getLogger(__name__)
+_CLOCK = SystemClock()
 
 SAFE_METHODS: Final = frozenset(("GET", "HEAD", "OPTIONS"))
 
@@ -44,8 +50,12 @@ class Guard:
             await self._app(scope, receive, send)
             return
 
+        status, began_ns = 0, _CLOCK.monotonic_ns()
+
         async def send_guarded(message: Message) -> None:
+            nonlocal status
             if message["type"] == "http.response.start":
+                status = message["status"]
                 headers = MutableHeaders(scope=message)
                 for name, value in HEADERS.items():
                     headers.setdefault(name, value)
@@ -57,8 +67,15 @@ class Guard:
             self._check(scope["method"], Headers(scope=scope))
             await self._app(scope, self._limited(receive), send_guarded)
         except Refused as refused:
+            if status:
+                raise  # the answer has begun: the connection ends
             answer = error_response(refused.status_code, refused.code, refused.message)
             await answer(scope, receive, send_guarded)
+        finally:
+            took_ms = (_CLOCK.monotonic_ns() - began_ns) / 1e6
+            actor = scope.get("state", {}).get("actor", "-")
+            path = quote(scope["path"])  # without the query, which can hold the code of a login
+            LOG.info("%s %s %d %.1f ms %s", scope["method"], path, status, took_ms, actor)
 
     def _check(self, method: str, headers: Headers) -> None:
         host = headers.get("host", "")

@@ -1,0 +1,73 @@
+"""The server process: uvicorn around the application, and a shutdown that lets open streams end properly."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from pathlib import Path
+from typing import Final
+
+import uvicorn
+from fastapi import FastAPI
+
+from demiurge.server.callers import Callers
+from demiurge.server.options import ServeOptions
+
+__all__ = ["DRAIN_S", "WorldServer"]
+
+DRAIN_S: Final = 10
+"""How long a shutdown waits for requests that run, in seconds."""
+
+
+class WorldServer(uvicorn.Server):
+    """Serves `app` (`create_app`). A shutdown first tells every open stream, which then ends with the event `closing`;
+    other requests have `drain_s` to end. Raises OSError for a certificate or key that cannot be used."""
+
+    def __init__(
+        self,
+        app: FastAPI,
+        options: ServeOptions,
+        cert: Path | None = None,
+        key: Path | None = None,
+        *,
+        drain_s: int = DRAIN_S,
+    ) -> None:
+        super().__init__(
+            uvicorn.Config(
+                app,
+                access_log=False,
+                log_config=None,
+                proxy_headers=False,
+                server_header=False,
+                timeout_graceful_shutdown=drain_s,
+                ssl_certfile=cert,
+                ssl_keyfile=str(key) if key is not None else None,
+            )
+        )
+        self.config.load()
+        self.app, self._options, self._begun = app, options, asyncio.Event()
+
+    @property
+    def url(self) -> str:
+        """The address of the server."""
+        host = f"[{self._options.host}]" if ":" in self._options.host else self._options.host
+        return f"{'https' if self._options.tls else 'http'}://{host}:{self._options.port}"
+
+    def new_login_link(self) -> str:
+        """Returns a link with which one browser logs in, once (`Callers.new_login_code`)."""
+        callers: Callers = self.app.state.callers
+        return f"{self.url}/login?code={callers.new_login_code()}"
+
+    async def until_started(self) -> None:
+        """Returns when the server answers, or could not start."""
+        await self._begun.wait()
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Begins to answer."""
+        await super().startup(sockets)
+        self._begun.set()
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Ends the streams, then the connections, then the application."""
+        self.app.state.closing.set()
+        await super().shutdown(sockets)
