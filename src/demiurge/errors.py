@@ -14,6 +14,9 @@ Codes are lower-case words joined by underscores and stable: scripts may match o
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 __all__ = [
     "Conflict",
     "Damaged",
@@ -57,7 +60,13 @@ class NotFound(DemiurgeError):
 
 
 class Conflict(DemiurgeError):
+    """`details` says who was first and with what, as JSON-ready data; empty if nobody can tell."""
+
     code = "conflict"
+
+    def __init__(self, message: str, *, code: str | None = None, details: Mapping[str, Any] | None = None) -> None:
+        super().__init__(message, code=code)
+        self.details: dict[str, Any] = dict(details or {})
 
 
 class Unavailable(DemiurgeError):

@@ -174,7 +174,7 @@ async def test_a_decision_that_the_owner_took_and_did_not_answer_is_taken_once(
     async with open_world(folder, outside.url) as world:
         await world.decide(approval, approve=True)
         await world.decide(approval, approve=True)
-        with pytest.raises(Conflict, match="decided differently"):
+        with pytest.raises(Conflict, match="already decided"):
             await world.decide(approval, approve=False)
         await world.chat("anna").resume()
         assert (await world.chat("anna").reply()).status == "done"

@@ -138,3 +138,19 @@ def test_one_that_was_erased_is_listed_with_that_reason(demiurge: Any, world: Pa
     [asked] = listed.document["approvals"]
     assert asked["id"] == waiting
     assert "erased" in asked["damaged"]
+
+
+def test_a_call_is_approved_with_other_arguments(demiurge: Any, world: Path) -> None:
+    asked = ask(demiurge, 7)
+    tools = ("--tools", "bell_tools")
+    wrong = demiurge("approvals", "approve", asked, "--arguments", '{"times": "many"}', *tools)
+    assert wrong.status == 1
+    assert "do not fit the schema of ring_bell" in wrong.err
+    done = demiurge("--json", "approvals", "approve", asked, "--arguments", '{"times": 1}', *tools)
+    assert done.status == 0, done.err
+    assert done.document["call"]["ok"] is True
+    ref = demiurge("state", "get", "demiurge/Calls@1", "--key", "b7").document["outcome"]["result_ref"]
+    told = demiurge("blob", "get", ref, "--raw").out
+    assert '{\\"times\\": 7}' in told
+    assert '{\\"times\\":1}' in told
+    assert demiurge("approvals", "ls").out.startswith("Nothing waits")

@@ -46,4 +46,22 @@ async def test_a_refusal_is_told_to_the_model(served: Served) -> None:
     await served.world.settle()
     assert "too dear" in str(served.provider.seen[-1])
     again = await user.post(f"/api/approvals/{asked['id']}", json={"decision": "approve"})
-    assert again.status_code in (404, 409)
+    assert (again.status_code, again.json()["code"]) == (409, "decided")
+    assert again.json()["details"].items() >= {"by": "user:user", "verdict": "rejected", "reason": "too dear"}.items()
+    missing = await user.post("/api/approvals/00ff", json={"decision": "approve"})
+    assert missing.status_code == 404
+
+
+async def test_a_call_runs_with_the_arguments_that_a_person_changed(served: Served) -> None:
+    call = served.provider.call("order_part", {"part": "bolt", "card": "x"})
+    served.provider.say(served.provider.answer(call), served.provider.answer(served.provider.text("Ordered.")))
+    user = await served.client()
+    await user.post("/api/chats/c1/messages", json={"text": "Order a bolt", "wait": True})
+    [asked] = (await user.get("/api/approvals")).json()["approvals"]
+    path = f"/api/approvals/{asked['id']}"
+    wrong = await user.post(path, json={"decision": "approve", "arguments_json": '{"part": 7}'})
+    assert (wrong.status_code, wrong.json()["code"]) == (422, "bad_arguments")
+    changed = {"decision": "approve", "arguments_json": '{"part": "nut", "card": "x"}'}
+    assert (await user.post(path, json=changed)).json()["decision"] == "approved"
+    await served.world.settle()
+    assert "ordered nut" in str(served.provider.seen[-1])

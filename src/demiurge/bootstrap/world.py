@@ -343,9 +343,12 @@ class World:
         be read."""
         return await self.backend.read.approvals(str(unit) if unit is not None else None)
 
-    async def decide(self, approval_id: str, *, approve: bool, reason: str = "") -> None:
-        """Decides a call that waits; a rejection goes to the model with `reason`. Raises NotFound."""
-        await self.backend.run.decide(approval_id, approve, reason)
+    async def decide(
+        self, approval_id: str, *, approve: bool, reason: str = "", arguments_json: str | None = None
+    ) -> None:
+        """Decides a call that waits; a rejection goes to the model with `reason`. With `arguments_json` it runs with
+        these arguments, and the model is told so. Raises NotFound, InvalidValue, Conflict (`decided`: `details`)."""
+        await self.backend.run.decide(approval_id, approve, reason, arguments_json)
 
     async def doubts(self, *, settled: bool = False) -> list[dict[str, Any]]:
         """Returns the effects of unknown outcome, oldest first: `{id, unit, kind, tool, tool_call_id,

@@ -13,9 +13,9 @@ from demiurge.bootstrap.call import CallOutcome, call_outcome
 from demiurge.bootstrap.chat_address import address_of_chat
 from demiurge.cli import output
 from demiurge.cli.approval import SHORT, pending_lines
-from demiurge.cli.argument import utf8_text
+from demiurge.cli.argument import read_text, utf8_text
 from demiurge.cli.call import call_document, show_call
-from demiurge.cli.call_arguments import arguments
+from demiurge.cli.call_arguments import arguments as shown_arguments
 from demiurge.cli.command import Command, Group
 from demiurge.cli.conversation import failure_of
 from demiurge.cli.failure import OutcomeError
@@ -66,10 +66,14 @@ def show(approval_id: str) -> None:
 @command.command(name="approve", cls=Command)
 @click.argument("approval_id", metavar="ID")
 @click.option("--reason", default="", metavar="T", callback=utf8_text, help="Why; it is journaled.")
+@click.option(
+    "--arguments", metavar="JSON", callback=utf8_text, help="Run it with these arguments instead (JSON, @file or @-)."
+)
 @running_options
-def approve(approval_id: str, reason: str, **running: Any) -> None:
+def approve(approval_id: str, reason: str, arguments: str | None, **running: Any) -> None:
     """Allow the call ID (it may be shortened), run it, and show its result."""
-    _decide(approval_id, approve=True, reason=reason, running=RunOptions(**running))
+    changed = read_text(arguments) if arguments is not None else None
+    _decide(approval_id, approve=True, reason=reason, running=RunOptions(**running), arguments_json=changed)
 
 
 @command.command(name="reject", cls=Command)
@@ -83,13 +87,15 @@ def reject(approval_id: str, reason: str, **running: Any) -> None:
     _decide(approval_id, approve=False, reason=reason, running=RunOptions(**running))
 
 
-def _decide(approval_id: str, *, approve: bool, reason: str, running: RunOptions) -> None:
+def _decide(
+    approval_id: str, *, approve: bool, reason: str, running: RunOptions, arguments_json: str | None = None
+) -> None:
     with opened(_as_its_chat(approval_id, running), create=False) as opening:
         world, portal = opening
         pending = _find(portal.run(world.approvals()), approval_id)
         if approve:
             _require_tool(portal.run(world.info())["tools"], pending["tool"])
-        portal.run(world.decide(pending["id"], approve=approve, reason=reason))
+        portal.run(world.decide(pending["id"], approve=approve, reason=reason, arguments_json=arguments_json))
         outcome = {"id": pending["id"], "decision": "approved" if approve else "rejected", "unit": pending["unit"]}
         if not settings().json:
             output.notice(f"{pending['tool']} is {outcome['decision']}.")
@@ -149,7 +155,7 @@ def _show_call(called: CallOutcome, outcome: Mapping[str, str], running: RunOpti
 
 def _shown(pending: Mapping[str, Any]) -> str:
     """Returns the arguments of a waiting call, as far as they can be read."""
-    known = [arguments(pending["arguments_json"])] if pending["arguments_json"] is not None else []
+    known = [shown_arguments(pending["arguments_json"])] if pending["arguments_json"] is not None else []
     return " ".join([*known, *(["(damaged)"] if pending["damaged"] is not None else [])])
 
 

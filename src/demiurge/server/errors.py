@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
 from typing import Any, Final
 
 from fastapi import FastAPI, Request
@@ -56,6 +57,7 @@ class ErrorBody(BaseModel):
 
     code: str = Field(description="A stable code, in lower case.", examples=["not_found"])
     message: str = Field(description="A sentence that says what happened and what to do.")
+    details: dict[str, Any] | None = Field(None, description="Of a conflict: who was first, when and with what.")
 
 
 class Refused(HTTPException):
@@ -73,10 +75,16 @@ def status_of(error: DemiurgeError) -> int:
     return next((status for kind, status in _STATUSES.items() if isinstance(error, kind)), 500)
 
 
-def error_response(status: int, code: str, message: str) -> JSONResponse:
+def error_response(status: int, code: str, message: str, details: Mapping[str, Any] | None = None) -> JSONResponse:
     """Returns the answer for an error. No part of it is markup: a lone surrogate becomes `?`."""
-    text = message.encode("utf-8", "replace").decode()
-    return JSONResponse({"code": code, "message": text}, status)
+    body: dict[str, Any] = {"code": code, "message": _text(message)}
+    if details:
+        body["details"] = {name: _text(value) if isinstance(value, str) else value for name, value in details.items()}
+    return JSONResponse(body, status)
+
+
+def _text(value: str) -> str:
+    return value.encode("utf-8", "replace").decode()
 
 
 def responses(*statuses: int) -> dict[int | str, dict[str, Any]]:
@@ -95,7 +103,8 @@ def add_error_handlers(app: FastAPI) -> None:
 
 async def _of_world(_request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, DemiurgeError)
-    return error_response(status_of(error), error.code, error.message)
+    details = error.details if isinstance(error, Conflict) else None
+    return error_response(status_of(error), error.code, error.message, details)
 
 
 async def _of_server(_request: Request, error: Exception) -> JSONResponse:

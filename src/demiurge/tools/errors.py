@@ -54,6 +54,7 @@ class ToolErrorCode(StrEnum):
     APPROVAL_REQUIRED = "approval_required"
     APPROVAL_REJECTED = "approval_rejected"
     APPROVAL_EXPIRED = "approval_expired"
+    APPROVAL_EDITED = "approval_edited"
     QUARANTINED = "quarantined"
     ROUNDS_EXCEEDED = "rounds_exceeded"
     REPEATED_CALL = "repeated_call"
@@ -80,6 +81,7 @@ SAFE_MESSAGES: Mapping[ToolErrorCode, str] = MappingProxyType(
         ToolErrorCode.APPROVAL_REQUIRED: "A person has to approve this call before it can run.",
         ToolErrorCode.APPROVAL_REJECTED: "A person rejected this call. Do not repeat it.",
         ToolErrorCode.APPROVAL_EXPIRED: "The approval of this call has expired.",
+        ToolErrorCode.APPROVAL_EDITED: "A person changed the arguments; the changed call took its place.",
         ToolErrorCode.QUARANTINED: "This tool changed since its review and is blocked until the next one.",
         ToolErrorCode.ROUNDS_EXCEEDED: "Too many rounds of tool calls. Answer with what is known.",
         ToolErrorCode.REPEATED_CALL: "The same call was made before. Use its earlier result.",

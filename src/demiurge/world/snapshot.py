@@ -125,7 +125,7 @@ def _read_cell(node: Any, get: Callable[[Ref], bytes], lost: Callable[[DemiurgeE
 
 def _intent_node(intent: OpenIntent) -> dict[str, Any]:
     node = {field.name: getattr(intent, field.name) for field in fields(intent)}
-    for name in ("run", "left", "refused"):  # rarely used fields are left out
+    for name in ("run", "left", "refused", "edited_from"):  # rarely used fields are left out
         if node[name] is None:
             del node[name]
     node["actor"] = node.pop("caller").to_node()

@@ -38,7 +38,8 @@ class OpenIntent:
     `origin` is `{"kind": "plan", "name", "id"}`, `{"kind": "tool", "name", "parent", "ordinal"}` or `{"kind":
     "reducer", "name", "key"}`. `run` is the id of the counted run that the intent belongs to, if any. `left` is what
     remained of the run's and the unit's budget when the intent was admitted: `{"run", "unit"}`, for those that are
-    bounded (`world.budget`).
+    bounded (`world.budget`). `edited_from` names the waiting intent that this one replaces, because a person approved
+    the call with other arguments: `{"intent", "call_ref"}`. The result goes to whoever waits for that intent.
     """
 
     id: bytes
@@ -55,6 +56,7 @@ class OpenIntent:
     run: int | None = None
     left: Mapping[str, Limits] | None = None
     refused: Mapping[str, str] | None = None
+    edited_from: Mapping[str, Any] | None = None
 
     @property
     def awaits_approval(self) -> bool:

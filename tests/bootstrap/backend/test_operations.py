@@ -168,15 +168,17 @@ def test_what_is_no_change_of_a_manifest_is_refused(node: object) -> None:
 
 def test_arguments_of_another_form_are_refused() -> None:
     operation = OPERATIONS["run.decide"]
-    assert operation.load_arguments(["x", True, "why"]) == ["x", True, "why"]
+    for given in (None, "{}"):
+        assert operation.load_arguments(["x", True, "why", given]) == ["x", True, "why", given]
     for args in (
         [],
         ["x", True],
+        ["x", True, "why"],
         ["x", True, "why", 1],
-        ["x", "perhaps", "why"],
-        ["x", "yes", "why"],
-        ["x", 1, "why"],
-        [1, True, "why"],
+        ["x", "perhaps", "why", None],
+        ["x", "yes", "why", None],
+        ["x", 1, "why", None],
+        [1, True, "why", None],
     ):
         with pytest.raises(InvalidValue, match=r"run\.decide"):
             operation.load_arguments(args)

@@ -90,9 +90,9 @@ async def test_a_decision_reads_its_unit_alone(store: Store) -> None:
         assert sorted(waiting(host)) == ["a", "c"]
     async with world(store) as host:
         await host.decide(asked["b"], approve=True, reason="", caller=USER)
-        with pytest.raises(Conflict, match="decided differently"):
+        with pytest.raises(Conflict, match="already decided"):
             await host.decide(asked["b"], approve=False, reason="", caller=USER)
-        with pytest.raises(Conflict, match="decided differently"):
+        with pytest.raises(Conflict, match="already decided"):
             await host.decide(asked["b"], approve=True, reason="", caller=Caller("somebody else"))
         with pytest.raises(NotFound, match="approvals ls"):
             await host.decide(bytes(32), approve=True, reason="", caller=USER)
@@ -165,7 +165,7 @@ async def test_a_world_of_an_older_program_shows_all_that_waits(tmp_path: Path, 
     make_older(tmp_path / "w", version)
     with SqliteStore.open(tmp_path / "w") as store:
         async with world(store) as host:
-            with pytest.raises(Conflict, match="decided differently"):
+            with pytest.raises(Conflict, match="already decided"):
                 await host.decide(asked.pop("c"), approve=True, reason="", caller=USER)
             assert waiting(host) == asked
             assert store.waiting.read() == {asked[key]: str(unit(key)) for key in "ab"}

@@ -6,19 +6,25 @@ from collections.abc import Mapping
 from typing import Any
 
 from demiurge import errors
-from demiurge.errors import DemiurgeError
+from demiurge.errors import Conflict, DemiurgeError
 
 __all__ = ["decode_error", "encode_error"]
 
 
-def encode_error(error: DemiurgeError) -> dict[str, str]:
-    """Returns `{kind, code, message}`; `kind` is the most exact class of the tree in `errors` that the error is."""
+def encode_error(error: DemiurgeError) -> dict[str, Any]:
+    """Returns `{kind, code, message, details?}`; `kind` is the most exact class of the tree in `errors` that the error
+    is, and `details` are those of a Conflict."""
     kind = next(kind.__name__ for kind in type(error).__mro__ if kind.__name__ in errors.__all__)
-    return {"kind": kind, "code": error.code, "message": str(error)}
+    encoded: dict[str, Any] = {"kind": kind, "code": error.code, "message": str(error)}
+    if isinstance(error, Conflict) and error.details:
+        encoded["details"] = error.details
+    return encoded
 
 
 def decode_error(error: Mapping[str, Any]) -> DemiurgeError:
     """The inverse of `encode_error`; a plain DemiurgeError for a class that is not known here."""
     kind = getattr(errors, error["kind"], DemiurgeError)
     made: DemiurgeError = kind(error["message"], code=error["code"])
+    if isinstance(made, Conflict):
+        made.details = dict(error.get("details", {}))
     return made

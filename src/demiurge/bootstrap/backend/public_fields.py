@@ -91,6 +91,7 @@ _SYSTEM_TAGS: Final = ("PlanFailed", "StepFailed", "DoubtSettled")
 
 _ORIGIN: Final = _named("kind", "name", "id", "parent", "ordinal")
 _ADMITTED: Final = _named("by", "rule", "verdict", "code")
+_APPROVED: Final = _named("by", "at_ms", "roles", "rule")
 
 _PARAMS: Final[Mapping[str, Fields]] = {
     TOOL: _named("tool", "tool_call_id", "call_ref", "refused"),
@@ -110,7 +111,7 @@ _PAYLOADS: Final[Mapping[str, Fields]] = {
 
 _BODIES: Final[Mapping[str, Fields]] = {
     "decision": _named("intent", "kind", "verdict", "by", "rule", "code", origin=_ORIGIN),
-    "approval": _named("intent", "verdict", "by"),
+    "approval": _named("intent", "verdict", "by", "call_ref"),
     "capability_request": _named("parent", "ordinal", "kind"),
     "step": _named("digest", error=_STEP_FAILED),
     "plan_ended": _named("id", "plan", "status", "code"),
@@ -139,7 +140,8 @@ def record_fields(kind: str, body: Mapping[str, Any], effect: str | None) -> Fie
         )
         return _named(
             "id", "kind", "grant", "left",
-            origin=_ORIGIN, admitted=_ADMITTED, approval=asked, params=_PARAMS.get(effect or "", {}),
+            origin=_ORIGIN, admitted=_ADMITTED, approval=asked, approved=_APPROVED,
+            params=_PARAMS.get(effect or "", {}), edited_from=_named("intent", "call_ref"),
         )  # fmt: skip
     if kind == "receipt":
         is_ok = body.get("status") == "ok"

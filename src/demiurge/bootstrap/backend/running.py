@@ -8,11 +8,13 @@ from typing import Any
 
 from demiurge.bootstrap.backend import world_connections
 from demiurge.bootstrap.backend.calls import Frames, Shown
+from demiurge.bootstrap.backend.changed_call import changed_call
 from demiurge.bootstrap.backend.owner import Owner
 from demiurge.bootstrap.backend.waiting_calls import require_readable
 from demiurge.errors import Conflict, NotFound, UsageError
 from demiurge.values.caller import Caller
 from demiurge.values.refs import Ref, ref_of
+from demiurge.world.authority.approval import edited
 from demiurge.world.host import Accepted
 from demiurge.world.state import OpenIntent
 from demiurge.world.unit import Unit
@@ -54,19 +56,25 @@ class Running:
                 if shown is not None:
                     yield shown
 
-    async def decide(self, approval_id: str, approve: bool, reason: str) -> None:
+    async def decide(self, approval_id: str, approve: bool, reason: str, arguments_json: str | None = None) -> None:
         if type(approve) is not bool or not isinstance(reason, str):
             raise UsageError("A decision is true or false, and its reason is text.", code="bad_decision")
+        if arguments_json is not None and not approve:
+            raise UsageError("A rejected call runs with no arguments: leave them out.", code="bad_decision")
         try:
             intent = bytes.fromhex(approval_id)
         except ValueError:
             raise NotFound(f"There is no request for approval {approval_id!r}.") from None
         host, owner = await self._owner.host(), self._owner
         asked = require_readable(host, owner.store, intent, owner.clock.now_ns(), approve=approve)
-        host.require_approver(intent, self._caller)
+        host.decisions.require_approver(intent, self._caller)
+        changed = changed_call(host, intent, arguments_json) if arguments_json is not None else None
+        call_ref = await host.put_blob(changed) if changed is not None else None
         if approve:
+            if asked is not None and call_ref is not None and changed is not None:
+                asked = edited(host.manifest, asked, call_ref, changed)
             await self._note_approved(asked)
-        await host.decide(intent, approve=approve, reason=reason, caller=self._caller)
+        await host.decide(intent, approve=approve, reason=reason, caller=self._caller, call_ref=call_ref)
 
     async def _note_approved(self, asked: OpenIntent | None) -> None:
         """Notes the approval for this user before it is journaled; also when it is given once more by who was not told

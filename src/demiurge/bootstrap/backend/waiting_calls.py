@@ -60,7 +60,7 @@ def _recorded(store: Store, unit: Unit, problem: DemiurgeError, now_ns: int) -> 
     failed: DemiurgeError | None = None
     try:
         for record in map(decode_row, store.read(str(unit), 0)):
-            if record.kind == "intent" and "approval" in record.body and (record.position or 0) > first:
+            if record.kind == "intent" and _asks(record.body) and (record.position or 0) > first:
                 waiting[record.body["id"]] = record.body
             elif record.kind in ("approval", "receipt"):
                 waiting.pop(record.body["intent"], None)
@@ -71,6 +71,11 @@ def _recorded(store: Store, unit: Unit, problem: DemiurgeError, now_ns: int) -> 
             yield _call(store, str(unit), body["id"], body["params"], body["approval"], problem)
     if failed is not None:
         yield {"id": None, "unit": str(unit), "arguments_json": None, "damaged": with_backup_advice(failed)}
+
+
+def _asks(intent: Mapping[str, Any]) -> bool:
+    """Returns whether an intent waited for a person when it was recorded."""
+    return "approval" in intent and "approved" not in intent
 
 
 def _call(

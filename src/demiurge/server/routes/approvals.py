@@ -29,11 +29,13 @@ class WaitingCalls(BaseModel):
 
 
 class GivenDecision(BaseModel):
-    """The decision of a person on a call. The model is told the reason of a refusal."""
+    """The decision of a person on a call. The model is told the reason of a refusal. With `arguments_json` the call
+    runs with these arguments in place of the proposed ones, and the model is told both."""
 
     model_config = ConfigDict(extra="forbid")
     decision: Literal["approve", "reject"]
     reason: str = Field("", max_length=2000)
+    arguments_json: str | None = None
 
 
 class Decided(BaseModel):
@@ -41,7 +43,7 @@ class Decided(BaseModel):
 
     id: str
     decision: Literal["approved", "rejected"]
-    unit: str
+    unit: str | None = Field(description="The unit of the call; null if the same decision was taken before.")
 
 
 @router.get("", responses=responses(401, 403, 503))
@@ -61,11 +63,11 @@ async def one(world: CurrentWorld, approval_id: str) -> dict[str, Any]:
 
 @router.post("/{approval_id}", responses=responses(400, 401, 403, 404, 409, 422, 503))
 async def decide(world: CurrentWorld, approval_id: str, given: GivenDecision) -> Decided:
-    """Approves the call, which then runs with exactly these arguments, or rejects it."""
-    asked = await _find(world, approval_id)
+    """Approves the call, which then runs with exactly these arguments or the changed ones, or rejects it."""
     approve = given.decision == "approve"
-    await world.decide(asked["id"], approve=approve, reason=given.reason)
-    return Decided(id=asked["id"], decision="approved" if approve else "rejected", unit=asked["unit"])
+    unit = next((asked["unit"] for asked in await world.approvals() if asked["id"] == approval_id), None)
+    await world.decide(approval_id, approve=approve, reason=given.reason, arguments_json=given.arguments_json)
+    return Decided(id=approval_id, decision="approved" if approve else "rejected", unit=unit)
 
 
 async def _find(world: World, approval_id: str) -> dict[str, Any]:

@@ -7,19 +7,21 @@ decision counts only if its caller has a role that the tool policy asks for.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 from demiurge.errors import InvalidValue
 from demiurge.tools.approvals import may_decide
 from demiurge.tools.policy import Approvers, ToolPolicyContext
 from demiurge.values import canonical_json, cbor
-from demiurge.values.refs import ref_of
+from demiurge.values.caller import Caller
+from demiurge.values.refs import Ref, ref_of
 from demiurge.world.authority.admission import admit, tool_effect
 from demiurge.world.manifest import Manifest
 from demiurge.world.record import Stamp
 from demiurge.world.state import OpenIntent
 
-__all__ = ["Refusal", "approvers_of", "asked_ns", "question", "refusal"]
+__all__ = ["Refusal", "approvers_of", "asked_ns", "edited", "question", "refusal"]
 
 LIFETIME_NS = 7 * 24 * 3600 * 10**9
 """How long a request for approval stays open: 7 days."""
@@ -36,9 +38,32 @@ class Refusal(NamedTuple):
 
 def question(manifest: Manifest, params: Mapping[str, Any], call: bytes, stamp: Stamp) -> dict[str, Any]:
     """Returns the question to a person about a `tool.call`; `call` is the blob that its `call_ref` names."""
+    return _question(manifest, params, call, stamp.caller, stamp.time_ns + LIFETIME_NS)
+
+
+def edited(manifest: Manifest, intent: OpenIntent, call_ref: Ref, call: bytes) -> OpenIntent:
+    """Returns the intent that replaces a waiting one when a person approves it with other arguments. `call` is the
+    changed call, stored under `call_ref`. `seq` is still that of the waiting intent.
+
+    The question is made anew under the manifest in force, and ends when the first one would have ended."""
+    assert intent.approval is not None
+    params = {**intent.params, "call_ref": call_ref}
+    return replace(
+        intent,
+        id=cbor.digest([intent.id, "edited", call_ref]),
+        params=params,
+        manifest=manifest.ref,
+        approval=_question(manifest, params, call, intent.caller, intent.approval["expires_ns"]),
+        edited_from={"intent": intent.id, "call_ref": intent.params["call_ref"]},
+    )
+
+
+def _question(
+    manifest: Manifest, params: Mapping[str, Any], call: bytes, caller: Caller, expires_ns: int
+) -> dict[str, Any]:
     tool = params["tool"]
     spec, policy, effect = manifest.toolset.get(tool), manifest.tool_policy, tool_effect(manifest, tool)
-    context = ToolPolicyContext.of(stamp.caller)
+    context = ToolPolicyContext.of(caller)
     approvers = [list(roles) for roles in policy.approvers_of(context, tool, effect)]
     return {
         "tool": tool,
@@ -46,8 +71,8 @@ def question(manifest: Manifest, params: Mapping[str, Any], call: bytes, stamp: 
         "spec_hash": spec.spec_hash if spec else None,
         "args_digest": _arguments_digest(canonical_json.parse_object(call)["arguments_json"]),
         "rule_digest": policy.rule_digest(tool, effect, context),
-        "actor": stamp.actor,
-        "expires_ns": stamp.time_ns + LIFETIME_NS,
+        "actor": caller.actor,
+        "expires_ns": expires_ns,
         **({"approvers": approvers} if approvers else {}),
     }
 

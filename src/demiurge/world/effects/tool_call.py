@@ -52,6 +52,7 @@ from demiurge.world.effect import EffectCall, Restart, Result, failed, succeeded
 from demiurge.world.effect_kinds.tool_call import TOOLS
 from demiurge.world.effects.binding import WorldParts, capabilities
 from demiurge.world.effects.chosen_connection import ChosenConnection
+from demiurge.world.effects.edited_answer import answer_text
 from demiurge.world.effects.read_only_ledger import ReadOnlyLedger
 from demiurge.world.effects.tool_limits import ToolLimits
 from demiurge.world.manifest import Manifest
@@ -241,7 +242,7 @@ class ToolCalls:
             ok=result.ok,
             error_code=result.error_code.value if result.error_code is not None else None,
             message=result.safe_message or "",
-            message_ref=await call.put_blob(tool_blob(call.intent.params["tool_call_id"], result.content)),
+            message_ref=await call.put_blob(tool_blob(call.intent.params["tool_call_id"], answer_text(call, result))),
             view_ref=await call.put_blob(view) if view is not None else None,
             record_ref=await call.put_blob(canonical_json.encode(result.record.public())),
             **await self._recorded(call, ran.recorder, result.ok),

@@ -127,13 +127,14 @@ def _state(record: Record, consequences: Sequence[Record]) -> tuple[State, str]:
 
 
 def _waits(intent: Mapping[str, Any], consequences: Sequence[Record]) -> State:
-    """Returns the state of an intent. A decision, or a person's rejection, ends it as a receipt does."""
+    """Returns the state of an intent. A decision, a person's rejection, or changed
+    arguments end it as a receipt does."""
     if any(child.kind in ("receipt", "decision") for child in consequences):
         return ""
-    verdicts = [child.body["verdict"] for child in consequences if child.kind == "approval"]
-    if "approval" in intent and not verdicts:
+    decisions = [child.body for child in consequences if child.kind == "approval"]
+    if "approval" in intent and "approved" not in intent and not decisions:
         return "awaiting_approval"
-    return "" if any(verdict != "approve" for verdict in verdicts) else "running"
+    return "" if any(body["verdict"] != "approve" or "call_ref" in body for body in decisions) else "running"
 
 
 def _refused(payload: Mapping[str, Any]) -> str:
@@ -165,7 +166,7 @@ def _says(record: Record) -> str:
         case "capability_request":
             return str(body.get("kind", ""))
         case "approval":
-            return f"{body['verdict']} by {body['by']}"
+            return f"{body['verdict']} by {body['by']}{', with changed arguments' if 'call_ref' in body else ''}"
         case "plan_ended":
             return str(body["plan"])
         case "settled":

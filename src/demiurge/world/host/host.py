@@ -13,25 +13,24 @@ from contextlib import suppress
 from typing import Any, NamedTuple, TypeVar
 
 from demiurge import faults
-from demiurge.errors import Conflict, DemiurgeError, InvalidValue, NotFound, UsageError
+from demiurge.errors import Conflict, DemiurgeError, NotFound, UsageError
 from demiurge.stores.errors import Archived
 from demiurge.stores.protocol import Attempt, Store
-from demiurge.tools.approvals import require_approver
 from demiurge.values.caller import USER, Caller
 from demiurge.values.clock import Clock, Entropy, SystemClock, SystemEntropy
 from demiurge.values.fast_constructor import fast_constructor
 from demiurge.values.refs import Ref, ref_from_digest, ref_of
-from demiurge.world.authority.approval import approvers_of
 from demiurge.world.blob_access import granting_records
 from demiurge.world.cell import cell_node
 from demiurge.world.effect import Adapter, CellReading, EffectCall, Result
 from demiurge.world.history.replay import KeptCode, Manifests, no_code
 from demiurge.world.host.commit import Committer
+from demiurge.world.host.decisions import Decisions
 from demiurge.world.host.dispatch import Dispatcher
 from demiurge.world.host.live import FRESH, LiveUnit
 from demiurge.world.host.loader import Loader
 from demiurge.world.host.timers import Sleep
-from demiurge.world.host.units import Units, decision_id
+from demiurge.world.host.units import Units
 from demiurge.world.host.waiting import WaitingIntents
 from demiurge.world.kernel.ingress import Ingress
 from demiurge.world.manifest import Manifest
@@ -51,7 +50,6 @@ T = TypeVar("T")
 _Ingress, _Stamp = fast_constructor(Ingress), fast_constructor(Stamp)
 
 
-MAX_REASON = 2000
 TAIL_BYTES = 1 << 16
 """How large a unit's records since its last snapshot may be before the next one is taken, in bytes."""
 
@@ -118,6 +116,7 @@ class Host:
             sleep=sleep,
         )
         self._waiting = WaitingIntents(store, units)
+        self.decisions = Decisions(store, units, self._waiting)
 
     @property
     def manifest(self) -> Manifest:
@@ -247,13 +246,8 @@ class Host:
         return self._waiting.find(of, self._clock.now_ns())
 
     def intent(self, intent_id: bytes) -> tuple[Unit | None, OpenIntent | None]:
-        """Returns the unit in which an intent waits for a person or was decided, and the intent if it is open and the
-        unit can be read."""
-        unit = self._waiting.unit_of(intent_id)
-        try:
-            return unit, self._units[unit].state.intents.get(intent_id) if unit is not None else None
-        except DemiurgeError:
-            return unit, None
+        """Returns the unit and the intent under this id (see `Decisions.intent`)."""
+        return self.decisions.intent(intent_id)
 
     def begun(self, of: Unit | None = None) -> list[tuple[Unit, OpenIntent, Attempt]]:
         """Returns every open effect, of one unit or of all, that may change something, that an earlier process began,
@@ -270,47 +264,25 @@ class Host:
             (unit, intent, attempt) for unit, intent, attempt in tried if not self._dispatcher.is_repeatable(intent)
         ]
 
-    async def decide(self, intent: bytes, *, approve: bool, reason: str, caller: Caller) -> None:
+    async def decide(
+        self, intent: bytes, *, approve: bool, reason: str, caller: Caller, call_ref: Ref | None = None
+    ) -> None:
         """Answers a request for approval. Repeating the same decision changes nothing, so a caller that lost the answer
-        may repeat the call.
+        may repeat the call. `call_ref` is a stored call with other arguments, which runs in place of the waiting one.
 
         Raises NotFound if there is no request with this id, Conflict if it was decided otherwise or has expired
         (`approval_expired`), UsageError (`not_an_approver`) if the policy asks for another role, InvalidValue for a
         reason of more than 2000 characters.
         """
-        self.require_approver(intent, caller)
-        await self._decide(intent, approve=approve, reason=reason, caller=caller)
-
-    def require_approver(self, intent: bytes, caller: Caller) -> None:
-        """Raises UsageError (`not_an_approver`) if `caller` may not decide on the call that waits under this id."""
-        _, waiting = self.intent(intent)
-        if waiting is not None:
-            require_approver(caller.roles, approvers_of(waiting), intent.hex())
-
-    async def _decide(self, intent: bytes, *, approve: bool, reason: str, caller: Caller) -> None:
-        if len(reason) > MAX_REASON:
-            raise InvalidValue(f"a reason has at most {MAX_REASON} characters", path="reason")
-        verdict = "approve" if approve else "reject"
-        unit, waiting = self.intent(intent)
-        if unit is not None and waiting is not None and waiting.awaits_approval:
-            given = self._units.decision(waiting, verdict, by=caller.actor, caller=caller, reason=reason)
-            await self._units.awake(unit).offer(given)
-        seq = self.store.find_ingress(str(unit), decision_id(intent)) if unit is not None else None
-        if unit is None or seq is None:
-            raise NotFound("Nothing with this id waits for approval; `demiurge approvals ls` lists what does.")
-        taken = next(self.records(unit, seq)).body
-        if taken["verdict"] == "expire":
-            why = "Nobody decided on this call in time; have it proposed again, and you are asked anew."
-            raise Conflict(why, code="approval_expired")
-        if (taken["verdict"], taken["by"]) != (verdict, caller.actor):
-            raise Conflict("This call has already been decided differently.", code="decided")
+        self.decisions.require_approver(intent, caller)
+        await self.decisions.take(intent, approve=approve, reason=reason, caller=caller, call_ref=call_ref)
 
     async def cancel(self, unit: Unit, *, reason: str, caller: Caller) -> None:
         """Stops the running effects of a unit, and withdraws its requests for approval, regardless of who may decide on
         them."""
         for intent_id in self._units[unit].state.waiting:
             with suppress(Conflict, NotFound):  # a person decided first
-                await self._decide(intent_id, approve=False, reason=reason, caller=caller)
+                await self.decisions.take(intent_id, approve=False, reason=reason, caller=caller)
         live = self._units[unit]
         running = dict(live.effects)
         for task in running.values():

@@ -19,6 +19,7 @@ from demiurge.errors import DemiurgeError, NotFound
 from demiurge.stores.protocol import Store
 from demiurge.values.caller import Caller
 from demiurge.values.clock import Clock
+from demiurge.values.refs import Ref
 from demiurge.world.history.replay import Manifests
 from demiurge.world.host.commit import Committer
 from demiurge.world.host.dispatch import Dispatcher
@@ -160,10 +161,22 @@ class Units:
         """Lets held intents whose time has come go on."""
         self._timers.go_off()
 
-    def decision(self, intent: OpenIntent, verdict: str, *, by: str, caller: Caller, reason: str = "") -> Ingress:
-        """Returns the answer to a request for approval as an ingress; the first answer counts."""
+    def decision(
+        self,
+        intent: OpenIntent,
+        verdict: str,
+        *,
+        by: str,
+        caller: Caller,
+        reason: str = "",
+        call_ref: Ref | None = None,
+    ) -> Ingress:
+        """Returns the answer to a request for approval as an ingress; the first answer counts. `call_ref` is the call
+        with the arguments that a person changed."""
         body = {"intent": intent.id, "verdict": verdict, "reason": reason, "by": by}
-        return Ingress("approval", decision_id(intent.id), body, self._stamp(caller), intent.seq)
+        body |= {"call_ref": call_ref} if call_ref is not None else {}
+        refs = (call_ref,) if call_ref is not None else ()
+        return Ingress("approval", decision_id(intent.id), body, self._stamp(caller), intent.seq, refs)
 
     def recover(self, live: LiveUnit) -> None:
         """Reads a unit again after a failed write, and goes on with it."""

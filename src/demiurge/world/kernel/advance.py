@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 
 from demiurge.values.fast_constructor import fast_constructor
 from demiurge.values.refs import Ref
-from demiurge.world.authority.approval import Refusal, approvers_of, refusal
 from demiurge.world.effect_kinds import TOOL
-from demiurge.world.kernel.budgets import begin_run, count, end_runs, settle, shortfall
+from demiurge.world.kernel.approvals import on_approval
+from demiurge.world.kernel.budgets import begin_run, count, end_runs, settle
 from demiurge.world.kernel.doubts import on_doubt_decided, on_doubt_settled
 from demiurge.world.kernel.events import consume, reduce
 from demiurge.world.kernel.ingress import Ingress
-from demiurge.world.kernel.intents import answer, capability, refuse
+from demiurge.world.kernel.intents import answer, capability
 from demiurge.world.kernel.outcome import Advance, Need
 from demiurge.world.kernel.plans import run_plan
 from demiurge.world.kernel.step_context import Reduce, StepContext
@@ -73,31 +72,6 @@ def _on_receipt(step: StepContext) -> None:
         answer(step, intent, {"status": body["status"], "payload": body["payload"]}, step.record_ingress())
 
 
-def _on_approval(step: StepContext) -> None:
-    """Takes a person's decision. The intent runs only if the rules in force still allow it."""
-    body, stamp = step.ingress.body, step.ingress.stamp
-    intent = step.state.intents.get(body["intent"])
-    if intent is None or not intent.awaits_approval:
-        return
-    seq = step.record_ingress()
-    refused = refusal(step.manifest, intent, body, stamp)
-    if refused is None:
-        short = shortfall(step, intent.run, intent.kind, intent.params, except_for=intent.id)
-        refused = Refusal(short.code, short.message, short.to_node()) if short is not None else None
-    if refused is not None:
-        if refused.decision is not None:
-            step.record("decision", {"intent": intent.id, "kind": intent.kind, **refused.decision}, seq)
-        refuse(step, intent, refused.code, refused.message, seq)
-        return
-    at_ms = stamp.time_ns // 1_000_000
-    decision = {"by": body["by"], "reason": body["reason"], "at_ms": at_ms}
-    if approvers_of(intent):
-        decision["roles"] = list(step.ingress.stamp.caller.roles)
-    approved = replace(intent, approved=decision)
-    step.state.intents[intent.id] = approved
-    step.ready.append(approved)
-
-
 def _on_capability_request(step: StepContext) -> None:
     """Takes a running tool's request for an effect. It is admitted only while its `tool.call` is open."""
     body = step.ingress.body
@@ -122,7 +96,7 @@ def _on_note(step: StepContext) -> None:
 _INGRESS = {
     "event": _on_event,
     "receipt": _on_receipt,
-    "approval": _on_approval,
+    "approval": on_approval,
     "capability_request": _on_capability_request,
     "fork": _on_fork,
     "erased": _on_note,

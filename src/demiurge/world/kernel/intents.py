@@ -202,7 +202,8 @@ def refuse(step: StepContext, intent: OpenIntent, code: str, message: str, cause
 def answer(step: StepContext, intent: OpenIntent, result: Mapping[str, Any], cause: int) -> None:
     """Closes an intent with its result."""
     del step.state.intents[intent.id]
-    _deliver(step, intent.id, intent.kind, intent.origin, result, cause, intent.run)
+    asked = intent.edited_from["intent"] if intent.edited_from is not None else intent.id
+    _deliver(step, asked, intent.kind, intent.origin, result, cause, intent.run)
 
 
 def _deliver(

@@ -1,0 +1,101 @@
+"""`Decisions`: takes the decisions of people on calls that wait, each once.
+
+The first decision on a call counts. A caller that comes second is told who was first, when, and with what.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from demiurge.errors import Conflict, DemiurgeError, InvalidValue, NotFound
+from demiurge.stores.protocol import Store
+from demiurge.tools.approvals import require_approver
+from demiurge.values.caller import Caller
+from demiurge.values.refs import Ref
+from demiurge.world.authority.approval import approvers_of
+from demiurge.world.host.units import Units, decision_id
+from demiurge.world.host.waiting import WaitingIntents
+from demiurge.world.record import Record, decode_row
+from demiurge.world.state import OpenIntent
+from demiurge.world.unit import Unit
+
+__all__ = ["Decisions"]
+
+MAX_REASON: Final = 2000
+
+
+class Decisions:
+    """The decisions on the waiting calls of one store."""
+
+    def __init__(self, store: Store, units: Units, waiting: WaitingIntents) -> None:
+        self._store, self._units, self._waiting = store, units, waiting
+
+    def intent(self, intent_id: bytes) -> tuple[Unit | None, OpenIntent | None]:
+        """Returns the unit in which an intent waits for a person or was decided, and the intent if it is open and the
+        unit can be read."""
+        unit = self._waiting.unit_of(intent_id)
+        try:
+            return unit, self._units[unit].state.intents.get(intent_id) if unit is not None else None
+        except DemiurgeError:
+            return unit, None
+
+    def params(self, intent_id: bytes) -> Mapping[str, Any] | None:
+        """Returns the parameters of an intent that waits for a person or was decided; None if there is none."""
+        unit, waiting = self.intent(intent_id)
+        if waiting is not None:
+            return dict(waiting.params)
+        taken = self._taken(unit, intent_id)
+        if unit is None or taken is None or not isinstance(taken.cause, int):
+            return None
+        params: Mapping[str, Any] = self._record(unit, taken.cause).body["params"]
+        return params
+
+    def require_approver(self, intent_id: bytes, caller: Caller) -> None:
+        """Raises UsageError (`not_an_approver`) if `caller` may not decide on the call that waits under this id."""
+        _, waiting = self.intent(intent_id)
+        if waiting is not None:
+            require_approver(caller.roles, approvers_of(waiting), intent_id.hex())
+
+    async def take(
+        self, intent_id: bytes, *, approve: bool, reason: str, caller: Caller, call_ref: Ref | None = None
+    ) -> None:
+        """Takes a decision; `call_ref` names the call with the arguments that the person changed. See `Host.decide`."""
+        if len(reason) > MAX_REASON:
+            raise InvalidValue(f"a reason has at most {MAX_REASON} characters", path="reason")
+        verdict = "approve" if approve else "reject"
+        unit, waiting = self.intent(intent_id)
+        if unit is not None and waiting is not None and waiting.awaits_approval:
+            given = self._units.decision(
+                waiting, verdict, by=caller.actor, caller=caller, reason=reason, call_ref=call_ref
+            )
+            await self._units.awake(unit).offer(given)
+        taken = self._taken(unit, intent_id)
+        if taken is None:
+            raise NotFound("Nothing with this id waits for approval; `demiurge approvals ls` lists what does.")
+        if taken.body["verdict"] == "expire":
+            why = "Nobody decided on this call in time; have it proposed again, and you are asked anew."
+            raise Conflict(why, code="approval_expired")
+        body = taken.body
+        if (body["verdict"], body["by"], body.get("call_ref")) != (verdict, caller.actor, call_ref):
+            raise _decided(taken)
+
+    def _taken(self, unit: Unit | None, intent_id: bytes) -> Record | None:
+        """Returns the record of the decision on an intent."""
+        seq = self._store.find_ingress(str(unit), decision_id(intent_id)) if unit is not None else None
+        return self._record(unit, seq) if unit is not None and seq is not None else None
+
+    def _record(self, unit: Unit, seq: int) -> Record:
+        return decode_row(next(iter(self._store.read(str(unit), seq, 1))))
+
+
+def _decided(taken: Record) -> Conflict:
+    """Returns the error for a caller that came second."""
+    body, at_ns = taken.body, taken.stamp.time_ns
+    verdict = "edited" if "call_ref" in body else {"approve": "approved", "reject": "rejected"}[body["verdict"]]
+    words = "approved with changed arguments" if verdict == "edited" else verdict
+    when = datetime.fromtimestamp(at_ns // 10**9, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+    details = {"by": body["by"], "at_ms": at_ns // 10**6, "verdict": verdict, "reason": body["reason"]}
+    message = f"This call was already decided: {body['by'] or 'somebody'} {words} it at {when}."
+    return Conflict(message, code="decided", details=details)
