@@ -86,7 +86,7 @@ class Told:
         records = [r.body["payload"] for r in self.world.journal.read(UNIT) if r.kind == "receipt"]
         return {p["tool_call_id"]: p["error_code"] for p in records if "tool_call_id" in p}
 
-    def trace(self) -> list[TraceLine]:
+    def trace(self) -> list[TraceLine[Any]]:
         records = list(self.world.journal.read(UNIT))
         [root] = [r for r in records if r.kind == "event" and r.body["value"].get("$tag") == "UserMessage"]
         return trace(lineage(records, (root.unit, root.unit_seq)))

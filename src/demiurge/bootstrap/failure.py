@@ -6,20 +6,19 @@ event led to, also by a process that did not send it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from demiurge.apps.demiurge import CHAT
 from demiurge.bootstrap.backend import Backend
 from demiurge.bootstrap.chat_state import ChatCell, Failed
 from demiurge.bootstrap.journal import Journal
-from demiurge.world.history.trace import lineage
+from demiurge.world.history.trace import TracedRecord, lineage
 from demiurge.world.host import Accepted
-from demiurge.world.record import Record
 from demiurge.world.unit import Unit
 from demiurge.world.workspace import EDIT_REFUSED, REJECTED
 
-__all__ = ["failure"]
+__all__ = ["failure", "failure_in"]
 
 REFUSALS = ("demiurge/ChatFailed@1", "demiurge/CallRefused@1", EDIT_REFUSED)
 """Events with a code and a message that say no."""
@@ -29,27 +28,37 @@ async def failure(backend: Backend, accepted: Accepted) -> Failed | None:
     """Returns the first failure that the event led to in its own unit so far: it was not taken, a step or a plan
     failed, or the turn that it began did. None if there is none."""
     records = Journal(backend).read(accepted.unit, accepted.seq)
-    found = lineage(records, (accepted.unit, accepted.seq))
-    for record in found:
+    return await failure_in(backend, lineage(records, (accepted.unit, accepted.seq)))
+
+
+async def failure_in(backend: Backend, found: Sequence[TracedRecord]) -> Failed | None:
+    """Returns the first failure that the event `found[0]` led to in its own unit, given all records of its lineage."""
+    root = found[0]
+    for record in lineage((record for record in found if record.unit == root.unit), (root.unit, root.unit_seq)):
         failed = _failed(record)
         if failed is not None:
             return failed
-    return await _failed_turn(backend, Unit.parse(accepted.unit), found[0].body["value"])
+    return await _failed_turn(backend, Unit.parse(root.unit), root.body.get("value", {}))
 
 
-def _failed(record: Record) -> Failed | None:
+def _failed(record: TracedRecord) -> Failed | None:
     body = record.body
     if record.kind == "step" and "error" in body:
-        return Failed(body["error"]["code"], body["error"]["message"])
+        return _as_failed(body["error"])
     if record.kind == "plan_ended" and body["status"] == "error":
-        return Failed(body["code"], body["message"])
-    return _refused(body["schema"], body["value"]) if record.kind == "event" and not record.is_ingress else None
+        return _as_failed(body)
+    is_derived = record.kind == "event" and isinstance(record.cause, int)
+    return _refused(body["schema"], body.get("value", {})) if is_derived else None
+
+
+def _as_failed(node: Mapping[str, Any]) -> Failed:
+    return Failed(node["code"], node.get("message", ""))
 
 
 def _refused(schema: str, value: Mapping[str, Any]) -> Failed | None:
     if schema in REFUSALS:
-        return Failed(value["code"], value["message"])
-    if schema == REJECTED:
+        return _as_failed(value)
+    if schema == REJECTED and "actual" in value:
         message = f"The workspace is at version {value['actual']}, not {value['expected']}."
         return Failed("version_conflict", message)
     return None
@@ -57,7 +66,7 @@ def _refused(schema: str, value: Mapping[str, Any]) -> Failed | None:
 
 async def _failed_turn(backend: Backend, unit: Unit, value: Mapping[str, Any]) -> Failed | None:
     """Returns why the turn of a message failed; None for any other event, and for a turn that did not fail."""
-    if unit.module != CHAT or value["$tag"] != "UserMessage":
+    if unit.module != CHAT or value.get("$tag") != "UserMessage":
         return None
     turn = await ChatCell(backend, unit.key).turn()
     return turn.failed if turn is not None and turn.request_id == value["$value"]["request_id"] else None

@@ -30,6 +30,7 @@ from demiurge.server.routes import (
     session,
     state,
     tools,
+    trace,
     workspaces,
 )
 
@@ -37,7 +38,7 @@ __all__ = ["create_app"]
 
 LOG = logging.getLogger(__name__)
 
-ROUTES = (ai_chat, approvals, blobs, calls, chats, doubts, events, journal, manifest, state, tools, workspaces)
+ROUTES = (ai_chat, approvals, blobs, calls, chats, doubts, events, journal, manifest, state, tools, trace, workspaces)
 
 
 def create_app(world: World, options: ServeOptions) -> FastAPI:

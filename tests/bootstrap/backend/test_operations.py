@@ -42,6 +42,7 @@ ARGUMENTS: dict[str, tuple[Any, ...]] = {
     "read.message": ("sha256:",),
     "read.records": (None, 0, 1),
     "read.rows": (None, 0, 1),
+    "read.attempts": (["00"],),
     "keep.add_token": ("00", "user:ada", ["viewer"], "", "", False, None),
     "keep.revoke_token": ("t",),
     "keep.fork": ("/x", None),

@@ -168,6 +168,8 @@ def arguments(here: Room, name: str) -> list[tuple[Any, ...]]:
             return [(None, 0, 1000), *((unit, 0, 1000) for unit in units)]
         case "read.doubts":
             return [(False,), (True,)]
+        case "read.attempts":
+            return [(["00" * 32],)]
         case "keep.prove":
             return [(position,) for position in range(1, here.store.length() + 1)]
         case _:

@@ -200,6 +200,12 @@ class ReadCalls(Protocol):
         ...
 
     @needs(*VIEWER)
+    def attempts(self, intents: Sequence[str]) -> dict[str, int]:
+        """When effects first began, in nanoseconds of wall time, by the id of their intents; without those that have
+        not begun."""
+        ...
+
+    @needs(*VIEWER)
     def heads(self, prefix: str = "", limit: int | None = None) -> list[Head]:
         """The heads of the first `limit` units whose names begin with `prefix`, by unit name."""
         ...

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import asdict
 from itertools import islice
@@ -16,7 +16,7 @@ from demiurge.bootstrap.backend.world_connections import WorldConnection, listed
 from demiurge.bootstrap.chat_fields import lacking_fields
 from demiurge.bootstrap.manifest_change import changed_parts
 from demiurge.bootstrap.trust.world_profile import MOVED, recall
-from demiurge.errors import Damaged, DemiurgeError, NotFound
+from demiurge.errors import Damaged, DemiurgeError, InvalidValue, NotFound
 from demiurge.stores.protocol import Head, Row
 from demiurge.tools.catalog import ToolCatalog
 from demiurge.tools.policy import ToolPolicyContext
@@ -148,6 +148,14 @@ class Reading:
     def _rows(self, unit: str | None, start: int, limit: int) -> Iterator[Row]:
         store = self._owner.store
         return islice(store.read_all(start) if unit is None else store.read(unit, start), limit)
+
+    def attempts(self, intents: Sequence[str]) -> dict[str, int]:
+        try:
+            wanted = [bytes.fromhex(intent) for intent in intents]
+        except ValueError:
+            raise InvalidValue("An intent's id is hexadecimal.", code="bad_id") from None
+        found = self._owner.store.attempts(wanted)
+        return {intent.hex(): attempt.started_ns for intent, attempt in found.items()}
 
     def heads(self, prefix: str = "", limit: int | None = None) -> list[Head]:
         return list(islice(self._owner.store.heads(prefix), limit))

@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Any, Generic, Literal, NamedTuple, Protocol, TypeAlias, TypeVar
 
-from demiurge.world.record import Record
+from demiurge.world.record import Cause
 
-__all__ = ["LineageOutcome", "State", "TraceLine", "lineage", "outcome", "trace"]
+__all__ = ["LineageOutcome", "State", "TraceLine", "TracedRecord", "lineage", "outcome", "trace"]
 
 State: TypeAlias = Literal["", "ok", "failed", "denied", "rejected", "awaiting_approval", "running"]
 """How a branch ended at this record, or what it waits for: `awaiting_approval` for a person, `running` for a receipt.
@@ -24,13 +24,35 @@ Place: TypeAlias = tuple[str, int]
 """A unit and a sequence number."""
 
 
+class TracedRecord(Protocol):
+    """The parts of a record that a trace reads: of a `Record`, or of a redacted one that lacks what is not public."""
+
+    @property
+    def unit(self) -> str: ...
+
+    @property
+    def unit_seq(self) -> int: ...
+
+    @property
+    def kind(self) -> str: ...
+
+    @property
+    def cause(self) -> Cause: ...
+
+    @property
+    def body(self) -> Mapping[str, Any]: ...
+
+
+R = TypeVar("R", bound=TracedRecord)
+
+
 @dataclass(frozen=True, slots=True)
-class TraceLine:
+class TraceLine(Generic[R]):
     """One record of the tree, in reading order. `depth` counts the causes between it and the root; `is_last` is true
     if no later record has the same cause. `says` describes the record in a few words; `why` gives the reason of a
     failure."""
 
-    record: Record
+    record: R
     depth: int
     is_last: bool
     state: State
@@ -47,10 +69,10 @@ class LineageOutcome(NamedTuple):
     """
 
     state: Literal["waiting", "running", "failed", "done"]
-    failed: tuple[TraceLine, ...] = ()
+    failed: tuple[TraceLine[Any], ...] = ()
 
 
-def outcome(lines: Sequence[TraceLine]) -> LineageOutcome:
+def outcome(lines: Sequence[TraceLine[Any]]) -> LineageOutcome:
     """Returns the state of a lineage, given all its lines."""
     failed = tuple(line for line in lines if line.state == "failed" and line.record.kind in ("step", "plan_ended"))
     states = {line.state for line in lines}
@@ -61,7 +83,7 @@ def outcome(lines: Sequence[TraceLine]) -> LineageOutcome:
     return LineageOutcome("failed" if failed else "done", failed)
 
 
-def lineage(records: Iterable[Record], root: Place) -> list[Record]:
+def lineage(records: Iterable[R], root: Place) -> list[R]:
     """Returns the record at `root` and all its consequences, in order. `records` are in the order of positions."""
     reached: set[Place] = {root}
     found = []
@@ -73,9 +95,9 @@ def lineage(records: Iterable[Record], root: Place) -> list[Record]:
     return found
 
 
-def trace(records: Sequence[Record]) -> list[TraceLine]:
+def trace(records: Sequence[R]) -> list[TraceLine[R]]:
     """Returns the tree of a lineage, whose first record is the root."""
-    children: dict[Place, list[Record]] = defaultdict(list)
+    children: dict[Place, list[R]] = defaultdict(list)
     for record in records[1:]:
         cause = _cause(record)
         assert cause is not None
@@ -83,7 +105,7 @@ def trace(records: Sequence[Record]) -> list[TraceLine]:
     return list(_lines(records[0], children)) if records else []
 
 
-def _lines(root: Record, children: Mapping[Place, list[Record]]) -> Iterator[TraceLine]:
+def _lines(root: R, children: Mapping[Place, list[R]]) -> Iterator[TraceLine[R]]:
     waiting = [(root, 0, True)]
     while waiting:
         record, depth, is_last = waiting.pop()
@@ -93,13 +115,13 @@ def _lines(root: Record, children: Mapping[Place, list[Record]]) -> Iterator[Tra
         waiting += [(child, depth + 1, child is consequences[-1]) for child in reversed(consequences)]
 
 
-def _cause(record: Record) -> Place | None:
+def _cause(record: TracedRecord) -> Place | None:
     if isinstance(record.cause, Mapping):
         return record.cause["unit"], record.cause["seq"]
     return None if record.cause is None else (record.unit, record.cause)
 
 
-def _state(record: Record, consequences: Sequence[Record]) -> tuple[State, str]:
+def _state(record: TracedRecord, consequences: Sequence[TracedRecord]) -> tuple[State, str]:
     body = record.body
     match record.kind:
         case "intent" if body.get("admitted", {}).get("verdict") == "deny":
@@ -107,15 +129,15 @@ def _state(record: Record, consequences: Sequence[Record]) -> tuple[State, str]:
         case "intent":
             return _waits(body, consequences), ""
         case "receipt" if body["status"] != "ok":
-            return "failed", _reason(body["payload"])
-        case "receipt" if isinstance(body["payload"], Mapping) and body["payload"].get("ok") is False:
+            return "failed", _reason(body.get("payload", {}))
+        case "receipt" if isinstance(body.get("payload"), Mapping) and body["payload"].get("ok") is False:
             return "failed", _refused(body["payload"])
         case "receipt":
             return ("" if consequences else "ok"), ""
         case "approval" if body["verdict"] == "expire":
             return "failed", "approval_expired"
         case "approval" if body["verdict"] != "approve":
-            return "rejected", body["reason"]
+            return "rejected", body.get("reason", "")
         case "decision":
             return "denied", _reason(body)
         case "step" if "error" in body:
@@ -126,7 +148,7 @@ def _state(record: Record, consequences: Sequence[Record]) -> tuple[State, str]:
             return "", ""
 
 
-def _waits(intent: Mapping[str, Any], consequences: Sequence[Record]) -> State:
+def _waits(intent: Mapping[str, Any], consequences: Sequence[TracedRecord]) -> State:
     """Returns the state of an intent. A decision, a person's rejection, or changed
     arguments end it as a receipt does."""
     if any(child.kind in ("receipt", "decision") for child in consequences):
@@ -149,15 +171,15 @@ def _reason(body: Mapping[str, Any]) -> str:
     return ": ".join(str(body[name]) for name in ("code", "message") if body.get(name))
 
 
-def _says(record: Record) -> str:
+def _says(record: TracedRecord) -> str:
     body = record.body
     match record.kind:
         case "event":
-            value = body["value"]
+            value = body.get("value")
             tag = value.get("$tag") if isinstance(value, Mapping) else None
             return f"{body['schema']} {tag}" if tag else body["schema"]
         case "intent":
-            params = body["params"] if isinstance(body["params"], Mapping) else {}
+            params = body["params"] if isinstance(body.get("params"), Mapping) else {}
             admitted = body.get("admitted", {})
             what = params.get("tool") or params.get("model") or params.get("path") or params.get("url") or ""
             return f"{body['kind']} {what} (by {admitted.get('by')}, {admitted.get('rule')})".replace("  ", " ")
@@ -172,7 +194,8 @@ def _says(record: Record) -> str:
         case "settled":
             return ", ".join(f"{name} {used}" for name, used in body["used"].items() if used) or "nothing used"
         case "doubt_decided":
-            return f"{'done' if body['done'] else 'not done'}, says {body['by']}: {body['reason']}"
+            said = f": {body['reason']}" if "reason" in body else ""
+            return f"{'done' if body['done'] else 'not done'}, says {body['by']}{said}"
         case "manifest":
             return str(body["ref"])
         case "receipt" if body.get("secrets"):

@@ -1,0 +1,277 @@
+"""Causal trees as data: the consequences of an event, how each ended, and where the time went.
+
+A tree is made of the records as the caller may see them (`Journal.views`). So a caller who may see what is public alone
+gets the same tree without private values, and nothing here decides on that.
+
+Finding an event by its hash reads the journal once. A tree reads the journal from its event on: a consequence may come
+at any later time, and in any unit.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+from demiurge.apps.demiurge import CHAT
+from demiurge.bootstrap.backend import Backend
+from demiurge.bootstrap.chat_state import Failed
+from demiurge.bootstrap.failure import failure_in
+from demiurge.bootstrap.journal import PAGE, Journal
+from demiurge.errors import DemiurgeError, InvalidValue, NotFound
+from demiurge.values import canonical_json
+from demiurge.values.refs import Ref, parse_ref, ref_from_digest
+from demiurge.world.effect_kinds import TOOL
+from demiurge.world.history.trace import TraceLine, lineage, outcome, trace
+from demiurge.world.record import Cause
+from demiurge.world.routing import event_digest
+from demiurge.world.unit import Unit
+
+__all__ = [
+    "SHORTEST_HASH",
+    "TraceRecord",
+    "TraceTree",
+    "record_at",
+    "records_of_chat",
+    "records_of_hash",
+    "trace_trees",
+]
+
+SHORTEST_HASH = 6
+"""So many characters of a hash have to be given at least."""
+
+
+@dataclass(frozen=True, slots=True)
+class TraceRecord:
+    """A record as its reader may see it; `body` lacks what is withheld."""
+
+    unit: str
+    unit_seq: int
+    position: int
+    kind: str
+    cause: Cause
+    time_ns: int
+    body: Mapping[str, Any]
+    hash: str
+    redacted: bool
+
+    @classmethod
+    def of(cls, view: Mapping[str, Any]) -> TraceRecord:
+        """Makes one of a record in the form of `Journal.views`."""
+        names = ("unit", "position", "kind", "cause", "time_ns", "redacted")
+        return cls(
+            unit_seq=view["seq"],
+            hash=view["hash"].removeprefix("sha256:"),
+            body=_shown(view["body"]),
+            **{name: view[name] for name in names},
+        )
+
+    @property
+    def place(self) -> tuple[str, int]:
+        return self.unit, self.unit_seq
+
+    @property
+    def event_hash(self) -> Ref | None:
+        """The hash that the sender of an event was told; None for other records, and where the event is withheld."""
+        if self.kind != "event" or self.redacted:
+            return None
+        return ref_from_digest(event_digest(self.body["schema"], self.body["value"], Unit.parse(self.unit).key))
+
+
+Line = TraceLine[TraceRecord]
+
+
+@dataclass(frozen=True, slots=True)
+class TraceTree:
+    """The tree of one event. `state` is `done`, `failed`, `waiting` (for a person) or `running` (an effect has no
+    receipt yet); `why` says why it failed, and `failure` is the whole sentence. `nodes` are its records in the order of
+    the tree, the first one being the event:
+
+    `{unit, seq, position, kind, hash, cause, depth, is_last, time_ns, says, state, why}`; an intent has `phases` too,
+    and a tool call `arguments_json`: its exact arguments, None with the reason in `arguments_problem` if they cannot be
+    read, or may not be.
+
+    `phases` is a list of `{phase, from_ns, to_ns}`: `person` while it waits for a decision, `queued` until it begins,
+    and `running`; `to_ns` is None for one that goes on."""
+
+    unit: str
+    seq: int
+    event_hash: str | None
+    state: str
+    why: str | None
+    failure: str
+    nodes: list[dict[str, Any]]
+
+
+def record_at(backend: Backend, unit: str, seq: int) -> TraceRecord:
+    """Returns record `seq` of a unit. Raises NotFound, InvalidValue (no such unit name)."""
+    name = str(Unit.parse(unit))
+    found = next(map(TraceRecord.of, backend.read.records(name, seq, 1)), None)
+    if found is None or found.unit_seq != seq:
+        raise NotFound(f"There is no record {seq} of {name}.", code="no_record")
+    return found
+
+
+def records_of_hash(backend: Backend, prefix: str) -> list[TraceRecord]:
+    """Returns the records that a hash or its beginning names, newest first: the record itself, or each event with this
+    hash. Raises NotFound; InvalidValue (`bad_hash`) for a beginning that is too short or names several."""
+    digits = prefix.removeprefix("sha256:").lower()
+    if len(digits) < SHORTEST_HASH:
+        raise InvalidValue(f"Give at least {SHORTEST_HASH} characters of the hash.", code="bad_hash")
+    found: dict[str, list[TraceRecord]] = {}
+    for record in map(TraceRecord.of, Journal(backend).views()):
+        for name in (record.hash, (record.event_hash or "").removeprefix("sha256:")):
+            if name.startswith(digits):
+                found.setdefault(name, []).append(record)
+    if not found:
+        raise NotFound(
+            f"No event and no record has the hash {prefix}; `demiurge journal tail --json` shows them.",
+            code="no_record",
+        )
+    if len(found) > 1:
+        raise InvalidValue(f"{len(found)} hashes begin with {digits}; say more of it.", code="bad_hash")
+    return next(iter(found.values()))[::-1]
+
+
+def records_of_chat(backend: Backend, chat_id: str, count: int | None = None) -> list[TraceRecord]:
+    """Returns the last `count` events that came in for a chat, newest first; all of them for None. Reads no more
+    records than it has to. Raises NotFound."""
+    unit = str(Unit(CHAT, chat_id))
+    end = next((head.next_seq for head in backend.read.heads(unit, 1) if head.unit == unit), 0)
+    found: list[TraceRecord] = []
+    while end > 0 and (count is None or len(found) < count):
+        start = max(0, end - PAGE)
+        page = map(TraceRecord.of, backend.read.records(unit, start, end - start))
+        found += [record for record in page if record.kind == "event" and record.cause is None][::-1]
+        end = start
+    if not found:
+        raise NotFound(f"There is no chat {chat_id}; `demiurge chat ls` lists them.", code="chat_unknown")
+    return found[:count]
+
+
+async def trace_trees(backend: Backend, roots: Sequence[TraceRecord]) -> list[TraceTree]:
+    """Returns the trees of these records, in the same order. Reads the journal once, from the oldest of them on."""
+    found = await asyncio.to_thread(_lineages, backend, roots)
+    return [await _tree(backend, records) for records in found]
+
+
+def _lineages(backend: Backend, roots: Sequence[TraceRecord]) -> list[list[TraceRecord]]:
+    if not roots:
+        return []
+    later = list(map(TraceRecord.of, Journal(backend).views(from_seq=min(root.position for root in roots))))
+    return [lineage((record for record in later if record.position >= root.position), root.place) for root in roots]
+
+
+async def _tree(backend: Backend, records: Sequence[TraceRecord]) -> TraceTree:
+    lines = trace(records)
+    root, ended = records[0], outcome(lines)
+    refused = await _refused(backend, records)
+    state, why, sentence = ended.state, "", ""
+    if ended.failed:
+        first = ended.failed[0]
+        what, why = f"{first.record.kind} {first.says}".strip(), first.why
+        sentence = f"Failed: {what} #{first.record.unit} {first.record.unit_seq}: {why}"
+    elif refused is not None:
+        state = "failed" if state == "done" else state
+        why = ": ".join(filter(None, refused))
+        sentence = f"Failed: {root.kind} #{root.unit} {root.unit_seq}: {why}"
+    nodes = await asyncio.to_thread(lambda: list(_nodes(backend, lines)))
+    nodes[0]["state"] = nodes[0]["state"] or state
+    return TraceTree(root.unit, root.unit_seq, root.event_hash, state, why or None, sentence, nodes)
+
+
+async def _refused(backend: Backend, records: Sequence[TraceRecord]) -> Failed | None:
+    """Returns the app's refusal of an event that it accepted without effect."""
+    if records[0].kind == "event":
+        with suppress(DemiurgeError):  # without the state, the records are shown all the same
+            return await failure_in(backend, records)
+    return None
+
+
+def _nodes(backend: Backend, lines: Sequence[Line]) -> Iterator[dict[str, Any]]:
+    intents = [line.record for line in lines if line.record.kind == "intent"]
+    begun = backend.read.attempts([intent.body["id"].hex() for intent in intents])
+    caused: dict[tuple[str, int], list[TraceRecord]] = {}
+    for line in lines:
+        if isinstance(line.record.cause, int):
+            caused.setdefault((line.record.unit, line.record.cause), []).append(line.record)
+    for line in lines:
+        record = line.record
+        node: dict[str, Any] = {
+            "unit": record.unit,
+            "seq": record.unit_seq,
+            "position": record.position,
+            "kind": record.kind,
+            "hash": record.hash,
+            "cause": record.cause if not isinstance(record.cause, Mapping) else dict(record.cause),
+            "depth": line.depth,
+            "is_last": line.is_last,
+            "time_ns": record.time_ns,
+            "says": line.says,
+            "state": line.state or None,
+            "why": line.why or None,
+        }
+        if record.kind == "intent":
+            node["phases"] = _phases(line, caused.get(record.place, []), begun.get(record.body["id"].hex()))
+        yield node | _arguments(backend, record)
+
+
+def _phases(line: Line, consequences: Sequence[TraceRecord], begun_ns: int | None) -> list[dict[str, Any]]:
+    """Returns the phases of an intent, of which a wall clock that was set back makes none negative."""
+    record, phases = line.record, list[dict[str, Any]]()
+    since = record.time_ns
+    end = next((each.time_ns for each in consequences if each.kind in ("receipt", "decision")), None)
+    decided = next((each.time_ns for each in consequences if each.kind == "approval"), None)
+
+    def add(phase: str, to_ns: int | None) -> None:
+        nonlocal since
+        to_ns = None if to_ns is None else max(since, to_ns)
+        phases.append({"phase": phase, "from_ns": since, "to_ns": to_ns})
+        since = since if to_ns is None else to_ns
+
+    if line.state == "denied":
+        return phases
+    if "approval" in record.body:
+        add("person", decided if decided is not None else end)
+        if decided is None:
+            return phases
+    if line.state == "running" or end is not None:
+        if begun_ns is None:
+            add("queued", end)
+        else:
+            add("queued", begun_ns)
+            add("running", end)
+    return phases
+
+
+def _arguments(backend: Backend, record: TraceRecord) -> dict[str, Any]:
+    """Returns the fields of a proposed tool call's arguments; none for a record without a call."""
+    if record.kind not in ("intent", "decision") or record.body.get("kind") != TOOL:
+        return {}
+    ref = (record.body.get("params") or {}).get("call_ref")
+    if ref is None:
+        return {}
+    try:
+        call = canonical_json.parse_object(backend.read.get_blob(parse_ref(ref)))
+    except NotFound as error:
+        problem = "you may not see them" if record.redacted else error.message
+    except DemiurgeError as error:
+        problem = error.message
+    else:
+        return {"arguments_json": call["arguments_json"]}
+    return {"arguments_json": None, "arguments_problem": problem}
+
+
+def _shown(value: Any) -> Any:
+    """Returns a value of a view without what is withheld."""
+    if isinstance(value, Mapping):
+        return {name: _shown(held) for name, held in value.items() if not _is_withheld(held)}
+    if isinstance(value, list | tuple):
+        return [_shown(held) for held in value if not _is_withheld(held)]
+    return value
+
+
+def _is_withheld(value: Any) -> bool:
+    return isinstance(value, Mapping) and set(value) == {"$withheld"}
