@@ -82,13 +82,14 @@ async def test_a_tree_is_found_by_place_and_by_hash(served: Served) -> None:
 
 async def test_what_is_not_there_and_what_is_not_clear_are_refused(served: Served) -> None:
     user = await served.client()
-    for query, status in (
+    refused: tuple[tuple[dict[str, str], int], ...] = (
         ({"chat": "nobody"}, 404),
-        ({"unit": "demiurge/Demiurge@1/nobody", "seq": 3}, 404),
+        ({"unit": "demiurge/Demiurge@1/nobody", "seq": "3"}, 404),
         ({"event_hash": "abcdef123456"}, 404),
         ({"event_hash": "ab"}, 422),
         ({"unit": "demiurge/Demiurge@1/c1"}, 422),
         ({"chat": "c1", "event_hash": "abcdef"}, 422),
         ({}, 422),
-    ):
+    )
+    for query, status in refused:
         assert (await user.get("/api/trace", params=query)).status_code == status, query

@@ -18,7 +18,7 @@ from demiurge.values.money import add_micros, micros_of
 from demiurge.values.refs import parse_ref
 from demiurge.world.unit import Unit
 
-__all__ = ["cost_of_answers"]
+__all__ = ["cost_in_usage", "cost_of_answers"]
 
 
 def cost_of_answers(backend: Backend, unit: Unit, request_id: int, answers: Sequence[ChatMessage]) -> Decimal | None:
@@ -29,14 +29,14 @@ def cost_of_answers(backend: Backend, unit: Unit, request_id: int, answers: Sequ
         refs = [answer.usage_ref for answer in answers]
     else:
         refs = list(_recorded(backend, unit, request_id, [answer.message_ref for answer in answers]))
-    costs = [_cost(backend, ref) for ref in refs]
+    costs = [cost_in_usage(backend, ref) for ref in refs]
     known = [cost for cost in costs if cost is not None]
     return add_micros(known) if len(known) == len(answers) else None
 
 
-def _cost(backend: Backend, ref: str | None) -> Decimal | None:
-    """Returns the cost in a usage blob: exact if it has `cost_usd`; blobs of older versions have whole `cost_micros`
-    alone."""
+def cost_in_usage(backend: Backend, ref: str | None) -> Decimal | None:
+    """Returns the millionths of a dollar in a usage blob: exact if it has `cost_usd`; blobs of older versions have
+    whole `cost_micros` alone. None for no blob, one that cannot be read, and one without a known cost."""
     if ref is None:
         return None
     try:

@@ -233,7 +233,7 @@ def _phases(line: Line, consequences: Sequence[TraceRecord], begun_ns: int | Non
 
     if line.state == "denied":
         return phases
-    if "approval" in record.body:
+    if "approval" in record.body and "approved" not in record.body:
         add("person", decided if decided is not None else end)
         if decided is None:
             return phases

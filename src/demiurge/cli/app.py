@@ -41,6 +41,7 @@ NOUNS = {
     "defs": "List and show the definitions of a world.",
     "plan": "Show the steps of a world plan.",
     "tools": "List, show and call the tools of a world.",
+    "cost": "Show what the answers of models cost.",
     "policy": "Check, explain and backtest the tool policy; explain the world's policy.",
     "secrets": "Store the secrets that effects need, in your secret vault.",
     "connections": "List, add, revoke and choose accounts that tools may use.",

@@ -11,6 +11,7 @@ import click
 from click.core import ParameterSource
 
 from demiurge.apps.demiurge import CHAT
+from demiurge.bootstrap.policy_view import explain_effect, explain_tool, why_line
 from demiurge.cli import output
 from demiurge.cli.argument import utf8_text
 from demiurge.cli.code import tool_names
@@ -25,21 +26,12 @@ from demiurge.tools.policy import ToolPolicy, ToolPolicyContext
 from demiurge.tools.policy_file import file_problems
 from demiurge.values.caller import ROLES, USER, Caller
 from demiurge.values.clock import SystemClock
-from demiurge.world.authority.explanation import Ruling, askers, ruling, rulings
 from demiurge.world.effect_kinds import TOOL
 from demiurge.world.history.backtest import Backtest, backtest
-from demiurge.world.manifest import EffectType, Manifest
+from demiurge.world.manifest import Manifest
 from demiurge.world.unit import Unit
 
 __all__ = ["command"]
-
-SENTENCES = {
-    "allowed_tools": "it is among allowed_tools{of}, and no line asks for approval",
-    "require_approval_for_tools": "it is among require_approval_for_tools{of}",
-    "require_approval_for_effects": "its effect is among require_approval_for_effects{of}",
-    "denied_tools": "it is among denied_tools{of}",
-    "denied_effects": "its effect is among denied_effects{of}",
-}
 
 
 @click.group(cls=Group, name="policy")
@@ -134,8 +126,7 @@ def explain(
     with opened(RunOptions(**running)) as (world, _):
         manifest = Manifest.load(world.backend.read.manifest(), {})
         node = world.manifest()
-    effect = manifest.effects.get(what)
-    if effect is not None:
+    if what in manifest.effects:
         source = click.get_current_context().get_parameter_source
         caller_options = [name for name in ("roles", "tenant", "actor") if source(name) is ParameterSource.COMMANDLINE]
         if caller_options:
@@ -143,7 +134,8 @@ def explain(
             raise click.UsageError(
                 f"{option} goes with a tool: of an effect the world's policy decides, which asks for none."
             )
-        _explain_effect(manifest, effect, asking[0] if asking else None)
+        document = explain_effect(manifest, what, asking[0] if asking else None, SystemClock().now_ns())
+        output.result(document, *_effect_lines(document))
         return
     if asking:
         raise NotFound(
@@ -152,42 +144,8 @@ def explain(
     if "." in what and canonical_id(what) not in manifest.toolset:
         lists = "`demiurge tools ls` and `demiurge defs ls --kind effect` list them"
         raise NotFound(f"There is no tool and no effect {what}; {lists}.", code="unknown_effect")
-    _explain_tool(node, checked_id(what), Caller(actor, tenant, roles or USER.roles))
-
-
-def _explain_effect(manifest: Manifest, effect: EffectType, asking: tuple[str, str] | None) -> None:
-    now_ns = SystemClock().now_ns()
-    if asking is None:
-        found = [ruling(manifest, effect, *who, now_ns) for who in askers(manifest, effect)]
-    else:
-        kind, name = asking
-        name = checked_id(name) if kind == "tool" else name
-        if name not in {"plan": manifest.plans, "reducer": manifest.modules, "tool": manifest.toolset}[kind]:
-            raise NotFound(f"There is no {kind} {name} in this world.", code=f"unknown_{kind}")
-        found = rulings(manifest, effect, kind, name, now_ns)
-    grants = [grant for grant in manifest.grants.values() if grant.cap_type == effect.cap_type]
-    document = {
-        "effect": effect.kind,
-        "cap_type": effect.cap_type,
-        "origins": sorted(effect.origins),
-        "changes": effect.changes,
-        "grants": [{"cap": g.name, "params": dict(g.params), "expiry_ns": g.expires_ns} for g in grants],
-        "decisions": [_ruling_json(manifest, each) for each in found],
-    }
-    output.result(document, *_effect_lines(document))
-
-
-def _ruling_json(manifest: Manifest, found: Ruling) -> dict[str, Any]:
-    rule = None if found.rule is None else (manifest.rules or ())[found.rule]
-    return {
-        "origin": {"kind": found.kind, "name": found.name or None},
-        "cap": found.grant or None,
-        "decision": found.admission.verdict,
-        "by": found.admission.by,
-        "rule": None if rule is None else {"index": found.rule, "when": dict(rule.when), "decision": rule.decision},
-        "code": found.admission.code or None,
-        "why": found.admission.message or "the world's policy allows it",
-    }
+    document = explain_tool(node, checked_id(what), Caller(actor, tenant, roles or USER.roles))
+    output.result(document, *_tool_lines(document))
 
 
 def _effect_lines(document: Mapping[str, Any]) -> Iterator[str]:
@@ -210,36 +168,13 @@ def _effect_lines(document: Mapping[str, Any]) -> Iterator[str]:
         yield f"Where it is allowed the tool policy decides on the tool; {how}"
 
 
-def _explain_tool(node: Mapping[str, Any], tool_id: str, caller: Caller) -> None:
-    policy, context = ToolPolicy.from_json(node["tool_policy"]), ToolPolicyContext.of(caller)
-    specs = {spec["name"]: spec for spec in node["toolset"]}
-    effect = ToolEffect(specs[tool_id]["effect"]) if tool_id in specs else ToolEffect.EXTERNAL_SIDE_EFFECT
-    decision, lines = policy.decide(context, tool_id, effect), policy.deciding_lines(context, tool_id, effect)
-    approvers = policy.approvers_of(context, tool_id, effect) if decision == "require_approval" else ()
-    why = _why(lines[0]) if lines else "no line of the policy allows it" + (" to this caller" if policy.rules else "")
-    document = {
-        "tool": tool_id,
-        "known": tool_id in specs,
-        "effect": effect.value,
-        "caller": {"actor": caller.actor, "tenant": caller.tenant or None, "roles": list(caller.roles)},
-        "decision": decision,
-        "rule": lines[0] if lines else None,
-        "rules": lines,
-        "approvers": approvers,
-        "why": why,
-        "policy": policy.digest,
-    }
-    note = "" if tool_id in specs else ", and there is no such tool here"
-    also = [f"Also: {_why(line)}." for line in lines[1:]]
-    who = " and ".join(" or ".join(roles) for roles in approvers)
-    asks = [f"Somebody with the role {who} decides on it."] if approvers else []
-    output.result(document, f"{tool_id} ({effect.value}): {decision}; {why}{note}.", *also, *asks)
-
-
-def _why(line: Mapping[str, str]) -> str:
-    """Returns the content of a deciding line, as a part of a sentence."""
-    of = f" of the rule {line['rule_name']}" if "rule_name" in line else ""
-    return SENTENCES[line["rule"]].format(of=of)
+def _tool_lines(document: Mapping[str, Any]) -> Iterator[str]:
+    tool, approvers = document["tool"], document["approvers"]
+    note = "" if document["known"] else ", and there is no such tool here"
+    yield f"{tool} ({document['effect']}): {document['decision']}; {document['why']}{note}."
+    yield from (f"Also: {why_line(line)}." for line in document["rules"][1:])
+    if approvers:
+        yield f"Somebody with the role {' and '.join(' or '.join(roles) for roles in approvers)} decides on it."
 
 
 @command.command(name="backtest", cls=Command)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any, cast
 
 import click
 
+from demiurge.bootstrap.tool_view import tool_views
 from demiurge.cli import output
 from demiurge.cli.argument import parse_json, read_text, utf8_text
 from demiurge.cli.call import show_call
@@ -14,17 +14,10 @@ from demiurge.cli.command import Command, Group
 from demiurge.cli.world import RunOptions, opened, running_options
 from demiurge.errors import InvalidValue, NotFound
 from demiurge.tools.ids import canonical_id
-from demiurge.tools.policy import ToolPolicy, ToolPolicyContext
-from demiurge.tools.spec import ToolSpec
-from demiurge.values import canonical_json
-from demiurge.values.caller import Caller
 from demiurge.wire.items import NamedTool, ToolChoice
 from demiurge.world.toolset import read_toolset
 
 __all__ = ["command"]
-
-BYTES_PER_TOKEN = 4
-"""A rough mean for English and JSON; every model counts differently."""
 
 _WORDS = ("auto", "none", "required")
 
@@ -41,7 +34,9 @@ def command() -> None:
 @running_options
 def ls(everything: bool, **running: Any) -> None:
     """List the tools of this world: effect, the policy's decision, source, rough token cost, spec hash."""
-    found = [tool for tool in _tools(RunOptions(**running)) if everything or tool["decision"] != "deny"]
+    listed = _tools(RunOptions(**running))
+    names = ("id", "effect", "decision", "why", "source", "tokens", "spec_hash")
+    found = [{name: tool[name] for name in names} for tool in listed if everything or tool["decision"] != "deny"]
     rows = [
         (
             t["id"],
@@ -62,7 +57,7 @@ def ls(everything: bool, **running: Any) -> None:
 def show(tool_id: str, **running: Any) -> None:
     """Print one tool as JSON, with the schema that a model is given."""
     wanted_id = canonical_id(tool_id)
-    for tool in _tools(RunOptions(**running), with_schema=True):
+    for tool in _tools(RunOptions(**running)):
         if tool["id"] == wanted_id:
             output.document(tool)
             return
@@ -112,29 +107,6 @@ def call(tool_id: str, arguments: str, call_id: str | None, connection: str | No
         show_call(made, portal.run(world.approvals()), options)
 
 
-def _tools(running: RunOptions, *, with_schema: bool = False) -> list[dict[str, Any]]:
+def _tools(running: RunOptions) -> list[dict[str, Any]]:
     with opened(running) as (world, _):
-        node, caller = world.manifest(), world.caller
-    policy = ToolPolicy.from_json(node["tool_policy"])
-    specs = sorted((ToolSpec.from_json(spec) for spec in node["toolset"]), key=lambda spec: spec.name)
-    return [_as_json(spec, policy, caller) | (_details(spec) if with_schema else {}) for spec in specs]
-
-
-def _as_json(spec: ToolSpec, policy: ToolPolicy, caller: Caller) -> dict[str, Any]:
-    shown = canonical_json.encode({"name": spec.name, "description": spec.description, **_schema(spec)})
-    return {
-        "id": spec.name,
-        "effect": spec.effect.value,
-        "decision": policy.decide(ToolPolicyContext.of(caller), spec.name, spec.effect),
-        "source": "shipped" if spec.name.partition("__")[0] in ("core", "introspect", "workspace") else "yours",
-        "tokens": -(-len(shown) // BYTES_PER_TOKEN),
-        "spec_hash": spec.spec_hash,
-    }
-
-
-def _details(spec: ToolSpec) -> dict[str, Any]:
-    return {"description": spec.description, **_schema(spec), "redaction": spec.redaction.to_json()}
-
-
-def _schema(spec: ToolSpec) -> Mapping[str, Any]:
-    return {"input_schema": spec.to_json()["input_schema"]}
+        return tool_views(world.manifest(), world.caller)

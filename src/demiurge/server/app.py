@@ -22,6 +22,7 @@ from demiurge.server.routes import (
     blobs,
     calls,
     chats,
+    cost,
     doubts,
     events,
     journal,
@@ -38,7 +39,22 @@ __all__ = ["create_app"]
 
 LOG = logging.getLogger(__name__)
 
-ROUTES = (ai_chat, approvals, blobs, calls, chats, doubts, events, journal, manifest, state, tools, trace, workspaces)
+ROUTES = (
+    ai_chat,
+    approvals,
+    blobs,
+    calls,
+    chats,
+    cost,
+    doubts,
+    events,
+    journal,
+    manifest,
+    state,
+    tools,
+    trace,
+    workspaces,
+)
 
 
 def create_app(world: World, options: ServeOptions) -> FastAPI:

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Query
 from pydantic import BaseModel
 
-from demiurge.errors import NotFound
+from demiurge.bootstrap.policy_view import explain_effect, explain_tool
+from demiurge.errors import InvalidValue, NotFound
 from demiurge.server.callers import CurrentWorld
 from demiurge.server.errors import responses
 from demiurge.server.strict_json import StrictJsonRoute
-from demiurge.tools.effect import ToolEffect
 from demiurge.tools.ids import checked_id
-from demiurge.tools.policy import ToolPolicy, ToolPolicyContext
 from demiurge.values import cbor
 from demiurge.values.caller import Caller
+from demiurge.values.clock import SystemClock
+from demiurge.values.json_view import json_view
+from demiurge.world.manifest import Manifest
 
 __all__ = ["router"]
 
@@ -37,17 +39,32 @@ class DefinitionList(BaseModel):
     definitions: list[Definition]
 
 
-class Explanation(BaseModel):
-    """The decision of the tool policy on a call. `rules` are the lines that decide, the first one before the others;
+class ToolDecision(BaseModel):
+    """The decision of the tool policy on a call. `rules` are the lines that decide, of which `rule` is the first;
     `approvers` are the roles of which somebody has to decide: one of each list."""
 
     tool: str
     known: bool
     effect: str
+    caller: dict[str, Any]
     decision: str
+    why: str
+    rule: dict[str, Any] | None
     rules: list[dict[str, Any]]
     approvers: list[list[str]]
     policy: str
+
+
+class EffectDecisions(BaseModel):
+    """The decisions of the grants and of the world's policy on an effect. `decisions` has one entry for each that may
+    ask for it: `{origin, cap, decision, by, rule, code, why}`."""
+
+    effect: str
+    cap_type: str
+    origins: list[str]
+    changes: bool
+    grants: list[dict[str, Any]]
+    decisions: list[dict[str, Any]]
 
 
 @router.get("/info", responses=responses(401, 403, 503))
@@ -86,35 +103,30 @@ async def definition(world: CurrentWorld, name: str) -> dict[str, Any]:
     return {"definitions": found}
 
 
-@router.get("/policy/explain", responses=responses(401, 403, 422, 503))
+@router.get("/policy/explain", responses=responses(401, 403, 404, 422, 503))
 async def explain(
     world: CurrentWorld,
-    tool: Annotated[str, Query(max_length=200)],
+    tool: Annotated[str | None, Query(max_length=200)] = None,
     role: Annotated[list[str] | None, Query(max_length=32, description="A role of who would call; repeat it.")] = None,
     tenant: Annotated[str, Query(max_length=256)] = "",
     actor: Annotated[str | None, Query(max_length=1024)] = None,
-) -> Explanation:
-    """Says whether a tool may be called, and which lines of the tool policy decide; by default of this caller."""
-    node, tool_id = world.manifest(), checked_id(tool)
+    effect: Annotated[str | None, Query(max_length=200, description="The kind of an effect: `http.request`.")] = None,
+    origin: Annotated[Literal["plan", "reducer", "tool"] | None, Query(description="What asks for the effect.")] = None,
+    name: Annotated[str, Query(max_length=200, description="The name of the plan, module or tool that asks.")] = "",
+) -> ToolDecision | EffectDecisions:
+    """Explains a decision: whether a tool may be called, and which lines of the tool policy decide, by default of this
+    caller; or whether an effect may be asked for, under which grant and by which rule of the world's policy. Give
+    `tool` or `effect`."""
+    if (tool is None) == (effect is None):
+        raise InvalidValue("Give a tool or an effect.", code="validation")
+    if effect is not None:
+        in_force = Manifest.load(world.backend.read.manifest(), {})
+        asking = (origin, name) if origin is not None else None
+        return EffectDecisions(**json_view(explain_effect(in_force, effect, asking, SystemClock().now_ns())))
     caller = world.caller
     if role or tenant or actor is not None:
         caller = Caller(actor if actor is not None else caller.actor, tenant, tuple(role or caller.roles))
-    policy, context = ToolPolicy.from_json(node["tool_policy"]), ToolPolicyContext.of(caller)
-    effects = {spec["name"]: ToolEffect(spec["effect"]) for spec in node["toolset"]}
-    effect = effects.get(tool_id, ToolEffect.EXTERNAL_SIDE_EFFECT)
-    decision = policy.decide(context, tool_id, effect)
-    return Explanation(
-        tool=tool_id,
-        known=tool_id in effects,
-        effect=effect.value,
-        decision=decision,
-        rules=[dict(line) for line in policy.deciding_lines(context, tool_id, effect)],
-        approvers=[
-            list(roles)
-            for roles in (policy.approvers_of(context, tool_id, effect) if decision == "require_approval" else ())
-        ],
-        policy=policy.digest,
-    )
+    return ToolDecision(**json_view(explain_tool(world.manifest(), checked_id(tool or ""), caller)))
 
 
 def _definitions(node: Mapping[str, Any]) -> list[Mapping[str, Any]]:

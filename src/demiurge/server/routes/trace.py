@@ -45,9 +45,7 @@ class Trees(BaseModel):
 @router.get("", responses=responses(401, 403, 404, 422, 503))
 async def trace(
     world: CurrentWorld,
-    event_hash: Annotated[
-        str | None, Query(max_length=71, description="Of an event or record; or its start.")
-    ] = None,
+    event_hash: Annotated[str | None, Query(max_length=71, description="Of an event or record; or its start.")] = None,
     unit: Annotated[str | None, Query(max_length=2048, description="With `seq`: one record.")] = None,
     seq: Annotated[int | None, Query(ge=0, le=2**53)] = None,
     chat: Annotated[str | None, Query(max_length=256, description="The events that came in for a chat.")] = None,

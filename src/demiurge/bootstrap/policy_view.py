@@ -1,0 +1,105 @@
+"""The decisions of a world's policies as data, as `demiurge policy explain` and `GET /api/policy/explain` show them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from demiurge.errors import NotFound
+from demiurge.tools.effect import ToolEffect
+from demiurge.tools.ids import checked_id
+from demiurge.tools.policy import ToolPolicy, ToolPolicyContext
+from demiurge.values.caller import Caller
+from demiurge.world.authority.explanation import Ruling, askers, ruling, rulings
+from demiurge.world.manifest import EffectType, Manifest
+
+__all__ = ["decision_on", "explain_effect", "explain_tool", "why_line"]
+
+SENTENCES: Final[Mapping[str, str]] = {
+    "allowed_tools": "it is among allowed_tools{of}, and no line asks for approval",
+    "require_approval_for_tools": "it is among require_approval_for_tools{of}",
+    "require_approval_for_effects": "its effect is among require_approval_for_effects{of}",
+    "denied_tools": "it is among denied_tools{of}",
+    "denied_effects": "its effect is among denied_effects{of}",
+}
+
+
+def explain_tool(node: Mapping[str, Any], tool_id: str, caller: Caller) -> dict[str, Any]:
+    """Returns the tool policy's decision on a call by `caller`: `{tool, known, effect, caller, decision, rule, rules,
+    approvers, why, policy}`. `node` is the manifest as data. `rules` are the lines that decide, of which `rule` is the
+    first; of each list of `approvers` somebody has to decide. A tool that is not in the manifest counts as one with the
+    effect `external_side_effect`."""
+    policy = ToolPolicy.from_json(node["tool_policy"])
+    effects = {spec["name"]: ToolEffect(spec["effect"]) for spec in node["toolset"]}
+    effect = effects.get(tool_id, ToolEffect.EXTERNAL_SIDE_EFFECT)
+    return {
+        "tool": tool_id,
+        "known": tool_id in effects,
+        "effect": effect.value,
+        "caller": {"actor": caller.actor, "tenant": caller.tenant or None, "roles": list(caller.roles)},
+        **decision_on(policy, tool_id, effect, caller),
+        "policy": policy.digest,
+    }
+
+
+def decision_on(policy: ToolPolicy, tool_id: str, effect: ToolEffect, caller: Caller) -> dict[str, Any]:
+    """Returns the tool policy's decision on a tool with this effect: `{decision, rule, rules, approvers, why}`."""
+    context = ToolPolicyContext.of(caller)
+    decision, lines = policy.decide(context, tool_id, effect), policy.deciding_lines(context, tool_id, effect)
+    unlisted = "no line of the policy allows it" + (" to this caller" if policy.rules else "")
+    return {
+        "decision": decision,
+        "rule": lines[0] if lines else None,
+        "rules": lines,
+        "approvers": policy.approvers_of(context, tool_id, effect) if decision == "require_approval" else (),
+        "why": why_line(lines[0]) if lines else unlisted,
+    }
+
+
+def why_line(line: Mapping[str, str]) -> str:
+    """Returns the content of a deciding line, as a part of a sentence."""
+    of = f" of the rule {line['rule_name']}" if "rule_name" in line else ""
+    return SENTENCES[line["rule"]].format(of=of)
+
+
+def explain_effect(manifest: Manifest, kind: str, asking: tuple[str, str] | None, now_ns: int) -> dict[str, Any]:
+    """Returns the decisions of the grants and of the world's policy on an effect: `{effect, cap_type, origins, changes,
+    grants, decisions}`. `asking` is who would ask for it, such as `("plan", "shop/order@1")`; None for all that may.
+    `now_ns` is wall time. Raises NotFound."""
+    effect = manifest.effects.get(kind)
+    if effect is None:
+        raise NotFound(
+            f"There is no effect {kind}; `demiurge defs ls --kind effect` lists them.", code="unknown_effect"
+        )
+    grants = [grant for grant in manifest.grants.values() if grant.cap_type == effect.cap_type]
+    return {
+        "effect": effect.kind,
+        "cap_type": effect.cap_type,
+        "origins": sorted(effect.origins),
+        "changes": effect.changes,
+        "grants": [{"cap": g.name, "params": dict(g.params), "expiry_ns": g.expires_ns} for g in grants],
+        "decisions": [_decision(manifest, each) for each in _rulings(manifest, effect, asking, now_ns)],
+    }
+
+
+def _rulings(manifest: Manifest, effect: EffectType, asking: tuple[str, str] | None, now_ns: int) -> list[Ruling]:
+    if asking is None:
+        return [ruling(manifest, effect, *who, now_ns) for who in askers(manifest, effect)]
+    kind, name = asking
+    name = checked_id(name) if kind == "tool" else name
+    if name not in {"plan": manifest.plans, "reducer": manifest.modules, "tool": manifest.toolset}[kind]:
+        raise NotFound(f"There is no {kind} {name} in this world.", code=f"unknown_{kind}")
+    return rulings(manifest, effect, kind, name, now_ns)
+
+
+def _decision(manifest: Manifest, found: Ruling) -> dict[str, Any]:
+    rule = None if found.rule is None else (manifest.rules or ())[found.rule]
+    return {
+        "origin": {"kind": found.kind, "name": found.name or None},
+        "cap": found.grant or None,
+        "decision": found.admission.verdict,
+        "by": found.admission.by,
+        "rule": None if rule is None else {"index": found.rule, "when": dict(rule.when), "decision": rule.decision},
+        "code": found.admission.code or None,
+        "why": found.admission.message or "the world's policy allows it",
+    }

@@ -1,0 +1,72 @@
+"""What the answers of models cost."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import UTC, datetime
+from typing import Annotated
+
+from fastapi import APIRouter, Query
+from pydantic import BaseModel, Field
+
+from demiurge.bootstrap.cost import DAYS, cost_of_world
+from demiurge.server.callers import CurrentWorld
+from demiurge.server.errors import responses
+from demiurge.server.strict_json import StrictJsonRoute
+from demiurge.values.clock import SystemClock
+
+__all__ = ["router"]
+
+router = APIRouter(prefix="/api/cost", tags=["cost"], route_class=StrictJsonRoute)
+
+
+class Sum(BaseModel):
+    """The cost of some answers, in dollars as exact decimal text."""
+
+    answers: int
+    unpriced: int = Field(description="The answers whose cost is not known.")
+    prompt_tokens: int
+    completion_tokens: int
+    cost_usd: str | None = Field(description="None if the cost of an answer is not known.")
+    known_usd: str = Field(description="The sum of the known costs.")
+
+
+class ChatSum(Sum):
+    """The cost of a chat, or of another unit that asks models."""
+
+    chat: str | None
+    unit: str
+
+
+class DaySum(Sum):
+    """The cost of a day (UTC)."""
+
+    day: str
+
+
+class ModelSum(Sum):
+    """The cost of a model of a provider."""
+
+    model: str
+
+
+class Cost(BaseModel):
+    """The cost of the answers from the day `since` to the day `until`, both included."""
+
+    since: str
+    until: str
+    total: Sum
+    by_chat: list[ChatSum]
+    by_day: list[DaySum]
+    by_model: list[ModelSum]
+
+
+@router.get("", responses=responses(401, 403, 404, 422, 503))
+async def cost(
+    world: CurrentWorld,
+    days: Annotated[int, Query(ge=1, le=10_000, description="The last days, today included.")] = DAYS,
+    chat: Annotated[str | None, Query(max_length=256, description="Only the answers in this chat.")] = None,
+) -> Cost:
+    """Returns what the answers of models cost, by chat, day and model. Reads the records of those days."""
+    today = datetime.fromtimestamp(SystemClock().now_ns() / 1e9, UTC).date()
+    return Cost(**await asyncio.to_thread(cost_of_world, world.backend, today, days, chat))
