@@ -23,7 +23,7 @@ class History:
     """A journal with one answer a day, in which reads are counted."""
 
     def __init__(self, days: int) -> None:
-        self.rows = []
+        self.rows: list[bytes] = []
         for day in range(days):
             params = {"provider": "p", "model": "m"}
             intent = {"id": bytes(32), "kind": "llm.generate", "params": params}

@@ -19,7 +19,8 @@ def test_costs_are_summed_exactly_by_chat_day_and_model(demiurge: Run, provider:
         say(demiurge, provider, chat, cost=0.0000123)
     document = demiurge("--json", "cost").document
     assert (document["total"]["cost_usd"], document["total"]["answers"]) == ("0.0000369", 3)
-    assert [(each["chat"], each["cost_usd"]) for each in document["by_chat"]] == [("a", "0.0000246"), ("b", "0.0000123")]
+    by_chat = {each["chat"]: each["cost_usd"] for each in document["by_chat"]}
+    assert by_chat == {"a": "0.0000246", "b": "0.0000123"}
     assert [each["model"] for each in document["by_model"]] == ["openai-chat/m"]
     assert [each["day"] for each in document["by_day"]] == [document["until"]]
     assert document["total"]["prompt_tokens"] == 30
