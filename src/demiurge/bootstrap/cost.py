@@ -34,7 +34,7 @@ DAYS = 30
 
 
 @dataclass(frozen=True, slots=True)
-class _Answer:
+class _PricedAnswer:
     """One answer of a model. `micros` is its exact cost in millionths of a dollar, None if it is not known."""
 
     unit: str
@@ -71,7 +71,7 @@ def cost_of_world(backend: Backend, today: date, days: int = DAYS, chat_id: str 
     }
 
 
-def _answers(backend: Backend, unit: Unit | None, since: date, until: date) -> Iterator[_Answer]:
+def _answers(backend: Backend, unit: Unit | None, since: date, until: date) -> Iterator[_PricedAnswer]:
     intents: dict[tuple[str, int], Record] = {}
     for record in Journal(backend).read(unit, _first(backend, unit, since)):
         if record.kind == "intent":
@@ -85,7 +85,7 @@ def _answers(backend: Backend, unit: Unit | None, since: date, until: date) -> I
             continue
         params, payload = intent.body["params"], record.body["payload"]
         used = payload.get("token_usage") or {}
-        yield _Answer(
+        yield _PricedAnswer(
             record.unit,
             day.isoformat(),
             f"{params['provider']}/{params['model']}",
@@ -131,12 +131,14 @@ def _of_unit(name: str) -> dict[str, Any]:
     return {"chat": unit.key if unit.module == CHAT else None, "unit": name}
 
 
-def _grouped(answers: Iterable[_Answer], key: Callable[[_Answer], str]) -> Iterator[tuple[str, dict[str, Any]]]:
+def _grouped(
+    answers: Iterable[_PricedAnswer], key: Callable[[_PricedAnswer], str]
+) -> Iterator[tuple[str, dict[str, Any]]]:
     for name, group in groupby(sorted(answers, key=key), key):
         yield name, _sum(list(group))
 
 
-def _sum(answers: list[_Answer]) -> dict[str, Any]:
+def _sum(answers: list[_PricedAnswer]) -> dict[str, Any]:
     known = [answer.micros for answer in answers if answer.micros is not None]
     total = dollars_text(add_micros(known))
     return {

@@ -1,4 +1,4 @@
-"""What the answers of models cost."""
+"""The cost of model answers."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = ["router"]
 router = APIRouter(prefix="/api/cost", tags=["cost"], route_class=StrictJsonRoute)
 
 
-class Sum(BaseModel):
+class CostSum(BaseModel):
     """The cost of some answers, in dollars as exact decimal text."""
 
     answers: int
@@ -31,34 +31,34 @@ class Sum(BaseModel):
     known_usd: str = Field(description="The sum of the known costs.")
 
 
-class ChatSum(Sum):
+class ChatCost(CostSum):
     """The cost of a chat, or of another unit that asks models."""
 
     chat: str | None
     unit: str
 
 
-class DaySum(Sum):
+class DayCost(CostSum):
     """The cost of a day (UTC)."""
 
     day: str
 
 
-class ModelSum(Sum):
+class ModelCost(CostSum):
     """The cost of a model of a provider."""
 
     model: str
 
 
-class Cost(BaseModel):
+class CostReport(BaseModel):
     """The cost of the answers from the day `since` to the day `until`, both included."""
 
     since: str
     until: str
-    total: Sum
-    by_chat: list[ChatSum]
-    by_day: list[DaySum]
-    by_model: list[ModelSum]
+    total: CostSum
+    by_chat: list[ChatCost]
+    by_day: list[DayCost]
+    by_model: list[ModelCost]
 
 
 @router.get("", responses=responses(401, 403, 404, 422, 503))
@@ -66,7 +66,7 @@ async def cost(
     world: CurrentWorld,
     days: Annotated[int, Query(ge=1, le=10_000, description="The last days, today included.")] = DAYS,
     chat: Annotated[str | None, Query(max_length=256, description="Only the answers in this chat.")] = None,
-) -> Cost:
+) -> CostReport:
     """Returns what the answers of models cost, by chat, day and model. Reads the records of those days."""
     today = datetime.fromtimestamp(SystemClock().now_ns() / 1e9, UTC).date()
-    return Cost(**await asyncio.to_thread(cost_of_world, world.backend, today, days, chat))
+    return CostReport(**await asyncio.to_thread(cost_of_world, world.backend, today, days, chat))

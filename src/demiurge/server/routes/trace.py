@@ -22,7 +22,7 @@ router = APIRouter(prefix="/api/trace", tags=["journal"], route_class=StrictJson
 COUNT = 20
 
 
-class Tree(BaseModel):
+class TreeBody(BaseModel):
     """The consequences of an event. `nodes` are records in the order of the tree: `{unit, seq, position, kind, hash,
     cause, depth, is_last, time_ns, says, state, why}`. An intent has `phases`, a list of `{phase, from_ns, to_ns}`:
     `person` while it waits for a decision, `queued` until it begins, `running`; `to_ns` is null for one that goes on. A
@@ -36,10 +36,10 @@ class Tree(BaseModel):
     nodes: list[dict[str, Any]]
 
 
-class Trees(BaseModel):
+class TraceBody(BaseModel):
     """The trees of events, the newest event first."""
 
-    trees: list[Tree]
+    trees: list[TreeBody]
 
 
 @router.get("", responses=responses(401, 403, 404, 422, 503))
@@ -50,7 +50,7 @@ async def trace(
     seq: Annotated[int | None, Query(ge=0, le=2**53)] = None,
     chat: Annotated[str | None, Query(max_length=256, description="The events that came in for a chat.")] = None,
     count: Annotated[int, Query(ge=1, le=200)] = COUNT,
-) -> Trees:
+) -> TraceBody:
     """Returns the causal trees of one record, of the events with a hash, or of the newest events of a chat. Give one of
     `event_hash`, `chat`, and `unit` with `seq`."""
     given = [event_hash is not None, chat is not None, unit is not None]
@@ -64,9 +64,9 @@ async def trace(
     else:
         roots = await asyncio.to_thread(records_of_chat, backend, chat or "", count)
     found = await trace_trees(backend, roots)
-    return Trees(
+    return TraceBody(
         trees=[
-            Tree(
+            TreeBody(
                 unit=tree.unit,
                 seq=tree.seq,
                 event_hash=tree.event_hash,
