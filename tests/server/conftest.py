@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -48,7 +49,8 @@ def order_part(part: str, card: str, *, context: ToolContext) -> ToolResult[Mapp
 
 
 POLICY = ToolPolicy(
-    allowed_tools=("core__get_current_time", "order_part"), require_approval_for_effects=(ToolEffect.STATE_CHANGE,)
+    allowed_tools=("core__get_current_time", "order_part", "workspace__write"),
+    require_approval_for_effects=(ToolEffect.STATE_CHANGE,),
 )
 
 
@@ -58,10 +60,11 @@ def provider() -> Iterator[Provider]:
         yield running
 
 
-@pytest.fixture
-async def served(tmp_path: Path, provider: Provider) -> AsyncIterator[Served]:
+@asynccontextmanager
+async def serving_world(folder: Path, provider: Provider, port: int = 0) -> AsyncIterator[Served]:
+    """Serves the world in `folder` while the block runs. `port` 0: any that is free."""
     opening = World.open(
-        tmp_path / "w",
+        folder,
         [order_part],
         POLICY,
         provider="openai-responses",
@@ -70,7 +73,8 @@ async def served(tmp_path: Path, provider: Provider) -> AsyncIterator[Served]:
     )
     async with opening as world:
         with socket.socket() as listening:
-            listening.bind(("127.0.0.1", 0))
+            listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listening.bind(("127.0.0.1", port))
             port = listening.getsockname()[1]
             app = create_app(world, ServeOptions(port=port, heartbeat_s=0.2))
             server = WorldServer(app, app.state.options, drain_s=2)
@@ -80,5 +84,12 @@ async def served(tmp_path: Path, provider: Provider) -> AsyncIterator[Served]:
             yield found
             for client in found.clients.values():
                 await client.aclose()
+            app.state.closing.set()
             server.should_exit = True
             await running
+
+
+@pytest.fixture
+async def served(tmp_path: Path, provider: Provider) -> AsyncIterator[Served]:
+    async with serving_world(tmp_path / "w", provider) as found:
+        yield found

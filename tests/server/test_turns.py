@@ -27,3 +27,12 @@ async def test_a_waiting_call_says_its_chat_effect_rule_and_times(served: Served
     assert asked["rules"], "the lines of the policy that ask for a decision"
     assert asked["asked_ns"] < found["now_ns"] < asked["expires_ns"]
     assert (await user.get("/api/chats/c1/turns/1")).json()["status"] == "awaiting_approval"
+
+
+async def test_a_viewer_is_told_that_words_take_another_role(served: Served) -> None:
+    served.provider.say(served.provider.answer(served.provider.text("Good day.")))
+    user, viewer = await served.client(), await served.client("viewer")
+    await user.post("/api/chats/c1/messages", json={"text": "Hello", "wait": True})
+    for path in ("/api/chats/c1/messages", "/api/chats/c1/turns/1"):
+        answer = await viewer.get(path)
+        assert (answer.status_code, answer.json()["code"]) == (403, "role_missing")

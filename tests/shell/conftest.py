@@ -24,12 +24,12 @@ class Screen:
     problems: list[str] = field(default_factory=list)
     contexts: list[BrowserContext] = field(default_factory=list)
 
-    async def page(self, path: str = "/", *, role: str = "user", **options: Any) -> Page:
+    async def page(self, path: str = "/", *, role: str = "user", actor: str = "", **options: Any) -> Page:
         """A page that has logged in with a token of `role`, in a browser of its own."""
         context = await self.browser.new_context(**options)
         self.contexts.append(context)
         context.set_default_timeout(15_000)
-        made = await self.served.world.tokens.add(f"user:{role}", [role])
+        made = await self.served.world.tokens.add(actor or f"user:{role}", [role])
         await context.request.post(f"{self.served.base}/api/login", data={"token": made.secret})
         page = await context.new_page()
         self._watch(page)

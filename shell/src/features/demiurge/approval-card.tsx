@@ -34,7 +34,7 @@ export function ApprovalCard({ approval, showChat = false }: CardProps) {
 
   return (
     <section className="card approval" ref={card} aria-labelledby={title} data-approval={approval.id} tabIndex={-1}>
-      <h3 id={title}>
+      <h2 id={title}>
         {showChat && approval.chat_id !== null ? (
           <Link href={`/chats/${encodeURIComponent(approval.chat_id)}`}>
             <bdi>{chat}</bdi>
@@ -43,7 +43,7 @@ export function ApprovalCard({ approval, showChat = false }: CardProps) {
           "This chat"
         )}{" "}
         wants to run <code>{approval.tool}</code>.
-      </h3>
+      </h2>
       <p className="effect">{EFFECTS[approval.effect] ?? `Effect: ${approval.effect}.`}</p>
       {approval.damaged !== null && (
         <ErrorNote title="This call cannot be shown whole, so it cannot be approved." message={approval.damaged} />
@@ -134,7 +134,8 @@ export function Outcome({ decision, now }: { decision: Decision; now: number }) 
   return (
     <p className={`outcome ${decision.verdict}`} role="status">
       {verb} by {decision.by === actor ? "you" : <bdi>{decision.by}</bdi>}, <Duration ms={now - decision.time_ns / 1e6} /> ago
-      {decision.reason !== "" && (
+      {decision.reason === null && "; your role does not see the reason"}
+      {decision.reason !== null && decision.reason !== "" && (
         <>
           : <q dir="auto">{decision.reason}</q>
         </>

@@ -7,7 +7,8 @@ import { type Approval, type Approvals, approvalsGet, type JournalRecord } from 
 export interface Decision {
   verdict: "approve" | "reject";
   by: string;
-  reason: string;
+  /** Null for a caller whose role does not see it. */
+  reason: string | null;
   time_ns: number;
 }
 
@@ -27,7 +28,8 @@ export function decisionOf(record: JournalRecord): [string, Decision] | null {
   const { kind, body } = record;
   if (kind !== "approval" || typeof body?.intent !== "string") return null;
   const by = String(body.by ?? record.caller?.actor ?? "somebody");
-  return [body.intent, { verdict: body.verdict, by, reason: String(body.reason ?? ""), time_ns: record.time_ns }];
+  const reason = typeof body.reason === "string" ? body.reason : null;
+  return [body.intent, { verdict: body.verdict, by, reason, time_ns: record.time_ns }];
 }
 
 export function ApprovalsProvider({ children }: { children: ReactNode }) {

@@ -8,14 +8,13 @@ const DiffRows = lazy(() => import("./diff-rows"));
 interface Write {
   workspace: string;
   path: string;
-  content: string;
+  text: string;
 }
 
 function writeOf(json: string): Write | null {
   try {
-    const { workspace = "main", path, content, text } = JSON.parse(json);
-    const written = content ?? text;
-    return typeof path === "string" && typeof written === "string" ? { workspace, path, content: written } : null;
+    const { workspace = "main", path, text } = JSON.parse(json);
+    return typeof path === "string" && typeof text === "string" ? { workspace, path, text } : null;
   } catch {
     return null;
   }
@@ -56,7 +55,7 @@ export function WriteDiff({ argumentsJson }: { argumentsJson: string }) {
       {problem !== "" && <ErrorNote message={problem} onRetry={() => setAttempt(attempt + 1)} />}
       {current !== undefined && (
         <Suspense fallback={<Loading label="Comparing" />}>
-          <DiffRows before={current} after={write.content} />
+          <DiffRows before={current} after={write.text} />
         </Suspense>
       )}
     </figure>

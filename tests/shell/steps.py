@@ -1,0 +1,38 @@
+"""Steps that several tests of the web shell take."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from playwright.async_api import Locator, Page
+from tests.server.conftest import Served
+
+__all__ = ["approval_records", "ask_for_order", "card_of", "say"]
+
+
+async def ask_for_order(served: Served, chat: str = "c1", **arguments: Any) -> None:
+    """Makes a chat in which a call of `order_part` waits for a person; after it the model says `Ordered.`"""
+    provider = served.provider
+    given: Mapping[str, Any] = {"part": "bolt", "card": "4111", **arguments}
+    provider.say(provider.answer(provider.call("order_part", given)), provider.answer(provider.text("Ordered.")))
+    user = await served.client()
+    await user.post(f"/api/chats/{chat}/messages", json={"text": "Order a bolt", "wait": True})
+
+
+def card_of(page: Page) -> Locator:
+    """The card of the call that waits."""
+    return page.locator("[data-approval]")
+
+
+async def say(page: Page, text: str) -> None:
+    """Sends a message in the chat that is open."""
+    await page.get_by_label("Message", exact=True).fill(text)
+    await page.get_by_role("button", name="Send").click()
+
+
+async def approval_records(served: Served, chat: str = "c1") -> list[dict[str, Any]]:
+    """The bodies of the decisions that the record of a chat has."""
+    user = await served.client()
+    query = {"unit": f"demiurge/Demiurge@1/{chat}", "kind": "approval"}
+    return [each["body"] for each in (await user.get("/api/journal", params=query)).json()["records"]]
