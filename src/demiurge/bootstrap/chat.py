@@ -15,10 +15,11 @@ from typing import Any, NamedTuple
 from demiurge.apps.demiurge import CHAT, MAX_TOKENS
 from demiurge.bootstrap.backend import Backend, OnFrame
 from demiurge.bootstrap.backend.settling import settle
+from demiurge.bootstrap.backend.visibility import sees_records
 from demiurge.bootstrap.chat_fields import require_fields
 from demiurge.bootstrap.chat_state import ChatCell, ChatSettings, ChatStanding, Failed
 from demiurge.bootstrap.journal import Journal
-from demiurge.bootstrap.message_body import load_body, load_view, read_attachment
+from demiurge.bootstrap.message_body import MessageBody, load_body, load_view, read_attachment
 from demiurge.bootstrap.models import Choice
 from demiurge.bootstrap.reply import Reply, ToolCallView
 from demiurge.bootstrap.toolset import message_tools, toolset_event
@@ -317,14 +318,21 @@ class Chat:
 
         `ref` is the address of the message's blob, which `demiurge erase` takes. `attachments` is a list of `{type,
         mime, bytes_ref}`. A message that was erased has no text, and `erased` says by whom, why and when: `{actor, why,
-        at_ms}`."""
+        at_ms}`.
+
+        A caller who does not see records gets no `arguments_json` of a call (None), and the `type` alone of an
+        attachment."""
         messages = await messages_from(self._cell, since)
         if messages is None:
             raise NotFound(f"There is no chat {self.id}; `demiurge chat ls` lists them.", code="chat_unknown")
-        shown = []
+        shown, whole = [], sees_records(self.backend.caller)
         for message in messages:
-            body, ref = load_body(self.backend, message.message_ref), message.message_ref
-            entry = {"request_id": message.request_id, "role": message.role, "ref": ref, "text": body.text}
+            if message.tool is not None and not whole:
+                body = MessageBody()  # the text of a result that the model is given; its public view is shown
+            else:
+                body = load_body(self.backend, message.message_ref)
+            entry = {"request_id": message.request_id, "role": message.role, "ref": message.message_ref}
+            entry["text"] = body.text
             if message.tool is not None:
                 result = load_view(self.backend, message.tool.view_ref)
                 entry |= {"text": "", "tool": {**asdict(message.tool), "result": result}}

@@ -12,6 +12,7 @@ from typing import Any, Final, Literal, NamedTuple
 
 from demiurge.apps.demiurge import CHAT, OPEN
 from demiurge.bootstrap.backend import Backend
+from demiurge.bootstrap.backend.public_fields import shown_text
 from demiurge.values.projection import Only
 
 __all__ = [
@@ -79,7 +80,7 @@ class TurnState:
         if node is None:
             return None
         answers = tuple(ToolAnswer.decode(call["outcome"]) for call in node.get("calls", ()))
-        return cls(node["request_id"], node["status"], node["code"], node["message"], answers)
+        return cls(node["request_id"], node["status"], node["code"], shown_text(node["message"]), answers)
 
     @property
     def is_open(self) -> bool:

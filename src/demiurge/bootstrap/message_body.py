@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from demiurge.bootstrap.backend import Backend
+from demiurge.bootstrap.backend.visibility import sees_records
 from demiurge.bootstrap.erased_message import erased_blob
 from demiurge.errors import InvalidValue, NotFound, Unavailable
 from demiurge.values import canonical_json
@@ -22,7 +23,9 @@ __all__ = ["MessageBody", "load_body", "load_view", "read_attachment"]
 @dataclass(frozen=True, slots=True)
 class MessageBody:
     """The content of a message. `attachments` are `{type, mime, bytes_ref}`, `tool_calls` are `{id, name,
-    arguments_json}`; `erased` is None, or `{actor, why, at_ms}` of a message that was erased."""
+    arguments_json}`; `erased` is None, or `{actor, why, at_ms}` of a message that was erased.
+
+    For a caller who does not see records, `attachments` are `{type}` and `arguments_json` is None."""
 
     text: str = ""
     attachments: Sequence[Mapping[str, Any]] = ()
@@ -37,10 +40,19 @@ class MessageBody:
         attached = [part for part in parts if part.get("type") != "text"]
         return cls(text, attached, node.get("tool_calls") or ())
 
+    @classmethod
+    def of_redacted(cls, message: Mapping[str, Any]) -> MessageBody:
+        """Returns the content of a redacted message, as the call `read.message` answers it."""
+        attached = [{"type": kind} for kind in message["attachments"]]
+        return cls(message["text"], attached, [{**call, "arguments_json": None} for call in message["tool_calls"]])
+
 
 def load_body(backend: Backend, ref: str) -> MessageBody:
-    """Returns the message in the blob `ref`, without content if the blob was erased. Raises NotFound, Damaged."""
+    """Returns the message of a person or of the model in the blob `ref`, without content if the blob was erased.
+    Raises NotFound, Damaged."""
     try:
+        if not sees_records(backend.caller):
+            return MessageBody.of_redacted(backend.read.message(parse_ref(ref)))
         return MessageBody.decode(canonical_json.parse_object(backend.read.get_blob(parse_ref(ref))))
     except NotFound as error:
         if error.code != "erased":

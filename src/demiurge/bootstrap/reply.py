@@ -11,12 +11,13 @@ __all__ = ["Reply", "ToolCallView"]
 
 @dataclass(frozen=True, slots=True)
 class ToolCallView:
-    """A proposed call and its outcome. `result` is the redacted public view; `ok` is None while it waits.
+    """A proposed call and its outcome. `arguments_json` is None for a caller who may not see it. `result` is the
+    redacted public view; `ok` is None while it waits.
     `replayed`: the ledger answered with what an equal call did."""
 
     id: str
     name: str
-    arguments_json: str
+    arguments_json: str | None
     ok: bool | None
     result: Any = None
     error_code: str | None = None
@@ -27,7 +28,7 @@ class ToolCallView:
 @dataclass(frozen=True, slots=True)
 class Reply:
     """The outcome of one message of a chat. `text` is the model's answer; `approvals` are the ids that a person has to
-    decide.
+    decide; a caller who is neither agent nor approver sees none.
 
     `error_code` and `message` say why a turn failed. `finish_reason` says why the last answer ended, in the words of
     `Completion.finish_reason` (`length`: it was cut at `max_tokens`), None where no record says it; `max_tokens` is the

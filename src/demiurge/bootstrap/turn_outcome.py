@@ -33,7 +33,8 @@ async def reply_of(turn: TurnReader) -> Reply | None:
         return None
     unit = Unit(CHAT, cell.chat_id)
     running = state is not None and state.is_open
-    waiting = await cell.backend.read.approvals(str(unit)) if running else []
+    may_ask = cell.backend.caller.has("agent", "approver")
+    waiting = await cell.backend.read.approvals(str(unit)) if running and may_ask else []
     failed, why = await _failed(turn, request_id)
     cost = await asyncio.to_thread(cost_of_answers, cell.backend, unit, request_id, answers)
     usage = [answer.token_usage for answer in answers if answer.token_usage]
@@ -112,8 +113,7 @@ async def _next_request(cell: ChatCell, request_id: int) -> int:
 
 def _positions(cell: ChatCell, request_ids: Collection[int]) -> Iterator[tuple[int, int]]:
     """Yields the position and the request id of each message with one of these ids, taken or not."""
-    for record in Journal(cell.backend).read(Unit(CHAT, cell.chat_id)) if request_ids else ():
-        value = record.body["value"] if record.is_ingress and record.kind == "event" else {}
+    for record in Journal(cell.backend).views(Unit(CHAT, cell.chat_id)) if request_ids else ():
+        value = record["body"]["value"] if record["caller"] is not None and record["kind"] == "event" else {}
         if value.get("$tag") == "UserMessage" and value["$value"]["request_id"] in request_ids:
-            assert record.position is not None
-            yield record.position, value["$value"]["request_id"]
+            yield record["position"], value["$value"]["request_id"]

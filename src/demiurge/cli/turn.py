@@ -129,7 +129,8 @@ class TurnView:
         if index >= len(self._shown):
             self._shown.append(False)
             self._open.setdefault(call.id, []).append(index)
-            self._line(output.symbol("→", "->"), f"{call.name} {clipped(arguments(call.arguments_json))}", fg="cyan")
+            shown = clipped(arguments(call.arguments_json or ""))
+            self._line(output.symbol("→", "->"), f"{call.name} {shown}", fg="cyan")
             self._above = index
         if call.ok is None or self._shown[index]:
             return

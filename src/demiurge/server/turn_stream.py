@@ -127,7 +127,7 @@ class _Turn:
     def _public_arguments(self, view: ToolCallView) -> dict[str, Any]:
         redaction = self.redactions.get(view.name)
         try:
-            arguments = canonical_json.parse_object(view.arguments_json)
+            arguments = canonical_json.parse_object(view.arguments_json or "")
         except DemiurgeError:
             return {}
         return redaction.public_arguments(arguments) if redaction is not None else {}

@@ -15,7 +15,17 @@ from demiurge.apps.demiurge import CALLS, CHAT
 from demiurge.world.effect_kinds import TOOL
 from demiurge.world.effect_kinds.llm import LLM
 
-__all__ = ["EVENTS", "MARK", "WITHHELD", "Fields", "cell_fields", "public_part", "record_fields"]
+__all__ = [
+    "EVENTS",
+    "MARK",
+    "WITHHELD",
+    "WITHHELD_TEXT",
+    "Fields",
+    "cell_fields",
+    "public_part",
+    "record_fields",
+    "shown_text",
+]
 
 Fields: TypeAlias = "Mapping[str, Fields | None]"
 
@@ -24,6 +34,9 @@ MARK: Final = "$redacted"
 
 WITHHELD: Final[Mapping[str, bool]] = {"$withheld": True}
 """Stands in the place of what is withheld."""
+
+WITHHELD_TEXT: Final = "This text is withheld from the roles of this caller."
+"""The sentence that stands for a withheld text where a person reads it."""
 
 
 def _named(*names: str, **deeper: Fields) -> Fields:
@@ -170,3 +183,8 @@ def public_part(value: Any, fields: Fields | None) -> Any:
     if isinstance(value, list | tuple) and fields:
         return [public_part(part, fields) for part in value]
     return value if type(value) is int and fields else dict(WITHHELD)
+
+
+def shown_text(value: Any) -> Any:
+    """Returns a text of a record or a state, or the sentence that stands for it if it is withheld."""
+    return WITHHELD_TEXT if value == WITHHELD else value

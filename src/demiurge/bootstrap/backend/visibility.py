@@ -34,7 +34,7 @@ from demiurge.world.record import Record, decode_row
 from demiurge.world.state import OpenIntent
 from demiurge.world.unit import Unit
 
-__all__ = ["Visibility"]
+__all__ = ["Visibility", "sees_records"]
 
 MOST_LOOKED_AT: Final = 200
 """So many of the records that give a blob are looked at for one that shows it to a caller who does not see all."""
@@ -55,6 +55,12 @@ _FRAMES: Final[Mapping[str, frozenset[str]]] = {
 
 _PLACE: Final = frozenset({"unit", "intent", "attempt", "offset", "end", "type"})
 
+
+def sees_records(caller: Caller) -> bool:
+    """Returns whether a caller sees every record whole, and the blobs that records give."""
+    return caller.has("agent", "chief")
+
+
 Waiting = Callable[[], Iterable[tuple[Unit, OpenIntent]]]
 
 
@@ -67,7 +73,7 @@ class Visibility:
     ) -> None:
         self._store, self._caller, self._waiting, self._settings = store, caller, waiting, settings
         self._is_user = caller.has("user")
-        self.sees_records = caller.has("agent", "chief")
+        self.sees_records = sees_records(caller)
 
     # records, states, frames
 
