@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 from hypothesis import HealthCheck, settings
+from tests.shell.browsers import CHROMIUM, NOT_RUN
 
 from demiurge.models.local.weights import cache_folder
 
@@ -40,3 +41,8 @@ def _logging() -> Iterator[None]:
     for handler in [each for each in root.handlers if each not in handlers]:
         root.removeHandler(handler)
     logging.captureWarnings(False)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    if CHROMIUM is None:
+        terminalreporter.write_line(NOT_RUN, yellow=True)

@@ -2,20 +2,31 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
 
-from playwright.async_api import Browser, async_playwright
+if TYPE_CHECKING:
+    from playwright.async_api import Browser
 
-__all__ = ["CHROMIUM", "open_browser"]
+__all__ = ["CHROMIUM", "NOT_RUN", "REQUIRED", "open_browser"]
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+
+REQUIRED = os.environ.get("DEMIURGE_TEST_BROWSER") == "1"
+"""True where the suite fails without a browser, as in CI."""
+
+NOT_RUN = "The browser tests of the web shell were NOT RUN: this machine has no Chromium (apt install chromium)."
 
 
 @asynccontextmanager
 async def open_browser() -> AsyncIterator[Browser]:
     """Yields a browser without a window."""
+    from playwright.async_api import async_playwright
+
+    assert CHROMIUM is not None, NOT_RUN
     async with async_playwright() as playwright:
         browser = await playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
         try:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from playwright.async_api import Browser, BrowserContext, Page
 from tests.server.conftest import Served, provider, served
-from tests.shell.browsers import open_browser
+from tests.shell.browsers import CHROMIUM, REQUIRED, open_browser
 
 __all__ = ["Screen", "browser", "provider", "screen", "served"]
 
@@ -48,6 +48,14 @@ class Screen:
     def _on_request(self, url: str) -> None:
         if not url.startswith((self.served.base, "data:", "blob:")):
             self.problems.append(f"request: {url}")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leaves out what needs a browser where there is none; the summary of the run says so (tests/conftest.py)."""
+    if CHROMIUM is None and not REQUIRED:
+        left_out = [item for item in items if "browser" in getattr(item, "fixturenames", ())]
+        items[:] = [item for item in items if item not in left_out]
+        config.hook.pytest_deselected(items=left_out)
 
 
 @pytest.fixture

@@ -55,7 +55,7 @@ export function ApprovalCard({ approval, showChat = false }: CardProps) {
         <Arguments json={approval.arguments_json} onWholeSeen={() => setWholeSeen(true)} />
       )}
       <dl className="facts">
-        <dt>Asked for by</dt>
+        <dt>Rule</dt>
         <dd>
           <Rules approval={approval} />
         </dd>
@@ -97,14 +97,19 @@ export function ApprovalCard({ approval, showChat = false }: CardProps) {
   );
 }
 
+/** A line of the tool policy in words; a line of another kind as it is written in the policy. */
+function ruleText(rule: Record<string, unknown>): string {
+  if (rule.rule === "require_approval_for_effects") return `every call with the effect ${rule.effect} is asked for`;
+  return JSON.stringify(rule);
+}
+
 function Rules({ approval }: { approval: Approval }) {
-  const rules = approval.rules.map((rule) => JSON.stringify(rule)).join("; ");
   return (
     <>
-      {rules !== "" ? <code className="wrap">{rules}</code> : "the tool policy"}{" "}
-      <span className="faint" title={approval.rule_digest}>
+      <span className="wrap">{approval.rules.map(ruleText).join("; ") || "the tool policy"}</span>{" "}
+      <code className="faint" title={`Digest of the rules: ${approval.rule_digest}`}>
         {approval.rule_digest.slice(0, 19)}…
-      </span>
+      </code>
     </>
   );
 }

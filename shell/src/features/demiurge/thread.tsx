@@ -138,6 +138,7 @@ function TurnStatus() {
   return (
     <p role="status" className="turn-status">
       {text}
+      {turn?.status === "done" && <span className="unseen">Done</span>}
     </p>
   );
 }
