@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
-from tests.canaries import connection_token, http_secret, model_key, tool_values, vault_value
+from tests.canaries import connection_token, http_secret, model_key, tool_values, vault_value, world_connection
 from tests.canaries.search import Traces, found, quoted
 
 from demiurge.tools import Redaction
@@ -102,6 +102,13 @@ WORLDS = [
         frozenset({"web/robot version 1", "web/tool version 1", "web/tool version 2", "key of the vault"}),
         WORLD_SURFACES,
         vault_value.travel,
+        ("process", "provider", "world", "tmp_path"),
+    ),
+    Row(
+        "connection-of-a-world",
+        frozenset({"token", "key of the vault"}),
+        WORLD_SURFACES,
+        world_connection.travel,
         ("process", "provider", "world", "tmp_path"),
     ),
 ]

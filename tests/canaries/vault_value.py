@@ -132,9 +132,9 @@ class Life:
         self.run("event", "send", "keys/Given@1", *options, value, status=-9 if kill else 0, **fault)
 
     @contextmanager
-    def joined(self, folder: Path) -> Iterator[list[bytes]]:
-        """While another process has the world: all that goes over its socket."""
-        command = [sys.executable, "-c", OWNER, str(self._world)]
+    def joined(self, folder: Path, owner: str = OWNER) -> Iterator[list[bytes]]:
+        """While another process, which runs `owner`, has the world: all that goes over its socket."""
+        command = [sys.executable, "-c", owner, str(self._world)]
         environment = {**self._process.environment, **GIVEN, "PYTHONPATH": str(folder)}
         with Popen(command, env=environment, stdin=PIPE, stdout=PIPE, stderr=PIPE, text=True, cwd=folder) as running:
             assert running.stdout is not None
