@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.provider import Provider
 
 from demiurge.stores.sqlite.store import SqliteStore
 
@@ -154,3 +155,29 @@ def test_a_call_is_approved_with_other_arguments(demiurge: Any, world: Path) -> 
     assert '{\\"times\\": 7}' in told
     assert '{\\"times\\":1}' in told
     assert demiurge("approvals", "ls").out.startswith("Nothing waits")
+
+
+def test_a_standing_rule_is_made_listed_explained_and_ended(demiurge: Any, world: Path, provider: Provider) -> None:
+    tools = ("--tools", "bell_tools")
+
+    def ring(times: int) -> Any:
+        call = Provider.call("ring_bell", {"times": times}, f"c{times}")
+        provider.say(Provider.answer(call), Provider.answer(Provider.text("Rang.")))
+        return demiurge("--json", "chat", "--message", "Ring.", *tools).document
+
+    [asked] = ring(1)["approvals"]
+    wrong = demiurge("approvals", "allow", asked, "--any", "bells", *tools)
+    assert "has no argument 'bells'" in wrong.err
+    made = demiurge("--json", "approvals", "allow", asked, "--any", "times", "--count", "3", *tools)
+    assert made.status == 0, made.err
+    rule = made.document["rule"]
+    assert ring(2)["status"] == "done"
+    [listed] = demiurge("--json", "approvals", "rules").document["rules"]
+    assert (listed["id"], listed["left"], listed["pattern_json"]) == (rule, 1, '{"times":{"any":true}}')
+    explained = demiurge("policy", "explain", "ring_bell", *tools)
+    assert f"The standing rule {rule[:12]} by user allows 1 more calls" in explained.out
+    assert rule[:12] in demiurge("approvals", "rules").out
+    assert demiurge("approvals", "forget", rule[:12]).status == 0
+    assert "No standing rule holds." in demiurge("approvals", "rules").out
+    assert demiurge("approvals", "forget", rule[:12]).status == 1
+    assert ring(3)["status"] == "awaiting_approval"

@@ -78,3 +78,32 @@ async def test_a_viewer_reads_a_chat_without_the_arguments_of_its_calls(served: 
     assert [(message["role"], message["text"]) for message in said] == [("user", "Order a bolt"), ("assistant", "")]
     assert [call["name"] for call in said[1]["tool_calls"]] == ["order_part"]
     assert "4111-secret" not in read.text
+
+
+async def test_a_person_allows_further_calls_in_a_chat(served: Served) -> None:
+    user = await served.client()
+
+    async def order(part: str) -> str:
+        call = served.provider.call("order_part", {"part": part, "card": "x"}, f"call_{part}")
+        served.provider.say(served.provider.answer(call), served.provider.answer(served.provider.text("Ordered.")))
+        status: str = (await user.post("/api/chats/c1/messages", json={"text": part, "wait": True})).json()["status"]
+        return status
+
+    assert await order("bolt") == "awaiting_approval"
+    [asked] = (await user.get("/api/approvals")).json()["approvals"]
+    pattern = {"part": {"like": "*"}, "card": {"equals": "x"}}
+    assert (await user.post(f"/api/approvals/{asked['id']}/rule", json={"count": 0})).status_code == 422
+    made = await user.post(f"/api/approvals/{asked['id']}/rule", json={"pattern": pattern, "count": 3})
+    assert (made.status_code, made.json()["tool"]) == (200, "order_part")
+    await served.world.settle()
+    assert await order("nut") == "done"
+    [rule] = (await user.get("/api/approvals/rules")).json()["rules"]
+    assert (rule["id"], rule["left"]) == (made.json()["id"], 1)
+    explained = (await user.get("/api/policy/explain", params={"tool": "order_part"})).json()
+    assert [each["id"] for each in explained["standing_rules"]] == [rule["id"]]
+    viewer = await served.client("viewer")
+    assert (await viewer.get("/api/approvals/rules")).status_code == 403
+    assert (await viewer.delete(f"/api/approvals/rules/{rule['id']}")).status_code == 403
+    assert (await user.delete(f"/api/approvals/rules/{rule['id']}")).status_code == 204
+    assert (await user.delete(f"/api/approvals/rules/{rule['id']}")).status_code == 404
+    assert await order("washer") == "awaiting_approval"

@@ -27,6 +27,7 @@ from demiurge.bootstrap.manifest_change import POLICY_SET, ManifestChange
 from demiurge.bootstrap.opening import Opening
 from demiurge.bootstrap.secrets import open_vault
 from demiurge.bootstrap.shown_records import ShownRecords
+from demiurge.bootstrap.standing_rules import StandingRules
 from demiurge.bootstrap.stored_blobs import StoredBlobs
 from demiurge.bootstrap.tokens import Tokens
 from demiurge.bootstrap.toolset import store_toolset
@@ -70,7 +71,7 @@ class World:
         self.sessions = Sessions(ShownRecords(backend), opening.events)
         self.blobs = StoredBlobs(backend)
         self.journal = Journal(backend)
-        self.tokens = Tokens(backend)
+        self.tokens, self.standing_rules = Tokens(backend), StandingRules(backend)
         self.connections = Connections(backend, opening.options.environment)
 
     @classmethod
@@ -339,15 +340,14 @@ class World:
     async def approvals(self, unit: Unit | None = None) -> list[dict[str, Any]]:
         """Returns the calls that wait for a person, in `unit` or anywhere: `{id, unit, tool, tool_call_id,
         arguments_json, damaged, expires_ns, ...}`. `arguments_json` are the exact arguments. `damaged` is None, or says
-        what can't be read; then `arguments_json` may be None, and so may `id` where the records of a whole unit can't
-        be read."""
+        what can't be read; then `arguments_json` may be None, and `id` too if a whole unit can't be read."""
         return await self.backend.read.approvals(str(unit) if unit is not None else None)
 
     async def decide(
         self, approval_id: str, *, approve: bool, reason: str = "", arguments_json: str | None = None
     ) -> None:
-        """Decides a call that waits; a rejection goes to the model with `reason`. With `arguments_json` it runs with
-        these arguments, and the model is told so. Raises NotFound, InvalidValue, Conflict (`decided`: `details`)."""
+        """Decides a waiting call; `reason` goes to the model if it is rejected. With `arguments_json` it runs with
+        these arguments. Raises NotFound, InvalidValue, Conflict (`decided`: `details`)."""
         await self.backend.run.decide(approval_id, approve, reason, arguments_json)
 
     async def doubts(self, *, settled: bool = False) -> list[dict[str, Any]]:

@@ -1,4 +1,4 @@
-"""`demiurge approvals`: calls that wait for a person."""
+"""`demiurge approvals`: calls that wait for a person, and the standing rules that allow some of them."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import click
 from demiurge.apps.demiurge import CALLS, CHAT
 from demiurge.bootstrap.call import CallOutcome, call_outcome
 from demiurge.bootstrap.chat_address import address_of_chat
+from demiurge.bootstrap.standing_rules import COUNT, LASTS_S
 from demiurge.cli import output
 from demiurge.cli.approval import SHORT, pending_lines
 from demiurge.cli.argument import read_text, utf8_text
@@ -20,15 +21,23 @@ from demiurge.cli.command import Command, Group
 from demiurge.cli.conversation import failure_of
 from demiurge.cli.failure import OutcomeError
 from demiurge.cli.settings import settings
+from demiurge.cli.standing_rules import COLUMNS, pattern_of, rule_row
 from demiurge.cli.turn import TurnView, reply_document
 from demiurge.cli.world import Opened, RunOptions, opened, recalled, running_options
 from demiurge.errors import NotFound, UsageError
+from demiurge.world.authority.standing_rule import MAX_CALLS
 from demiurge.world.unit import Unit
 
 __all__ = ["command"]
 
 SHORTEST = 6
 """The number of characters of an id that are required: a shorter text, or an empty variable, may mean another call."""
+
+
+def _utf8(context: click.Context, parameter: click.Parameter, values: tuple[str, ...]) -> tuple[str, ...]:
+    for value in values:
+        utf8_text(context, parameter, value)
+    return values
 
 
 @click.group(cls=Group, name="approvals")
@@ -85,6 +94,64 @@ def approve(approval_id: str, reason: str, arguments: str | None, **running: Any
 def reject(approval_id: str, reason: str, **running: Any) -> None:
     """Refuse the call ID (it may be shortened), and show the model's answer to that."""
     _decide(approval_id, approve=False, reason=reason, running=RunOptions(**running))
+
+
+@command.command(name="allow", cls=Command)
+@click.argument("approval_id", metavar="ID")
+@click.option("--any", "any_of", metavar="NAME", multiple=True, callback=_utf8, help="This argument may be anything.")
+@click.option("--like", "likes", metavar="NAME=TEXT", multiple=True, callback=_utf8, help="* stands for all but /.")
+@click.option("--count", default=COUNT, show_default=True, type=click.IntRange(1, MAX_CALLS), help="Calls in all.")
+@click.option("--hours", default=LASTS_S / 3600, show_default=True, type=click.FloatRange(0, 720, min_open=True))
+@click.option("--reason", default="", metavar="T", callback=utf8_text, help="Why; it is journaled.")
+@running_options
+def allow(
+    approval_id: str,
+    any_of: tuple[str, ...],
+    likes: tuple[str, ...],
+    count: int,
+    hours: float,
+    reason: str,
+    **options: Any,
+) -> None:
+    """Allow the call ID and further ones of its chat with the same arguments, and run it.
+
+    `--any` and `--like` widen single arguments; `demiurge approvals rules` lists the rule.
+    """
+    running = RunOptions(**options)
+    with opened(_as_its_chat(approval_id, running), create=False) as opening:
+        world, portal = opening
+        pending = _find(portal.run(world.approvals()), approval_id)
+        _require_tool(portal.run(world.info())["tools"], pending["tool"])
+        pattern = pattern_of(pending["arguments_json"], any_of, likes) if any_of or likes else None
+        made = portal.run(
+            world.standing_rules.allow(pending["id"], pattern, count=count, lasts_s=hours * 3600, reason=reason)
+        )
+        outcome = {"id": pending["id"], "decision": "approved", "unit": pending["unit"], "rule": made["id"]}
+        if not settings().json:
+            how = f"`demiurge approvals forget {made['id'][:SHORT]}` ends the rule"
+            output.notice(f"{pending['tool']} is allowed in {pending['unit']}, {count} times in all; {how}.")
+        _go_on(opening, Unit.parse(pending["unit"]), outcome, running)
+
+
+@command.command(name="rules", cls=Command)
+def rules() -> None:
+    """List the standing rules that hold."""
+    with opened() as (world, portal):
+        found = portal.run(world.standing_rules.list())
+    lines = output.table([rule_row(rule) for rule in found], COLUMNS) if found else ["No standing rule holds."]
+    output.result({"rules": found}, *lines)
+
+
+@command.command(name="forget", cls=Command)
+@click.argument("rule_id", metavar="ID")
+def forget(rule_id: str) -> None:
+    """End the standing rule ID (it may be shortened)."""
+    with opened(create=False) as (world, portal):
+        found = [rule for rule in portal.run(world.standing_rules.list()) if rule["id"].startswith(rule_id)]
+        if len(rule_id) < SHORTEST or len(found) != 1:
+            raise NotFound(f"No standing rule {rule_id}; `demiurge approvals rules` lists them.", code="no_rule")
+        portal.run(world.standing_rules.forget(found[0]["id"]))
+    output.result({"id": found[0]["id"], "ended": True}, f"The rule {found[0]['id'][:SHORT]} is ended.")
 
 
 def _decide(

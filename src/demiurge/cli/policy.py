@@ -18,6 +18,7 @@ from demiurge.cli.code import tool_names
 from demiurge.cli.command import Command, Group
 from demiurge.cli.failure import OutcomeError
 from demiurge.cli.settings import with_world
+from demiurge.cli.standing_rules import rule_sentence
 from demiurge.cli.world import RunOptions, keep, opened, running_options
 from demiurge.errors import DemiurgeError, InvalidValue, NotFound
 from demiurge.tools.effect import ToolEffect
@@ -123,9 +124,10 @@ def explain(
     asking = [(kind, name) for kind, name in (("plan", plan), ("reducer", reducer), ("tool", tool)) if name is not None]
     if len(asking) > 1:
         raise click.UsageError("Give only one of --plan, --reducer and --tool.")
-    with opened(RunOptions(**running)) as (world, _):
+    with opened(RunOptions(**running)) as (world, portal):
         manifest = Manifest.load(world.backend.read.manifest(), {})
         node = world.manifest()
+        rules = portal.run(world.standing_rules.shown())
     if what in manifest.effects:
         source = click.get_current_context().get_parameter_source
         caller_options = [name for name in ("roles", "tenant", "actor") if source(name) is ParameterSource.COMMANDLINE]
@@ -145,6 +147,7 @@ def explain(
         lists = "`demiurge tools ls` and `demiurge defs ls --kind effect` list them"
         raise NotFound(f"There is no tool and no effect {what}; {lists}.", code="unknown_effect")
     document = explain_tool(node, checked_id(what), Caller(actor, tenant, roles or USER.roles))
+    document["standing_rules"] = [rule for rule in rules if rule["tool"] == document["tool"]]
     output.result(document, *_tool_lines(document))
 
 
@@ -175,6 +178,8 @@ def _tool_lines(document: Mapping[str, Any]) -> Iterator[str]:
     yield from (f"Also: {why_line(line)}." for line in document["rules"][1:])
     if approvers:
         yield f"Somebody with the role {' and '.join(' or '.join(roles) for roles in approvers)} decides on it."
+    if document["decision"] == "require_approval":
+        yield from map(rule_sentence, document["standing_rules"])
 
 
 @command.command(name="backtest", cls=Command)

@@ -50,6 +50,8 @@ def snapshot_node(state: UnitState) -> tuple[bytes, dict[Ref, bytes]]:
     }
     if state.runs:
         node["runs"] = [run.to_node() for run in state.runs.values()]
+    if state.rules:
+        node["rules"] = list(state.rules.values())
     if state.used is not None:
         node["used"] = list(state.used)
     return cbor.encode(node), chunks
@@ -95,6 +97,7 @@ def read_snapshot(
             node["next_plan"],
             {run.id: run for run in map(Run.from_node, node.get("runs", ()))},
             Used(*node["used"]) if "used" in node else None,
+            {rule["id"]: rule for rule in node.get("rules", ())},
         )
     except (InvalidValue, LookupError, TypeError, ValueError, AttributeError) as error:
         raise Damaged(f"{snapshot.ref} can't be read as a snapshot") from error

@@ -76,7 +76,8 @@ class OpenIntent:
 @dataclass(slots=True)
 class UnitState:
     """`seq` is the number that the next record gets; `head` is the hash of the last record. `runs` holds the runs that
-    go on and are counted; `used` is what effects have used since the unit's use is counted."""
+    go on and are counted; `used` is what effects have used since the unit's use is counted; `rules` are the standing
+    rules by id (`authority.standing_rule`)."""
 
     world: str
     unit: Unit
@@ -89,6 +90,7 @@ class UnitState:
     next_plan: int = 1
     runs: dict[int, Run] = field(default_factory=dict)
     used: Used | None = None
+    rules: dict[str, Mapping[str, Any]] = field(default_factory=dict)
 
     def copy(self) -> UnitState:
         """Returns a copy that `advance` may change: plans are copied when touched; everything else is replaced, not
@@ -105,6 +107,7 @@ class UnitState:
             self.next_plan,
             dict(self.runs),
             self.used,
+            dict(self.rules),
         )
 
     @property

@@ -94,6 +94,20 @@ class RunCalls(Protocol):
         ...
 
     @needs("approver")
+    async def allow(
+        self, approval_id: str, pattern_json: str | None, count: int, lasts_s: float, reason: str
+    ) -> dict[str, Any]:
+        """Makes a standing rule from a call that waits, which it allows with `count - 1` further ones of the same chat
+        that match the pattern (None: exactly these arguments) within `lasts_s` seconds; see
+        `world.authority.standing_rule`. Returns `{id, unit, tool, pattern_json}`."""
+        ...
+
+    @needs("approver")
+    async def forget_rule(self, rule: str) -> None:
+        """Ends a standing rule."""
+        ...
+
+    @needs("approver")
     async def settle_doubt(self, doubt_id: str, done: bool, reason: str, result_json: str | None) -> dict[str, Any]: ...
 
     @needs("agent")
@@ -139,6 +153,12 @@ class ReadCalls(Protocol):
         """Calls that wait for a person, of one unit or all: `{id, unit, tool, tool_call_id, arguments_json, damaged,
         withheld, expires_ns, ...}`; `damaged` is None, or says what of a call can't be read (`waiting_calls`);
         `withheld` is true of a call that the caller may not decide, whose arguments are left out."""
+        ...
+
+    @needs("agent", "approver")
+    async def standing_rules(self, of: str | None = None) -> list[dict[str, Any]]:
+        """The standing rules that hold, of one unit or all: `{id, unit, tool, spec_hash, actor, rule_digest,
+        pattern_json, expires_ns, left, by, reason, at_ms}`."""
         ...
 
     @needs("agent", "approver")

@@ -9,6 +9,7 @@ from dataclasses import asdict
 from itertools import islice
 from typing import Any
 
+from demiurge.bootstrap.backend import standing_rules
 from demiurge.bootstrap.backend.calls import Frames
 from demiurge.bootstrap.backend.owner import Owner
 from demiurge.bootstrap.backend.waiting_calls import waiting_calls
@@ -73,6 +74,10 @@ class Reading:
         owner, unit = self._owner, Unit.parse(of) if of is not None else None
         calls = waiting_calls(owner.reader(), owner.store, unit, owner.clock.now_ns())
         return [self._sight.waiting_call(call) for call in named(calls, owner.reader(), owner.source)]
+
+    async def standing_rules(self, of: str | None = None) -> list[dict[str, Any]]:
+        rules = standing_rules.listed(self._owner.reader(), self._owner, of)
+        return [self._sight.standing_rule(rule) for rule in rules]
 
     async def doubts(self, settled: bool = False) -> list[dict[str, Any]]:
         begun = await self.begun()

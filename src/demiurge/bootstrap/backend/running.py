@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Sequence
 from typing import Any
 
-from demiurge.bootstrap.backend import world_connections
+from demiurge.bootstrap.backend import standing_rules, world_connections
 from demiurge.bootstrap.backend.calls import Frames, Shown
 from demiurge.bootstrap.backend.changed_call import changed_call
 from demiurge.bootstrap.backend.owner import Owner
@@ -83,6 +83,14 @@ class Running:
         warning = await asyncio.to_thread(owner.local_approvals.add, asked) if asked is not None else None
         if warning is not None and warning not in owner.notices:
             owner.notices.append(warning)
+
+    async def allow(
+        self, approval_id: str, pattern_json: str | None, count: int, lasts_s: float, reason: str
+    ) -> dict[str, Any]:
+        return await standing_rules.allow(self._owner, approval_id, pattern_json, count, lasts_s, reason, self._caller)
+
+    async def forget_rule(self, rule: str) -> None:
+        await standing_rules.forget(self._owner, rule, self._caller)
 
     async def settle_doubt(self, doubt_id: str, done: bool, reason: str, result_json: str | None) -> dict[str, Any]:
         host = await self._owner.host()

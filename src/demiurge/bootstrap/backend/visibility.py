@@ -138,6 +138,12 @@ class Visibility:
         is_shown = self.sees_records or may_decide(self._caller.roles, approvers)
         return {**call, "withheld": False} if is_shown else {**call, "arguments_json": None, "withheld": True}
 
+    def standing_rule(self, rule: Mapping[str, Any]) -> dict[str, Any]:
+        """A standing rule. Its pattern, which may hold arguments, is None for a caller who neither sees records nor
+        made the rule."""
+        is_shown = self.sees_records or rule["by"] == self._caller.actor
+        return dict(rule) if is_shown else {**rule, "pattern_json": None}
+
     # blobs
 
     def blob(self, text: str) -> bytes:

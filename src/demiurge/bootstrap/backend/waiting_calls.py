@@ -62,7 +62,7 @@ def _recorded(store: Store, unit: Unit, problem: DemiurgeError, now_ns: int) -> 
         for record in map(decode_row, store.read(str(unit), 0)):
             if record.kind == "intent" and _asks(record.body) and (record.position or 0) > first:
                 waiting[record.body["id"]] = record.body
-            elif record.kind in ("approval", "receipt"):
+            elif record.kind in ("approval", "decision", "receipt"):
                 waiting.pop(record.body["intent"], None)
     except DemiurgeError as error:
         failed = error

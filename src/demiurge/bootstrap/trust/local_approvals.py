@@ -19,7 +19,10 @@ from demiurge.world.state import OpenIntent
 __all__ = ["LocalApprovals"]
 
 MOST = 256
-"""How many are kept, the latest: each is of use only until its call has begun."""
+"""How many are kept, the latest, of calls and of rules: each is of use only until its call has begun."""
+
+RULE = "rule:"
+"""Stands before the id of a standing rule."""
 
 
 class LocalApprovals:
@@ -33,7 +36,13 @@ class LocalApprovals:
     def add(self, intent: OpenIntent) -> str | None:
         """Records that the user approved `intent`. Returns a warning for the user if the record could not be written,
         else None."""
-        digest = _digest(intent)
+        return self._add(_digest(intent))
+
+    def add_rule(self, rule: str) -> str | None:
+        """Records that the user made the standing rule with this id. Returns as `add`."""
+        return self._add(f"{RULE}{rule}")
+
+    def _add(self, digest: str) -> str | None:
         self._here.add(digest)
         try:
             if remember(self._environment, self._folder, lambda kept: _with(kept, digest)) is not None:
@@ -56,9 +65,15 @@ class LocalApprovals:
 
 
 def _with(kept: WorldProfile, digest: str) -> WorldProfile:
-    known = kept.approved
-    return kept if digest in known else replace(kept, approved=(*known, digest)[-MOST:])
+    if digest in kept.approved:
+        return kept
+    given = (*kept.approved, digest)
+    rules = [each for each in given if each.startswith(RULE)][-MOST:]
+    calls = [each for each in given if not each.startswith(RULE)][-MOST:]
+    return replace(kept, approved=(*rules, *calls))
 
 
 def _digest(intent: OpenIntent) -> str:
+    if intent.approved is not None and "rule" in intent.approved:
+        return f"{RULE}{intent.approved['rule']}"
     return cbor.digest([intent.id, dict(intent.approval or {})]).hex()

@@ -8,12 +8,14 @@ from fastapi import APIRouter
 from pydantic import BaseModel, ConfigDict, Field
 
 from demiurge.bootstrap import World
+from demiurge.bootstrap.standing_rules import COUNT, LASTS_S
 from demiurge.errors import NotFound
 from demiurge.server.callers import CurrentWorld
 from demiurge.server.errors import responses
 from demiurge.server.strict_json import StrictJsonRoute
 from demiurge.server.waiting_calls import describe_waiting_calls
 from demiurge.values.clock import SystemClock
+from demiurge.world.authority.standing_rule import MAX_CALLS, MAX_LIFETIME_NS
 
 __all__ = ["router"]
 
@@ -38,6 +40,23 @@ class GivenDecision(BaseModel):
     arguments_json: str | None = None
 
 
+class GivenRule(BaseModel):
+    """A standing rule. `pattern` names every argument of the call, as `{"equals": value}`, `{"like": "notes/*"}` or
+    `{"any": true}`; without a pattern, exactly the arguments of the waiting call. `count` includes that call."""
+
+    model_config = ConfigDict(extra="forbid")
+    pattern: dict[str, Any] | None = None
+    count: int = Field(COUNT, ge=1, le=MAX_CALLS)
+    lasts_s: float = Field(LASTS_S, gt=0, le=MAX_LIFETIME_NS // 10**9)
+    reason: str = Field("", max_length=2000)
+
+
+class StandingRuleList(BaseModel):
+    """The standing rules that hold."""
+
+    rules: list[dict[str, Any]]
+
+
 class Decided(BaseModel):
     """The decision is durable."""
 
@@ -53,6 +72,26 @@ async def waiting(world: CurrentWorld) -> WaitingCalls:
     found = sorted(await world.approvals(), key=lambda call: call.get("expires_ns") or 0)
     shown = await describe_waiting_calls(world, found) if found else []
     return WaitingCalls(approvals=shown, now_ns=SystemClock().now_ns())
+
+
+@router.get("/rules", responses=responses(401, 403, 503))
+async def rules(world: CurrentWorld) -> StandingRuleList:
+    """Lists the standing rules that hold, those that end first before the others."""
+    return StandingRuleList(rules=await world.standing_rules.list())
+
+
+@router.delete("/rules/{rule_id}", status_code=204, responses=responses(401, 403, 404, 503))
+async def forget(world: CurrentWorld, rule_id: str) -> None:
+    """Ends a standing rule."""
+    await world.standing_rules.forget(rule_id)
+
+
+@router.post("/{approval_id}/rule", responses=responses(400, 401, 403, 404, 409, 422, 503))
+async def allow(world: CurrentWorld, approval_id: str, given: GivenRule) -> dict[str, Any]:
+    """Allows the waiting call, and further ones of its chat that match the pattern."""
+    return await world.standing_rules.allow(
+        approval_id, given.pattern, count=given.count, lasts_s=given.lasts_s, reason=given.reason
+    )
 
 
 @router.get("/{approval_id}", responses=responses(401, 403, 404, 422, 503))

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Query
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 
 from demiurge.bootstrap.policy_view import explain_effect, explain_tool
 from demiurge.errors import InvalidValue, NotFound
@@ -52,6 +52,7 @@ class ToolDecision(BaseModel):
     rule: dict[str, Any] | None
     rules: list[dict[str, Any]]
     approvers: list[list[str]]
+    standing_rules: list[dict[str, Any]] = Field(description="The rules by which nobody is asked in some chats.")
     policy: str
 
 
@@ -126,7 +127,9 @@ async def explain(
     caller = world.caller
     if role or tenant or actor is not None:
         caller = Caller(actor if actor is not None else caller.actor, tenant, tuple(role or caller.roles))
-    return ToolDecision(**json_view(explain_tool(world.manifest(), checked_id(tool or ""), caller)))
+    document = explain_tool(world.manifest(), checked_id(tool or ""), caller)
+    rules = [rule for rule in await world.standing_rules.shown() if rule["tool"] == document["tool"]]
+    return ToolDecision(**json_view({**document, "standing_rules": rules}))
 
 
 def _definitions(node: Mapping[str, Any]) -> list[Mapping[str, Any]]:

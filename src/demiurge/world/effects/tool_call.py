@@ -360,7 +360,8 @@ class _Decision:
             return None
         self._taken = True
         late = self._clock.now_ns() >= question["expires_ns"] or self._asks_by_another_rule(question["rule_digest"])
-        if self._connection is not None and self._connection.changed_after(asked_ns(question)):
+        asked_at_ns = min(asked_ns(question), decision["at_ms"] * 1_000_000)  # a standing rule is older than the call
+        if self._connection is not None and self._connection.changed_after(asked_at_ns):
             late = True  # the person was asked about a call with another connection
         return ApprovalDecision(
             approval_id=self._intent.id.hex(),

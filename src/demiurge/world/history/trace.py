@@ -138,6 +138,8 @@ def _state(record: TracedRecord, consequences: Sequence[TracedRecord]) -> tuple[
             return "failed", "approval_expired"
         case "approval" if body["verdict"] != "approve":
             return "rejected", body.get("reason", "")
+        case "decision" if body["verdict"] == "allow":
+            return "", ""
         case "decision":
             return "denied", _reason(body)
         case "step" if "error" in body:

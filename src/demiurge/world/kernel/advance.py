@@ -15,6 +15,7 @@ from demiurge.world.kernel.ingress import Ingress
 from demiurge.world.kernel.intents import answer, capability
 from demiurge.world.kernel.outcome import Advance, Need
 from demiurge.world.kernel.plans import run_plan
+from demiurge.world.kernel.standing_rules import on_rule_added, on_rule_ended
 from demiurge.world.kernel.step_context import Reduce, StepContext
 from demiurge.world.manifest import Manifest
 from demiurge.world.reducer import MissingBlob
@@ -82,9 +83,10 @@ def _on_capability_request(step: StepContext) -> None:
 
 
 def _on_fork(step: StepContext) -> None:
-    """Moves the unit to another world: from here on, its effects have other identities."""
+    """Moves the unit to another world: from here on, its effects have other identities, and no standing rule holds."""
     step.record_ingress()
     step.state.world = step.ingress.body["world"]
+    step.state.rules = {}
 
 
 def _on_note(step: StepContext) -> None:
@@ -97,6 +99,8 @@ _INGRESS = {
     "event": _on_event,
     "receipt": _on_receipt,
     "approval": on_approval,
+    "approval_rule": on_rule_added,
+    "approval_rule_ended": on_rule_ended,
     "capability_request": _on_capability_request,
     "fork": _on_fork,
     "erased": _on_note,

@@ -20,6 +20,7 @@ from demiurge.world.authority.refusals import tool_code
 from demiurge.world.effect import failed
 from demiurge.world.kernel.budgets import left_of, shortfall
 from demiurge.world.kernel.receipts import receipt_event
+from demiurge.world.kernel.standing_rules import use_rule
 from demiurge.world.kernel.step_context import Reduce, RunPlan, StepContext
 from demiurge.world.manifest import EffectType, Manifest, ModuleType
 from demiurge.world.reducer import EffectRequest, MissingBlob
@@ -68,6 +69,9 @@ def emit_effect(
         refused = {"code": tool_code(admission.code).value, "message": admission.message}
     body = {"id": intent_id, "kind": kind, "grant": grant, "origin": dict(origin), "params": params}
     body |= {"admitted": admission.to_node()} | ({"approval": approval} if approval else {})
+    approved = use_rule(step, approval, params) if approval is not None else None
+    if approved is not None:
+        body["approved"] = approved
     left = left_of(step, run, kind, params) if refused is None else None
     if left is not None:
         body["left"] = left
@@ -83,12 +87,13 @@ def emit_effect(
         caller,
         step.manifest.ref,
         approval,
+        approved,
         run=run,
         left=left,
         refused=refused,
     )
     step.state.intents[intent_id] = intent
-    (step.ready if approval is None else step.asks).append(intent)
+    (step.asks if intent.awaits_approval else step.ready).append(intent)
 
 
 def _decided(

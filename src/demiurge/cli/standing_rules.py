@@ -1,0 +1,45 @@
+"""Standing rules on the command line: the pattern of a rule, and its line in a table."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from demiurge.errors import UsageError
+from demiurge.values import canonical_json
+from demiurge.world.authority.standing_rule import exactly
+
+__all__ = ["COLUMNS", "pattern_of", "rule_row", "rule_sentence"]
+
+COLUMNS = ("ID", "UNIT", "TOOL", "ARGUMENTS", "LEFT", "UNTIL", "BY")
+
+
+def pattern_of(arguments_json: str, any_of: Sequence[str], likes: Sequence[str]) -> dict[str, Any]:
+    """Returns the pattern of the call with these arguments: exactly they, but for those named in `any_of` and `likes`
+    (`NAME=PATTERN`). Raises UsageError."""
+    pattern = exactly(canonical_json.parse_object(arguments_json))
+    given: list[tuple[str, dict[str, Any]]] = [(name, {"any": True}) for name in any_of]
+    for like in likes:
+        name, equals, text = like.partition("=")
+        if not equals:
+            raise UsageError(f"--like takes NAME=PATTERN, such as path=notes/*; {like!r} has no =.", code="bad_pattern")
+        given.append((name, {"like": text}))
+    for name, form in given:
+        if name not in pattern:
+            raise UsageError(f"The waiting call has no argument {name!r}.", code="bad_pattern")
+        pattern[name] = form
+    return pattern
+
+
+def rule_row(rule: Mapping[str, Any]) -> tuple[str, ...]:
+    """Returns a rule as the cells of `COLUMNS`."""
+    until = datetime.fromtimestamp(rule["expires_ns"] // 10**9, UTC).strftime("%Y-%m-%d %H:%M:%SZ")
+    pattern = rule["pattern_json"] if rule["pattern_json"] is not None else "(withheld)"
+    return rule["id"][:12], rule["unit"], rule["tool"], pattern, str(rule["left"]), until, rule["by"]
+
+
+def rule_sentence(rule: Mapping[str, Any]) -> str:
+    """Returns a rule as a sentence of `demiurge policy explain`."""
+    short, unit, _, pattern, left, until, by = rule_row(rule)
+    return f"The standing rule {short} by {by} allows {left} more calls with {pattern} in {unit} until {until}."
