@@ -78,7 +78,7 @@ async def paid(world: World, order: str, amount: int) -> list[str]:
     return list(state["history"])
 
 
-async def test_events_plans_and_effects_of_ones_own(shop: Path, means: dict[str, Any], tmp_path: Path) -> None:
+async def test_a_world_runs_its_own_events_plans_and_effects(shop: Path, means: dict[str, Any], tmp_path: Path) -> None:
     async with World.open(tmp_path / "w", manifest=shop, **means) as world:
         accepted = await world.submit("shop/Placed@1", placed("A-1"))
         assert accepted.unit == f"{ORDER}/A-1"
@@ -191,7 +191,7 @@ async def test_problems_of_a_manifest_are_told_before_a_world_is_made(
     assert not (tmp_path / "w").exists()
 
 
-async def test_who_joins_can_not_set_a_manifest_whose_code_the_owner_lacks(shop: Path, tmp_path: Path) -> None:
+async def test_a_joined_process_cannot_set_a_manifest_whose_code_the_owner_lacks(shop: Path, tmp_path: Path) -> None:
     child = subprocess.Popen(
         [sys.executable, "-c", OWNER, str(tmp_path / "w")], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     )

@@ -86,7 +86,7 @@ async def test_a_policy_that_is_set_applies_to_each_unit_at_its_next_event(tmp_p
         await whole(world)
 
 
-async def test_what_is_no_policy_is_not_set(tmp_path: Path) -> None:
+async def test_an_invalid_policy_is_not_set(tmp_path: Path) -> None:
     async with opened(tmp_path / "w") as world:
         with pytest.raises(UsageError, match=r"ToolPolicy\.load"):
             await world.set_policy("policy.toml")  # type: ignore[arg-type]

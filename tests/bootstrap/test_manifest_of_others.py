@@ -241,7 +241,7 @@ async def test_a_policy_that_was_asked_of_a_killed_process_is_asked_of_its_succe
             await whole(joined)
 
 
-async def test_who_follows_a_policy_joins_the_next_owner_under_it(tmp_path: Path) -> None:
+async def test_a_process_that_followed_a_policy_joins_the_next_owner_under_it(tmp_path: Path) -> None:
     folder = tmp_path / "w"
     with owning(folder) as owner:
         joined = joining(folder, [ring_bell], ALLOWS)

@@ -133,7 +133,7 @@ async def test_the_default_policy_has_a_person_asked_about_the_tools_of_a_source
 
 
 @pytest.mark.parametrize("given", [7, [7], stock_count, ["stock_count"]])
-def test_what_is_no_tool_is_told(tmp_path: Path, given: Any) -> None:
+def test_a_value_that_is_no_tool_is_refused(tmp_path: Path, given: Any) -> None:
     with pytest.raises(PromptValidationError, match="tools are"):
         opened(tmp_path / "w", given)
 
@@ -163,7 +163,7 @@ async def test_a_source_that_changes_is_taken_at_refresh_and_by_each_unit_at_its
         assert (await world.replay())["ok"]
 
 
-async def test_nothing_changes_where_nothing_changed(tmp_path: Path) -> None:
+async def test_a_refresh_of_an_unchanged_source_changes_nothing(tmp_path: Path) -> None:
     server = Server(foreign("mcp__a"))
     async with opened(tmp_path / "w", server) as world:
         await answer(world, "mcp__a")
@@ -265,7 +265,7 @@ async def test_a_joined_process_sees_the_tools_that_its_owner_took_in(tmp_path: 
         assert await answer(world, "mcp__b") == ("done", None)
 
 
-async def test_who_takes_the_world_over_takes_in_what_its_own_sources_list(tmp_path: Path) -> None:
+async def test_a_successor_takes_in_the_tools_that_its_own_sources_list(tmp_path: Path) -> None:
     server = Server(foreign("mcp__a"))
     async with opened(tmp_path / "w", Server(foreign("mcp__a"))):
         joined = joining(tmp_path / "w", server)
@@ -300,7 +300,7 @@ async def test_listings_that_overlap_end_with_the_last_one_in_force(tmp_path: Pa
         assert await answer(world, "mcp__c") == ("done", None)
 
 
-async def test_who_joins_with_other_tools_of_a_source_is_refused(tmp_path: Path) -> None:
+async def test_a_process_that_joins_with_other_tools_of_a_source_is_refused(tmp_path: Path) -> None:
     async with opened(tmp_path / "w", Server(foreign("mcp__a"))):
         async with joining(tmp_path / "w", Server(foreign("mcp__a"))) as joined:
             assert not joined.owned

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from tests.world.small_world import BOARD, SECOND, A, Kernel, awaiting, edge, plan, raising, ref, tiny
+from tests.world.small_world import BOARD, SECOND, A, Kernel, awaiting, edge, plan, raising, ref, small_manifest
 
 from demiurge.tools.limits.allowance import Allowance
 from demiurge.tools.policy import Budgets, ToolPolicy
@@ -124,7 +124,7 @@ NOTED = plan(
 
 
 def spending(budgets: Budgets = FREE, *, asked: tuple[str, ...] = (ASKED,)) -> Manifest:
-    return tiny(
+    return small_manifest(
         [
             plan(*_told(calling("go", "h", ref("@plan.input.text")))),
             plan(*_told(thinking("go", "h")), name="ex/think@1", on="ex/Think@1"),

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from tests.world.small_world import A, poke, running, tiny
+from tests.world.small_world import A, poke, running, small_manifest
 
 from demiurge.stores import SqliteStore
 from demiurge.world.history.verify import verify
@@ -19,7 +19,7 @@ from demiurge.world.host import Host
 
 
 async def submitted(store: SqliteStore) -> int:
-    async with running(store, tiny(), [], tail_bytes=1 << 16) as host:
+    async with running(store, small_manifest(), [], tail_bytes=1 << 16) as host:
         return (await host.submit("ex/Ev@1", poke("one more"))).seq
 
 
@@ -29,7 +29,7 @@ def seen(store: SqliteStore, deed: str) -> Mapping[str, Any]:
     if deed == "verify":
         done = verify(store)
         return {"ok": done.ok, "records": done.records}
-    host = Host(store, tiny(), [])
+    host = Host(store, small_manifest(), [])
     if deed == "replay":
         return {"ingress": sum(1 for _ in host.replay())}
     cell = host.state(A).cell

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from tests.world.small_world import SCHEMAS, ReduceFunction, tiny
+from tests.world.small_world import SCHEMAS, ReduceFunction, small_manifest
 
 from demiurge.values import cbor
 from demiurge.world.manifest import Manifest
@@ -73,4 +73,4 @@ def requesting(
 ) -> Manifest:
     event = {"variant": {**SCHEMAS["ex/Ev@1"]["variant"], **arms}}
     given = {"grants": GRANTS, "effects": ALLOWED, "definitions": [OWN], **over}
-    return tiny([], reduce, schemas={"ex/Ev@1": event}, **given)
+    return small_manifest([], reduce, schemas={"ex/Ev@1": event}, **given)

@@ -176,7 +176,7 @@ def _trigger(event: str, plan_name: str) -> dict[str, str]:
     return {"event": event, "plan": plan_name, **correlation}
 
 
-def tiny(
+def small_manifest(
     plans: Iterable[Mapping[str, Any]] = (ECHO,),
     reduce: ReduceFunction = room,
     *,

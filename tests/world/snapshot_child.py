@@ -6,7 +6,7 @@ import asyncio
 import os
 import sys
 
-from tests.world.small_world import A, Echo, poke, running, tiny
+from tests.world.small_world import A, Echo, poke, running, small_manifest
 
 from demiurge.errors import NotFound
 from demiurge.stores import SqliteStore
@@ -21,7 +21,7 @@ async def work(folder: str, pokes: int) -> None:
     except NotFound:
         store = SqliteStore.create(folder, "world_1")
     with store:
-        async with running(store, tiny(), [Echo()], tail_bytes=1) as host:
+        async with running(store, small_manifest(), [Echo()], tail_bytes=1) as host:
             os.write(1, b"open\n")
             for _ in range(pokes):
                 cell = host.state(A).cell

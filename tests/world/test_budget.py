@@ -10,7 +10,7 @@ import pytest
 from tests.world.budget_worlds import CALL, B, Units, spending, told
 from tests.world.budget_worlds import called as tool_answer
 from tests.world.recomputed_stores import forked
-from tests.world.small_world import A, Echo, Script, called, poke, running, said, stored, talking, tiny
+from tests.world.small_world import A, Echo, Script, called, poke, running, said, small_manifest, stored, talking
 
 from demiurge.stores import MemoryStore, Store
 from demiurge.stores.protocol import Snapshot
@@ -170,7 +170,7 @@ async def test_a_tool_that_runs_when_its_run_is_over_is_stopped_by_the_runner(
 
 
 def timed(most_ms: int) -> Manifest:
-    return tiny(tool_policy=ToolPolicy(budgets=Budgets(run=Allowance(max_wall_ms=most_ms))))
+    return small_manifest(tool_policy=ToolPolicy(budgets=Budgets(run=Allowance(max_wall_ms=most_ms))))
 
 
 def log(host: Host) -> list[str]:

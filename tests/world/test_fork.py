@@ -22,8 +22,8 @@ from tests.world.small_world import (
     poke,
     running,
     said,
+    small_manifest,
     stored,
-    tiny,
 )
 from tests.world.unit_strategies import ACTIONS, MANIFESTS, TURNS, Conversation, Held, act, well_formed
 
@@ -86,7 +86,7 @@ def intents(store: Store) -> list[bytes]:
 
 
 async def history(store: Store, *pokes: str) -> None:
-    async with running(store, tiny(), [Echo()]) as host:
+    async with running(store, small_manifest(), [Echo()]) as host:
         for what in pokes:
             await host.submit("ex/Ev@1", poke(what))
             await host.settle()
@@ -96,26 +96,26 @@ async def test_a_fork_of_each_moment_has_that_past_and_goes_its_own_way(store: S
     await history(store, "ask:x,y", "hello", "post:n", "fail:x", "ask:z")
     before = contents(store)
     for position in ends(store):
-        target, made = forked(store, tiny(), position)
-        is_fork_of(store, tiny(), target, made)
+        target, made = forked(store, small_manifest(), position)
+        is_fork_of(store, small_manifest(), target, made)
         assert made.position == made.records == position
         echo = Echo()
-        async with running(target, tiny(), [echo]) as host:
+        async with running(target, small_manifest(), [echo]) as host:
             await host.settle()
             assert echo.performed == [], "what was open there is not done here"
             await host.submit("ex/Ev@1", poke("ask:new"))
             await host.settle()
             assert echo.performed == ["new"]
-        check(target, tiny())
+        check(target, small_manifest())
         assert intents(target)[-1] not in intents(store), "what it asks for has an identity of its own"
     assert contents(store) == before, "the source is as it was"
 
 
 async def test_a_fork_of_the_present_is_the_default(store: Store) -> None:
     await history(store, "hello", "ask:x")
-    target, made = forked(store, tiny())
+    target, made = forked(store, small_manifest())
     assert made.position == max(row.position for row in store.read_all())
-    is_fork_of(store, tiny(), target, made)
+    is_fork_of(store, small_manifest(), target, made)
     assert verify(target, verify(store).seal).ok, "a seal of the past holds in both"
 
 
@@ -124,30 +124,30 @@ async def test_a_position_inside_a_step_stands_for_its_end(store: Store) -> None
     wholes = ends(store)
     for position in range(wholes[-1] + 1):
         assert moment(store, position) == min(end for end in wholes if end >= position)
-    assert forked(store, tiny(), wholes[1] - 1)[1].position == wholes[1]
+    assert forked(store, small_manifest(), wholes[1] - 1)[1].position == wholes[1]
 
 
 async def test_a_position_that_is_not_there_is_refused(store: Store) -> None:
     await history(store, "hello")
     for position in (-1, 4):
         with pytest.raises(NotFound, match="Name one from 0 to 3") as raised:
-            forked(store, tiny(), position)
+            forked(store, small_manifest(), position)
         assert raised.value.code == "no_position"
 
 
 async def test_a_message_on_its_way_arrives_once(store: Store) -> None:
     await history(store, "post:n,m", "hello", "post:o")
-    async with running(store, tiny(), [], perform=False) as host:
+    async with running(store, small_manifest(), [], perform=False) as host:
         await host.submit("ex/Ev@1", poke("post:p"))
     for position in ends(store):
-        target, _ = forked(store, tiny(), position)
+        target, _ = forked(store, small_manifest(), position)
         sent = [r.body["value"] for r in stored(target) if r.kind == "event" and r.body["schema"] == "ex/Note@1"]
-        async with running(target, tiny(), []) as host:
+        async with running(target, small_manifest(), []) as host:
             await host.settle()
             cell = host.state(BOARD).cell
         expected = list(dict.fromkeys(value["text"] for value in sent))
         assert (plain(cell["notes"]) if cell is not None else []) == expected
-        check(target, tiny())
+        check(target, small_manifest())
 
 
 async def test_what_came_later_is_left_out(store: Store) -> None:
@@ -155,52 +155,52 @@ async def test_what_came_later_is_left_out(store: Store) -> None:
     position = ends(store)[-1]
     later = store.put_blob(b"a text of later")
     await history(store, "ask:later")
-    target, _ = forked(store, tiny(), position)
+    target, _ = forked(store, small_manifest(), position)
     assert not target.has_blob(later)
     assert all(b"later" not in row.data for row in target.read_all())
 
 
 async def test_a_fork_begins_at_a_snapshot_and_not_at_the_first_record(store: Store) -> None:
     await history(store, *(f"line {number}" for number in range(30)))
-    target, _ = forked(store, tiny())
+    target, _ = forked(store, small_manifest())
     snapshot = target.latest_snapshot(str(A))
     head = target.head(str(A))
     assert snapshot is not None
     assert head is not None
     assert snapshot.unit_seq == head.next_seq - 1
     assert target.latest_snapshot(str(A), snapshot.unit_seq) is None, "the source's are of another world"
-    host = Host(target, tiny(), [])
+    host = Host(target, small_manifest(), [])
     assert len(plain(host.state(A).cell)["log"]) == 30
     assert host.notices == []
-    check(target, tiny())
-    plainer, _ = forked(store, tiny(), tail_bytes=1 << 20)
+    check(target, small_manifest())
+    plainer, _ = forked(store, small_manifest(), tail_bytes=1 << 20)
     assert plainer.latest_snapshot(str(A)) is None
-    check(plainer, tiny())
+    check(plainer, small_manifest())
 
 
 async def test_a_fork_of_a_fork_at_each_moment_of_either(store: Store) -> None:
     await history(store, "ask:x", "post:n")
-    first, _ = forked(store, tiny(), ends(store)[2])
-    async with running(first, tiny(), [Echo()]) as host:
+    first, _ = forked(store, small_manifest(), ends(store)[2])
+    async with running(first, small_manifest(), [Echo()]) as host:
         await host.submit("ex/Ev@1", poke("ask:y"))
         await host.submit("ex/Ev@1", poke("hello", "c"))
         await host.settle()
     for position in ends(first):
-        second, made = forked(first, tiny(), position, world="world_3")
-        is_fork_of(first, tiny(), second, made)
-        async with running(second, tiny(), [Echo()]) as host:
+        second, made = forked(first, small_manifest(), position, world="world_3")
+        is_fork_of(first, small_manifest(), second, made)
+        async with running(second, small_manifest(), [Echo()]) as host:
             await host.submit("ex/Ev@1", poke("ask:z", "c"))
             await host.submit("ex/Ev@1", poke("post:o"))
             await host.settle()
-        check(second, tiny())
-        third, made = forked(second, tiny(), world="world_4")
-        is_fork_of(second, tiny(), third, made)
+        check(second, small_manifest())
+        third, made = forked(second, small_manifest(), world="world_4")
+        is_fork_of(second, small_manifest(), third, made)
 
 
 async def test_a_fork_goes_on_under_the_manifest_that_it_was_made_with(store: Store) -> None:
-    async with running(store, tiny(), [Echo({"x": asyncio.Event()})]) as host:
+    async with running(store, small_manifest(), [Echo({"x": asyncio.Event()})]) as host:
         await host.submit("ex/Ev@1", poke("ask:x"))
-    denying = tiny(rules=[{"when": {}, "decision": "deny"}])
+    denying = small_manifest(rules=[{"when": {}, "decision": "deny"}])
     target, made = forked(store, denying)
     is_fork_of(store, denying, target, made)
     async with running(target, denying, [Echo()]) as host:
@@ -216,17 +216,17 @@ async def test_a_past_that_lacks_a_blob_is_not_taken_over(memory: MemoryStore) -
     [manifest] = [record for record in stored(memory) if record.kind == "manifest"]
     del memory._blobs[Ref(manifest.refs[0])]
     with pytest.raises(Damaged, match=r"record ex/Room@1/a 1 \(manifest\)"):
-        forked(memory, tiny())
+        forked(memory, small_manifest())
 
 
 async def test_a_state_of_the_past_is_computed_from_the_snapshot_before_it(store: Store) -> None:
     seen: dict[int, Any] = {}
-    async with running(store, tiny(), [Echo()]) as host:
+    async with running(store, small_manifest(), [Echo()]) as host:
         for number in range(20):
             await host.submit("ex/Ev@1", poke(f"line {number}"))
             seen[moment(store, None)] = plain(host.state(A))
     for position, state in seen.items():
-        assert plain(then(store, tiny(), position)[str(A)]) == state
+        assert plain(then(store, small_manifest(), position)[str(A)]) == state
     assert length_at(store, "ex/Room@1/nobody", 3) == 0
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.world.small_world import poke, running, tiny
+from tests.world.small_world import poke, running, small_manifest
 
 from demiurge.stores import SqliteStore
 
@@ -23,7 +23,7 @@ def fill(folder: Path, events: int) -> int:
     with SqliteStore.create(folder, "world_1") as store:
 
         async def run() -> None:
-            async with running(store, tiny(), [], tail_bytes=1 << 16) as host:
+            async with running(store, small_manifest(), [], tail_bytes=1 << 16) as host:
                 for start in range(0, events // len(ROOMS), AT_ONCE):
                     numbers = range(start, start + AT_ONCE)
                     work = [host.submit("ex/Ev@1", poke(f"line {n}", room)) for room in ROOMS for n in numbers]

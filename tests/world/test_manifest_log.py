@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.world.small_world import A, Echo, poke, running, tiny
+from tests.world.small_world import A, Echo, poke, running, small_manifest
 
 from demiurge import faults
 from demiurge.stores import Store
@@ -18,7 +18,7 @@ OTHER: dict[str, Any] = {"ex/More@1": {"record": {"n": {"nat": {}}}}}
 
 
 async def test_a_new_manifest_is_recorded_once_with_its_caller_and_the_one_before(store: Store) -> None:
-    first, second = tiny(), tiny(schemas=OTHER)
+    first, second = small_manifest(), small_manifest(schemas=OTHER)
     assert last_entry(store) is None
     async with running(store, first, [Echo()]) as host:
         await host.replace_manifest(first, "opened with", ADA)
@@ -39,7 +39,7 @@ async def test_a_new_manifest_is_recorded_once_with_its_caller_and_the_one_befor
 
 
 async def test_the_record_comes_before_any_step_under_the_new_manifest(store: Store) -> None:
-    first, second = tiny(), tiny(schemas=OTHER)
+    first, second = small_manifest(), small_manifest(schemas=OTHER)
     async with running(store, first, [Echo()]) as host:
         await host.submit("ex/Ev@1", poke("one"))
         with faults.armed({"manifest.recorded": OSError("broken")}), pytest.raises(OSError, match="broken"):

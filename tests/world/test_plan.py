@@ -21,7 +21,7 @@ from tests.world.small_world import (
     plan,
     raising,
     ref,
-    tiny,
+    small_manifest,
 )
 
 from demiurge.errors import InvalidValue
@@ -55,7 +55,7 @@ class Port:
         self.told.append(value["$value"]["status"])
 
     def checked(self, schema: str, value: Any) -> Any:
-        return tiny().schemas.validator(schema).normalise(value)
+        return small_manifest().schemas.validator(schema).normalise(value)
 
 
 def tell(step_id: str, status: Any = None) -> dict[str, Any]:
@@ -403,7 +403,7 @@ def told(status: str, detail: str) -> dict[str, Any]:
 
 
 def test_a_plan_hears_an_event_of_its_unit_by_the_schema_of_its_arm() -> None:
-    unit = Kernel(tiny([awaiting_told()]))
+    unit = Kernel(small_manifest([awaiting_told()]))
     unit.poke("ask:x,y")
     unit.event(told("early", "z"))
     assert len(unit.state.plans) == 2
@@ -417,7 +417,7 @@ def test_a_plan_hears_an_event_of_its_unit_by_the_schema_of_its_arm() -> None:
 
 
 def test_an_event_is_broadcast_to_all_that_wait() -> None:
-    unit = Kernel(tiny([awaiting_told()]))
+    unit = Kernel(small_manifest([awaiting_told()]))
     unit.poke("ask:x,x,x")
     unit.event(told("all", "x"))
     assert unit.log.count("heard:all") == 3
@@ -425,7 +425,9 @@ def test_an_event_is_broadcast_to_all_that_wait() -> None:
 
 def test_an_event_that_another_unit_sent_is_heard() -> None:
     steps = [{**waiting("w", "e"), "event": "ex/Note@1", "where": True}]
-    unit = Kernel(tiny([plan(steps, on="ex/Note@1")], triggers=[{"event": "ex/Note@1", "plan": "ex/plan@1"}]), B)
+    unit = Kernel(
+        small_manifest([plan(steps, on="ex/Note@1")], triggers=[{"event": "ex/Note@1", "plan": "ex/plan@1"}]), B
+    )
     note = {"$tag": "Note", "$value": {"board": "b", "text": "x"}}
     unit.event(note, schema="ex/BoardEv@1", cause={"unit": str(A), "seq": 1, "index": 0})
     assert len(unit.state.plans) == 1, "a plan does not offer_event the event that started it"
@@ -436,7 +438,7 @@ def test_an_event_that_another_unit_sent_is_heard() -> None:
 
 def test_a_trigger_on_an_arm_fires_when_the_arm_arrives_in_its_variant() -> None:
     noted = plan([raising("say", {"text": "poked"}, ref("@plan.input.what"))], on="ex/Poke@1")
-    unit = Kernel(tiny([noted]))
+    unit = Kernel(small_manifest([noted]))
     unit.poke("hello")
     assert unit.log == ["hello", "poked:hello"]
 
@@ -445,14 +447,14 @@ def test_a_correlation_is_the_field_s_own_value() -> None:
     same = {"op": "eq", "args": [ref("@var:correlation_id"), ref("@plan.input.n")]}
     steps = [assign("s", 1), raising("yes", {"text": "same"}, {"text": "-"}), raising("no", {"text": "other"}, "-")]
     edges = [edge("s", "yes", same), edge("s", "no", {"op": "not", "args": [same]})]
-    unit = Kernel(tiny([plan(steps, edges)]))
+    unit = Kernel(small_manifest([plan(steps, edges)]))
     unit.poke("ask:x")
     assert unit.log == ["asked", "same:-"]
 
 
 def test_a_where_that_fails_ends_the_plan_and_the_reducer_hears_of_it() -> None:
     where = {"op": "lt", "args": [ref("@event.status"), 1]}
-    unit = Kernel(tiny([plan([waiting("w", "e", where)])]))
+    unit = Kernel(small_manifest([plan([waiting("w", "e", where)])]))
     unit.poke("ask:x")
     unit.event(told("s", "d"))
     assert "plan failed:1:plan_failed" in unit.log
@@ -461,7 +463,7 @@ def test_a_where_that_fails_ends_the_plan_and_the_reducer_hears_of_it() -> None:
 
 def test_a_result_is_recorded_with_the_plan_s_end() -> None:
     result = {"record": {"board": ref("@plan.input.room"), "text": ref("@plan.input.text")}}
-    unit = Kernel(tiny([{**plan([{**END, "result": result}]), "output": "ex/Note@1"}]))
+    unit = Kernel(small_manifest([{**plan([{**END, "result": result}]), "output": "ex/Note@1"}]))
     unit.poke("ask:x")
     assert unit.of("plan_ended")[0].body["result"] == {"board": "a", "text": "x"}
 
@@ -471,7 +473,7 @@ TIDY = {"ex/Tidy@1": {"record": {"board": {"text": {}}, "note": {"option": {"tex
 
 def test_a_result_is_recorded_in_the_normal_form_of_its_schema() -> None:
     result = {"record": {"board": "b"}}
-    unit = Kernel(tiny([{**plan([{**END, "result": result}]), "output": "ex/Tidy@1"}], schemas=TIDY))
+    unit = Kernel(small_manifest([{**plan([{**END, "result": result}]), "output": "ex/Tidy@1"}], schemas=TIDY))
     unit.poke("ask:x")
     assert unit.of("plan_ended")[0].body["result"] == {"board": "b", "note": None}
 
@@ -479,7 +481,7 @@ def test_a_result_is_recorded_in_the_normal_form_of_its_schema() -> None:
 def test_a_local_is_kept_in_the_normal_form_of_its_schema() -> None:
     steps = [assign("n", {"record": {"board": "b"}}), awaiting("w", "h", "r"), emitting("go", "h", "x")]
     parts = {**plan(steps, [edge("n", "go"), edge("go", "w")]), "locals": {"n": "ex/Tidy@1"}}
-    unit = Kernel(tiny([parts], schemas=TIDY))
+    unit = Kernel(small_manifest([parts], schemas=TIDY))
     unit.poke("ask:x")
     (instance,) = unit.state.plans.values()
     assert instance.vars["n"] == {"board": "b", "note": None}
@@ -488,7 +490,9 @@ def test_a_local_is_kept_in_the_normal_form_of_its_schema() -> None:
 def test_a_result_of_another_form_ends_the_plan_as_failed() -> None:
     given = {"record": {"board": "b", "note": ref("@var:r")}}
     steps = [emitting("go", "h", "x"), awaiting("w", "h", "r"), {**END, "result": given}]
-    unit = Kernel(tiny([{**plan(steps, [edge("go", "w"), edge("w", "end")]), "output": "ex/Tidy@1"}], schemas=TIDY))
+    unit = Kernel(
+        small_manifest([{**plan(steps, [edge("go", "w"), edge("w", "end")]), "output": "ex/Tidy@1"}], schemas=TIDY)
+    )
     unit.poke("ask:x")
     unit.receipt(unit.intents[0], echoed("y"))
     (ended,) = unit.of("plan_ended")
@@ -499,7 +503,7 @@ def test_a_result_of_another_form_ends_the_plan_as_failed() -> None:
 def test_an_invariant_that_breaks_ends_the_plan_by_that_name() -> None:
     quiet = {"op": "ne", "args": [ref("@var:r.payload.text"), "loud"]}
     steps = [emitting("go", "h", ref("@plan.input.text")), awaiting("w", "h", "r"), raising("say", "ok", "d")]
-    unit = Kernel(tiny([{**plan(steps, [edge("go", "w"), edge("w", "say")]), "invariants": [quiet]}]))
+    unit = Kernel(small_manifest([{**plan(steps, [edge("go", "w"), edge("w", "say")]), "invariants": [quiet]}]))
     unit.poke("ask:x,y")
     first, second = unit.intents
     unit.receipt(first, echoed("quiet"))
@@ -508,7 +512,7 @@ def test_an_invariant_that_breaks_ends_the_plan_by_that_name() -> None:
 
 
 def test_a_plan_that_waits_is_the_same_from_a_snapshot() -> None:
-    unit = Kernel(tiny([awaiting_told()]))
+    unit = Kernel(small_manifest([awaiting_told()]))
     unit.poke("ask:x")
     node, chunks = snapshot_node(unit.state)
     chunks[ref_of(node)] = node
@@ -603,7 +607,7 @@ HAPPENINGS = st.lists(
 
 def unchecked(definition: Mapping[str, Any]) -> Manifest:
     """The small world with a plan that nobody looked at: as a manifest that an older version took."""
-    sound = tiny()
+    sound = small_manifest()
     node = cbor.decode(sound.node)
     others = [d for d in node["definitions"] if d["$kind"] != "defplan"]
     return Manifest.load(cbor.encode({**node, "definitions": [*others, definition]}), sound.reducers)
@@ -638,7 +642,7 @@ def test_whatever_a_plan_says_is_an_outcome_and_replays(definition: Any, happeni
 @given(definitions())
 def test_a_plan_that_the_check_lets_through_never_lacks_what_it_names(definition: Any) -> None:
     try:
-        manifest = tiny([definition])
+        manifest = small_manifest([definition])
     except BadManifest:
         return
     unit = Kernel(manifest)

@@ -16,7 +16,19 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from tests.world.small_world import A, Echo, Kernel, Script, called, echoed, plain, poke, running, talking, tiny
+from tests.world.small_world import (
+    A,
+    Echo,
+    Kernel,
+    Script,
+    called,
+    echoed,
+    plain,
+    poke,
+    running,
+    small_manifest,
+    talking,
+)
 
 from demiurge import faults
 from demiurge.errors import Damaged, DemiurgeError, Divergence, Unavailable
@@ -45,7 +57,7 @@ def snapshots(store: Store, unit: str = str(A)) -> list[Snapshot]:
 
 
 def recomputed(store: Store) -> UnitState:
-    *_, last = Host(store, tiny(), []).replay()
+    *_, last = Host(store, small_manifest(), []).replay()
     return last
 
 
@@ -69,7 +81,7 @@ class Counting(MemoryStore):
 
 
 async def poked(store: Store, count: int, *, tail_bytes: int = 1) -> None:
-    async with running(store, tiny(), [Echo()], tail_bytes=tail_bytes) as host:
+    async with running(store, small_manifest(), [Echo()], tail_bytes=tail_bytes) as host:
         for number in range(count):
             await host.submit("ex/Ev@1", poke(f"p{number}"))
 
@@ -78,7 +90,7 @@ async def poked(store: Store, count: int, *, tail_bytes: int = 1) -> None:
 
 
 def test_every_part_of_a_state_comes_back() -> None:
-    unit = Kernel(tiny())
+    unit = Kernel(small_manifest())
     unit.poke("hello")
     unit.poke("ask:x,y")
     unit.receipt(unit.intents[0], echoed("x"))
@@ -122,7 +134,9 @@ def test_any_history_loads_the_same_with_snapshots_and_without(parts: Sequence[t
     async def run(store: MemoryStore, *, snapshot: bool) -> None:
         for pokes, tail_bytes in parts:
             limit = tail_bytes if snapshot else 1 << 40
-            async with running(store, tiny(), [Echo({"!z": RuntimeError("broken")})], tail_bytes=limit) as host:
+            async with running(
+                store, small_manifest(), [Echo({"!z": RuntimeError("broken")})], tail_bytes=limit
+            ) as host:
                 for what in pokes:
                     await host.submit("ex/Ev@1", poke(what))
                     await host.settle(A)
@@ -133,11 +147,11 @@ def test_any_history_loads_the_same_with_snapshots_and_without(parts: Sequence[t
     for head in with_them.heads():
         assert head == without.head(head.unit)
     if with_them.head(str(A)) is not None:
-        reader = Host(with_them, tiny(), [])
-        assert plain(reader.state(A)) == plain(Host(without, tiny(), []).state(A))
+        reader = Host(with_them, small_manifest(), [])
+        assert plain(reader.state(A)) == plain(Host(without, small_manifest(), []).state(A))
         assert reader.notices == []
     assert verify(with_them).ok
-    list(Host(with_them, tiny(), []).replay())
+    list(Host(with_them, small_manifest(), []).replay())
 
 
 # -- what they save ---------------------------------------------------------------------------------------------------
@@ -149,7 +163,7 @@ async def test_loading_reads_the_tail_and_not_the_history() -> None:
         store = Counting("world_1")
         await poked(store, count, tail_bytes=2000)
         store.rows_read = 0
-        state = Host(store, tiny(), []).state(A)
+        state = Host(store, small_manifest(), []).state(A)
         read.append(store.rows_read)
         assert state.seq > 2 * count
     assert max(read) < 20
@@ -168,7 +182,7 @@ async def test_a_snapshot_stores_what_changed() -> None:
 
 async def test_a_snapshot_waits_for_a_tail_as_large_as_the_last_one() -> None:
     store = MemoryStore("world_1")
-    async with running(store, tiny(schemas=BOXED, reduce=hoard), [], tail_bytes=1) as host:
+    async with running(store, small_manifest(schemas=BOXED, reduce=hoard), [], tail_bytes=1) as host:
         for number in range(60):
             await host.submit("ex/Ev@1", poke(f"p{number}"))
     taken = [store.blob_size(snapshot.ref) for snapshot in snapshots(store)]
@@ -187,7 +201,7 @@ def hoard(state: Any, event: Any, context: ReducerContext) -> Step:
 async def test_the_code_of_what_lies_before_a_snapshot_is_not_needed_to_go_on() -> None:
     store = MemoryStore("world_1")
     await poked(store, 3)
-    changed = tiny(reduce=lambda _s, _e, _c: Step(set={"n": 100}), source=b"2")
+    changed = small_manifest(reduce=lambda _s, _e, _c: Step(set={"n": 100}), source=b"2")
     async with running(store, changed, []) as host:
         await host.submit("ex/Ev@1", poke("x"))
         cell = host.state(A).cell
@@ -262,14 +276,14 @@ class Spoilable(MemoryStore):
 async def test_a_snapshot_that_is_wrong_is_passed_over_and_told(spoil: Callable[[MemoryStore], None]) -> None:
     store = Spoilable("world_1")
     await poked(store, 8)
-    good = plain(Host(store, tiny(), []).state(A))
+    good = plain(Host(store, small_manifest(), []).state(A))
     spoil(store)
-    host = Host(store, tiny(), [])
+    host = Host(store, small_manifest(), [])
     assert plain(host.state(A)) == good
     assert "is skipped" in host.notices[0]
     assert not verify(store).ok
     with pytest.raises(DemiurgeError):
-        list(Host(store, tiny(), []).replay())
+        list(Host(store, small_manifest(), []).replay())
 
 
 async def test_a_snapshot_with_another_state_is_found_by_replay() -> None:
@@ -280,19 +294,19 @@ async def test_a_snapshot_with_another_state_is_found_by_replay() -> None:
     node["cell"] = [[name, kind, 7 if name == "n" else value] for name, kind, value in node["cell"]]
     store.put_snapshot(replace(newest, ref=store.put_blob(cbor.encode(node))))
     with pytest.raises(Divergence, match=rf"the snapshot of ex/Room@1/a after record {newest.unit_seq} is not what"):
-        list(Host(store, tiny(), []).replay())
-    async with running(store, tiny(), [], tail_bytes=1 << 40) as host:
+        list(Host(store, small_manifest(), []).replay())
+    async with running(store, small_manifest(), [], tail_bytes=1 << 40) as host:
         assert plain(host.state(A).cell)["n"] == 7
         await host.submit("ex/Ev@1", poke("x"))
     with pytest.raises(Divergence):
-        list(Host(store, tiny(), []).replay())
+        list(Host(store, small_manifest(), []).replay())
 
 
 @pytest.mark.parametrize("damage", ["lost", "spoiled"])
 async def test_a_list_that_is_damaged_is_computed_again_and_put_back(damage: str) -> None:
     store = Spoilable("world_1")
     await poked(store, 600)
-    good = plain(Host(store, tiny(), []).state(A))
+    good = plain(Host(store, small_manifest(), []).state(A))
     roots = [root for _, is_list, root in cbor.decode(store.get_blob(snapshots(store)[0].ref))["cell"] if is_list]
     assert roots[0]["top"] is not None
     for ref in (roots[0]["top"], roots[0]["tail"]):
@@ -301,14 +315,14 @@ async def test_a_list_that_is_damaged_is_computed_again_and_put_back(damage: str
         else:
             store._blobs[ref] = b"spoiled"
     assert "after record" in (verify(store).problem or "")
-    async with running(store, tiny(), []) as host:
+    async with running(store, small_manifest(), []) as host:
         await host.submit("ex/Ev@1", poke("and on"))
         cell = host.state(A).cell
         assert cell is not None
         assert plain(cell["log"]) == [*good["cell"]["log"], "and on"]
         assert "is computed again" in host.notices[0]
     assert verify(store).ok
-    list(Host(store, tiny(), []).replay())
+    list(Host(store, small_manifest(), []).replay())
 
 
 async def test_a_disk_that_fails_under_a_list_is_no_failure_of_the_reducer() -> None:
@@ -329,7 +343,7 @@ async def test_a_disk_that_fails_under_a_list_is_no_failure_of_the_reducer() -> 
                 raise Unavailable("The disk failed.")
             return super().get_blob(ref)
 
-    store, manifest = Failing("world_1"), tiny(reduce=looking)
+    store, manifest = Failing("world_1"), small_manifest(reduce=looking)
     async with running(store, manifest, [], tail_bytes=1) as host:
         for number in range(41):
             await host.submit("ex/Ev@1", poke(f"p{number}"))
@@ -348,7 +362,7 @@ async def test_a_disk_that_fails_under_a_list_is_no_failure_of_the_reducer() -> 
 
 async def test_a_write_that_fails_leaves_no_snapshot_that_lacks_its_lists(tmp_path: Path) -> None:
     with SqliteStore.create(tmp_path / "w", "world_1") as store:
-        async with running(store, tiny(), [], tail_bytes=1) as host:
+        async with running(store, small_manifest(), [], tail_bytes=1) as host:
             for number in range(40):
                 await host.submit("ex/Ev@1", poke(f"p{number}"))
             with faults.armed({"journal.before_commit": "enospc"}), pytest.raises(Unavailable):
@@ -357,7 +371,7 @@ async def test_a_write_that_fails_leaves_no_snapshot_that_lacks_its_lists(tmp_pa
             for number in range(40):
                 await host.submit("ex/Ev@1", poke(f"q{number}"))
         assert verify(store).ok
-        reader = Host(store, tiny(), [])
+        reader = Host(store, small_manifest(), [])
         assert len(plain(reader.state(A).cell)["log"]) == 80
         assert reader.notices == []
 
@@ -371,7 +385,7 @@ def test_a_row_of_the_table_that_is_damaged_costs_only_time(tmp_path: Path) -> N
         db.execute("UPDATE snapshot SET ref = 'nonsense', hash = x'00'")
     db.close()
     with SqliteStore.open(tmp_path / "w") as store:
-        host = Host(store, tiny(), [])
+        host = Host(store, small_manifest(), [])
         assert plain(host.state(A)) == good
         assert len(host.notices) == 5
         assert not verify(store).ok
@@ -407,7 +421,7 @@ def test_a_kill_while_a_snapshot_is_taken_leaves_a_world_that_loads(point: str, 
         assert child.returncode == (-signal.SIGKILL if fault else 0)
         took = max([took, *(int(line.split()[1]) for line in child.stdout.splitlines() if line.startswith(b"took"))])
         with SqliteStore.open(tmp_path / "w") as store:
-            host = Host(store, tiny(), [])
+            host = Host(store, small_manifest(), [])
             loaded = host.state(A)
             assert loaded.cell is not None
             assert took <= loaded.cell["n"], "what was acknowledged is there"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.world.small_world import tiny
+from tests.world.small_world import small_manifest
 
 from demiurge.stores import MemoryStore
 from demiurge.values.caller import Caller
@@ -34,7 +34,7 @@ async def said(host: Host, value: dict[str, Any], actor: str = "user") -> tuple[
 
 @pytest.fixture
 async def host(memory: MemoryStore) -> Any:
-    running = Host(memory, tiny(), [])
+    running = Host(memory, small_manifest(), [])
     await running.start()
     yield running
     await running.close()

@@ -22,8 +22,8 @@ from tests.world.small_world import (
     poke,
     running,
     said,
+    small_manifest,
     stored,
-    tiny,
 )
 
 from demiurge.errors import Unavailable
@@ -81,9 +81,9 @@ ACTIONS = st.one_of(
     st.tuples(st.just("restart"), st.sampled_from(["same", "denying", "other plan"])),
 )
 MANIFESTS = {
-    "same": tiny(),
-    "denying": tiny(rules=[{"when": {}, "decision": "deny"}]),
-    "other plan": tiny([]),
+    "same": small_manifest(),
+    "denying": small_manifest(rules=[{"when": {}, "decision": "deny"}]),
+    "other plan": small_manifest([]),
 }
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.world.small_world import tiny
+from tests.world.small_world import small_manifest
 
 from demiurge.bootstrap.backend.retention import collect_garbage
 from demiurge.bootstrap.manifest import Definitions, keep_definitions
@@ -19,6 +19,6 @@ async def test_a_prompt_of_the_worlds_own_stays_while_it_is_opened_with_another(
     prompt, nobodys = store.put_blob(user_blob("You sell bolts.", role="system")), store.put_blob(b"nobody's")
     shipped = Definitions.shipped()
     keep_definitions(store, Definitions(shipped.definitions, {**shipped.root, "settings": {"system_ref": prompt}}))
-    await collect_garbage(store, tiny(), (), None, LATER, 7, False)
+    await collect_garbage(store, small_manifest(), (), None, LATER, 7, False)
     assert store.has_blob(prompt)
     assert not store.has_blob(nobodys)

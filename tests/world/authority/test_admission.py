@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from tests.world.small_world import START_NS, chat_manifest, tiny
+from tests.world.small_world import START_NS, chat_manifest, small_manifest
 
 from demiurge.tools.authoring.tool import Tool
 from demiurge.tools.effect import ToolEffect
@@ -153,7 +153,7 @@ PLAN = {"kind": "plan", "name": "ex/plan@1", "id": 1}
 
 def by_policy(given: Sequence[Mapping[str, Any]] | None) -> Admission:
     found = tuple(Rule(rule["when"], rule["decision"]) for rule in given) if given is not None else None
-    return decide(replace(tiny(), rules=found), "ex.echo", {"text": "x"}, "echo", PLAN)
+    return decide(replace(small_manifest(), rules=found), "ex.echo", {"text": "x"}, "echo", PLAN)
 
 
 def test_the_first_rule_that_matches_decides() -> None:

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from tests.world.small_world import chat_manifest, tiny
+from tests.world.small_world import chat_manifest, small_manifest
 
 from demiurge.values.caller import Caller
 from demiurge.world.authority.admission import admit
@@ -33,7 +33,7 @@ def grant(name: str, **more: Any) -> dict[str, Any]:
 @pytest.mark.parametrize("origin", [("plan", PLAN), ("tool", "bell"), ("reducer", "ex/Room@1")])
 @pytest.mark.parametrize("name", ["echo", "none", "old"])
 def test_it_is_what_is_decided(rules: list[dict[str, Any]], origin: tuple[str, str], name: str) -> None:
-    manifest = tiny(rules=rules, grants=[grant("echo"), grant("old", expiry_ns=5)])
+    manifest = small_manifest(rules=rules, grants=[grant("echo"), grant("old", expiry_ns=5)])
     effect = manifest.effects["ex.echo"]
     asked = {"kind": origin[0], "name": origin[1], "id": 1}
     decided = admit(manifest, effect, {"text": "x"}, name, asked, now_ns=7, caller=Caller("user"))
@@ -50,15 +50,15 @@ def asked(manifest: Manifest) -> list[tuple[str, str, str]]:
 
 
 def test_those_who_ask_are_found_with_the_grants_that_they_name() -> None:
-    manifest = tiny()
+    manifest = small_manifest()
     assert ("plan", PLAN, "echo") in asked(manifest)
     assert [told.grant for told in rulings(manifest, manifest.effects["ex.echo"], "plan", PLAN, 0)] == ["echo"]
-    two = tiny(grants=[grant("echo"), grant("other")])
+    two = small_manifest(grants=[grant("echo"), grant("other")])
     assert [told.grant for told in rulings(two, two.effects["ex.echo"], "plan", PLAN, 0)] == ["echo"]
 
 
 def test_who_names_no_grant_is_told_of_each_and_a_tool_has_one_or_none() -> None:
-    one, two = tiny(), tiny(grants=[grant("echo"), grant("other")])
+    one, two = small_manifest(), small_manifest(grants=[grant("echo"), grant("other")])
     for manifest, grants in ((one, ["echo"]), (two, ["echo", "other"])):
         told = rulings(manifest, manifest.effects["ex.echo"], "plan", "ex/none@1", 0)
         assert [each.grant for each in told] == grants
@@ -89,7 +89,7 @@ def test_a_tool_is_told_what_its_own_level_lets_it_ask_for(kind: str, tool: str)
 
 
 def test_who_may_ask_is_named_by_kind_and_name() -> None:
-    manifest = tiny(effects=[{"kind": "ex.echo", "cap": "echo"}], check=False)
+    manifest = small_manifest(effects=[{"kind": "ex.echo", "cap": "echo"}], check=False)
     assert sorted(asked(manifest)) == [("plan", PLAN, "echo"), ("reducer", "ex/Room@1", "echo")]
     chat = chat_manifest()
     tools = list(askers(chat, chat.effects["workspace.list"]))
@@ -98,19 +98,19 @@ def test_who_may_ask_is_named_by_kind_and_name() -> None:
 
 
 def test_a_ruling_says_of_whom_it_is_and_which_rule_decides() -> None:
-    manifest = tiny(rules=[{"when": {"origin_kind": "tool"}, "decision": "deny"}, ALLOW])
+    manifest = small_manifest(rules=[{"when": {"origin_kind": "tool"}, "decision": "deny"}, ALLOW])
     effect = manifest.effects["ex.echo"]
     [told] = rulings(manifest, effect, "plan", PLAN, 0)
     assert (told.kind, told.name, told.grant, told.rule) == ("plan", PLAN, "echo", 1)
     assert told.admission.rule == "rule 1"
-    denied = ruling(tiny(rules=[]), effect, "plan", PLAN, "echo", 0)
+    denied = ruling(small_manifest(rules=[]), effect, "plan", PLAN, "echo", 0)
     assert (denied.kind, denied.name, denied.rule, denied.admission.rule) == ("plan", PLAN, None, "no rule matches")
     ungranted = ruling(manifest, effect, "plan", PLAN, "none", 0)
     assert (ungranted.kind, ungranted.name, ungranted.grant, ungranted.rule) == ("plan", PLAN, "none", None)
 
 
 def test_a_grant_that_expires_is_judged_at_the_time_that_is_given() -> None:
-    manifest = tiny(grants=[grant("echo", expiry_ns=5)])
+    manifest = small_manifest(grants=[grant("echo", expiry_ns=5)])
     effect = manifest.effects["ex.echo"]
     for now_ns, code in ((4, ""), (5, "expired")):
         [told] = rulings(manifest, effect, "plan", PLAN, now_ns)

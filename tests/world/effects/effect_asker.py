@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
-from tests.world.small_world import SCHEMAS, START_NS, A, awaiting, plan, poke, tiny
+from tests.world.small_world import SCHEMAS, START_NS, A, awaiting, plan, poke, small_manifest
 
 from demiurge.stores import Store
 from demiurge.stores.protocol import Attempt
@@ -51,7 +51,7 @@ def asking_manifest(grants: Mapping[str, Mapping[str, Any]], definitions: Sequen
         for kind in kinds
     }
     plans = [_plan(kind, EFFECTS[kind]["cap_type"]) for kind in kinds]
-    return tiny(
+    return small_manifest(
         plans,
         obey,
         grants=[

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from tests.world.small_world import A, Echo, poke, running, stored, tiny
+from tests.world.small_world import A, Echo, poke, running, small_manifest, stored
 
 from demiurge.apps.demiurge import CHAT, app
 from demiurge.errors import Divergence, InvalidValue
@@ -50,7 +50,7 @@ def anything(_source: Ref) -> bool:
 
 
 def world(word: str) -> Manifest:
-    return tiny(reduce=kept_reducer(source(word)).reduce, source=source(word))
+    return small_manifest(reduce=kept_reducer(source(word)).reduce, source=source(word))
 
 
 async def poked(store: Store, manifest: Manifest, *words: str, kept_code: bool = False) -> Sequence[str]:
@@ -67,7 +67,7 @@ async def poked(store: Store, manifest: Manifest, *words: str, kept_code: bool =
 async def test_a_history_over_two_sources_replays_each_part_under_its_own(store: Store) -> None:
     assert await poked(store, world("old"), "a", "b") == ["old", "old"]
     assert await poked(store, world("new"), "c", kept_code=True) == ["old", "old", "new"]
-    for manifest in (world("new"), world("old"), tiny(source=b"no Python (")):
+    for manifest in (world("new"), world("old"), small_manifest(source=b"no Python (")):
         *_, last = Host(store, manifest, [], kept_code=anything).replay()
         assert last.cell is not None
         assert list(last.cell["log"]) == ["old", "old", "new"]
@@ -84,7 +84,7 @@ async def test_without_leave_the_code_at_hand_is_used_and_what_differs_is_unchec
 async def test_a_change_that_changed_nothing_is_no_difference(store: Store) -> None:
     await poked(store, world("same"), "a")
     other = source("same") + b"\n# a comment\n"
-    *_, last = Host(store, tiny(reduce=kept_reducer(other).reduce, source=other), []).replay()
+    *_, last = Host(store, small_manifest(reduce=kept_reducer(other).reduce, source=other), []).replay()
     assert last.cell is not None
 
 
@@ -131,7 +131,7 @@ def test_what_the_app_and_the_system_keep_can_be_run() -> None:
 async def test_only_what_may_be_run_is_run(memory: MemoryStore, tmp_path: Path) -> None:
     left = tmp_path / "ran"
     bad = source("bad") + f"\nopen({str(left)!r}, 'w').close()\n".encode()
-    await poked(memory, tiny(reduce=kept_reducer(bad).reduce, source=bad), "a")
+    await poked(memory, small_manifest(reduce=kept_reducer(bad).reduce, source=bad), "a")
     left.unlink()
     asked: list[Ref] = []
 
@@ -153,7 +153,7 @@ async def test_what_the_code_at_hand_computes_needs_no_other(memory: MemoryStore
     def nobody_asks(_ref: Ref) -> bool:
         raise AssertionError
 
-    host = Host(memory, tiny(reduce=kept_reducer(other).reduce, source=other), [], kept_code=nobody_asks)
+    host = Host(memory, small_manifest(reduce=kept_reducer(other).reduce, source=other), [], kept_code=nobody_asks)
     assert list(host.replay())
 
 
@@ -169,7 +169,7 @@ async def test_a_unit_that_old_code_wrote_has_a_snapshot_after_its_next_step(sto
 async def test_a_kept_source_has_the_function_that_the_code_at_hand_has(memory: MemoryStore) -> None:
     named = source("old").replace(b"def reduce(", b"def reserve(")
     old = kept_reducer(named, "reserve")
-    await poked(memory, tiny(reduce=old.reduce, source=named), "a")
+    await poked(memory, small_manifest(reduce=old.reduce, source=named), "a")
     new = kept_reducer(named.replace(b'"old"', b'"new"'), "reserve")
-    manifest = tiny(reduce=new.reduce, source=new.source)
+    manifest = small_manifest(reduce=new.reduce, source=new.source)
     assert await poked(memory, manifest, "b", kept_code=True) == ["old", "new"]

@@ -24,9 +24,9 @@ from tests.world.small_world import (
     poke,
     running,
     said,
+    small_manifest,
     stored,
     talking,
-    tiny,
 )
 from tests.world.unit_strategies import ACTIONS, MANIFESTS, TURNS, Conversation, Held, act
 
@@ -65,19 +65,19 @@ def forged(store: MemoryStore, number: int, change: Any) -> MemoryStore:
 async def history() -> MemoryStore:
     """event, manifest, step, event, intent, receipt, event, plan_ended, step"""
     store = MemoryStore("world_1")
-    async with running(store, tiny(), [Echo()]) as host:
+    async with running(store, small_manifest(), [Echo()]) as host:
         await host.submit("ex/Ev@1", poke("ask:x"))
         await host.settle()
     return store
 
 
 async def test_a_history_replays(history: MemoryStore) -> None:
-    check(history, tiny())
+    check(history, small_manifest())
 
 
 async def test_replay_performs_nothing(history: MemoryStore) -> None:
     echo = Echo()
-    host = Host(history, tiny(), [echo])
+    host = Host(history, small_manifest(), [echo])
     before = stored(history)
     list(host.replay())
     assert echo.performed == []
@@ -104,7 +104,7 @@ async def test_a_rewritten_history_diverges_where_it_was_rewritten(
     assert verify(copy).ok, "its chain is whole, so only replay (and a seal kept elsewhere) can tell"
     assert verify(copy).seal != verify(history).seal
     with pytest.raises(Divergence) as raised:
-        check(copy, tiny())
+        check(copy, small_manifest())
     assert str(raised.value) == f"{named} is not what replay computes"
 
 
@@ -114,7 +114,7 @@ async def test_a_history_that_lacks_its_last_derived_record_diverges(history: Me
     rows = [replace(row, position=0) for row in history.read(str(A))][:-1]
     copy.append([Batch(str(A), 0, tuple(rows), False)])
     with pytest.raises(Divergence, match=r"record ex/Room@1/a 8 \(one more\)"):
-        check(copy, tiny())
+        check(copy, small_manifest())
 
 
 async def test_a_derived_record_that_says_it_came_from_outside_is_damage(history: MemoryStore) -> None:
@@ -123,7 +123,7 @@ async def test_a_derived_record_that_says_it_came_from_outside_is_damage(history
     rows = [replace(r, position=0, ingress_id="x" if r.unit_seq == 4 else r.ingress_id) for r in history.read(str(A))]
     copy.append([Batch(str(A), 0, tuple(rows), False)])
     with pytest.raises(Divergence, match="record ex/Room@1/a 4"):
-        check(copy, tiny())
+        check(copy, small_manifest())
     problem = verify(copy).problem
     assert problem is not None
     assert problem.startswith("record ex/Room@1/a 4 ")
@@ -144,14 +144,14 @@ async def test_a_reducer_that_is_not_what_it_was_is_reported_unchecked_and_not_a
         return Step(set={"n": 100})
 
     with pytest.raises(Divergence) as raised:
-        check(history, tiny(reduce=other, source=b"2"))
+        check(history, small_manifest(reduce=other, source=b"2"))
     assert raised.value.code == "unchecked"
     assert "ex/Board@1, ex/Room@1" in str(raised.value)
 
 
 async def test_a_reducer_that_changed_without_its_source_saying_so_diverges(history: MemoryStore) -> None:
     with pytest.raises(Divergence) as raised:
-        check(history, tiny(reduce=lambda _s, _e, _c: Step(set={"n": 100})))
+        check(history, small_manifest(reduce=lambda _s, _e, _c: Step(set={"n": 100})))
     assert raised.value.code == "divergence"
 
 
@@ -163,7 +163,7 @@ async def test_a_reducer_that_looks_at_more_than_its_arguments_is_found_out() ->
         return Step(set={"n": len(calls)})
 
     store = MemoryStore("world_1")
-    manifest = tiny(reduce=drifting)
+    manifest = small_manifest(reduce=drifting)
     async with running(store, manifest, []) as host:
         await host.submit("ex/Ev@1", poke("one"))
     with pytest.raises(Divergence, match=r"record ex/Room@1/a 2 \(step\)"):
@@ -171,10 +171,10 @@ async def test_a_reducer_that_looks_at_more_than_its_arguments_is_found_out() ->
 
 
 async def test_a_history_over_two_manifests_replays_each_part_under_its_own(store: Store) -> None:
-    first = tiny()
+    first = small_manifest()
     async with running(store, first, [Echo({"x": asyncio.Event()})]) as host:
         await host.submit("ex/Ev@1", poke("ask:x"))
-    second = tiny(rules=[{"when": {}, "decision": "deny"}])
+    second = small_manifest(rules=[{"when": {}, "decision": "deny"}])
     async with running(store, second, [Echo()]) as host:
         await host.settle()
         await host.submit("ex/Ev@1", poke("ask:y"))
@@ -187,7 +187,7 @@ async def test_a_history_over_two_manifests_replays_each_part_under_its_own(stor
 
 
 def test_the_kernel_alone_replays_from_what_it_took() -> None:
-    unit = Kernel(tiny())
+    unit = Kernel(small_manifest())
     unit.poke("ask:x,y")
     for intent in reversed(unit.intents):
         unit.receipt(intent, echoed("z"))

@@ -33,8 +33,8 @@ from tests.world.small_world import (
     echoed,
     poke,
     running,
+    small_manifest,
     stored,
-    tiny,
 )
 from tests.world.unit_strategies import ACTIONS, MANIFESTS, TURNS, Conversation, Held, act
 
@@ -387,10 +387,10 @@ def test_a_fault_at_a_point_of_a_chat_loses_and_doubles_nothing(point: str) -> N
 
 async def test_what_was_withdrawn_is_not_begun_by_who_missed_that_it_was(store: Store) -> None:
     """What is in memory after a write that seemed to fail may be older than what is durable."""
-    async with running(store, tiny(), [], perform=False) as host:
+    async with running(store, small_manifest(), [], perform=False) as host:
         await host.submit("ex/Ev@1", poke("ask:x"))
     echo = Echo()
-    async with running(store, tiny(), [echo]) as host:
+    async with running(store, small_manifest(), [echo]) as host:
         with faults.armed({"unit.committed": "eio@1"}), pytest.raises(DemiurgeError):
             await host.cancel(A, reason="enough", caller=Caller("user"))
         await host.submit("ex/Ev@1", poke("hello"))
@@ -401,7 +401,7 @@ async def test_what_was_withdrawn_is_not_begun_by_who_missed_that_it_was(store: 
 
 @pytest.mark.parametrize("turns", range(4))
 async def test_what_is_being_withdrawn_is_not_begun_by_who_comes_meanwhile(store: Store, turns: int) -> None:
-    async with running(store, tiny(), [], perform=False) as host:
+    async with running(store, small_manifest(), [], perform=False) as host:
         await host.submit("ex/Ev@1", poke("ask:x,y"))
     echo = Echo()
 
@@ -410,7 +410,7 @@ async def test_what_is_being_withdrawn_is_not_begun_by_who_comes_meanwhile(store
             await asyncio.sleep(0)
         await host.submit("ex/Ev@1", poke("hello"))
 
-    async with running(store, tiny(), [echo]) as host:
+    async with running(store, small_manifest(), [echo]) as host:
         await asyncio.gather(host.cancel(A, reason="enough", caller=Caller("user")), come())
         await host.settle()
     assert [r.body["payload"]["code"] for r in stored(store) if r.kind == "receipt"] == ["cancelled"] * 2
@@ -422,10 +422,10 @@ async def test_what_could_not_be_taken_up_is_taken_up_later(
     store: Store, point: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Neither when a process begins nor after a fault."""
-    async with running(store, tiny(), [], perform=False) as host:
+    async with running(store, small_manifest(), [], perform=False) as host:
         await host.submit("ex/Ev@1", poke("ask:x"))
     echo = Echo()
-    async with running(store, tiny(), [echo]) as host:
+    async with running(store, small_manifest(), [echo]) as host:
         with monkeypatch.context() as patch:
             patch.setattr(store, "attempts", broken)
             with pytest.raises(Unavailable):

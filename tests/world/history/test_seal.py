@@ -7,7 +7,7 @@ from hashlib import sha256
 from typing import Any
 
 import pytest
-from tests.world.small_world import Echo, poke, running, tiny
+from tests.world.small_world import Echo, poke, running, small_manifest
 
 from demiurge.errors import Conflict, InvalidValue, NotFound
 from demiurge.stores import Batch, MemoryStore, Row, Store
@@ -23,14 +23,14 @@ def rows(unit: str, count: int) -> tuple[Row, ...]:
 
 
 async def filled(store: Store, events: int = 6) -> None:
-    async with running(store, tiny(), [Echo()]) as host:
+    async with running(store, small_manifest(), [Echo()]) as host:
         for number in range(events):
             await host.submit("ex/Ev@1", poke(str(number), f"r{number % 2}"))
 
 
 async def test_a_world_that_grew_holds_every_seal_it_had_without_being_read(store: Store) -> None:
     seals = [sealed(store)]
-    async with running(store, tiny(), [Echo()]) as host:
+    async with running(store, small_manifest(), [Echo()]) as host:
         for number in range(20):
             await host.submit("ex/Ev@1", poke(str(number), f"r{number % 3}"))
             seals.append(sealed(store))
@@ -77,7 +77,7 @@ async def test_a_journal_that_was_rewritten_after_it_was_sealed_is_found_when_it
     memory: MemoryStore,
 ) -> None:
     """Also without a seal from elsewhere: what is kept of the tree is of other records."""
-    async with running(memory, tiny(), [Echo()]) as host:
+    async with running(memory, small_manifest(), [Echo()]) as host:
         for number in range(130):
             await host.submit("ex/Ev@1", poke(str(number)))
     assert memory.length() > 256

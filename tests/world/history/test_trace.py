@@ -6,7 +6,7 @@ import asyncio
 from typing import Any
 
 import pytest
-from tests.world.small_world import Echo, poke, running, stored, tiny
+from tests.world.small_world import Echo, poke, running, small_manifest, stored
 
 from demiurge.stores import MemoryStore
 from demiurge.values.caller import Caller
@@ -50,7 +50,7 @@ def test_a_receipt_of_any_form(payload: Any, state: str, why: str) -> None:
 async def test_a_lineage_holds_what_an_event_caused_and_has_one_outcome(
     memory: MemoryStore, what: str, ends: str
 ) -> None:
-    async with running(memory, tiny(), [Echo({"open": asyncio.Event()})]) as host:
+    async with running(memory, small_manifest(), [Echo({"open": asyncio.Event()})]) as host:
         await host.submit("ex/Ev@1", poke("before"))
         accepted = await host.submit("ex/Ev@1", poke(what))
         if ends != "running":

@@ -20,9 +20,9 @@ from tests.world.small_world import (
     poke,
     running,
     said,
+    small_manifest,
     stored,
     talking,
-    tiny,
 )
 
 from demiurge.errors import Damaged, DemiurgeError, UsageError
@@ -92,7 +92,7 @@ def test_a_flipped_byte_of_a_record_names_the_record(
 
 async def test_a_record_whose_hash_was_made_to_fit_breaks_the_chain() -> None:
     store = MemoryStore("world_1")
-    async with running(store, tiny(), [Echo()]) as host:
+    async with running(store, small_manifest(), [Echo()]) as host:
         await host.submit("ex/Ev@1", poke("one"))
         await host.submit("ex/Ev@1", poke("two"))
     forged = MemoryStore("world_1")
@@ -137,7 +137,7 @@ def test_a_changed_head_names_its_unit(folder: Path, journal: sqlite3.Connection
 
 async def test_a_head_that_is_damaged_while_its_unit_is_open_is_found_too(tmp_path: Path) -> None:
     with SqliteStore.create(tmp_path / "w", "world_1") as store:
-        async with running(store, tiny(), [Echo({"x": asyncio.Event()})]) as host:
+        async with running(store, small_manifest(), [Echo({"x": asyncio.Event()})]) as host:
             await host.submit("ex/Ev@1", poke("ask:x"))
     db = sqlite3.connect(tmp_path / "w" / "journal.db", isolation_level=None)
     db.execute("UPDATE unit SET hash = zeroblob(32)")
@@ -146,7 +146,7 @@ async def test_a_head_that_is_damaged_while_its_unit_is_open_is_found_too(tmp_pa
     assert problem is not None
     assert str(A) in problem
     with SqliteStore.open(tmp_path / "w") as store, pytest.raises(Damaged, match=str(A)):
-        list(Host(store, tiny(), []).replay())
+        list(Host(store, small_manifest(), []).replay())
 
 
 def test_a_flipped_byte_of_an_inline_blob_names_the_blob_and_who_exposes_it(
@@ -210,7 +210,7 @@ def test_a_row_that_lost_where_it_came_from_is_found(folder: Path, journal: sqli
 async def test_a_world_that_grows_holds_every_seal_it_had_and_one_that_was_cut_does_not() -> None:
     store = MemoryStore("world_1")
     seals = {verify(store).seal}
-    async with running(store, tiny(), [Echo()]) as host:
+    async with running(store, small_manifest(), [Echo()]) as host:
         for number in range(3):
             await host.submit("ex/Ev@1", poke(str(number), f"r{number % 2}"))
             seals.add(verify(store).seal)
@@ -225,7 +225,7 @@ async def test_a_world_that_grows_holds_every_seal_it_had_and_one_that_was_cut_d
 
 async def test_a_world_that_grows_while_it_is_verified_is_not_called_damaged() -> None:
     store = MemoryStore("world_1")
-    async with running(store, tiny(), [Echo()]) as host:
+    async with running(store, small_manifest(), [Echo()]) as host:
         await host.submit("ex/Ev@1", poke("one"))
         waiting: list[object] = []
 

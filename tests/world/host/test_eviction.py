@@ -25,8 +25,8 @@ from tests.world.small_world import (
     poke,
     running,
     said,
+    small_manifest,
     talking,
-    tiny,
 )
 
 from demiurge import faults
@@ -74,7 +74,7 @@ async def visit(host: Host, rooms: int = 6) -> None:
 
 
 async def test_idle_units_leave_memory_and_come_back_as_they_were(store: Store) -> None:
-    async with running(store, tiny(), [Echo()]) as host:
+    async with running(store, small_manifest(), [Echo()]) as host:
         for turn in range(3):
             for number in range(12):
                 await host.submit("ex/Ev@1", poke(f"t{turn}", f"r{number}"))
@@ -91,7 +91,7 @@ async def test_many_units_that_are_idle_at_once_leave_as_few(
     memory: MemoryStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(units, "KEPT_IDLE", 8)
-    async with running(memory, tiny(), [Echo()]) as host:
+    async with running(memory, small_manifest(), [Echo()]) as host:
         await asyncio.gather(*(host.submit("ex/Ev@1", poke("all", f"r{number}")) for number in range(100)))
         await host.settle()
         for number in range(100, 150):
@@ -103,7 +103,7 @@ async def test_many_units_that_are_idle_at_once_leave_as_few(
 async def test_a_unit_whose_effect_runs_stays_until_its_receipt_is_durable(store: Store) -> None:
     go_on = asyncio.Event()
     echo = Echo({"slow": go_on})
-    async with running(store, tiny(), [echo]) as host:
+    async with running(store, small_manifest(), [echo]) as host:
         await host.submit("ex/Ev@1", poke("ask:slow"))
         while not echo.performed:
             await asyncio.sleep(0.001)
@@ -121,7 +121,7 @@ async def test_a_unit_whose_effect_runs_stays_until_its_receipt_is_durable(store
 
 
 async def test_messages_reach_units_that_were_evicted_once(store: Store) -> None:
-    async with running(store, tiny(), [Echo()]) as host:
+    async with running(store, small_manifest(), [Echo()]) as host:
         for number in range(5):
             await host.submit("ex/Ev@1", poke(f"post:{number}a,{number}b", f"r{number}"))
         await host.settle()
@@ -134,7 +134,7 @@ async def test_messages_reach_units_that_were_evicted_once(store: Store) -> None
 
 
 async def test_a_unit_that_failed_stays_and_goes_on_when_it_is_settled(store: Store) -> None:
-    async with running(store, tiny(), [Echo()]) as host:
+    async with running(store, small_manifest(), [Echo()]) as host:
         await host.submit("ex/Ev@1", poke("one"))
         with faults.armed({"journal.before_commit": "enospc@2+"}), suppress(Unavailable):
             await host.submit("ex/Ev@1", poke("ask:two"))
@@ -148,7 +148,7 @@ async def test_a_unit_that_failed_stays_and_goes_on_when_it_is_settled(store: St
 
 
 async def test_a_watcher_of_an_evicted_unit_sees_what_it_does_later(memory: MemoryStore) -> None:
-    async with running(memory, tiny(), [Echo()]) as host:
+    async with running(memory, small_manifest(), [Echo()]) as host:
         await host.submit("ex/Ev@1", poke("one"))
         with host.broadcast.watch(A) as watcher:
             await visit(host)
@@ -211,17 +211,17 @@ async def test_a_turn_that_is_cancelled_while_its_unit_is_not_in_memory_ends(sto
 
 async def test_a_unit_that_comes_back_takes_no_snapshot_before_its_time(memory: MemoryStore) -> None:
     """A snapshot waits for as many records as it is long, also when the unit was loaded after the last one."""
-    async with running(memory, tiny(), [Echo()], tail_bytes=700) as host:
+    async with running(memory, small_manifest(), [Echo()], tail_bytes=700) as host:
         for number in range(60):
             await host.submit("ex/Ev@1", poke(f"{number} " + "x" * 300))
-        stayed = len(list(Loader(memory, Manifests(tiny(), memory.get_blob), []).snapshots(A)))
+        stayed = len(list(Loader(memory, Manifests(small_manifest(), memory.get_blob), []).snapshots(A)))
     other = MemoryStore("world_2")
-    async with running(other, tiny(), [Echo()], tail_bytes=700) as host:
+    async with running(other, small_manifest(), [Echo()], tail_bytes=700) as host:
         for number in range(60):
             await host.submit("ex/Ev@1", poke(f"{number} " + "x" * 300))
             await visit(host)
             assert A not in host.loaded()
-        assert len(list(Loader(other, Manifests(tiny(), other.get_blob), []).snapshots(A))) <= stayed + 1
+        assert len(list(Loader(other, Manifests(small_manifest(), other.get_blob), []).snapshots(A))) <= stayed + 1
 
 
 @pytest.mark.parametrize("seed", range(6))

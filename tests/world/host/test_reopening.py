@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
-from tests.world.small_world import A, Echo, plain, plan, poke, raising, running, stored, tiny
+from tests.world.small_world import A, Echo, plain, plan, poke, raising, running, small_manifest, stored
 
 from demiurge.errors import Divergence
 from demiurge.stores import Store
@@ -23,22 +23,22 @@ def replayed(store: Store, manifest: Manifest) -> UnitState:
 
 
 async def test_nested_events_are_applied_once(store: Store) -> None:
-    async with running(store, tiny(), [Echo()]) as host:
+    async with running(store, small_manifest(), [Echo()]) as host:
         await host.submit("ex/Ev@1", poke("ask:x,y"))
         await host.settle()
         live = plain(host.state(A))
     assert live["cell"]["n"] == 3
-    assert plain(Host(store, tiny(), []).state(A)) == plain(replayed(store, tiny())) == live
+    assert plain(Host(store, small_manifest(), []).state(A)) == plain(replayed(store, small_manifest())) == live
 
 
 async def test_only_effects_without_a_receipt_are_dispatched_again(store: Store) -> None:
-    async with running(store, tiny(), [Echo()]) as host:
+    async with running(store, small_manifest(), [Echo()]) as host:
         await host.submit("ex/Ev@1", poke("ask:done"))
         await host.settle()
-    async with running(store, tiny(), [Echo()], perform=False) as host:
+    async with running(store, small_manifest(), [Echo()], perform=False) as host:
         await host.submit("ex/Ev@1", poke("ask:open"))
     again = Echo()
-    async with running(store, tiny(), [again]) as host:
+    async with running(store, small_manifest(), [again]) as host:
         await host.settle()
         await host.settle()
     assert again.performed == ["open"]
@@ -60,7 +60,7 @@ DIVIDED_BY_ZERO = {"op": "get", "args": [{"record": {"a": {"op": "div", "args": 
 async def test_a_recorded_failure_does_not_keep_the_world_closed(
     store: Store, change: Mapping[str, Any], what: str, kind: str
 ) -> None:
-    manifest = tiny(**change)
+    manifest = small_manifest(**change)
     async with running(store, manifest, [Echo()]) as host:
         await host.submit("ex/Ev@1", poke(what))
         await host.settle()
@@ -73,9 +73,9 @@ async def test_a_recorded_failure_does_not_keep_the_world_closed(
 
 
 async def test_a_new_manifest_loses_no_plan_and_no_receipt(store: Store) -> None:
-    async with running(store, tiny(), [Echo({"x": asyncio.Event()})]) as host:
+    async with running(store, small_manifest(), [Echo({"x": asyncio.Event()})]) as host:
         await host.submit("ex/Ev@1", poke("ask:x"))
-    other = tiny([], settings={"new": 1})
+    other = small_manifest([], settings={"new": 1})
     async with running(store, other, [Echo()]) as host:
         await host.settle()
         cell = host.state(A).cell
@@ -91,7 +91,7 @@ async def test_a_derived_event_has_the_same_time_and_entropy_at_replay(store: St
         again = [Emit("ex/Ev@1", poke("derived"))] if event["$value"]["what"] == "first" else []
         return Step(set={"n": 1}, append={"log": [seen]}, events=again)
 
-    manifest = tiny(reduce=reduce)
+    manifest = small_manifest(reduce=reduce)
     async with running(store, manifest, []) as host:
         await host.submit("ex/Ev@1", poke("first"))
         cell = host.state(A).cell
@@ -105,10 +105,10 @@ async def test_a_derived_event_has_the_same_time_and_entropy_at_replay(store: St
 
 
 async def test_replay_computes_derived_records_again_and_names_the_one_that_differs(store: Store) -> None:
-    async with running(store, tiny(), [Echo()]) as host:
+    async with running(store, small_manifest(), [Echo()]) as host:
         await host.submit("ex/Ev@1", poke("ask:x"))
         await host.settle()
     assert sum(record.is_ingress for record in stored(store)) < len(stored(store))
-    lied = tiny(reduce=lambda _state, _event, _context: Step(set={"n": 100}))
+    lied = small_manifest(reduce=lambda _state, _event, _context: Step(set={"n": 100}))
     with pytest.raises(Divergence, match=r"record ex/Room@1/a 2 \(step\)"):
         replayed(store, lied)

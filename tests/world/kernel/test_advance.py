@@ -22,7 +22,7 @@ from tests.world.small_world import (
     poke,
     raising,
     ref,
-    tiny,
+    small_manifest,
 )
 
 from demiurge.values.caller import USER, Caller
@@ -41,7 +41,7 @@ State = Mapping[str, Any] | None
 
 
 def test_an_event_becomes_a_record_a_step_and_what_it_caused() -> None:
-    unit = Kernel(tiny())
+    unit = Kernel(small_manifest())
     unit.poke("ask:x")
     assert unit.kinds() == ["event", "manifest", "step", "event", "intent"]
     assert [record.cause for record in unit.records] == [None, 0, 0, 2, 3]
@@ -52,7 +52,7 @@ def test_an_event_becomes_a_record_a_step_and_what_it_caused() -> None:
 
 
 def test_a_receipt_moves_the_plan_on_and_closes_the_intent() -> None:
-    unit = Kernel(tiny())
+    unit = Kernel(small_manifest())
     unit.poke("ask:x")
     records = unit.receipt(unit.intents[0], echoed("x"))
     assert [r.kind for r in records] == ["receipt", "event", "plan_ended", "step"]
@@ -62,7 +62,7 @@ def test_a_receipt_moves_the_plan_on_and_closes_the_intent() -> None:
 
 
 def test_records_are_a_hash_chain_of_canonical_bytes() -> None:
-    unit = Kernel(tiny())
+    unit = Kernel(small_manifest())
     unit.poke("ask:x,y")
     previous = GENESIS
     for record in unit.records:
@@ -73,7 +73,7 @@ def test_records_are_a_hash_chain_of_canonical_bytes() -> None:
 
 
 def test_only_ingress_carries_entropy_actor_and_manifest() -> None:
-    unit = Kernel(tiny())
+    unit = Kernel(small_manifest())
     ingress, *derived = unit.poke("ask:x")
     assert ingress.is_ingress
     assert (ingress.stamp.actor, ingress.stamp.manifest) == ("user", unit.manifest.ref)
@@ -81,7 +81,7 @@ def test_only_ingress_carries_entropy_actor_and_manifest() -> None:
 
 
 def test_blobs_named_by_a_record_are_in_its_refs() -> None:
-    unit = Kernel(tiny())
+    unit = Kernel(small_manifest())
     unit.poke("ask:x")
     blob = unit.put(b"payload")
     body = {"intent": unit.intents[0].id, "status": "ok", "payload": {"text": "x", "blob": blob}}
@@ -100,7 +100,7 @@ def test_a_step_that_needs_a_blob_asks_for_it_and_changes_nothing() -> None:
     def reduce(state: State, event: Any, context: ReducerContext) -> Step:
         return Step(set={"n": len(context.blob(Ref(event["$value"]["what"])))})
 
-    manifest = tiny(reduce=reduce)
+    manifest = small_manifest(reduce=reduce)
     state = UnitState("world_1", A)
     wanted = ref_of(b"four")
     stamp = Stamp(START_NS, b"e", Caller("user"), manifest.ref)
@@ -121,7 +121,7 @@ def test_a_blob_that_a_step_makes_is_there_for_the_next_step_of_the_same_ingress
         told = {"$tag": "Told", "$value": {"room": "a", "status": "s", "detail": made}}
         return Step(set={"n": 0}, events=[Emit("ex/Ev@1", told)], blobs=[b"made here"])
 
-    unit = Kernel(tiny(reduce=reduce))
+    unit = Kernel(small_manifest(reduce=reduce))
     unit.poke("go")
     assert unit.log == ["made here"]
     assert unit.last.new_blobs == (b"made here",)
@@ -129,7 +129,7 @@ def test_a_blob_that_a_step_makes_is_there_for_the_next_step_of_the_same_ingress
 
 
 def test_a_blob_that_a_step_makes_is_not_put_among_those_that_were_given() -> None:
-    manifest = tiny(reduce=lambda _state, _event, _context: Step(set={"n": 0}, blobs=[b"made here"]))
+    manifest = small_manifest(reduce=lambda _state, _event, _context: Step(set={"n": 0}, blobs=[b"made here"]))
     given = {ref_of(b"four"): b"four"}
     body = {"schema": "ex/Ev@1", "value": poke("go")}
     outcome = advance(
@@ -142,7 +142,7 @@ def test_a_blob_that_a_step_makes_is_not_put_among_those_that_were_given() -> No
     assert (outcome.new_blobs, given) == ((b"made here",), {ref_of(b"four"): b"four"})
 
 
-def test_a_reducer_that_scribbles_on_what_it_is_given_changes_nothing_outside() -> None:
+def test_a_reducer_that_mutates_its_arguments_changes_nothing_outside() -> None:
     def reduce(state: State, event: Any, context: ReducerContext) -> Step:
         if state is not None:
             state["box"]["items"].append(99)
@@ -152,7 +152,7 @@ def test_a_reducer_that_scribbles_on_what_it_is_given_changes_nothing_outside() 
         event["$value"]["text"] = "scribbled"
         return Step(set={"n": 1, "box": {"items": [1]}} if state is None else {})
 
-    unit = Kernel(tiny([plan([raising("tell", "x", ref("@plan.input.what"))], on="ex/Poke@1")], reduce))
+    unit = Kernel(small_manifest([plan([raising("tell", "x", ref("@plan.input.what"))], on="ex/Poke@1")], reduce))
     for _ in range(3):
         unit.poke("y")  # the driver compares the state before and after
     assert unit.state.cell is not None
@@ -160,14 +160,14 @@ def test_a_reducer_that_scribbles_on_what_it_is_given_changes_nothing_outside() 
     assert unit.of("event")[0].body["value"]["$value"] == {"room": "a", "what": "y"}
 
 
-def test_what_a_reducer_knows_of_the_outside_is_in_the_stamp() -> None:
+def test_a_reducer_sees_time_entropy_and_caller_of_the_stamp_alone() -> None:
     seen: list[tuple[Any, ...]] = []
 
     def reduce(state: State, event: Any, context: ReducerContext) -> Step:
         seen.append((context.stamp.time_ns, context.origin, context.key, context.entropy("id"), context.entropy("x")))
         return Step(set={"n": 1}, events=[ask("x")] if event["$tag"] == "Poke" else [])
 
-    unit = Kernel(tiny(reduce=reduce))
+    unit = Kernel(small_manifest(reduce=reduce))
     unit.poke("go")
     first = seen[0]
     assert first[:3] == (START_NS + SECOND, "external", "a")
@@ -185,7 +185,7 @@ def test_an_event_of_another_unit_is_neither_external_nor_derived() -> None:
         seen.append(context.origin)
         return Step()
 
-    unit = Kernel(tiny(reduce=reduce))
+    unit = Kernel(small_manifest(reduce=reduce))
     unit.event(poke("go"), cause={"unit": "ex/Room@1/z", "seq": 4, "index": 0})
     assert seen == ["unit", "unit"]
     assert unit.records[0].cause == {"unit": "ex/Room@1/z", "seq": 4, "index": 0}
@@ -195,7 +195,7 @@ def test_an_event_of_another_unit_is_neither_external_nor_derived() -> None:
 
 
 def test_a_reducer_exception_is_a_recorded_step_that_says_its_class_and_nothing_else() -> None:
-    unit = Kernel(tiny())
+    unit = Kernel(small_manifest())
     unit.poke("one")
     records = unit.poke("fail:a secret text")
     assert records[-1].body == {"error": {"code": "reducer_failed", "message": "RuntimeError"}}
@@ -221,7 +221,7 @@ def test_a_step_that_breaks_its_schema_counts_for_nothing_and_names_the_path(ste
     def reduce(state: State, event: Any, context: ReducerContext) -> Step:
         return Step(set={"n": 0}, append={"log": ["one"]}) if state is None else step
 
-    unit = Kernel(tiny(reduce=reduce))
+    unit = Kernel(small_manifest(reduce=reduce))
     unit.poke("one")
     before = unit.state.cell
     error = unit.poke("two")[-1].body["error"]
@@ -233,12 +233,12 @@ def test_a_step_that_breaks_its_schema_counts_for_nothing_and_names_the_path(ste
 
 @pytest.mark.parametrize("answer", [None, 7, {"set": {}}, "step"])
 def test_a_reducer_that_answers_no_step_has_failed(answer: Any) -> None:
-    unit = Kernel(tiny(reduce=lambda _state, _event, _context: answer))
+    unit = Kernel(small_manifest(reduce=lambda _state, _event, _context: answer))
     assert unit.poke("x")[-1].body["error"]["code"] == "reducer_failed"
 
 
 def test_a_first_step_has_to_fill_the_cell() -> None:
-    unit = Kernel(tiny(reduce=lambda _state, _event, _context: Step(append={"log": ["x"]})))
+    unit = Kernel(small_manifest(reduce=lambda _state, _event, _context: Step(append={"log": ["x"]})))
     assert unit.poke("x")[-1].body["error"]["message"].startswith("n: ")
     assert unit.state.cell is None
 
@@ -248,7 +248,7 @@ def test_an_emitted_event_without_a_key_is_an_invalid_step() -> None:
         value = {"plan": "p", "plan_id": 1, "correlation": "", "code": "c", "message": "m"}
         return Step(set={"n": 1}, events=[Emit("ex/Ev@1", {"$tag": "PlanFailed", "$value": value})])
 
-    unit = Kernel(tiny(reduce=reduce))
+    unit = Kernel(small_manifest(reduce=reduce))
     assert unit.poke("x")[-1].body["error"]["code"] == "invalid_step"
     assert unit.kinds() == ["event", "manifest", "step"]
 
@@ -257,19 +257,19 @@ def test_a_plan_that_raises_an_event_without_a_key_ends_with_an_error() -> None:
     failed_plan = {"plan": "p", "plan_id": 1, "correlation": "", "code": "c", "message": "m"}
     value = {"variant": {"tag": "PlanFailed", "value": {"record": failed_plan}}}
     steps = [{"id": "tell", "op": "raise_event", "event": "ex/Ev@1", "value": value}]
-    unit = Kernel(tiny([plan(steps)]))
+    unit = Kernel(small_manifest([plan(steps)]))
     unit.poke("ask:x")
     assert unit.of("plan_ended")[0].body["status"] == "error"
     assert unit.log == ["asked", "plan failed:1:plan_failed"]
 
 
-def test_events_that_cause_events_for_ever_are_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_endless_chain_of_events_is_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("demiurge.world.kernel.step_context.EVENTS_PER_INGRESS", 50)
 
     def reduce(state: State, event: Any, context: ReducerContext) -> Step:
         return Step(set={"n": 1}, events=[Emit("ex/Ev@1", poke("more"))])
 
-    unit = Kernel(tiny(reduce=reduce))
+    unit = Kernel(small_manifest(reduce=reduce))
     records = unit.poke("go")
     assert len(records) < 200
     assert records[-1].body["error"]["code"] == "invalid_step"
@@ -279,14 +279,14 @@ def test_a_plan_that_triggers_itself_is_stopped(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr("demiurge.world.kernel.step_context.EVENTS_PER_INGRESS", 50)
     value = {"record": {"room": ref("@plan.input.room"), "n": ref("@plan.input.n"), "text": "again"}}
     steps = [{"id": "again", "op": "raise_event", "event": "ex/Ask@1", "value": value}]
-    unit = Kernel(tiny([plan(steps)]))
+    unit = Kernel(small_manifest([plan(steps)]))
     records = unit.poke("ask:x")
     assert len(records) < 200
     assert [r.body["status"] for r in records if r.kind == "plan_ended"].count("error") == 1
 
 
 def test_a_denial_by_the_cap_is_recorded_and_answered() -> None:
-    unit = Kernel(tiny(grants=[{"name": "echo", "cap": "ex/echo@1", "params": {}, "expiry_ns": START_NS}]))
+    unit = Kernel(small_manifest(grants=[{"name": "echo", "cap": "ex/echo@1", "params": {}, "expiry_ns": START_NS}]))
     unit.poke("ask:x")
     [decision] = unit.of("decision")
     assert {key: decision.body[key] for key in ("verdict", "by", "rule", "code")} == {
@@ -302,7 +302,7 @@ def test_a_denial_by_the_cap_is_recorded_and_answered() -> None:
 
 @pytest.mark.parametrize("rules", [None, [], [{"when": {}, "decision": "deny"}]])
 def test_a_denial_by_the_policy_is_recorded_and_answered(rules: Any) -> None:
-    unit = Kernel(tiny(rules=rules))
+    unit = Kernel(small_manifest(rules=rules))
     unit.poke("ask:x")
     [decision] = unit.of("decision")
     assert (decision.body["by"], decision.body["code"]) == ("policy", "policy_denied")
@@ -311,13 +311,15 @@ def test_a_denial_by_the_policy_is_recorded_and_answered(rules: Any) -> None:
 
 def test_params_that_break_the_effects_schema_are_a_recorded_denial() -> None:
     a_number = {"op": "get", "args": [{"record": {"a": 7}}, "a"]}  # of no known type before it runs
-    unit = Kernel(tiny([plan([emitting("go", "h", a_number), *ECHO["steps"][1:]], ECHO["edges"])]))
+    unit = Kernel(small_manifest([plan([emitting("go", "h", a_number), *ECHO["steps"][1:]], ECHO["edges"])]))
     unit.poke("ask:x")
     assert (unit.of("decision")[0].body["by"], unit.log) == ("schema", ["asked", "error:effect_params_invalid"])
 
 
 def test_an_expression_error_ends_the_plan_and_the_reducer_hears_of_it() -> None:
-    unit = Kernel(tiny([plan([raising("tell", "x", {"op": "get", "args": [ref("@plan.input"), "nothing"]})])]))
+    unit = Kernel(
+        small_manifest([plan([raising("tell", "x", {"op": "get", "args": [ref("@plan.input"), "nothing"]})])])
+    )
     unit.poke("ask:x")
     [ended] = unit.of("plan_ended")
     assert ended.body == {
@@ -332,7 +334,7 @@ def test_an_expression_error_ends_the_plan_and_the_reducer_hears_of_it() -> None
 
 
 def test_a_payload_that_the_plan_can_not_read_ends_the_plan() -> None:
-    unit = Kernel(tiny())
+    unit = Kernel(small_manifest())
     unit.poke("ask:x")
     unit.receipt(unit.intents[0], {"status": "ok", "payload": {"nonsense": True}})
     assert unit.log == ["asked", "plan failed:1:plan_failed"]
@@ -340,14 +342,14 @@ def test_a_payload_that_the_plan_can_not_read_ends_the_plan() -> None:
 
 
 def test_a_receipt_that_nobody_asked_for_changes_nothing() -> None:
-    unit = Kernel(tiny())
+    unit = Kernel(small_manifest())
     unit.poke("ask:x")
     assert unit.receipt(b"?" * 32, echoed("x")) == []
     assert len(unit.intents) == 1
 
 
 def test_a_second_receipt_changes_nothing() -> None:
-    unit = Kernel(tiny())
+    unit = Kernel(small_manifest())
     unit.poke("ask:x")
     intent = unit.intents[0]
     unit.receipt(intent, echoed("x"))
@@ -364,7 +366,7 @@ def test_a_receipt_may_come_before_the_step_that_awaits_it() -> None:
         raising("tell", ref("@var:r1.payload.text"), ref("@var:r2.payload.text")),
     ]
     edges = [edge("one", "wait1"), edge("two", "wait2"), edge("wait1", "wait2"), edge("wait2", "tell")]
-    unit = Kernel(tiny([plan(steps, edges)]))
+    unit = Kernel(small_manifest([plan(steps, edges)]))
     unit.poke("ask:x")
     one, two = unit.intents
     unit.receipt(two, echoed("second"))
@@ -380,7 +382,7 @@ def test_one_receipt_may_be_awaited_twice() -> None:
         raising("tell", ref("@var:r1.status"), ref("@var:r2.payload.text")),
     ]
     edges = [edge("go", "once"), edge("once", "twice"), edge("twice", "tell")]
-    unit = Kernel(tiny([plan(steps, edges)]))
+    unit = Kernel(small_manifest([plan(steps, edges)]))
     unit.poke("ask:x")
     unit.receipt(unit.intents[0], echoed("y"))
     assert unit.log == ["asked", "ok:y"]
@@ -388,7 +390,7 @@ def test_one_receipt_may_be_awaited_twice() -> None:
 
 def test_a_late_receipt_of_a_plan_that_has_ended_is_recorded_and_forgotten() -> None:
     steps = [emitting("go", "h", "1"), {"id": "end", "op": "end"}]
-    unit = Kernel(tiny([plan(steps, [edge("go", "end")])]))
+    unit = Kernel(small_manifest([plan(steps, [edge("go", "end")])]))
     unit.poke("ask:x")
     assert unit.of("plan_ended")[0].body["status"] == "ok"
     assert [r.kind for r in unit.receipt(unit.intents[0], echoed("x"))] == ["receipt"]
@@ -396,7 +398,7 @@ def test_a_late_receipt_of_a_plan_that_has_ended_is_recorded_and_forgotten() -> 
 
 
 def test_an_error_receipt_reaches_the_plan_with_its_status() -> None:
-    unit = Kernel(tiny())
+    unit = Kernel(small_manifest())
     unit.poke("ask:x")
     unit.receipt(unit.intents[0], failed("gone", "It is gone."))
     assert unit.log == ["asked", "error:gone"]
@@ -412,7 +414,7 @@ def test_a_trigger_on_an_event_that_is_no_record_starts_its_plan_without_a_corre
             return Step(set={"n": 0}, events=[Emit("ex/Aside@1", "a")])
         return Step(append={"log": [event["$value"]["status"]]})
 
-    unit = Kernel(tiny([told], reduce))
+    unit = Kernel(small_manifest([told], reduce))
     unit.poke("x")
     assert unit.log == [""]
 
@@ -423,7 +425,7 @@ def test_an_event_by_the_schema_of_an_arm_reaches_its_own_unit_in_the_form_of_it
             return Step(set={"n": 1}, events=[Emit("ex/Told@1", {"room": "a", "status": "s", "detail": "d"})])
         return Step(append={"log": [f"{event['$tag']}:{event['$value']['status']}"]})
 
-    unit = Kernel(tiny([], reduce))
+    unit = Kernel(small_manifest([], reduce))
     unit.poke("x")
     assert unit.log == ["Told:s"]
     assert unit.of("event")[1].body["schema"] == "ex/Told@1"
@@ -435,15 +437,15 @@ def test_an_event_by_the_schema_of_an_arm_reaches_its_own_unit_in_the_form_of_it
 def test_identical_effects_of_one_plan_of_two_plans_and_of_two_events_are_different_intents() -> None:
     steps = [emitting("a", "h1", "same"), emitting("b", "h2", "same")]
     twin = plan(steps, name="ex/twin@1")
-    unit = Kernel(tiny([plan(steps), twin]))
+    unit = Kernel(small_manifest([plan(steps), twin]))
     unit.poke("ask:x,x")
     unit.poke("ask:x")
     identities = {intent.id for intent in unit.intents}
     assert len(identities) == len(unit.intents) == 12
 
 
-def test_an_identical_effect_hears_back_each_time() -> None:
-    unit = Kernel(tiny())
+def test_each_identical_effect_gets_its_own_receipt() -> None:
+    unit = Kernel(small_manifest())
     for _ in range(3):
         unit.poke("ask:same")
         unit.receipt(unit.intents[0], echoed("same"))
@@ -456,7 +458,7 @@ def test_an_identical_effect_hears_back_each_time() -> None:
 def test_intents_differ_between_worlds_and_units() -> None:
     ids = set()
     for world, key in [("world_1", "a"), ("world_2", "a"), ("world_1", "c")]:
-        unit = Kernel(tiny(), Unit("ex/Room@1", key), world=world)
+        unit = Kernel(small_manifest(), Unit("ex/Room@1", key), world=world)
         unit.event(poke("ask:x", key))
         ids |= {intent.id for intent in unit.intents}
     assert len(ids) == 3
@@ -466,7 +468,7 @@ def test_intents_differ_between_worlds_and_units() -> None:
 
 
 def test_an_event_for_another_unit_leaves_by_the_outbox_with_its_place_as_its_id() -> None:
-    unit = Kernel(tiny())
+    unit = Kernel(small_manifest())
     unit.poke("post:one,two")
     first, second = unit.last.outbox
     assert first.target == Unit(BOARD, "b")
@@ -476,7 +478,7 @@ def test_an_event_for_another_unit_leaves_by_the_outbox_with_its_place_as_its_id
 
 
 def test_a_cell_that_is_deleted_begins_anew() -> None:
-    unit = Kernel(tiny())
+    unit = Kernel(small_manifest())
     unit.poke("one")
     unit.poke("forget")
     assert unit.state.cell is None
@@ -488,11 +490,11 @@ def test_a_cell_that_is_deleted_begins_anew() -> None:
 
 
 def test_a_new_manifest_applies_at_the_next_ingress_and_open_plans_finish_under_theirs() -> None:
-    unit = Kernel(tiny())
+    unit = Kernel(small_manifest())
     unit.poke("ask:x")
     old = unit.manifest
     other = plan([raising("tell", {"text": "new plan"}, {"text": "-"})])
-    unit.manifest = tiny([other], source=b"2")
+    unit.manifest = small_manifest([other], source=b"2")
     unit.poke("ask:y")
     assert unit.of("manifest")[-1].body == {"ref": unit.manifest.ref}
     assert unit.log == ["asked", "asked", "new plan:-"]
@@ -508,9 +510,9 @@ def test_an_open_plan_whose_event_the_new_manifest_does_not_know_ends_with_an_er
         {"id": "say", "op": "raise_event", "event": "ex/Gone@1", "value": {"record": {}}},
     ]
     edges = [edge("go", "wait"), edge("wait", "say")]
-    unit = Kernel(tiny([plan(steps, edges)], schemas={"ex/Gone@1": {"record": {}}}))
+    unit = Kernel(small_manifest([plan(steps, edges)], schemas={"ex/Gone@1": {"record": {}}}))
     unit.poke("ask:x")
-    unit.manifest = tiny(source=b"2")
+    unit.manifest = small_manifest(source=b"2")
     unit.receipt(unit.intents[0], echoed("x"))
     assert unit.of("plan_ended")[0].body["code"] == "plan_failed"
     assert unit.log == ["asked", "plan failed:1:plan_failed"]
@@ -525,9 +527,9 @@ def test_an_open_plan_is_governed_by_the_policy_in_force_when_it_asks() -> None:
     ]
     told = raising("tell", ref("@var:r2.status"), ref("@var:r2.payload.code"))
     edges = [edge("one", "w1"), edge("w1", "two"), edge("two", "w2"), edge("w2", "tell")]
-    unit = Kernel(tiny([plan([*steps, told], edges)]))
+    unit = Kernel(small_manifest([plan([*steps, told], edges)]))
     unit.poke("ask:x")
-    unit.manifest = tiny([plan([*steps, told], edges)], rules=[])
+    unit.manifest = small_manifest([plan([*steps, told], edges)], rules=[])
     unit.receipt(unit.intents[0], echoed("1"))
     assert unit.log == ["asked", "error:policy_denied"]
 
@@ -549,7 +551,7 @@ def test_what_a_step_records_does_not_grow_with_the_cell(monkeypatch: pytest.Mon
     def reduce(state: State, event: Any, context: ReducerContext) -> Step:
         return Step(set={"n": 1}, append={"log": [event["$value"]["what"]]})
 
-    manifest = tiny(reduce=reduce)
+    manifest = small_manifest(reduce=reduce)
     state = UnitState("world_1", A)
     sizes: list[int] = []
     monkeypatch.setattr(Vector, "__iter__", counted)
@@ -567,6 +569,6 @@ def test_what_a_step_records_does_not_grow_with_the_cell(monkeypatch: pytest.Mon
 
 
 def test_without_a_policy_nothing_is_allowed() -> None:
-    unit = Kernel(tiny(rules=None))
+    unit = Kernel(small_manifest(rules=None))
     unit.poke("ask:x")
     assert unit.log == ["asked", "error:policy_denied"]

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from tests.world.budget_worlds import ASKED, B, Units, called, spending, thought, told
-from tests.world.small_world import SECOND, A, Kernel, plain, plan, raising, tiny
+from tests.world.small_world import SECOND, A, Kernel, plain, plan, raising, small_manifest
 
 from demiurge.errors import InvalidValue
 from demiurge.tools.limits.allowance import Allowance
@@ -327,7 +327,7 @@ def test_a_share_for_an_event_that_stays_is_refused(schema: str, value: Any) -> 
     def reduce(_state: Any, _event: Any, _context: Any) -> Step:
         return Step(set={"n": 0}, events=[Emit(schema, value, Allowance(max_tool_calls=1))])
 
-    kernel = Kernel(tiny(reduce=reduce))
+    kernel = Kernel(small_manifest(reduce=reduce))
     kernel.poke("x")
     [step] = kernel.of("step")
     message = f"{schema} stays in this unit, so it takes no budget along"
@@ -437,7 +437,7 @@ def test_a_history_replays_to_the_same_state() -> None:
 def test_the_budget_of_a_plans_event_is_checked_before_it_runs() -> None:
     step = {**raising("t", "s", "d"), "budget": ref_nowhere()}
     with pytest.raises(InvalidValue, match=r"@plan\.input\.nothing"):
-        tiny([plan([step])])
+        small_manifest([plan([step])])
 
 
 def ref_nowhere() -> dict[str, str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.world.small_world import SCHEMAS, A, Kernel, tiny
+from tests.world.small_world import SCHEMAS, A, Kernel, small_manifest
 
 from demiurge.world.manifest import Manifest
 from demiurge.world.unit import Unit
@@ -15,7 +15,7 @@ SETTLED = {"DoubtSettled": {"ref": "sys/DoubtSettled@1"}}
 
 def hearing() -> Manifest:
     """The small world with rooms that offer_event of settled doubts."""
-    return tiny(schemas={"ex/Ev@1": {"variant": {**SCHEMAS["ex/Ev@1"]["variant"], **SETTLED}}})
+    return small_manifest(schemas={"ex/Ev@1": {"variant": {**SCHEMAS["ex/Ev@1"]["variant"], **SETTLED}}})
 
 
 def told(unit: str, tool: str = "pay") -> dict[str, Any]:

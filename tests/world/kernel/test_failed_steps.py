@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from tests.world.reducer_effects import ANY, FAILED, requesting, timer
-from tests.world.small_world import Kernel, poke, tiny
+from tests.world.small_world import Kernel, poke, small_manifest
 
 from demiurge.errors import InvalidValue
 from demiurge.tools.limits.allowance import Allowance
@@ -65,13 +65,13 @@ def test_a_module_is_told_that_a_step_on_another_units_event_failed() -> None:
     assert unit.log == ["reducer_failed: RuntimeError derived"]
 
 
-def test_who_sends_from_outside_sees_the_record_and_the_module_is_told_nothing() -> None:
+def test_a_failed_step_on_an_event_from_outside_is_recorded_and_the_module_is_not_told() -> None:
     unit = breaking()
     unit.poke("break")
     assert unit.kinds() == ["event", "manifest", "step"]
 
 
-def test_a_module_that_fails_at_hearing_of_a_failure_is_not_told_again() -> None:
+def test_a_module_that_fails_while_it_handles_a_failure_is_not_told_again() -> None:
     unit = breaking()
     unit.poke("again")
     unit.poke("tell break")
@@ -83,8 +83,8 @@ def test_a_module_that_fails_at_hearing_of_a_failure_is_not_told_again() -> None
     ]
 
 
-def test_a_module_without_an_arm_for_it_is_told_nothing() -> None:
-    unit = Kernel(tiny([], breaks))
+def test_a_module_without_a_variant_for_a_failed_step_is_not_told() -> None:
+    unit = Kernel(small_manifest([], breaks))
     unit.poke("tell break")
     assert unit.kinds() == ["event", "manifest", "step", "event", "step"]
 

@@ -7,7 +7,19 @@ from typing import Any
 import pytest
 from tests.world.budget_worlds import ASKED, BUMP, CALL, Units, calling, spending, told
 from tests.world.reducer_effects import ALLOWED, GRANTS, put, requesting, timer, wants
-from tests.world.small_world import SECOND, START_NS, A, Kernel, awaiting, edge, emitting, plan, raising, ref, tiny
+from tests.world.small_world import (
+    SECOND,
+    START_NS,
+    A,
+    Kernel,
+    awaiting,
+    edge,
+    emitting,
+    plan,
+    raising,
+    ref,
+    small_manifest,
+)
 
 from demiurge.tools.limits.allowance import Allowance
 from demiurge.tools.policy import Budgets, ToolPolicy
@@ -24,7 +36,7 @@ from demiurge.world.state import OpenIntent, UnitState
 
 
 def test_an_admitted_effect_is_recorded_with_what_decided_on_it() -> None:
-    unit = Kernel(tiny())
+    unit = Kernel(small_manifest())
     unit.event({"$tag": "Poke", "$value": {"room": "a", "what": "ask:x"}}, actor="anna")
     [record], [intent] = unit.of("intent"), unit.intents
     origin = {"id": 1, "kind": "plan", "name": "ex/plan@1"}
@@ -70,7 +82,7 @@ def test_the_parameters_are_recorded_in_the_normal_form_of_their_schema() -> Non
 
 
 def test_a_denied_effect_is_recorded_with_what_denied_it() -> None:
-    unit = Kernel(tiny(rules=[]))
+    unit = Kernel(small_manifest(rules=[]))
     unit.poke("ask:x")
     [decision] = unit.of("decision")
     body = dict(decision.body)
@@ -103,7 +115,7 @@ def broken_call(call: bytes) -> Kernel:
     step["params"]["record"]["call_ref"] = {"hash": ref_of(call)}
     told = raising("say", ref("@var:r.payload.code"), ref("@var:r.payload.message"))
     policy = ToolPolicy((ASKED,), require_approval_for_tools=(ASKED,))
-    manifest = tiny(
+    manifest = small_manifest(
         [plan([step, awaiting("wait", "h", "r"), told], [edge("go", "wait"), edge("wait", "say")])],
         grants=[{"name": "tool", "cap": "sys/tool@1", "params": {}}],
         tool_policy=policy,
@@ -133,14 +145,14 @@ def test_a_call_that_nobody_can_ask_about_is_denied(call: bytes, message: str) -
 
 def test_each_denial_counts_as_an_effect_and_the_next_is_judged_by_itself() -> None:
     steps = [emitting("a", "h1", "x", cap="none"), emitting("b", "h2", "x")]
-    unit = Kernel(tiny([plan(steps)], check=False))
+    unit = Kernel(small_manifest([plan(steps)], check=False))
     unit.poke("ask:x")
     assert unit.of("decision")[0].body["code"] == "no_grant"
     assert [intent.grant for intent in unit.intents] == ["echo"]
 
 
 def test_the_deadline_of_a_grant_is_that_of_the_ingress() -> None:
-    unit = Kernel(tiny(grants=[{"name": "echo", "cap": "ex/echo@1", "params": {}, "expiry_ns": later(1)}]))
+    unit = Kernel(small_manifest(grants=[{"name": "echo", "cap": "ex/echo@1", "params": {}, "expiry_ns": later(1)}]))
     unit.poke("ask:x")
     assert len(unit.intents) == 1
     unit.poke("ask:x")
@@ -150,7 +162,7 @@ def test_the_deadline_of_a_grant_is_that_of_the_ingress() -> None:
 
 def later(seconds: int) -> int:
     """The nanosecond after an ingress that comes so many seconds after the beginning."""
-    return Kernel(tiny()).now_ns + seconds * SECOND + 1
+    return Kernel(small_manifest()).now_ns + seconds * SECOND + 1
 
 
 def test_the_call_that_a_person_is_asked_about_is_a_blob_that_the_step_needs() -> None:

@@ -11,7 +11,20 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.world.reducer_effects import ALLOWED, ANY, GRANTS, OWN, get, own, put, requesting, timer, wants
-from tests.world.small_world import A, Kernel, ask, awaiting, echoed, edge, emitting, plain, plan, raising, ref, tiny
+from tests.world.small_world import (
+    A,
+    Kernel,
+    ask,
+    awaiting,
+    echoed,
+    edge,
+    emitting,
+    plain,
+    plan,
+    raising,
+    ref,
+    small_manifest,
+)
 
 from demiurge.stores.protocol import Snapshot
 from demiurge.tools.limits.allowance import Allowance
@@ -197,7 +210,7 @@ def test_plans_that_one_event_starts_ask_for_1024_effects_at_most() -> None:
     def reduce(state: Any, event: Any, context: ReducerContext) -> Step:
         return Step(set={"n": 1}, events=[ask("x", n) for n in range(20)] if event["$tag"] == "Poke" else ())
 
-    unit = Kernel(tiny([plan([emitting(f"s{n}", f"h{n}", "x") for n in range(60)])], reduce))
+    unit = Kernel(small_manifest([plan([emitting(f"s{n}", f"h{n}", "x") for n in range(60)])], reduce))
     unit.poke("go")
     assert len(unit.intents) == 1024
     ended = [record.body for record in unit.of("plan_ended") if record.body["status"] == "error"]
@@ -213,7 +226,7 @@ def test_the_blobs_of_an_ingress_are_16_mib_at_most() -> None:
         size = int(event["$value"]["what"])
         return Step(set={"n": 1}, blobs=[bytes(size), b"x"])
 
-    unit = Kernel(tiny([], reduce))
+    unit = Kernel(small_manifest([], reduce))
     unit.poke(str((16 << 20) - 1))
     assert len(unit.last.new_blobs) == 2
     unit.poke(str(16 << 20))
@@ -296,7 +309,7 @@ def test_whatever_a_reducer_raises_is_an_outcome(fault: BaseException) -> None:
     def reduce(state: Any, event: Any, context: ReducerContext) -> Step:
         raise fault
 
-    unit = Kernel(tiny([], reduce))
+    unit = Kernel(small_manifest([], reduce))
     unit.poke("go")
     assert unit.of("step")[0].body == {"error": {"code": "reducer_failed", "message": type(fault).__name__}}
 
@@ -306,7 +319,7 @@ def test_ctrl_c_and_a_missing_blob_are_no_faults_of_the_reducer() -> None:
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        Kernel(tiny([], stop)).poke("go")
+        Kernel(small_manifest([], stop)).poke("go")
 
     def read(state: Any, event: Any, context: ReducerContext) -> Step:
         try:
@@ -314,7 +327,7 @@ def test_ctrl_c_and_a_missing_blob_are_no_faults_of_the_reducer() -> None:
         except Exception as error:  # what a reducer may do, and does not get in the way
             raise AssertionError from error
 
-    unit = Kernel(tiny([], read))
+    unit = Kernel(small_manifest([], read))
     unit.put(b"four")
     unit.poke("go")
     assert unit.state.cell is not None
@@ -344,7 +357,7 @@ def test_an_own_effect_of_a_built_in_cap_type_that_was_taken_unchecked_is_decide
         raising("say", ref("@var:r.status"), ref("@var:r.payload.code")),
     ]
     steps[0]["params"] = {"record": {"path": {"list": []}, "content": ref("@plan.input.text")}}
-    manifest = tiny(
+    manifest = small_manifest(
         [plan(steps, [edge("go", "wait"), edge("wait", "say")])],
         grants=[{"name": "g", "cap": f"sys/{cap_type}@1", "params": params}],
         definitions=[mine],

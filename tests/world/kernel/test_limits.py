@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from tests.world.reducer_effects import ALLOWED, GRANTS, requesting, timer
-from tests.world.small_world import Kernel, ask, emitting, plan, poke, raising, tiny
+from tests.world.small_world import Kernel, ask, emitting, plan, poke, raising, small_manifest
 
 from demiurge.world.kernel import step_context
 from demiurge.world.reducer import Emit, ReducerContext, Step
@@ -36,17 +36,17 @@ def test_an_ingress_causes_so_many_events_and_no_more(
     monkeypatch: pytest.MonkeyPatch, what: str, made: int, *, failed: bool
 ) -> None:
     monkeypatch.setattr(step_context, "EVENTS_PER_INGRESS", 5)
-    unit = Kernel(tiny([], sending))
+    unit = Kernel(small_manifest([], sending))
     unit.poke(what)
     assert len(unit.of("event")) - 1 == made
     assert failures(unit) == [TOO_MANY] * failed
 
 
 def test_an_ingress_causes_4096_events() -> None:
-    unit = Kernel(tiny([], sending))
+    unit = Kernel(small_manifest([], sending))
     unit.poke(",".join(["256"] * 16))
     assert (len(unit.of("event")), failures(unit)) == (4097, [])
-    unit = Kernel(tiny([], sending))
+    unit = Kernel(small_manifest([], sending))
     unit.poke(",".join(["256"] * 16 + ["1"]))
     assert (len(unit.of("event")), failures(unit)) == (4097, [TOO_MANY])
 
@@ -54,7 +54,7 @@ def test_an_ingress_causes_4096_events() -> None:
 @pytest.mark.parametrize(("limit", "status"), [(3, "ok"), (2, "error")])
 def test_an_event_of_a_plan_counts_as_one_of_a_step(monkeypatch: pytest.MonkeyPatch, limit: int, status: str) -> None:
     monkeypatch.setattr(step_context, "EVENTS_PER_INGRESS", limit)
-    unit = Kernel(tiny([plan([raising("a", "s", "d"), raising("b", "s", "d")])]))
+    unit = Kernel(small_manifest([plan([raising("a", "s", "d"), raising("b", "s", "d")])]))
     unit.poke("ask:x")  # one event of the step, two of the plan
     [ended] = unit.of("plan_ended")
     assert ended.body["status"] == status
@@ -66,7 +66,7 @@ def test_effects_of_all_plans_count_together(
     monkeypatch: pytest.MonkeyPatch, limit: int, made: int, status: list[str]
 ) -> None:
     monkeypatch.setattr(step_context, "EFFECTS_PER_INGRESS", limit)
-    unit = Kernel(tiny([plan([emitting("a", "h1", "x"), emitting("b", "h2", "x")])]))
+    unit = Kernel(small_manifest([plan([emitting("a", "h1", "x"), emitting("b", "h2", "x")])]))
     unit.poke("ask:x,y")
     assert len(unit.intents) == made
     assert [ended.body["status"] for ended in unit.of("plan_ended")] == status
@@ -99,7 +99,7 @@ def test_effects_of_plans_and_of_steps_count_together(monkeypatch: pytest.Monkey
 
     steps = [emitting("a", "h1", "x"), emitting("b", "h2", "x"), raising("say", "s", "d")]
     unit = Kernel(
-        tiny([plan(steps)], reduce, effects=ALLOWED, grants=GRANTS, check=False),
+        small_manifest([plan(steps)], reduce, effects=ALLOWED, grants=GRANTS, check=False),
     )
     unit.poke("go")
     assert len(unit.intents) == made
@@ -119,7 +119,7 @@ def test_the_blobs_of_all_steps_count_together(
             return Step(set={"n": 1}, blobs=[bytes(int(what[0]))])
         return Step(set={"n": 1}, events=[Emit("ex/Ev@1", poke(size)) for size in what[1:]])
 
-    unit = Kernel(tiny([], keeping))
+    unit = Kernel(small_manifest([], keeping))
     unit.poke("all " + " ".join(map(str, sizes)))
     assert len(unit.last.new_blobs) == kept
     message = "this ingress has made more than 16 MiB of blobs"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tests.world.small_world import Kernel, echoed, plain, tiny
+from tests.world.small_world import Kernel, echoed, plain, small_manifest
 
 
 @pytest.mark.parametrize(
@@ -15,7 +15,7 @@ from tests.world.small_world import Kernel, echoed, plain, tiny
     ],
 )
 def test_a_notice_is_recorded_and_changes_nothing_else(kind: str, body: dict[str, str]) -> None:
-    unit = Kernel(tiny())
+    unit = Kernel(small_manifest())
     unit.poke("ask:x")
     before = plain(unit.state)
     [record] = unit.take(kind, body)
@@ -25,7 +25,7 @@ def test_a_notice_is_recorded_and_changes_nothing_else(kind: str, body: dict[str
 
 
 def test_after_a_fork_the_unit_asks_as_a_unit_of_the_new_world() -> None:
-    forked, other = Kernel(tiny()), Kernel(tiny())
+    forked, other = Kernel(small_manifest()), Kernel(small_manifest())
     for unit in (forked, other):
         unit.poke("ask:x")
     body = {"world": "world_2", "from": "world_1", "position": 4}

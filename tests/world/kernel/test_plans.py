@@ -21,7 +21,7 @@ from tests.world.small_world import (
     poke,
     raising,
     ref,
-    tiny,
+    small_manifest,
 )
 
 from demiurge.tools.limits.allowance import Allowance
@@ -43,7 +43,7 @@ def told(status: str, detail: str) -> dict[str, Any]:
 
 
 def test_an_effect_of_a_plan_is_identified_by_all_that_led_to_it() -> None:
-    unit = Kernel(tiny([plan([emitting("one", "h1", "x"), emitting("two", "h2", "x")])]))
+    unit = Kernel(small_manifest([plan([emitting("one", "h1", "x"), emitting("two", "h2", "x")])]))
     unit.poke("ask:x")
     for number, intent in enumerate(unit.intents, 1):
         identity = ["world_1", str(A), 3, 1, number, "ex.echo", cbor.digest({"text": "x"}), "echo"]
@@ -52,7 +52,7 @@ def test_an_effect_of_a_plan_is_identified_by_all_that_led_to_it() -> None:
 
 
 def test_an_event_of_a_plan_is_recorded_with_its_schema_its_value_and_its_cause() -> None:
-    unit = Kernel(tiny([plan([raising("say", {"text": "s"}, {"text": "d"})])]))
+    unit = Kernel(small_manifest([plan([raising("say", {"text": "s"}, {"text": "d"})])]))
     unit.poke("ask:x")
     asked, event = unit.of("event")[1:]
     assert event.body == {"schema": "ex/Ev@1", "value": told("s", "d")}
@@ -62,13 +62,13 @@ def test_an_event_of_a_plan_is_recorded_with_its_schema_its_value_and_its_cause(
 def test_an_event_of_a_plan_exposes_the_blobs_that_its_value_names() -> None:
     schemas: dict[str, Any] = {"ex/Aside@1": {"record": {"blob": {"hash": {}}}}}
     step = {"id": "s", "op": "raise_event", "event": "ex/Aside@1", "value": {"record": {"blob": {"hash": BLOB}}}}
-    unit = Kernel(tiny([plan([step])], schemas=schemas))
+    unit = Kernel(small_manifest([plan([step])], schemas=schemas))
     unit.poke("ask:x")
     assert unit.of("event")[-1].refs == (BLOB,)
 
 
 def test_a_plans_end_is_recorded_under_what_it_was_caused_by() -> None:
-    unit = Kernel(tiny([plan([{"id": "end", "op": "end"}])]))
+    unit = Kernel(small_manifest([plan([{"id": "end", "op": "end"}])]))
     unit.poke("ask:x")
     [ended] = unit.of("plan_ended")
     assert (ended.body, ended.cause, ended.refs) == (ENDED, unit.of("event")[1].unit_seq, ())
@@ -77,7 +77,7 @@ def test_a_plans_end_is_recorded_under_what_it_was_caused_by() -> None:
 def test_a_plans_result_is_recorded_with_the_blobs_that_it_names() -> None:
     schemas: dict[str, Any] = {"ex/Found@1": {"record": {"blob": {"hash": {}}}}}
     end = {"id": "end", "op": "end", "result": {"record": {"blob": {"hash": BLOB}}}}
-    unit = Kernel(tiny([{**plan([end]), "output": "ex/Found@1"}], schemas=schemas))
+    unit = Kernel(small_manifest([{**plan([end]), "output": "ex/Found@1"}], schemas=schemas))
     unit.poke("ask:x")
     [ended] = unit.of("plan_ended")
     assert ended.body == {**ENDED, "result": {"blob": BLOB}}
@@ -92,7 +92,7 @@ def test_a_plan_that_fails_is_recorded_and_its_module_hears_all_of_it() -> None:
         heard.append((event, context.cause))
         return Step(set={"n": 1}, events=[ASK] if from_poke else ())
 
-    unit = Kernel(tiny([plan(BROKEN)], reduce))
+    unit = Kernel(small_manifest([plan(BROKEN)], reduce))
     unit.poke("x")
     [ended] = unit.of("plan_ended")
     why = {"code": "plan_failed", "message": "there is no 'nothing' to get"}
@@ -115,7 +115,7 @@ def test_what_a_module_does_about_a_failed_plan_belongs_to_the_run_of_the_plan()
     fired = {"TimerFired": {"ref": "sys/TimerFired@1"}}
     schemas = {"ex/Ev@1": {"variant": {**SCHEMAS["ex/Ev@1"]["variant"], **fired}}}
     unit = Kernel(
-        tiny([plan(BROKEN)], reduce, tool_policy=policy, grants=grants, effects=effects, schemas=schemas),
+        small_manifest([plan(BROKEN)], reduce, tool_policy=policy, grants=grants, effects=effects, schemas=schemas),
     )
     unit.poke("x")
     [intent], [run] = unit.intents, unit.state.runs
@@ -124,7 +124,7 @@ def test_what_a_module_does_about_a_failed_plan_belongs_to_the_run_of_the_plan()
 
 def test_a_plan_of_a_unit_without_an_arm_for_it_fails_in_the_record_alone() -> None:
     variant = {tag: arm for tag, arm in SCHEMAS["ex/Ev@1"]["variant"].items() if tag != "PlanFailed"}
-    unit = Kernel(tiny([plan(BROKEN)], schemas={"ex/Ev@1": {"variant": variant}}))
+    unit = Kernel(small_manifest([plan(BROKEN)], schemas={"ex/Ev@1": {"variant": variant}}))
     unit.poke("ask:x")
     assert unit.of("plan_ended")[0].body["status"] == "error"
     assert unit.log == ["asked"]
@@ -132,7 +132,7 @@ def test_a_plan_of_a_unit_without_an_arm_for_it_fails_in_the_record_alone() -> N
 
 def test_the_message_of_a_failure_is_1000_characters_at_most() -> None:
     long = [raising("tell", "x", {"op": "get", "args": [ref("@plan.input"), {"text": "n" * 2000}]})]
-    unit = Kernel(tiny([plan(long)], check=False))
+    unit = Kernel(small_manifest([plan(long)], check=False))
     unit.poke("ask:x")
     message = unit.of("plan_ended")[0].body["message"]
     assert len(message) == 1000
@@ -147,7 +147,7 @@ def test_a_fault_of_the_program_in_a_plan_ends_it_by_its_class_alone(
         raise fault
 
     monkeypatch.setattr("demiurge.world.kernel.plans.run", run)
-    unit = Kernel(tiny())
+    unit = Kernel(small_manifest())
     unit.poke("ask:x")
     [ended] = unit.of("plan_ended")
     assert (ended.body["code"], ended.body["message"]) == ("plan_failed", type(fault).__name__)
@@ -156,7 +156,7 @@ def test_a_fault_of_the_program_in_a_plan_ends_it_by_its_class_alone(
 
 def test_what_a_plan_does_after_it_has_heard_an_event_is_caused_by_that_event() -> None:
     waiting = {"id": "w", "op": "await_event", "event": "ex/Told@1", "where": True, "bind": {"as": "e"}}
-    unit = Kernel(tiny([plan([waiting, raising("say", "heard", "d")], [edge("w", "say")])]))
+    unit = Kernel(small_manifest([plan([waiting, raising("say", "heard", "d")], [edge("w", "say")])]))
     unit.poke("ask:x")
     event, said, ended, *_ = unit.event(told("s", "d"))
     assert [said.body["value"]["$value"]["status"], ended.kind] == ["heard", "plan_ended"]
@@ -168,7 +168,7 @@ def test_an_event_that_a_plan_has_waited_for_is_kept_in_the_form_of_its_local() 
     schemas = {"ex/Heard@1": {"record": {name: {"text": {}} for name in ("room", "status", "detail")} | OPTION}}
     steps = [waiting, emitting("go", "h", "x"), awaiting("wait", "h", "r")]
     parts = {**plan(steps, [edge("w", "go"), edge("go", "wait")]), "locals": {"e": "ex/Heard@1"}}
-    unit = Kernel(tiny([parts], schemas=schemas, check=False))
+    unit = Kernel(small_manifest([parts], schemas=schemas, check=False))
     unit.poke("ask:x")
     unit.event(told("s", "d"))
     [instance] = unit.state.plans.values()
@@ -177,7 +177,7 @@ def test_an_event_that_a_plan_has_waited_for_is_kept_in_the_form_of_its_local() 
 
 def test_a_plan_that_waits_for_another_event_is_not_moved() -> None:
     waiting = {"id": "w", "op": "await_event", "event": "ex/Note@1", "where": True, "bind": {"as": "e"}}
-    unit = Kernel(tiny([plan([waiting])]))
+    unit = Kernel(small_manifest([plan([waiting])]))
     unit.poke("ask:x")
     unit.event(told("s", "d"))
     assert len(unit.state.plans) == 1
@@ -187,7 +187,7 @@ def test_a_receipt_for_a_plan_that_waits_for_something_else_is_kept_for_later() 
     waiting = {"id": "w", "op": "await_event", "event": "ex/Told@1", "where": True, "bind": {"as": "e"}}
     steps = [emitting("go", "h", "x"), waiting]
     steps += [awaiting("got", "h", "r"), raising("say", ref("@var:r.payload.text"), "d")]
-    unit = Kernel(tiny([plan(steps, [edge("go", "w"), edge("w", "got"), edge("got", "say")])]))
+    unit = Kernel(small_manifest([plan(steps, [edge("go", "w"), edge("w", "got"), edge("got", "say")])]))
     unit.poke("ask:x")
     [intent] = unit.intents
     unit.receipt(intent, echoed("x"))
@@ -206,7 +206,7 @@ def test_a_receipt_for_a_plan_that_waits_for_something_else_is_kept_for_later() 
 def test_a_plan_is_correlated_by_the_field_that_its_trigger_names(field: str, correlation: str) -> None:
     steps = [emitting("go", "h", "x"), awaiting("wait", "h", "r")]
     triggers = [{"event": "ex/Ev@1", "plan": "ex/plan@1", "correlate_by": field}]
-    unit = Kernel(tiny([plan(steps, [edge("go", "wait")], on="ex/Ev@1")], triggers=triggers, check=False))
+    unit = Kernel(small_manifest([plan(steps, [edge("go", "wait")], on="ex/Ev@1")], triggers=triggers, check=False))
     unit.event(poke("hi"))
     [instance] = unit.state.plans.values()
     assert (instance.correlation, instance.vars["correlation_id"]) == (correlation, correlation)
@@ -215,14 +215,14 @@ def test_a_plan_is_correlated_by_the_field_that_its_trigger_names(field: str, co
 
 def test_without_a_field_to_correlate_by_a_plan_has_an_empty_correlation() -> None:
     steps = [emitting("go", "h", "x"), awaiting("wait", "h", "r")]
-    unit = Kernel(tiny([plan(steps, [edge("go", "wait")], on="ex/Poke@1")]))
+    unit = Kernel(small_manifest([plan(steps, [edge("go", "wait")], on="ex/Poke@1")]))
     unit.poke("hi")
     [instance] = unit.state.plans.values()
     assert (instance.correlation, instance.vars["correlation_id"]) == ("", "")
 
 
 def test_two_plans_with_an_identical_effect_each_have_their_own_receipt() -> None:
-    unit = Kernel(tiny())
+    unit = Kernel(small_manifest())
     unit.poke("ask:same,same")
     first, second = unit.intents
     unit.receipt(second, failed("gone", "It is gone."))
@@ -237,7 +237,7 @@ def test_and_does_not_read_its_second_argument_when_the_first_is_false() -> None
     gone = {"op": "eq", "args": [{"op": "get", "args": [ref("@var:r.payload"), "code"]}, "gone"]}
     steps = [emitting("go", "h", "x"), awaiting("wait", "h", "r"), raising("say", {"text": "gone"}, {"text": "-"})]
     guard = {"op": "and", "args": [found, gone]}
-    unit = Kernel(tiny([plan(steps, [edge("go", "wait"), edge("wait", "say", guard)])]))
+    unit = Kernel(small_manifest([plan(steps, [edge("go", "wait"), edge("wait", "say", guard)])]))
     unit.poke("ask:x,y")
     first, second = unit.intents
     unit.receipt(first, echoed("fine"))
@@ -256,7 +256,7 @@ def test_steps_behind_a_false_guard_do_not_run() -> None:
         {"id": "keep", "op": "assign", "expr": ref("@var:r.payload.text"), "bind": {"as": "text"}},
         raising("say", {"text": "said"}, ref("@var:text")),
     ]
-    unit = Kernel(tiny([plan(steps, [edge("go", "wait"), edge("wait", "keep", IS_OK), edge("keep", "say")])]))
+    unit = Kernel(small_manifest([plan(steps, [edge("go", "wait"), edge("wait", "keep", IS_OK), edge("keep", "say")])]))
     unit.poke("ask:x")
     unit.receipt(unit.intents[0], failed("gone", "It is gone."))
     assert unit.of("plan_ended")[0].body["status"] == "ok"
@@ -264,7 +264,7 @@ def test_steps_behind_a_false_guard_do_not_run() -> None:
 
 
 def test_a_reference_to_a_variable_may_have_a_path() -> None:
-    unit = Kernel(tiny([ECHO]))
+    unit = Kernel(small_manifest([ECHO]))
     unit.poke("ask:x")
     unit.receipt(unit.intents[0], echoed("heard"))
     assert unit.log[-1] == "ok:heard"
@@ -278,7 +278,7 @@ def test_a_correlation_is_compared_with_its_own_type() -> None:
         number = int(event["$value"]["what"])
         return Step(set={"n": 1}, events=[Emit("ex/Ask@1", {"room": "a", "n": number, "text": ""})])
 
-    unit = Kernel(tiny([plan([step])], reduce))
+    unit = Kernel(small_manifest([plan([step])], reduce))
     unit.poke("1")
     unit.poke("2")
     assert len(unit.state.plans) == 2
@@ -287,7 +287,7 @@ def test_a_correlation_is_compared_with_its_own_type() -> None:
 
 
 def test_an_expression_error_ends_a_plan_with_a_record_that_its_reducer_sees() -> None:
-    unit = Kernel(tiny([plan([raising("t", "s", {"op": "get", "args": [ref("@plan.input"), "nothing"]})])]))
+    unit = Kernel(small_manifest([plan([raising("t", "s", {"op": "get", "args": [ref("@plan.input"), "nothing"]})])]))
     unit.poke("ask:x")
     assert unit.of("plan_ended")[0].body["code"] == "plan_failed"
     assert unit.log == ["asked", "plan failed:1:plan_failed"]
@@ -295,7 +295,7 @@ def test_an_expression_error_ends_a_plan_with_a_record_that_its_reducer_sees() -
 
 @pytest.mark.parametrize(("result", "told"), [(echoed("x"), "ok:x"), (failed("busy", "Later."), "error:busy")])
 def test_a_plan_branches_on_the_status_of_a_receipt(result: Any, told: str) -> None:
-    unit = Kernel(tiny())
+    unit = Kernel(small_manifest())
     unit.poke("ask:x")
     unit.receipt(unit.intents[0], result)
     assert unit.log[-1] == told
@@ -315,7 +315,7 @@ def test_an_empty_allowlist_allows_nothing_and_an_absent_one_allows_all(
     put = {"id": "p", "op": "emit_effect", "kind": "blob.put", "cap": "blob", "params": wanted}
     steps = [{**put, "bind": {"effect_id_as": "h"}}, awaiting("w", "h", "r")]
     say = raising("say", ref("@var:r.status"), ref("@var:r.payload.code"))
-    unit = Kernel(tiny([plan([*steps, say], [edge("p", "w"), edge("w", "say")])], grants=grants))
+    unit = Kernel(small_manifest([plan([*steps, say], [edge("p", "w"), edge("w", "say")])], grants=grants))
     unit.poke("ask:x")
     assert unit.log == ["asked", *told]
     assert len(unit.intents) == (not told)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.world.reducer_effects import ANY, FAILED, TYPED, requesting
-from tests.world.small_world import ROOM, echoed, room, tiny
+from tests.world.small_world import ROOM, echoed, room, small_manifest
 
 from demiurge.values import cbor
 from demiurge.world.effect import failed, succeeded
@@ -30,7 +30,7 @@ def test_a_failure_of_such_a_kind_brings_its_error_and_no_payload() -> None:
     assert event == {"$tag": "BlobGetResult", "$value": value}
 
 
-def test_any_other_kind_is_named_and_brings_its_payload_in_canonical_bytes() -> None:
+def test_an_effect_of_another_kind_has_its_name_and_its_payload_in_canonical_bytes() -> None:
     event = receipt_event(module(**TYPED, **ANY), b"i", "ex.own", "k", echoed("hi"))
     payload = cbor.encode({"text": "hi", "blob": None})
     value = {"intent": b"i", "key": "k", "status": "ok", "error": None, "kind": "ex.own", "payload": payload}
@@ -44,6 +44,6 @@ def test_a_failure_of_any_other_kind_brings_its_error_and_no_payload() -> None:
         assert event == {"$tag": "Came", "$value": value}
 
 
-def test_a_module_without_an_arm_for_it_hears_nothing() -> None:
+def test_a_module_without_a_variant_for_the_result_is_not_told() -> None:
     assert receipt_event(module(**FAILED), b"i", "timer.set", "k", failed(**GONE)) is None
-    assert receipt_event(tiny().modules[ROOM], b"i", "ex.own", "k", echoed("hi")) is None
+    assert receipt_event(small_manifest().modules[ROOM], b"i", "ex.own", "k", echoed("hi")) is None

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from tests.world.budget_worlds import ASKED, BUMP, CALL, calling
-from tests.world.small_world import Kernel, awaiting, edge, plan, raising, ref, tiny
+from tests.world.small_world import Kernel, awaiting, edge, plan, raising, ref, small_manifest
 
 from demiurge.tools.errors import SAFE_MESSAGES, ToolErrorCode
 from demiurge.tools.limits.allowance import Allowance
@@ -26,7 +26,9 @@ def room(tool: str = BUMP, refused: str | None = None, *, budgets: Budgets | Non
     )
     grants = [{"name": "tool", "cap": "sys/tool@1", "params": {}}]
     steps = [step, awaiting("wait", "h", "r"), told]
-    unit = Kernel(tiny([plan(steps, [edge("go", "wait"), edge("wait", "say")])], grants=grants, tool_policy=policy))
+    unit = Kernel(
+        small_manifest([plan(steps, [edge("go", "wait"), edge("wait", "say")])], grants=grants, tool_policy=policy)
+    )
     unit.put(CALL)
     unit.poke("ask:x")
     return unit

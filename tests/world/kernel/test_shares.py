@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from tests.world.budget_worlds import ASKED, BUMP, CALL, B, Units, spending, thought, told
-from tests.world.small_world import A, Kernel, tiny
+from tests.world.small_world import A, Kernel, small_manifest
 
 from demiurge.tools.limits.allowance import Allowance
 from demiurge.tools.policy import Budgets
@@ -178,7 +178,7 @@ def test_a_run_goes_on_while_a_plan_of_it_does_or_what_it_lent_is_not_back() -> 
 
 def test_a_message_from_a_run_that_is_not_counted_begins_one_only_with_a_budget() -> None:
     for sender, counted in (({}, 0), ({"budget": {}, "run": None}, 1), ({"budget": {"tool_calls": 1}}, 1)):
-        kernel = Kernel(tiny())
+        kernel = Kernel(small_manifest())
         kernel.event(
             {"$tag": "Poke", "$value": {"room": "a", "what": "ask:x"}},
             cause={"unit": str(B), "seq": 7, "index": 0, **sender},
@@ -187,7 +187,7 @@ def test_a_message_from_a_run_that_is_not_counted_begins_one_only_with_a_budget(
 
 
 def test_a_run_keeps_who_called_it_who_lent_to_it_and_when_it_began() -> None:
-    kernel = Kernel(tiny())
+    kernel = Kernel(small_manifest())
     sender = {"budget": {"tool_calls": 1}, "run": 4, "lent": True}
     kernel.event(
         {"$tag": "Poke", "$value": {"room": "a", "what": "ask:x"}},
@@ -198,7 +198,7 @@ def test_a_run_keeps_who_called_it_who_lent_to_it_and_when_it_began() -> None:
     assert (mine.lender, mine.caller) == ((str(B), 7), (str(B), 4))
 
 
-def test_what_comes_back_with_a_share_of_its_own_begins_a_run() -> None:
+def test_an_answer_with_a_share_of_its_own_begins_a_run() -> None:
     world = run(max_tool_calls=3)
     world.tell(calls=[ASKED])
     [mine] = world.a.state.runs
@@ -235,7 +235,7 @@ def test_a_share_is_held_against_the_dimensions_that_it_names() -> None:
 
 
 @pytest.mark.parametrize("limit", [0, 2])
-def test_who_would_lend_too_much_is_told_how_much_there_is(limit: int) -> None:
+def test_a_run_that_would_lend_too_much_is_told_how_much_there_is(limit: int) -> None:
     world = run(max_tool_calls=limit)
     world.tell(notes=[{"text": "nothing", "budget": {"max_tool_calls": limit + 1}}])
     [step, *_] = world.a.of("step")

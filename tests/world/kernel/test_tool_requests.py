@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from tests.world.budget_worlds import ASKED, BUMP, CALL, called, calling
-from tests.world.small_world import Kernel, awaiting, echoed, edge, plan, raising, ref, tiny
+from tests.world.small_world import Kernel, awaiting, echoed, edge, plan, raising, ref, small_manifest
 
 from demiurge.tools.limits.allowance import Allowance
 from demiurge.tools.policy import Budgets, ToolPolicy
@@ -36,7 +36,7 @@ def room(grants: tuple[str, ...] = ONE, budgets: Budgets | None = None) -> Kerne
         awaiting("wait", "h", "r"),
         raising("say", ref("@var:r.status"), "d"),
     ]
-    manifest = tiny(
+    manifest = small_manifest(
         [plan(steps, [edge("go", "wait"), edge("wait", "say")])],
         grants=[
             {"name": "tool", "cap": "sys/tool@1", "params": {}},
@@ -110,7 +110,7 @@ def test_a_number_that_a_call_has_used_is_not_taken_again() -> None:
     assert unit.intents == before
 
 
-def test_who_is_no_running_tool_call_may_not_ask() -> None:
+def test_only_a_running_tool_call_may_request_an_effect() -> None:
     unit, asked = calls(ASKED, BUMP)
     _, bump = unit.intents
     asks(unit, bump)
@@ -123,7 +123,7 @@ def test_who_is_no_running_tool_call_may_not_ask() -> None:
     assert asks(unit, bump, 1) == [], "over"
 
 
-def test_an_approved_call_may_ask() -> None:
+def test_an_approved_call_may_request_an_effect() -> None:
     unit, asked = calls(ASKED)
     unit.take("approval", {"intent": asked.id, "verdict": "approve", "reason": "", "by": "anna"})
     assert [record.kind for record in asks(unit, asked)] == ["capability_request", "intent"]
@@ -183,7 +183,7 @@ def test_what_a_call_asks_for_belongs_to_the_run_of_the_call() -> None:
     assert unit.state.runs == {}
 
 
-def test_what_takes_nothing_of_a_budget_is_not_stopped_when_that_is_used_up() -> None:
+def test_an_effect_that_costs_nothing_is_not_stopped_by_a_budget_that_is_used_up() -> None:
     unit, parent = calls(BUMP, BUMP, budgets=Budgets(unit=Allowance(max_total_tokens=10, max_tool_calls=9)))
     result = called()
     unit.receipt(unit.intents[1], {**result, "payload": {**result["payload"], "usage": {"total_tokens": 11}}})

@@ -17,7 +17,7 @@ from tests.world.small_world import (
     plan,
     poke,
     ref,
-    tiny,
+    small_manifest,
 )
 
 from demiurge.world.effect import succeeded
@@ -34,7 +34,7 @@ def count(state: State, event: Any, context: ReducerContext) -> Step:
 
 
 def test_an_event_of_a_unit_whose_module_is_gone_is_recorded_and_nobody_hears_it() -> None:
-    unit = Kernel(tiny(), Unit("ex/Gone@1", "x"))
+    unit = Kernel(small_manifest(), Unit("ex/Gone@1", "x"))
     assert [record.kind for record in unit.poke("x")] == ["event", "manifest"]
     assert unit.state.cell is None
 
@@ -50,7 +50,7 @@ def test_a_receipt_of_a_unit_whose_module_is_gone_is_recorded() -> None:
 
 
 def test_a_module_may_have_events_that_are_records() -> None:
-    unit = Kernel(tiny([], count, schemas={"ex/Ev@1": SCHEMAS["ex/Poke@1"]}, check=False))
+    unit = Kernel(small_manifest([], count, schemas={"ex/Ev@1": SCHEMAS["ex/Poke@1"]}, check=False))
     unit.event({"room": "a", "what": "x"})
     assert unit.log == ["{'room': 'a', 'what': 'x'}"]
 
@@ -58,7 +58,7 @@ def test_a_module_may_have_events_that_are_records() -> None:
 def test_an_arm_that_is_written_in_line_is_heard_under_the_schema_of_the_module() -> None:
     variant = {**SCHEMAS["ex/Ev@1"]["variant"], "Inline": {"record": {"room": {"text": {}}}}}
     started = plan([emitting("go", "h", "x")], on="ex/Ev@1")
-    unit = Kernel(tiny([started], count, schemas={"ex/Ev@1": {"variant": variant}}, check=False))
+    unit = Kernel(small_manifest([started], count, schemas={"ex/Ev@1": {"variant": variant}}, check=False))
     unit.event({"$tag": "Inline", "$value": {"room": "a"}})
     assert len(unit.intents) == 1
     assert len(unit.log) == 1
@@ -67,22 +67,22 @@ def test_an_arm_that_is_written_in_line_is_heard_under_the_schema_of_the_module(
 def test_a_plan_may_be_started_by_the_schema_of_the_module_and_another_by_that_of_the_arm() -> None:
     whole = plan([emitting("go", "h", {"text": "whole"})], on="ex/Ev@1", name="ex/whole@1")
     arm = plan([emitting("go", "h", ref("@plan.input.what"))], on="ex/Poke@1", name="ex/arm@1")
-    unit = Kernel(tiny([whole, arm], count))
+    unit = Kernel(small_manifest([whole, arm], count))
     unit.event(poke("hi"))
     assert [intent.params["text"] for intent in unit.intents] == ["whole", "hi"]
     assert [intent.origin["id"] for intent in unit.intents] == [1, 2]
     assert unit.state.next_plan == 3
 
 
-def test_blobs_and_effects_that_are_none_are_none_at_all() -> None:
+def test_a_step_without_blobs_and_effects_returns_none_of_them() -> None:
     nothing = cast(Any, None)
-    unit = Kernel(tiny([], lambda state, event, context: Step(set={"n": 1}, blobs=nothing, effects=nothing)))
+    unit = Kernel(small_manifest([], lambda state, event, context: Step(set={"n": 1}, blobs=nothing, effects=nothing)))
     assert "error" not in unit.poke("x")[-1].body
     assert unit.of("step")[0].refs == ()
 
 
 def test_an_ingress_that_is_replayed_is_the_very_record_of_it() -> None:
-    unit = Kernel(tiny())
+    unit = Kernel(small_manifest())
     unit.poke("ask:x")
     unit.receipt(unit.intents[0], echoed("x"))
     again = Kernel(unit.manifest)
@@ -98,7 +98,7 @@ def test_an_ingress_that_is_replayed_is_the_very_record_of_it() -> None:
 
 
 def test_a_record_names_its_unit_its_number_and_what_came_before() -> None:
-    unit = Kernel(tiny())
+    unit = Kernel(small_manifest())
     for record in unit.poke("ask:x"):
         assert record.unit == str(A)
     assert unit.records[1].body == {"ref": unit.manifest.ref}
@@ -107,7 +107,7 @@ def test_a_record_names_its_unit_its_number_and_what_came_before() -> None:
     assert unit.kinds().count("manifest") == 1
 
 
-def test_what_comes_of_an_effect_is_derived_and_names_the_intent() -> None:
+def test_the_result_of_an_effect_is_derived_and_names_the_intent() -> None:
     heard: list[tuple[str, Any]] = []
 
     def reduce(state: State, event: Any, context: ReducerContext) -> Step:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from tests.world.small_world import BOARD, SCHEMAS, awaiting, edge, emitting, plan, ref, room, tiny
+from tests.world.small_world import BOARD, SCHEMAS, awaiting, edge, emitting, plan, ref, room, small_manifest
 
 from demiurge.apps.demiurge import app
 from demiurge.errors import InvalidValue
@@ -26,7 +26,7 @@ SECRET = {"variant": {"tag": "secret", "value": {"record": {"alias": "x/key", "v
 
 def wrong(**change: Any) -> tuple[Problem, ...]:
     with pytest.raises(BadManifest) as raised:
-        tiny(**change)
+        small_manifest(**change)
     assert raised.value.code == "bad_manifest"
     for problem in raised.value.problems:
         assert str(problem) in str(raised.value)
@@ -530,7 +530,7 @@ def assert_told(found: tuple[Problem, ...], file: str, path: str, told: str) -> 
 
 @pytest.mark.parametrize("arms", [FIRED, {"Came": "sys/EffectReceipt@1"}])
 def test_a_reducer_may_ask_for_what_it_declares_and_hears_of(arms: Mapping[str, str]) -> None:
-    assert tiny(**asks(TIMER, arms=arms)).modules["ex/Room@1"].effects == {"timer.set": ("timer",)}
+    assert small_manifest(**asks(TIMER, arms=arms)).modules["ex/Room@1"].effects == {"timer.set": ("timer",)}
 
 
 @pytest.mark.parametrize(
@@ -544,7 +544,7 @@ def test_a_reducer_may_ask_for_what_it_declares_and_hears_of(arms: Mapping[str, 
     ],
 )
 def test_an_effect_says_who_may_ask_for_it(scope: Any, who: set[str]) -> None:
-    assert tiny(**effect(origin_scope=scope)).effects["ex.more"].origins == who
+    assert small_manifest(**effect(origin_scope=scope)).effects["ex.more"].origins == who
 
 
 def test_the_built_in_effects_have_what_their_caps_are_about() -> None:
@@ -558,7 +558,7 @@ def test_an_effect_of_a_built_in_cap_type_may_have_more_fields_and_its_own_names
     text: dict[str, Any] = {"text": {}}
     fields = {"provider": text, "model": text, "max_tokens": {"nat": {}}, "more": text}
     for more in ({}, {"api_key": {"option": {"ref": "ex/Key@1"}}}):
-        assert tiny(**own("llm.basic", **fields, **more)).effects["ex.more"].params == "ex/P@1"
+        assert small_manifest(**own("llm.basic", **fields, **more)).effects["ex.more"].params == "ex/P@1"
 
 
 def routed(*events: Mapping[str, Any], modules: Any = ()) -> list[str]:
@@ -826,28 +826,28 @@ def test_whatever_is_written_is_sound_or_told(parts: tuple[list[Any], Any]) -> N
 
 
 def test_a_manifest_is_its_bytes() -> None:
-    made = tiny()
-    assert Manifest.load(made.node, made.reducers).ref == made.ref == tiny().ref
-    assert tiny(source=b"2").ref != made.ref
-    assert tiny(settings={"x": 1}).ref != made.ref
+    made = small_manifest()
+    assert Manifest.load(made.node, made.reducers).ref == made.ref == small_manifest().ref
+    assert small_manifest(source=b"2").ref != made.ref
+    assert small_manifest(settings={"x": 1}).ref != made.ref
 
 
 def test_built_in_schemas_and_effects_need_no_definition_and_cannot_be_redefined() -> None:
-    assert "sys/TextOrSecretRef@1" in tiny().schemas
-    assert "http.request" in tiny().effects
+    assert "sys/TextOrSecretRef@1" in small_manifest().schemas
+    assert "http.request" in small_manifest().effects
     with pytest.raises(BadManifest, match=r"sys/\* is reserved"):
-        tiny(definitions=[{"$kind": "defschema", "name": "sys/SecretRef@1", "type": {"text": {}}}])
+        small_manifest(definitions=[{"$kind": "defschema", "name": "sys/SecretRef@1", "type": {"text": {}}}])
 
 
 @pytest.mark.parametrize("value", ["sha256:short", "x", "sha256:" + "G" * 64])
 def test_a_malformed_hash_is_refused(value: str) -> None:
     with pytest.raises(InvalidValue):
-        tiny().schemas.validator({"hash": {}}).normalise(value)
+        small_manifest().schemas.validator({"hash": {}}).normalise(value)
 
 
 def test_bytes_are_read_from_base64_and_other_text_is_refused() -> None:
     """It became the bytes of the text there, where the other lens meant base64."""
-    check = tiny().schemas.validator({"bytes": {}})
+    check = small_manifest().schemas.validator({"bytes": {}})
     assert check.normalise("aGk=") == b"hi"
     with pytest.raises(InvalidValue):
         check.normalise("no base64!")
@@ -856,20 +856,24 @@ def test_bytes_are_read_from_base64_and_other_text_is_refused() -> None:
 def test_two_arms_of_one_schema_are_refused() -> None:
     twins = {"variant": {**SCHEMAS["ex/BoardEv@1"]["variant"], "Again": {"ref": "ex/Note@1"}}}
     with pytest.raises(BadManifest, match="the arms Note and Again"):
-        tiny(schemas={"ex/BoardEv@1": twins})
+        small_manifest(schemas={"ex/BoardEv@1": twins})
 
 
 def test_problems_of_plans_reducers_and_triggers_are_told_together() -> None:
     with pytest.raises(BadManifest) as raised:
-        tiny([plan([emitting("a", "h", ref("@var:x"), cap="none", kind="ex.none")])], reduce=room, triggers=[])
+        small_manifest(
+            [plan([emitting("a", "h", ref("@var:x"), cap="none", kind="ex.none")])], reduce=room, triggers=[]
+        )
     assert len(raised.value.problems) == 3
 
 
 def test_a_rule_for_an_unknown_effect_kind_is_refused() -> None:
     with pytest.raises(BadManifest, match="so the rule matches nothing"):
-        tiny(rules=[{"when": {"effect_kind": "ex.eco"}, "decision": "deny"}, {"when": {}, "decision": "allow"}])
+        small_manifest(
+            rules=[{"when": {"effect_kind": "ex.eco"}, "decision": "deny"}, {"when": {}, "decision": "allow"}]
+        )
 
 
 def test_an_arm_and_its_variant_are_routed_to_one_module() -> None:
-    routes = tiny().routes
+    routes = small_manifest().routes
     assert routes["ex/Note@1"].module == routes["ex/BoardEv@1"].module == BOARD

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from tests.world.small_world import START_NS, tiny
+from tests.world.small_world import START_NS, small_manifest
 
 from demiurge.stores import Store
 from demiurge.values.caller import Caller
@@ -28,7 +28,7 @@ def reading(state: Mapping[str, Any] | None, event: Mapping[str, Any], context: 
 
 
 def manifest() -> Manifest:
-    return tiny(reduce=reading)
+    return small_manifest(reduce=reading)
 
 
 def erased(

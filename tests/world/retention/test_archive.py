@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.world.small_world import MAIN, START_NS, A, Echo, Script, poke, running, said, talking, tiny
+from tests.world.small_world import MAIN, START_NS, A, Echo, Script, poke, running, said, small_manifest, talking
 
 from demiurge.errors import Damaged, UsageError
 from demiurge.stores import MemoryStore, Row, SqliteStore, Store
@@ -38,7 +38,7 @@ def store(tmp_path: Path) -> object:
 
 
 async def poked(store: Store, count: int, *, room: str = "a", tail_bytes: int = 1 << 20) -> None:
-    async with running(store, tiny(), [Echo()], tail_bytes=tail_bytes) as host:
+    async with running(store, small_manifest(), [Echo()], tail_bytes=tail_bytes) as host:
         for number in range(count):
             await host.submit("ex/Ev@1", poke(f"p{number}", room), idempotency_key=f"{room}{store.length()}")
 
@@ -91,7 +91,7 @@ async def test_an_event_that_was_archived_is_not_taken_twice(store: SqliteStore)
     await poked(store, 3)
     archive(store, before=100)
     length = store.length()
-    async with running(store, tiny(), [Echo()]) as host:
+    async with running(store, small_manifest(), [Echo()]) as host:
         first = await host.submit("ex/Ev@1", poke("p0"), idempotency_key="a0")
         assert first.seq == 0
     assert store.length() == length
@@ -105,7 +105,7 @@ async def test_what_goes_on_from_a_snapshot_needs_no_archive(store: SqliteStore)
     archive(store, before=10_000)
     places = away(store)
     length = store.length()
-    async with running(store, tiny(), [Echo()], tail_bytes=1) as host:
+    async with running(store, small_manifest(), [Echo()], tail_bytes=1) as host:
         await host.submit("ex/Ev@1", poke("again"))
         await host.submit("ex/Ev@1", poke("new", "c"))
         with pytest.raises(Archived, match="put it back there"):
@@ -119,7 +119,7 @@ async def test_what_goes_on_from_a_snapshot_needs_no_archive(store: SqliteStore)
     assert (found.ok, found.archived) == (True, length)
     for place, segment in zip(places, store.archives.segments(), strict=True):
         shutil.move(place, segment.path)
-    async with running(store, tiny(), [Echo()]) as host:
+    async with running(store, small_manifest(), [Echo()]) as host:
         await host.submit("ex/Ev@1", poke("more", "b"))
         assert list(host.replay())
     assert verify(store).archived == 0
@@ -160,8 +160,8 @@ async def test_garbage_and_erasure_wait_for_a_file_that_is_away(store: SqliteSto
     packed = segment.path.read_bytes()
     [place] = away(store)
     before = {*store.iter_blobs()}
-    manifests = Manifests(tiny(), store.get_blob)
-    stamp = Stamp(START_NS, b"\0" * 16, Caller("user"), tiny().ref)
+    manifests = Manifests(small_manifest(), store.get_blob)
+    stamp = Stamp(START_NS, b"\0" * 16, Caller("user"), small_manifest().ref)
     with pytest.raises(Archived):
         collect(store, now_s=START_S * 2)
     with pytest.raises(Archived):
@@ -179,7 +179,7 @@ async def test_no_choice_of_cuts_changes_what_is_computed(
 ) -> None:
     with SqliteStore.create(tmp_path_factory.mktemp("cuts") / "w", "world_1") as store:
         await poked(store, 8, tail_bytes=2000)
-        manifests = Manifests(tiny(), store.get_blob)
+        manifests = Manifests(small_manifest(), store.get_blob)
         at = min(read_at, store.length())
         length = length_at(store, str(A), moment(store, at))
         expected = Loader(store, manifests, []).load(A, length)
@@ -194,7 +194,7 @@ async def test_the_window_is_in_days_and_a_dry_run_moves_nothing(store: SqliteSt
     await poked(store, 3)
     old = store.length()
     clock = FixedClock(START_NS + 10**9 * 3600 * 24 * 40)
-    host = Host(store, tiny(), [Echo()], clock=clock)
+    host = Host(store, small_manifest(), [Echo()], clock=clock)
     await host.start()
     await host.submit("ex/Ev@1", poke("young"))
     await host.close()

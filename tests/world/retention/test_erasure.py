@@ -23,9 +23,9 @@ from tests.world.small_world import (
     poke,
     running,
     said,
+    small_manifest,
     stored,
     talking,
-    tiny,
 )
 
 from demiurge import faults
@@ -266,7 +266,7 @@ def echoing() -> Manifest:
             return Step(events=[ask("hello", room=context.key)])
         return reading(state, event, context) if event["$tag"] == "Poke" else Step()
 
-    return tiny(reduce=reduce)
+    return small_manifest(reduce=reduce)
 
 
 async def test_a_message_that_it_had_sent_arrives_in_the_fork(memory: MemoryStore) -> None:
@@ -276,7 +276,7 @@ async def test_a_message_that_it_had_sent_arrives_in_the_fork(memory: MemoryStor
         step = reading(state, event, context)
         return replace(step, events=[Emit("ex/Note@1", {"board": "b", "text": "hello"})])
 
-    current = tiny(reduce=reduce)
+    current = small_manifest(reduce=reduce)
     async with running(memory, current, [], tail_bytes=1 << 20) as host:
         await host.submit("ex/Ev@1", poke(ref))
         await host.settle()

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.world.small_world import MAIN, A, Echo, Script, called, poke, running, said, talking, tiny
+from tests.world.small_world import MAIN, A, Echo, Script, called, poke, running, said, small_manifest, talking
 
 from demiurge import faults
 from demiurge.errors import Damaged, Unavailable
@@ -88,7 +88,7 @@ async def test_a_dry_run_says_what_would_go_and_removes_nothing(store: Store) ->
 
 
 async def test_only_the_newest_snapshot_of_a_unit_stays_when_the_others_are_old(memory: MemoryStore) -> None:
-    async with running(memory, tiny(), [Echo()], tail_bytes=200) as host:
+    async with running(memory, small_manifest(), [Echo()], tail_bytes=200) as host:
         for number in range(20):
             await host.submit("ex/Ev@1", poke(str(number)))
     newest = memory.latest_snapshot(str(A))
@@ -101,7 +101,7 @@ async def test_only_the_newest_snapshot_of_a_unit_stays_when_the_others_are_old(
     assert gone(memory).snapshots > 0
     assert memory.latest_snapshot(str(A)) == newest
     assert memory.latest_snapshot(str(A), newest.unit_seq) is None
-    async with running(memory, tiny(), [Echo()]) as host:
+    async with running(memory, small_manifest(), [Echo()]) as host:
         assert host.state(A).seq > newest.unit_seq
         assert list(host.replay())
 
@@ -111,7 +111,7 @@ def _time_ns(store: Store, seq: int) -> int:
 
 
 async def test_a_snapshot_that_was_lost_supersedes_nothing(memory: MemoryStore) -> None:
-    async with running(memory, tiny(), [Echo()], tail_bytes=200) as host:
+    async with running(memory, small_manifest(), [Echo()], tail_bytes=200) as host:
         for number in range(20):
             await host.submit("ex/Ev@1", poke(str(number)))
     newest = memory.latest_snapshot(str(A))
@@ -188,7 +188,7 @@ def test_a_damaged_blob_on_the_way_stops_it_before_anything_goes(tmp_path: Path)
 async def test_a_host_that_works_meanwhile_loses_nothing(tmp_path: Path) -> None:
     """Collections run in a thread as fast as they can, while a host takes events and snapshots and puts blobs again."""
     with SqliteStore.create(tmp_path / "w", "world_1") as store:
-        async with running(store, tiny(), [Echo()], tail_bytes=300) as host:
+        async with running(store, small_manifest(), [Echo()], tail_bytes=300) as host:
             stop = asyncio.Event()
 
             async def clean() -> int:
@@ -208,7 +208,7 @@ async def test_a_host_that_works_meanwhile_loses_nothing(tmp_path: Path) -> None
             assert await cleaning
             assert list(host.replay())
         assert verify(store).problem is None
-        async with running(store, tiny(), [Echo()]) as host:
+        async with running(store, small_manifest(), [Echo()]) as host:
             assert list(host.replay())
 
 

@@ -6,7 +6,7 @@ import asyncio
 from typing import Any
 
 import pytest
-from tests.world.small_world import A, poke, running, tiny
+from tests.world.small_world import A, poke, running, small_manifest
 
 from demiurge.errors import Unavailable
 from demiurge.stores import MemoryStore
@@ -76,7 +76,7 @@ async def all_of(watcher: Watcher, host: Host) -> list[WatchFrame]:
 
 
 async def test_a_watcher_sees_what_is_told_and_the_end_when_it_is_recorded(memory: MemoryStore) -> None:
-    async with running(memory, tiny(), [Teller("Hel", "lo")]) as host:
+    async with running(memory, small_manifest(), [Teller("Hel", "lo")]) as host:
         with host.broadcast.watch(A) as watcher:
             await tell(host)
             frames = await all_of(watcher, host)
@@ -89,13 +89,13 @@ async def test_a_watcher_sees_what_is_told_and_the_end_when_it_is_recorded(memor
 
 async def test_after_a_crash_the_next_attempt_makes_void_what_was_shown(memory: MemoryStore) -> None:
     first = Teller("Hel", hangs=True)
-    async with running(memory, tiny(), [first]) as host:
+    async with running(memory, small_manifest(), [first]) as host:
         with host.broadcast.watch(A) as watcher:
             await tell(host)
             await first.told.wait()
             before = watcher.take()
     assert shown(before) == [(0, Began("ex.echo")), (0, TextDelta("Hel"))]
-    async with running(memory, tiny(), [Teller("Good ", "day")]) as host:
+    async with running(memory, small_manifest(), [Teller("Good ", "day")]) as host:
         with host.broadcast.watch(A, places_of(map(frame_to_json, before))) as watcher:
             assert watcher.take() == []
             await host.settle()
@@ -106,7 +106,7 @@ async def test_after_a_crash_the_next_attempt_makes_void_what_was_shown(memory: 
 
 
 async def test_a_second_try_in_the_same_process_is_another_attempt(memory: MemoryStore) -> None:
-    async with running(memory, tiny(), [Teller("Hello", stalls=True)]) as host:
+    async with running(memory, small_manifest(), [Teller("Hello", stalls=True)]) as host:
         with host.broadcast.watch(A) as watcher:
             await tell(host)
             with pytest.raises(Unavailable):
@@ -120,12 +120,12 @@ async def test_a_second_try_in_the_same_process_is_another_attempt(memory: Memor
 
 async def test_an_attempt_that_is_in_doubt_is_told_to_have_ended(memory: MemoryStore) -> None:
     first = Teller("Hel", hangs=True)
-    async with running(memory, tiny(), [first]) as host:
+    async with running(memory, small_manifest(), [first]) as host:
         with host.broadcast.watch(A) as watcher:
             await tell(host)
             await first.told.wait()
             before = watcher.take()
-    async with running(memory, tiny(), [Teller(restart="in_doubt")]) as host:
+    async with running(memory, small_manifest(), [Teller(restart="in_doubt")]) as host:
         with host.broadcast.watch(A, places_of(map(frame_to_json, before))) as watcher:
             await host.settle()
             [end] = await all_of(watcher, host)
@@ -134,7 +134,7 @@ async def test_an_attempt_that_is_in_doubt_is_told_to_have_ended(memory: MemoryS
 
 async def test_text_that_was_shown_of_what_was_stopped_is_kept(memory: MemoryStore) -> None:
     teller = Teller("Hel", "lo", hangs=True)
-    async with running(memory, tiny(), [teller]) as host:
+    async with running(memory, small_manifest(), [teller]) as host:
         with host.broadcast.watch(A) as watcher:
             await tell(host)
             await teller.told.wait()
@@ -147,7 +147,7 @@ async def test_text_that_was_shown_of_what_was_stopped_is_kept(memory: MemorySto
 
 
 async def test_an_effect_that_was_stopped_before_it_began_is_not_shown(memory: MemoryStore) -> None:
-    async with running(memory, tiny(), [Teller("Hello")]) as host:
+    async with running(memory, small_manifest(), [Teller("Hello")]) as host:
         with host.broadcast.watch(A) as watcher:
             await tell(host)
             await host.cancel(A, reason="enough", caller=Caller("user"))
