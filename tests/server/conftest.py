@@ -61,8 +61,8 @@ def provider() -> Iterator[Provider]:
 
 
 @asynccontextmanager
-async def serving_world(folder: Path, provider: Provider, port: int = 0) -> AsyncIterator[Served]:
-    """Serves the world in `folder` while the block runs. `port` 0: any that is free."""
+async def serving_world(folder: Path, provider: Provider, port: int = 0, **options: Any) -> AsyncIterator[Served]:
+    """Serves the world in `folder` while the block runs. `port` 0: any that is free; `options`: of `ServeOptions`."""
     opening = World.open(
         folder,
         [order_part],
@@ -76,7 +76,7 @@ async def serving_world(folder: Path, provider: Provider, port: int = 0) -> Asyn
             listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             listening.bind(("127.0.0.1", port))
             port = listening.getsockname()[1]
-            app = create_app(world, ServeOptions(port=port, heartbeat_s=0.2))
+            app = create_app(world, ServeOptions(port=port, **{"heartbeat_s": 0.2, **options}))
             server = WorldServer(app, app.state.options, drain_s=2)
             running = asyncio.create_task(server.serve(sockets=[listening]))
             await server.until_started()
@@ -84,7 +84,6 @@ async def serving_world(folder: Path, provider: Provider, port: int = 0) -> Asyn
             yield found
             for client in found.clients.values():
                 await client.aclose()
-            app.state.closing.set()
             server.should_exit = True
             await running
 

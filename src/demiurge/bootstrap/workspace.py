@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from demiurge.errors import Conflict, DemiurgeError, InvalidValue, NotFound
+from demiurge.errors import Conflict, DemiurgeError, InvalidValue, NotFound, UsageError
 from demiurge.values.projection import Only
 from demiurge.values.refs import Ref
 from demiurge.world import trees
@@ -55,11 +55,16 @@ class Workspace:
         return _version(at, found)
 
     async def _versions(self, only: Only) -> Any:
-        """Returns a part of the list of versions."""
+        """Returns a part of the list of versions. Raises NotFound, UsageError (`role_missing`)."""
         state = await self.world.state(WORKSPACE, self.name, only={"versions": only})
         if state is None:
             names = ", ".join(await self.world.keys(WORKSPACE)) or "none"
             raise NotFound(f"There is no workspace {self.name}; there are: {names}.", code="no_workspace")
+        if "versions" not in state:
+            raise UsageError(
+                "The files of workspaces are withheld from this caller: it takes the role agent, chief or user.",
+                code="role_missing",
+            )
         return state["versions"]
 
     async def find(self, path: str, number: int | None = None) -> TreeEntry:

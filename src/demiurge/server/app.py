@@ -75,7 +75,7 @@ def create_app(world: World, options: ServeOptions) -> FastAPI:
         title="Demiurge",
         version=version("demiurge-runtime"),
         summary="A durable, governed tool runtime for LLM agents.",
-        openapi_url="/api/openapi.json",
+        openapi_url=None,
         docs_url=None,
         redoc_url=None,
         lifespan=running,

@@ -23,7 +23,16 @@ from demiurge.server.options import ServeOptions
 from demiurge.values.clock import SystemClock, SystemEntropy
 from demiurge.world.tokens import Token
 
-__all__ = ["CSRF_HEADER", "CallerSession", "Callers", "CurrentSession", "CurrentWorld", "cookie_name", "csrf_of"]
+__all__ = [
+    "CSRF_HEADER",
+    "SCHEMES",
+    "CallerSession",
+    "Callers",
+    "CurrentSession",
+    "CurrentWorld",
+    "cookie_name",
+    "csrf_of",
+]
 
 CSRF_HEADER: Final = "x-demiurge-csrf"
 CODE_S: Final = 600.0
@@ -128,5 +137,5 @@ _COOKIE = APIKeyCookie(name="demiurge_7777", auto_error=False, scheme_name="cook
 
 CurrentSession = Annotated[CallerSession, Depends(_session)]
 CurrentWorld = Annotated[World, Depends(_world)]
-SCHEMES: Final = (Depends(_BEARER), Depends(_COOKIE))
+SCHEMES: Final = [Depends(_BEARER), Depends(_COOKIE)]
 """For OpenAPI alone: `Callers.session` reads the header and the cookie itself."""

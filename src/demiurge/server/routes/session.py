@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from importlib.metadata import version
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Query, Request, Response
+from fastapi import APIRouter, FastAPI, Query, Request, Response
 from fastapi.responses import RedirectResponse
 from pydantic import BaseModel, ConfigDict, Field
 
-from demiurge.server.callers import Callers, CurrentSession, cookie_name, csrf_of
+from demiurge.server.callers import SCHEMES, Callers, CurrentSession, cookie_name, csrf_of
 from demiurge.server.errors import responses
 from demiurge.server.options import ServeOptions
 from demiurge.server.strict_json import StrictJsonRoute
@@ -55,7 +55,7 @@ async def health() -> Health:
     return Health(version=version("demiurge-runtime"))
 
 
-@router.get("/session", responses=responses(401))
+@router.get("/session", responses=responses(401), dependencies=SCHEMES)
 async def session(current: CurrentSession) -> CallerView:
     """Returns who the caller is."""
     caller = current.token.caller
@@ -70,6 +70,13 @@ async def session(current: CurrentSession) -> CallerView:
     )
 
 
+@router.get("/openapi.json", responses=responses(401), dependencies=SCHEMES)
+async def openapi(request: Request, _current: CurrentSession) -> dict[str, Any]:
+    """Returns the description of this API in OpenAPI."""
+    app: FastAPI = request.app
+    return app.openapi()
+
+
 @router.post("/login", status_code=204, responses=responses(400, 401, 422, 429))
 async def login(request: Request, response: Response, given: Login) -> None:
     """Gives a browser the cookie of a session, for the code of a login link or a token."""
@@ -77,7 +84,7 @@ async def login(request: Request, response: Response, given: Login) -> None:
     _set_cookie(request, response, secret)
 
 
-@router.post("/logout", status_code=204, responses=responses(401, 403))
+@router.post("/logout", status_code=204, responses=responses(401, 403), dependencies=SCHEMES)
 async def logout(request: Request, response: Response, current: CurrentSession) -> None:
     """Ends the session of a browser. A token that was made by `demiurge tokens add` stays good elsewhere."""
     if current.token.is_session:
