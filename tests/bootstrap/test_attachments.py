@@ -153,7 +153,7 @@ async def test_a_turn_that_fails_for_another_reason_keeps_its_attachment(tmp_pat
 
 
 @pytest.mark.parametrize("data", [b"", b"<svg/>", PNG.ljust(MAX_PART_BYTES + 1, b"\0")], ids=["empty", "svg", "large"])
-async def test_what_is_no_attachment_is_refused_before_anything_is_said(
+async def test_a_value_that_is_no_attachment_is_refused_before_anything_is_said(
     tmp_path: Path, provider: Provider, data: bytes
 ) -> None:
     path = tmp_path / "picture.png"

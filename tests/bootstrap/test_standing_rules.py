@@ -85,7 +85,7 @@ async def test_a_rule_is_never_wider_than_said(provider: Provider, folder: Path)
         assert booked(folder) == ["it/Rome 2", "it/Bari 5"]
 
 
-async def test_what_is_no_pattern_or_too_much_is_refused(provider: Provider, folder: Path) -> None:
+async def test_a_value_that_is_no_pattern_or_too_much_is_refused(provider: Provider, folder: Path) -> None:
     async with opened(folder, provider.url) as world:
         [approval] = await propose(world, provider, ROME)
         wrong: list[dict[str, Any]] = [{"city": "Rome"}, {"city": {"any": False}}, {"city": {"like": 1}}, {"city": {}}]

@@ -176,7 +176,7 @@ def test_what_does_not_accept_overrides_is_refused_when_it_is_set() -> None:
         (ToolOverride("look_up", NOW.tools[0].contract_hash, None, {"words": "a\u202e"}), "override_invalid"),
     ],
 )
-def test_what_can_not_be_applied_is_refused_when_it_is_set(part: Any, code: str) -> None:
+def test_a_value_that_cannot_be_applied_is_refused_when_it_is_set(part: Any, code: str) -> None:
     assert refused(part).code == code
 
 

@@ -51,7 +51,7 @@ def test_a_later_override_replaces_the_earlier_one(store: PromptOverridesStore) 
     assert store.get("hotel", "desk") == later
 
 
-def test_what_can_not_be_applied_is_not_kept(store: PromptOverridesStore) -> None:
+def test_a_value_that_cannot_be_applied_is_not_kept(store: PromptOverridesStore) -> None:
     with pytest.raises(PromptValidationError):
         store.put(Prompt(template(section("b"))).descriptor, OVERRIDE)
     assert store.get("hotel", "desk") is None

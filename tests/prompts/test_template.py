@@ -108,7 +108,7 @@ def test_ns_key_and_name() -> None:
         PromptTemplate("a", "b/c")
 
 
-def test_what_is_no_section_is_a_type_error() -> None:
+def test_a_value_that_is_no_section_is_a_type_error() -> None:
     with pytest.raises(TypeError, match="str"):
         template("guidance")  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="into a list"):

@@ -130,7 +130,7 @@ def test_a_value_that_its_type_does_not_take_is_refused_both_ways() -> None:
 
 
 @pytest.mark.parametrize("node", [None, [], {}, {"type": 1, "value": 2}, {"type": "Sold"}, {"value": {}}])
-def test_what_is_no_event_is_damage(node: object) -> None:
+def test_a_value_that_is_no_event_is_damage(node: object) -> None:
     with pytest.raises(Damaged):
         codec.decode(node)
 

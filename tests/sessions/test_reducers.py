@@ -136,7 +136,7 @@ def test_an_interrupt_changes_nothing() -> None:
 
 
 @pytest.mark.parametrize("result", [None, "text", Stock(1), {Stock(1)}, iter((Stock(1),)), (Stock(1), None), ["x"]])
-def test_what_is_no_tuple_of_the_slices_values_is_refused(result: Any) -> None:
+def test_a_value_that_is_no_tuple_of_the_slices_values_is_refused(result: Any) -> None:
     session = shop()
     session[Stock].seed(Stock(7))
     session[Stock].register(str, lambda slice_values, event, /, *, context: result)
@@ -364,7 +364,7 @@ class Nothing:
         (Twice, "two reducers"),
     ],
 )
-def test_what_can_not_be_installed(state_type: type[Any], why: str) -> None:
+def test_a_value_that_cannot_be_installed(state_type: type[Any], why: str) -> None:
     session = Session()
     with pytest.raises(UsageError, match=why):
         session.install(state_type)
@@ -373,7 +373,7 @@ def test_what_can_not_be_installed(state_type: type[Any], why: str) -> None:
 
 
 @pytest.mark.parametrize(("event_type", "given"), [("Sold", append_all), (Sold, None), (Sold, append_all)])
-def test_what_can_not_be_registered(event_type: Any, given: Any) -> None:
+def test_a_value_that_cannot_be_registered(event_type: Any, given: Any) -> None:
     with pytest.raises(UsageError, match="reducer"):
         Session()[Stock].register(event_type, given)
 

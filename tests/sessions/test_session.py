@@ -117,7 +117,7 @@ def test_only_what_has_exactly_the_type_is_appended() -> None:
 
 
 @pytest.mark.parametrize("event", [None, Sold, int])
-def test_what_is_no_event(event: Any) -> None:
+def test_a_value_that_is_no_event(event: Any) -> None:
     with pytest.raises(InvalidValue, match="An event"):
         Session().broadcast(event)
 

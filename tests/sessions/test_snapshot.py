@@ -222,13 +222,13 @@ def test_a_field_that_is_unknown_deep_inside_is_refused() -> None:
         {"tag": 7},
     ],
 )
-def test_what_is_no_snapshot_is_refused(change: dict[str, Any]) -> None:
+def test_a_value_that_is_no_snapshot_is_refused(change: dict[str, Any]) -> None:
     with pytest.raises(SnapshotRestoreError, match="not a snapshot"):
         SessionSnapshot.from_json(json.dumps({**json.loads(text_of_stock()), **change}), [Stock])
 
 
 @pytest.mark.parametrize("text", ["", "7", "null", "{}", "[]", b"\xff", "{" * 10_000])
-def test_what_is_no_text_of_one_is_refused(text: str | bytes) -> None:
+def test_a_value_that_is_no_text_of_one_is_refused(text: str | bytes) -> None:
     with pytest.raises(SnapshotRestoreError, match="not a snapshot"):
         SessionSnapshot.from_json(text, [Stock])
 

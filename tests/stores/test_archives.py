@@ -222,7 +222,7 @@ class TestAway:
         with pytest.raises(Archived):
             plain(store)
 
-    def test_what_is_no_archive_of_this_world_is_not_taken(self, store: SqliteStore, tmp_path: Path) -> None:
+    def test_a_value_that_is_no_archive_of_this_world_is_not_taken(self, store: SqliteStore, tmp_path: Path) -> None:
         move(store, 10)
         with SqliteStore.create(tmp_path / "other", "world_2") as other:
             fill(other, 10, 7)

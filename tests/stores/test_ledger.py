@@ -173,7 +173,7 @@ def test_a_ttl_that_can_not_be_is_refused(ledger: EffectLedger, ttl: Any) -> Non
     assert len(ledger) == 0
 
 
-def test_what_is_no_json_is_refused(ledger: EffectLedger) -> None:
+def test_a_value_that_is_no_json_is_refused(ledger: EffectLedger) -> None:
     with pytest.raises(InvalidValue):
         record(ledger, result=ToolResult("m", float("nan")))
     with pytest.raises(InvalidValue):
@@ -194,7 +194,7 @@ def test_invalidating_removes_one_entry_of_the_default_partition(ledger: EffectL
     assert elsewhere not in ledger
 
 
-def test_what_has_expired_was_not_there_to_invalidate(ledger: EffectLedger, clock: FixedClock) -> None:
+def test_an_entry_that_has_expired_was_not_there_to_invalidate(ledger: EffectLedger, clock: FixedClock) -> None:
     record(ledger, ttl=timedelta(seconds=1))
     clock.advance(SECOND)
     assert not ledger.invalidate(KEY)

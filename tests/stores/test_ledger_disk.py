@@ -139,7 +139,7 @@ def test_a_failure_that_can_not_be_stored_is_in_doubt(path: Path, write: str, ha
         assert runner_for(order_tool(Shop().place), ledger).exec_sync(NAME, ARGS).error_code == "unknown_outcome"
 
 
-def test_what_has_expired_makes_room_by_itself(path: Path) -> None:
+def test_an_entry_that_has_expired_makes_room_by_itself(path: Path) -> None:
     def work(ledger: SqliteEffectLedger, first: int, count: int) -> None:
         for number in range(first, first + count):
             got = ledger.claim(LedgerSlot("", "t", str(number)), params_hash="h", ttl_ns=1, now_ns=number * 10)

@@ -333,7 +333,7 @@ class TestBlobs:
         assert sorted(store.iter_blobs()) == sorted(set(refs))
         assert store.put_blobs([]) == []
 
-    def test_what_is_not_there_is_said_to_be_not_there(self, store: Store) -> None:
+    def test_a_value_that_is_not_there_is_said_to_be_not_there(self, store: Store) -> None:
         ref = ref_of(b"never put")
         assert not store.has_blob(ref)
         with pytest.raises(NotFound, match=ref):
@@ -342,7 +342,7 @@ class TestBlobs:
             store.blob_size(ref)
 
     @pytest.mark.parametrize("text", ["", "sha256:", "sha256:../../lock", "sha256:" + "A" * 64])
-    def test_what_is_no_ref_is_refused(self, store: Store, text: str) -> None:
+    def test_a_value_that_is_no_ref_is_refused(self, store: Store, text: str) -> None:
         for method in (store.get_blob, store.has_blob, store.blob_size):
             with pytest.raises(InvalidValue):
                 method(Ref(text))

@@ -70,14 +70,14 @@ def test_what_belongs_to_another_user_is_refused(tmp_path: Path, monkeypatch: py
     assert "another user" in refusal(path)
 
 
-def test_what_is_no_plain_file_is_refused_at_once(tmp_path: Path) -> None:
+def test_a_value_that_is_no_plain_file_is_refused_at_once(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe", 0o600)
     assert "no plain file" in refusal(tmp_path / "pipe")
     assert "no plain file" in refusal(tmp_path)
 
 
 @pytest.mark.parametrize("data", [b"", b"\n", b"\xff\xfe", b"x" * (MAX_SECRET_CHARACTERS + 1)])
-def test_what_can_be_no_secret_is_refused(tmp_path: Path, data: bytes) -> None:
+def test_a_value_that_can_be_no_secret_is_refused(tmp_path: Path, data: bytes) -> None:
     refusal(file(tmp_path, data))
 
 

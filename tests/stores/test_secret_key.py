@@ -36,7 +36,7 @@ def test_many_who_make_it_at_once_get_the_same(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("data", [b"", b"no key", b"5a" * 31, b"5a" * 33])
-def test_what_is_no_key_is_refused_and_kept(tmp_path: Path, data: bytes) -> None:
+def test_a_value_that_is_no_key_is_refused_and_kept(tmp_path: Path, data: bytes) -> None:
     path = tmp_path / "a.key"
     path.write_bytes(data)
     path.chmod(0o600)

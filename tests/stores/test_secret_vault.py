@@ -102,7 +102,7 @@ def test_without_its_key_or_with_another_nothing_opens_and_names_are_shown(path:
     "text",
     ["", "{", "[]", "{}", '{"format": "demiurge-secrets", "version": 2, "secrets": []}', '{"version": 1}'],
 )
-def test_what_is_no_vault_is_left_as_it_is(path: Path, text: str) -> None:
+def test_a_value_that_is_no_vault_is_left_as_it_is(path: Path, text: str) -> None:
     path.parent.mkdir()
     path.write_text(text)
     path.chmod(0o600)
@@ -167,7 +167,7 @@ def test_what_replaces_a_value_leaves_its_intent(path: Path) -> None:
     assert read(vault(path), "a") == "set by a person"
 
 
-def test_what_is_not_there_is_not_renewed(path: Path) -> None:
+def test_a_value_that_is_not_there_is_not_renewed(path: Path) -> None:
     with pytest.raises(NotFound) as refused:
         add(vault(path), "a", "value", "i", first=False)
     assert refused.value.code == "unknown_alias"

@@ -85,7 +85,7 @@ def test_arguments_that_break_the_schema_are_told(expr: dict[str, Any], value: A
 
 
 @pytest.mark.parametrize(("expr", "value"), TAKEN)
-def test_what_fits_or_can_not_be_told_is_left_to_the_runner(expr: dict[str, Any], value: Any) -> None:
+def test_a_value_that_fits_or_cannot_be_told_is_left_to_the_runner(expr: dict[str, Any], value: Any) -> None:
     assert may_fit(typed(expr, **DEFS), {"x": value})
 
 

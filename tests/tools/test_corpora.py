@@ -175,7 +175,7 @@ def test_all_of_them_are_one_source() -> None:
 
 
 @pytest.mark.parametrize("tool", [tool for tool in ALL if not tool.is_schema], ids=name_of)
-def test_what_is_no_schema_is_refused(tool: Listed) -> None:
+def test_a_value_that_is_no_schema_is_refused(tool: Listed) -> None:
     with pytest.raises(PromptValidationError) as caught:
         tool.bound()
     assert caught.value.code == "tool_schema"

@@ -141,7 +141,7 @@ def cyclic() -> list[Any]:
     ],
     ids=lambda value: type(value).__name__,
 )
-def test_what_is_not_plain_data_is_refused(value: object) -> None:
+def test_a_value_that_is_not_plain_data_is_refused(value: object) -> None:
     with pytest.raises(InvalidValue) as caught:
         cbor.encode(value)
     assert caught.value.code == "bad_cbor"

@@ -50,7 +50,7 @@ def test_dollars_are_written_without_needless_digits(micros: Decimal | int, text
 
 
 @pytest.mark.parametrize("text", ["", "-1", "1e3", "1e+3", ".5", "1.", "NaN", "Infinity", "1_0", "٣", "1" * 10, "1 "])
-def test_what_is_no_amount_is_refused(text: str) -> None:
+def test_a_value_that_is_no_amount_is_refused(text: str) -> None:
     assert micros_of(text) is None
 
 

@@ -181,7 +181,7 @@ def test_every_operation_is_tested_above() -> None:
         op("hash", ref("@var:odd")),
     ],
 )
-def test_what_has_no_value_is_an_expression_error(expression: Any) -> None:
+def test_an_expression_without_a_value_is_an_error(expression: Any) -> None:
     env = {**ENV, "vars": {**ENV["vars"], "odd": object()}}  # type: ignore[dict-item]
     with pytest.raises(ExpressionError):
         evaluate(expression, env)

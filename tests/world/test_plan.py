@@ -382,7 +382,7 @@ def test_a_value_that_grows_deep_is_stopped() -> None:
         Running(steps, [edge(a["id"], b["id"]) for a, b in pairwise(steps)]).go()
 
 
-def test_what_is_no_effect_can_not_be_awaited() -> None:
+def test_a_value_that_is_no_effect_cannot_be_awaited() -> None:
     steps = [emitting("a", "h", "1"), assign("b", {"list": []}, "h"), awaiting("w", "h", "r")]
     with pytest.raises(ExpressionError, match="no effect"):
         Running(steps, [edge("a", "b"), edge("b", "w")]).go()

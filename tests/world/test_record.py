@@ -88,6 +88,6 @@ def test_a_unit_is_read_back_from_its_name(key: str) -> None:
 @pytest.mark.parametrize(
     "text", ["", "main", "ex/Room", "ex/Room@1", "ex/Room@0/a", "Ex/Room@1/a", "/Room@1/a", "ex/Room@1a/"]
 )
-def test_what_is_no_unit_is_refused(text: str) -> None:
+def test_a_value_that_is_no_unit_is_refused(text: str) -> None:
     with pytest.raises(InvalidValue, match="is not a unit"):
         Unit.parse(text)

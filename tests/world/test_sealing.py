@@ -61,7 +61,7 @@ def test_nothing_else_opens_it(other: Sealing, alias: str) -> None:
 
 
 @pytest.mark.parametrize("value", ["", " \n", "x" * 16_385, "canary\udcff"])
-def test_what_is_no_value_is_not_sealed(value: str) -> None:
+def test_an_invalid_value_is_not_sealed(value: str) -> None:
     with pytest.raises(InvalidValue) as refused:
         sealing().seal("a/b", Secret(value), b"")
     assert refused.value.code == "bad_secret"
@@ -69,7 +69,7 @@ def test_what_is_no_value_is_not_sealed(value: str) -> None:
 
 
 @pytest.mark.parametrize("alias", ["", "a b", "a@1", "ä", "x" * 129])
-def test_what_is_no_name_gets_none(alias: str) -> None:
+def test_a_value_that_is_no_name_gets_none(alias: str) -> None:
     with pytest.raises(InvalidValue) as refused:
         sealing().seal(alias, Secret(CANARY), b"")
     assert refused.value.code == "bad_alias"

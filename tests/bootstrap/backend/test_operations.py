@@ -162,7 +162,7 @@ async def test_of_a_change_of_the_manifest_everything_but_code_travels(tmp_path:
 
 
 @pytest.mark.parametrize("node", ["sha256:00", {"how": "manifest set"}, {"how": "opened with"}, {}])
-def test_what_is_no_change_of_a_manifest_is_refused(node: object) -> None:
+def test_a_value_that_is_no_change_of_a_manifest_is_refused(node: object) -> None:
     with pytest.raises(InvalidValue, match="does not take these arguments"):
         OPERATIONS["keep.replace_manifest"].load_arguments([node])
 

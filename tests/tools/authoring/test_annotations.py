@@ -206,7 +206,7 @@ def test_each_bytes_have_their_own_text() -> None:
 
 
 @pytest.mark.parametrize("value", ["text", bytearray(b"x"), 1])
-def test_what_is_no_bytes_is_refused(value: Any) -> None:
+def test_a_value_that_is_no_bytes_is_refused(value: Any) -> None:
     assert ran(tool_with(bytes, value)).error_code == "output_validation"
 
 
@@ -364,7 +364,7 @@ class Shop:
         (3, "not int"),
     ],
 )
-def test_what_is_no_tool_is_refused_with_what_to_do(entry: Any, words: str) -> None:
+def test_a_value_that_is_no_tool_is_refused_with_what_to_do(entry: Any, words: str) -> None:
     with pytest.raises(PromptValidationError, match=words):
         ToolRunner([entry])
 

@@ -53,7 +53,7 @@ def test_a_partial_and_an_object_are_tools_under_a_name() -> None:
 
 
 @pytest.mark.parametrize("function", [functools.partial(add, b=2), Adding()])
-def test_what_has_no_name_is_asked_for_one(function: Any) -> None:
+def test_a_value_that_has_no_name_is_asked_for_one(function: Any) -> None:
     with pytest.raises(PromptValidationError, match="pass name= and description="):
         Tool.wrap(function)
 
@@ -101,7 +101,7 @@ async def yields_later(a: int) -> AsyncIterator[int]:
         (3, "3 can't be called"),
     ],
 )
-def test_what_can_not_be_a_tool_is_told_what_to_do(function: Any, advice: str) -> None:
+def test_a_value_that_cannot_be_a_tool_is_told_what_to_do(function: Any, advice: str) -> None:
     with pytest.raises(PromptValidationError) as caught:
         tool(function)
     assert advice in str(caught.value)

@@ -89,7 +89,7 @@ def test_names_that_are_none_are_refused(names: dict[str, Any]) -> None:
     assert caught.value.path == next(iter(names))
 
 
-async def test_what_is_not_there_revoked_or_of_another_tenant_is_not_found_in_the_same_words() -> None:
+async def test_a_connection_that_is_missing_revoked_or_of_another_tenant_is_not_found_in_the_same_words() -> None:
     desk = Desk()
     ours, theirs, revoked = desk.add(), desk.add(tenant="ba_2"), desk.add()
     desk.broker.revoke(revoked.id)

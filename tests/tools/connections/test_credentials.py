@@ -112,7 +112,7 @@ def test_what_is_packed_can_be_unpacked(
 
 
 @pytest.mark.parametrize("text", ["", "null", "[]", '{"token":"t"}', '{"access_token":1}', "{" * 9999, "[" * 99999])
-def test_what_is_none_is_not_unpacked(text: str) -> None:
+def test_a_value_that_is_none_is_not_unpacked(text: str) -> None:
     assert Credentials.unpack(Secret(text)) is None
 
 

@@ -119,7 +119,7 @@ def test_each_time_the_nonce_is_new() -> None:
         "5a" * 32,
     ],
 )
-def test_what_is_no_key_is_refused_and_not_shown(keys: object) -> None:
+def test_a_value_that_is_no_key_is_refused_and_not_shown(keys: object) -> None:
     with pytest.raises(InvalidValue) as caught:
         KeyRing(keys)  # type: ignore[arg-type]
     frames = list(traceback.walk_tb(caught.value.__traceback__))[1:]  # without this test's own

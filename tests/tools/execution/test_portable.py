@@ -48,6 +48,6 @@ def test_nesting_ends_where_reading_does() -> None:
 
 
 @pytest.mark.parametrize("number", [float("nan"), float("inf"), float("-inf")])
-def test_what_is_no_number_is_refused(number: float) -> None:
+def test_a_value_that_is_no_number_is_refused(number: float) -> None:
     with pytest.raises(InvalidValue):
         portable({"a": [number]})

@@ -273,7 +273,7 @@ class NoSchema:
 
 
 @pytest.mark.parametrize("params", [NoSchema(), Order(3), Order(object()), {"a": object()}])  # type: ignore[arg-type]
-def test_what_is_no_json_has_no_hash(params: Any) -> None:
+def test_a_value_that_is_no_json_has_no_hash(params: Any) -> None:
     with pytest.raises(InvalidValue):
         compute_params_hash(params)
 

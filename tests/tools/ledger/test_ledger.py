@@ -111,7 +111,7 @@ def test_a_call_takes_as_many_steps_however_many_entries_there_are() -> None:
     assert steps_of(lambda: work(ledger, 20_020, 10)) == few
 
 
-def test_what_has_expired_makes_room_by_itself() -> None:
+def test_an_entry_that_has_expired_makes_room_by_itself() -> None:
     """A few entries at a time, and those that were replaced before they expired as well."""
     ledger = EffectLedger(clock=FixedClock(0))
     work(ledger, 0, 1_000, ttl_ns=1)

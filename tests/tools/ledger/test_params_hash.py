@@ -119,7 +119,7 @@ class OrderedList(list[Any]):
     ],
     ids=kind_of,
 )
-def test_what_is_no_set_of_named_parameters_has_no_hash(params: Any) -> None:
+def test_a_value_that_is_no_set_of_named_parameters_has_no_hash(params: Any) -> None:
     with pytest.raises(InvalidValue, match="a dataclass, a pydantic model, a mapping with text as keys, or None"):
         compute_params_hash(params)
     with pytest.raises(InvalidValue):
@@ -219,7 +219,7 @@ def test_a_mapping_that_is_no_json_has_no_hash(params: Any) -> None:
     ],
     ids=str,
 )
-def test_what_is_no_json_is_named_with_its_place(params: Any, said: str) -> None:
+def test_a_value_that_is_no_json_is_named_with_its_place(params: Any, said: str) -> None:
     with pytest.raises(InvalidValue) as caught:
         compute_params_hash(params)
     assert said in caught.value.message
@@ -371,7 +371,7 @@ class Strange:
 
 
 @pytest.mark.parametrize("params", [Summed(), Unreadable(), Strange(Incomparable())], ids=kind_of)
-def test_what_can_not_be_written_and_read_back_leaves_no_hash(params: Any) -> None:
+def test_a_value_that_cannot_be_written_and_read_back_leaves_no_hash(params: Any) -> None:
     with pytest.raises(InvalidValue):
         compute_params_hash(params)
 
@@ -505,7 +505,7 @@ def test_the_hash_of_arguments_that_stand_in_stays_as_it_is() -> None:
 @pytest.mark.parametrize(
     ("tree", "place"), [(float("nan"), ""), ([float("nan")], " at [0]"), ({"a": [1, float("nan")]}, " at a[1]")]
 )
-def test_what_can_not_be_hashed_says_where_it_is(tree: Any, place: str) -> None:
+def test_a_value_that_cannot_be_hashed_says_where_it_is(tree: Any, place: str) -> None:
     with pytest.raises(InvalidValue) as refused:
         hash_json(tree)
     words = f"the parameters hold a float{place} that JSON can't hold: write a finite number"

@@ -23,7 +23,7 @@ def test_an_allowance_comes_back_as_it_was_written(allowance: Allowance) -> None
 
 
 @pytest.mark.parametrize("value", [-1, True, 1.0, "1", 2**53])
-def test_what_is_no_count_is_refused_by_name(value: Any) -> None:
+def test_a_value_that_is_no_count_is_refused_by_name(value: Any) -> None:
     with pytest.raises(InvalidValue, match="max_tool_calls: is a whole number from 0 to 9007199254740991"):
         Allowance(max_tool_calls=value)
 

@@ -30,7 +30,7 @@ def at_noon(expires_at: datetime) -> Deadline:
         (NOON + timedelta(seconds=1, microseconds=-1), "one second"),
     ],
 )
-def test_what_is_no_deadline(expires_at: datetime, words: str) -> None:
+def test_a_value_that_is_no_deadline(expires_at: datetime, words: str) -> None:
     with pytest.raises(ValueError, match=words) as raised:
         at_noon(expires_at)
     assert isinstance(raised.value, InvalidValue)

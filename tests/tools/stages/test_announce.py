@@ -92,7 +92,7 @@ def test_only_what_is_named_is_public(redaction: Redaction, shown: dict[str, Any
 
 
 @pytest.mark.parametrize("raw", ['{"to": "canary"', '["canary"]', '{"to": "canary", "to": "x"}', b"\xff", None, "NaN"])
-def test_what_is_no_object_shows_nothing(raw: Any) -> None:
+def test_a_value_that_is_no_object_shows_nothing(raw: Any) -> None:
     till = Till(Redaction.drop_all(arguments=("to",)))
     assert till.start(raw) == {}
     assert till.result.error_code == "invalid_json"

@@ -178,7 +178,7 @@ async def test_one_that_does_not_answer_is_given_up(
         assert caplog.messages == ["tool call: authorizer did not answer in time"]
 
 
-async def test_what_is_no_authorizer_lets_nobody_through() -> None:
+async def test_a_value_that_is_no_authorizer_lets_nobody_through() -> None:
     for executor in EXECUTORS:
         assert (await executor(runner(object()), ADA)).error_code == "authz_unavailable"
 

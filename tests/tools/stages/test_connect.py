@@ -206,7 +206,7 @@ def test_a_runner_without_connections_has_none() -> None:
     assert result.error_code == "connection_unavailable"
 
 
-def test_what_is_not_granted_is_denied_in_the_same_words_whether_there_is_one_and_nobody_looks() -> None:
+def test_a_connection_that_is_not_granted_is_denied_in_the_same_words_whether_it_exists_or_not() -> None:
     bench = Bench()
     theirs = bench.add("token-theirs", tenant="ba_2")
     revoked = bench.add("token-old")

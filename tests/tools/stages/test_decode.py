@@ -41,7 +41,7 @@ def test_arguments_over_the_limit_are_not_read(filling: str, form: Any) -> None:
 
 
 @pytest.mark.parametrize("raw", [None, 7, ["text"], {"text"}, {"text": float("nan")}, {"text": {1}}])
-def test_what_can_not_be_written_as_json_is_refused_and_nothing_breaks(
+def test_a_value_that_cannot_be_written_as_json_is_refused_and_nothing_breaks(
     raw: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     refused = RUNNER.exec_sync("measure", raw)

@@ -40,7 +40,7 @@ RUNNER = ToolRunner([measure, still, free], policy=ToolPolicy(("measure", "still
         ("free", '{"given": 1}', "given must be an object."),
     ],
 )
-def test_what_does_not_fit_is_listed(name: str, arguments: str, sentence: str) -> None:
+def test_a_value_that_does_not_fit_is_listed(name: str, arguments: str, sentence: str) -> None:
     result = RUNNER.exec_sync(name, arguments)
     assert result.error_code == "validation"
     assert result.safe_message == f"The arguments do not fit the tool's schema. Found: {sentence}"

@@ -77,7 +77,7 @@ def test_nothing_has_one_spelling(temperature: float) -> None:
 
 
 @pytest.mark.parametrize("part", [float("nan"), float("inf"), 2**53, "\ud800", object(), {1: 2}])
-def test_what_is_not_json_is_refused(part: Any) -> None:
+def test_a_value_that_is_not_json_is_refused(part: Any) -> None:
     with pytest.raises(InvalidValue):
         prompt_hash(model="m", messages=({"role": "user", "content": part},))
 

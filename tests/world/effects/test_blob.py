@@ -82,7 +82,7 @@ async def test_asking_again_does_not_make_it_ones_own(memory: MemoryStore) -> No
 
 
 @pytest.mark.parametrize("text", ["", "sha256:00", "SHA256:" + "0" * 64, "../etc/passwd", "sha256:" + "g" * 64])
-async def test_what_is_no_address_is_refused(memory: MemoryStore, text: str) -> None:
+async def test_a_value_that_is_no_address_is_refused(memory: MemoryStore, text: str) -> None:
     async with asking(memory, [BlobEffects()], GRANTS) as asker:
         assert await asker.code("blob.get", blob_ref=text) == "invalid_ref"
 

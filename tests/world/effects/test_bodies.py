@@ -35,7 +35,7 @@ async def pieces(data: bytes, size: int) -> AsyncIterator[bytes]:
 
 
 @given(st.binary(max_size=200), st.integers(0, 220), st.integers(1, 60), st.sampled_from(PACKED))
-async def test_what_fits_is_read_and_what_does_not_is_refused(
+async def test_a_value_that_fits_is_read_and_any_other_is_refused(
     data: bytes, limit: int, size: int, packing: tuple[str, Callable[[bytes], bytes]]
 ) -> None:
     encoding, pack = packing

@@ -279,7 +279,7 @@ async def test_of_several_addresses_only_the_allowed_ones_are_tried(memory: Memo
         assert inside.asked == []
 
 
-async def test_what_can_not_be_resolved_or_reached_says_so(memory: MemoryStore) -> None:
+async def test_a_value_that_cannot_be_resolved_or_reached_says_so(memory: MemoryStore) -> None:
     async def lost(host: str, port: int) -> list[str]:
         raise OSError("no such name")
 

@@ -106,7 +106,7 @@ async def test_two_chats_share_what_the_scope_says(
     assert outside.seen == seen
 
 
-async def test_what_is_not_equal_and_what_has_no_key_runs(memory: MemoryStore) -> None:
+async def test_a_call_that_is_not_equal_or_has_no_key_runs(memory: MemoryStore) -> None:
     outside = Outside()
     keyless = outside.tool(name="any", idempotency=IdempotencyConfig(IdempotencyStrategy.NONE))
     tools = [outside.tool(idempotency=ONCE), keyless]

@@ -91,7 +91,7 @@ def test_what_is_kept_does_not_grow_with_the_calls() -> None:
     assert [call.tool_call_id for call in change.calls] == ["c0", "c1", "c2"]
 
 
-def test_what_can_not_be_read_is_counted_and_passed_over() -> None:
+def test_a_value_that_cannot_be_read_is_counted_and_passed_over() -> None:
     world = World(ToolPolicy())
     records = list(world.answers([["look"], ["send"]]))
     lost = records[0].body["payload"]["tool_call_refs"][0]

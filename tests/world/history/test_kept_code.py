@@ -115,7 +115,7 @@ async def test_an_open_plan_goes_on_under_its_manifest_while_its_unit_takes_the_
 
 
 @pytest.mark.parametrize("text", [b"(", b"\xff", b"x = 1", b"raise ValueError", b"import nowhere_at_all", b"\0"])
-def test_what_is_no_module_with_a_reducer_can_not_be_run(text: bytes) -> None:
+def test_a_value_that_is_no_module_with_a_reducer_cannot_be_run(text: bytes) -> None:
     before = set(sys.modules)
     with pytest.raises(InvalidValue) as raised:
         kept_reducer(text)

@@ -65,7 +65,7 @@ async def test_a_shorter_a_reordered_and_a_rewritten_journal_do_not_hold_it(stor
 @pytest.mark.parametrize(
     "text", ["", "5", "-", "05-" + "0" * 64, "5-" + "0" * 63, "5-" + "G" * 64, "sha256:" + "0" * 64]
 )
-async def test_what_is_no_seal_is_not_one_that_a_world_had(text: str, memory: MemoryStore) -> None:
+async def test_a_value_that_is_no_seal_is_not_one_that_a_world_had(text: str, memory: MemoryStore) -> None:
     with pytest.raises(InvalidValue) as caught:
         Seal.parse(text)
     assert caught.value.code == "invalid_seal"
@@ -139,7 +139,7 @@ class TestProofs:
             {"cbor": None},
         ],
     )
-    async def test_what_is_no_proof_is_refused(self, change: dict[str, Any], memory: MemoryStore) -> None:
+    async def test_a_value_that_is_no_proof_is_refused(self, change: dict[str, Any], memory: MemoryStore) -> None:
         await filled(memory, 1)
         with pytest.raises(InvalidValue) as caught:
             Proof.from_json(prove(memory, 1).to_json() | change)

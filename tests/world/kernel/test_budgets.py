@@ -290,7 +290,7 @@ def test_an_event_that_says_no_share_takes_nothing_of_a_bounded_run() -> None:
     assert world.a.state.runs == {}
 
 
-def test_what_is_not_bounded_needs_no_share() -> None:
+def test_a_dimension_that_is_not_bounded_needs_no_share() -> None:
     world = run(max_llm_requests=9)
     world.tell(notes=[{"text": "call"}])
     world.deliver()

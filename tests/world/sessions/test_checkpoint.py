@@ -117,7 +117,7 @@ def test_one_of_other_types_is_passed_over() -> None:
 
 
 @pytest.mark.parametrize("data", [b"", b"{", b"[]", b'{"format": "other"}'])
-def test_what_is_no_checkpoint_is_refused(data: bytes) -> None:
+def test_a_value_that_is_no_checkpoint_is_refused(data: bytes) -> None:
     with pytest.raises(InvalidValue):
         read_checkpoint(data, EventCodec(), lambda ref: b"", Session())
 

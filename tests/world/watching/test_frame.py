@@ -71,7 +71,7 @@ def test_what_was_seen_is_the_last_frame_of_each_intent_that_is_not_over() -> No
         {"intent": 3},
     ],
 )
-def test_what_is_no_frame_is_refused(change: dict[str, Any]) -> None:
+def test_a_value_that_is_no_frame_is_refused(change: dict[str, Any]) -> None:
     shown = frame_to_json(frame(TextDelta("x")))
     with pytest.raises(InvalidValue):
         places_of([shown | change])
