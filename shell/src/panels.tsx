@@ -19,4 +19,10 @@ export const PANELS: Panel[] = [
     badge: "approvals",
     component: lazy(() => import("./features/demiurge/approvals-panel")),
   },
+  { path: "/journal", label: "Journal", component: lazy(() => import("./panels/journal-panel")) },
+  { path: "/trace", label: "Trace", component: lazy(() => import("./panels/trace-panel")) },
+  { path: "/tools", label: "Tools", component: lazy(() => import("./panels/tools-panel")) },
+  { path: "/workspaces", label: "Workspaces", component: lazy(() => import("./panels/workspaces-panel")) },
+  { path: "/manifest", label: "Manifest", component: lazy(() => import("./panels/manifest-panel")) },
+  { path: "/cost", label: "Cost", component: lazy(() => import("./panels/cost-panel")) },
 ];

@@ -1,8 +1,19 @@
 /** The paths of the HTTP API as functions. `eventsPost` and `stateGet` are the names that other clients use too. */
 import { get, getText, post, postBytes } from "./client";
+import type {
+  CostReport,
+  EffectDecisions,
+  JournalHead,
+  TraceQuery,
+  TraceTree,
+  WorkspaceChange,
+  WorkspaceEntry,
+  WorkspaceVersion,
+} from "./panels";
 import type { Approvals, ChatMessage, ChatSummary, JournalRecord, Session, ToolView, Turn } from "./types";
 
 export * from "./client";
+export type * from "./panels";
 export type * from "./types";
 
 const part = encodeURIComponent;
@@ -53,6 +64,19 @@ export interface JournalQuery {
 export const journalGet = (query: JournalQuery = {}) =>
   get<{ records: JournalRecord[]; next: number | null }>("/api/journal", { ...query });
 export const journalVerify = (seal?: string) => post<Record<string, any>>("/api/journal/verify", { seal: seal ?? null });
+
+export const journalHead = (prefix = "", limit = 10_000) => get<JournalHead>("/api/journal/head", { prefix, limit });
+export const traceGet = (query: TraceQuery) => get<{ trees: TraceTree[]; now_ns: number }>("/api/trace", { ...query });
+export const costGet = (days: number) => get<CostReport>("/api/cost", { days });
+export const toolsAll = () => get<{ tools: (ToolView & { why: string })[] }>("/api/tools", { all: true });
+export const effectExplain = (effect: string) => get<EffectDecisions>("/api/policy/explain", { effect });
+export const workspacesGet = () => get<{ workspaces: { workspace: string; version: number }[] }>("/api/workspace");
+export const workspaceVersions = (name: string) =>
+  get<{ versions: WorkspaceVersion[] }>(`/api/workspace/${part(name)}/versions`);
+export const workspaceTree = (name: string, version: number, path = "") =>
+  get<{ entries: WorkspaceEntry[] }>(`/api/workspace/${part(name)}/tree`, { version, path });
+export const workspaceDiff = (name: string, old: number, version: number) =>
+  get<{ changes: WorkspaceChange[] }>(`/api/workspace/${part(name)}/diff`, { old, new: version });
 
 export const toolsGet = () => get<{ tools: ToolView[]; tools_ref: string | null }>("/api/tools");
 export const infoGet = () => get<Record<string, any>>("/api/info");

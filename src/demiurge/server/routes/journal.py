@@ -45,8 +45,9 @@ class UnitHead(BaseModel):
 
 
 class Heads(BaseModel):
-    """The units of the world, by name."""
+    """The units of the world, by name; `length` is the position of the last record of all."""
 
+    length: int
     units: list[UnitHead]
 
 
@@ -87,7 +88,11 @@ async def head(
 ) -> Heads:
     """Lists the units with the hash of each one's last record."""
     found = await asyncio.to_thread(lambda: list(islice(world.journal.head(), limit)))
-    return Heads(units=[UnitHead(unit=u, records=n, hash=h) for u, n, h in found if u.startswith(prefix)])
+    async with aclosing(world.backend.read.appends()) as appends:
+        length = (await anext(appends))["length"]
+    return Heads(
+        length=length, units=[UnitHead(unit=u, records=n, hash=h) for u, n, h in found if u.startswith(prefix)]
+    )
 
 
 @router.post("/verify", responses=responses(400, 401, 403, 404, 422, 503))

@@ -13,6 +13,7 @@ from demiurge.errors import InvalidValue
 from demiurge.server.callers import CurrentWorld
 from demiurge.server.errors import responses
 from demiurge.server.strict_json import StrictJsonRoute
+from demiurge.values.clock import SystemClock
 from demiurge.values.json_view import json_view
 
 __all__ = ["router"]
@@ -37,8 +38,9 @@ class TreeBody(BaseModel):
 
 
 class TraceBody(BaseModel):
-    """The trees of events, the newest event first."""
+    """The trees of events, the newest event first. `now_ns` is the time of the server."""
 
+    now_ns: int
     trees: list[TreeBody]
 
 
@@ -65,6 +67,7 @@ async def trace(
         roots = await asyncio.to_thread(records_of_chat, backend, chat or "", count)
     found = await trace_trees(backend, roots)
     return TraceBody(
+        now_ns=SystemClock().now_ns(),
         trees=[
             TreeBody(
                 unit=tree.unit,
@@ -75,5 +78,5 @@ async def trace(
                 nodes=json_view(tree.nodes),
             )
             for tree in found
-        ]
+        ],
     )

@@ -1,0 +1,85 @@
+/** What the server answers to the panels. */
+
+export interface JournalHead {
+  length: number;
+  units: { unit: string; records: number; hash: string }[];
+}
+
+export type TraceQuery = { chat: string; count?: number } | { event_hash: string } | { unit: string; seq: number };
+
+export interface TracePhase {
+  phase: "person" | "queued" | "running";
+  from_ns: number;
+  to_ns: number | null;
+}
+
+export interface TraceNode {
+  unit: string;
+  seq: number;
+  kind: string;
+  cause: number | { unit: string; seq: number } | null;
+  depth: number;
+  time_ns: number;
+  says: string;
+  state: string | null;
+  why: string | null;
+  phases?: TracePhase[];
+  arguments_json?: string | null;
+  arguments_problem?: string;
+}
+
+export interface TraceTree {
+  unit: string;
+  seq: number;
+  event_hash: string | null;
+  state: "done" | "failed" | "waiting" | "running";
+  why: string | null;
+  nodes: TraceNode[];
+}
+
+/** A sum of costs; `cost_usd` is null when an answer has no known cost. */
+export interface CostSum {
+  answers: number;
+  unpriced: number;
+  prompt_tokens: number;
+  completion_tokens: number;
+  cost_usd: string | null;
+  known_usd: string;
+}
+
+export interface CostReport {
+  since: string;
+  until: string;
+  total: CostSum;
+  by_chat: (CostSum & { chat: string | null; unit: string })[];
+  by_day: (CostSum & { day: string })[];
+  by_model: (CostSum & { model: string })[];
+}
+
+export interface EffectDecisions {
+  effect: string;
+  cap_type: string;
+  origins: string[];
+  changes: boolean;
+  grants: { cap: string; params: unknown; expiry_ns: number | null }[];
+  decisions: { origin: { kind: string; name: string | null }; cap: string | null; decision: string; why: string }[];
+}
+
+export interface WorkspaceVersion {
+  version: number;
+  owner: string;
+  created_ns: number;
+}
+
+export interface WorkspaceEntry {
+  path: string;
+  kind: "file" | "dir";
+  size: number;
+  hash: string;
+}
+
+export interface WorkspaceChange {
+  path: string;
+  old_hash: string | null;
+  new_hash: string | null;
+}

@@ -1,0 +1,193 @@
+"""The panels beside the chats in a browser: what they show, and how they hold up with much to show."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any
+
+import pytest
+from playwright.async_api import Route, expect
+from tests.shell.conftest import Screen
+
+PANELS = {
+    "journal": ("/api/journal/head", "Loading the journal"),
+    "trace?chat=c1": ("/api/trace", "Loading the trace"),
+    "tools": ("/api/tools", "Loading the tools"),
+    "workspaces": ("/api/workspace", "Loading the workspaces"),
+    "manifest": ("/api/manifest", "Loading the manifest"),
+    "cost": ("/api/cost", "Loading the cost"),
+}
+EMPTY: dict[str, Any] = {
+    "journal": {"length": 0, "units": []},
+    "trace?chat=c1": {"trees": [], "now_ns": 0},
+    "tools": {"tools": [], "tools_ref": None},
+    "workspaces": {"workspaces": []},
+}
+
+
+async def order(screen: Screen) -> None:
+    """A chat whose call waits for a person."""
+    provider = screen.served.provider
+    call = provider.call("order_part", {"part": "bolt", "card": "4111-secret"})
+    provider.say(provider.answer(call), provider.answer(provider.text("Ordered.")))
+    await screen.served.world.chat("c1").send("Order a bolt")
+
+
+@pytest.mark.parametrize("path", PANELS)
+async def test_check_23_a_panel_says_that_it_loads_and_what_failed(screen: Screen, path: str) -> None:
+    page = await screen.page("/chats")
+    address, loading = PANELS[path]
+    waiting = asyncio.Event()
+
+    async def fail_late(route: Route) -> None:
+        await waiting.wait()
+        await route.fulfill(status=503, json={"code": "unavailable", "message": "The world is being moved."})
+
+    await page.route(lambda url: address in url, fail_late)
+    await page.goto(f"{screen.served.base}/{path}")
+    await expect(page.get_by_text(loading)).to_be_visible()
+    waiting.set()
+    await expect(page.get_by_role("alert").first).to_contain_text("The world is being moved.")
+    await page.unroute_all()
+    await expect(page.get_by_role("button", name="Try again").first).to_be_visible()
+
+
+@pytest.mark.parametrize("path", EMPTY)
+async def test_check_23_a_panel_without_data_says_so(screen: Screen, path: str) -> None:
+    page = await screen.page("/chats")
+
+    async def nothing(route: Route) -> None:
+        await route.fulfill(json=EMPTY[path])
+
+    await page.route(lambda url: PANELS[path][0] in url, nothing)
+    await page.goto(f"{screen.served.base}/{path}")
+    await expect(page.locator(".empty")).to_be_visible()
+
+
+async def test_the_trace_of_a_call_shows_what_waits(screen: Screen) -> None:
+    await order(screen)
+    page = await screen.page("/trace?chat=c1")
+    await expect(page.locator(".waterfall").first).to_contain_text("waits for a person")
+    await expect(page.locator("[data-phase=person]")).to_be_visible()
+    await page.get_by_role("button", name="tool.call order_part").click()
+    await expect(page.locator(".waterfall .arguments")).to_contain_text("4111-secret")
+    viewer = await screen.page("/trace?chat=c1", role="viewer")
+    await viewer.get_by_role("button", name="tool.call order_part").click()
+    await expect(viewer.get_by_text("you may not see them")).to_be_visible()
+    assert "4111-secret" not in await viewer.content()
+
+
+async def test_check_18_a_link_to_a_record_focuses_it(screen: Screen) -> None:
+    created = {"$tag": "ChatCreated", "$value": {"chat_id": "c", "title": "t", "created_at_ms": 1}}
+    schema = "demiurge/ChatEvent@1"
+    for first in range(0, 2500, 100):
+        values = [
+            {**created, "$value": {**created["$value"], "chat_id": f"c{n}"}}  # type: ignore[dict-item]
+            for n in range(first, first + 100)
+        ]
+        await asyncio.gather(*(screen.served.world.submit(schema, value) for value in values))
+    page = await screen.page("/journal?at=4000")
+    row = page.locator("[data-place='3999']")
+    await expect(row).to_be_focused()
+    await expect(page.get_by_role("region", name="Record")).to_contain_text('"position": 4000')
+    assert await page.get_by_role("option").count() < 100
+
+
+async def test_check_17_and_16_new_records_do_not_move_the_view_of_who_looks_back(screen: Screen) -> None:
+    await order(screen)
+    page = await screen.page("/journal?at=1")
+    await expect(page.locator("[data-place='0']")).to_be_focused()
+    before = await page.locator(".rows").evaluate("each => each.scrollTop")
+    created = {"$tag": "ChatCreated", "$value": {"chat_id": "late", "title": "t", "created_at_ms": 1}}
+    await screen.served.world.submit("demiurge/ChatEvent@1", created)
+    await expect(page.get_by_role("button", name="new", exact=False)).to_be_visible()
+    assert await page.locator(".rows").evaluate("each => each.scrollTop") == before
+
+
+def big_tree(spans: int, wait_ns: int = 0) -> dict[str, Any]:
+    start = 1_795_000_000_000_000_000
+    nodes: list[dict[str, Any]] = [
+        {"unit": "u", "seq": 0, "kind": "event", "cause": None, "depth": 0, "time_ns": start, "says": "begin"}
+    ]
+    at = start
+    for seq in range(1, spans):
+        phases = [{"phase": "queued", "from_ns": at, "to_ns": at + 1_000_000}]
+        if wait_ns and seq == 2:
+            phases = [{"phase": "person", "from_ns": at, "to_ns": at + wait_ns}]
+            at += wait_ns
+        phases.append({"phase": "running", "from_ns": at + 1_000_000, "to_ns": at + 400_000_000})
+        nodes.append(
+            {"unit": "u", "seq": seq, "kind": "intent", "cause": 0, "depth": 1, "time_ns": at, "says": f"call {seq}"}
+            | {"phases": phases}
+        )
+        at += 400_000_000
+    nodes = [{"state": None, "why": None, **node} for node in nodes]
+    tree = {"unit": "u", "seq": 0, "event_hash": None, "state": "done", "why": None, "nodes": nodes}
+    return {"trees": [tree], "now_ns": at}
+
+
+async def test_check_19_a_tree_of_5000_spans_is_windowed(screen: Screen) -> None:
+    page = await screen.page("/chats")
+
+    async def many(route: Route) -> None:
+        await route.fulfill(body=json.dumps(big_tree(5000)), content_type="application/json")
+
+    await page.route("**/api/trace?*", many)
+    await page.goto(f"{screen.served.base}/trace?chat=c1")
+    await expect(page.get_by_role("button", name="call 1", exact=True)).to_be_visible()
+    assert await page.locator(".waterfall *").count() < 500
+    await page.locator(".spans").evaluate("each => { each.scrollTop = each.scrollHeight; }")
+    await expect(page.get_by_role("button", name="call 4999")).to_be_visible()
+
+
+async def test_check_20_a_wait_of_three_days_leaves_the_bars_readable(screen: Screen) -> None:
+    page = await screen.page("/chats")
+
+    async def waited(route: Route) -> None:
+        await route.fulfill(json=big_tree(5, wait_ns=3 * 24 * 3600 * 10**9))
+
+    await page.route("**/api/trace?*", waited)
+    await page.goto(f"{screen.served.base}/trace?chat=c1")
+    await expect(page.get_by_text("waited 3 d 0 h")).to_be_visible()
+    await expect(page.get_by_label("Hide idle time")).to_be_checked()
+    bars = await page.locator(".spans [data-phase=running]").evaluate_all(
+        "bars => bars.map(bar => bar.getBoundingClientRect().width)"
+    )
+    assert len(bars) == 4
+    assert min(bars) > 40
+
+
+async def test_tools_manifest_and_cost_show_decisions_and_unknown_costs(screen: Screen) -> None:
+    await order(screen)
+    page = await screen.page("/tools")
+    await page.get_by_text("order_part", exact=True).click()
+    await expect(page.get_by_text("its effect is among require_approval_for_effects")).to_be_visible()
+    await page.get_by_role("link", name="Manifest").click()
+    await page.get_by_label("Tool, or kind of effect").fill("llm.generate")
+    await page.get_by_role("button", name="Explain").click()
+    await expect(page.get_by_role("region", name="Explain a decision")).to_contain_text("allow")
+    await page.get_by_role("link", name="Cost").click()
+    await expect(page.get_by_role("strong")).to_have_text("unknown")
+    assert "$0" not in await page.locator("main").inner_text()
+
+
+async def test_workspaces_show_files_versions_and_differences(screen: Screen) -> None:
+    user = await screen.served.client()
+    for text in ("one\ntwo\n", "one\n2\n"):
+        await user.put("/api/workspace/shop/file", params={"path": "notes.txt"}, content=text.encode())
+    page = await screen.page("/workspaces")
+    await page.get_by_role("link", name="shop @2").click()
+    await page.get_by_role("link", name="notes.txt").click()
+    await expect(page.get_by_role("group", name="File notes.txt")).to_contain_text("one")
+    await page.get_by_role("link", name="what changed").click()
+    await expect(page.locator(".side-by-side .removed")).to_contain_text("two")
+    await expect(page.locator(".side-by-side .added")).to_contain_text("2")
+
+
+async def test_the_journal_is_verified_and_says_the_seal(screen: Screen) -> None:
+    await order(screen)
+    page = await screen.page("/journal?kind=intent")
+    await expect(page.get_by_role("button", name="tool.call")).to_be_visible()
+    await page.get_by_role("button", name="Verify").click()
+    await expect(page.get_by_text("Sound:")).to_be_visible()
