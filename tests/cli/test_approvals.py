@@ -181,3 +181,16 @@ def test_a_standing_rule_is_made_listed_explained_and_ended(demiurge: Any, world
     assert "No standing rule holds." in demiurge("approvals", "rules").out
     assert demiurge("approvals", "forget", rule[:12]).status == 1
     assert ring(3)["status"] == "awaiting_approval"
+
+
+def test_the_trace_of_a_changed_call_says_so(demiurge: Any, provider: Provider) -> None:
+    call = Provider.call("ring_bell", {"times": 7}, "c7")
+    provider.say(Provider.answer(call), Provider.answer(Provider.text("Rang.")))
+    tools = ("--tools", "bell_tools")
+    [asked] = demiurge("--json", "chat", "--message", "Ring.", *tools).document["approvals"]
+    done = demiurge("approvals", "approve", asked, "--arguments", '{"times": 1}', *tools)
+    assert done.status == 0, done.err
+    traced = demiurge("trace", "--chat", "main").out
+    assert "approve by user, with changed arguments" in traced
+    assert "approval_edited" in traced
+    assert "Waits for" not in traced

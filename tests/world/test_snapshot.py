@@ -94,6 +94,10 @@ def test_every_part_of_a_state_comes_back() -> None:
     unit.poke("hello")
     unit.poke("ask:x,y")
     unit.receipt(unit.intents[0], echoed("x"))
+    [intent] = unit.intents
+    edited_from = {"intent": bytes(32), "call_ref": ref_of(b"proposed")}
+    unit.state.intents[intent.id] = replace(intent, edited_from=edited_from)
+    unit.state.rules["r1"] = {"id": "r1", "bound": {"tool": "t"}, "pattern": "{}", "left": 2, "roles": ["user"]}
     again = kept(unit.state, MemoryStore("world_1"))
     assert plain(again) == plain(unit.state)
     assert list(again.cell or ()) == list(unit.state.cell or ()), "a reducer may see the order of the fields"

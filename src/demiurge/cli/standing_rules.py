@@ -15,9 +15,11 @@ __all__ = ["COLUMNS", "pattern_of", "rule_row", "rule_sentence"]
 COLUMNS = ("ID", "UNIT", "TOOL", "ARGUMENTS", "LEFT", "UNTIL", "BY")
 
 
-def pattern_of(arguments_json: str, any_of: Sequence[str], likes: Sequence[str]) -> dict[str, Any]:
+def pattern_of(arguments_json: str | None, any_of: Sequence[str], likes: Sequence[str]) -> dict[str, Any]:
     """Returns the pattern of the call with these arguments: exactly they, but for those named in `any_of` and `likes`
     (`NAME=PATTERN`). Raises UsageError."""
+    if arguments_json is None:
+        raise UsageError("The arguments of this call can't be shown here, so none can be widened.", code="bad_pattern")
     pattern = exactly(canonical_json.parse_object(arguments_json))
     given: list[tuple[str, dict[str, Any]]] = [(name, {"any": True}) for name in any_of]
     for like in likes:
