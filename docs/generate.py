@@ -14,6 +14,7 @@ from pathlib import Path
 import api_reference
 import cli_reference
 import effects_reference
+import http_reference
 
 DOCS = Path(__file__).parent
 INCLUDED = re.compile(r"(<!-- (examples/[\w/.]+) -->\n```\w+\n)(.*?)(```\n)", re.DOTALL)
@@ -24,6 +25,7 @@ TABLE = re.compile(r"(<!-- table of ([\w ]+) -->\n)((?:\|.*\n)*)")
 def pages() -> dict[Path, str]:
     """Every page that takes something from elsewhere, as it should be."""
     written = {DOCS / "api.md": api_reference.page(), DOCS / "cli.md": cli_reference.page()}
+    written[DOCS / "http-reference.md"] = http_reference.page()
     for path in (*sorted(DOCS.glob("*.md")), DOCS.parent / "README.md"):
         if path not in written:
             written[path] = TABLE.sub(_table, INCLUDED.sub(_included, path.read_text("utf-8")))

@@ -35,7 +35,7 @@ from demiurge.server.routes import (
     workspaces,
 )
 
-__all__ = ["create_app"]
+__all__ = ["add_routes", "create_app"]
 
 LOG = logging.getLogger(__name__)
 
@@ -83,14 +83,19 @@ def create_app(world: World, options: ServeOptions) -> FastAPI:
     app.state.options = options
     app.state.closing = asyncio.Event()
     app.state.callers = Callers(world, world.tokens, options)
-    app.include_router(session.router)
-    app.include_router(session.pages)
-    for module in ROUTES:
-        app.include_router(module.router, dependencies=list(SCHEMES))
+    add_routes(app)
     app.include_router(pages.router)  # last: it answers every path that is left
     add_error_handlers(app)
     app.add_middleware(Guard, options=options)
     return app
+
+
+def add_routes(app: FastAPI) -> None:
+    """Adds the paths of the API."""
+    app.include_router(session.router)
+    app.include_router(session.pages)
+    for module in ROUTES:
+        app.include_router(module.router, dependencies=list(SCHEMES))
 
 
 async def _go_on(world: World) -> None:

@@ -1,0 +1,49 @@
+"""The reference of the HTTP API, made from the description that the server gives of itself."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from fastapi import FastAPI
+
+from demiurge.server.app import add_routes
+
+HEAD = """# HTTP reference
+
+Every path of the API, its parameters and its answers. [HTTP](http.md) says what each is for. A server gives the same
+description in OpenAPI at `/api/openapi.json`. An error is `{"code", "message"}`.
+
+This page is made by `docs/generate.py` from the application's routes.
+"""
+
+
+def page() -> str:
+    """Returns the page."""
+    app = FastAPI(title="Demiurge", version="0")
+    add_routes(app)
+    paths: Mapping[str, Mapping[str, Any]] = app.openapi()["paths"]
+    lines = [line for path in sorted(paths) for line in _path(path, paths[path])]
+    return HEAD + "\n".join(lines) + "\n"
+
+
+def _path(path: str, methods: Mapping[str, Any]) -> Iterator[str]:
+    for method, operation in methods.items():
+        yield f"\n## `{method.upper()} {path}`\n"
+        yield operation["description"]
+        yield ""
+        for parameter in operation.get("parameters", ()):
+            about = parameter.get("description") or parameter["schema"].get("description", "")
+            needed = ", needed" if parameter.get("required") else ""
+            yield f"* `{parameter['name']}` ({parameter['in']}{needed}) {about}".rstrip()
+        for kind, content in operation.get("requestBody", {}).get("content", {}).items():
+            yield f"* body: {kind}{_named(content)}"
+        for status, answer in operation["responses"].items():
+            kinds = [f"{kind}{_named(content)}" for kind, content in answer.get("content", {}).items()]
+            told = "" if int(status) >= 400 else f" {', '.join(kinds)}"
+            yield f"* {status}:{told} {answer['description']}".replace(" Successful Response", "").rstrip()
+
+
+def _named(content: Mapping[str, Any]) -> str:
+    ref = content.get("schema", {}).get("$ref", "")
+    return f" `{ref.rpartition('/')[2]}`" if ref else ""
