@@ -67,19 +67,6 @@ async def test_a_call_runs_with_the_arguments_that_a_person_changed(served: Serv
     assert "ordered nut" in str(served.provider.seen[-1])
 
 
-async def test_a_viewer_reads_a_chat_without_the_arguments_of_its_calls(served: Served) -> None:
-    call = served.provider.call("order_part", {"part": "bolt", "card": "4111-secret"})
-    served.provider.say(served.provider.answer(call))
-    await served.world.chat("c1").send("Order a bolt")
-    viewer = await served.client("viewer")
-    read = await viewer.get("/api/chats/c1/messages")
-    assert read.status_code == 200, read.text
-    said = read.json()["messages"]
-    assert [(message["role"], message["text"]) for message in said] == [("user", "Order a bolt"), ("assistant", "")]
-    assert [call["name"] for call in said[1]["tool_calls"]] == ["order_part"]
-    assert "4111-secret" not in read.text
-
-
 async def test_a_person_allows_further_calls_in_a_chat(served: Served) -> None:
     user = await served.client()
 

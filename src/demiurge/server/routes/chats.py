@@ -13,7 +13,7 @@ from demiurge.bootstrap import World
 from demiurge.bootstrap.chat_state import ChatStanding
 from demiurge.errors import NotFound
 from demiurge.server.callers import CurrentWorld
-from demiurge.server.errors import responses
+from demiurge.server.errors import Refused, responses
 from demiurge.server.strict_json import StrictJsonRoute
 from demiurge.values.clock import SystemEntropy, new_id
 from demiurge.world.unit import Unit
@@ -130,12 +130,14 @@ async def one(world: CurrentWorld, chat_id: ChatId) -> ChatSummary:
 @router.get("/{chat_id}/messages", responses=responses(401, 403, 404, 422, 503))
 async def messages(world: CurrentWorld, chat_id: ChatId, since: Annotated[int, Query(ge=0, le=2**53)] = 0) -> Messages:
     """Returns what was said, from the request id `since` on."""
+    _require_words(world)
     return Messages(chat_id=chat_id, messages=await world.chat(chat_id).messages(since))
 
 
 @router.get("/{chat_id}/turns/{request_id}", responses=responses(401, 403, 404, 422, 503))
 async def turn(world: CurrentWorld, chat_id: ChatId, request_id: Annotated[int, Path(ge=1, le=2**53)]) -> TurnStanding:
     """Returns how a turn stands: its calls with their public results, why it failed, its tokens and its cost."""
+    _require_words(world)
     reply = await world.chat(chat_id).reply(request_id)
     running = reply.status == "awaiting_approval" and not reply.approvals
     return TurnStanding(**{**asdict(reply), "status": "running" if running else reply.status})
@@ -164,6 +166,13 @@ async def cancel(world: CurrentWorld, chat_id: ChatId) -> ChatSummary:
     """Stops the open turn: running calls are cancelled, calls that wait for a person are withdrawn."""
     await world.chat(chat_id).cancel()
     return await _of(world, chat_id)
+
+
+def _require_words(world: World) -> None:
+    """Raises Refused (403) for a caller who does not see what is said in chats."""
+    if not world.caller.has("agent"):
+        message = "What is said in chats takes the role agent or user; GET /api/journal has the redacted records."
+        raise Refused(403, "role_missing", message)
 
 
 async def _of(world: World, chat_id: str) -> ChatSummary:
