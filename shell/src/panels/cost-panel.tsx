@@ -44,10 +44,10 @@ function costText(sum: CostSum): string {
   return sum.unpriced < sum.answers ? `at least $${sum.known_usd}` : "unknown";
 }
 
-/** The known cost of each day as bars; a day with an unknown part has a hatched bar, of its tokens' share. */
+/** The known cost of each day as bars; the bar of a day with an unknown part is pale. */
 function DayChart({ report }: { report: CostReport }) {
   const most = Math.max(...report.by_day.map((each) => Number(each.known_usd)), 0);
-  const width = 100 / Math.max(report.by_day.length, 1);
+  const width = 100 / Math.max(report.by_day.length, 14);
   return (
     <figure className="chart">
       <svg viewBox="0 0 100 40" preserveAspectRatio="none" role="img" aria-label="Known cost of each day">
