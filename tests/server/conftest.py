@@ -72,7 +72,7 @@ async def serving_world(folder: Path, provider: Provider, port: int = 0, **optio
         environment=ENVIRONMENT,
     )
     async with opening as world:
-        with socket.socket() as listening:
+        with socket.socket(proto=socket.IPPROTO_TCP) as listening:
             listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             listening.bind(("127.0.0.1", port))
             port = listening.getsockname()[1]
