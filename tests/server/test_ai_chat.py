@@ -55,7 +55,9 @@ async def test_a_call_that_waits_ends_the_stream_without_a_result(served: Served
 async def test_a_model_that_fails_ends_the_message_with_its_error(served: Served) -> None:
     served.provider.say(served.provider.raw(b"{}", status=400, kind="application/json"))
     found = await lines(served)
-    assert [kind for kind, _ in found][-3:] == ["3", "e", "d"]
+    assert [kind for kind, _ in found][-4:] == ["2", "3", "e", "d"]
+    reply = await served.world.chat(found[0][1][0]["chatId"]).reply()
+    assert found[-4][1] == [{"type": "failed", "code": reply.error_code, "message": reply.message}]
     assert found[-1][1]["finishReason"] == "error"
 
 

@@ -10,11 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from demiurge.bootstrap.models import LOCAL
 from demiurge.cli import output
 from demiurge.cli.command import Command
 from demiurge.cli.settings import settings
 from demiurge.cli.world import RunOptions, opened, running_options
 from demiurge.errors import InvalidValue, Unavailable, UsageError
+from demiurge.models.local import locate
 
 if TYPE_CHECKING:
     from demiurge.bootstrap import World
@@ -22,6 +24,11 @@ if TYPE_CHECKING:
     from demiurge.server.serving import WorldServer
 
 __all__ = ["command"]
+
+NO_MODEL = (
+    "No provider's key is set, and the local model is not on this machine: run `demiurge model fetch`, or set a key "
+    "such as OPENAI_API_KEY and start again. Until then no chat is answered."
+)
 
 
 @click.command(cls=Command, name="serve")
@@ -60,6 +67,8 @@ def command(
             link = server.new_login_link()
             output.result({"url": server.url, "login": link}, link)
             output.notice("This link logs one browser in, once. Ctrl-C stops the server.")
+            if world.choice.provider == LOCAL and locate() is None:
+                output.notice(NO_MODEL)
             portal.wait(serving)
         except KeyboardInterrupt:
             server.should_exit = True

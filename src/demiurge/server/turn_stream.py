@@ -64,9 +64,10 @@ def _end(stream: DataStream, reply: Reply) -> list[Frame]:
     if reply.status == "awaiting_approval":
         return stream.pause({"type": "waiting", "approvals": list(reply.approvals)}, usage)
     if reply.status == "failed":
+        why = Frame("2", [{"type": "failed", "code": reply.error_code, "message": reply.message}])
         last: list[AiEvent] = [ErrorEvent(reply.error_code or "internal"), Done(usage)]
-    else:
-        last = [AssistantFinal(reply.text), Done(usage, reply.finish_reason)]
+        return [why, *(frame for event in last for frame in stream.take(event))]
+    last = [AssistantFinal(reply.text), Done(usage, reply.finish_reason)]
     return [frame for event in last for frame in stream.take(event)]
 
 
