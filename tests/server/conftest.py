@@ -48,8 +48,14 @@ def order_part(part: str, card: str, *, context: ToolContext) -> ToolResult[Mapp
     return ToolResult(message=f"ordered {part}", value={"order": 7, "card": card})
 
 
+@tool(effect=ToolEffect.READ_ONLY, redaction=Redaction.allow("text"))
+def long_report() -> ToolResult[Mapping[str, Any]]:
+    """Report at great length."""
+    return ToolResult(message="", value={"text": "x" * 20_000_000})
+
+
 POLICY = ToolPolicy(
-    allowed_tools=("core__get_current_time", "order_part", "workspace__write"),
+    allowed_tools=("core__get_current_time", "order_part", "workspace__write", "long_report"),
     require_approval_for_effects=(ToolEffect.STATE_CHANGE,),
 )
 
@@ -65,7 +71,7 @@ async def serving_world(folder: Path, provider: Provider, port: int = 0, **optio
     """Serves the world in `folder` while the block runs. `port` 0: any that is free; `options`: of `ServeOptions`."""
     opening = World.open(
         folder,
-        [order_part],
+        [order_part, long_report],
         POLICY,
         provider="openai-responses",
         base_url=provider.url,

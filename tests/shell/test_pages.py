@@ -5,10 +5,14 @@ from __future__ import annotations
 import gzip
 import json
 import re
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
 
 import httpx
 from tests.server.conftest import Served
-from tests.shell.source_digest import DIGEST, PAGES, build_digest
+from tests.shell.source_digest import DIGEST, PAGES, ROOT, build_digest
 
 FIRST_LOAD = 250_000
 
@@ -46,3 +50,12 @@ async def test_the_page_never_answers_for_the_api(served: Served) -> None:
             answer = await client.get(path)
             assert (answer.status_code, answer.json()["code"]) == (404, "no_path"), path
         assert (await client.post("/chats")).status_code == 405
+
+
+def test_the_pages_travel_in_the_wheel(tmp_path: Path) -> None:
+    building = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(tmp_path)]
+    subprocess.run(building, cwd=ROOT, check=True, capture_output=True)
+    [wheel] = tmp_path.glob("*.whl")
+    packed = {name for name in zipfile.ZipFile(wheel).namelist() if "/server/pages/" in name}
+    built = {path.relative_to(PAGES).as_posix() for path in PAGES.rglob("*") if path.is_file()}
+    assert packed == {f"demiurge/server/pages/{name}" for name in built}

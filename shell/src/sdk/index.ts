@@ -18,6 +18,9 @@ export type * from "./types";
 
 const part = encodeURIComponent;
 
+/** Bytes of a public result that come with the messages; of a longer one the head comes. */
+const MAX_RESULT = 65_536;
+
 export interface AcceptedEvent {
   unit: string;
   seq: number;
@@ -44,9 +47,10 @@ export const logout = () => post<void>("/api/logout", {});
 export const chatsGet = () => get<{ chats: ChatSummary[] }>("/api/chats", { limit: 1000 });
 export const chatGet = (chat: string) => get<ChatSummary>(`/api/chats/${part(chat)}`);
 export const chatPost = (title: string) => post<ChatSummary>("/api/chats", { title });
-export const turnGet = (chat: string, requestId: number) => get<Turn>(`/api/chats/${part(chat)}/turns/${requestId}`);
+export const turnGet = (chat: string, requestId: number) => 
+  get<Turn>(`/api/chats/${part(chat)}/turns/${requestId}`, { max_result: MAX_RESULT });
 export const messagesGet = (chat: string, since = 0) =>
-  get<{ messages: ChatMessage[] }>(`/api/chats/${part(chat)}/messages`, { since });
+  get<{ messages: ChatMessage[] }>(`/api/chats/${part(chat)}/messages`, { since, max_result: MAX_RESULT });
 export const messagePost = (chat: string, text: string) =>
   post<{ request_id: number; seq: number }>(`/api/chats/${part(chat)}/messages`, { text });
 export const chatCancel = (chat: string) => post<ChatSummary>(`/api/chats/${part(chat)}/cancel`, {});

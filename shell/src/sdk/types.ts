@@ -21,7 +21,8 @@ export interface ChatSummary {
 export interface ProposedCall {
   id: string;
   name: string;
-  arguments_json: string;
+  /** Null for a caller whose role does not see the arguments. */
+  arguments_json: string | null;
 }
 
 export interface ToolAnswer {
@@ -31,6 +32,9 @@ export interface ToolAnswer {
   error_code: string | null;
   message: string;
   result: unknown;
+  /** The beginning of a result that is too long to be sent with the messages. */
+  result_cut?: { bytes: number; head: string };
+  view_ref?: string | null;
   replayed: boolean | null;
 }
 
@@ -44,7 +48,8 @@ export interface ChatMessage {
   request_id: number;
   role: "user" | "assistant" | "tool";
   ref: string;
-  text: string;
+  /** Null for a caller whose role does not see it. */
+  text: string | null;
   tool_calls?: ProposedCall[];
   tool?: ToolAnswer;
   attachments?: Attachment[];

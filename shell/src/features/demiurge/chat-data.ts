@@ -1,14 +1,16 @@
 /** A chat as the record has it, turned into the messages that the thread shows. */
 import type { ThreadMessageLike } from "@assistant-ui/react";
-import type { ChatMessage, JournalRecord, Turn } from "../../sdk";
+import type { ChatMessage, JournalRecord, ToolAnswer, Turn } from "../../sdk";
 
 export const CHAT = "demiurge/Demiurge@1";
 
 /** What the page knows of a call besides what the model proposed. */
 export interface CallFacts {
-  argumentsJson: string;
+  /** Null for a caller whose role does not see them. */
+  argumentsJson: string | null;
   state: "running" | "done" | "failed" | "cancelled";
   result: unknown;
+  cut: { bytes: number; head: string; ref: string | null } | null;
   errorCode: string | null;
   message: string;
   replayed: boolean;
@@ -24,7 +26,8 @@ export interface CallTime {
 
 type Part = Exclude<ThreadMessageLike["content"], string>[number];
 
-const NO_ANSWER_TEXT = "This message was erased.";
+const ERASED = "This message was erased.";
+const WITHHELD = "(Your role does not see these words.)";
 
 function callPart(call: { id: string; name: string }, key: string, facts: CallFacts): Part {
   return {
@@ -32,7 +35,7 @@ function callPart(call: { id: string; name: string }, key: string, facts: CallFa
     toolCallId: key,
     toolName: call.name,
     args: {},
-    argsText: facts.argumentsJson,
+    argsText: facts.argumentsJson ?? "",
     result: facts.state === "running" ? undefined : (facts.result ?? null),
     isError: facts.state === "failed",
     artifact: facts,
@@ -44,7 +47,7 @@ function callPart(call: { id: string; name: string }, key: string, facts: CallFa
 export function threadMessages(messages: ChatMessage[], turn: Turn | undefined, streaming: string): ThreadMessageLike[] {
   const shown: ThreadMessageLike[] = [];
   const answers = new Map<number, Part[]>();
-  const open = new Map<string, { part: number; parts: Part[]; call: { id: string; name: string }; key: string; json: string }>();
+  const open = new Map<string, { part: number; parts: Part[]; call: { id: string; name: string }; key: string; json: string | null; answered: boolean }>();
   const order: number[] = [];
 
   for (const message of messages) {
@@ -56,22 +59,24 @@ export function threadMessages(messages: ChatMessage[], turn: Turn | undefined, 
     const parts = answers.get(request)!;
     if (message.role === "user") continue;
     if (message.role === "assistant") {
-      const text = message.erased ? NO_ANSWER_TEXT : message.text;
+      const text = message.erased ? ERASED : (message.text ?? WITHHELD);
       if (text !== "") parts.push({ type: "text", text });
       for (const [place, call] of (message.tool_calls ?? []).entries()) {
         const key = `${request}:${parts.length}:${place}:${call.id}`;
         const facts: CallFacts = running(call.id, call.arguments_json);
-        open.set(`${request}:${call.id}`, { part: parts.length, parts, call, key, json: call.arguments_json });
+        open.set(`${request}:${call.id}`, { part: parts.length, parts, call, key, json: call.arguments_json, answered: false });
         parts.push(callPart(call, key, facts));
       }
     } else if (message.tool !== undefined) {
       const found = open.get(`${request}:${message.tool.id}`);
-      if (found !== undefined) found.parts[found.part] = callPart(found.call, found.key, ended(found.json, message.tool));
+      if (found === undefined) continue;
+      found.answered = true;
+      found.parts[found.part] = callPart(found.call, found.key, ended(found.json, message.tool));
     }
   }
   for (const call of turn?.tool_calls ?? []) {
     const found = open.get(`${turn!.request_id}:${call.id}`);
-    if (found !== undefined && call.ok !== null) {
+    if (found !== undefined && call.ok !== null && !found.answered) {
       found.parts[found.part] = callPart(found.call, found.key, ended(found.json, { ...call, ok: call.ok }));
     }
   }
@@ -79,7 +84,7 @@ export function threadMessages(messages: ChatMessage[], turn: Turn | undefined, 
   for (const request of order) {
     const user = messages.find((each) => each.request_id === request && each.role === "user");
     if (user !== undefined) {
-      const text = user.erased ? `${NO_ANSWER_TEXT} ${user.erased.why}` : user.text;
+      const text = user.erased ? `${ERASED} ${user.erased.why}` : (user.text ?? WITHHELD);
       shown.push({ id: `u${request}`, role: "user", content: [{ type: "text", text }], metadata: { custom: { user } } });
     }
     const parts = answers.get(request)!;
@@ -97,19 +102,20 @@ export function threadMessages(messages: ChatMessage[], turn: Turn | undefined, 
   return shown;
 }
 
-function running(callId: string, argumentsJson: string): CallFacts {
-  return { argumentsJson, state: "running", result: undefined, errorCode: null, message: "", replayed: false, callId };
+function running(callId: string, argumentsJson: string | null): CallFacts {
+  return { argumentsJson, state: "running", result: undefined, cut: null, errorCode: null, message: "", replayed: false, callId };
 }
 
 function ended(
-  argumentsJson: string,
-  answer: { id: string; ok: boolean; error_code: string | null; message: string; result: unknown; replayed: boolean | null },
+  argumentsJson: string | null,
+  answer: ToolAnswer,
 ): CallFacts {
   const state = answer.ok ? "done" : answer.error_code === "cancelled" ? "cancelled" : "failed";
   return {
     argumentsJson,
     state,
     result: answer.result,
+    cut: answer.result_cut === undefined ? null : { ...answer.result_cut, ref: answer.view_ref ?? null },
     errorCode: answer.error_code,
     message: answer.message,
     replayed: answer.replayed === true,

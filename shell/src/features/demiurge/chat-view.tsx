@@ -121,7 +121,7 @@ export function ChatView({ chatId }: { chatId: string }) {
         approvals: waiting,
         tools: new Map(tools.data?.tools.map((each) => [each.id, each])),
         times: callTimes(records.current),
-        userTexts: new Map(data.messages.filter((each) => each.role === "user").map((each) => [each.request_id, each.text])),
+        userTexts: new Map(data.messages.filter((each) => each.role === "user").map((each) => [each.request_id, each.text ?? ""])),
         problem,
         send: (text) => send(text).catch(() => undefined),
       }}

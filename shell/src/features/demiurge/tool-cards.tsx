@@ -4,6 +4,7 @@ import type { ReactNode } from "react";
 import { Arguments } from "../../parts/arguments";
 import { durationText } from "../../parts/time";
 import { Verbatim } from "../../parts/verbatim";
+import { blobPath } from "../../sdk";
 import { ApprovalCard, Outcome } from "./approval-card";
 import { useApprovals } from "./approvals";
 import { useChat } from "./chat-context";
@@ -11,7 +12,6 @@ import type { CallFacts } from "./chat-data";
 import { WriteDiff } from "./write-diff";
 
 const STATES = { running: "running", done: "done", failed: "failed", cancelled: "stopped", waiting: "waits for a person" };
-const RESULT_HEAD = 20_000;
 
 export function ToolFallback(props: ToolCallMessagePartProps) {
   return <ToolCard {...props} />;
@@ -21,7 +21,7 @@ function WorkspaceWriteCard(props: ToolCallMessagePartProps) {
   const facts = props.artifact as CallFacts;
   return (
     <ToolCard {...props}>
-      <WriteDiff argumentsJson={facts.argumentsJson} />
+      {facts.argumentsJson !== null && <WriteDiff argumentsJson={facts.argumentsJson} />}
     </ToolCard>
   );
 }
@@ -55,37 +55,43 @@ function ToolCard({ toolName, artifact, children }: ToolCallMessagePartProps & {
       </header>
       {decision !== undefined && <Outcome decision={decision} now={now()} />}
       {children}
-      <details>
-        <summary>Arguments</summary>
-        <Arguments json={facts.argumentsJson} />
-      </details>
+      {facts.argumentsJson === null ? (
+        <p className="faint">Your role does not see the arguments.</p>
+      ) : (
+        <details>
+          <summary>Arguments</summary>
+          <Arguments json={facts.argumentsJson} />
+        </details>
+      )}
       {facts.state === "failed" || facts.state === "cancelled" ? (
         <p className="problem" dir="auto">
           <code>{facts.errorCode}</code> {facts.message}
         </p>
       ) : (
-        facts.state === "done" && <Result value={facts.result} message={facts.message} />
+        facts.state === "done" && <Result facts={facts} />
       )}
     </section>
   );
 }
 
 /** The public result: what the redaction of the tool lets everybody see. A long one is cut, and says so. */
-function Result({ value, message }: { value: unknown; message: string }) {
-  const text = typeof value === "string" ? value : value == null ? "" : JSON.stringify(value, null, 2);
+function Result({ facts: { result, cut, message } }: { facts: CallFacts }) {
+  const text = cut !== null ? cut.head : typeof result === "string" ? result : result == null ? "" : JSON.stringify(result, null, 2);
   if (text === "" && message === "") return <p className="faint">No public result.</p>;
   return (
     <details>
       <summary>Public result {message !== "" && <span dir="auto">{message}</span>}</summary>
       <pre dir="auto">
-        <Verbatim text={text.slice(0, RESULT_HEAD)} />
+        <Verbatim text={text} />
       </pre>
-      {text.length > RESULT_HEAD && (
+      {cut !== null && (
         <p className="faint">
-          The first {RESULT_HEAD} of {text.length} characters.{" "}
-          <a href={URL.createObjectURL(new Blob([text], { type: "text/plain" }))} download="result.txt">
-            Download all
-          </a>
+          The first {cut.head.length} characters of {cut.bytes} bytes.{" "}
+          {cut.ref !== null && (
+            <a href={blobPath(cut.ref)} download>
+              Download all
+            </a>
+          )}
         </p>
       )}
     </details>

@@ -13,6 +13,7 @@ from demiurge.bootstrap import World
 from demiurge.bootstrap.chat_state import ChatStanding
 from demiurge.errors import NotFound
 from demiurge.server.callers import CurrentWorld
+from demiurge.server.cut_results import cut_results
 from demiurge.server.errors import Refused, responses
 from demiurge.server.strict_json import StrictJsonRoute
 from demiurge.values.clock import SystemEntropy, new_id
@@ -23,6 +24,11 @@ __all__ = ["router"]
 router = APIRouter(prefix="/api/chats", tags=["chats"], route_class=StrictJsonRoute)
 
 ChatId = Annotated[str, Path(min_length=1, max_length=256)]
+
+MaxResult = Annotated[
+    int | None,
+    Query(ge=0, le=2**53, description="A public result with more bytes is None; `result_cut` has its size and head."),
+]
 
 
 class ChatSummary(BaseModel):
@@ -128,19 +134,34 @@ async def one(world: CurrentWorld, chat_id: ChatId) -> ChatSummary:
 
 
 @router.get("/{chat_id}/messages", responses=responses(401, 403, 404, 422, 503))
-async def messages(world: CurrentWorld, chat_id: ChatId, since: Annotated[int, Query(ge=0, le=2**53)] = 0) -> Messages:
+async def messages(
+    world: CurrentWorld,
+    chat_id: ChatId,
+    since: Annotated[int, Query(ge=0, le=2**53)] = 0,
+    max_result: MaxResult = None,
+) -> Messages:
     """Returns what was said, from the request id `since` on."""
     _require_words(world)
-    return Messages(chat_id=chat_id, messages=await world.chat(chat_id).messages(since))
+    found = await world.chat(chat_id).messages(since)
+    cut_results([message["tool"] for message in found if "tool" in message], max_result)
+    return Messages(chat_id=chat_id, messages=found)
 
 
 @router.get("/{chat_id}/turns/{request_id}", responses=responses(401, 403, 404, 422, 503))
-async def turn(world: CurrentWorld, chat_id: ChatId, request_id: Annotated[int, Path(ge=1, le=2**53)]) -> TurnStanding:
+async def turn(
+    world: CurrentWorld,
+    chat_id: ChatId,
+    request_id: Annotated[int, Path(ge=1, le=2**53)],
+    max_result: MaxResult = None,
+) -> TurnStanding:
     """Returns how a turn stands: its calls with their public results, why it failed, its tokens and its cost."""
     _require_words(world)
     reply = await world.chat(chat_id).reply(request_id)
     running = reply.status == "awaiting_approval" and not reply.approvals
-    return TurnStanding(**{**asdict(reply), "status": "running" if running else reply.status})
+    shown = {**asdict(reply), "status": "running" if running else reply.status}
+    shown["tool_calls"] = list(shown["tool_calls"])
+    cut_results(shown["tool_calls"], max_result)
+    return TurnStanding(**shown)
 
 
 @router.post("/{chat_id}/messages", status_code=202, responses=responses(400, 401, 403, 404, 409, 413, 422, 503))
