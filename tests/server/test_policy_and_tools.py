@@ -36,10 +36,10 @@ async def test_the_catalog_lists_denied_tools_with_the_reason_when_it_is_asked_f
     user = await served.client()
     offered = (await user.get("/api/tools")).json()
     everything = (await user.get("/api/tools", params={"all": "true"})).json()
-    assert {tool["id"] for tool in offered["tools"]} == {"core__get_current_time", "order_part"}
+    assert {tool["id"] for tool in offered["tools"]} == {"core__get_current_time", "order_part", "workspace__write"}
     assert everything["tools_ref"] == offered["tools_ref"]
     tools = {tool["id"]: tool for tool in everything["tools"]}
-    assert tools["workspace__write"]["decision"] == "deny"
-    assert tools["workspace__write"]["why"] == "no line of the policy allows it"
-    assert (tools["order_part"]["source"], tools["workspace__write"]["source"]) == ("yours", "shipped")
+    assert tools["workspace__list"]["decision"] == "deny"
+    assert tools["workspace__list"]["why"] == "no line of the policy allows it"
+    assert (tools["order_part"]["source"], tools["workspace__list"]["source"]) == ("yours", "shipped")
     assert tools["order_part"] == (await user.get("/api/tools/order_part")).json()
