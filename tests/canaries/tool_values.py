@@ -287,7 +287,14 @@ SCENES: tuple[Scene, ...] = (
     Scene("cancelled", raises(lambda: LoopSignal(canary("error")))),
     *(
         Scene(code, raises(lambda code=code: ToolFailure(ToolErrorCode(code))))  # type: ignore[misc]
-        for code in ("quarantined", "rounds_exceeded", "repeated_call", "authz_denied", "authz_unavailable")
+        for code in (
+            "quarantined",
+            "approval_edited",
+            "rounds_exceeded",
+            "repeated_call",
+            "authz_denied",
+            "authz_unavailable",
+        )
     ),
 )
 

@@ -62,8 +62,8 @@ class TellingRun:
         self._teller.tell("ack", **accepted._asdict(), schema=args[0])
         return accepted
 
-    async def decide(self, approval_id: str, approve: bool, reason: str) -> None:
-        await self._calls.decide(approval_id, approve, reason)
+    async def decide(self, approval_id: str, approve: bool, reason: str, arguments_json: str | None = None) -> None:
+        await self._calls.decide(approval_id, approve, reason, arguments_json)
         self._teller.tell("decided", id=approval_id)
 
 

@@ -30,6 +30,8 @@ ARGUMENTS: dict[str, tuple[Any, ...]] = {
     "run.watch": (None,),
     "run.settling": (None,),
     "run.decide": ("00", True, ""),
+    "run.allow": ("00", None, 1, 1.0, ""),
+    "run.forget_rule": ("r",),
     "run.settle_doubt": ("00", True, "why", None),
     "run.cancel": ("u", ""),
     "run.add_connection": ("c", {}),
