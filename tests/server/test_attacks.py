@@ -21,6 +21,7 @@ from tests.server.test_journal_stream import events
 from demiurge.server import callers
 from demiurge.server.callers import CODE_S, CSRF_HEADER, csrf_of
 from demiurge.server.streams import StreamEvent
+from demiurge.values import cbor as values_cbor
 
 SAID = [{"role": "user", "content": [{"type": "text", "text": "x"}]}]
 
@@ -199,6 +200,15 @@ async def test_bodies_of_calls_that_are_bombs_or_no_arguments_are_refused(served
     user = await served.client()
     answer = await user.post("/api/calls/read.keys", content=body)
     assert answer.status_code in (400, 422)
+
+
+async def test_a_verification_over_http_names_no_file_of_the_server(served: Served, tmp_path: Path) -> None:
+    user = await served.client()
+    body = values_cbor.encode([None, [str(tmp_path / "any")]])
+    answer = await user.post("/api/calls/keep.verify", content=body)
+    assert (answer.status_code, values_cbor.decode(answer.content)["error"]["code"]) == (400, "server_files")
+    allowed = await user.post("/api/calls/keep.verify", content=values_cbor.encode([None, []]))
+    assert allowed.status_code == 200
 
 
 async def test_a_caller_in_a_payload_counts_for_nothing(served: Served) -> None:

@@ -19,7 +19,7 @@ from demiurge.bootstrap.backend import Frames
 from demiurge.bootstrap.backend.error_codec import encode_error
 from demiurge.bootstrap.backend.operations import OPERATIONS
 from demiurge.bootstrap.backend.socket import frame
-from demiurge.errors import DemiurgeError, InvalidValue
+from demiurge.errors import DemiurgeError, InvalidValue, UsageError
 from demiurge.server.callers import CurrentWorld
 from demiurge.server.errors import Refused, responses, status_of
 from demiurge.values import cbor
@@ -53,6 +53,8 @@ async def call(world: CurrentWorld, request: Request, name: str) -> Response:
         raise Refused(400, "bad_body", "The request body is a list of arguments.")
     try:
         args = operation.load_arguments(given)
+        if name == "keep.verify" and args[1]:
+            raise UsageError("Archives are files of the server's machine: verify them there.", code="server_files")
         made = getattr(getattr(world.backend, operation.group), operation.function.__name__)
         if operation.kind == "stream":
             operation.require(world.caller)
