@@ -95,7 +95,12 @@ class Tokens:
 
     async def _read(self) -> Mapping[str, Token]:
         """Returns the tokens by digest, as of now. Costs what changed since the last call."""
-        changes: list[TokenChange] = await asyncio.to_thread(self.backend.keep.tokens, self._next)
+        read = self.backend.keep.tokens
+        changes: list[TokenChange]
+        if self.backend.owner:  # one look at the unit's head: a thread would cost more than the look
+            changes = read(self._next)
+        else:
+            changes = await asyncio.to_thread(read, self._next)
         for change in changes:
             if change.added is not None:
                 self._known[change.added.digest] = change.added

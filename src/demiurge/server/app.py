@@ -40,6 +40,7 @@ __all__ = ["add_routes", "create_app"]
 LOG = logging.getLogger(__name__)
 
 ROUTES = (
+    events,
     ai_chat,
     approvals,
     blobs,
@@ -47,7 +48,6 @@ ROUTES = (
     chats,
     cost,
     doubts,
-    events,
     journal,
     manifest,
     state,
@@ -55,6 +55,7 @@ ROUTES = (
     trace,
     workspaces,
 )
+"""The routes in the order in which a path is looked for: events, of which there are most, first."""
 
 
 def create_app(world: World, options: ServeOptions) -> FastAPI:
