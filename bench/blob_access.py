@@ -1,4 +1,5 @@
-"""Whether a unit was given a blob: a unit with a thousand records, and one with a million."""
+"""The cost of the check whether a unit was given a blob, in a unit with a thousand records and in one with a
+million."""
 
 from __future__ import annotations
 

@@ -282,7 +282,8 @@ async def test_the_same_request_twice_adds_one_connection(tmp_path: Path, enviro
 
 
 async def child(folder: str, home: str) -> None:
-    """What is killed: it adds a connection, uses it, and revokes it; a second run goes on where it can."""
+    """The process that is killed: it adds a connection, uses it and revokes it. A second run continues where the first
+    one stopped."""
     async with open_world(Path(folder), {"HOME": home}) as world:
         listed = await world.connections.list()
         made = listed[0].id if listed else await world.connections.add("tracker", Credentials(TOKEN))

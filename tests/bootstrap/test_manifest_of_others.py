@@ -38,7 +38,7 @@ class Owner:
         self.child = child
 
     def seen(self) -> dict[str, Any]:
-        """What it runs the world with."""
+        """Returns the settings under which the child process runs the world, as the process reports them."""
         assert self.child.stdin is not None
         assert self.child.stdout is not None
         self.child.stdin.write("\n")

@@ -155,12 +155,7 @@ class Doubts:
         if tool is None or arguments is None:
             return []
         caller = ToolPolicyContext.of(doubt.caller, run_id=doubt.unit)
-        try:
-            return slots_of_call(self._store, tool, arguments, caller, doubt.unit)
-        except (DemiurgeError, ToolValidationError):
-            return []
-        except Exception:  # noqa: BLE001 - a `key_fn` is the user's own
-            return []
+        return slots_of_call(self._store, tool, arguments, caller, doubt.unit)
 
     def _row(self, slots: Sequence[LedgerSlot]) -> LedgerRow | None:
         ledger = self._ledger.existing() if self._ledger is not None and slots else None

@@ -18,13 +18,16 @@ def slots_of_call(
 ) -> list[LedgerSlot]:
     """Returns the slots of a call of `tool` with these JSON arguments: under its unit's session or, without one, its
     run; for a tool that needs a connection, under each connection of the world, because an attempt does not say which
-    it had. Raises InvalidValue, ToolValidationError, and whatever a `key_fn` raises."""
+    it had. Returns none for arguments that the tool refuses, and if its `key_fn` raises."""
     connections: list[str | None] = [None]
     if tool.requires_connection:
         connections = [Unit.parse(head.unit).key for head in store.heads(f"{CONNECTION}/")]
-    slots = [
-        slot_of(tool, arguments, caller, session_id=session, connection_id=connection_id)
-        for connection_id in connections
-        for session in (unit, None)
-    ]
+    try:
+        slots = [
+            slot_of(tool, arguments, caller, session_id=session, connection_id=connection_id)
+            for connection_id in connections
+            for session in (unit, None)
+        ]
+    except Exception:  # noqa: BLE001 - a `key_fn` is the user's own
+        return []
     return list(dict.fromkeys(slot for slot in slots if slot is not None))

@@ -86,9 +86,6 @@ def _slots(store: Store, source: ToolSource, intent: _Intent) -> list[tuple[Ledg
     caller = ToolPolicyContext.of(intent.caller, run_id=unit)
     try:
         arguments = str(canonical_json.parse_object(store.get_blob(params["call_ref"]))["arguments_json"])
-        slots = slots_of_call(store, tool, arguments, caller, unit)
     except DemiurgeError:
         return []
-    except Exception:  # noqa: BLE001 - a `key_fn` is the user's own
-        return []
-    return [(slot, tool.idempotency.ttl_ns) for slot in slots]
+    return [(slot, tool.idempotency.ttl_ns) for slot in slots_of_call(store, tool, arguments, caller, unit)]

@@ -65,10 +65,8 @@ class SystemEntropy:
 
 
 class SeededEntropy:
-    """The same bytes for the same seed: for tests, and for values derived from a journaled stamp.
-
-    Not for secrets: anybody who knows the seed knows the bytes.
-    """
+    """Entropy that a seed determines: equal seeds give equal bytes. For tests, and for values that are derived from a
+    journaled stamp; not for secrets, because anybody who knows the seed knows the bytes."""
 
     def __init__(self, seed: int | str | bytes) -> None:
         self._seed = seed if isinstance(seed, bytes) else str(seed).encode()

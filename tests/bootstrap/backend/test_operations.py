@@ -96,7 +96,7 @@ def seen(name: str) -> str:
 
 
 async def made(operation: Operation, call: Any, args: tuple[Any, ...]) -> Any:
-    """What comes of one call, of whichever kind."""
+    """Returns the result of a call; of a call that streams, its first frame."""
     if operation.kind == "stream":
         return await anext(call(*args))
     return await (call(*args) if operation.kind == "later" else asyncio.to_thread(call, *args))

@@ -1,5 +1,5 @@
-"""What each role sees of a world: canaries in arguments, results and other states, asked for by every call that reads,
-in the owner's process and over its socket."""
+"""Each role asks every call that reads for canaries in arguments, results and states, in the owner's process and over
+its socket."""
 
 from __future__ import annotations
 
@@ -177,7 +177,7 @@ def arguments(here: Room, name: str) -> list[tuple[Any, ...]]:
 
 
 async def asked(here: Room, backend: Backend) -> list[str]:
-    """What comes of every call that only reads; of one that is refused, the error."""
+    """Returns the result of every call that only reads; for a refused call, its error."""
     told: list[str] = []
     for name, operation in OPERATIONS.items():
         if not (name.startswith("read.") or name in ("keep.replay", "keep.verify", "keep.seal", "keep.prove")):

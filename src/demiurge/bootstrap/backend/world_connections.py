@@ -143,7 +143,7 @@ def _cells(host: Host, store: Store, module: str, prefix: str = "") -> Iterator[
 
 
 def named(calls: list[dict[str, Any]], host: Host, source: ToolSource) -> list[dict[str, Any]]:
-    """The same waiting calls; those that would use a connection say which: `connection`, `{id, provider}`."""
+    """Returns the waiting calls; a call that would use a connection gets the field `connection`, `{id, provider}`."""
     for call in calls:
         tool = source.get(call.get("tool", ""))
         if tool is None or not tool.requires_connection:
