@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import signal
+import threading
 
 import pytest
 
@@ -48,3 +50,18 @@ def test_a_caller_that_waits_for_a_loop_that_ends_gets_an_error() -> None:
         with pytest.raises(DemiurgeError, match="ended unexpectedly"):
             portal.run(value(7))
     assert cleaned == ["up"]
+
+
+def test_a_signal_that_another_thread_gets_interrupts_the_wait() -> None:
+    async def interrupt() -> None:
+        signal.pthread_kill(threading.get_ident(), signal.SIGINT)
+        await asyncio.Event().wait()
+
+    with Portal() as portal, pytest.raises(KeyboardInterrupt):
+        portal.run(interrupt())
+
+
+def test_a_portal_gives_back_the_wakeup_descriptor() -> None:
+    with Portal() as portal:
+        assert portal.run(value(7)) == 7
+    assert signal.set_wakeup_fd(-1) == -1

@@ -1,8 +1,9 @@
 """An event loop in a thread of its own, so that the main thread can wait for a person.
 
 A world serves other processes from its loop; a prompt in the loop would block them until the next line. And Ctrl-C
-reaches only the main thread, which always waits here in an interruptible call. If the loop ends by itself (a SystemExit
-in a callback does that), the waiting thread gets an error.
+reaches only the main thread, which always waits here in an interruptible call: a signal writes to the pipe that it
+waits for, since one that comes just before the wait, or to another thread, would not interrupt it. If the loop ends by
+itself (a SystemExit in a callback does that), the waiting thread gets an error.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import os
 import select
+import signal
 import threading
 from collections.abc import Coroutine
 from contextlib import suppress
@@ -41,7 +43,7 @@ class PortalTask(Generic[T]):
 
 
 class Portal:
-    """Runs coroutines in its loop for another thread, as `with Portal() as portal`."""
+    """Runs coroutines in its loop for the main thread, as `with Portal() as portal`."""
 
     def __enter__(self) -> Self:
         _require_descriptors()
@@ -50,6 +52,7 @@ class Portal:
         self._listen, self._tell = os.pipe()
         os.set_blocking(self._listen, False)
         os.set_blocking(self._tell, False)
+        self._told_before = signal.set_wakeup_fd(self._tell, warn_on_full_buffer=False)
         self._thread = threading.Thread(target=self._live, name="demiurge-loop", daemon=True)
         self._thread.start()
         return self
@@ -105,6 +108,7 @@ class Portal:
         self._thread.join()
         self._cancel_rest()
         self._loop.close()
+        signal.set_wakeup_fd(self._told_before)
         os.close(self._listen)
         os.close(self._tell)
 

@@ -35,7 +35,7 @@ ROOT = Path(__file__).parents[3]
 
 def asked(what: str) -> Sequence[EffectRequest]:
     if what == "blobs":
-        return [put(b"hello", "put"), put(b"x" * 100_000, "large"), get(ref_of(b"hello"), "stranger")]
+        return [put(b"hello", "put"), put(b"x" * 100_000, "large"), get(ref_of(b"foreign"), "stranger")]
     return [get(ref_of(b"hello"), "mine")] if what == "again" else [timer(START_NS + HOUR, what)]
 
 
@@ -75,6 +75,7 @@ async def test_a_timer_goes_off_in_the_next_process_and_the_reducer_hears_of_it(
 
 
 async def test_blobs_are_put_and_read_under_the_rules_of_all_effects(store: Store) -> None:
+    store.put_blob(b"foreign")
     async with on(store, Time()) as host:
         await host.submit("ex/Ev@1", poke("blobs"))
         await host.settle()
