@@ -13,6 +13,7 @@ from fastapi.responses import Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from demiurge.bootstrap import World
+from demiurge.bootstrap.journal_rows import RowQuery, rows, search_rows
 from demiurge.server.callers import CurrentWorld
 from demiurge.server.errors import responses
 from demiurge.server.options import ServeOptions
@@ -51,6 +52,20 @@ class Heads(BaseModel):
     units: list[UnitHead]
 
 
+class JournalRows(BaseModel):
+    """Records in a few words, without their bodies: `{position, unit, seq, kind, time_ns, hash, redacted, says, state,
+    why, refs}`; `refs` is the number of blobs that the record names."""
+
+    rows: list[dict[str, Any]]
+
+
+class FoundRows(JournalRows):
+    """Rows, newest first. Those of calls have `ended_ns` too, and the state in which the call ended."""
+
+    before: int | None = Field(description="Where an older page begins; None at the beginning of the journal.")
+    looked_at: int = Field(description="The number of records that this page was chosen from.")
+
+
 class SealCheck(BaseModel):
     """The seal to verify against."""
 
@@ -80,6 +95,48 @@ def _page(world: World, start: int, limit: int, unit: str | None, kind: str | No
     return Page(records=shown, next=None)
 
 
+@router.get("/rows", responses=responses(401, 403, 404, 422, 503))
+async def list_rows(
+    world: CurrentWorld,
+    start: Position = 0,
+    limit: Annotated[int, Query(ge=1, le=1000)] = PAGE,
+    unit: UnitName = None,
+) -> JournalRows:
+    """Lists records in a few words each, for a list that loads the record that is opened."""
+    return JournalRows(rows=await asyncio.to_thread(rows, world.backend, unit, start, limit))
+
+
+@router.get("/search", responses=responses(401, 403, 404, 422, 503))
+async def search(
+    world: CurrentWorld,
+    text: Annotated[str, Query(max_length=200, description="Occurs in the record, as far as it is seen.")] = "",
+    unit: UnitName = None,
+    kind: Annotated[str | None, Query(max_length=50, description="Only records of this kind.")] = None,
+    attention: Annotated[bool, Query(description="Only what failed, or waits for a person.")] = False,
+    calls: Annotated[bool, Query(description="Only calls, each with how it ended.")] = False,
+    before: Annotated[int | None, Query(ge=0, le=2**53, description="Only older records. Default: all.")] = None,
+    limit: Annotated[int, Query(ge=1, le=1000)] = PAGE,
+) -> FoundRows:
+    """Finds records, newest first. A search looks at some thousand records at a time; it goes on with `before`."""
+    query = RowQuery(text, unit, kind, attention, calls)
+    end = await _end(world, unit) if before is None else before
+    found = await asyncio.to_thread(search_rows, world.backend, query, end, limit)
+    return FoundRows(rows=found.rows, before=found.before, looked_at=found.looked_at)
+
+
+async def _end(world: World, unit: str | None) -> int:
+    """Returns the position, or the sequence number in the unit, that the next record will have."""
+    if unit is not None:
+        found = await asyncio.to_thread(world.backend.read.heads, unit, 1)
+        return next((head.next_seq for head in found if head.unit == unit), 0)
+    return await _length(world) + 1
+
+
+async def _length(world: World) -> int:
+    async with aclosing(world.backend.read.appends()) as appends:
+        return int((await anext(appends))["length"])
+
+
 @router.get("/head", responses=responses(401, 403, 503))
 async def head(
     world: CurrentWorld,
@@ -88,10 +145,9 @@ async def head(
 ) -> Heads:
     """Lists the units with the hash of each one's last record."""
     found = await asyncio.to_thread(lambda: list(islice(world.journal.head(), limit)))
-    async with aclosing(world.backend.read.appends()) as appends:
-        length = (await anext(appends))["length"]
     return Heads(
-        length=length, units=[UnitHead(unit=u, records=n, hash=h) for u, n, h in found if u.startswith(prefix)]
+        length=await _length(world),
+        units=[UnitHead(unit=u, records=n, hash=h) for u, n, h in found if u.startswith(prefix)],
     )
 
 
