@@ -57,6 +57,19 @@ def test_a_chat_and_its_approval_go_through_the_server(server: Server, provider:
     assert "Written." in server("chat", "show").out
 
 
+def test_a_person_who_decides_second_is_told_who_was_first(server: Server, provider: Provider) -> None:
+    provider.say(responses(call("workspace__write", {"path": "a.txt", "text": "x"})), responses(text("Then not.")))
+    server("chat", "--message", "Write it")
+    [waiting] = server.document("approvals", "ls")["approvals"]
+    ada = server.document("tokens", "add", "user:ada", "--role", "approver")["token"]
+    assert server("approvals", "reject", waiting["id"], "--reason", "too long", token=ada).status == 0
+    second = server("approvals", "approve", waiting["id"], "--json")
+    assert (second.status, second.document["error"]["code"]) == (1, "decided")
+    details = second.document["error"]["details"]
+    assert (details["by"], details["verdict"], details["reason"]) == ("user:ada", "rejected", "too long")
+    assert "user:ada rejected it" in server("approvals", "approve", waiting["id"]).err
+
+
 def test_events_blobs_state_and_the_journal(server: Server) -> None:
     sent = server.document("event", "send", CHAT, json.dumps(CREATED))
     assert sent["unit"] == "demiurge/Demiurge@1/c1"

@@ -94,3 +94,49 @@ async def test_a_person_allows_further_calls_in_a_chat(served: Served) -> None:
     assert (await user.delete(f"/api/approvals/rules/{rule['id']}")).status_code == 204
     assert (await user.delete(f"/api/approvals/rules/{rule['id']}")).status_code == 404
     assert await order("washer") == "awaiting_approval"
+
+
+async def rejected(served: Served) -> None:
+    """A chat in which a person rejected a call, with a reason."""
+    user, call = await served.client(), served.provider.call("order_part", {"part": "bolt", "card": "4111-secret"})
+    served.provider.say(served.provider.answer(call), served.provider.answer(served.provider.text("Then not.")))
+    await user.post("/api/chats/c1/messages", json={"text": "Order a bolt", "wait": True})
+    [asked] = (await user.get("/api/approvals")).json()["approvals"]
+    await user.post(f"/api/approvals/{asked['id']}", json={"decision": "reject", "reason": "too dear"})
+    await served.world.settle()
+
+
+async def test_the_reason_of_a_rejection_is_public_wherever_it_is_recorded(served: Served) -> None:
+    await rejected(served)
+    seen = {}
+    for role in ("viewer", "approver", "user"):
+        client = await served.client(role)
+        records = (await client.get("/api/journal?unit=demiurge/Demiurge@1/c1")).json()["records"]
+        [decision] = [each["body"] for each in records if each["kind"] == "approval"]
+        receipts = [each["body"]["payload"] for each in records if each["kind"] == "receipt"]
+        seen[role] = (decision["verdict"], decision["reason"], [r.get("message") for r in receipts if "view_ref" in r])
+    assert seen["viewer"] == seen["approver"] == seen["user"]
+    assert seen["viewer"][:2] == ("reject", "too dear")
+    assert "too dear" in str(served.provider.seen[-1])
+
+
+async def test_the_reason_of_an_approval_is_withheld_from_viewers(served: Served) -> None:
+    user, call = await served.client(), served.provider.call("order_part", {"part": "bolt", "card": "x"})
+    served.provider.say(served.provider.answer(call), served.provider.answer(served.provider.text("Ordered.")))
+    await user.post("/api/chats/c1/messages", json={"text": "Order a bolt", "wait": True})
+    [asked] = (await user.get("/api/approvals")).json()["approvals"]
+    await user.post(f"/api/approvals/{asked['id']}", json={"decision": "approve", "reason": "card 4111-secret"})
+    await served.world.settle()
+    assert "card 4111-secret" in (await user.get("/api/journal?limit=1000")).text
+    assert "4111-secret" not in (await (await served.client("viewer")).get("/api/journal?limit=1000")).text
+    assert "4111-secret" not in str(served.provider.seen)
+
+
+async def test_only_who_may_stop_a_turn_is_told_that_none_is_open(served: Served) -> None:
+    await rejected(served)
+    for role, status in (("viewer", 403), ("approver", 403), ("chief", 403), ("agent", 202), ("user", 202)):
+        answer = await (await served.client(role)).post("/api/chats/c1/cancel")
+        assert answer.status_code == status, role
+    user = await served.client()
+    missing = await user.post("/api/chats/nobody/cancel")
+    assert (missing.status_code, missing.json()["code"]) == (404, "chat_unknown")

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 from demiurge.apps.demiurge import CHAT, MAX_TOKENS
 from demiurge.bootstrap.backend import Backend, OnFrame
+from demiurge.bootstrap.backend.operations import OPERATIONS
 from demiurge.bootstrap.backend.settling import settle
 from demiurge.bootstrap.backend.visibility import sees_records
 from demiurge.bootstrap.chat_fields import require_fields
@@ -287,7 +288,9 @@ class Chat:
         return reply
 
     async def cancel(self, reason: str = "The turn was stopped.") -> None:
-        """Stops the open turn: running calls are cancelled and answered, requests for approval withdrawn."""
+        """Stops the open turn: running calls are cancelled and answered, requests for approval withdrawn. Raises
+        UsageError (`role_missing`), also if no turn is open."""
+        OPERATIONS["run.cancel"].require(self.backend.caller)
         turn = await self._cell.turn()
         if turn is None or not turn.is_open:
             return

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import aclosing
 from dataclasses import replace
 from typing import Any
 
 import click
 
 from demiurge.apps.demiurge import CALLS, CHAT
+from demiurge.bootstrap import World
 from demiurge.bootstrap.call import CallOutcome, call_outcome
 from demiurge.bootstrap.chat_address import address_of_chat
 from demiurge.bootstrap.standing_rules import COUNT, LASTS_S
@@ -32,6 +34,9 @@ __all__ = ["command"]
 
 SHORTEST = 6
 """The number of characters of an id that are required: a shorter text, or an empty variable, may mean another call."""
+
+LOOKED_BACK = 5000
+"""The number of records in which a decision is looked for that somebody else took first."""
 
 
 def _utf8(context: click.Context, parameter: click.Parameter, values: tuple[str, ...]) -> tuple[str, ...]:
@@ -120,9 +125,11 @@ def allow(
     running = RunOptions(**options)
     with opened(_as_its_chat(approval_id, running), create=False) as opening:
         world, portal = opening
-        pending = _find(portal.run(world.approvals()), approval_id)
-        _require_tool(portal.run(world.info())["tools"], pending["tool"])
-        pattern = pattern_of(pending["arguments_json"], any_of, likes) if any_of or likes else None
+        pending = _to_decide(opening, approval_id)
+        if "tool" in pending:
+            _require_tool(portal.run(world.info())["tools"], pending["tool"])
+        widened = (any_of or likes) and "arguments_json" in pending
+        pattern = pattern_of(pending["arguments_json"], any_of, likes) if widened else None
         made = portal.run(
             world.standing_rules.allow(pending["id"], pattern, count=count, lasts_s=hours * 3600, reason=reason)
         )
@@ -159,13 +166,13 @@ def _decide(
 ) -> None:
     with opened(_as_its_chat(approval_id, running), create=False) as opening:
         world, portal = opening
-        pending = _find(portal.run(world.approvals()), approval_id)
-        if approve:
+        pending = _to_decide(opening, approval_id)
+        if approve and "tool" in pending:
             _require_tool(portal.run(world.info())["tools"], pending["tool"])
         portal.run(world.decide(pending["id"], approve=approve, reason=reason, arguments_json=arguments_json))
         outcome = {"id": pending["id"], "decision": "approved" if approve else "rejected", "unit": pending["unit"]}
         if not settings().json:
-            output.notice(f"{pending['tool']} is {outcome['decision']}.")
+            output.notice(f"{pending.get('tool', 'The call')} is {outcome['decision']}.")
         _go_on(opening, Unit.parse(pending["unit"]), outcome, running)
 
 
@@ -174,8 +181,8 @@ def _as_its_chat(approval_id: str, running: RunOptions) -> RunOptions:
     profile = recalled(running)
     if running.base_url is not None or not profile.addresses:
         return running
-    with opened() as (world, portal):
-        unit = Unit.parse(_find(portal.run(world.approvals()), approval_id)["unit"])
+    with opened() as opening:
+        unit = Unit.parse(_to_decide(opening, approval_id)["unit"])
     address = address_of_chat(profile.addresses, unit.key) if unit.module == CHAT else None
     return replace(running, provider=address.provider, base_url=address.base_url) if address is not None else running
 
@@ -249,6 +256,24 @@ def _find(waiting: Sequence[dict[str, Any]], approval_id: str) -> dict[str, Any]
     if not found:
         raise NotFound(f"No call {approval_id} waits for approval; `demiurge approvals ls` lists those that do.")
     return found[0]
+
+
+def _to_decide(opening: Opened, approval_id: str) -> dict[str, Any]:
+    """Returns the waiting call with this id. If somebody decided it meanwhile, returns its `{id, unit}` alone: the
+    world then says who was first."""
+    world, portal = opening
+    try:
+        return _find(portal.run(world.approvals()), approval_id)
+    except NotFound:
+        for record in world.journal.views(from_seq=max(0, portal.run(_length(world)) - LOOKED_BACK)):
+            if record["kind"] == "approval" and record["body"]["intent"].hex().startswith(approval_id):
+                return {"id": record["body"]["intent"].hex(), "unit": record["unit"]}
+        raise
+
+
+async def _length(world: World) -> int:
+    async with aclosing(world.backend.read.appends()) as appends:
+        return int((await anext(appends))["length"])
 
 
 def _require_tool(here: Sequence[str], tool: str) -> None:

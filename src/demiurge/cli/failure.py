@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from demiurge.errors import DemiurgeError
+from demiurge.errors import Conflict, DemiurgeError
 
 __all__ = ["CommandFailure", "OutcomeError", "explain"]
 
@@ -37,7 +37,10 @@ class CommandFailure:
     shown: Mapping[str, Any] = field(default_factory=dict)
 
     def document(self) -> dict[str, Any]:
-        return {**self.shown, "error": {"code": self.code, "message": self.message}}
+        """Returns what `--json` prints."""
+        details = self.cause.details if isinstance(self.cause, Conflict) else {}
+        error = {"code": self.code, "message": self.message, **({"details": details} if details else {})}
+        return {**self.shown, "error": error}
 
 
 def explain(error: BaseException) -> CommandFailure:

@@ -46,6 +46,7 @@ _REASONS: Final = {
     404: "There is no such thing.",
     409: "Somebody else was first, or the state does not allow it now.",
     413: "The request is too large.",
+    416: "The blob has no such range.",
     422: "A value does not fit its schema.",
     429: "Too many failed logins; wait a minute.",
     503: "The world cannot do this now; nothing was lost.",

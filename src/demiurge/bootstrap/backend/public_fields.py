@@ -158,6 +158,8 @@ def record_fields(kind: str, body: Mapping[str, Any], effect: str | None) -> Fie
             origin=_ORIGIN, admitted=_ADMITTED, approval=asked, approved=_APPROVED,
             params=_PARAMS.get(effect or "", {}), edited_from=_named("intent", "call_ref"),
         )  # fmt: skip
+    if kind == "approval" and body.get("verdict") == "reject":
+        return _named(*_BODIES["approval"], "reason")  # words to the model, which its receipt repeats
     if kind == "receipt":
         is_ok = body.get("status") == "ok"
         return _named("intent", "status", payload=_PAYLOADS.get(effect or "", {}) if is_ok else _STEP_FAILED)

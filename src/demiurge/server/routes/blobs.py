@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+from codecs import getincrementaldecoder
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Header, Request
@@ -12,7 +13,7 @@ from pydantic import BaseModel
 
 from demiurge.errors import InvalidValue
 from demiurge.server.callers import CurrentWorld
-from demiurge.server.errors import Refused, responses
+from demiurge.server.errors import error_response, responses
 from demiurge.server.strict_json import StrictJsonRoute
 from demiurge.wire.attachments import attachment
 
@@ -20,7 +21,9 @@ __all__ = ["router"]
 
 router = APIRouter(prefix="/api/blob", tags=["blobs"], route_class=StrictJsonRoute)
 
-RANGE = re.compile(r"bytes=(?:([0-9]{1,15})-([0-9]{0,15})|-([0-9]{1,15}))")
+RANGE = re.compile(r"bytes=(?:([0-9]{1,15})-([0-9]{0,15})|-([0-9]{1,15}))", re.IGNORECASE)
+TYPED = 4096
+"""So many bytes of a blob show whether it is text."""
 
 _BYTES: dict[str, Any] = {"content": {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}}}
 
@@ -49,53 +52,67 @@ async def put(world: CurrentWorld, request: Request) -> StoredBlob:
     responses={
         200: {"description": "The bytes.", **_BYTES},
         206: {"description": "The part that the range names.", **_BYTES},
-        **responses(400, 401, 403, 404, 422, 503),
-        416: {"description": "The blob has no such range."},
+        304: {"description": "The reader has these bytes."},
+        **responses(400, 401, 403, 404, 416, 422, 503),
     },
 )
+@router.head("/{ref}", include_in_schema=False)
 async def get(
-    world: CurrentWorld, ref: str, byte_range: Annotated[str | None, Header(alias="range", max_length=100)] = None
+    world: CurrentWorld,
+    ref: str,
+    byte_range: Annotated[str, Header(alias="range")] = "",
+    if_range: Annotated[str | None, Header()] = None,
+    if_none_match: Annotated[str, Header()] = "",
 ) -> Response:
-    """Returns a blob that the caller may see, whole or a range of it. An image or a sound has its own type; everything
-    else is plain text or octets, and a download: no browser runs it."""
+    """Returns a blob that the caller may see, whole or one range of it. Several ranges, and a range that cannot be
+    read, are answered with the whole. An image or a sound has its own type; everything else is plain text or octets,
+    and a download: no browser runs it."""
     data = await asyncio.to_thread(world.blobs.get, ref)
-    media_type = _media_type(data)
+    media_type, tag = _media_type(data), f'"{ref}"'
     headers = {
         "accept-ranges": "bytes",
         "cache-control": "private, max-age=31536000, immutable",
         "content-security-policy": "default-src 'none'; sandbox",
-        "etag": f'"{ref}"',
+        "etag": tag,
     }
+    if {each.strip().removeprefix("W/") for each in if_none_match.split(",")} & {tag, "*"}:
+        return Response(None, 304, headers=headers)
     if not media_type.startswith(("image/", "audio/")):
         headers["content-disposition"] = f'attachment; filename="{ref.removeprefix("sha256:")[:16]}"'
-    if byte_range is None:
+    window = _window(byte_range, len(data)) if if_range in (None, tag) else None
+    if window is None:
         return Response(data, media_type=media_type, headers=headers)
-    start, end = _window(byte_range, len(data))
+    start, end = window
+    if start >= end:
+        answer = error_response(416, "bad_range", f"The blob has {len(data)} bytes, and no such range.")
+        answer.headers["content-range"] = f"bytes */{len(data)}"
+        return answer
     headers["content-range"] = f"bytes {start}-{end - 1}/{len(data)}"
     return Response(data[start:end], 206, media_type=media_type, headers=headers)
 
 
 def _media_type(data: bytes) -> str:
-    """The type that the first bytes show: an image or a sound, plain text, or octets. Never markup."""
+    """Returns the type that the first bytes show: an image or a sound, plain text, or octets. Never markup."""
     try:
         return attachment(data).mime
     except InvalidValue:
         pass
     try:
-        data[:4096].decode()
-    except UnicodeDecodeError as error:
-        if error.start < len(data[:4096]) - 3:
-            return "application/octet-stream"
+        getincrementaldecoder("utf-8")().decode(data[:TYPED], final=len(data) <= TYPED)
+    except UnicodeDecodeError:
+        return "application/octet-stream"
     return "text/plain; charset=utf-8"
 
 
-def _window(text: str, size: int) -> tuple[int, int]:
-    """Returns the first byte and the end of a range. Raises Refused (416)."""
+def _window(text: str, size: int) -> tuple[int, int] | None:
+    """Returns the first byte and the end of a range, which is empty for one outside the blob; None for a text that is
+    no single range (RFC 9110, 14.2: such a header is ignored)."""
     found = RANGE.fullmatch(text)
-    if found is not None:
-        first, last, suffix = found.groups()
-        start = int(first) if first is not None else max(0, size - int(suffix))
-        end = min(int(last) + 1, size) if last else size
-        if start < end:
-            return start, end
-    raise Refused(416, "bad_range", f"The blob has {size} bytes, and no such range.")
+    if found is None:
+        return None
+    first, last, suffix = found.groups()
+    if suffix is not None:
+        return max(0, size - int(suffix)), size
+    if last and int(last) < int(first):
+        return None
+    return int(first), min(int(last) + 1, size) if last else size

@@ -1,7 +1,7 @@
 """The built pages of the web shell: `shell/` is their source, `make shell` builds them.
 
-Paths of the shell itself, such as `/chats/c1`, are answered with its one page. A path below `/api` or `/login` never
-is.
+Paths of the shell itself, such as `/chats/c1`, are answered with its one page. A path below `/api`, `/login` or
+`/assets` never is.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from typing import Final
 
 from fastapi import APIRouter
 from fastapi.responses import FileResponse, Response
+from starlette.convertors import Convertor, register_url_convertor
 
 from demiurge.server.errors import Refused
 
@@ -21,6 +22,20 @@ PAGES: Final = Path(__file__).parent.parent / "pages"
 IMMUTABLE: Final = "public, max-age=31536000, immutable"
 _TYPES: Final = {".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
 
+
+class _ShellPath(Convertor[str]):
+    """A path of the shell: any that is not below a path of the server."""
+
+    regex = r"(?!(?:api|login|assets)(?:/|$)).*"
+
+    def convert(self, value: str) -> str:
+        return value
+
+    def to_string(self, value: str) -> str:
+        return value
+
+
+register_url_convertor("shell", _ShellPath())
 router = APIRouter(include_in_schema=False)
 
 
@@ -35,10 +50,8 @@ async def asset(name: str) -> Response:
     return FileResponse(found, media_type=media_type, headers={"cache-control": IMMUTABLE})
 
 
-@router.get("/{path:path}")
-@router.head("/{path:path}")
-async def page(path: str) -> Response:
+@router.get("/{_:shell}")
+@router.head("/{_:shell}")
+async def page() -> Response:
     """Returns the page of the shell, which reads its own path."""
-    if path.partition("/")[0] in ("api", "login", "assets"):
-        raise Refused(404, "no_path", "There is no such path.")
     return FileResponse(PAGES / "index.html", media_type="text/html", headers={"cache-control": "no-cache"})
